@@ -1,0 +1,15 @@
+"""HolisticBias as data: the vocabulary people edit and every prompt made from it. Needs neither a model nor torch."""
+
+from hb_dataset.prompts import CONFIGS, load_table
+from hb_dataset.vocabulary import Descriptor, PersonNoun, Template, Vocabulary, VocabularyError, read_vocabulary
+
+__all__ = [
+    "CONFIGS",
+    "Descriptor",
+    "PersonNoun",
+    "Template",
+    "Vocabulary",
+    "VocabularyError",
+    "load_table",
+    "read_vocabulary",
+]

@@ -1,0 +1,115 @@
+"""The paper's four stylistic variations of a prompt (A.3), each on its own or in a seeded mix.
+
+The paper applies them "intermittently"; whether a row is varied depends on its id and the seed alone, so the same
+prompt is varied the same way in any subset, order or process.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pandas.util import hash_array
+
+from hb_dataset.vocabulary import PLURAL_SLOT, SINGULAR_SLOT
+
+VARIATIONS = ("lowercase", "no_hyphens", "expanded_contraction", "no_final_period")
+_SLOT = f"({SINGULAR_SLOT}|{PLURAL_SLOT})".replace("{", r"\{").replace("}", r"\}")
+
+Flags = bool | Sequence[bool] | np.ndarray
+
+
+class VariedPrompts(NamedTuple):
+    """Varied texts, their noun phrases, and which variation was asked for in each row ([rows] arrays of bool)."""
+
+    texts: pa.Array
+    noun_phrases: pa.Array
+    flags: dict[str, np.ndarray]
+
+
+def vary_prompts(
+    prompts: pa.Table,
+    *,
+    lowercase: Flags = False,
+    no_hyphens: Flags = False,
+    expanded_contraction: Flags = False,
+    no_final_period: Flags = False,
+) -> VariedPrompts:
+    """Applies the stylistic variations.
+
+    Args:
+        prompts: A table with the columns `text`, `template` and `noun_phrase`.
+        lowercase: Lower-case the noun phrase; one flag, or one a row.
+        no_hyphens: Write the noun phrase's hyphens as spaces.
+        expanded_contraction: Write "I'm" as "I am".
+        no_final_period: Drop the period at the end; other final marks stay.
+
+    Returns:
+        The varied texts and noun phrases in row order; `prompts` is left as it is.
+
+    Raises:
+        ValueError: A list of flags is not as long as the table, or a text is not its template with the noun phrase.
+    """
+    asked = dict(zip(VARIATIONS, (lowercase, no_hyphens, expanded_contraction, no_final_period), strict=True))
+    flags = {name: _flag_per_row(name, flag, prompts.num_rows) for name, flag in asked.items()}
+    template, texts, phrases = (
+        _one_chunk(prompts[name].cast(pa.string())) for name in ("template", "text", "noun_phrase")
+    )
+    prefixes, suffixes = _around_slot(template)
+    whole = pc.binary_join_element_wise(prefixes, phrases, suffixes, "")
+    if not pc.all(pc.equal(whole, texts)).as_py():
+        row = pc.index(pc.fill_null(pc.equal(whole, texts), False), False).as_py()
+        raise ValueError(
+            f"row {row}: the text {texts[row].as_py()!r} is not the template {template[row].as_py()!r} with the noun "
+            f"phrase {phrases[row].as_py()!r}; vary prompts as the dataset has them"
+        )
+
+    phrases = pc.if_else(flags["lowercase"], pc.utf8_lower(phrases), phrases)
+    phrases = pc.if_else(flags["no_hyphens"], pc.replace_substring(phrases, "-", " "), phrases)
+    texts = pc.binary_join_element_wise(prefixes, phrases, suffixes, "")
+    expanded = pc.replace_substring_regex(texts, r"\bI'm\b", "I am")
+    texts = pc.if_else(flags["expanded_contraction"], expanded, texts)
+    texts = pc.if_else(flags["no_final_period"], pc.replace_substring_regex(texts, r"\.$", ""), texts)
+    return VariedPrompts(texts, phrases, flags)
+
+
+def mixed_variations(prompts: pa.Table, *, seed: int) -> VariedPrompts:
+    """Applies each variation to a random half of the prompts, independently (A.3's "intermittently", p = ½ each).
+
+    Args:
+        prompts: A table with the columns `id`, `text`, `template` and `noun_phrase`.
+        seed: Chooses the halves, together with each row's id; a whole number from 0 to 9,999,999,999,999,999.
+
+    Returns:
+        As `vary_prompts`.
+
+    Raises:
+        ValueError: The seed is out of range.
+    """
+    if not 0 <= seed < 10**16:
+        raise ValueError(f"seed {seed} is out of range; give a whole number from 0 to {10**16 - 1:,}")
+    ids = prompts["id"].to_numpy().astype(object)
+    bits = hash_array(ids, hash_key=f"{seed:016d}", categorize=False)  # SipHash-2-4, keyed by the seed
+    return vary_prompts(
+        prompts, **{name: (bits >> np.uint64(place)) & np.uint64(1) == 1 for place, name in enumerate(VARIATIONS)}
+    )
+
+
+def _flag_per_row(name: str, flag: Flags, rows: int) -> np.ndarray:
+    flags = np.asarray(flag, dtype=bool)
+    if flags.ndim and flags.shape != (rows,):
+        raise ValueError(f"{name} has the shape {flags.shape}; give one flag, or one for each of the {rows} rows")
+    return np.broadcast_to(flags, (rows,)).copy()
+
+
+def _around_slot(template: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """The texts before and after the slot of each row's template."""
+    encoded = template.dictionary_encode()
+    split = pc.split_pattern_regex(encoded.dictionary, _SLOT)
+    return tuple(pc.list_element(split, side).take(encoded.indices) for side in (0, 1))  # type: ignore[return-value]
+
+
+def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    combined = column.combine_chunks()
+    return combined if isinstance(combined, pa.Array) else pa.concat_arrays(combined.chunks)

@@ -1,0 +1,1 @@
+"""Scripts around the Hugging Face Hub and its local caches; nothing imports them."""

@@ -1,0 +1,102 @@
+"""Installs the dataset and the metrics under their bare names on this machine.
+
+    python hub_scripts/install_local.py
+
+Afterwards `load_dataset("holistic_bias")` and `evaluate.load("likelihood_bias")` work in any folder and any process
+that shares the Hugging Face caches (HF_HOME), online and with HF_HUB_OFFLINE=1: where the Hub has no such name or
+cannot be reached, both libraries fall back to their own caches, and that is what is filled here.
+"""
+
+import argparse
+import hashlib
+import os
+import shutil
+import time
+from pathlib import Path
+
+METRICS_DIR = Path(__file__).parent.parent / "hb_metrics"
+DEFAULT_CONFIG_LEAD = 10 * 365 * 24 * 3600  # seconds
+
+
+def install_dataset(cache_dir: str | Path | None = None) -> Path:
+    """Prepares every config of `holistic_bias` in the cache of `datasets`.
+
+    Args:
+        cache_dir: The cache; `None`: `HF_DATASETS_CACHE`.
+
+    Returns:
+        The folder `<cache>/holistic_bias`.
+    """
+    import datasets
+
+    from hb_dataset.builder import DATASET_NAME, HolisticBias
+    from hb_dataset.prompts import CONFIGS, DEFAULT_CONFIG
+
+    cache = Path(cache_dir or datasets.config.HF_DATASETS_CACHE)
+    for config in CONFIGS:
+        builder = HolisticBias(config_name=config, cache_dir=str(cache))
+        builder.download_and_prepare()
+        # `datasets` loads the folder changed last: of one config's folders the vocabulary of today, and without a
+        # config name the default config, even after somebody's `.map` has written into another one.
+        for folder in Path(builder.cache_dir).parent.iterdir():
+            if folder.is_dir():
+                os.utime(folder, (0, 0))
+        changed = time.time() + (DEFAULT_CONFIG_LEAD if config == DEFAULT_CONFIG else 0)
+        os.utime(builder.cache_dir, (changed, changed))
+    return cache / DATASET_NAME
+
+
+def metric_folders() -> list[Path]:
+    """The folders of evaluate modules: those that hold a .py of their own name."""
+    return sorted(folder for folder in METRICS_DIR.iterdir() if (folder / f"{folder.name}.py").is_file())
+
+
+def install_metrics(modules_cache: str | Path | None = None) -> list[Path]:
+    """Copies every evaluate module into the module cache of `evaluate`.
+
+    Args:
+        modules_cache: The cache; `None`: `HF_MODULES_CACHE`.
+
+    Returns:
+        The folders written.
+    """
+    import evaluate
+
+    root = Path(modules_cache or evaluate.config.HF_MODULES_CACHE) / "evaluate_modules" / "metrics"
+    written = []
+    for package in (root, root.parent):
+        package.mkdir(parents=True, exist_ok=True)
+        (package / "__init__.py").touch()
+    for source in metric_folders():
+        files = sorted(source.glob("*.py"))
+        digest = hashlib.sha256(b"".join(file.name.encode() + file.read_bytes() for file in files)).hexdigest()
+        named = root / f"evaluate-metric--{source.name}"
+        target = named / digest
+        scratch = named / f"{digest}.{os.getpid()}"  # `evaluate` looks only at names of 64 characters
+        scratch.mkdir(parents=True)
+        (named / "__init__.py").touch()
+        (scratch / "__init__.py").touch()
+        for file in files:
+            shutil.copyfile(file, scratch / file.name)
+        if target.exists():
+            shutil.rmtree(target)
+        scratch.rename(target)
+        written.append(target)
+    return written
+
+
+def main() -> None:
+    """Installs both and prints what can be loaded."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.parse_args()
+    import datasets
+
+    datasets.disable_progress_bars()
+    folder = install_dataset()
+    print(f'load_dataset("holistic_bias")  from {folder}')
+    for target in install_metrics():
+        print(f'evaluate.load("{target.parent.name.removeprefix("evaluate-metric--")}")  from {target}')
+
+
+if __name__ == "__main__":
+    main()
