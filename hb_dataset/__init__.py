@@ -1,6 +1,6 @@
 """HolisticBias as data: the vocabulary people edit and every prompt made from it. Needs neither a model nor torch."""
 
-from hb_dataset.prompts import CONFIGS, load_table
+from hb_dataset.prompts import CONFIGS, descriptor_noun_spans, load_table
 from hb_dataset.vocabulary import Descriptor, PersonNoun, Template, Vocabulary, VocabularyError, read_vocabulary
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "Template",
     "Vocabulary",
     "VocabularyError",
+    "descriptor_noun_spans",
     "load_table",
     "read_vocabulary",
 ]

@@ -219,6 +219,25 @@ def prompt_table(
     return pa.table(columns, PROMPT_SCHEMA)
 
 
+def descriptor_noun_spans(prompts: pa.Table) -> np.ndarray:
+    """Where the descriptor and noun stand in each text: "tall guy" in "This is a tall guy." (paper, B.1).
+
+    Args:
+        prompts: A table with the columns `noun_phrase`, `plural` and `template`.
+
+    Returns:
+        [rows, 2] start and end in characters, end not included; the article is not part of the span.
+    """
+    template = prompts["template"].combine_chunks().cast(pa.string()).dictionary_encode()
+    slot_starts = np.array([text.index("{") for text in template.dictionary.to_pylist()])
+    slot_start = slot_starts[template.indices.to_numpy()]
+    phrase = prompts["noun_phrase"].combine_chunks().cast(pa.string())
+    end = slot_start + pc.utf8_length(phrase).to_numpy()
+    article = pc.add(pc.find_substring(phrase, " "), 1).to_numpy()
+    start = slot_start + np.where(prompts["plural"].to_numpy(), 0, article)
+    return np.stack([start, end], axis=1)
+
+
 def _pair_key(descriptor: Descriptor | None, noun: PersonNoun) -> tuple[str, str, str]:
     return ("", "", noun.noun) if descriptor is None else (descriptor.axis, descriptor.term, noun.noun)
 

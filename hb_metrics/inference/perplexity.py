@@ -1,0 +1,379 @@
+"""Perplexities of sentences under a causal or an encoder–decoder language model.
+
+Perplexity is exp of the mean negative log-likelihood per predicted token, natural log. A causal model with a start
+(BOS) token is fed that first, so that every token of the sentence is predicted; without one the first token is context
+only. Sentences are scored on prefix trees where the model allows it, else in padded batches: the same numbers.
+"""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+import torch
+from accelerate.utils import gather_object
+from tqdm.auto import tqdm
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers.modeling_outputs import BaseModelOutput
+
+from hb_metrics.inference.prefix_tree import PrefixTree, pack_prefix_trees
+from hb_metrics.inference.processes import process_state
+from hb_metrics.inference.units import ScoringPlan, Unit, distinct, length_sorted_batches, run_units
+
+Scoring = Literal["auto", "tree", "padded"]
+SCORINGS = ("auto", "tree", "padded")
+# Positions fed at once. On CPU the prefix-tree path is fastest from 512 up, and its logits ([positions, vocabulary])
+# are the largest thing in memory: 100 MB at 49,152 tokens in float32.
+MAX_POSITIONS = 512
+# How far the tree's numbers may be from the padded ones in the trial run, relative.
+_TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-4}
+_LOW_PRECISION_TOLERANCE = 3e-2
+_TRIAL_SEQUENCES = 8
+_LOGSUMEXP_ROWS = 64
+
+EMPTY_ERROR = "text {row} is empty; there is nothing to score"
+NOTHING_TO_PREDICT_ERROR = (
+    "text {row} ({text!r}) is a single token and the model is given no start token, so nothing is predicted; "
+    "leave it out, or set add_start_token=True if the tokenizer has one"
+)
+TOO_LONG_ERROR = "text {row} ({text!r}) is {length} tokens long with its start token; the model takes at most {limit}"
+NO_START_TOKEN_ERROR = "add_start_token=True, but the tokenizer has no BOS token; set one, or add_start_token=False"
+MISMATCH_ERROR = (
+    "the tokenizer gives token {token} and the model knows {size} tokens: they do not belong together; "
+    "load the tokenizer that the model was trained with"
+)
+NOT_FINITE_ERROR = (
+    "the model gives {value} as negative log-likelihood of text {row} ({text!r}); try dtype float32, "
+    "or check the weights"
+)
+TREE_ERROR = "scoring='tree' does not work for this model: {reason}; use scoring='auto' or 'padded'"
+
+
+class PerplexityScores(NamedTuple):
+    """What `score_perplexity` finds; arrays are [texts].
+
+    Attributes:
+        perplexities: exp of the mean negative log-likelihood per predicted token.
+        log_likelihoods: Summed over the predicted tokens, natural log.
+        num_tokens: How many tokens were predicted.
+        scoring: The path taken, `"tree"`, `"padded"` or `"encoder-decoder"`.
+        scoring_reason: Why.
+        start_token: The token fed before each sentence, or `None`.
+        positions: Tokens the model was run on, over all texts.
+    """
+
+    perplexities: np.ndarray
+    log_likelihoods: np.ndarray
+    num_tokens: np.ndarray
+    scoring: str
+    scoring_reason: str
+    start_token: str | None
+    positions: int
+
+
+def score_perplexity(
+    texts: Sequence[str],
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    *,
+    scoring: Scoring = "auto",
+    max_positions: int = MAX_POSITIONS,
+    add_start_token: bool | None = None,
+    encoder_context: str = "",
+    progress: bool = True,
+) -> PerplexityScores:
+    """Scores the perplexity of each text.
+
+    Identical texts are scored once. Under `accelerate launch` the processes share the work and all get the result.
+
+    Args:
+        texts: The sentences.
+        model: A causal language model, or an encoder–decoder one (`texts` are then what its decoder says).
+        tokenizer: Its tokenizer.
+        scoring: `"tree"`, `"padded"`, or `"auto"`: trees if a trial run gives the padded numbers.
+        max_positions: Tokens fed to the model at once; bounds the memory.
+        add_start_token: Whether a causal model is fed the BOS token first; `None`: if the tokenizer has one.
+        encoder_context: What the encoder of an encoder–decoder model is given.
+        progress: Whether to show a progress bar.
+
+    Returns:
+        The perplexities in the order of `texts`.
+
+    Raises:
+        ValueError: A text is empty, has nothing to predict or is too long; the tokenizer does not fit the model; the
+            model gives NaN; or `scoring="tree"` and the model cannot.
+    """
+    plan = plan_perplexity(
+        texts,
+        model,
+        tokenizer,
+        scoring=scoring,
+        max_positions=max_positions,
+        add_start_token=add_start_token,
+        encoder_context=encoder_context,
+    )
+    return perplexity_scores(plan, texts, run_plan(plan, model.device, progress=progress))
+
+
+def run_plan(plan: ScoringPlan, device: torch.device, *, progress: bool) -> np.ndarray:
+    """Scores all of a plan, shared among the processes; returns [sequences] summed negative log-likelihoods to all."""
+    state = process_state()
+    mine = plan.units[state.process_index :: state.num_processes]
+    scored: list[tuple[np.ndarray, np.ndarray]] = []
+    total = sum(len(unit.sequences) for unit in mine)
+    with tqdm(total=total, unit="text", desc=plan.scoring, disable=not (progress and state.is_main_process)) as bar:
+        for unit, nlls in run_units(plan, mine, device):
+            scored.append((unit.sequences, nlls))
+            bar.update(len(unit.sequences))
+    nll = np.empty(len(plan.num_tokens))
+    for sequences, nlls in gather_object(scored):
+        nll[sequences] = nlls
+    return nll
+
+
+def perplexity_scores(
+    plan: ScoringPlan, texts: Sequence[str], nll: np.ndarray, rows: np.ndarray | None = None
+) -> PerplexityScores:
+    """Spreads the scores of a plan's distinct sequences over its texts.
+
+    Args:
+        plan: The plan.
+        texts: The texts it was made of.
+        nll: [sequences] summed negative log-likelihoods.
+        rows: Which texts; `None`: all.
+
+    Returns:
+        The scores of these texts.
+
+    Raises:
+        ValueError: One is NaN or infinite; the message names the text.
+    """
+    rows = np.arange(len(texts)) if rows is None else rows
+    sequences = plan.sequence_of_text[rows]
+    bad = np.flatnonzero(~np.isfinite(nll[sequences]))
+    if len(bad):
+        row = rows[bad[0]]
+        raise ValueError(NOT_FINITE_ERROR.format(value=nll[sequences[bad[0]]], row=row, text=shown(texts[row])))
+    return PerplexityScores(
+        perplexities=np.exp(nll[sequences] / plan.num_tokens[sequences]),
+        log_likelihoods=-nll[sequences],
+        num_tokens=plan.num_tokens[sequences],
+        scoring=plan.scoring,
+        scoring_reason=plan.scoring_reason,
+        start_token=plan.start_token,
+        positions=plan.positions,
+    )
+
+
+def plan_perplexity(
+    texts: Sequence[str],
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    *,
+    scoring: Scoring = "auto",
+    max_positions: int = MAX_POSITIONS,
+    add_start_token: bool | None = None,
+    encoder_context: str = "",
+) -> ScoringPlan:
+    """Tokenises and checks the texts and cuts them into units. Arguments and errors as `score_perplexity`."""
+    if scoring not in SCORINGS:
+        raise ValueError(f"scoring '{scoring}' is not known; allowed: {', '.join(SCORINGS)}")
+    if max_positions < 1:
+        raise ValueError(f"max_positions is {max_positions}; give at least 1 (the default is {MAX_POSITIONS})")
+    for row, text in enumerate(texts):
+        if not text:
+            raise ValueError(EMPTY_ERROR.format(row=row))
+    unique, sequence_of_text = distinct(texts)
+    encoded = tokenizer(unique, add_special_tokens=False)["input_ids"] if unique else []
+    if model.config.is_encoder_decoder:
+        return _plan_encoder_decoder(
+            texts, encoded, sequence_of_text, model, tokenizer, scoring, max_positions, encoder_context
+        )
+    start_id = tokenizer.bos_token_id
+    if add_start_token and start_id is None:
+        raise ValueError(NO_START_TOKEN_ERROR)
+    if add_start_token is False:
+        start_id = None
+    sequences = [tuple(tokens) if start_id is None else (start_id, *tokens) for tokens in encoded]
+    check_sequences(texts, sequences, sequence_of_text, model, tokenizer, needed=2)
+
+    reason = f"--scoring {scoring} was asked for"
+    if scoring != "padded" and sequences:
+        fault = _tree_fault(model, sequences)
+        if fault is not None and scoring == "tree":
+            raise ValueError(TREE_ERROR.format(reason=fault))
+        if scoring == "auto":
+            scoring = "padded" if fault else "tree"
+            reason = fault or "in a trial run prefix trees gave the padded path's numbers"
+    if scoring == "tree":
+        units = [Unit(tree.sequences, tree) for tree in pack_prefix_trees(sequences, max_positions)]
+        positions = sum(len(unit.payload.tokens) for unit in units)
+    else:
+        scoring = "padded"
+        batches = length_sorted_batches([len(sequence) - 1 for sequence in sequences], max_positions)
+        units = [Unit(batch, [sequences[row] for row in batch]) for batch in batches]
+        positions = sum(len(unit.payload) * (len(unit.payload[-1]) - 1) for unit in units)
+    return ScoringPlan(
+        scoring=scoring,
+        scoring_reason=reason,
+        start_token=None if start_id is None else tokenizer.convert_ids_to_tokens(start_id),
+        sequence_of_text=sequence_of_text,
+        num_tokens=np.array([len(sequence) - 1 for sequence in sequences], dtype=np.int64),
+        positions=positions,
+        units=units,
+        score=lambda payload: (
+            tree_nlls(model, payload) if isinstance(payload, PrefixTree) else padded_nlls(model, payload)
+        ),
+    )
+
+
+def check_sequences(
+    texts: Sequence[str],
+    sequences: Sequence[Sequence[int]],
+    sequence_of_text: np.ndarray,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    *,
+    needed: int,
+) -> None:
+    """Raises a ValueError that names the first text with fewer than `needed` tokens, too many, or unknown ones."""
+    limits = [getattr(model.config, "max_position_embeddings", None), tokenizer.model_max_length]
+    limit = min(limit for limit in limits if limit is not None and limit > 0)
+    size = model.get_input_embeddings().num_embeddings
+    for row, which in enumerate(sequence_of_text):
+        length = len(sequences[which])
+        if length < needed:
+            raise ValueError(NOTHING_TO_PREDICT_ERROR.format(row=row, text=shown(texts[row])))
+        if length > limit:
+            raise ValueError(TOO_LONG_ERROR.format(row=row, text=shown(texts[row]), length=length, limit=limit))
+    largest = max((max(sequence) for sequence in sequences), default=0)
+    if largest >= size:
+        raise ValueError(MISMATCH_ERROR.format(token=largest, size=size))
+
+
+def tree_nlls(model: PreTrainedModel, tree: PrefixTree) -> np.ndarray:
+    """Summed negative log-likelihood of each sequence of a tree ([sequences] float64), in one run of the model."""
+    device, dtype = model.device, model.dtype
+    mask = torch.zeros(1, 1, len(tree.tokens), len(tree.tokens), dtype=dtype)
+    mask.masked_fill_(~torch.from_numpy(tree.ancestor_mask()), torch.finfo(dtype).min)
+    logits = model(
+        input_ids=torch.from_numpy(tree.tokens)[None].to(device),
+        attention_mask=mask.to(device),
+        position_ids=torch.from_numpy(tree.depths)[None].to(device),
+        use_cache=False,
+    ).logits[0]
+    nll = _token_nlls(logits, torch.from_numpy(tree.nodes).to(device), torch.from_numpy(tree.targets).to(device))
+    return np.bincount(tree.owners, weights=nll, minlength=len(tree.sequences))
+
+
+def padded_nlls(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> np.ndarray:
+    """Summed negative log-likelihood of each sequence ([sequences] float64), in one right-padded batch.
+
+    The last token of a sequence is predicted and never fed; what is fed after a sequence's end is masked.
+    """
+    tokens, mask = _right_padded(sequences, model.device)
+    logits = model(input_ids=tokens, attention_mask=mask, use_cache=False).logits
+    return _summed_nlls(logits, mask, sequences)
+
+
+def decoder_nlls(model: PreTrainedModel, sequences: Sequence[Sequence[int]], context: torch.Tensor) -> np.ndarray:
+    """As `padded_nlls`, for the decoder of an encoder–decoder model whose encoder is given `context` ([1, length])."""
+    tokens, mask = _right_padded(sequences, model.device)
+    context = context.to(model.device)
+    states = model.get_encoder()(input_ids=context, attention_mask=torch.ones_like(context)).last_hidden_state
+    logits = model(
+        encoder_outputs=BaseModelOutput(last_hidden_state=states.expand(len(sequences), -1, -1)),
+        attention_mask=torch.ones_like(context).expand(len(sequences), -1),
+        decoder_input_ids=tokens,
+        decoder_attention_mask=mask,
+        use_cache=False,
+    ).logits
+    return _summed_nlls(logits, mask, sequences)
+
+
+def _right_padded(sequences: Sequence[Sequence[int]], device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """All but the last token of each sequence, and the mask of what is not padding: two [sequences, longest]."""
+    fed = [torch.tensor(sequence[:-1]) for sequence in sequences]
+    tokens = torch.nn.utils.rnn.pad_sequence(fed, batch_first=True)
+    mask = torch.nn.utils.rnn.pad_sequence([torch.ones_like(row) for row in fed], batch_first=True)
+    return tokens.to(device), mask.to(device)
+
+
+def _summed_nlls(logits: torch.Tensor, mask: torch.Tensor, sequences: Sequence[Sequence[int]]) -> np.ndarray:
+    rows, places = mask.nonzero(as_tuple=True)
+    targets = torch.tensor([token for sequence in sequences for token in sequence[1:]])
+    nll = _token_nlls(logits.flatten(0, 1), rows * mask.shape[1] + places, targets.to(mask.device))
+    return np.bincount(rows.cpu().numpy(), weights=nll, minlength=len(sequences))
+
+
+def _token_nlls(logits: torch.Tensor, nodes: torch.Tensor, targets: torch.Tensor) -> np.ndarray:
+    """−log p(target) at each node ([predictions] float64): one logsumexp a row of `logits`, then gathers."""
+    # In slices: a logsumexp over all rows would need a second array of that size.
+    normalisers = torch.cat([rows.float().logsumexp(-1) for rows in logits.split(_LOGSUMEXP_ROWS)])
+    chosen = logits[nodes, targets].float()
+    return (normalisers[nodes] - chosen).double().cpu().numpy()
+
+
+def _tree_fault(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> str | None:
+    """Why the model cannot be run on prefix trees, or `None`: found out by trying it on a few sequences.
+
+    Whether an architecture honours a 4-D mask and position ids cannot be read off its class: some raise, some (ALiBi,
+    recurrent ones) silently compute something else.
+    """
+    longest = sorted(sequences, key=lambda sequence: (-len(sequence), sequence))[: _TRIAL_SEQUENCES // 2]
+    step = max(1, len(sequences) // (_TRIAL_SEQUENCES // 2))
+    # Reversed tokens make sure that the trial has branches that differ early, in any data.
+    trial = [*longest, *sequences[::step][: _TRIAL_SEQUENCES // 2]]
+    trial += [(sequence[0], *reversed(sequence[1:])) for sequence in trial]
+    (tree,) = pack_prefix_trees(trial, max_positions=sum(map(len, trial)))
+    with torch.inference_mode():
+        padded = padded_nlls(model, trial)
+        try:
+            found = np.empty(len(trial))
+            found[tree.sequences] = tree_nlls(model, tree)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the model is then scored in padded batches
+            return f"it refuses a 4-D mask with position ids ({type(error).__name__}: {str(error).splitlines()[0]})"
+    if not np.isfinite(padded).all():
+        return None  # a broken model is reported by name of text, whichever path is taken
+    difference = float(np.max(np.abs(found - padded) / np.abs(padded)))
+    if not difference <= _TOLERANCE.get(model.dtype, _LOW_PRECISION_TOLERANCE):
+        return f"on prefix trees it gives other numbers than on single sentences (off by {difference:.1e} in a trial)"
+    return None
+
+
+def _plan_encoder_decoder(
+    texts: Sequence[str],
+    encoded: Sequence[Sequence[int]],
+    sequence_of_text: np.ndarray,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    scoring: Scoring,
+    max_positions: int,
+    encoder_context: str,
+) -> ScoringPlan:
+    if scoring == "tree":
+        raise ValueError(TREE_ERROR.format(reason="it is an encoder-decoder model"))
+    context = tokenizer(encoder_context, return_tensors="pt")["input_ids"].long()
+    if context.numel() == 0:
+        raise ValueError("the tokenizer makes no token of the empty encoder context; give encoder_context some words")
+    start_id = model.config.decoder_start_token_id
+    if start_id is None:
+        raise ValueError("the model's config has no decoder_start_token_id, so its decoder cannot start; set it")
+    sequences = [(start_id, *tokens) for tokens in encoded]
+    check_sequences(texts, sequences, sequence_of_text, model, tokenizer, needed=2)
+    batches = length_sorted_batches([len(sequence) - 1 for sequence in sequences], max_positions)
+    units = [Unit(batch, [sequences[row] for row in batch]) for batch in batches]
+    return ScoringPlan(
+        scoring="encoder-decoder",
+        scoring_reason="the sentence is what the decoder says",
+        start_token=tokenizer.convert_ids_to_tokens(start_id),
+        sequence_of_text=sequence_of_text,
+        num_tokens=np.array([len(sequence) - 1 for sequence in sequences], dtype=np.int64),
+        positions=sum(len(unit.payload) * (len(unit.payload[-1]) - 1) for unit in units),
+        units=units,
+        score=lambda payload: decoder_nlls(model, payload, context),
+    )
+
+
+def shown(text: str, width: int = 60) -> str:
+    """The text, shortened for an error message."""
+    return text if len(text) <= width else text[: width - 1] + "…"

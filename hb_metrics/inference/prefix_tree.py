@@ -1,0 +1,127 @@
+"""Token sequences packed into prefix trees, so that what sentences share is computed once.
+
+A causal model's state at a token depends on the tokens before it alone. "I love Deaf women." and "I love Deaf men."
+therefore share all of "I love Deaf", and sentences of templates share nearly everything. A tree's nodes are fed to the
+model as one sequence; each node attends to its ancestors only, at the position of its depth. The last token of a
+sequence is predicted and never fed: nothing depends on it.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+
+class PrefixTree(NamedTuple):
+    """One or more prefix trees fed to the model together; parents stand before their children.
+
+    Attributes:
+        tokens: [positions] token of each node.
+        depths: [positions] its place in the sequence, from 0.
+        parents: [positions] index of its parent, −1 for a root.
+        sequences: [sequences] which of the packed sequences are in this tree.
+        nodes: [predictions] the node at which a token of a sequence is predicted.
+        targets: [predictions] the token to be predicted there.
+        owners: [predictions] the sequence it belongs to, as an index into `sequences`.
+    """
+
+    tokens: np.ndarray
+    depths: np.ndarray
+    parents: np.ndarray
+    sequences: np.ndarray
+    nodes: np.ndarray
+    targets: np.ndarray
+    owners: np.ndarray
+
+    def ancestor_mask(self) -> np.ndarray:
+        """[positions, positions] of bool: whether the row's node may attend to the column's (an ancestor, or itself)."""
+        mask = np.eye(len(self.tokens), dtype=bool)
+        for node, parent in enumerate(self.parents):
+            if parent >= 0:
+                mask[node] |= mask[parent]
+        return mask
+
+
+def pack_prefix_trees(sequences: Sequence[Sequence[int]], max_positions: int) -> list[PrefixTree]:
+    """Packs token sequences into prefix trees of at most `max_positions` nodes.
+
+    Sequences are sorted, so that those that share a prefix are neighbours, and cut into trees greedily; at a cut only
+    one path is fed twice. A sequence that alone has more nodes gets a tree of its own.
+
+    Args:
+        sequences: Token ids, each of at least two; the first token is context, all others are predicted.
+        max_positions: How many nodes a tree may have.
+
+    Returns:
+        The trees. Each index into `sequences` is in exactly one of them.
+
+    Raises:
+        ValueError: A sequence has fewer than two tokens.
+    """
+    trees = []
+    growing = _GrowingTree()
+    for index in sorted(range(len(sequences)), key=sequences.__getitem__):
+        sequence = sequences[index]
+        if len(sequence) < 2:
+            raise ValueError(f"sequence {index} has {len(sequence)} token(s); there is nothing to predict")
+        if growing.tokens and len(growing.tokens) + growing.num_new(sequence) > max_positions:
+            trees.append(growing.finish())
+            growing = _GrowingTree()
+        growing.add(index, sequence)
+    if growing.tokens:
+        trees.append(growing.finish())
+    return trees
+
+
+class _GrowingTree:
+    """A tree to which sequences are added in sorted order."""
+
+    def __init__(self) -> None:
+        self.tokens: list[int] = []
+        self.depths: list[int] = []
+        self.parents: list[int] = []
+        self.sequences: list[int] = []
+        self.nodes: list[int] = []
+        self.targets: list[int] = []
+        self.owners: list[int] = []
+        self.path: list[int] = []  # nodes of the sequence added last
+
+    def _shared(self, sequence: Sequence[int]) -> int:
+        fed = len(sequence) - 1
+        for depth, node in enumerate(self.path):
+            if depth == fed or self.tokens[node] != sequence[depth]:
+                return depth
+        return len(self.path)
+
+    def num_new(self, sequence: Sequence[int]) -> int:
+        return len(sequence) - 1 - self._shared(sequence)
+
+    def add(self, index: int, sequence: Sequence[int]) -> None:
+        shared = self._shared(sequence)
+        path = self.path[:shared]
+        for depth in range(shared, len(sequence) - 1):
+            self.parents.append(path[-1] if path else -1)
+            path.append(len(self.tokens))
+            self.tokens.append(sequence[depth])
+            self.depths.append(depth)
+        self.path = path
+        self.nodes += path
+        self.targets += sequence[1:]
+        self.owners += [len(self.sequences)] * len(path)
+        self.sequences.append(index)
+
+    def finish(self) -> PrefixTree:
+        return PrefixTree(
+            *(
+                np.array(column, dtype=np.int64)
+                for column in (
+                    self.tokens,
+                    self.depths,
+                    self.parents,
+                    self.sequences,
+                    self.nodes,
+                    self.targets,
+                    self.owners,
+                )
+            )
+        )

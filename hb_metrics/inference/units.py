@@ -1,0 +1,116 @@
+"""Units of work: what a model is run on at once, cut so that results do not depend on who runs which.
+
+A measurement cuts its texts into units once, from the texts, the tokenizer and the settings alone. Processes and threads
+take units as they come. On CPU each unit is computed by one thread, with as many units under way as there are threads:
+that is faster than many threads on one unit, and makes a unit's numbers the same bits wherever it is run.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from hb_metrics.inference.processes import num_workers
+
+
+class Unit(NamedTuple):
+    """A share of the distinct sequences, and what the model is fed to score them.
+
+    Attributes:
+        sequences: [sequences] indices of the distinct sequences in it.
+        payload: What `ScoringPlan.score` takes.
+    """
+
+    sequences: np.ndarray
+    payload: Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoringPlan:
+    """How texts are to be scored.
+
+    Attributes:
+        scoring: `"tree"`, `"padded"`, `"encoder-decoder"` or `"pseudo-log-likelihood"`.
+        scoring_reason: Why, in words for the report.
+        start_token: The token fed before each sentence, or `None`.
+        sequence_of_text: [texts] which distinct sequence a text is.
+        num_tokens: [sequences] how many tokens are predicted.
+        positions: Tokens the model is run on, in all units together.
+        units: The work.
+        score: Runs the model on a unit's payload; returns the summed negative log-likelihood (natural log) of each of
+            the unit's sequences.
+    """
+
+    scoring: str
+    scoring_reason: str
+    start_token: str | None
+    sequence_of_text: np.ndarray
+    num_tokens: np.ndarray
+    positions: int
+    units: Sequence[Unit]
+    score: Callable[[Any], np.ndarray]
+
+
+def run_units(plan: ScoringPlan, units: Sequence[Unit], device: torch.device) -> Iterator[tuple[Unit, np.ndarray]]:
+    """Scores units, in their order.
+
+    Args:
+        plan: The plan they are of.
+        units: Which of its units.
+        device: Where the model is.
+
+    Yields:
+        Each unit with the summed negative log-likelihoods of its sequences ([sequences] float64).
+    """
+
+    def score(unit: Unit) -> np.ndarray:
+        with torch.inference_mode():  # is kept per thread
+            return plan.score(unit.payload)
+
+    with _one_thread_per_unit(device) as workers, ThreadPoolExecutor(workers) as pool:
+        try:
+            yield from zip(units, pool.map(score, units), strict=True)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)  # on Ctrl-C do not start the units still waiting
+
+
+@contextmanager
+def _one_thread_per_unit(device: torch.device) -> Iterator[int]:
+    if device.type != "cpu":
+        yield 1
+        return
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield num_workers()
+    finally:
+        torch.set_num_threads(threads)
+
+
+def distinct(texts: Sequence[Any]) -> tuple[list[Any], np.ndarray]:
+    """The distinct values in order of appearance, and which of them each value is ([texts])."""
+    places: dict[Any, int] = {}
+    which = np.array([places.setdefault(text, len(places)) for text in texts], dtype=np.int64)
+    return list(places), which
+
+
+def length_sorted_batches(lengths: Sequence[int], max_positions: int) -> list[np.ndarray]:
+    """Cuts rows into batches of similar length, each of at most `max_positions` positions when padded.
+
+    Args:
+        lengths: [rows] positions each row takes.
+        max_positions: Rows × longest row of a batch; a longer row gets a batch of its own.
+
+    Returns:
+        Row indices of each batch.
+    """
+    batches: list[list[int]] = []
+    for row in sorted(range(len(lengths)), key=lambda row: (lengths[row], row)):
+        if not batches or (len(batches[-1]) + 1) * lengths[row] > max_positions:
+            batches.append([])
+        batches[-1].append(row)
+    return [np.array(batch) for batch in batches]
