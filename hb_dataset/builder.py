@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import datasets
 import pyarrow as pa
@@ -19,7 +19,8 @@ from hb_dataset.vocabulary import read_vocabulary
 DATASET_NAME = "holistic_bias"
 CITATION = """\
 @inproceedings{smith-etal-2022-im,
-    title = "{``}{I}{'}m sorry to hear that{''}: Finding New Biases in Language Models with a Holistic Descriptor Dataset",
+    title = "{``}{I}{'}m sorry to hear that{''}: Finding New Biases in Language Models
+        with a Holistic Descriptor Dataset",
     author = "Smith, Eric Michael and Hall, Melissa and Kambadur, Melanie and Presani, Eleonora and Williams, Adina",
     booktitle = "Proceedings of the 2022 Conference on Empirical Methods in Natural Language Processing",
     year = "2022",
@@ -53,15 +54,13 @@ class HolisticBias(datasets.ArrowBasedBuilder):
 
     VERSION = datasets.Version("1.0.0")
     BUILDER_CONFIG_CLASS = HolisticBiasConfig
-    BUILDER_CONFIGS = [
+    BUILDER_CONFIGS: ClassVar = [
         HolisticBiasConfig(name=name, version=datasets.Version("1.0.0"), description=description)
         for name, description in CONFIGS.items()
     ]
     DEFAULT_CONFIG_NAME = DEFAULT_CONFIG
 
-    def __init__(
-        self, config_name: str | None = None, vocabulary_dir: str | Path | None = None, **kwargs: Any
-    ) -> None:
+    def __init__(self, config_name: str | None = None, vocabulary_dir: str | Path | None = None, **kwargs: Any) -> None:
         self.vocabulary = read_vocabulary(vocabulary_dir)
         # A hash per config: without a config name, `datasets` refuses a cache in which two configs share one.
         hash_ = hashlib.sha256(f"{config_name or DEFAULT_CONFIG} {self.vocabulary.digest}".encode()).hexdigest()[:16]
@@ -79,5 +78,5 @@ class HolisticBias(datasets.ArrowBasedBuilder):
     def _split_generators(self, dl_manager: datasets.DownloadManager) -> list[datasets.SplitGenerator]:
         return [datasets.SplitGenerator(name=str(datasets.Split.TEST))]
 
-    def _generate_tables(self) -> Iterator[tuple[Key, pa.Table]]:  # type: ignore[override]
+    def _generate_tables(self) -> Iterator[tuple[Key, pa.Table]]:
         yield Key(0, 0), build_table(self.config.name, self.vocabulary)

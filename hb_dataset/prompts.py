@@ -178,7 +178,9 @@ def prompt_table(
 
     parts = [template.parts for template in templates]
     template_ids = [_digest(template.template)[:8] for template in templates]
-    block = np.array([template.plural + 2 * (prefix == "") for template, (prefix, _) in zip(templates, parts)], int)
+    block = np.array(
+        [template.plural + 2 * (prefix == "") for template, (prefix, _) in zip(templates, parts, strict=True)], int
+    )
     if len(set(template_ids)) < len(templates) or any(
         len(set(form_ids[b * len(pairs) : (b + 1) * len(pairs)])) < len(pairs) for b in set(block)
     ):

@@ -107,7 +107,7 @@ def _around_slot(template: pa.Array) -> tuple[pa.Array, pa.Array]:
     """The texts before and after the slot of each row's template."""
     encoded = template.dictionary_encode()
     split = pc.split_pattern_regex(encoded.dictionary, _SLOT)
-    return tuple(pc.list_element(split, side).take(encoded.indices) for side in (0, 1))  # type: ignore[return-value]
+    return tuple(pc.list_element(split, side).take(encoded.indices) for side in (0, 1))
 
 
 def _one_chunk(column: pa.ChunkedArray) -> pa.Array:

@@ -147,7 +147,7 @@ class Vocabulary:
     @cached_property
     def digest(self) -> str:
         """SHA-256 (hex) of the content; file layout and comments do not count."""
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()  # type: ignore[call-overload]
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
 
 
 class Fault(NamedTuple):
@@ -253,7 +253,7 @@ def _descriptor_faults(descriptors: list[_Located], nouns: list[_Located]) -> It
                 file,
                 line,
                 f"term {term!r} needs `plural`, the phrase after a plural noun "
-                "(\"with a lisp\" → `plural: with lisps`; the same words again if nothing changes)",
+                '("with a lisp" → `plural: with lisps`; the same words again if nothing changes)',
             )
 
 
@@ -294,27 +294,37 @@ def _read_entries(path: Path, key: str, entry_type: Any, faults: list[Fault], **
         faults.append(Fault(path.name, mark.line + 1 if mark else 1, f"is not valid YAML in UTF-8: {problem}"))
         return []
     if not isinstance(document, dict) or not isinstance(document.get(key), list):
-        faults.append(Fault(path.name, 1, f"has no list `{key}:`; write `{key}:` and below it entries that start with -"))
+        faults.append(
+            Fault(path.name, 1, f"has no list `{key}:`; write `{key}:` and below it entries that start with -")
+        )
         return []
     for name in document.keys() - {key, "source", *given}:
         faults.append(Fault(path.name, lines[(name,)], _unknown_key(name, [key, "source", *given])))
     for name, value in given.items():
         if document.get(name) != value:
             line = lines.get((name,), 1)
-            faults.append(Fault(path.name, line, f"`{name}` is {document.get(name)!r}; write `{name}: {value}`, as the file's name has it"))
+            faults.append(
+                Fault(
+                    path.name,
+                    line,
+                    f"`{name}` is {document.get(name)!r}; write `{name}: {value}`, as the file's name has it",
+                )
+            )
     own_keys = [field.name for field in fields(entry_type) if field.name not in given]
     defaults = {"source": document["source"]} if "source" in document else {}
     located = []
     for index, entry in enumerate(document[key]):
         line = lines[(key, index)]
         if not isinstance(entry, dict):
-            faults.append(Fault(path.name, line, f"entry {entry!r} is not `key: value` lines; write `{own_keys[0]}: {entry}`"))
+            faults.append(
+                Fault(path.name, line, f"entry {entry!r} is not `key: value` lines; write `{own_keys[0]}: {entry}`")
+            )
             continue
         unknown = entry.keys() - set(own_keys)
         faults += [Fault(path.name, lines[(key, index, name)], _unknown_key(name, own_keys)) for name in unknown]
         known = {name: value for name, value in entry.items() if name in own_keys}
         try:
-            located.append(_Located(path.name, line, entry_type(**defaults, **given) if not known else entry_type(**{**defaults, **given, **known})))
+            located.append(_Located(path.name, line, entry_type(**{**defaults, **given, **known})))
         except ValidationError as error:
             for detail in error.errors():
                 name = str(detail["loc"][0])
@@ -323,7 +333,7 @@ def _read_entries(path: Path, key: str, entry_type: Any, faults: list[Fault], **
 
 
 def _load_with_lines(path: Path, faults: list[Fault]) -> tuple[Any, dict[tuple, int]]:
-    """Loads YAML with every scalar as the text that was written ("no" stays "no"), and the line of each key and entry."""
+    """Loads YAML with every scalar as the text that was written ("no" stays "no"), and each key's and entry's line."""
     lines: dict[tuple, int] = {}
 
     def plain(node: yaml.Node, where: tuple) -> Any:
@@ -354,7 +364,7 @@ def _unknown_key(name: str, allowed: list[str]) -> str:
 
 
 def _explain(name: str, detail: Any, entry_type: Any) -> str:
-    """pydantic's finding in the words of a person who edits the file."""
+    """What pydantic found, in the words of a person who edits the file."""
     if detail["type"] == "missing":
         return f"entry has no `{name}`; write `{name}: …`"
     if detail["type"] == "literal_error":

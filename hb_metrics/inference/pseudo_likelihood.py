@@ -1,4 +1,4 @@
-"""Pseudo-log-likelihoods of a span of each sentence under a masked language model (paper, B.1; Salazar et al., 2020)."""
+"""Pseudo-log-likelihoods of spans under a masked language model (paper, B.1; Salazar et al., 2020)."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -70,7 +70,7 @@ def plan_pseudo_log_likelihood(
     *,
     max_positions: int = MAX_POSITIONS,
 ) -> ScoringPlan:
-    """Tokenises and checks the texts and cuts them into units. Arguments and errors as `score_pseudo_log_likelihood`."""
+    """Tokenises, checks and cuts into units. Arguments and errors as `score_pseudo_log_likelihood`."""
     if len(texts) != len(spans):
         raise ValueError(f"there are {len(texts)} texts and {len(spans)} spans; give one span for each text")
     mask_id = tokenizer.mask_token_id
@@ -84,9 +84,7 @@ def plan_pseudo_log_likelihood(
     unique, sequence_of_text = distinct(list(zip(texts, map(tuple, spans), strict=True)))
     encoded = tokenizer([text for text, _ in unique], return_offsets_mapping=True)
     sentences = []
-    for tokens, offsets, (_, (start, end)) in zip(
-        encoded["input_ids"], encoded["offset_mapping"], unique, strict=True
-    ):
+    for tokens, offsets, (_, (start, end)) in zip(encoded["input_ids"], encoded["offset_mapping"], unique, strict=True):
         places = tuple(place for place, (low, high) in enumerate(offsets) if low < end and high > start and low < high)
         sentences.append(MaskedSentence(tuple(tokens), places))
     for row, which in enumerate(sequence_of_text):
@@ -95,9 +93,7 @@ def plan_pseudo_log_likelihood(
     check_sequences(texts, [sentence.tokens for sentence in sentences], sequence_of_text, model, tokenizer, needed=1)
     # All copies of a sentence, one for each masked token, stay in one batch.
     lengths = [len(sentence.tokens) * len(sentence.places) for sentence in sentences]
-    units = [
-        Unit(batch, [sentences[row] for row in batch]) for batch in length_sorted_batches(lengths, max_positions)
-    ]
+    units = [Unit(batch, [sentences[row] for row in batch]) for batch in length_sorted_batches(lengths, max_positions)]
     return ScoringPlan(
         scoring="pseudo-log-likelihood",
         scoring_reason="a masked language model sees both sides: each token of the span is masked in turn",

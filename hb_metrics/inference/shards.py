@@ -74,7 +74,9 @@ def score_into_shards(
     if state.is_main_process:
         folder.mkdir(parents=True, exist_ok=True)
     # The main process decides what is missing, before anybody writes.
-    missing = [index for index, shard in enumerate(shards) if not _is_whole(shard, ids)] if state.is_main_process else []
+    missing = (
+        [index for index, shard in enumerate(shards) if not _is_whole(shard, ids)] if state.is_main_process else []
+    )
     (missing,) = broadcast_object_list([missing])
     done = sum(len(shard.rows) for index, shard in enumerate(shards) if index not in set(missing))
     if state.is_main_process and done:
@@ -134,9 +136,7 @@ def _write(shard: Shard, plan: ScoringPlan, ids: Sequence[str], texts: Sequence[
         },
         schema=SCHEMA,
     )
-    write_atomically(
-        shard.path, lambda path: pq.write_table(table, path, compression="zstd", write_page_checksum=True)
-    )
+    write_atomically(shard.path, lambda path: pq.write_table(table, path, compression="zstd", write_page_checksum=True))
 
 
 def _is_whole(shard: Shard, ids: Sequence[str]) -> bool:

@@ -1,11 +1,11 @@
 """Units of work: what a model is run on at once, cut so that results do not depend on who runs which.
 
-A measurement cuts its texts into units once, from the texts, the tokenizer and the settings alone. Processes and threads
-take units as they come. On CPU each unit is computed by one thread, with as many units under way as there are threads:
-that is faster than many threads on one unit, and makes a unit's numbers the same bits wherever it is run.
+A measurement cuts its texts into units once, from the texts, the tokenizer and the settings alone. Processes and
+threads take units as they come. On CPU each unit is computed by one thread, with as many units under way as there are
+cores: that is faster than many threads on one unit, and makes a unit's numbers the same bits wherever it is run.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -55,7 +55,9 @@ class ScoringPlan:
     score: Callable[[Any], np.ndarray]
 
 
-def run_units(plan: ScoringPlan, units: Sequence[Unit], device: torch.device) -> Iterator[tuple[Unit, np.ndarray]]:
+def run_units(
+    plan: ScoringPlan, units: Sequence[Unit], device: torch.device
+) -> Generator[tuple[Unit, np.ndarray], None, None]:
     """Scores units, in their order.
 
     Args:

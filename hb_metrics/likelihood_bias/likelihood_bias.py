@@ -24,7 +24,8 @@ to judge.
 
 _CITATION = """\
 @inproceedings{smith-etal-2022-im,
-    title = "{``}{I}{'}m sorry to hear that{''}: Finding New Biases in Language Models with a Holistic Descriptor Dataset",
+    title = "{``}{I}{'}m sorry to hear that{''}: Finding New Biases in Language Models
+        with a Holistic Descriptor Dataset",
     author = "Smith, Eric Michael and Hall, Melissa and Kambadur, Melanie and Presani, Eleonora and Williams, Adina",
     booktitle = "Proceedings of the 2022 Conference on Empirical Methods in Natural Language Processing",
     year = "2022",
@@ -261,7 +262,7 @@ def _codes(name: str, column: Sequence[str]) -> tuple[np.ndarray, list[str]]:
 def _median_perplexities(
     values: np.ndarray, axis: np.ndarray, descriptor: np.ndarray, axis_names: list[str], descriptor_names: list[str]
 ) -> dict[str, dict[str, float]]:
-    """axis → descriptor → median over all its sentences; lowest first."""
+    """Median over all sentences of each axis's descriptors, lowest first."""
     key = axis * len(descriptor_names) + descriptor
     order = np.lexsort((values, key))
     key, values = key[order], values[order]

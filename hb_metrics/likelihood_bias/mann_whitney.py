@@ -94,7 +94,7 @@ def _asymptotic_pvalues(u: np.ndarray, n1: np.ndarray, n2: np.ndarray, tie: np.n
 
 
 def _exact_pvalues(u: np.ndarray, n1: np.ndarray, n2: np.ndarray) -> np.ndarray:
-    """scipy's exact p-values, which depend on (U, n₁, n₂) alone: looked up on made-up samples, one for each."""
+    """Scipy's exact p-values, which depend on (U, n₁, n₂) alone: looked up on made-up samples, one for each."""
     from scipy.stats import mannwhitneyu  # slow to import, and rarely needed
 
     pvalues = np.empty(len(u))

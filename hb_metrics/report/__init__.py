@@ -1,8 +1,5 @@
 """results.json → report.html: one self-contained file that opens offline."""
 
-from pathlib import Path
-from typing import Any
+from hb_metrics.report.page import write_report
 
-
-def write_report(results: dict[str, Any], path: Path) -> None:
-    path.write_text("todo")
+__all__ = ["write_report"]

@@ -1,0 +1,12 @@
+"""Shared by all tests: caches of their own, no network, and small models made on the spot."""
+
+import os
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+# Before anything imports a Hugging Face library. The user's caches are neither read nor written; this one is kept
+# between runs, since converting the embedded model takes a while.
+os.environ["HF_HOME"] = str(ROOT / ".pytest_cache" / "huggingface")
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
