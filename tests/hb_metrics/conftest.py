@@ -1,0 +1,172 @@
+"""Small models with random weights, one for each way a model can be built, and tokenizers trained on the prompts."""
+
+from functools import cache
+
+import pytest
+import torch
+import transformers
+from tokenizers import Tokenizer, decoders, pre_tokenizers, processors, trainers
+from tokenizers.models import BPE, WordPiece
+
+from hb_dataset import load_table
+
+VOCABULARY_SIZE = 400
+
+
+@cache
+def sentences():
+    """A few hundred prompts of several templates, each once."""
+    texts = load_table("v1.0-small")["text"].to_pylist()
+    return texts[:: len(texts) // 300][:300]
+
+
+@cache
+def byte_level_tokenizer(bos: bool):
+    tokenizer = Tokenizer(BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=VOCABULARY_SIZE,
+        special_tokens=["<s>", "</s>", "<pad>", "<mask>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(sentences(), trainer)
+    special = {"bos_token": "<s>"} if bos else {}
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="</s>", **special)
+
+
+@cache
+def roberta_tokenizer():
+    tokenizer = Tokenizer.from_str(byte_level_tokenizer(True)._tokenizer.to_str())
+    tokenizer.post_processor = processors.RobertaProcessing(("</s>", 1), ("<s>", 0))
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", pad_token="<pad>", mask_token="<mask>"
+    )
+
+
+@cache
+def bert_tokenizer():
+    tokenizer = Tokenizer(WordPiece(unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=VOCABULARY_SIZE, special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"], show_progress=False
+    )
+    tokenizer.train_from_iterator(sentences(), trainer)
+    tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        mask_token="[MASK]",
+    )
+
+
+def _make(name, config_class, model_class, tokenizer, **settings):
+    config = config_class(vocab_size=VOCABULARY_SIZE, bos_token_id=0, eos_token_id=1, pad_token_id=2, **settings)
+    torch.manual_seed(sum(map(ord, name)))
+    model = model_class(config).eval()
+    with torch.no_grad():  # far from uniform, so that a wrong mask or position shows
+        for weights in model.parameters():
+            if weights.ndim > 1:
+                weights.normal_(std=0.3)
+    return model, tokenizer
+
+
+@cache
+def small_model(name):
+    """A (model, tokenizer) pair, made once per process."""
+    small = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+    if name in ("gpt2", "gpt2-without-bos"):
+        return _make(
+            name,
+            transformers.GPT2Config,
+            transformers.GPT2LMHeadModel,
+            byte_level_tokenizer(bos=name == "gpt2"),
+            n_embd=32,
+            n_layer=2,
+            n_head=4,
+            n_positions=64,
+        )
+    if name == "llama":
+        settings = {**small, "intermediate_size": 64, "num_key_value_heads": 2, "max_position_embeddings": 64}
+        tokenizer = byte_level_tokenizer(bos=True)
+        return _make(name, transformers.LlamaConfig, transformers.LlamaForCausalLM, tokenizer, **settings)
+    if name == "bloom":  # ALiBi
+        tokenizer = byte_level_tokenizer(bos=True)
+        return _make(
+            name,
+            transformers.BloomConfig,
+            transformers.BloomForCausalLM,
+            tokenizer,
+            hidden_size=32,
+            n_layer=2,
+            n_head=4,
+        )
+    if name == "mamba":  # recurrent
+        tokenizer = byte_level_tokenizer(bos=True)
+        return _make(
+            name,
+            transformers.MambaConfig,
+            transformers.MambaForCausalLM,
+            tokenizer,
+            hidden_size=32,
+            num_hidden_layers=2,
+            state_size=8,
+        )
+    if name == "t5":
+        settings = {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4, "decoder_start_token_id": 2}
+        return _make(
+            name, transformers.T5Config, transformers.T5ForConditionalGeneration, roberta_tokenizer(), **settings
+        )
+    if name == "blenderbot":
+        settings = {
+            "d_model": 32,
+            "encoder_layers": 1,
+            "decoder_layers": 2,
+            "encoder_attention_heads": 4,
+            "decoder_attention_heads": 4,
+            "encoder_ffn_dim": 64,
+            "decoder_ffn_dim": 64,
+            "max_position_embeddings": 64,
+            "decoder_start_token_id": 0,
+        }
+        return _make(
+            name,
+            transformers.BlenderbotConfig,
+            transformers.BlenderbotForConditionalGeneration,
+            roberta_tokenizer(),
+            **settings,
+        )
+    encoder = {**small, "intermediate_size": 64, "max_position_embeddings": 66}
+    if name == "bert":
+        return _make(name, transformers.BertConfig, transformers.BertForMaskedLM, bert_tokenizer(), **encoder)
+    if name == "roberta":
+        return _make(name, transformers.RobertaConfig, transformers.RobertaForMaskedLM, roberta_tokenizer(), **encoder)
+    raise ValueError(name)
+
+
+@pytest.fixture(scope="session")
+def prompts():
+    return sentences()
+
+
+@pytest.fixture(scope="session")
+def get_small_model():
+    return small_model
+
+
+@pytest.fixture
+def save_small_model(tmp_path):
+    """Saves a small model as a folder that `--model` takes, and returns its path."""
+
+    def save(name):
+        model, tokenizer = small_model(name)
+        folder = tmp_path / name
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        return folder
+
+    return save

@@ -1,0 +1,89 @@
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from hb_metrics.inference import shards
+from hb_metrics.inference.perplexity import plan_perplexity, score_perplexity
+from hb_metrics.inference.shards import plan_shards, score_into_shards
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def job(prompts, get_small_model, monkeypatch):
+    """A plan of several shards over texts of which some are equal, and the ids they are keyed by."""
+    monkeypatch.setattr(shards, "UNITS_PER_SHARD", 2)
+    texts = [*prompts[:100], *prompts[:5]]
+    model, tokenizer = get_small_model("llama")
+    plan = plan_perplexity(texts, model, tokenizer, max_positions=64)
+    return plan, [f"id{row}" for row in range(len(texts))], texts
+
+
+def scored_files(folder):
+    return {path.name: path.stat().st_mtime_ns for path in folder.glob("*.parquet")}
+
+
+def test_each_text_is_in_one_shard_and_comes_back_in_order(job, tmp_path, get_small_model):
+    plan, ids, texts = job
+    table = score_into_shards(plan, ids, texts, tmp_path, CPU, progress=False)
+    assert table["id"].to_pylist() == ids
+    assert table["text"].to_pylist() == texts
+    expected = score_perplexity(texts, *get_small_model("llama"), max_positions=64, progress=False)
+    np.testing.assert_array_equal(table["perplexity"].to_numpy(), expected.perplexities)
+    np.testing.assert_array_equal(table["num_tokens"].to_numpy(), expected.num_tokens)
+    parts = plan_shards(plan, tmp_path)
+    assert len(parts) > 3
+    assert sorted(np.concatenate([part.rows for part in parts])) == list(range(len(texts)))
+    assert sorted(scored_files(tmp_path)) == sorted(part.path.name for part in parts)
+
+
+def test_what_is_there_is_not_scored_again_and_the_rest_is_the_same(job, tmp_path, capsys):
+    plan, ids, texts = job
+    whole = score_into_shards(plan, ids, texts, tmp_path, CPU, progress=False)
+    before = scored_files(tmp_path)
+    gone = sorted(before)[1]
+    (tmp_path / gone).unlink()
+    again = score_into_shards(plan, ids, texts, tmp_path, CPU, progress=False)
+    assert again.equals(whole)
+    changed = {name for name, time in scored_files(tmp_path).items() if before[name] != time}
+    assert changed == {gone}
+    assert "texts were scored before" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("damage", ["truncated", "bit-flipped", "other rows"])
+def test_a_damaged_shard_is_reported_and_made_again(damage, job, tmp_path, capsys):
+    plan, ids, texts = job
+    whole = score_into_shards(plan, ids, texts, tmp_path, CPU, progress=False)
+    path = sorted(tmp_path.glob("*.parquet"))[0]
+    content = bytearray(path.read_bytes())
+    if damage == "truncated":
+        path.write_bytes(content[: len(content) // 2])
+    elif damage == "bit-flipped":
+        content[len(content) // 4] ^= 0x10
+        path.write_bytes(content)
+    else:
+        pq.write_table(pq.read_table(path).slice(1), path)
+    again = score_into_shards(plan, ids, texts, tmp_path, CPU, progress=False)
+    assert again.equals(whole)
+    assert "scored again" in capsys.readouterr().out
+
+
+def test_shards_are_whole_or_not_there_when_scoring_fails(job, tmp_path, monkeypatch):
+    plan, ids, texts = job
+    calls = []
+
+    def failing(payload, score=plan.score):
+        calls.append(1)
+        if len(calls) > 5:
+            raise RuntimeError("out of memory")
+        return score(payload)
+
+    broken = type(plan)(**{**vars(plan), "score": failing})
+    with pytest.raises(RuntimeError, match="out of memory"):
+        score_into_shards(broken, ids, texts, tmp_path, CPU, progress=False)
+    there = list(tmp_path.iterdir())
+    assert 0 < len(there) < len(plan_shards(plan, tmp_path))
+    assert all(pq.read_table(path).num_rows for path in there)
+    table = score_into_shards(plan, ids, texts, tmp_path, CPU, progress=False)
+    assert table["id"].to_pylist() == ids
