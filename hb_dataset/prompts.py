@@ -132,7 +132,7 @@ def small_templates(templates: Sequence[Template]) -> list[Template]:
 
 
 def small_descriptors(descriptors: Sequence[Descriptor]) -> list[Descriptor]:
-    """Six terms an axis, spread over placements and buckets; a pure function of the terms, in their order.
+    """Six terms an axis, spread over placements and buckets; which ones does not depend on the order of the terms.
 
     Buckets take turns, the after-noun one first and then the larger before the smaller; within a bucket the order is
     that of a hash of the term, so that adding a term moves few others. Terms for one gender are left to the full set:
@@ -144,11 +144,15 @@ def small_descriptors(descriptors: Sequence[Descriptor]) -> list[Descriptor]:
         for descriptor in descriptors:
             if descriptor.axis == axis and descriptor.gender is None:
                 buckets.setdefault(descriptor.bucket, []).append(descriptor)
-        turns = sorted(buckets.values(), key=lambda bucket: (bucket[0].bucket != AFTER_THE_NOUN, -len(bucket)))
+        turns = [buckets[name] for name in sorted(buckets, key=lambda name: _turn(name, len(buckets[name])))]
         queues = [sorted(bucket, key=lambda descriptor: _digest(axis, descriptor.term)) for bucket in turns]
         rounds = [queue[turn] for turn in range(SMALL_TERMS_PER_AXIS) for queue in queues if turn < len(queue)]
         chosen |= {(axis, descriptor.term) for descriptor in rounds[:SMALL_TERMS_PER_AXIS]}
     return [descriptor for descriptor in descriptors if (descriptor.axis, descriptor.term) in chosen]
+
+
+def _turn(bucket: str | None, size: int) -> tuple[bool, int, str]:
+    return bucket != AFTER_THE_NOUN, -size, bucket or ""
 
 
 def prompt_table(

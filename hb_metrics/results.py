@@ -8,7 +8,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hb_metrics.likelihood_bias.likelihood_bias import likelihood_bias
+from hb_metrics.likelihood_bias.shares import likelihood_bias
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 

@@ -183,7 +183,7 @@ def plan_perplexity(
         if not text:
             raise ValueError(EMPTY_ERROR.format(row=row))
     unique, sequence_of_text = distinct(texts)
-    encoded = tokenizer(unique, add_special_tokens=False)["input_ids"] if unique else []
+    encoded = tokenizer(unique, add_special_tokens=False, return_attention_mask=False)["input_ids"] if unique else []
     if model.config.is_encoder_decoder:
         return _plan_encoder_decoder(
             texts, encoded, sequence_of_text, model, tokenizer, scoring, max_positions, encoder_context
