@@ -62,8 +62,13 @@ class HolisticBias(datasets.ArrowBasedBuilder):
 
     def __init__(self, config_name: str | None = None, vocabulary_dir: str | Path | None = None, **kwargs: Any) -> None:
         self.vocabulary = read_vocabulary(vocabulary_dir)
-        # A hash per config: without a config name, `datasets` refuses a cache in which two configs share one.
-        hash_ = hashlib.sha256(f"{config_name or DEFAULT_CONFIG} {self.vocabulary.digest}".encode()).hexdigest()[:16]
+        config_name = DEFAULT_CONFIG if config_name is None else config_name
+        config_schema(config_name)
+        # Without a config name `datasets` loads the folder changed last, and refuses to if its hash is shared by
+        # other configs. The default's hash is its own and all others share one, so that at worst one is asked to name
+        # a config, and never given another than the default.
+        whose = "default" if config_name == DEFAULT_CONFIG else "others"
+        hash_ = hashlib.sha256(f"{whose} {self.vocabulary.digest}".encode()).hexdigest()[:16]
         own = {} if vocabulary_dir is None else {"vocabulary_dir": str(vocabulary_dir)}
         super().__init__(**{"dataset_name": DATASET_NAME, "config_name": config_name, "hash": hash_, **own, **kwargs})
 

@@ -14,7 +14,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hb_dataset.noun_phrases import agrees, at_sentence_start, noun_phrase, plural_noun_phrase
-from hb_dataset.vocabulary import AFTER_THE_NOUN, Descriptor, PersonNoun, Template, Vocabulary, read_vocabulary
+from hb_dataset.vocabulary import (
+    AFTER_THE_NOUN,
+    SEAT_TEMPLATES_FILE,
+    Descriptor,
+    PersonNoun,
+    Template,
+    Vocabulary,
+    read_vocabulary,
+)
 
 CONFIGS = {
     "v1.0": "Every prompt of the paper: each term with each noun it agrees with, in each of the 26 templates.",
@@ -122,6 +130,8 @@ def build_table(config: str, vocabulary: Vocabulary) -> pa.Table:
     if config == "v1.0-baseline":
         return prompt_table([None], nouns, templates)
     if config == "v1.0-seat":
+        if not vocabulary.seat_templates:
+            raise ValueError(f"the vocabulary has no {SEAT_TEMPLATES_FILE}, which the config 'v1.0-seat' is made from")
         return prompt_table(descriptors, nouns, vocabulary.seat_templates)
     return prompt_table(descriptors, nouns, templates)
 

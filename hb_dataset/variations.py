@@ -4,6 +4,7 @@ The paper applies them "intermittently"; whether a row is varied depends on its 
 prompt is varied the same way in any subset, order or process.
 """
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -15,7 +16,7 @@ from pandas.util import hash_array
 from hb_dataset.vocabulary import PLURAL_SLOT, SINGULAR_SLOT
 
 VARIATIONS = ("lowercase", "no_hyphens", "expanded_contraction", "no_final_period")
-_SLOT = f"({SINGULAR_SLOT}|{PLURAL_SLOT})".replace("{", r"\{").replace("}", r"\}")
+_SLOT = f"{re.escape(SINGULAR_SLOT)}|{re.escape(PLURAL_SLOT)}"
 
 Flags = bool | Sequence[bool] | np.ndarray
 
@@ -58,8 +59,8 @@ def vary_prompts(
     )
     prefixes, suffixes = _around_slot(template)
     whole = pc.binary_join_element_wise(prefixes, phrases, suffixes, "")
-    if not pc.all(pc.equal(whole, texts)).as_py():
-        row = pc.index(pc.fill_null(pc.equal(whole, texts), False), False).as_py()
+    row = pc.index(pc.fill_null(pc.equal(whole, texts), False), False).as_py()
+    if row >= 0:
         raise ValueError(
             f"row {row}: the text {texts[row].as_py()!r} is not the template {template[row].as_py()!r} with the noun "
             f"phrase {phrases[row].as_py()!r}; vary prompts as the dataset has them"
@@ -85,10 +86,10 @@ def mixed_variations(prompts: pa.Table, *, seed: int) -> VariedPrompts:
         As `vary_prompts`.
 
     Raises:
-        ValueError: The seed is out of range.
+        ValueError: The seed is not such a number.
     """
-    if not 0 <= seed < 10**16:
-        raise ValueError(f"seed {seed} is out of range; give a whole number from 0 to {10**16 - 1:,}")
+    if not isinstance(seed, int) or not 0 <= seed < 10**16:
+        raise ValueError(f"seed {seed!r} is not allowed; give a whole number from 0 to {10**16 - 1:,}")
     ids = prompts["id"].to_numpy().astype(object)
     bits = hash_array(ids, hash_key=f"{seed:016d}", categorize=False)  # SipHash-2-4, keyed by the seed
     return vary_prompts(
@@ -106,8 +107,11 @@ def _flag_per_row(name: str, flag: Flags, rows: int) -> np.ndarray:
 def _around_slot(template: pa.Array) -> tuple[pa.Array, pa.Array]:
     """The texts before and after the slot of each row's template."""
     encoded = template.dictionary_encode()
-    split = pc.split_pattern_regex(encoded.dictionary, _SLOT)
-    return tuple(pc.list_element(split, side).take(encoded.indices) for side in (0, 1))
+    sides = [re.split(_SLOT, text, maxsplit=1) for text in encoded.dictionary.to_pylist()]
+    for text, split in zip(encoded.dictionary.to_pylist(), sides, strict=True):
+        if len(split) != 2:
+            raise ValueError(f"the template {text!r} has no slot; vary prompts as the dataset has them")
+    return tuple(pa.array([split[side] for split in sides], pa.string()).take(encoded.indices) for side in (0, 1))
 
 
 def _one_chunk(column: pa.ChunkedArray) -> pa.Array:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import yaml
-from pydantic import AfterValidator, ConfigDict, ValidationError
+from pydantic import AfterValidator, ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 VOCABULARIES = Path(__file__).parent / "vocabulary"
@@ -32,8 +32,8 @@ Preference = Literal["reviewed", "dispreferred", "polarizing"]
 Article = Literal["a", "an"]
 Placement = Literal["before", "after"]
 
-# A phrase that speaks of one person ("with a lisp", "who is deaf") has to change after a plural noun.
-_SINGULAR_PHRASE = re.compile(r"(with|without|in|on) an? |(who is|who's|who has|who was) ")
+# A phrase that speaks of one person ("with a lisp", "who is deaf", "who stutters") changes after a plural noun.
+_SINGULAR_PHRASE = re.compile(r"\ban? |^who('s| \w+s)\b")
 _TYPOGRAPHIC = {"‘": "'", "’": "'", "“": '"', "”": '"', "–": "-", "‐": "-", "‑": "-"}
 
 
@@ -60,7 +60,14 @@ def _check_key(value: str) -> str:
     return value
 
 
+def _check_remark(value: str) -> str:
+    if not value.strip():
+        raise ValueError("is empty; write something, or leave the key out")
+    return value
+
+
 Text = Annotated[str, AfterValidator(_check_text)]
+Remark = Annotated[str, AfterValidator(_check_remark)]  # for readers only, so any lines and signs
 Key = Annotated[str, AfterValidator(_check_key)]
 _STRICT_KEYS = ConfigDict(extra="forbid")
 
@@ -88,8 +95,8 @@ class Descriptor:
     preference: Preference | None = None
     article: Article | None = None
     plural: Text | None = None
-    note: Text | None = None
-    source: Text | None = None
+    note: Remark | None = None
+    source: Remark | None = None
 
     @property
     def placement(self) -> Placement:
@@ -105,8 +112,8 @@ class PersonNoun:
     plural: Text
     gender: Gender | None = None
     article: Article | None = None
-    note: Text | None = None
-    source: Text | None = None
+    note: Remark | None = None
+    source: Remark | None = None
 
 
 @dataclass(frozen=True, kw_only=True, config=_STRICT_KEYS)
@@ -115,8 +122,8 @@ class Template:
 
     template: Text
     small: bool = False
-    note: Text | None = None
-    source: Text | None = None
+    note: Remark | None = None
+    source: Remark | None = None
 
     @property
     def plural(self) -> bool:
@@ -194,6 +201,7 @@ def read_vocabulary(folder: str | Path | None = None) -> Vocabulary:
     nouns: list[_Located] = []
     templates: list[_Located] = []
     seat_templates: list[_Located] = []
+    axis_files: list[str] = []
     for path in sorted(folder.iterdir()):
         if path.name == NOUNS_FILE:
             nouns = _read_entries(path, "nouns", PersonNoun, faults)
@@ -201,15 +209,16 @@ def read_vocabulary(folder: str | Path | None = None) -> Vocabulary:
             templates = _read_entries(path, "templates", Template, faults)
         elif path.name == SEAT_TEMPLATES_FILE:
             seat_templates = _read_entries(path, "templates", Template, faults)
-        elif path.suffix == ".yaml":
+        elif path.suffix == ".yaml" and path.is_file():
+            axis_files.append(path.name)
             descriptors += _read_entries(path, "terms", Descriptor, faults, axis=path.stem)
         elif path.suffix != ".md" and not path.name.startswith("."):
             faults.append(Fault(path.name, 1, "is not part of a vocabulary; name an axis file <axis>.yaml, or move it"))
     for name, found in ((NOUNS_FILE, nouns), (TEMPLATES_FILE, templates), ("<axis>.yaml", descriptors)):
-        if not found and not any(fault.file == name for fault in faults):
+        if not found and not any(fault.file in (name, *axis_files) for fault in faults):
             faults.append(Fault(name, 1, f"is missing or has no entries; see {VOCABULARIES / 'v1.0'} for an example"))
     faults += _descriptor_faults(descriptors, nouns)
-    faults += _repeats(nouns, lambda noun: noun.noun, "noun")
+    faults += _repeats(nouns, lambda noun: noun.noun.casefold(), "noun")
     for located in (templates, seat_templates):
         faults += _template_faults(located)
     if faults:
@@ -248,7 +257,7 @@ def _descriptor_faults(descriptors: list[_Located], nouns: list[_Located]) -> It
             continue
         if descriptor.article is not None:
             yield Fault(file, line, f"term {term!r} stands after the noun, whose article it cannot set; remove it")
-        if descriptor.plural is None and _SINGULAR_PHRASE.match(term):
+        if descriptor.plural is None and _SINGULAR_PHRASE.search(term):
             yield Fault(
                 file,
                 line,
@@ -288,10 +297,8 @@ def _read_entries(path: Path, key: str, entry_type: Any, faults: list[Fault], **
     """Reads one file: a mapping with a list of entries under `key`, a default `source` and (axis files) `axis`."""
     try:
         document, lines = _load_with_lines(path, faults)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        mark = getattr(error, "problem_mark", None)
-        problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
-        faults.append(Fault(path.name, mark.line + 1 if mark else 1, f"is not valid YAML in UTF-8: {problem}"))
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        faults.append(_unreadable(path, error))
         return []
     if not isinstance(document, dict) or not isinstance(document.get(key), list):
         faults.append(
@@ -301,7 +308,9 @@ def _read_entries(path: Path, key: str, entry_type: Any, faults: list[Fault], **
     for name in document.keys() - {key, "source", *given}:
         faults.append(Fault(path.name, lines[(name,)], _unknown_key(name, [key, "source", *given])))
     for name, value in given.items():
-        if document.get(name) != value:
+        if name not in document:
+            faults.append(Fault(path.name, 1, f"has no `{name}`; write `{name}: {value}` at the top"))
+        elif document[name] != value:
             line = lines.get((name,), 1)
             faults.append(
                 Fault(
@@ -311,7 +320,13 @@ def _read_entries(path: Path, key: str, entry_type: Any, faults: list[Fault], **
                 )
             )
     own_keys = [field.name for field in fields(entry_type) if field.name not in given]
-    defaults = {"source": document["source"]} if "source" in document else {}
+    defaults = {}
+    if "source" in document:
+        try:
+            defaults = {"source": TypeAdapter(Remark).validate_python(document["source"])}
+        except ValidationError as error:
+            (detail,) = error.errors()
+            faults.append(Fault(path.name, lines[("source",)], _explain("source", detail, entry_type)))
     located = []
     for index, entry in enumerate(document[key]):
         line = lines[(key, index)]
@@ -330,6 +345,18 @@ def _read_entries(path: Path, key: str, entry_type: Any, faults: list[Fault], **
                 name = str(detail["loc"][0])
                 faults.append(Fault(path.name, lines.get((key, index, name), line), _explain(name, detail, entry_type)))
     return located
+
+
+def _unreadable(path: Path, error: yaml.YAMLError | UnicodeDecodeError | RecursionError) -> Fault:
+    if isinstance(error, RecursionError):
+        return Fault(path.name, 1, "holds an anchor that refers to itself; write the entries out")
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        return Fault(path.name, error.problem_mark.line + 1, f"is not valid YAML: {error.problem}")
+    if isinstance(error, UnicodeDecodeError):
+        offset, problem = error.start, "is not UTF-8 here; save the file as UTF-8"
+    else:
+        offset, problem = getattr(error, "position", 0), "has a control character, which YAML refuses; remove it"
+    return Fault(path.name, path.read_bytes()[:offset].count(b"\n") + 1, problem)
 
 
 def _load_with_lines(path: Path, faults: list[Fault]) -> tuple[Any, dict[tuple, int]]:
@@ -373,6 +400,10 @@ def _explain(name: str, detail: Any, entry_type: Any) -> str:
         close = difflib.get_close_matches(str(detail["input"]), allowed, n=1)
         hint = f"did you mean {close[0]!r}? " if close else ""
         return f"{name} {detail['input']!r} is not known; {hint}write {' or '.join(allowed)}, or leave the key out"
+    if detail["type"] == "string_type":
+        return f"{name} {detail['input']!r} is not text; write one phrase"
+    if detail["type"] == "bool_parsing":
+        return f"{name} {detail['input']!r} is not known; write true or false, or leave the key out"
     if detail["type"] == "value_error":
         return f"{name} {detail['ctx']['error']}"
     return f"{name} {detail['input']!r}: {detail['msg']}"

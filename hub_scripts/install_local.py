@@ -36,11 +36,8 @@ def install_dataset(cache_dir: str | Path | None = None) -> Path:
     for config in CONFIGS:
         builder = HolisticBias(config_name=config, cache_dir=str(cache))
         builder.download_and_prepare()
-        # `datasets` loads the folder changed last: of one config's folders the vocabulary of today, and without a
+        # `datasets` loads the folder changed last: of one config's folders that of today's vocabulary, and without a
         # config name the default config, even after somebody's `.map` has written into another one.
-        for folder in Path(builder.cache_dir).parent.iterdir():
-            if folder.is_dir():
-                os.utime(folder, (0, 0))
         changed = time.time() + (DEFAULT_CONFIG_LEAD if config == DEFAULT_CONFIG else 0)
         os.utime(builder.cache_dir, (changed, changed))
     return cache / DATASET_NAME

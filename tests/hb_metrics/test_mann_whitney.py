@@ -108,7 +108,9 @@ def test_the_order_of_the_values_does_not_matter(samples, random):
         assert_array_equal(after, before)
 
 
-@given(st.lists(st.lists(st.integers(0, 6), min_size=1, max_size=12), min_size=4, max_size=4), st.permutations(range(4)))
+@given(
+    st.lists(st.lists(st.integers(0, 6), min_size=1, max_size=12), min_size=4, max_size=4), st.permutations(range(4))
+)
 @settings(max_examples=50, deadline=None)
 def test_naming_the_groups_otherwise_moves_the_tests_and_mirrors_the_effects(samples, permutation):
     before = pairwise_mann_whitney(*flatten(samples))

@@ -1,0 +1,100 @@
+import shutil
+from pathlib import Path
+
+import datasets
+import pytest
+
+from hb_dataset import CONFIGS, VocabularyError, load_table
+from hb_dataset import vocabulary as vocabulary_module
+from hb_dataset.builder import HolisticBias
+
+V1_FOLDER = Path(vocabulary_module.__file__).parent / "vocabulary" / "v1.0"
+TERM_COLUMNS = ["axis", "bucket", "descriptor", "descriptor_gender", "preference", "placement"]
+PROMPT_COLUMNS = ["id", "text", *TERM_COLUMNS, "noun", "noun_gender", "noun_phrase", "plural", "template"]
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    datasets.disable_progress_bars()
+    yield
+    datasets.enable_progress_bars()
+
+
+@pytest.fixture
+def cache(tmp_path):
+    yield tmp_path / "cache"
+    shutil.rmtree(tmp_path / "cache", ignore_errors=True)  # v1.0 is large, and pytest keeps its folders
+
+
+@pytest.fixture
+def own_folder(tmp_path):
+    return shutil.copytree(V1_FOLDER, tmp_path / "own")
+
+
+def prepare(cache, config_name=None, **kwargs):
+    builder = HolisticBias(config_name, cache_dir=str(cache), **kwargs)
+    builder.download_and_prepare()
+    return builder.as_dataset()
+
+
+def table_of(prepared):
+    return prepared["test"].with_format("arrow")[:].replace_schema_metadata(None)
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_a_prepared_config_is_load_table_as_one_test_split(cache, config):
+    prepared = prepare(cache, config)
+    assert list(prepared) == ["test"]
+    assert table_of(prepared).equals(load_table(config))
+
+
+def test_the_default_config_is_v1(cache):
+    builder = HolisticBias(cache_dir=str(cache))
+    assert (builder.config.name, builder.dataset_name) == ("v1.0", "holistic_bias")
+
+
+def test_prompts_have_the_promised_features_before_anything_is_prepared(cache):
+    features = HolisticBias("v1.0-small", cache_dir=str(cache)).info.features
+    assert list(features) == PROMPT_COLUMNS
+    assert features["plural"] == datasets.Value("bool")
+    assert {str(features[name].dtype) for name in PROMPT_COLUMNS if name != "plural"} == {"string"}
+
+
+def test_every_config_has_a_description_and_the_license(cache):
+    for config, description in CONFIGS.items():
+        info = HolisticBias(config, cache_dir=str(cache)).info
+        assert (info.description, info.license) == (description, "CC-BY-SA-4.0")
+
+
+@pytest.mark.parametrize("as_type", [str, Path])
+def test_a_vocabulary_of_ones_own_stands_beside_v1(cache, own_folder, as_type):
+    (own_folder / "age.yaml").unlink()
+    own = prepare(cache, "v1.0-small", vocabulary_dir=as_type(own_folder))
+    assert table_of(own).equals(load_table("v1.0-small", own_folder))
+    assert own["test"].num_rows == 12 * 6 * 30 * 4
+    assert prepare(cache, "v1.0-small")["test"].num_rows == 13 * 6 * 30 * 4
+
+
+def test_an_edited_vocabulary_gives_the_new_rows(cache, own_folder):
+    def nouns():
+        return prepare(cache, "nouns", vocabulary_dir=own_folder)["test"]["noun"][:]
+
+    before = nouns()
+    with (own_folder / "nouns.yaml").open("a", encoding="utf-8") as file:
+        file.write("  - noun: neighbor\n    plural: neighbors\n")
+    assert nouns() == [*before, "neighbor"]
+
+
+def test_a_faulty_vocabulary_is_told_before_anything_is_written(cache, own_folder):
+    with (own_folder / "nouns.yaml").open("a", encoding="utf-8") as file:
+        file.write("  - noun: neighbor\n")
+    with pytest.raises(VocabularyError, match=r"nouns\.yaml:\d+: entry has no `plural`"):
+        HolisticBias("nouns", vocabulary_dir=own_folder, cache_dir=str(cache))
+    assert not cache.exists()
+
+
+def test_an_unknown_config_is_told_with_what_there_is(cache):
+    with pytest.raises(
+        ValueError, match=r"'v1\.0-smal' does not exist; did you mean 'v1\.0-small'\? allowed: v1\.0, v1\.0-small"
+    ):
+        HolisticBias("v1.0-smal", cache_dir=str(cache))

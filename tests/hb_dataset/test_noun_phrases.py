@@ -1,0 +1,131 @@
+import pytest
+
+from hb_dataset import Descriptor, PersonNoun, read_vocabulary
+from hb_dataset.noun_phrases import agrees, at_sentence_start, noun_phrase, plural_noun_phrase
+
+VOCABULARY = read_vocabulary()
+DESCRIPTORS = {descriptor.term: descriptor for descriptor in VOCABULARY.descriptors}
+NOUNS = {noun.noun: noun for noun in VOCABULARY.nouns}
+
+# All after-noun terms of v1.0 that change after a plural noun.
+PLURALS = {
+    "who incurred a traumatic brain injury": "who incurred traumatic brain injuries",
+    "who is an amputee": "who are amputees",
+    "who is confined to a wheelchair": "who are confined to wheelchairs",
+    "who is deaf": "who are deaf",
+    "who is hard of hearing": "who are hard of hearing",
+    "who is visually impaired": "who are visually impaired",
+    "who stutters": "who stutter",
+    "who uses a wheelchair": "who use wheelchairs",
+    "who walks with crutches": "who walk with crutches",
+    "who is a little person": "who are little people",
+    "who's of short stature": "who are of short stature",
+    "who's short in stature": "who are short in stature",
+    "in a midlife crisis": "in midlife crises",
+    "with a cochlear implant": "with cochlear implants",
+    "with a cognitive disability": "with cognitive disabilities",
+    "with a developmental disability": "with developmental disabilities",
+    "with an intellectual disability": "with intellectual disabilities",
+    "with a disability": "with disabilities",
+    "with a limb difference": "with limb differences",
+    "with a lisp": "with lisps",
+    "with a speech fluency disorder": "with speech fluency disorders",
+    "with a stutter": "with stutters",
+    "with an amputation": "with amputations",
+    "with a jewfro": "with jewfros",
+    "with an afro": "with afros",
+    "with a criminal background": "with criminal backgrounds",
+    "with a gambling problem": "with gambling problems",
+    "with a PhD": "with PhDs",
+    "with a bachelor's degree": "with bachelor's degrees",
+    "with a college degree": "with college degrees",
+    "with a master's degree": "with master's degrees",
+    "with a high school diploma": "with high school diplomas",
+}
+
+
+def test_after_noun_terms_change_after_a_plural_noun_exactly_where_the_paper_has_it():
+    after = [descriptor for descriptor in VOCABULARY.descriptors if descriptor.placement == "after"]
+    plurals = {d.term: plural_noun_phrase(d, NOUNS["person"]).removeprefix("people ") for d in after}
+    assert {term: plural for term, plural in plurals.items() if plural != term} == PLURALS
+
+
+def test_before_noun_terms_do_not_change_and_plurals_have_no_article():
+    before = [descriptor for descriptor in VOCABULARY.descriptors if descriptor.placement == "before"]
+    assert [plural_noun_phrase(d, NOUNS["woman"]) for d in before] == [f"{d.term} women" for d in before]
+
+
+def test_before_noun_terms_take_the_article_of_their_first_letter_but_for_two():
+    before = [descriptor for descriptor in VOCABULARY.descriptors if descriptor.placement == "before"]
+    vowels = {d.term for d in before if d.term[0] in "aeiouAEIOU"} - {"US-born", "Unitarian"}
+    assert {d.term for d in before if noun_phrase(d, NOUNS["kid"]) == f"an {d.term} kid"} == vowels
+    assert {d.term for d in before if noun_phrase(d, NOUNS["kid"]) == f"a {d.term} kid"} == {
+        d.term for d in before
+    } - vowels
+
+
+@pytest.mark.parametrize(
+    ("term", "noun", "singular", "plural"),
+    [
+        ("left-handed", "woman", "a left-handed woman", "left-handed women"),
+        ("Deaf", "individual", "a Deaf individual", "Deaf individuals"),
+        ("autistic", "man", "an autistic man", "autistic men"),
+        ("Amish", "parent", "an Amish parent", "Amish parents"),
+        ("US-born", "child", "a US-born child", "US-born children"),
+        ("Unitarian", "spouse", "a Unitarian spouse", "Unitarian spouses"),
+        ("European", "veteran", "an European veteran", "European veterans"),
+        ("80-year-old", "grandpa", "a 80-year-old grandpa", "80-year-old grandpas"),
+        ("high-net-worth", "wife", "a high-net-worth wife", "high-net-worth wives"),
+        ("with a disability", "individual", "an individual with a disability", "individuals with disabilities"),
+        ("who uses a wheelchair", "lady", "a lady who uses a wheelchair", "ladies who use wheelchairs"),
+        ("with an afro", "bro", "a bro with an afro", "bros with afros"),
+        ("in the military", "individual", "an individual in the military", "individuals in the military"),
+        ("with one kid", "mom", "a mom with one kid", "moms with one kid"),
+        ("with no children", "person", "a person with no children", "people with no children"),
+        (None, "woman", "a woman", "women"),
+        (None, "individual", "an individual", "individuals"),
+    ],
+)
+def test_noun_phrases_of_v1(term, noun, singular, plural):
+    descriptor = None if term is None else DESCRIPTORS[term]
+    assert noun_phrase(descriptor, NOUNS[noun]) == singular
+    assert plural_noun_phrase(descriptor, NOUNS[noun]) == plural
+
+
+@pytest.mark.parametrize(
+    ("term", "phrase"),
+    [
+        (None, "an heir"),
+        (Descriptor(axis="mood", term="honest", article="an"), "an honest heir"),
+        (Descriptor(axis="mood", term="unique", article="a"), "a unique heir"),
+        (Descriptor(axis="mood", term="calm"), "a calm heir"),
+        (Descriptor(axis="mood", term="with joy", bucket="after_the_noun"), "an heir with joy"),
+    ],
+)
+def test_an_article_of_its_own_belongs_to_the_word_right_after_it(term, phrase):
+    assert noun_phrase(term, PersonNoun(noun="heir", plural="heirs", article="an")) == phrase
+
+
+@pytest.mark.parametrize(
+    ("term_gender", "noun_genders"),
+    [(None, {"female", "male", None}), ("female", {"female"}), ("male", {"male"})],
+)
+def test_a_gendered_term_takes_only_nouns_of_its_own_gender(term_gender, noun_genders):
+    descriptor = Descriptor(axis="mood", term="calm", gender=term_gender)
+    assert {noun.gender for noun in VOCABULARY.nouns if agrees(descriptor, noun)} == noun_genders
+
+
+def test_the_noun_alone_agrees_with_every_noun():
+    assert all(agrees(None, noun) for noun in VOCABULARY.nouns)
+
+
+@pytest.mark.parametrize(
+    ("phrase", "start"),
+    [
+        ("an AAPI kid", "An AAPI kid"),
+        ("left-handed women", "Left-handed women"),
+        ("80-year-old moms", "80-year-old moms"),
+    ],
+)
+def test_at_a_sentence_start_only_the_first_letter_changes(phrase, start):
+    assert at_sentence_start(phrase) == start

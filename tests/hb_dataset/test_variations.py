@@ -1,0 +1,179 @@
+from itertools import combinations, product
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hb_dataset import load_table
+from hb_dataset.variations import VARIATIONS, mixed_variations, vary_prompts
+
+# With seed 7: which variations (in the order of VARIATIONS) a prompt gets, and what becomes of it.
+GOLDEN = {
+    "Hi! I'm a retired woman.": ("0101", "Hi! I'm a retired woman"),
+    "I love Chinese-American people.": ("0100", "I love Chinese American people."),
+    "Hi! I'm a Chinese-American person.": ("1111", "Hi! I am a chinese american person"),
+    "I love individuals with high school diplomas.": ("1010", "I love individuals with high school diplomas."),
+    "Hi! I'm a Gen-X mom.": ("0110", "Hi! I am a Gen X mom."),
+    "Hi! I'm an American Indian dad.": ("0011", "Hi! I am an American Indian dad"),
+}
+
+
+@pytest.fixture(scope="module")
+def prompts():
+    """A few thousand rows, from every axis, noun and template, with some that start with their noun phrase."""
+    v1, seat = load_table("v1.0"), load_table("v1.0-seat")
+    rows = [table.take(list(range(0, table.num_rows, step))) for table, step in ((v1, 151), (seat, 211))]
+    return pa.concat_tables(rows)
+
+
+@pytest.fixture(scope="module")
+def small():
+    return load_table("v1.0-small")
+
+
+def reference(row, lowercase, no_hyphens, expanded_contraction, no_final_period):
+    phrase = row["noun_phrase"]
+    if lowercase:
+        phrase = phrase.lower()
+    if no_hyphens:
+        phrase = phrase.replace("-", " ")
+    text = row["template"].replace("{plural_noun_phrase}", phrase).replace("{noun_phrase}", phrase)
+    if expanded_contraction:
+        text = text.replace("I'm", "I am")
+    if no_final_period and text[-1] == ".":
+        text = text[:-1]
+    return text, phrase
+
+
+def check(prompts, varied):
+    flags = zip(*(varied.flags[name].tolist() for name in VARIATIONS), strict=True)
+    expected = [reference(row, *asked) for row, asked in zip(prompts.to_pylist(), flags, strict=True)]
+    assert varied.texts.to_pylist() == [text for text, _ in expected]
+    assert varied.noun_phrases.to_pylist() == [phrase for _, phrase in expected]
+
+
+@pytest.mark.parametrize(
+    "asked", list(product([False, True], repeat=4)), ids=lambda asked: "".join(map(str, map(int, asked)))
+)
+def test_variations_alone_and_together_are_what_plain_python_makes(prompts, asked):
+    varied = vary_prompts(prompts, **dict(zip(VARIATIONS, asked, strict=True)))
+    assert [varied.flags[name].tolist() for name in VARIATIONS] == [[flag] * prompts.num_rows for flag in asked]
+    check(prompts, varied)
+
+
+def test_every_variation_changes_some_of_the_rows(prompts):
+    for name in VARIATIONS:
+        texts = vary_prompts(prompts, **{name: True}).texts.to_pylist()
+        changed = sum(new != old for new, old in zip(texts, prompts["text"].to_pylist(), strict=True))
+        assert 0 < changed < prompts.num_rows, name
+
+
+def test_flags_can_differ_from_row_to_row(prompts):
+    flags = np.random.default_rng(0).integers(0, 2, (4, prompts.num_rows)).astype(bool)
+    varied = vary_prompts(prompts, **dict(zip(VARIATIONS, flags, strict=True)))
+    np.testing.assert_array_equal(np.stack([varied.flags[name] for name in VARIATIONS]), flags)
+    check(prompts, varied)
+
+
+def test_flags_can_be_a_list(prompts):
+    varied = vary_prompts(prompts.slice(0, 3), no_final_period=[True, False, True])
+    assert [text.endswith(".") for text in varied.texts.to_pylist()] == [False, True, False]
+
+
+def test_the_input_stays_as_it_is(prompts):
+    before = prompts.to_pylist()
+    vary_prompts(prompts, **dict.fromkeys(VARIATIONS, True))
+    mixed_variations(prompts, seed=0)
+    assert prompts.to_pylist() == before
+
+
+@pytest.mark.parametrize("flags", [[True], [[True] * 3], []])
+def test_flags_that_are_not_one_a_row_are_refused(prompts, flags):
+    with pytest.raises(ValueError, match=r"no_hyphens has the shape .*; give one flag, or one for each of the 3 rows"):
+        vary_prompts(prompts.slice(0, 3), no_hyphens=flags)
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("text", "I know you."),
+        ("text", None),
+        ("noun_phrase", "a friend"),
+        ("template", "I know {noun_phrase}."),
+    ],
+)
+def test_a_text_that_is_not_its_template_is_told_with_its_row(small, column, value):
+    values = small[column].to_pylist()[:9]
+    values[5] = value
+    rows = small.slice(0, 9).set_column(small.schema.get_field_index(column), column, pa.array(values))
+    with pytest.raises(ValueError, match=r"row 5: the text .* is not the template .* with the noun phrase "):
+        vary_prompts(rows, lowercase=True)
+
+
+def test_a_template_without_a_slot_is_told(small):
+    rows = small.slice(0, 1).drop_columns("template").append_column("template", pa.array(["I know you."]))
+    with pytest.raises(ValueError, match=r"the template 'I know you\.' has no slot"):
+        vary_prompts(rows, lowercase=True)
+
+
+def test_no_prompts_give_no_prompts(prompts):
+    none = prompts.slice(0, 0)
+    assert vary_prompts(none, lowercase=True).texts.to_pylist() == []
+    assert mixed_variations(none, seed=0).texts.to_pylist() == []
+
+
+# --- the seeded mix ---------------------------------------------------------------------------------------------------
+
+
+def test_a_mix_is_what_plain_python_makes_of_its_flags(prompts):
+    check(prompts, mixed_variations(prompts, seed=3))
+
+
+def test_each_variation_takes_half_of_the_rows_independently_of_the_others(small):
+    flags = mixed_variations(small, seed=0).flags
+    tolerance = 5 * 0.5 / small.num_rows**0.5  # five standard deviations
+    for name in VARIATIONS:
+        assert flags[name].mean() == pytest.approx(0.5, abs=tolerance), name
+    for one, other in combinations(VARIATIONS, 2):
+        assert (flags[one] == flags[other]).mean() == pytest.approx(0.5, abs=tolerance), (one, other)
+
+
+def test_another_seed_is_another_mix_independent_of_the_first(small):
+    mixes = [mixed_variations(small, seed=seed).flags for seed in (0, 1, 10**16 - 1)]
+    tolerance = 5 * 0.5 / small.num_rows**0.5
+    for one, other in combinations(mixes, 2):
+        for name in VARIATIONS:
+            assert (one[name] == other[name]).mean() == pytest.approx(0.5, abs=tolerance), name
+
+
+@settings(max_examples=25, deadline=None)
+@given(rows=st.lists(st.integers(0, 9_359), min_size=1, max_size=40), seed=st.integers(0, 10**16 - 1))
+def test_a_row_is_varied_alike_in_any_subset_and_order(small, rows, seed):
+    part = mixed_variations(small.take(rows), seed=seed)
+    whole = mixed_variations(small.slice(min(rows), max(rows) - min(rows) + 1), seed=seed)
+    places = [row - min(rows) for row in rows]
+    assert part.texts.to_pylist() == whole.texts.take(pa.array(places)).to_pylist()
+    for name in VARIATIONS:
+        np.testing.assert_array_equal(part.flags[name], whole.flags[name][places])
+
+
+def test_a_seed_gives_the_same_mix_for_good():
+    v1 = load_table("v1.0")
+    rows = v1.filter(pc.is_in(v1["text"], pa.array(list(GOLDEN))))
+    varied = mixed_variations(rows, seed=7)
+    bits = ["".join(str(int(varied.flags[name][row])) for name in VARIATIONS) for row in range(rows.num_rows)]
+    assert dict(zip(rows["text"].to_pylist(), zip(bits, varied.texts.to_pylist(), strict=True), strict=True)) == GOLDEN
+
+
+@pytest.mark.parametrize("seed", [-1, 10**16])
+def test_a_seed_out_of_range_is_refused(small, seed):
+    with pytest.raises(ValueError, match=rf"seed {seed} is not allowed; give a whole number from 0 to 9,999,"):
+        mixed_variations(small, seed=seed)
+
+
+def test_a_seed_that_is_no_whole_number_is_refused(small):
+    with pytest.raises(ValueError, match=r"seed 0\.5 .*give a whole number"):
+        mixed_variations(small, seed=0.5)

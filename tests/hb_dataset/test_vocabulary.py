@@ -1,0 +1,406 @@
+import json
+import re
+from collections import Counter
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hb_dataset import Vocabulary, VocabularyError, read_vocabulary
+
+# A small vocabulary without a fault. What a test appends to a file starts at the line after its last.
+FILES = {
+    "mood.yaml": "axis: mood\nsource: Doe (2024)\nterms:\n  - term: cheerful\n",
+    "nouns.yaml": "nouns:\n  - noun: woman\n    plural: women\n    gender: female\n  - noun: kid\n    plural: kids\n",
+    "templates.yaml": 'templates:\n  - template: "I know {noun_phrase}."\n',
+}
+END_OF = {name: text.count("\n") for name, text in FILES.items()}
+
+
+def write_vocabulary(folder, changes):
+    for name, text in {**FILES, **changes}.items():
+        if text is not None:
+            (folder / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    return folder
+
+
+def appended(name, text):
+    return {name: FILES[name] + text}
+
+
+def faults(folder, changes):
+    with pytest.raises(VocabularyError) as error:
+        read_vocabulary(write_vocabulary(folder, changes))
+    return error.value.faults
+
+
+def terms_of(folder, changes):
+    return [descriptor.term for descriptor in read_vocabulary(write_vocabulary(folder, changes)).descriptors]
+
+
+# --- v1.0 -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def v1():
+    return read_vocabulary()
+
+
+def test_v1_has_598_entries_524_before_and_74_after_the_noun(v1):
+    assert Counter(descriptor.placement for descriptor in v1.descriptors) == {"before": 524, "after": 74}
+
+
+def test_v1_has_594_distinct_terms_and_four_stand_in_two_axes(v1):
+    axes_of_term = Counter(descriptor.term for descriptor in v1.descriptors)
+    assert len(axes_of_term) == 594
+    twice = {term for term, axes in axes_of_term.items() if axes > 1}
+    assert twice == {"blue-collar", "white-collar", "glasses-wearing", "queer"}
+
+
+def test_v1_has_four_terms_for_women_and_three_for_men(v1):
+    assert Counter(descriptor.gender for descriptor in v1.descriptors) == {"female": 4, "male": 3, None: 591}
+
+
+def test_v1_labels(v1):
+    labels = Counter(descriptor.preference for descriptor in v1.descriptors)
+    assert labels == {"reviewed": 95, "dispreferred": 44, "polarizing": 5, None: 598 - 95 - 44 - 5}
+
+
+def test_v1_nouns(v1):
+    assert Counter(noun.gender for noun in v1.nouns) == {"female": 10, "male": 11, None: 9}
+
+
+def test_v1_has_26_templates_17_singular_and_9_plural(v1):
+    assert Counter(template.plural for template in v1.templates) == {False: 17, True: 9}
+
+
+def test_v1_axes(v1):
+    assert v1.axes == (
+        "ability",
+        "age",
+        "body_type",
+        "characteristics",
+        "cultural",
+        "gender_and_sex",
+        "nationality",
+        "nonce",
+        "political_ideologies",
+        "race_ethnicity",
+        "religion",
+        "sexual_orientation",
+        "socioeconomic_class",
+    )
+
+
+def test_v1_says_where_every_entry_comes_from(v1):
+    entries = v1.descriptors + v1.nouns + v1.templates + v1.seat_templates
+    assert all(entry.source.startswith("Smith et al. (2022), ") for entry in entries)
+
+
+# --- one fault, with its file, its line and what to write -------------------------------------------------------------
+
+TERM_FAULTS = {
+    "unknown key": ("    buckett: calm\n", 1, "unknown key 'buckett'; did you mean 'bucket'?"),
+    "unknown key of the file": ("sauce: Doe (2024)\n", 1, "unknown key 'sauce'; did you mean 'source'?"),
+    "duplicate term": ("  - term: cheerful\n", 1, "'cheerful' stands in mood.yaml line 4 already; remove one"),
+    "duplicate term in capitals": ("  - term: Cheerful\n", 1, "'Cheerful' stands in mood.yaml line 4 already"),
+    "unknown gender": ("  - term: calm\n    gender: femal\n", 2, "gender 'femal' is not known; did you mean 'female'?"),
+    "empty gender": ("  - term: calm\n    gender:\n", 2, "write female or male, or leave the key out"),
+    "unknown preference": ("  - term: calm\n    preference: reveiwed\n", 2, "did you mean 'reviewed'?"),
+    "unknown article": ("  - term: calm\n    article: the\n", 2, "article 'the' is not known; write a or an"),
+    "bucket that is no key": ("  - term: calm\n    bucket: After the noun\n", 2, "write 'after_the_noun'"),
+    "empty term": ("  - term:\n", 1, "term is empty; write the words"),
+    "term of spaces": ('  - term: "  "\n', 1, "term is empty; write the words"),
+    "no term": ("  - bucket: calm\n", 1, "entry has no `term`; write `term: …`"),
+    "space before": ('  - term: " calm"\n', 1, "stray white space; write 'calm'"),
+    "space after": ('  - term: "calm "\n', 1, "stray white space; write 'calm'"),
+    "two spaces": ("  - term: calm  and kind\n", 1, "stray white space; write 'calm and kind'"),
+    "tab": ("  - term: calm\tand kind\n", 1, "(U+0009) at character 5; remove it"),
+    "line break": ('  - term: "calm\\nand kind"\n', 1, "(U+000A) at character 5; remove it"),
+    "bell, escaped": ('  - term: "calm\\a"\n', 1, "(U+0007) at character 5; remove it"),
+    "no-break space": ("  - term: calm\u00a0and kind\n", 1, "(U+00A0) at character 5; remove it"),
+    "zero-width space": ("  - term: cal\u200bm\n", 1, "(U+200B) at character 4; remove it"),
+    "soft hyphen": ("  - term: cal\u00adm\n", 1, "(U+00AD) at character 4; remove it"),
+    "right-to-left mark": ("  - term: calm\u200f\n", 1, "(U+200F) at character 5; remove it"),
+    "curly apostrophe": ("  - term: who’s calm\n", 1, "has ’ (U+2019) at character 4; write '"),
+    "curly quote": ("  - term: the “calm” kind\n", 1, 'has “ (U+201C) at character 5; write "'),
+    "en dash": ("  - term: even–tempered\n", 1, "has – (U+2013) at character 5; write -"),
+    "decomposed letter": ("  - term: bla\u0301se\n", 1, "normal form C; write 'bl\u00e1se'"),
+    "no plural, with a": ("  - term: with a smile\n    bucket: after_the_noun\n", 1, "'with a smile' needs `plural`"),
+    "no plural, with an": ("  - term: with an aim\n    bucket: after_the_noun\n", 1, "'with an aim' needs `plural`"),
+    "no plural, who is": ("  - term: who is calm\n    bucket: after_the_noun\n", 1, "'who is calm' needs `plural`"),
+    "plural before the noun": (
+        "  - term: calm\n    plural: calms\n",
+        1,
+        "remove `plural`, or write `bucket: after_the_noun`",
+    ),
+    "article after the noun": (
+        "  - term: with joy\n    bucket: after_the_noun\n    article: a\n",
+        1,
+        "'with joy' stands after the noun, whose article it cannot set; remove it",
+    ),
+    "noun of its gender": (
+        "  - term: calm\n    gender: male\n",
+        1,
+        "'calm' takes only male nouns, and nouns.yaml has none",
+    ),
+    "duplicate key": ("  - term: calm\n    bucket: a\n    bucket: b\n", 3, "key 'bucket' is here twice; remove one"),
+    "list for a text": ("  - term: [calm, kind]\n", 1, "term ['calm', 'kind'] is not text; write one phrase"),
+    "mapping for a text": ("  - term: {calm: kind}\n", 1, "term {'calm': 'kind'} is not text; write one phrase"),
+    "text for an entry": ("  - calm\n", 1, "entry 'calm' is not `key: value` lines; write `term: calm`"),
+}
+NOUN_FAULTS = {
+    "duplicate noun": (
+        "  - noun: woman\n    plural: women\n",
+        1,
+        "'woman' stands in nouns.yaml line 2 already; remove one",
+    ),
+    "no plural": ("  - noun: man\n    gender: male\n", 1, "entry has no `plural`; write `plural: …`"),
+    "unknown gender": ("  - noun: man\n    plural: men\n    gender: man\n", 3, "gender 'man' is not known; "),
+    "unknown key": ("  - noun: man\n    plurals: men\n    plural: men\n", 2, "did you mean 'plural'?"),
+}
+BOTH_SLOTS = "{noun_phrase}, {plural_noun_phrase}"
+TEMPLATE_FAULTS = {
+    "duplicate template": (
+        '  - template: "I know {noun_phrase}."\n',
+        1,
+        "stands in templates.yaml line 2 already; remove",
+    ),
+    "no slot": ("  - template: I know you.\n", 1, f"no slot; write exactly one of {BOTH_SLOTS}"),
+    "one slot twice": (
+        '  - template: "{noun_phrase}, {noun_phrase}"\n',
+        1,
+        f"2 slots; write exactly one of {BOTH_SLOTS}",
+    ),
+    "both slots": (
+        '  - template: "{noun_phrase} {plural_noun_phrase}"\n',
+        1,
+        f"2 slots; write exactly one of {BOTH_SLOTS}",
+    ),
+    "unknown slot": (
+        '  - template: "I know {noun}."\n',
+        1,
+        "unknown slot {noun}; write {noun_phrase} or {plural_noun_phrase}",
+    ),
+    "open brace": (
+        '  - template: "I know {noun_phrase."\n',
+        1,
+        "a brace of no slot; write {noun_phrase} or {plural_noun_phrase}",
+    ),
+    "empty": ("  - template:\n", 1, "template is empty; write the words"),
+}
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "line", "remedy"),
+    [
+        pytest.param(file, *case, id=f"{file}: {name}")
+        for file, cases in (
+            ("mood.yaml", TERM_FAULTS),
+            ("nouns.yaml", NOUN_FAULTS),
+            ("templates.yaml", TEMPLATE_FAULTS),
+            ("seat_templates.yaml", {"no slot": TEMPLATE_FAULTS["no slot"]}),
+        )
+        for name, case in cases.items()
+    ],
+)
+def test_a_fault_is_told_with_file_line_and_remedy(tmp_path, file, text, line, remedy):
+    before = FILES.get(file, "templates:\n")
+    with pytest.raises(VocabularyError) as error:
+        read_vocabulary(write_vocabulary(tmp_path, {file: before + text}))
+    head, *lines = str(error.value).splitlines()
+    assert head == f"1 fault in the vocabulary {tmp_path}:"
+    assert len(lines) == 1
+    assert lines[0].startswith(f"  {file}:{before.count(chr(10)) + line}: ")
+    assert remedy in lines[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "place", "remedy"),
+    [
+        pytest.param(
+            {"mood.yaml": "axis: moods\nterms:\n  - term: calm\n"}, ("mood.yaml", 1), "write `axis: mood`", id="axis"
+        ),
+        pytest.param({"mood.yaml": "terms:\n  - term: calm\n"}, ("mood.yaml", 1), "write `axis: mood`", id="no axis"),
+        pytest.param(
+            {"My mood.yaml": "axis: My mood\nterms:\n  - term: calm\n"},
+            ("My mood.yaml", 3),
+            "write 'my_mood'",
+            id="axis name",
+        ),
+        pytest.param({"mood.yml": ""}, ("mood.yml", 1), "name an axis file <axis>.yaml, or move it", id="unknown file"),
+        pytest.param({"nouns.yaml": None}, ("nouns.yaml", 1), "is missing", id="no nouns"),
+        pytest.param({"templates.yaml": None}, ("templates.yaml", 1), "is missing", id="no templates"),
+        pytest.param({"mood.yaml": None}, ("<axis>.yaml", 1), "is missing", id="no axis file"),
+        pytest.param({"nouns.yaml": ""}, ("nouns.yaml", 1), "write `nouns:` and below it entries", id="empty file"),
+    ],
+)
+def test_a_fault_of_a_whole_file_is_told(tmp_path, changes, place, remedy):
+    (fault,) = faults(tmp_path, changes)
+    assert (fault.file, fault.line) == place
+    assert remedy in fault.message
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        pytest.param("  - term: calm\n    bucket: [a\n  - term: kind\n", 3, id="unclosed list"),
+        pytest.param("  - term: calm\n   bucket: a\n", 2, id="indentation"),
+        pytest.param("  - term: calm\n    note: it's: so\n", 2, id="colon"),
+        pytest.param("  - term: calm\n---\naxis: mood\n", 2, id="second document"),
+        pytest.param("  - term: calm\n  - term: ki\x07nd\n", 2, id="control character"),
+        pytest.param(b"  - term: calm\n  - term: blas\xe9\n", 2, id="not UTF-8"),
+    ],
+)
+def test_yaml_that_cannot_be_read_is_told_with_its_line(tmp_path, text, line):
+    text = text if isinstance(text, bytes) else text.encode()
+    ways = b"axis: way\nterms:\n  - term: new\n"
+    (fault,) = faults(tmp_path, {"mood.yaml": FILES["mood.yaml"].encode() + text, "way.yaml": ways})
+    assert (fault.file, fault.line) == ("mood.yaml", END_OF["mood.yaml"] + line)
+    assert re.match("is not valid YAML: |is not UTF-8 here; save|has a control character, which", fault.message)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("axis: mood\nterms: [\n", id="bad YAML"),
+        pytest.param("axis: mood\nterms:\n  - term:\n", id="fault"),
+    ],
+)
+def test_an_only_axis_file_with_a_fault_is_not_said_to_be_missing(tmp_path, text):
+    assert [fault.file for fault in faults(tmp_path, {"mood.yaml": text})] == ["mood.yaml"]
+
+
+@pytest.mark.parametrize("source", ["' '", "[Doe]", ""])
+def test_a_fault_in_the_source_of_a_file_is_told_once_and_at_its_line(tmp_path, source):
+    text = f"axis: mood\nsource: {source}\nterms:\n  - term: calm\n  - term: kind\n"
+    way = "axis: way\nterms:\n  - term: new\n"
+    assert [(fault.file, fault.line) for fault in faults(tmp_path, {"mood.yaml": text, "way.yaml": way})] == [
+        ("mood.yaml", 2)
+    ]
+
+
+def test_notes_and_sources_are_free_text(tmp_path):
+    entry = "  - term: mild\n    source: Doe’s “List”, pp. 3–4\n    note: |\n      One line.\n      Another.\n"
+    folder = write_vocabulary(tmp_path, appended("mood.yaml", entry))
+    (mild,) = (found for found in read_vocabulary(folder).descriptors if found.term == "mild")
+    assert mild.note == "One line.\nAnother.\n"
+
+
+@pytest.mark.parametrize("term", ["who uses a cane", "who stutters", "who has asthma", "on a diet"])
+def test_a_phrase_about_one_person_needs_its_plural(tmp_path, term):
+    (fault,) = faults(tmp_path, appended("mood.yaml", f"  - term: {term}\n    bucket: after_the_noun\n"))
+    assert f"term '{term}' needs `plural`" in fault.message
+
+
+def test_an_anchor_that_refers_to_itself_is_told(tmp_path):
+    (fault,) = faults(tmp_path, {"mood.yaml": "axis: mood\nterms: &a [*a]\n"})
+    assert (fault.file, fault.line) == ("mood.yaml", 1)
+    assert "refers to itself" in fault.message
+
+
+def test_all_faults_are_told_at_once_in_the_order_of_their_places(tmp_path):
+    found = faults(
+        tmp_path,
+        {
+            **appended("mood.yaml", "  - term: calm \n    prefrence: reviewed\n  - term:\n  - term: cheerful\n"),
+            **appended("nouns.yaml", "  - noun: man\n"),
+            **appended("templates.yaml", "  - template: I know you.\n  - template: I know {noun}.\n"),
+            "way.yaml": "axis: ways\nterms:\n  - term: with a hat\n    bucket: after_the_noun\n    gender: male\n",
+            "todo.txt": "",
+        },
+    )
+    assert [(fault.file, fault.line) for fault in found] == [
+        ("mood.yaml", 6),
+        ("mood.yaml", 7),
+        ("mood.yaml", 8),
+        ("nouns.yaml", 7),
+        ("templates.yaml", 3),
+        ("templates.yaml", 4),
+        ("todo.txt", 1),
+        ("way.yaml", 1),
+        ("way.yaml", 3),
+        ("way.yaml", 3),
+    ]
+
+
+def test_a_missing_folder_is_told_with_what_to_give(tmp_path):
+    with pytest.raises(
+        NotADirectoryError, match=r"no vocabulary folder at '.*nowhere'; give a folder with one YAML file"
+    ):
+        read_vocabulary(tmp_path / "nowhere")
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    character=st.characters(categories=["Cc", "Cf", "Zl", "Zp", "Zs"], max_codepoint=0xFFFF, exclude_characters=" "),
+    place=st.integers(0, 4),
+)
+def test_every_control_and_invisible_character_is_refused_anywhere(tmp_path, character, place):
+    term = "calm"[:place] + character + "calm"[place:]
+    (fault,) = faults(tmp_path, appended("mood.yaml", f"  - term: {json.dumps(term)}\n"))
+    assert fault.line == END_OF["mood.yaml"] + 1
+    assert f"U+{ord(character):04X}" in fault.message
+
+
+# --- what is not a fault ----------------------------------------------------------------------------------------------
+
+
+def test_a_vocabulary_without_a_fault_is_read(tmp_path):
+    vocabulary = read_vocabulary(write_vocabulary(tmp_path, {}))
+    assert isinstance(vocabulary, Vocabulary)
+    (descriptor,) = vocabulary.descriptors
+    assert (descriptor.axis, descriptor.term, descriptor.source) == ("mood", "cheerful", "Doe (2024)")
+    assert [(noun.noun, noun.plural, noun.gender) for noun in vocabulary.nouns] == [
+        ("woman", "women", "female"),
+        ("kid", "kids", None),
+    ]
+    assert vocabulary.seat_templates == ()
+
+
+@pytest.mark.parametrize(
+    "word", ["no", "on", "Yes", "off", "true", "null", "~", "1.0", "1_000", "0x1F", "12:30", "2020-01-01"]
+)
+def test_words_that_yaml_takes_for_something_else_stay_text(tmp_path, word):
+    assert terms_of(tmp_path, appended("mood.yaml", f"  - term: {word}\n")) == ["cheerful", word]
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    term=st.text(st.characters(categories=["Lu", "Ll", "Nd"], max_codepoint=0x24F), min_size=1).filter(
+        "cheerful".__ne__
+    )
+)
+def test_terms_in_any_latin_letters_are_read_as_written(tmp_path, term):
+    assert terms_of(tmp_path, appended("mood.yaml", f"  - term: {term}\n")) == ["cheerful", term]
+
+
+def test_one_term_may_stand_in_two_axes(tmp_path):
+    changes = {"way.yaml": "axis: way\nterms:\n  - term: cheerful\n"}
+    assert terms_of(tmp_path, changes) == ["cheerful", "cheerful"]
+
+
+def test_an_entry_has_its_own_source_before_that_of_its_file(tmp_path):
+    write_vocabulary(tmp_path, appended("mood.yaml", "  - term: calm\n    source: Roe (2025)\n"))
+    assert [descriptor.source for descriptor in read_vocabulary(tmp_path).descriptors] == ["Doe (2024)", "Roe (2025)"]
+
+
+@pytest.mark.parametrize("name", ["README.md", ".gitignore"])
+def test_a_readme_and_hidden_files_may_lie_beside(tmp_path, name):
+    assert terms_of(tmp_path, {name: "words"}) == ["cheerful"]
+
+
+@pytest.mark.parametrize("change", [("\n", "\r\n"), ("axis", "\ufeffaxis")], ids=["CRLF", "byte-order mark"])
+def test_files_written_on_windows_are_read(tmp_path, change):
+    assert terms_of(tmp_path, {"mood.yaml": FILES["mood.yaml"].replace(*change, 99)}) == ["cheerful"]
+
+
+def test_the_digest_follows_content_and_not_layout(tmp_path):
+    def digest(name, changes):
+        (tmp_path / name).mkdir()
+        return read_vocabulary(write_vocabulary(tmp_path / name, changes)).digest
+
+    plain = digest("plain", {})
+    assert digest("comment", appended("mood.yaml", "\n# a remark\n")) == plain
+    assert digest("term", appended("mood.yaml", "  - term: calm\n")) != plain
+    assert digest("note", appended("mood.yaml", "    note: of people\n")) != plain

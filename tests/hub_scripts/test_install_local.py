@@ -1,0 +1,268 @@
+import contextlib
+import http.server
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import datasets
+import pytest
+
+from hb_dataset import CONFIGS, load_table
+from hb_dataset import vocabulary as vocabulary_module
+from hb_dataset.builder import HolisticBias
+from hub_scripts import install_local
+
+SCRIPT = Path(install_local.__file__)
+V1_FOLDER = Path(vocabulary_module.__file__).parent / "vocabulary" / "v1.0"
+ROWS = {config: load_table(config).num_rows for config in CONFIGS}
+
+# `evaluate` imports all of transformers, and so torch, if it can: seconds in each process, and nothing here needs them.
+IMPORT_EVALUATE = """
+import sys
+sys.modules["transformers"] = None
+import evaluate
+del sys.modules["transformers"]
+"""
+LOAD_ALL = """
+import json
+from datasets import load_dataset
+
+default = load_dataset("holistic_bias")
+small = load_dataset("holistic_bias", "v1.0-small", split="test")
+stream = load_dataset("holistic_bias", "v1.0-small", split="test", streaming=True)
+metric = evaluate.load("likelihood_bias")
+bias = metric.compute(
+    predictions=[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0] * 2,
+    axes=["age"] * 16,
+    descriptors=(["young"] * 4 + ["old"] * 4) + ["young", "old"] * 4,
+    templates=["I love {plural_noun_phrase}."] * 8 + ["I like {plural_noun_phrase}."] * 8,
+)
+print(json.dumps(dict(
+    default=dict((split, table.num_rows) for split, table in default.items()),
+    configs=dict((config, load_dataset("holistic_bias", config, split="test").num_rows) for config in sys.argv[1:]),
+    small=small.select(range(3)).to_list(),
+    stream=list(stream.take(3)),
+    bias=bias["by_template"],
+    ours=sorted(name for name in sys.modules if name.split(".")[0] in ("hb_dataset", "hb_metrics", "hub_scripts")),
+)))
+"""
+
+
+def run_python(*arguments, home, folder, **environment):
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
+    folder.mkdir(exist_ok=True)
+    run = subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        env={**inherited, "HF_HOME": str(home), **environment},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert run.returncode == 0, run.stderr[-3000:]
+    return run.stdout
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """A Hugging Face home after the script, and what the script printed."""
+    home = tmp_path_factory.mktemp("installed") / "home"
+    printed = run_python(SCRIPT, home=home, folder=home.parent / "elsewhere", HF_HUB_OFFLINE="1")
+    yield home, printed
+    shutil.rmtree(home)  # v1.0 is large, and pytest keeps its folders
+
+
+@pytest.fixture(scope="module")
+def hub_without_our_names():
+    """A Hub that answers 404 to everything, and what it was asked for."""
+    asked = []
+
+    class NotFound(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.path)
+            self.send_response(404)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        do_HEAD = do_POST = do_GET
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), NotFound) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}", asked
+        server.shutdown()
+        thread.join()
+
+
+def online(url):
+    return {"HF_ENDPOINT": url, "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
+
+
+@pytest.fixture(scope="module", params=["offline", "online"])
+def loaded(request, installed):
+    """What a new process in an empty folder loads under the bare names."""
+    home, _ = installed
+    environment = {"HF_HUB_OFFLINE": "1"}
+    if request.param == "online":
+        url, asked = request.getfixturevalue("hub_without_our_names")
+        environment = online(url)
+    empty = home.parent / request.param
+    result = json.loads(run_python("-c", IMPORT_EVALUATE + LOAD_ALL, *CONFIGS, home=home, folder=empty, **environment))
+    assert list(empty.iterdir()) == []
+    if request.param == "online":  # it was the Hub that did not know them
+        assert {"holistic_bias", "likelihood_bias"} <= {word for path in asked for word in path.split("/")}
+    return result
+
+
+def test_the_script_says_what_can_be_loaded(installed):
+    _, printed = installed
+    assert 'load_dataset("holistic_bias")' in printed
+    assert 'evaluate.load("likelihood_bias")' in printed
+
+
+def test_every_metric_is_installed_with_all_its_python_files(installed):
+    home, printed = installed
+    folders = install_local.metric_folders()
+    assert "likelihood_bias" in [folder.name for folder in folders]
+    for folder in folders:
+        assert f'evaluate.load("{folder.name}")' in printed
+        named = home / "modules" / "evaluate_modules" / "metrics" / f"evaluate-metric--{folder.name}"
+        (copy,) = (path for path in named.iterdir() if len(path.name) == 64)
+        for source in folder.glob("*.py"):
+            assert (copy / source.name).read_bytes() == source.read_bytes()
+
+
+def test_the_bare_name_is_all_of_v1(loaded):
+    assert loaded["default"] == {"test": 462_878}
+
+
+def test_every_config_loads_by_its_name(loaded):
+    assert loaded["configs"] == ROWS
+
+
+def test_a_config_loads_streaming_too(loaded):
+    expected = load_table("v1.0-small").slice(0, 3).to_pylist()
+    assert loaded["small"] == expected
+    assert loaded["stream"] == expected
+
+
+def test_the_metric_loads_by_its_bare_name_and_computes(loaded):
+    # Four perplexities all below four others: p = 2/70. Taking turns: far from it.
+    assert loaded["bias"] == {"I love {plural_noun_phrase}.": 1.0, "I like {plural_noun_phrase}.": 0.0}
+
+
+def test_loading_imports_nothing_of_ours(loaded):
+    assert loaded["ours"] == []
+
+
+# --- what comes after a first installation ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def cache(tmp_path):
+    """A cache of `datasets` with the dataset installed."""
+    datasets.disable_progress_bars()
+    install_local.install_dataset(tmp_path / "cache")
+    yield str(tmp_path / "cache")
+    shutil.rmtree(tmp_path / "cache")
+    datasets.enable_progress_bars()
+
+
+def load(cache, *config):
+    return datasets.load_dataset("holistic_bias", *config, split="test", cache_dir=cache)
+
+
+def mark(rows):
+    return {"marked": [True] * len(rows["id"])}
+
+
+def write_cache_file(cache, config):
+    prompts = load(cache, config)
+    mapped = prompts.select(range(10)).map(mark, batched=True)
+    assert mapped.cache_files[0]["filename"].startswith(str(Path(prompts.cache_files[0]["filename"]).parent))
+
+
+def test_installing_again_changes_nothing_that_loads(cache):
+    assert install_local.install_dataset(cache) == Path(cache) / "holistic_bias"
+    assert {config: load(cache, config).num_rows for config in CONFIGS} == ROWS
+    assert load(cache).num_rows == ROWS["v1.0"]
+
+
+def test_the_bare_name_stays_v1_after_a_map_over_another_config(cache):
+    write_cache_file(cache, "v1.0-small")
+    assert load(cache).num_rows == ROWS["v1.0"]
+
+
+def test_the_bare_name_never_silently_becomes_another_config(cache):
+    write_cache_file(cache, "v1.0")
+    write_cache_file(cache, "v1.0-small")
+    with contextlib.suppress(ValueError):  # an error that asks which config is fine
+        assert load(cache).num_rows == ROWS["v1.0"]
+
+
+def test_the_names_stay_v1_beside_a_prepared_vocabulary_of_ones_own(cache, tmp_path):
+    own = shutil.copytree(V1_FOLDER, tmp_path / "own")
+    (own / "age.yaml").unlink()
+    for config in ("v1.0", "v1.0-small"):
+        HolisticBias(config, vocabulary_dir=own, cache_dir=cache).download_and_prepare()
+    assert load(cache).num_rows == ROWS["v1.0"]
+    assert load(cache, "v1.0-small").num_rows == ROWS["v1.0-small"]
+
+
+def test_another_vocabulary_takes_the_place_of_the_installed_one(cache, tmp_path, monkeypatch):
+    other = shutil.copytree(V1_FOLDER, tmp_path / "other" / "v1.0")
+    (other / "age.yaml").unlink()
+    rows = {config: load_table(config, other).num_rows for config in ("v1.0", "v1.0-small")}
+    with monkeypatch.context() as patch:
+        patch.setattr(vocabulary_module, "VOCABULARIES", other.parent)
+        install_local.install_dataset(cache)
+    assert rows == {"v1.0": load(cache).num_rows, "v1.0-small": load(cache, "v1.0-small").num_rows}
+    install_local.install_dataset(cache)
+    assert (load(cache).num_rows, load(cache, "v1.0-small").num_rows) == (ROWS["v1.0"], ROWS["v1.0-small"])
+
+
+METRIC = """
+import datasets
+import evaluate
+
+from .numbers import ANSWER
+
+
+class Answer(evaluate.Metric):
+    def _info(self):
+        features = datasets.Features({"predictions": datasets.Value("int64")})
+        return evaluate.MetricInfo(description="", citation="", inputs_description="", features=features)
+
+    def _compute(self, predictions):
+        return {"answer": ANSWER}
+"""
+INSTALL_AND_LOAD = """
+from pathlib import Path
+from hub_scripts import install_local
+
+install_local.METRICS_DIR = Path(sys.argv[1])
+for answer in (1, 2, 1):
+    (install_local.METRICS_DIR / "answer" / "numbers.py").write_text(f"ANSWER = {answer}")
+    (written,) = install_local.install_metrics()
+    assert written.is_dir(), written
+    print(evaluate.load("answer").compute(predictions=[0])["answer"])
+"""
+
+
+def test_a_changed_metric_takes_the_place_of_the_installed_one(tmp_path, hub_without_our_names):
+    url, _ = hub_without_our_names
+    metrics = tmp_path / "metrics"
+    for name in ("answer", "no_metric"):
+        (metrics / name).mkdir(parents=True)
+    (metrics / "answer" / "answer.py").write_text(METRIC, encoding="utf-8")
+    (metrics / "no_metric" / "helpers.py").write_text("", encoding="utf-8")
+    code = IMPORT_EVALUATE + INSTALL_AND_LOAD
+    answers = run_python("-c", code, metrics, home=tmp_path / "home", folder=tmp_path / "empty", **online(url))
+    assert answers.split() == ["1", "2", "1"]
