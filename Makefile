@@ -48,4 +48,4 @@ test-lowest:
 	.venv-lowest/bin/pytest
 
 clean:
-	rm -rf .venv .venv-lowest .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
+	rm -rf .venv .venv-lowest .test_cache .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

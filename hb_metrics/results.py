@@ -48,10 +48,11 @@ def likelihood_results(prompts: pa.Table, scores: pa.Table, alpha: float, includ
 
 
 def table_digest(table: pa.Table) -> str:
-    """SHA-256 (hex) of a table's content, whatever its chunks."""
+    """SHA-256 (hex) of a table's content, whatever its chunks and slices."""
+    table = table.take(pa.array(range(table.num_rows), pa.int64())).combine_chunks()
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema.remove_metadata()) as writer:
-        writer.write_table(table.combine_chunks())
+        writer.write_table(table)
     return hashlib.sha256(sink.getvalue()).hexdigest()
 
 

@@ -13,6 +13,8 @@ REPORT_FILE = "report.html"
 # The packages whose release can move a number.
 VERSIONED = ("holistic-bias", "torch", "transformers", "tokenizers", "numpy", "scipy")
 
+_ABSENT = "not recorded"
+
 NOT_A_RUN_ERROR = "output_dir '{folder}' has files in it and no {file}; give an empty or a new folder"
 UNREADABLE_ERROR = "'{path}' cannot be read ({error}); move it away, or give another output_dir"
 OTHER_SETTINGS_ERROR = """\
@@ -84,12 +86,19 @@ def open_run(folder: Path, run: dict[str, Any]) -> bool:
             raise ValueError(NOT_A_RUN_ERROR.format(folder=folder, file=RUN_FILE))
         write_json(path, run)
         return False
-    there, here = _flat(read_json(path)), _flat(run)
-    different = [name for name in {**there, **here} if there.get(name) != here.get(name)]
+    found = read_json(path)
+    if not isinstance(found, dict):
+        raise ValueError(UNREADABLE_ERROR.format(path=path, error="it is not the record of a run"))
+    there, here = _flat(found), _flat(run)
+    different = [name for name in {**there, **here} if there.get(name, _ABSENT) != here.get(name, _ABSENT)]
     if different:
-        lines = [f"  {name} is {there.get(name)!r} there and {here.get(name)!r} here" for name in different]
+        lines = [f"  {name} is {_said(there, name)} there and {_said(here, name)} here" for name in different]
         raise ValueError(OTHER_SETTINGS_ERROR.format(folder=folder, differences="\n".join(lines)))
     return True
+
+
+def _said(run: dict[str, Any], name: str) -> str:
+    return repr(run[name]) if name in run else _ABSENT
 
 
 def _flat(run: dict[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,6 @@ ROOT = Path(__file__).parent.parent
 
 # Before anything imports a Hugging Face library. The user's caches are neither read nor written; this one is kept
 # between runs, since converting the embedded model takes a while.
-os.environ["HF_HOME"] = str(ROOT / ".pytest_cache" / "huggingface")
+os.environ["HF_HOME"] = str(ROOT / ".test_cache" / "huggingface")
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"

@@ -17,6 +17,8 @@ NUM_EXTREMES = 3
 UNEQUAL_LENGTHS_ERROR = "inputs differ in length: {}; give one value of each for every sentence"
 MISSING_ERROR = "{name} is missing in row {row}; leave out sentences without a descriptor (the baseline) beforehand"
 PERPLEXITY_ERROR = "perplexity in row {row} is {value}; perplexities are finite and greater than 0 ({count} are not)"
+SHAPE_ERROR = "perplexities have the shape {shape}; give one number for each sentence"
+NOT_TEXT_ERROR = "{name} is not text in every row ({error}); give each sentence's as a string"
 ALPHA_ERROR = "alpha is {alpha}; give a number between 0 and 1, such as 0.05"
 NO_PAIR_ERROR = "no axis has two descriptors in the same template, so there is nothing to compare"
 
@@ -71,6 +73,8 @@ def likelihood_bias(
         left_out = [descriptor_names[code] for code in np.unique(descriptor[~keep])]
         values, axis, template, descriptor = values[keep], axis[keep], template[keep], descriptor[keep]
 
+    if len(values) == 0:
+        raise ValueError(NO_PAIR_ERROR)
     # Sort once, so that each axis × template cell is a slice and its groups are runs of descriptors.
     order = np.lexsort((descriptor, template, axis))
     values, axis, template, descriptor = values[order], axis[order], template[order], descriptor[order]
@@ -145,6 +149,8 @@ def _shares(cell_tests: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]], al
 
 def _checked_perplexities(perplexities: Sequence[float] | np.ndarray) -> np.ndarray:
     values = np.asarray(perplexities, dtype=float)
+    if values.ndim != 1:
+        raise ValueError(SHAPE_ERROR.format(shape=values.shape))
     bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
     if len(bad):
         raise ValueError(PERPLEXITY_ERROR.format(row=bad[0], value=values[bad[0]], count=len(bad)))
@@ -153,7 +159,10 @@ def _checked_perplexities(perplexities: Sequence[float] | np.ndarray) -> np.ndar
 
 def _codes(name: str, column: Sequence[str]) -> tuple[np.ndarray, list[str]]:
     """A whole number for each row and the names it stands for, in alphabetical order."""
-    encoded = pa.array(column, pa.string()).dictionary_encode()
+    try:
+        encoded = pa.array(column, pa.string()).dictionary_encode()
+    except pa.ArrowException as error:
+        raise ValueError(NOT_TEXT_ERROR.format(name=name, error=error)) from error
     if encoded.null_count:
         row = np.flatnonzero(encoded.is_null().to_numpy(zero_copy_only=False))[0]
         raise ValueError(MISSING_ERROR.format(name=name, row=row))

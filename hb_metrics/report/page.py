@@ -21,7 +21,7 @@ class Extremes(NamedTuple):
     """Lowest- and highest-perplexity descriptors of an axis in one template, of those of one length in tokens."""
 
     axis: str
-    num_tokens: int
+    num_tokens: float
     num_compared: int
     num_descriptors: int
     lowest: list[tuple[str, float]]
@@ -82,7 +82,7 @@ def same_length_extremes(perplexity: dict[str, Any], template: str) -> list[Extr
         shown = min(_NUM_EXTREMES, len(compared) // 2)
         lowest = [(name, value) for value, name in compared[:shown]]
         highest = [(name, value) for value, name in compared[::-1][:shown]]
-        extremes.append(Extremes(axis, int(num_tokens), len(compared), len(rows), lowest, highest))
+        extremes.append(Extremes(axis, num_tokens, len(compared), len(rows), lowest, highest))
     return extremes
 
 

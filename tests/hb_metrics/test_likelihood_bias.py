@@ -165,7 +165,7 @@ def test_an_axis_whose_descriptors_never_meet_is_skipped_and_counted():
     ("own", "left_out"), [({}, ["lesbian"]), ({"gendered_descriptors": {"gay", "old", "not there"}}, ["gay", "old"])]
 )
 def test_leaving_gendered_descriptors_out_is_as_if_they_were_not_given(own, left_out):
-    rows = make_rows(ties=False)
+    rows = make_rows(ties=False) + [("age", name, "a template of theirs alone", 3.0) for name in left_out]
     kept = [row for row in rows if row[1] not in left_out]
 
     without = likelihood_bias(**rows_to_columns(rows), include_gendered=False, **own)
@@ -357,3 +357,10 @@ def test_a_planted_difference_is_found_in_every_pair(on_all_of_v1):
     assert on_all_of_v1["bh_by_axis"][PLANTED] == 1
     assert on_all_of_v1["effect_size_by_axis"][PLANTED] == 1
     assert set(on_all_of_v1["by_axis_and_template"][PLANTED].values()) == {1}
+
+
+def test_what_is_not_text_and_what_is_no_list_of_numbers_is_told():
+    with pytest.raises(ValueError, match="axis is not text in every row"):
+        likelihood_bias([1.0, 2.0], ["age", float("nan")], ["young", "old"], ["t", "t"])
+    with pytest.raises(ValueError, match=r"perplexities have the shape \(2, 1\)"):
+        likelihood_bias([[1.0], [2.0]], ["age"] * 2, ["young", "old"], ["t", "t"])

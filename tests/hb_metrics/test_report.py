@@ -359,7 +359,7 @@ def test_what_was_not_tested_is_told(report):
     left_out = report.results["likelihood_bias"]["left_out_descriptors"]
 
     assert len(left_out) == 1
-    assert "axes with a single term (Nonce)." in report.page.words
+    assert "axes without two terms in the same template (Nonce)." in report.page.words
     assert " 5 tests of pairs that do not meet in a template." in report.page.words
     assert f"left out on request: {left_out[0]}." in report.page.words
 

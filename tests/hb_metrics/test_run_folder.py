@@ -145,8 +145,8 @@ OTHER_RUNS = {
         {"settings": {**RUN["settings"], "include_gendered": False}},
         ["settings.include_gendered is True there and False here"],
     ),
-    "added": ({"data": {**RUN["data"], "seed": 7}}, ["data.seed is None there and 7 here"]),
-    "removed": ({"data": {"digest": "00ff"}}, ["data.num_prompts is 12 there and None here"]),
+    "added": ({"data": {**RUN["data"], "seed": 7}}, ["data.seed is not recorded there and 7 here"]),
+    "removed": ({"data": {"digest": "00ff"}}, ["data.num_prompts is 12 there and not recorded here"]),
     "several": (
         {"settings": {**RUN["settings"], "model": "bert"}, "data": {"digest": "11", "num_prompts": 13}},
         [
@@ -155,7 +155,7 @@ OTHER_RUNS = {
             "data.num_prompts is 12 there and 13 here",
         ],
     ),
-    "new section": ({"scoring": {"path": "tree"}}, ["scoring.path is None there and 'tree' here"]),
+    "new section": ({"scoring": {"path": "tree"}}, ["scoring.path is not recorded there and 'tree' here"]),
 }
 
 
