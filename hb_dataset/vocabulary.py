@@ -19,6 +19,8 @@ import yaml
 from pydantic import AfterValidator, ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
+from hb_dataset.yaml_lines import Fault, load_with_lines, unreadable
+
 VOCABULARIES = Path(__file__).parent / "vocabulary"
 AFTER_THE_NOUN = "after_the_noun"
 NOUNS_FILE = "nouns.yaml"
@@ -157,17 +159,6 @@ class Vocabulary:
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
 
 
-class Fault(NamedTuple):
-    """One thing wrong with a vocabulary: where, and what to write."""
-
-    file: str
-    line: int
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.message}"
-
-
 class VocabularyError(ValueError):
     """A vocabulary with faults. `faults` holds them all."""
 
@@ -296,9 +287,9 @@ def _repeats(located: list[_Located], key: Any, kind: str) -> Iterator[Fault]:
 def _read_entries(path: Path, key: str, entry_type: Any, faults: list[Fault], **given: str) -> list[_Located]:
     """Reads one file: a mapping with a list of entries under `key`, a default `source` and (axis files) `axis`."""
     try:
-        document, lines = _load_with_lines(path, faults)
+        document, lines = load_with_lines(path, faults)
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        faults.append(_unreadable(path, error))
+        faults.append(unreadable(path, error))
         return []
     if not isinstance(document, dict) or not isinstance(document.get(key), list):
         faults.append(
@@ -345,43 +336,6 @@ def _read_entries(path: Path, key: str, entry_type: Any, faults: list[Fault], **
                 name = str(detail["loc"][0])
                 faults.append(Fault(path.name, lines.get((key, index, name), line), _explain(name, detail, entry_type)))
     return located
-
-
-def _unreadable(path: Path, error: yaml.YAMLError | UnicodeDecodeError | RecursionError) -> Fault:
-    if isinstance(error, RecursionError):
-        return Fault(path.name, 1, "holds an anchor that refers to itself; write the entries out")
-    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
-        return Fault(path.name, error.problem_mark.line + 1, f"is not valid YAML: {error.problem}")
-    if isinstance(error, UnicodeDecodeError):
-        offset, problem = error.start, "is not UTF-8 here; save the file as UTF-8"
-    else:
-        offset, problem = getattr(error, "position", 0), "has a control character, which YAML refuses; remove it"
-    return Fault(path.name, path.read_bytes()[:offset].count(b"\n") + 1, problem)
-
-
-def _load_with_lines(path: Path, faults: list[Fault]) -> tuple[Any, dict[tuple, int]]:
-    """Loads YAML with every scalar as the text that was written ("no" stays "no"), and each key's and entry's line."""
-    lines: dict[tuple, int] = {}
-
-    def plain(node: yaml.Node, where: tuple) -> Any:
-        lines.setdefault(where, node.start_mark.line + 1)
-        if isinstance(node, yaml.MappingNode):
-            mapping = {}
-            for key_node, value_node in node.value:
-                name = str(key_node.value)
-                line = key_node.start_mark.line + 1
-                if name in mapping:
-                    faults.append(Fault(path.name, line, f"key {name!r} is here twice; remove one of them"))
-                lines[(*where, name)] = line
-                mapping[name] = plain(value_node, (*where, name))
-            return mapping
-        if isinstance(node, yaml.SequenceNode):
-            return [plain(item, (*where, index)) for index, item in enumerate(node.value)]
-        return node.value
-
-    loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # libyaml where PyYAML was built with it
-    root = yaml.compose(path.read_text(encoding="utf-8"), Loader=loader)
-    return (None if root is None else plain(root, ())), lines
 
 
 def _unknown_key(name: str, allowed: list[str]) -> str:
