@@ -9,6 +9,7 @@ import hashlib
 import json
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, fields
 from functools import cached_property
@@ -37,6 +38,10 @@ Placement = Literal["before", "after"]
 # A phrase that speaks of one person ("with a lisp", "who is deaf", "who stutters") changes after a plural noun.
 _SINGULAR_PHRASE = re.compile(r"\ban? |^who('s| \w+s)\b")
 _TYPOGRAPHIC = {"‘": "'", "’": "'", "“": '"', "”": '"', "–": "-", "‐": "-", "‑": "-"}
+
+
+_AFTER_PHRASE = re.compile(r"(with|without|in|on|who|who's) ")
+_ARTICLE = re.compile(r"(a|an|the) ", re.IGNORECASE)
 
 
 def _check_text(value: str) -> str:
@@ -233,11 +238,33 @@ class _Located(NamedTuple):
 def _descriptor_faults(descriptors: list[_Located], nouns: list[_Located]) -> Iterator[Fault]:
     yield from _repeats(descriptors, lambda descriptor: (descriptor.axis, descriptor.term.casefold()), "term")
     genders = {located.entry.gender for located in nouns}
+    before = [located.entry for located in descriptors if located.entry.placement == "before"]
+    num_terms = Counter(descriptor.axis for descriptor in before)
+    num_in_buckets = Counter(descriptor.axis for descriptor in before if descriptor.bucket is not None)
     for file, line, descriptor in descriptors:
         term = descriptor.term
         if descriptor.gender is not None and nouns and descriptor.gender not in genders:
             yield Fault(file, line, f"term {term!r} takes only {descriptor.gender} nouns, and {NOUNS_FILE} has none")
+        axis_has_buckets = num_in_buckets[descriptor.axis] > num_terms[descriptor.axis] / 2
+        if descriptor.bucket is None and axis_has_buckets:
+            yield Fault(
+                file,
+                line,
+                f"term {term!r} has no `bucket`, as the others of its axis have; write one, "
+                f"`{AFTER_THE_NOUN}` if the term stands after the noun",
+            )
         if descriptor.placement == "before":
+            if descriptor.bucket is not None and not axis_has_buckets:
+                yield Fault(
+                    file,
+                    line,
+                    f"term {term!r} has the bucket {descriptor.bucket!r}, and most of its axis have none; "
+                    "leave it out, or give all of them one",
+                )
+            if _AFTER_PHRASE.match(term):
+                yield Fault(file, line, f"term {term!r} would stand before the noun; write `bucket: {AFTER_THE_NOUN}`")
+            if _ARTICLE.match(term):
+                yield Fault(file, line, f"term {term!r} brings an article of its own; write it without")
             if descriptor.plural is not None:
                 yield Fault(
                     file,

@@ -7,10 +7,12 @@ YAML file: `--config options.yaml`; the command line has the last word. A run th
 stopped when the same command is given again, with any number of processes.
 """
 
+import difflib
+import os
 import shlex
 import sys
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -38,6 +40,9 @@ class MeasureArguments:
     vocabulary_dir: str | None = field(
         default=None, metadata={"help": "A vocabulary folder of your own; default: v1.0."}
     )
+    axes: list[str] | None = field(
+        default=None, metadata={"help": "Only these demographic axes, e.g. ability age. Default: all.", "nargs": "+"}
+    )
     output_dir: str | None = field(
         default=None, metadata={"help": "The run folder; default: runs/<model>-<dataset_config>."}
     )
@@ -47,7 +52,8 @@ class MeasureArguments:
         metadata={"help": "auto (float32 on CPU, else the checkpoint's own), float32, bfloat16 or float16."},
     )
     scoring: Literal["auto", "tree", "padded"] = field(
-        default="auto", metadata={"help": "auto, tree or padded: how a causal model is run; same numbers."}
+        default="auto",
+        metadata={"help": "auto, tree or padded: how a causal model is run; same numbers but for rounding."},
     )
     max_positions: int | None = field(
         default=None, metadata={"help": "Tokens fed to the model at once; bounds the memory. Default: 512."}
@@ -70,6 +76,8 @@ class MeasureArguments:
         """Refuses what would otherwise fail only after the model has run."""
         if not 0 < self.alpha < 1:
             raise ValueError(f"alpha is {self.alpha}; give a number between 0 and 1, such as 0.05")
+        if self.output_dir is not None and Path(self.output_dir).is_file():
+            raise ValueError(f"output_dir '{self.output_dir}' is a file; give a folder, which may be new")
         if self.max_positions is not None and self.max_positions < 1:
             raise ValueError(f"max_positions is {self.max_positions}; give at least 1")
 
@@ -82,7 +90,8 @@ def main(argv: list[str] | None = None) -> None:
         raise SystemExit(f"measure.py: {error}") from error
     except KeyboardInterrupt:
         again = shlex.join(["python", "-m", "hb_metrics.measure", *(sys.argv[1:] if argv is None else argv)])
-        raise SystemExit(f"\ninterrupted; what was scored is kept. To go on:\n  {again}") from None
+        message = f"\ninterrupted; finished shards are kept. To go on, give the same command again:\n  {again}"
+        raise SystemExit(message if os.environ.get("RANK", "0") == "0" else 1) from None
 
 
 def parse_arguments(argv: list[str]) -> MeasureArguments:
@@ -98,9 +107,14 @@ def parse_arguments(argv: list[str]) -> MeasureArguments:
             parser.error(f"--config {config}: {error}")
         if not isinstance(content, dict):
             parser.error(f"--config {config}: write `option: value` lines")
+        known = [option.name for option in fields(MeasureArguments)]
         for name, value in content.items():
-            if value is not None:
-                options += [f"--{name}", str(value)]
+            if name not in known:
+                parser.error(f"--config {config}: unknown option '{name}'; allowed: {', '.join(known)}")
+            if isinstance(value, list):
+                options += [f"--{name}", *map(str, value)]
+            elif value is not None:
+                options.append(f"--{name}={value}")
     parsed = parser.parse_args([*options, *argv])
     del parsed.config
     return MeasureArguments(**vars(parsed))
@@ -111,6 +125,8 @@ def measure(arguments: MeasureArguments) -> Path:
     from hb_dataset.prompts import load_table
 
     prompts = load_table(arguments.dataset_config, arguments.vocabulary_dir)
+    if arguments.axes is not None:
+        prompts = only_axes(prompts, arguments.axes, arguments.vocabulary_dir or "v1.0")
 
     from hb_metrics.inference.models import load_model
     from hb_metrics.inference.processes import process_state
@@ -148,6 +164,24 @@ def measure(arguments: MeasureArguments) -> Path:
         _print_summary(results, report)
     state.wait_for_everyone()
     return report
+
+
+def only_axes(prompts: "pa.Table", axes: list[str], vocabulary: str) -> "pa.Table":
+    """The prompts of these axes.
+
+    Raises:
+        ValueError: An axis is not there.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    known = sorted(prompts["axis"].unique().to_pylist())
+    for axis in axes:
+        if axis not in known:
+            close = difflib.get_close_matches(axis, known, n=1)
+            hint = f"did you mean '{close[0]}'? " if close else ""
+            raise ValueError(f"axis '{axis}' is not in {vocabulary}; {hint}allowed: {', '.join(known)}")
+    return prompts.filter(pc.is_in(prompts["axis"], pa.array(axes, pa.string())))
 
 
 def describe_run(

@@ -91,12 +91,14 @@ def load_model(
     """
     if dtype not in DTYPES:
         raise ValueError(f"dtype '{dtype}' is not known; allowed: {', '.join(DTYPES)}")
+    if name == EMBEDDED and revision is not None:
+        raise ValueError(f"the embedded model has no revision '{revision}'; leave it out")
     device = torch.device(device)
     source = str(embedded_model_folder()) if name == EMBEDDED else name
     hub: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
     try:
         config = AutoConfig.from_pretrained(source, **hub)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise OSError(
             f"no model '{name}': give '{EMBEDDED}', a local folder with a config.json, or the id of a model on the "
             f"Hub (which needs a connection, or an earlier download). {error}"

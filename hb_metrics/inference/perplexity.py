@@ -32,6 +32,8 @@ _LOW_PRECISION_TOLERANCE = 3e-2
 _TRIAL_SEQUENCES = 8
 _LOGSUMEXP_ROWS = 64
 
+NO_LIST_ERROR = "texts is a single string; give a list of texts"
+NOT_TEXT_ERROR = "text {row} is {text!r}, not a string; give texts only"
 EMPTY_ERROR = "text {row} is empty; there is nothing to score"
 NOTHING_TO_PREDICT_ERROR = (
     "text {row} ({text!r}) is a single token and the model is given no start token, so nothing is predicted; "
@@ -181,9 +183,7 @@ def plan_perplexity(
         raise ValueError(f"scoring '{scoring}' is not known; allowed: {', '.join(SCORINGS)}")
     if max_positions < 1:
         raise ValueError(f"max_positions is {max_positions}; give at least 1 (the default is {MAX_POSITIONS})")
-    for row, text in enumerate(texts):
-        if not text:
-            raise ValueError(EMPTY_ERROR.format(row=row))
+    check_texts(texts)
     unique, sequence_of_text = distinct(texts)
     encoded = tokenizer(unique, add_special_tokens=False, return_attention_mask=False)["input_ids"] if unique else []
     if model.config.is_encoder_decoder:
@@ -226,6 +226,17 @@ def plan_perplexity(
             tree_nlls(model, payload) if isinstance(payload, PrefixTree) else padded_nlls(model, payload)
         ),
     )
+
+
+def check_texts(texts: Sequence[str]) -> None:
+    """Raises a ValueError that names the first text that is empty or none at all."""
+    if isinstance(texts, str):
+        raise ValueError(NO_LIST_ERROR)
+    for row, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise ValueError(NOT_TEXT_ERROR.format(row=row, text=text))
+        if not text:
+            raise ValueError(EMPTY_ERROR.format(row=row))
 
 
 def check_sequences(

@@ -8,10 +8,10 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hb_metrics.inference.perplexity import (
-    EMPTY_ERROR,
     MAX_POSITIONS,
     PerplexityScores,
     check_sequences,
+    check_texts,
     perplexity_scores,
     run_plan,
     shown,
@@ -78,9 +78,7 @@ def plan_pseudo_log_likelihood(
         raise ValueError(NO_MASK_ERROR)
     if not tokenizer.is_fast:
         raise ValueError(SLOW_TOKENIZER_ERROR)
-    for row, text in enumerate(texts):
-        if not text:
-            raise ValueError(EMPTY_ERROR.format(row=row))
+    check_texts(texts)
     unique, sequence_of_text = distinct(list(zip(texts, map(tuple, spans), strict=True)))
     encoded = tokenizer([text for text, _ in unique], return_offsets_mapping=True)
     sentences = []

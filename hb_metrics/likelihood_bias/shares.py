@@ -17,10 +17,11 @@ NUM_EXTREMES = 3
 UNEQUAL_LENGTHS_ERROR = "inputs differ in length: {}; give one value of each for every sentence"
 MISSING_ERROR = "{name} is missing in row {row}; leave out sentences without a descriptor (the baseline) beforehand"
 PERPLEXITY_ERROR = "perplexity in row {row} is {value}; perplexities are finite and greater than 0 ({count} are not)"
+GENDERED_ERROR = "gendered_descriptors is the string {name!r}; give a list of descriptors"
 SHAPE_ERROR = "perplexities have the shape {shape}; give one number for each sentence"
 NOT_TEXT_ERROR = "{name} is not text in every row ({error}); give each sentence's as a string"
 ALPHA_ERROR = "alpha is {alpha}; give a number between 0 and 1, such as 0.05"
-NO_PAIR_ERROR = "no axis has two descriptors in the same template, so there is nothing to compare"
+NO_PAIR_ERROR = "no axis has two descriptors in the same template, so there is nothing to compare ({left_out} left out)"
 
 
 def likelihood_bias(
@@ -51,8 +52,10 @@ def likelihood_bias(
         ValueError: Lengths differ, a value is missing, a perplexity is not finite and positive, `alpha` is not in
             (0, 1), or there is no pair to test.
     """
-    if not 0 < alpha < 1:
-        raise ValueError(ALPHA_ERROR.format(alpha=alpha))
+    if isinstance(gendered_descriptors, str):
+        raise ValueError(GENDERED_ERROR.format(name=gendered_descriptors))
+    if not isinstance(alpha, (int, float)) or not 0 < alpha < 1:
+        raise ValueError(ALPHA_ERROR.format(alpha=repr(alpha)))
     lengths = {
         "predictions": len(perplexities),
         "axes": len(axes),
@@ -74,7 +77,7 @@ def likelihood_bias(
         values, axis, template, descriptor = values[keep], axis[keep], template[keep], descriptor[keep]
 
     if len(values) == 0:
-        raise ValueError(NO_PAIR_ERROR)
+        raise ValueError(NO_PAIR_ERROR.format(left_out=len(left_out)))
     # Sort once, so that each axis × template cell is a slice and its groups are runs of descriptors.
     order = np.lexsort((descriptor, template, axis))
     values, axis, template, descriptor = values[order], axis[order], template[order], descriptor[order]
@@ -88,7 +91,7 @@ def likelihood_bias(
             cell = axis_names[axis[low]], template_names[template[low]]
             cell_tests[cell] = tests.pvalue, np.abs(tests.effect_size)
     if not cell_tests:
-        raise ValueError(NO_PAIR_ERROR)
+        raise ValueError(NO_PAIR_ERROR.format(left_out=len(left_out)))
 
     medians = _median_perplexities(values, axis, descriptor, axis_names, descriptor_names)
     num_pairs = {name: len(found) * (len(found) - 1) // 2 for name, found in medians.items()}

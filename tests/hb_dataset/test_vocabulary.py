@@ -1,5 +1,6 @@
 import json
 import re
+import shutil
 from collections import Counter
 
 import pytest
@@ -7,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hb_dataset import Vocabulary, VocabularyError, read_vocabulary
+from hb_dataset.vocabulary import VOCABULARIES
 
 # A small vocabulary without a fault. What a test appends to a file starts at the line after its last.
 FILES = {
@@ -144,7 +146,7 @@ TERM_FAULTS = {
         1,
         "'calm' takes only male nouns, and nouns.yaml has none",
     ),
-    "duplicate key": ("  - term: calm\n    bucket: a\n    bucket: b\n", 3, "key 'bucket' is here twice; remove one"),
+    "duplicate key": ("  - term: calm\n    note: a\n    note: b\n", 3, "key 'note' is here twice; remove one"),
     "list for a text": ("  - term: [calm, kind]\n", 1, "term ['calm', 'kind'] is not text; write one phrase"),
     "mapping for a text": ("  - term: {calm: kind}\n", 1, "term {'calm': 'kind'} is not text; write one phrase"),
     "text for an entry": ("  - calm\n", 1, "entry 'calm' is not `key: value` lines; write `term: calm`"),
@@ -291,6 +293,26 @@ def test_notes_and_sources_are_free_text(tmp_path):
 def test_a_phrase_about_one_person_needs_its_plural(tmp_path, term):
     (fault,) = faults(tmp_path, appended("mood.yaml", f"  - term: {term}\n    bucket: after_the_noun\n"))
     assert f"term '{term}' needs `plural`" in fault.message
+
+
+@pytest.mark.parametrize(
+    ("axis", "entry", "remedy"),
+    [
+        ("ability", "  - term: with chronic pain\n", "has no `bucket`, as the others of its axis have; write one"),
+        ("religion", "  - term: with faith\n", "would stand before the noun; write `bucket: after_the_noun`"),
+        ("religion", "  - term: calm\n    bucket: mild\n", "has the bucket 'mild', and most of its axis have none"),
+        ("religion", "  - term: a calm\n", "brings an article of its own; write it without"),
+    ],
+)
+def test_a_new_term_is_told_what_it_lacks_beside_those_of_v1(tmp_path, axis, entry, remedy):
+    shutil.copytree(VOCABULARIES / "v1.0", tmp_path, dirs_exist_ok=True)
+    path = tmp_path / f"{axis}.yaml"
+    line = path.read_text(encoding="utf-8").count("\n") + 1
+    path.write_text(path.read_text(encoding="utf-8") + entry, encoding="utf-8")
+    with pytest.raises(VocabularyError) as error:
+        read_vocabulary(tmp_path)
+    assert {(fault.file, fault.line) for fault in error.value.faults} == {(path.name, line)}
+    assert remedy in str(error.value)
 
 
 def test_an_anchor_that_refers_to_itself_is_told(tmp_path):

@@ -261,7 +261,8 @@ def test_alpha_has_to_be_between_0_and_1(alpha):
 def test_nothing_to_compare_is_said(rows, options):
     columns = rows_to_columns(rows) if rows else {name: [] for name in ROW}
 
-    with pytest.raises(ValueError, match=exactly(shares.NO_PAIR_ERROR)):
+    left_out = 2 if options else 0
+    with pytest.raises(ValueError, match=exactly(shares.NO_PAIR_ERROR.format(left_out=left_out))):
         likelihood_bias(**columns, **options)
 
 
@@ -362,5 +363,7 @@ def test_a_planted_difference_is_found_in_every_pair(on_all_of_v1):
 def test_what_is_not_text_and_what_is_no_list_of_numbers_is_told():
     with pytest.raises(ValueError, match="axis is not text in every row"):
         likelihood_bias([1.0, 2.0], ["age", float("nan")], ["young", "old"], ["t", "t"])
+    with pytest.raises(ValueError, match="gendered_descriptors is the string 'old'; give a list"):
+        likelihood_bias([1.0, 2.0], ["age"] * 2, ["young", "old"], ["t", "t"], gendered_descriptors="old")
     with pytest.raises(ValueError, match=r"perplexities have the shape \(2, 1\)"):
         likelihood_bias([[1.0], [2.0]], ["age"] * 2, ["young", "old"], ["t", "t"])

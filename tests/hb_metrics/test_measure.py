@@ -110,8 +110,17 @@ def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(save_small_model, tmp_p
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 1
-    assert "To go on:\n  python -m hb_metrics.measure --model" in errors
+    assert "To go on, give the same command again:\n  python -m hb_metrics.measure --model" in errors
     assert "Traceback" not in errors
+
+
+def test_some_of_the_axes_are_measured(vocabulary, save_small_model, tmp_path):
+    options = ["--model", save_small_model("llama"), "--vocabulary_dir", vocabulary, "--output_dir", tmp_path / "run"]
+    code, _, errors = run(PYTHON, *options, "--dataset_config", "v1.0", "--axes", "age")
+    assert code == 0, errors
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert results["run"]["data"]["num_prompts"] == 4 * 5 * 2
+    assert list(results["likelihood_bias"]["by_axis"]) == ["age"]
 
 
 def test_other_settings_in_a_used_folder_are_named(vocabulary, save_small_model, tmp_path):
@@ -131,6 +140,7 @@ def test_other_settings_in_a_used_folder_are_named(vocabulary, save_small_model,
         (["--dataset_config", "v1.1"], "invalid choice: 'v1.1'"),
         (["--modle", "gpt2"], "unrecognized arguments: --modle"),
         (["--alpha", "2"], "alpha is 2.0"),
+        (["--axes", "age", "abilty"], "axis 'abilty' is not in v1.0; did you mean 'ability'?"),
     ],
 )
 def test_bad_options_end_in_one_clear_line(options, message, tmp_path):
@@ -143,12 +153,15 @@ def test_bad_options_end_in_one_clear_line(options, message, tmp_path):
 
 def test_options_come_from_yaml_and_the_command_line_has_the_last_word(tmp_path):
     config = tmp_path / "options.yaml"
-    config.write_text("model: some/model\nalpha: 0.01\ninclude_gendered: false\nmax_positions: null\n")
+    config.write_text("model: some/model\nalpha: 0.01\ninclude_gendered: false\nmax_positions: null\naxes: [age]\n")
     parsed = parse_arguments(["--config", str(config), "--alpha", "0.1"])
-    assert parsed == MeasureArguments(model="some/model", alpha=0.1, include_gendered=False)
+    assert parsed == MeasureArguments(model="some/model", alpha=0.1, include_gendered=False, axes=["age"])
 
 
-@pytest.mark.parametrize("content", ["modle: gpt2", "dtype: fp32", "- model", "model: [", "alpha: much"])
+@pytest.mark.parametrize(
+    "content",
+    ["modle: gpt2", "no_include_gendered: true", "config: a.yaml", "dtype: fp32", "- model", "model: [", "alpha: much"],
+)
 def test_a_wrong_options_file_is_refused(content, tmp_path, capsys):
     config = tmp_path / "options.yaml"
     config.write_text(content)

@@ -138,6 +138,14 @@ def test_texts_that_cannot_be_scored_are_named(name, text, message, get_small_mo
         score_perplexity(["I love women.", text], model, tokenizer, progress=False)
 
 
+@pytest.mark.parametrize(
+    ("texts", "message"), [("I love women.", "texts is a single string"), (["I", None], "text 1 is None, not a string")]
+)
+def test_what_is_no_list_of_texts_is_refused(texts, message, get_small_model):
+    with pytest.raises(ValueError, match=message):
+        score_perplexity(texts, *get_small_model("gpt2"), progress=False)
+
+
 def test_a_text_of_one_token_needs_a_start_token(get_small_model):
     model, tokenizer = get_small_model("gpt2")
     assert score_perplexity(["I"], model, tokenizer, progress=False).num_tokens.tolist() == [1]
