@@ -4,7 +4,6 @@ Noun phrases are written out once per (descriptor, noun); the rows are index ari
 (462,878 rows) takes a fraction of a second.
 """
 
-import difflib
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hb_dataset.hints import did_you_mean
 from hb_dataset.noun_phrases import agrees, at_sentence_start, noun_phrase, plural_noun_phrase
 from hb_dataset.vocabulary import (
     AFTER_THE_NOUN,
@@ -92,8 +92,7 @@ def config_schema(config: str) -> pa.Schema:
         ValueError: There is no such config.
     """
     if config not in CONFIGS:
-        close = difflib.get_close_matches(config, CONFIGS, n=1)
-        hint = f"did you mean '{close[0]}'? " if close else ""
+        hint = did_you_mean(config, CONFIGS)
         raise ValueError(f"dataset config '{config}' does not exist; {hint}allowed: {', '.join(CONFIGS)}")
     return SCHEMAS.get(config, PROMPT_SCHEMA)
 

@@ -4,7 +4,6 @@ A vocabulary is a folder: one YAML file per demographic axis (`ability.yaml`, â€
 if wanted, `seat_templates.yaml`. Every fault in it is reported at once, with its file and line and what to write.
 """
 
-import difflib
 import hashlib
 import json
 import re
@@ -20,6 +19,7 @@ import yaml
 from pydantic import AfterValidator, ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
+from hb_dataset.hints import did_you_mean
 from hb_dataset.yaml_lines import Fault, load_with_lines, unreadable
 
 VOCABULARIES = Path(__file__).parent / "vocabulary"
@@ -366,9 +366,7 @@ def _read_entries(path: Path, key: str, entry_type: Any, faults: list[Fault], **
 
 
 def _unknown_key(name: str, allowed: list[str]) -> str:
-    close = difflib.get_close_matches(name, allowed, n=1)
-    hint = f"did you mean {close[0]!r}? " if close else ""
-    return f"unknown key {name!r}; {hint}allowed: {', '.join(allowed)}"
+    return f"unknown key {name!r}; {did_you_mean(name, allowed)}allowed: {', '.join(allowed)}"
 
 
 def _explain(name: str, detail: Any, entry_type: Any) -> str:
@@ -378,8 +376,7 @@ def _explain(name: str, detail: Any, entry_type: Any) -> str:
     if detail["type"] == "literal_error":
         annotation = next(field.type for field in fields(entry_type) if field.name == name)
         allowed = [value for part in get_args(annotation) for value in get_args(part)]
-        close = difflib.get_close_matches(str(detail["input"]), allowed, n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
+        hint = did_you_mean(str(detail["input"]), allowed)
         return f"{name} {detail['input']!r} is not known; {hint}write {' or '.join(allowed)}, or leave the key out"
     if detail["type"] == "string_type":
         return f"{name} {detail['input']!r} is not text; write one phrase"

@@ -7,7 +7,6 @@ YAML file: `--config options.yaml`; the command line has the last word. A run th
 stopped when the same command is given again, with any number of processes.
 """
 
-import difflib
 import os
 import shlex
 import sys
@@ -18,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import yaml
 from transformers import HfArgumentParser
+
+from hb_dataset.hints import did_you_mean
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -178,8 +179,7 @@ def only_axes(prompts: "pa.Table", axes: list[str], vocabulary: str) -> "pa.Tabl
     known = sorted(prompts["axis"].unique().to_pylist())
     for axis in axes:
         if axis not in known:
-            close = difflib.get_close_matches(axis, known, n=1)
-            hint = f"did you mean '{close[0]}'? " if close else ""
+            hint = did_you_mean(axis, known)
             raise ValueError(f"axis '{axis}' is not in {vocabulary}; {hint}allowed: {', '.join(known)}")
     return prompts.filter(pc.is_in(prompts["axis"], pa.array(axes, pa.string())))
 

@@ -6,6 +6,7 @@ only. Sentences are scored on prefix trees where the model allows it, else in pa
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -211,9 +212,7 @@ def plan_perplexity(
         positions = sum(len(unit.payload.tokens) for unit in units)
     else:
         scoring = "padded"
-        batches = length_sorted_batches([len(sequence) - 1 for sequence in sequences], max_positions)
-        units = [Unit(batch, [sequences[row] for row in batch]) for batch in batches]
-        positions = sum(len(unit.payload) * (len(unit.payload[-1]) - 1) for unit in units)
+        units, positions = _padded_units(sequences, max_positions)
     return ScoringPlan(
         scoring=scoring,
         scoring_reason=reason,
@@ -222,9 +221,7 @@ def plan_perplexity(
         num_tokens=np.array([len(sequence) - 1 for sequence in sequences], dtype=np.int64),
         positions=positions,
         units=units,
-        score=lambda payload: (
-            tree_nlls(model, payload) if isinstance(payload, PrefixTree) else padded_nlls(model, payload)
-        ),
+        score=partial(tree_nlls if scoring == "tree" else padded_nlls, model),
     )
 
 
@@ -283,14 +280,14 @@ def padded_nlls(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> n
 
     The last token of a sequence is predicted and never fed; what is fed after a sequence's end is masked.
     """
-    tokens, mask = _right_padded(sequences, model.device)
+    tokens, mask = right_padded([sequence[:-1] for sequence in sequences], model.device)
     logits = model(input_ids=tokens, attention_mask=mask, use_cache=False).logits
     return _summed_nlls(logits, mask, sequences)
 
 
 def decoder_nlls(model: PreTrainedModel, sequences: Sequence[Sequence[int]], context: torch.Tensor) -> np.ndarray:
     """As `padded_nlls`, for the decoder of an encoder–decoder model whose encoder is given `context` ([1, length])."""
-    tokens, mask = _right_padded(sequences, model.device)
+    tokens, mask = right_padded([sequence[:-1] for sequence in sequences], model.device)
     context = context.to(model.device)
     states = model.get_encoder()(input_ids=context, attention_mask=torch.ones_like(context)).last_hidden_state
     logits = model(
@@ -303,12 +300,19 @@ def decoder_nlls(model: PreTrainedModel, sequences: Sequence[Sequence[int]], con
     return _summed_nlls(logits, mask, sequences)
 
 
-def _right_padded(sequences: Sequence[Sequence[int]], device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """All but the last token of each sequence, and the mask of what is not padding: two [sequences, longest]."""
-    fed = [torch.tensor(sequence[:-1]) for sequence in sequences]
-    tokens = torch.nn.utils.rnn.pad_sequence(fed, batch_first=True)
-    mask = torch.nn.utils.rnn.pad_sequence([torch.ones_like(row) for row in fed], batch_first=True)
+def right_padded(rows: Sequence[Sequence[int]], device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """The rows of tokens padded at their ends, and the mask of what is not padding: two [rows, longest]."""
+    tensors = [torch.tensor(row) for row in rows]
+    tokens = torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True)
+    mask = torch.nn.utils.rnn.pad_sequence([torch.ones_like(row) for row in tensors], batch_first=True)
     return tokens.to(device), mask.to(device)
+
+
+def _padded_units(sequences: Sequence[Sequence[int]], max_positions: int) -> tuple[list[Unit], int]:
+    """Batches of sequences of similar length, and how many positions are fed in all of them; last tokens are not."""
+    batches = length_sorted_batches([len(sequence) - 1 for sequence in sequences], max_positions)
+    units = [Unit(batch, [sequences[row] for row in batch]) for batch in batches]
+    return units, sum(len(unit.payload) * (len(unit.payload[-1]) - 1) for unit in units)
 
 
 def _summed_nlls(logits: torch.Tensor, mask: torch.Tensor, sequences: Sequence[Sequence[int]]) -> np.ndarray:
@@ -373,15 +377,14 @@ def _plan_encoder_decoder(
         raise ValueError("the model's config has no decoder_start_token_id, so its decoder cannot start; set it")
     sequences = [(start_id, *tokens) for tokens in encoded]
     check_sequences(texts, sequences, sequence_of_text, model, tokenizer, needed=2)
-    batches = length_sorted_batches([len(sequence) - 1 for sequence in sequences], max_positions)
-    units = [Unit(batch, [sequences[row] for row in batch]) for batch in batches]
+    units, positions = _padded_units(sequences, max_positions)
     return ScoringPlan(
         scoring="encoder-decoder",
         scoring_reason="the sentence is what the decoder says",
         start_token=tokenizer.convert_ids_to_tokens(start_id),
         sequence_of_text=sequence_of_text,
         num_tokens=np.array([len(sequence) - 1 for sequence in sequences], dtype=np.int64),
-        positions=sum(len(unit.payload) * (len(unit.payload[-1]) - 1) for unit in units),
+        positions=positions,
         units=units,
         score=lambda payload: decoder_nlls(model, payload, context),
     )

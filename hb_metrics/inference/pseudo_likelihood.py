@@ -13,6 +13,7 @@ from hb_metrics.inference.perplexity import (
     check_sequences,
     check_texts,
     perplexity_scores,
+    right_padded,
     run_plan,
     shown,
 )
@@ -107,13 +108,11 @@ def plan_pseudo_log_likelihood(
 def masked_nlls(model: PreTrainedModel, sentences: Sequence[MaskedSentence], mask_id: int) -> np.ndarray:
     """Minus the pseudo-log-likelihood of each sentence's span ([sentences] float64), in one right-padded batch."""
     copies = [(index, place) for index, sentence in enumerate(sentences) for place in sentence.places]
-    rows = [torch.tensor(sentences[index].tokens) for index, _ in copies]
-    tokens = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
-    mask = torch.nn.utils.rnn.pad_sequence([torch.ones_like(row) for row in rows], batch_first=True)
-    owners, places = (torch.tensor(column) for column in zip(*copies, strict=True))
-    here = torch.arange(len(copies))
+    tokens, mask = right_padded([sentences[index].tokens for index, _ in copies], model.device)
+    owners, places = (torch.tensor(column, device=model.device) for column in zip(*copies, strict=True))
+    here = torch.arange(len(copies), device=model.device)
     targets = tokens[here, places].clone()
     tokens[here, places] = mask_id
-    logits = model(input_ids=tokens.to(model.device), attention_mask=mask.to(model.device)).logits
+    logits = model(input_ids=tokens, attention_mask=mask).logits
     log_likelihoods = logits[here, places].float().log_softmax(-1)[here, targets]
-    return np.bincount(owners.numpy(), weights=-log_likelihoods.double().cpu().numpy(), minlength=len(sentences))
+    return np.bincount(owners.cpu().numpy(), weights=-log_likelihoods.double().cpu().numpy(), minlength=len(sentences))

@@ -78,7 +78,7 @@ def score_into_shards(
         [index for index, shard in enumerate(shards) if not _is_whole(shard, ids)] if state.is_main_process else []
     )
     (missing,) = broadcast_object_list([missing])
-    done = sum(len(shard.rows) for index, shard in enumerate(shards) if index not in set(missing))
+    done = len(ids) - sum(len(shards[index].rows) for index in missing)
     if state.is_main_process and done:
         print(f"{done:,} of {len(ids):,} texts were scored before in {folder}")
 

@@ -1,0 +1,10 @@
+"""The hint in an error about a name that is not known."""
+
+import difflib
+from collections.abc import Iterable
+
+
+def did_you_mean(name: str, allowed: Iterable[str]) -> str:
+    """`"did you mean 'ability'? "` if an allowed name is close to this one, else nothing."""
+    close = difflib.get_close_matches(name, list(allowed), n=1)
+    return f"did you mean '{close[0]}'? " if close else ""
