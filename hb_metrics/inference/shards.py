@@ -1,10 +1,10 @@
-"""Raw scores on disk: Parquet shards that any number of processes can share out, and go on with after a kill.
+"""Raw outputs on disk: Parquet shards that any number of processes can share out, and go on with after a kill.
 
-What belongs to a shard follows from the plan alone. A process takes every n-th of the shards still missing; a shard is
-written to a temporary name and renamed, so one that is there is whole.
+What belongs to a shard follows from the data and the settings alone. A process takes every n-th of the shards still
+missing; a shard is written to a temporary name and renamed, so one that is there is whole.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
@@ -25,7 +25,7 @@ from hb_metrics.run_folder import write_atomically
 # About half a minute of work for the embedded model on two cores: little is lost to a kill, few files for a long run.
 UNITS_PER_SHARD = 8
 
-SCHEMA = pa.schema(
+PERPLEXITY_SCHEMA = pa.schema(
     [
         ("id", pa.string()),
         ("text", pa.string()),
@@ -37,11 +37,79 @@ SCHEMA = pa.schema(
 
 
 class Shard(NamedTuple):
-    """Which units a shard holds the scores of, its rows in the data, and its file."""
+    """The rows of the data that a shard holds, in its order, and its file."""
 
-    units: slice
     rows: np.ndarray
     path: Path
+
+
+# Given the indices of shards and a function to report finished rows with, yields the table of each shard in order.
+ComputeShards = Callable[[Sequence[int], Callable[[int], object]], Iterator[pa.Table]]
+
+
+def fill_shards(
+    shards: Sequence[Shard],
+    ids: Sequence[str],
+    schema: pa.Schema,
+    compute: ComputeShards,
+    *,
+    label: str,
+    unit: str,
+    progress: bool = True,
+) -> pa.Table | None:
+    """Computes the shards that are not on disk yet, shared among the processes, and reads all of them.
+
+    Args:
+        shards: All shards of the data; each row in one.
+        ids: [rows] what each row is keyed by; each id once.
+        schema: The columns of a shard; the first is `id`.
+        compute: Makes the tables of this process's missing shards.
+        label: What the progress bar says.
+        unit: What a row is: "text", "reply".
+        progress: Whether the main process shows a progress bar.
+
+    Returns:
+        A table of all rows in the order of `ids`, on the main process; `None` on all others.
+    """
+    state = process_state()
+    if state.is_main_process:
+        for folder in {shard.path.parent for shard in shards}:
+            folder.mkdir(parents=True, exist_ok=True)
+    # The main process decides what is missing, before anybody writes.
+    missing = (
+        [index for index, shard in enumerate(shards) if not _is_whole(shard, ids, schema)]
+        if state.is_main_process
+        else []
+    )
+    (missing,) = broadcast_object_list([missing])
+    done = len(ids) - sum(len(shards[index].rows) for index in missing)
+    if state.is_main_process and done:
+        print(f"{done:,} of {len(ids):,} rows were there already in {shards[0].path.parent}")
+
+    mine = missing[state.process_index :: state.num_processes]
+    total = sum(len(shards[index].rows) for index in mine)
+    hidden = not (progress and state.is_main_process)
+    with tqdm(total=total, unit=f" {unit}", desc=label, disable=hidden) as bar:
+        for index, table in zip(mine, compute(mine, bar.update), strict=True):
+            _write(shards[index].path, table.cast(schema))
+    state.wait_for_everyone()
+    if not state.is_main_process:
+        return None
+    if not shards:
+        return schema.empty_table()
+    table = pa.concat_tables([_read(shard.path, schema) for shard in shards])
+    order = np.argsort(np.concatenate([shard.rows for shard in shards]), kind="stable")
+    return table.take(pa.array(order))
+
+
+def plan_row_shards(num_rows: int, rows_per_shard: int, folder: Path, order: np.ndarray | None = None) -> list[Shard]:
+    """Cuts rows, in an order given or as they are, into shards of so many rows."""
+    order = np.arange(num_rows) if order is None else order
+    firsts = range(0, num_rows, rows_per_shard)
+    return [
+        Shard(order[first : first + rows_per_shard], _path(folder, index, len(firsts)))
+        for index, first in enumerate(firsts)
+    ]
 
 
 def score_into_shards(
@@ -53,7 +121,7 @@ def score_into_shards(
     *,
     progress: bool = True,
 ) -> pa.Table | None:
-    """Scores what is not on disk yet, and reads all of it.
+    """Scores the perplexities that are not on disk yet, and reads all of them.
 
     Args:
         plan: How `texts` are to be scored.
@@ -64,44 +132,25 @@ def score_into_shards(
         progress: Whether the main process shows a progress bar.
 
     Returns:
-        A table with the columns of `SCHEMA` in the order of `texts`, on the main process; `None` on all others.
+        A table with the columns of `PERPLEXITY_SCHEMA` in the order of `texts`, on the main process; `None` on all
+        others.
 
     Raises:
         ValueError: The model gives NaN or infinity for a text.
     """
-    state = process_state()
     shards = plan_shards(plan, folder)
-    if state.is_main_process:
-        folder.mkdir(parents=True, exist_ok=True)
-    # The main process decides what is missing, before anybody writes.
-    missing = (
-        [index for index, shard in enumerate(shards) if not _is_whole(shard, ids)] if state.is_main_process else []
-    )
-    (missing,) = broadcast_object_list([missing])
-    done = len(ids) - sum(len(shards[index].rows) for index in missing)
-    if state.is_main_process and done:
-        print(f"{done:,} of {len(ids):,} texts were scored before in {folder}")
 
-    mine = [shards[index] for index in missing[state.process_index :: state.num_processes]]
-    units = [unit for shard in mine for unit in plan.units[shard.units]]
-    nll = np.full(len(plan.num_tokens), np.nan)
-    total = sum(len(shard.rows) for shard in mine)
-    hidden = not (progress and state.is_main_process)
-    with (
-        closing(run_units(plan, units, device)) as running,
-        tqdm(total=total, unit="text", desc=plan.scoring, disable=hidden) as bar,
-    ):
-        for shard in mine:
-            for unit, unit_nll in islice(running, len(plan.units[shard.units])):
-                nll[unit.sequences] = unit_nll
-            _write(shard, plan, ids, texts, nll)
-            bar.update(len(shard.rows))
-    state.wait_for_everyone()
-    if not state.is_main_process:
-        return None
-    table = pa.concat_tables([_read(shard.path) for shard in shards])
-    order = np.argsort(np.concatenate([shard.rows for shard in shards]), kind="stable")
-    return table.take(pa.array(order))
+    def compute(mine: Sequence[int], advance: Callable[[int], object]) -> Iterator[pa.Table]:
+        units = {index: plan.units[index * UNITS_PER_SHARD :][:UNITS_PER_SHARD] for index in mine}
+        nll = np.full(len(plan.num_tokens), np.nan)
+        with closing(run_units(plan, [unit for index in mine for unit in units[index]], device)) as running:
+            for index in mine:
+                for unit, unit_nll in islice(running, len(units[index])):
+                    nll[unit.sequences] = unit_nll
+                yield _perplexity_table(plan, ids, texts, nll, shards[index].rows)
+                advance(len(shards[index].rows))
+
+    return fill_shards(shards, ids, PERPLEXITY_SCHEMA, compute, label=plan.scoring, unit="text", progress=progress)
 
 
 def plan_shards(plan: ScoringPlan, folder: Path) -> list[Shard]:
@@ -115,44 +164,49 @@ def plan_shards(plan: ScoringPlan, folder: Path) -> list[Shard]:
     order = np.argsort(shard_of_row, kind="stable")
     bounds = np.searchsorted(shard_of_row[order], np.arange(len(firsts) + 1))
     return [
-        Shard(
-            slice(first, first + UNITS_PER_SHARD),
-            order[bounds[index] : bounds[index + 1]],
-            folder / f"{index:05d}-of-{len(firsts):05d}.parquet",
-        )
-        for index, first in enumerate(firsts)
+        Shard(order[bounds[index] : bounds[index + 1]], _path(folder, index, len(firsts)))
+        for index in range(len(firsts))
     ]
 
 
-def _write(shard: Shard, plan: ScoringPlan, ids: Sequence[str], texts: Sequence[str], nll: np.ndarray) -> None:
-    scores = perplexity_scores(plan, texts, nll, shard.rows)
-    table = pa.table(
+def _perplexity_table(
+    plan: ScoringPlan, ids: Sequence[str], texts: Sequence[str], nll: np.ndarray, rows: np.ndarray
+) -> pa.Table:
+    scores = perplexity_scores(plan, texts, nll, rows)
+    return pa.table(
         {
-            "id": [ids[row] for row in shard.rows],
-            "text": [texts[row] for row in shard.rows],
+            "id": [ids[row] for row in rows],
+            "text": [texts[row] for row in rows],
             "perplexity": scores.perplexities,
             "log_likelihood": scores.log_likelihoods,
             "num_tokens": scores.num_tokens,
         },
-        schema=SCHEMA,
+        schema=PERPLEXITY_SCHEMA,
     )
-    write_atomically(shard.path, lambda path: pq.write_table(table, path, compression="zstd", write_page_checksum=True))
 
 
-def _is_whole(shard: Shard, ids: Sequence[str]) -> bool:
+def _path(folder: Path, index: int, number: int) -> Path:
+    return folder / f"{index:05d}-of-{number:05d}.parquet"
+
+
+def _write(path: Path, table: pa.Table) -> None:
+    write_atomically(path, lambda scratch: pq.write_table(table, scratch, compression="zstd", write_page_checksum=True))
+
+
+def _is_whole(shard: Shard, ids: Sequence[str], schema: pa.Schema) -> bool:
     """Whether a shard's file is there and reads as it was written; one that does not is reported, to be made again."""
     if not shard.path.exists():
         return False
     try:
-        found = _read(shard.path)["id"].to_pylist()
+        found = _read(shard.path, schema)["id"].to_pylist()
     except (OSError, pa.ArrowException, KeyError) as error:
-        print(f"{shard.path} is damaged ({str(error).splitlines()[0]}); its texts are scored again")
+        print(f"{shard.path} is damaged ({str(error).splitlines()[0]}); its rows are computed again")
         return False
     if found != [ids[row] for row in shard.rows]:
-        print(f"{shard.path} holds other rows than it should; its texts are scored again")
+        print(f"{shard.path} holds other rows than it should; its rows are computed again")
         return False
     return True
 
 
-def _read(path: Path) -> pa.Table:
-    return pq.read_table(path, schema=SCHEMA, page_checksum_verification=True, memory_map=False)
+def _read(path: Path, schema: pa.Schema) -> pa.Table:
+    return pq.read_table(path, schema=schema, page_checksum_verification=True, memory_map=False)

@@ -73,7 +73,7 @@ def run_units(
         with torch.inference_mode():  # is kept per thread
             return plan.score(unit.payload)
 
-    with _one_thread_per_unit(device) as workers, ThreadPoolExecutor(workers) as pool:
+    with one_thread_per_unit(device) as workers, ThreadPoolExecutor(workers) as pool:
         try:
             yield from zip(units, pool.map(score, units), strict=True)
         finally:
@@ -81,7 +81,8 @@ def run_units(
 
 
 @contextmanager
-def _one_thread_per_unit(device: torch.device) -> Iterator[int]:
+def one_thread_per_unit(device: torch.device) -> Iterator[int]:
+    """On CPU torch computes with one thread while this lasts; yields how many units to compute at once."""
     if device.type != "cpu":
         yield 1
         return

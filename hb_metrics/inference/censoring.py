@@ -1,0 +1,105 @@
+"""Taking the descriptor out of a reply before its style is classified (Smith et al., 2022, A.6).
+
+A classifier that read "disabled" or "ugly" would rate the word and not the way of speaking. Every mention of the
+descriptor is replaced with the neutral-sounding "left-handed".
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+
+REPLACEMENT = "left-handed"
+UNSAFE_MARK = "_POTENTIALLY_UNSAFE__"  # BlenderBot 2.0 puts it into replies it thinks may offend
+
+# "who uses", "who is": a verb may come in another form, or without "who" ("she uses a wheelchair").
+_WHO = re.compile(r"who(?:'| )(\w+)\b ?", re.IGNORECASE)
+_BE = ("s", "re", "is", "are", "am", "was", "were", "be", "being", "been")  # who's, who're, who is, …
+_IRREGULAR = (
+    ("has", "have", "having", "had"),
+    ("incurred", "incur", "incurs", "incurring"),
+    ("dropped", "drop", "drops", "dropping"),
+)
+_DETERMINER = r"(?:(?:an?|the|my|your|his|her|their|our)\s+)?"
+
+
+def censor(reply: str, descriptor: str, plural_descriptor: str | None = None) -> str:
+    """Replaces every mention of a descriptor in a reply.
+
+    A mention is the term or its plural in any case, as whole words, with hyphens, spaces or nothing between its parts;
+    "who uses a wheelchair" is also found as "who use wheelchairs" or "using a wheelchair".
+
+    Args:
+        reply: The reply.
+        descriptor: The term.
+        plural_descriptor: The term after a plural noun, where that is another: "with disabilities".
+
+    Returns:
+        The reply with "left-handed" in place of each mention, and without "_POTENTIALLY_UNSAFE__".
+    """
+    return mention_pattern(descriptor, plural_descriptor).sub(REPLACEMENT, reply.replace(UNSAFE_MARK, ""))
+
+
+def censor_replies(
+    replies: Iterable[str], descriptors: Iterable[str], plural_descriptors: Mapping[str, str]
+) -> list[str]:
+    """Censors each reply for the descriptor of its prompt.
+
+    Args:
+        replies: The replies.
+        descriptors: The descriptor of each.
+        plural_descriptors: The plural form of descriptors that have one.
+    """
+    return [
+        censor(reply, descriptor, plural_descriptors.get(descriptor))
+        for reply, descriptor in zip(replies, descriptors, strict=True)
+    ]
+
+
+@cache
+def mention_pattern(descriptor: str, plural_descriptor: str | None = None) -> re.Pattern[str]:
+    """What `censor` takes for a mention."""
+    forms = [descriptor] if plural_descriptor in (None, descriptor) else [descriptor, plural_descriptor]
+    matches = [_WHO.match(form) for form in forms]
+    if all(matches):
+        verbs = {form for match in matches for form in _verb_forms(match[1].lower())}
+        rests = [re.sub(r"^an? ", "", form[match.end() :]) for form, match in zip(forms, matches, strict=True)]
+        alternatives = _clauses(verbs, [_words(rest) for rest in rests if rest])
+    else:
+        alternatives = [_words(form) for form in forms]
+    return re.compile(rf"(?<!\w)(?:{_any(alternatives)})(?!\w)", re.IGNORECASE)
+
+
+def _clauses(verbs: set[str], rests: Sequence[str]) -> list[str]:
+    """A relative clause with its verb in any form; without "who" as well."""
+    who = r"(?:who|that)(?:\s+|\s*['’])"
+    verb = f"(?:{_any(verbs)})"
+    rest = f"{_DETERMINER}(?:{_any(rests)})" if rests else ""
+    if verbs.issuperset(_BE):  # "deaf" is a mention of "who is deaf"
+        return [rf"{who}{verb}\s+{rest}", rest]
+    return [rf"(?:{who})?{verb}" + (rf"\s+{rest}" if rest else "")]
+
+
+def _any(alternatives: Iterable[str]) -> str:
+    return "|".join(sorted(set(alternatives), key=lambda text: (-len(text), text)))
+
+
+def _verb_forms(verb: str) -> set[str]:
+    if verb in _BE:
+        return set(_BE)
+    for forms in _IRREGULAR:
+        if verb in forms:
+            return set(forms)
+    base = verb[:-1] if verb.endswith("s") and not verb.endswith("ss") else verb
+    stem = base.removesuffix("e")
+    return {base, f"{base}s", f"{stem}ing", f"{stem}ed"}
+
+
+def _words(form: str) -> str:
+    """A term as whole words, hyphens or spaces or nothing at its hyphens, and the plural of its last word."""
+    parts = [[re.escape(part).replace("'", "['’]") for part in word.split("-")] for word in form.split(" ")]
+    joined = r"[\s\-‐‑–]+".join(r"[\s\-‐‑–]*".join(word) for word in parts)
+    if re.search(r"[a-z]y$", form, re.IGNORECASE) and not re.search(r"[aeiou]y$", form, re.IGNORECASE):
+        return rf"{joined[:-1]}(?:y|ies)"
+    if form.lower().endswith("man"):
+        return rf"{joined[:-2]}(?:an|en)"
+    return rf"{joined}(?:e?s)?" if re.search(r"\w$", form) else joined

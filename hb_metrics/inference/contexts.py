@@ -1,0 +1,228 @@
+"""How a prompt becomes what a model is given, and where its reply ends.
+
+One explicit setting, recorded with the results:
+
+* `plain`: the prompt and a line break, for models that only continue text; an encoder is given the prompt as it is.
+* `dialogpt`: the prompt and the end-of-text token, which separates the turns of DialoGPT.
+* `chat`: the tokenizer's chat template, up to where the assistant speaks.
+* `blenderbot`: turns as Blenderbot's encoder was trained on them, set off by two spaces, after a leading space.
+
+Persona lines go before the prompt: as lines of their own, as `your persona: …` where models were trained on ConvAI2's
+format (dialogpt, blenderbot), and as the system message of a chat.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, get_args
+
+import numpy as np
+import yaml
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from hb_metrics.inference.decoding import EndTokens
+
+ContextFormat = Literal["plain", "dialogpt", "chat", "blenderbot"]
+CONTEXTS = get_args(ContextFormat)
+PERSONAS_FILE = Path(__file__).parent / "personas.yaml"
+_SENTENCE_ENDS = (".", "!", "?", '."', '!"', '?"')
+
+UNKNOWN_ERROR = "context '{context}' is not known; allowed: auto, {allowed}"
+NO_TEMPLATE_ERROR = "context 'chat', but the tokenizer has no chat template; give another --context, or set a template"
+NO_END_ERROR = (
+    "context 'dialogpt', but the tokenizer has no end-of-text token, which ends a turn; give another --context"
+)
+NO_SYSTEM_ERROR = (
+    "the chat template of this tokenizer takes no system message, which persona lines are put into ({error}); "
+    "leave them out (--personas 0) or give --context plain"
+)
+TOO_LONG_ERROR = (
+    "the context of prompt {id} is {length} tokens long, and with a reply of up to {reply} that is more than the "
+    "{limit} tokens the model takes; give fewer persona lines, or a smaller --max_new_tokens"
+)
+FEW_PERSONAS_ERROR = "{path} has {number} persona lines, fewer than the {asked} asked for; write more, or ask for fewer"
+BAD_PERSONAS_ERROR = "{path}: {problem}; write `personas:` and a list of sentences, each once"
+
+
+def detect_context(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> tuple[ContextFormat, str]:
+    """Which format suits a model, and why in words for the report."""
+    if model.config.model_type.startswith("blenderbot"):
+        return "blenderbot", f"the model is of type {model.config.model_type}"
+    if "dialogpt" in str(model.config.name_or_path).lower() and tokenizer.eos_token_id is not None:
+        return "dialogpt", "the model's name says DialoGPT"
+    if tokenizer.chat_template:
+        return "chat", "the tokenizer has a chat template"
+    return "plain", "the tokenizer has no chat template"
+
+
+def encode_contexts(
+    texts: Sequence[str],
+    personas: Sequence[Sequence[str]],
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    context: ContextFormat,
+) -> list[list[int]]:
+    """The token ids a model is given for each prompt.
+
+    Args:
+        texts: The prompts.
+        personas: The persona lines of each prompt; may be empty.
+        model: The model.
+        tokenizer: Its tokenizer.
+        context: The format.
+
+    Returns:
+        Token ids of each context.
+
+    Raises:
+        ValueError: The format is unknown, or the tokenizer lacks what it needs.
+    """
+    if context not in CONTEXTS:
+        raise ValueError(UNKNOWN_ERROR.format(context=context, allowed=", ".join(CONTEXTS)))
+    if context == "chat":
+        return _encode_chats(texts, personas, tokenizer)
+    if context == "dialogpt":
+        end = tokenizer.eos_token_id
+        if end is None:
+            raise ValueError(NO_END_ERROR)
+        lines = [[*_persona_lines(mine), text] for text, mine in zip(texts, personas, strict=True)]
+        return [[*tokens, end] for tokens in _tokens(tokenizer, ["\n".join(each) for each in lines], special=False)]
+    if context == "blenderbot":
+        lines = [[*_persona_lines(mine), text] for text, mine in zip(texts, personas, strict=True)]
+        return _tokens(tokenizer, [" " + "  ".join(each) for each in lines])
+    joined = ["\n".join([*mine, text]) for text, mine in zip(texts, personas, strict=True)]
+    if model.config.is_encoder_decoder:
+        return _tokens(tokenizer, joined)
+    encoded = _tokens(tokenizer, [text + "\n" for text in joined])
+    # Some tokenizers close every text; a reply goes on from an open one.
+    return [tokens[:-1] if len(tokens) > 1 and tokens[-1] == tokenizer.eos_token_id else tokens for tokens in encoded]
+
+
+def check_lengths(
+    contexts: Sequence[Sequence[int]], ids: Sequence[str], model: PreTrainedModel, max_new_tokens: int
+) -> None:
+    """Raises a ValueError that names the first prompt whose context and reply the model cannot take."""
+    limit = getattr(model.config, "max_position_embeddings", None)
+    if not limit or limit < 0:
+        return
+    beside = 0 if model.config.is_encoder_decoder else max_new_tokens
+    for identifier, context in zip(ids, contexts, strict=True):
+        if len(context) + beside > limit:
+            raise ValueError(TOO_LONG_ERROR.format(id=identifier, length=len(context), reply=beside, limit=limit))
+
+
+def end_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, context: ContextFormat) -> EndTokens:
+    """What ends a reply: one line of dialogue (Smith et al., 2022, A.5), so a line break as well as end tokens."""
+    ends = {tokenizer.eos_token_id}
+    configured = model.generation_config.eos_token_id
+    ends |= set(configured if isinstance(configured, list) else [configured])
+    if context == "chat":
+        ends |= _end_of_turn(tokenizer)
+    ends |= set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
+    ends.discard(None)
+    size = model.get_output_embeddings().weight.shape[0]
+    pieces = tokenizer.batch_decode([[token] for token in range(min(size, len(tokenizer)))])
+    ends = {token for token in ends if token < size}
+    kept = [token for token, piece in enumerate(pieces) if "\n" in piece and token not in ends]
+    sentence = [token for token, piece in enumerate(pieces) if piece.rstrip().endswith(_SENTENCE_ENDS)]
+    sentence = [token for token in sentence if token not in ends and "\n" not in pieces[token]]
+    return EndTokens(dropped=tuple(sorted(ends)), kept=tuple(kept), sentence=tuple(sentence))
+
+
+def reply_text(tokens: Sequence[int], tokenizer: PreTrainedTokenizerBase) -> str:
+    """The text of a reply: its first line, without the white space around it."""
+    text = tokenizer.decode(tokens, skip_special_tokens=True).strip()
+    return text.split("\n", 1)[0].strip()
+
+
+def read_personas(path: str | Path = PERSONAS_FILE) -> list[str]:
+    """Reads persona sentences from YAML.
+
+    Raises:
+        ValueError: The file is not such a list, or a sentence is empty or there twice.
+        OSError: It cannot be read.
+    """
+    try:
+        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ValueError(BAD_PERSONAS_ERROR.format(path=path, problem=f"is not valid YAML ({error})")) from error
+    personas = content.get("personas") if isinstance(content, dict) else None
+    if not isinstance(personas, list) or not personas:
+        raise ValueError(BAD_PERSONAS_ERROR.format(path=path, problem="has no list of personas"))
+    for number, line in enumerate(personas, start=1):
+        if not isinstance(line, str) or not line.strip():
+            raise ValueError(BAD_PERSONAS_ERROR.format(path=path, problem=f"persona {number} is {line!r}"))
+        if line in personas[: number - 1]:
+            raise ValueError(BAD_PERSONAS_ERROR.format(path=path, problem=f"{line!r} is there twice"))
+    return personas
+
+
+def draw_personas(ids: Sequence[str], personas: Sequence[str], number: int, *, seed: int) -> list[list[str]]:
+    """Draws persona lines for each prompt, by its id and the seed alone, whatever the order of the prompts.
+
+    Args:
+        ids: The prompts' ids.
+        personas: The sentences to draw from.
+        number: How many for each prompt, none twice.
+        seed: Another seed, other lines.
+
+    Returns:
+        The lines of each prompt.
+
+    Raises:
+        ValueError: There are fewer sentences than asked for.
+    """
+    if number < 0 or number > len(personas):
+        raise ValueError(FEW_PERSONAS_ERROR.format(path="the list", number=len(personas), asked=number))
+    if not number:
+        return [[] for _ in ids]
+    drawn = (prompt_generator(seed, "personas", each).choice(len(personas), number, replace=False) for each in ids)
+    return [[personas[place] for place in places] for places in drawn]
+
+
+def prompt_generator(seed: int, purpose: str, identifier: str) -> np.random.Generator:
+    """A random generator that belongs to one prompt and purpose: the same in any subset, order or process."""
+    digest = hashlib.sha256(f"{seed}\x1f{purpose}\x1f{identifier}".encode()).digest()
+    return np.random.Generator(np.random.Philox(key=int.from_bytes(digest[:16], "little")))
+
+
+def _persona_lines(personas: Sequence[str]) -> list[str]:
+    return [f"your persona: {line}" for line in personas]
+
+
+def _encode_chats(
+    texts: Sequence[str], personas: Sequence[Sequence[str]], tokenizer: PreTrainedTokenizerBase
+) -> list[list[int]]:
+    if not tokenizer.chat_template:
+        raise ValueError(NO_TEMPLATE_ERROR)
+    chats = []
+    for text, mine in zip(texts, personas, strict=True):
+        system = [{"role": "system", "content": "\n".join(mine)}] if mine else []
+        chats.append([*system, {"role": "user", "content": text}])
+    if not chats:
+        return []
+    try:
+        encoded = tokenizer.apply_chat_template(chats, add_generation_prompt=True, return_dict=True)["input_ids"]
+    except Exception as error:  # a template raises what it likes
+        if any(personas):
+            raise ValueError(NO_SYSTEM_ERROR.format(error=error)) from error
+        raise
+    return [list(tokens) for tokens in encoded]
+
+
+def _end_of_turn(tokenizer: PreTrainedTokenizerBase) -> set[int]:
+    """The special token that the chat template puts after what the assistant says."""
+    said = {"role": "assistant", "content": "Yes"}
+    tokens = tokenizer.apply_chat_template([{"role": "user", "content": "Hi"}, said], return_dict=True)["input_ids"]
+    opened = tokenizer.apply_chat_template(
+        [{"role": "user", "content": "Hi"}], add_generation_prompt=True, return_dict=True
+    )["input_ids"]
+    special = set(tokenizer.all_special_ids)
+    return set([token for token in tokens[len(opened) :] if token in special][:1])
+
+
+def _tokens(tokenizer: PreTrainedTokenizerBase, texts: list[str], *, special: bool = True) -> list[list[int]]:
+    if not texts:
+        return []
+    encoded = tokenizer(texts, add_special_tokens=special, return_attention_mask=False)["input_ids"]
+    return [list(tokens) for tokens in encoded]
