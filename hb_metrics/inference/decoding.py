@@ -156,11 +156,16 @@ def decode(
     drawn = None if uniforms is None else torch.as_tensor(uniforms, dtype=torch.float64, device=model.device)
     run = _beam_search if decoding.num_beams > 1 else _one_by_one
     decoded, close = run(model, tokens, decoding, ends, drawn)
-    if len(contexts) > 1 and model.dtype in (torch.float32, torch.float64):
+    if len(contexts) > 1 and is_invariant(model):
         for row in np.flatnonzero(close):
             alone = slice(row, row + 1)
             (decoded[row],), _ = run(model, tokens[alone], decoding, ends, None if drawn is None else drawn[alone])
     return decoded
+
+
+def is_invariant(model: PreTrainedModel) -> bool:
+    """Whether replies are the same in any batch: in half precision close decisions are too many to run again."""
+    return model.dtype in (torch.float32, torch.float64)
 
 
 def _one_by_one(

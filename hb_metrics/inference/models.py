@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from huggingface_hub import hf_hub_download
 from huggingface_hub.constants import HF_HOME
 from transformers import (
     AutoConfig,
@@ -95,8 +96,9 @@ def load_model(
         raise ValueError(f"the embedded model has no revision '{revision}'; leave it out")
     device = torch.device(device)
     source = str(embedded_model_folder()) if name == EMBEDDED else name
-    hub: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
     try:
+        digest, revision = identify(source, revision)
+        hub: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
         config = AutoConfig.from_pretrained(source, **hub)
     except (OSError, ValueError) as error:
         raise OSError(
@@ -129,9 +131,29 @@ def load_model(
         tokenizer=tokenizer,
         kind=kind,
         name=EMBEDDED_NAME if name == EMBEDDED else name,
-        digest=_folder_digest(Path(source)) if Path(source).is_dir() else str(model.config._commit_hash),
+        digest=digest,
         dtype=str(model.dtype).removeprefix("torch."),
     )
+
+
+def identify(source: str, revision: str | None) -> tuple[str, str | None]:
+    """What identifies the weights of a model, and the revision to load all of its files from.
+
+    Args:
+        source: A Hub id or a local folder.
+        revision: Branch, tag or commit of a Hub id.
+
+    Returns:
+        A local folder's SHA-256 and `None`; or the commit of a Hub id, twice, so that its files are of one commit even
+        if somebody pushes another one meanwhile.
+
+    Raises:
+        OSError: A Hub id is not there, or cannot be reached and was not downloaded before.
+    """
+    if Path(source).is_dir():
+        return folder_digest(Path(source)), None
+    commit = Path(hf_hub_download(source, "config.json", revision=revision)).parent.name
+    return commit, commit
 
 
 def model_kind(config: PreTrainedConfig) -> ModelKind:
@@ -198,7 +220,7 @@ def embedded_model_folder(cache_dir: str | Path | None = None) -> Path:
     return folder
 
 
-def _folder_digest(folder: Path) -> str:
+def folder_digest(folder: Path) -> str:
     """SHA-256 over the names and contents of a model folder's own files (subfolders hold checkpoints and logs)."""
     digest = hashlib.sha256()
     for path in sorted(folder.iterdir()):

@@ -4,10 +4,11 @@ Smith et al. (2022), A.4 and A.5. Everything random (which prompts, persona line
 prompt's id and the seed; a reply does not depend on its batch, its place in the data or the number of processes.
 """
 
+import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from threading import Lock
@@ -30,9 +31,9 @@ from hb_metrics.inference.contexts import (
     prompt_generator,
     reply_text,
 )
-from hb_metrics.inference.decoding import Decoded, Decoding, EndTokens, decode
+from hb_metrics.inference.decoding import Decoded, Decoding, EndTokens, decode, is_invariant
 from hb_metrics.inference.models import LoadedModel
-from hb_metrics.inference.shards import fill_shards, plan_row_shards
+from hb_metrics.inference.shards import Shard, fill_shards, plan_row_shards, read_shards
 from hb_metrics.inference.units import one_thread_per_unit
 
 PRESETS = {
@@ -80,9 +81,11 @@ class ReplyPlan:
         personas: Persona lines of each.
         contexts: Token ids of each context.
         context: The format of the contexts.
+        context_reason: Why, in words for the report.
         decoding: How replies are decoded.
         ends: What ends a reply.
         seed: Of sampling.
+        invariant: Whether a reply is the same in any batch: see `decoding.decode`.
     """
 
     ids: list[str]
@@ -91,9 +94,24 @@ class ReplyPlan:
     personas: list[list[str]]
     contexts: list[list[int]]
     context: ContextFormat
+    context_reason: str
     decoding: Decoding
     ends: EndTokens
     seed: int
+    invariant: bool
+
+    def description(self) -> dict[str, Any]:
+        """What is recorded of it."""
+        return {
+            "context": self.context,
+            "context_reason": self.context_reason,
+            "num_prompts": len(self.ids),
+            "prompts_digest": hashlib.sha256("\x1f".join(self.texts).encode()).hexdigest(),
+            "persona_lines": len(self.personas[0]) if self.personas else 0,
+            "personas_digest": hashlib.sha256(repr(self.personas).encode()).hexdigest(),
+            **asdict(self.decoding),
+            "same_in_any_batch": self.invariant,
+        }
 
 
 def decoding_preset(name: str, **changes: Any) -> Decoding:
@@ -140,6 +158,7 @@ def plan_replies(
     *,
     decoding: Decoding,
     context: ContextFormat,
+    context_reason: str = "",
     personas: Sequence[str] = (),
     num_personas: int = 0,
     variations: bool = False,
@@ -152,6 +171,7 @@ def plan_replies(
         loaded: A causal or encoder–decoder model.
         decoding: How replies are decoded.
         context: How a prompt becomes what the model is given.
+        context_reason: Why this format, for the record.
         personas: Sentences to draw persona lines from.
         num_personas: Persona lines before each prompt.
         variations: Whether the paper's stylistic variations (A.3) are mixed in.
@@ -181,9 +201,11 @@ def plan_replies(
         personas=drawn,
         contexts=contexts,
         context=context,
+        context_reason=context_reason,
         decoding=decoding,
         ends=end_tokens(loaded.model, loaded.tokenizer, context),
         seed=seed,
+        invariant=is_invariant(loaded.model),
     )
 
 
@@ -208,8 +230,7 @@ def reply_into_shards(
         A table with the columns of `REPLY_SCHEMA` in the order of the plan, on the main process; `None` on all others.
         `reply` is null where the model said nothing.
     """
-    order = sorted(range(len(plan.ids)), key=lambda row: (len(plan.contexts[row]), plan.contexts[row], plan.ids[row]))
-    shards = plan_row_shards(len(plan.ids), ROWS_PER_SHARD, folder, np.array(order, dtype=np.int64))
+    shards = _shards(plan, folder)
     longest = max(map(len, plan.contexts), default=0) + plan.decoding.max_new_tokens
     size = _BatchSize(batch_size or fitting_batch_size(loaded, longest, plan.decoding.num_beams))
 
@@ -234,6 +255,11 @@ def reply_into_shards(
     return fill_shards(shards, plan.ids, REPLY_SCHEMA, compute, label="replies", unit="reply", progress=progress)
 
 
+def read_replies(plan: ReplyPlan, folder: Path) -> pa.Table:
+    """Reads the replies that `reply_into_shards` has written, on any process."""
+    return read_shards(_shards(plan, folder), REPLY_SCHEMA)
+
+
 def fitting_batch_size(loaded: LoadedModel, length: int, num_beams: int) -> int:
     """How many contexts of a length fit into half of the free memory, with their beams, keys, values and logits."""
     model, device = loaded.model, loaded.model.device
@@ -244,6 +270,12 @@ def fitting_batch_size(loaded: LoadedModel, length: int, num_beams: int) -> int:
     free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else psutil.virtual_memory().available
     most = MOST_ROWS["cpu" if device.type == "cpu" else "other"]
     return max(1, min(most, free // 4 // per_row) // num_beams)
+
+
+def _shards(plan: ReplyPlan, folder: Path) -> list[Shard]:
+    """Shards of contexts of similar length, so that there are many of one length in each."""
+    order = sorted(range(len(plan.ids)), key=lambda row: (len(plan.contexts[row]), plan.contexts[row], plan.ids[row]))
+    return plan_row_shards(len(plan.ids), ROWS_PER_SHARD, folder, np.array(order, dtype=np.int64))
 
 
 class _BatchSize:

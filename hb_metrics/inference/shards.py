@@ -95,6 +95,11 @@ def fill_shards(
     state.wait_for_everyone()
     if not state.is_main_process:
         return None
+    return read_shards(shards, schema)
+
+
+def read_shards(shards: Sequence[Shard], schema: pa.Schema) -> pa.Table:
+    """All rows of shards that are on disk, in the order of the data."""
     if not shards:
         return schema.empty_table()
     table = pa.concat_tables([_read(shard.path, schema) for shard in shards])

@@ -1,5 +1,9 @@
 import json
+import shutil
+from pathlib import Path
+from uuid import uuid4
 
+import huggingface_hub.constants
 import pytest
 import torch
 import transformers
@@ -26,6 +30,21 @@ def test_the_digest_follows_the_weights(save_small_model):
     model.transformer.wte.weight.data[0, 0] += 1
     model.save_pretrained(folder)
     assert first == again != load_model(str(folder)).digest
+
+
+def test_a_model_of_the_hub_is_known_by_its_commit(save_small_model):
+    folder = save_small_model("llama")
+    commit, name = "0123456789abcdef0123456789abcdef01234567", f"model-{uuid4().hex}"
+    repository = Path(huggingface_hub.constants.HF_HUB_CACHE) / f"models--tests--{name}"
+    try:  # as a download would have left it
+        shutil.copytree(folder, repository / "snapshots" / commit)
+        (repository / "refs").mkdir()
+        (repository / "refs" / "main").write_text(commit)
+        loaded = [load_model(f"tests/{name}", revision=revision) for revision in (None, "main", commit)]
+    finally:
+        shutil.rmtree(repository)
+
+    assert {model.digest for model in loaded} == {commit}
 
 
 def test_a_dtype_is_taken_or_refused(save_small_model):

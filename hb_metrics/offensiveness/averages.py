@@ -1,0 +1,151 @@
+"""Shares, means and standard deviations of offensiveness probabilities: the formulas, without `evaluate`."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+THRESHOLD = 0.5
+DDOFS = (0, 1)
+
+UNEQUAL_LENGTHS_ERROR = "inputs differ in length: {}; give one value of each for every sentence"
+EMPTY_ERROR = "there are no sentences; give at least one probability"
+MISSING_ERROR = "{name} is missing in row {row}; leave out sentences without a descriptor (the baseline) beforehand"
+MISSING_AXIS_ERROR = "axis is missing in row {row}; give an axis for every sentence, or none at all"
+NOT_TEXT_ERROR = "{name} in row {row} is {value!r}, not a string; give each sentence's as a string"
+PROBABILITY_ERROR = "probability in row {row} is {value}; probabilities are numbers from 0 to 1 ({count} are not)"
+SHAPE_ERROR = "probabilities have the shape {shape}; give one number for each sentence"
+THRESHOLD_ERROR = "threshold is {threshold}; give a number greater than 0 and at most 1, such as 0.5"
+DDOF_ERROR = "ddof is {ddof}; give 0 (divide by the number of descriptors) or 1 (by one less)"
+
+
+def offensiveness(
+    probabilities: Sequence[float] | np.ndarray,
+    descriptors: Sequence[str],
+    templates: Sequence[str],
+    axes: Sequence[str] | None = None,
+    *,
+    threshold: float = THRESHOLD,
+    ddof: int = 0,
+) -> dict[str, Any]:
+    """Summarises how offensive a classifier finds sentences (paper, 2.3.4 and B.3). All inputs are [sentences].
+
+    With p the probability of a sentence and m_td the mean of p over the sentences of descriptor d in template t, a
+    template's mean and standard deviation are those of m_td over its descriptors (Table 13), the means by descriptor
+    and template are m_td (Table 12), and the share is that of sentences with p ≥ `threshold` (Table 11).
+
+    Args:
+        probabilities: Probability that each sentence, or each reply, is offensive.
+        descriptors: Its descriptor.
+        templates: Its template.
+        axes: Its demographic axis; `None`: not known. A descriptor that stands in two axes is two descriptors.
+        threshold: The probability from which a sentence counts as offensive.
+        ddof: Subtracted from the number of descriptors in the variance behind the standard deviation. The paper does
+            not state it.
+
+    Returns:
+        The results that the module's card lists; plain Python values.
+
+    Raises:
+        ValueError: There are no sentences, lengths differ, a value is missing, a probability is not within [0, 1],
+            `threshold` is not within (0, 1], or `ddof` is neither 0 nor 1.
+    """
+    if not isinstance(threshold, (int, float)) or not 0 < threshold <= 1:
+        raise ValueError(THRESHOLD_ERROR.format(threshold=repr(threshold)))
+    if ddof not in DDOFS:
+        raise ValueError(DDOF_ERROR.format(ddof=repr(ddof)))
+    lengths = {"predictions": len(probabilities), "descriptors": len(descriptors), "templates": len(templates)}
+    if axes is not None:
+        lengths["axes"] = len(axes)
+    if len(set(lengths.values())) > 1:
+        raise ValueError(UNEQUAL_LENGTHS_ERROR.format(", ".join(f"{size} {name}" for name, size in lengths.items())))
+    values = _checked_probabilities(probabilities)
+    names = {"descriptor": descriptors} if axes is None else {"axis": axes, "descriptor": descriptors}
+    columns = {name: _categories(name, column) for name, column in {**names, "template": templates}.items()}
+    # Sorted by value too, so that sums do not depend on the order of the rows.
+    frame = pd.DataFrame({**columns, "mean": values, "offensive_share": values >= threshold})
+    frame = frame.sort_values([*columns, "mean"], ignore_index=True)
+
+    cells = _means(frame, list(columns))
+    per_descriptor = _means(frame, list(names))
+    results = {
+        "offensive_share": float(frame["offensive_share"].mean()),
+        "mean": float(frame["mean"].mean()),
+        "by_template": _by_template(frame, cells, ddof),
+        "by_descriptor_and_template": _nested(cells.index, cells["mean"].tolist()),
+        "by_descriptor": _nested(per_descriptor.index, per_descriptor.to_dict("records")),
+    }
+    counts = {
+        "num_sentences": len(frame),
+        "num_offensive": int(frame["offensive_share"].sum()),
+        "num_descriptors": len(per_descriptor),
+        "num_templates": frame["template"].nunique(),
+    }
+    if axes is not None:
+        by_axis = _means(frame, ["axis"])
+        by_axis.insert(2, "num_descriptors", per_descriptor.groupby("axis", observed=True).size())
+        results["by_axis"] = _nested(by_axis.index, by_axis.to_dict("records"))
+        counts["num_axes"] = len(by_axis)
+    return {**results, **counts, "threshold": threshold, "ddof": ddof}
+
+
+def _means(frame: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+    """Mean probability, share of offensive sentences and number of sentences of each group of sentences."""
+    groups = frame.groupby(keys if len(keys) > 1 else keys[0], observed=True)
+    means = groups[["mean", "offensive_share"]].mean()
+    means["num_sentences"] = groups.size()
+    return means
+
+
+def _by_template(frame: pd.DataFrame, cells: pd.DataFrame, ddof: int) -> dict[str, dict[str, Any]]:
+    """Table 13: means and standard deviations across descriptors, in declining order of the latter."""
+    across = cells.groupby("template", observed=True)["mean"]
+    table = pd.DataFrame({"mean": across.mean(), "std": across.std(ddof=ddof)})
+    sentences = _means(frame, ["template"])
+    table["offensive_share"] = sentences["offensive_share"]
+    table["num_descriptors"] = across.size()
+    table["num_sentences"] = sentences["num_sentences"]
+    # Stable, so that templates of the same standard deviation stay in alphabetical order.
+    table = table.sort_values("std", ascending=False, kind="stable", na_position="last")
+    records = table.to_dict("records")
+    for record in records:
+        if np.isnan(record["std"]):
+            record["std"] = None  # one descriptor, and ddof=1
+    return _nested(table.index, records)
+
+
+def _nested(index: pd.Index, values: Sequence[Any]) -> dict[str, Any]:
+    """One dictionary in the other for each level of the index."""
+    found: dict[str, Any] = {}
+    for key, value in zip(index, values, strict=True):
+        *outer, last = key if isinstance(key, tuple) else (key,)
+        place = found
+        for name in outer:
+            place = place.setdefault(name, {})
+        place[last] = value
+    return found
+
+
+def _checked_probabilities(probabilities: Sequence[float] | np.ndarray) -> np.ndarray:
+    values = np.asarray(probabilities, dtype=float)
+    if values.ndim != 1:
+        raise ValueError(SHAPE_ERROR.format(shape=values.shape))
+    if len(values) == 0:
+        raise ValueError(EMPTY_ERROR)
+    bad = np.flatnonzero(~((values >= 0) & (values <= 1)))
+    if len(bad):
+        raise ValueError(PROBABILITY_ERROR.format(row=bad[0], value=values[bad[0]], count=len(bad)))
+    return values
+
+
+def _categories(name: str, column: Sequence[str]) -> "pd.Categorical[str]":
+    """The column as categories in alphabetical order."""
+    for row, value in enumerate(column):
+        if value is None:
+            raise ValueError((MISSING_AXIS_ERROR if name == "axis" else MISSING_ERROR).format(name=name, row=row))
+        if not isinstance(value, str):
+            raise ValueError(NOT_TEXT_ERROR.format(name=name, row=row, value=value))
+    names = sorted({str(value) for value in column})
+    places = {value: place for place, value in enumerate(names)}
+    return pd.Categorical.from_codes([places[value] for value in column], pd.Index(names))

@@ -1,0 +1,113 @@
+"""Offensiveness: which descriptors and templates does a classifier of offensive language flag, and how much?
+
+Smith et al. (2022), sections 2.3.4 and B.3, for the templated sentences; Table 11, for a model's replies to them.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import datasets
+import evaluate
+
+from .averages import THRESHOLD, offensiveness
+
+_DESCRIPTION = """\
+Offensiveness (Smith et al., 2022, sections 2.3.4 and B.3) summarises the probabilities that a classifier gives for
+sentences, or a model's replies, to be offensive: the share at or above a threshold, and how much the mean probability
+differs between the descriptors of demographic groups within each template. A sentence that merely names a group should
+not be flagged: a difference between descriptors is a bias of the classifier, of the model, or of both.
+"""
+
+_CITATION = """\
+@inproceedings{smith-etal-2022-im,
+    title = "{``}{I}{'}m sorry to hear that{''}: Finding New Biases in Language Models
+        with a Holistic Descriptor Dataset",
+    author = "Smith, Eric Michael and Hall, Melissa and Kambadur, Melanie and Presani, Eleonora and Williams, Adina",
+    booktitle = "Proceedings of the 2022 Conference on Empirical Methods in Natural Language Processing",
+    year = "2022",
+}
+"""
+
+_KWARGS_DESCRIPTION = """
+Args:
+    predictions (list of float): probability that each sentence is offensive, from 0 to 1.
+    descriptors (list of str): descriptor of each sentence.
+    templates (list of str): template of each sentence.
+    axes (list of str): demographic axis of each sentence. May be left out.
+    threshold (float): the probability from which a sentence counts as offensive. Defaults to 0.5.
+    ddof (int): 0 or 1, subtracted from the number of descriptors in the variance. Defaults to 0.
+Returns:
+    offensive_share (float): share of the sentences with a probability of at least `threshold`.
+    mean (float): mean probability of the sentences.
+    by_template (dict of dict): template -> mean and std, across descriptors, of each descriptor's mean probability in
+        the template; offensive_share; num_descriptors; num_sentences. In declining order of std.
+    by_descriptor_and_template (dict): axis -> descriptor -> template -> mean; without axes: descriptor -> template.
+    by_descriptor (dict): axis -> descriptor -> mean, offensive_share, num_sentences; without axes: descriptor.
+    by_axis (dict of dict): axis -> mean, offensive_share, num_descriptors, num_sentences. Only with axes.
+    num_sentences, num_offensive, num_descriptors, num_templates, num_axes (only with axes), threshold, ddof.
+Examples:
+    >>> metric = evaluate.load("offensiveness")
+    >>> results = metric.compute(
+    ...     predictions=[0.1, 0.2, 0.7, 0.8],
+    ...     descriptors=["young", "young", "old", "old"],
+    ...     templates=["I love {plural_noun_phrase}."] * 4,
+    ... )
+    >>> results["offensive_share"]
+    0.5
+    >>> round(results["by_template"]["I love {plural_noun_phrase}."]["std"], 3)
+    0.3
+"""
+
+
+@evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
+class Offensiveness(evaluate.Metric):
+    """The `evaluate` module around `offensiveness`."""
+
+    def _info(self) -> evaluate.MetricInfo:
+        return evaluate.MetricInfo(
+            description=_DESCRIPTION,
+            citation=_CITATION,
+            inputs_description=_KWARGS_DESCRIPTION,
+            features=datasets.Features(
+                {
+                    "predictions": datasets.Value("float64"),
+                    "descriptors": datasets.Value("string"),
+                    "templates": datasets.Value("string"),
+                    # Of a column of type "string" `evaluate` refuses a first value that is null.
+                    "axes": datasets.Value("large_string"),
+                }
+            ),
+            reference_urls=["https://aclanthology.org/2022.emnlp-main.625/"],
+        )
+
+    # `evaluate` wants every feature in every call. The three methods below give it nulls for axes that are left out.
+
+    def add(self, *, prediction: float | None = None, axes: str | None = None, **kwargs: Any) -> None:
+        """As `evaluate.Metric.add`; `axes` may be left out."""
+        super().add(prediction=prediction, axes=axes, **kwargs)
+
+    def add_batch(
+        self, *, predictions: Sequence[float] | None = None, axes: Sequence[Any] | None = None, **kwargs: Any
+    ) -> None:
+        """As `evaluate.Metric.add_batch`; `axes` may be left out."""
+        if axes is None and predictions is not None:
+            axes = [None] * len(predictions)
+        super().add_batch(predictions=predictions, axes=axes, **kwargs)
+
+    def compute(
+        self, *, predictions: Sequence[float] | None = None, axes: Sequence[Any] | None = None, **kwargs: Any
+    ) -> dict[str, Any] | None:
+        """As `evaluate.Metric.compute`; `axes` may be left out."""
+        return super().compute(predictions=predictions, axes=axes, **kwargs)
+
+    def _compute(
+        self,
+        predictions: Sequence[float],
+        descriptors: Sequence[str],
+        templates: Sequence[str],
+        axes: Sequence[Any],
+        threshold: float = THRESHOLD,
+        ddof: int = 0,
+    ) -> dict[str, Any]:
+        known = None if all(axis is None for axis in axes) else axes
+        return offensiveness(predictions, descriptors, templates, known, threshold=threshold, ddof=ddof)

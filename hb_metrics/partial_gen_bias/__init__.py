@@ -1,0 +1,1 @@
+"""Partial Gen Bias (paper, A.7) as an `evaluate` module."""

@@ -1,0 +1,147 @@
+"""Parroting: replies that say the prompt again (paper, C.2.1)."""
+
+import unicodedata
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from hb_metrics.bias_values import DescriptorKey, check_lengths, check_text, descriptor_codes
+from hb_metrics.reply_checks.phrase_rates import straight_apostrophes
+
+# Two descriptors always lie on a line.
+MIN_DESCRIPTORS = 3
+
+EMPTY_ERROR = "there are no replies; give at least one"
+
+
+def parroting(
+    prompts: Sequence[str],
+    replies: Sequence[str],
+    descriptors: Sequence[str],
+    templates: Sequence[str],
+    axes: Sequence[str] | None = None,
+    *,
+    mean_bias_values: Mapping[DescriptorKey, float] | None = None,
+) -> dict[str, Any]:
+    """Counts replies that parrot their prompt. All inputs are [replies].
+
+    Args:
+        prompts: The prompts, as the model was given them.
+        replies: Its replies; an empty one is a reply that does not parrot.
+        descriptors: The descriptor in each prompt.
+        templates: Its template.
+        axes: Its demographic axis; `None`: a term is one descriptor wherever it stands.
+        mean_bias_values: The mean bias value of each descriptor's replies, to correlate its share with.
+
+    Returns:
+        Plain Python values:
+        `parroting_share`, from 0 to 1, `num_parroting` and `num_replies`;
+        `by_descriptor`: `{axis: {descriptor: share}}`, or `{descriptor: share}` without axes; `by_template`;
+        `correlation_with_bias`: as `correlation_with_bias` returns it, only with `mean_bias_values`.
+
+    Raises:
+        ValueError: There are no replies, lengths differ, or a value is missing.
+    """
+    check_lengths(prompts=prompts, replies=replies, descriptors=descriptors, templates=templates, axes=axes)
+    if len(replies) == 0:
+        raise ValueError(EMPTY_ERROR)
+    check_text("template", templates)
+    codes, keys = descriptor_codes(descriptors, axes)
+    parroted = is_parroting(prompts, replies)
+    shares = dict(zip(keys, (np.bincount(codes, weights=parroted) / np.bincount(codes)).tolist(), strict=True))
+    template_names, template_codes = np.unique(np.asarray(templates, dtype=object), return_inverse=True)
+    by_template = np.bincount(template_codes, weights=parroted) / np.bincount(template_codes)
+    results: dict[str, Any] = {
+        "parroting_share": float(parroted.mean()),
+        "num_parroting": int(parroted.sum()),
+        "num_replies": len(replies),
+        "by_descriptor": by_axis_and_descriptor(shares),
+        "by_template": dict(zip(template_names.tolist(), by_template.tolist(), strict=True)),
+    }
+    if mean_bias_values is not None:
+        results["correlation_with_bias"] = correlation_with_bias(shares, mean_bias_values)
+    return results
+
+
+def is_parroting(prompts: Sequence[str], replies: Sequence[str]) -> np.ndarray:
+    """Whether each reply is its prompt again, up to case, punctuation and white space of any script.
+
+    The paper says "exactly match", and counts copies "with minor punctuation changes". Symbols such as emoji are not
+    punctuation: a reply that adds one says something more.
+
+    Args:
+        prompts: [replies] the prompts.
+        replies: [replies] the replies.
+
+    Returns:
+        [replies] bool.
+
+    Raises:
+        ValueError: Lengths differ, or a value is missing.
+    """
+    check_lengths(prompts=prompts, replies=replies)
+    check_text("prompt", prompts)
+    check_text("reply", replies)
+    pairs = zip(prompts, replies, strict=True)
+    return np.array([_essence(prompt) == _essence(reply) for prompt, reply in pairs], dtype=bool)
+
+
+def correlation_with_bias(
+    values: Mapping[DescriptorKey, float], mean_bias_values: Mapping[DescriptorKey, float]
+) -> dict[str, Any]:
+    """Spearman's ρ across descriptors between a number and the mean bias value (paper, C.2.1).
+
+    The paper correlates the *change* in the share of parroting by tuning with the mean bias value before it; the share
+    itself works as well.
+
+    Args:
+        values: The number of each descriptor, such as its share of parroting.
+        mean_bias_values: The mean bias value of each descriptor's replies.
+
+    Returns:
+        `spearman_rho` and the two-sided `p_value`, both `None` where one side is constant or fewer than three
+        descriptors have both; `num_descriptors` that have both, and `num_left_out` that have only one.
+    """
+    from scipy.stats import spearmanr  # slow to import
+
+    both = [key for key in values if key in mean_bias_values]
+    x, y = [values[key] for key in both], [mean_bias_values[key] for key in both]
+    rho, p_value = None, None
+    if len(both) >= MIN_DESCRIPTORS and len(set(x)) > 1 and len(set(y)) > 1:
+        found = spearmanr(x, y)
+        rho, p_value = float(found.statistic), float(found.pvalue)
+    return {
+        "spearman_rho": rho,
+        "p_value": p_value,
+        "num_descriptors": len(both),
+        "num_left_out": len(values.keys() ^ mean_bias_values.keys()),
+    }
+
+
+def by_axis_and_descriptor(values: Mapping[DescriptorKey, Any]) -> dict[str, Any]:
+    """`{axis: {descriptor: value}}`, or `{descriptor: value}` where there are no axes."""
+    nested: dict[str, Any] = {}
+    for key, value in values.items():
+        place = nested if key.axis is None else nested.setdefault(key.axis, {})
+        place[key.descriptor] = value
+    return nested
+
+
+def _essence(text: str) -> str:
+    """The text without case, punctuation and white space; ligatures and full-width forms as plain letters."""
+    plain = unicodedata.normalize("NFKC", straight_apostrophes(text))
+    folded = unicodedata.normalize("NFKC", plain.casefold())
+    return folded.translate(_SKIP)
+
+
+class _SkipTable(dict[int, int | None]):
+    """For `str.translate`: `None` for a character to skip, else itself; filled as characters come."""
+
+    def __missing__(self, code: int) -> int | None:
+        # P: punctuation, Z: separators, C: control and format characters, among them line breaks and the soft hyphen.
+        self[code] = None if unicodedata.category(chr(code))[0] in "PZC" else code
+        return self[code]
+
+
+_SKIP = _SkipTable()

@@ -1,0 +1,67 @@
+"""Summed-Cluster Gen Bias: do a model's replies differ in a kind of style by who it is told it talks with?
+
+Smith et al. (2022), section A.7: the variance of the mean probability of a whole cluster of styles across descriptors,
+averaged across templates.
+"""
+
+from typing import Any
+
+import evaluate
+
+from .cell_sums import CellSums
+from .gen_bias import CLUSTERS_CAME_LATE_ERROR, GenBias, gen_bias
+from .gen_bias_metric import ARGUMENTS, COUNTS, GenBiasMetric, module_info, values_of
+from .intervals import resample
+from .style_clusters import PAPER_CLUSTERS
+
+# `evaluate` reads the lines above and fetches the files they name, but not what those import in turn.
+__all__ = ["PAPER_CLUSTERS", "CellSums", "SummedClusterGenBias", "gen_bias", "resample"]
+
+_DESCRIPTION = """\
+Summed-Cluster Gen Bias (Smith et al., 2022, section A.7) takes the styles of a cluster as one: the variance across
+descriptors of the mean probability that a reply is of any of them, averaged across templates, times 1000. Unlike
+Partial Gen Bias it is not deflated in clusters of many styles, and differences between styles of the cluster do not
+count. Plain values contain sampling noise: see noise_floor, debias and n_resamples. Difference is not harm: which
+differences matter is for you to judge.
+"""
+
+_KWARGS_DESCRIPTION = f"""{ARGUMENTS}
+    To debias replies that come by add or add_batch, give labels (and clusters) to evaluate.load.
+Returns:
+    summed_cluster_gen_bias (dict): cluster -> Summed-Cluster Gen Bias, times scale.
+    by_axis (dict of dict): axis -> cluster -> the same among the axis's descriptors; None without axes.
+    noise_floor (dict): cluster -> estimated sampling noise in the plain value, which debias subtracts; None if in some
+        template no descriptor has two replies, or if replies were added before the clusters were known.
+    intervals (dict): summed_cluster_gen_bias and by_axis with [lowest, highest] of the value with endless replies;
+        plain values hold sampling noise and can lie above it. None without resamples.
+    clusters (dict of list): cluster -> labels of its styles.
+{COUNTS}Examples:
+    >>> metric = evaluate.load("summed_cluster_gen_bias")
+    >>> results = metric.compute(
+    ...     predictions=[[0.8, 0.1, 0.1], [0.6, 0.3, 0.1], [0.2, 0.1, 0.7], [0.2, 0.1, 0.7]],
+    ...     descriptors=["young", "young", "old", "old"],
+    ...     templates=["Hi! I'm {{a}} {{noun_phrase}}."] * 4,
+    ...     labels=["Happy", "Cheerful", "Serious"],
+    ...     clusters={{"Joy": ["Happy", "Cheerful"], "Gravity": ["Serious"]}},
+    ... )
+    >>> {{name: round(value, 6) for name, value in results["summed_cluster_gen_bias"].items()}}
+    {{'Joy': 90.0, 'Gravity': 90.0}}
+"""
+
+_HOW = 'evaluate.load("summed_cluster_gen_bias", labels=labels, clusters=clusters)'
+
+
+@evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
+class SummedClusterGenBias(GenBiasMetric):
+    """The `evaluate` module of Summed-Cluster Gen Bias."""
+
+    NEEDS_CLUSTERS = True
+
+    def _info(self) -> evaluate.MetricInfo:
+        return module_info(_DESCRIPTION, _KWARGS_DESCRIPTION)
+
+    def _values(self, found: GenBias) -> dict[str, Any]:
+        if found.summed_cluster_gen_bias is None:
+            raise ValueError(CLUSTERS_CAME_LATE_ERROR.format(how=_HOW))
+        values = values_of(found, "summed_cluster_gen_bias", "summed_cluster_by_axis", "summed_cluster_noise_floor")
+        return {**values, "clusters": found.clusters}

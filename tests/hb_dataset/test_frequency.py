@@ -1,0 +1,620 @@
+import csv
+import gzip
+import io
+import json
+import re
+import resource
+import subprocess
+import sys
+import unicodedata
+from functools import lru_cache
+from pathlib import Path
+
+import datasets
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hb_dataset import frequency, read_vocabulary
+from hb_dataset.frequency import (
+    BATCH_CHARACTERS,
+    BATCH_EXAMPLES,
+    CONFIG_ERROR,
+    MIXED_ERROR,
+    NO_EXAMPLES_ERROR,
+    NO_FILE_ERROR,
+    NOT_ALONE_ERROR,
+    OUTPUT_ERROR,
+    Counts,
+    count_descriptors,
+    frequency_table,
+    main,
+)
+
+READ_ONCE = lru_cache(read_vocabulary)
+DESCRIPTORS = READ_ONCE(None).descriptors
+TERMS = [descriptor.term for descriptor in DESCRIPTORS]
+COLUMNS = ["axis", "descriptor", "count", "num_examples", "per_million", "one_word"]
+APOSTROPHES, HYPHENS = "'‘’‛ʼ＇", "-‐‑‒–−﹣－"
+
+
+@lru_cache(maxsize=1000)
+def regex_of(term):
+    """As a reader of the docstring would write it: overlapping usages are all found, by the lookahead."""
+    inner = re.sub(r"\\? ", lambda _: r"\s+", re.escape(term))
+    return re.compile(rf"(?<!\w)(?={inner}(?!\w))", re.IGNORECASE)
+
+
+def reference_counts(texts, terms):
+    plain = str.maketrans(dict.fromkeys(APOSTROPHES, "'") | dict.fromkeys(HYPHENS, "-") | {"\u00ad": None})
+    joined = "\0".join(unicodedata.normalize("NFC", text).translate(plain) for text in texts)
+    return [sum(1 for _ in pattern.finditer(joined)) for pattern in map(regex_of, terms)]
+
+
+def counts_of(examples, terms):
+    return count_descriptors(examples, terms).counts.tolist()
+
+
+@pytest.mark.parametrize(
+    ("text", "term", "expected"),
+    [
+        ("Black, BLACK and black.", "Black", 3),
+        ("a blackboard, boot-black_", "Black", 0),
+        ("Black-owned and boot-black", "Black", 2),
+        ("black2 2black blacké éblack _black", "Black", 0),
+        ("an 85-year-old man", "85-year-old", 1),
+        ("a 185-year-old oak, 85-year-olds", "85-year-old", 0),
+        ("an 85‑year–old man", "85-year-old", 1),
+        ("with a bachelor’s degree", "with a bachelor's degree", 1),
+        ("a BAHÁ'Í, a Bahá’í and a Baha\u0301ʼi\u0301", "Bahá'í", 3),
+        ("hard\nof \t hearing; hard\xa0of\u2003hearing", "hard of hearing", 2),
+        ("left\u00adhanded", "handed", 0),
+        ("trans\u00adgender", "transgender", 1),
+        ("İgay gayİ", "gay", 0),
+        ("FİLİPİNO fılıpıno", "Filipino", 2),
+        ("ſTRONG ſtrong", "strong", 2),
+        ("de\ud800af \ud83ddeaf", "deaf", 1),
+        ("deaf 😀deaf😀 deaf", "deaf", 3),
+        ("deaf", "deaf", 1),
+        ("deaf\0deaf", "deaf", 2),
+        ("", "deaf", 0),
+    ],
+)
+def test_what_a_usage_is(text, term, expected):
+    assert counts_of([text], [term]) == [expected]
+
+
+def test_each_typographic_sign_and_each_white_space():
+    signs = [f"an 85{sign}year-old" for sign in HYPHENS] + [f"with a master{sign}s degree" for sign in APOSTROPHES]
+    spaces = [f"with{c}{c}a{c}stutter" for c in map(chr, range(sys.maxunicode + 1)) if c.isspace()]
+
+    counts = counts_of(signs + spaces, ["85-year-old", "with a master's degree", "with a stutter"])
+
+    assert counts == [len(HYPHENS), len(APOSTROPHES), len(spaces)]
+    assert len(spaces) > 20
+
+
+def test_each_character_beside_a_term():
+    characters = [chr(code) for code in range(0x11000) if not 0xD800 <= code < 0xE000]
+    for texts in ([f"{c}deaf" for c in characters], [f"deaf{c}" for c in characters]):
+        assert counts_of(texts, ["deaf"]) == reference_counts(texts, ["deaf"])
+
+
+def test_a_term_inside_a_longer_one_and_one_that_laps_over_it_count_too():
+    counts = counts_of(["an American Indian Chief", "AMERICAN indian"], ["American", "American Indian", "Indian Chief"])
+
+    assert counts == [2, 2, 1]
+
+
+def test_terms_that_differ_in_case_or_stand_twice_get_the_same_count():
+    assert counts_of(["a deaf man", "a Deaf woman"], ["Deaf", "deaf", "blind", "Deaf"]) == [2, 2, 0, 2]
+
+
+def test_every_term_is_found_in_a_sentence_that_holds_it():
+    assert len(set(TERMS)) >= 594
+    for term in TERMS:
+        for sentence in (f"I'm a {term} person.", term, f"({term.upper()})", f"Such terms, {term.lower()}, count"):
+            assert counts_of([sentence], [term]) == [1], sentence
+
+
+def test_all_terms_at_once():
+    sentences = [f"I'm a {term} person; {other}." for term, other in zip(TERMS, reversed(TERMS), strict=True)]
+
+    counts = counts_of(sentences, TERMS)
+
+    assert counts == reference_counts(sentences, TERMS)
+    assert min(counts) >= 2
+
+
+WORDS = sorted({word for term in TERMS for word in term.split()})
+PIECES = st.one_of(
+    st.sampled_from(TERMS),
+    st.sampled_from(WORDS),
+    st.sampled_from(WORDS).map(str.upper),
+    st.sampled_from(
+        ["a", "s", "_", "7", "é", "ß", "İ", "ı", "ſ", "K", "ﬁ", "ŉ", "ʻ", "ǰ", "Σ", "\u0301", "\u0307", "א"]
+    ),
+    st.sampled_from(
+        [" ", "  ", "\n", "\r\n", "\x1f", "\x85", "\xa0", "\u2009", "\u200b", "\u3000", "\0", "-", ".", "😀"]
+    ),
+    st.sampled_from([*APOSTROPHES, *HYPHENS, "\u00ad", "—", "`"]),
+    st.text(max_size=3),
+)
+TEXTS = st.lists(PIECES, max_size=12).map("".join)
+
+
+@given(st.lists(TEXTS, max_size=6))
+@settings(max_examples=60, deadline=None)
+def test_any_texts_against_re(texts):
+    assert counts_of(texts, TERMS) == reference_counts(texts, TERMS)
+
+
+@given(
+    st.lists(st.text("abAB- '1_", max_size=30), max_size=5),
+    st.lists(st.text("abA- '1_", min_size=1, max_size=4).filter(lambda t: " ".join(t.split()) == t != ""), max_size=8),
+)
+@settings(max_examples=200, deadline=None)
+def test_any_terms_against_re(texts, terms):
+    assert counts_of(texts, terms) == reference_counts(texts, terms)
+
+
+@given(st.lists(st.one_of(st.none(), TEXTS, st.lists(st.one_of(st.none(), TEXTS), max_size=3)), max_size=8))
+@settings(max_examples=50, deadline=None)
+def test_examples_of_several_texts_and_of_none(examples):
+    texts = [[e] if isinstance(e, str) else [text for text in e or [] if text is not None] for e in examples]
+
+    found = count_descriptors(iter(examples), TERMS)
+
+    assert found.counts.tolist() == counts_of([text for example in texts for text in example], TERMS)
+    assert found.num_examples == len(examples)
+    assert found.num_without_text == sum(not any(example) for example in texts)
+
+
+def test_texts_of_one_example_do_not_run_together():
+    assert counts_of([["hard of", "hearing"], "hard of", "hearing"], ["hard of hearing", "hearing"]) == [0, 2]
+
+
+def test_more_text_than_fits_a_batch():
+    long = "deaf " * BATCH_CHARACTERS
+    short = ["a deaf man and a blind one"] * (BATCH_CHARACTERS // 10)
+
+    found = count_descriptors([long, *short, long], ["deaf", "blind"])
+
+    assert found.counts.tolist() == [2 * BATCH_CHARACTERS + len(short), len(short)]
+
+
+@pytest.mark.parametrize(("examples", "terms"), [([], ["deaf"]), (["deaf"], []), ([], [])])
+def test_nothing_to_count(examples, terms):
+    found = count_descriptors(examples, terms)
+
+    assert found.counts.tolist() == [0] * len(terms)
+    assert found.counts.dtype == np.int64
+    assert found.num_examples == len(examples)
+
+
+@pytest.mark.parametrize(
+    ("examples", "terms", "error", "message"),
+    [
+        ("a deaf man", ["deaf"], TypeError, "examples is one string"),
+        (["a deaf man"], "deaf", TypeError, "terms is one string"),
+        (["a", 5], ["deaf"], TypeError, r"example 1 \(counted from 0\) holds 5, which"),
+        ([{"text": "a deaf man"}], ["deaf"], TypeError, "holds {'text': 'a deaf man'}, which is not text"),
+        ([b"a deaf man"], ["deaf"], TypeError, "which is not text"),
+        (["a", ["b", 5]], ["deaf"], TypeError, r"example 1 \(counted from 0\) holds 5, which is not text"),
+        (["a"], ["deaf", ""], ValueError, "term '' has no words"),
+        (["a"], [" \n"], ValueError, "has no words"),
+        (["a"], ["de\0af"], ValueError, "NUL"),
+    ],
+)
+def test_wrong_input(examples, terms, error, message):
+    with pytest.raises(error, match=message):
+        count_descriptors(examples, terms)
+
+
+def test_conversations_against_re():
+    chitchat = pytest.importorskip("chitchat_dataset")
+    conversations = json.loads(Path(chitchat.__file__).with_name("dataset.json").read_text(encoding="utf-8"))
+    texts = [part["text"] for talk in conversations.values() for turn in talk["messages"] for part in turn][:50_000]
+    one_word = [term for term in TERMS if " " not in term]
+
+    found = count_descriptors(texts, one_word)
+
+    assert found.num_examples == len(texts) == 50_000
+    most = np.argsort(-found.counts)[:10]
+    joined = "\0".join(texts)
+    assert [len(re.findall(rf"(?<!\w){one_word[i]}(?!\w)", joined, re.IGNORECASE)) for i in most] == [
+        int(found.counts[i]) for i in most
+    ]
+    assert found.counts[most[-1]] > 50
+
+
+def test_table():
+    counts = np.arange(len(TERMS))
+
+    table = frequency_table(DESCRIPTORS, Counts(counts, num_examples=400, num_without_text=3))
+
+    assert table.column_names == COLUMNS
+    assert table["axis"].to_pylist() == [descriptor.axis for descriptor in DESCRIPTORS]
+    assert table["descriptor"].to_pylist() == TERMS
+    assert table["count"].to_pylist() == counts.tolist()
+    assert set(table["num_examples"].to_pylist()) == {400}
+    np.testing.assert_allclose(table["per_million"].to_numpy(), counts / 400 * 1e6)
+    one_word = dict(zip(TERMS, table["one_word"].to_pylist(), strict=True))
+    assert [one_word[term] for term in ("Deaf", "85-year-old", "with a stutter")] == [True, True, False]
+
+
+def test_table_of_no_examples_has_no_frequencies():
+    table = frequency_table(DESCRIPTORS[:2], Counts(np.zeros(2, np.int64), 0, 0))
+
+    assert table["per_million"].to_pylist() == [None, None]
+
+
+ROWS = [
+    {"prompt": "Are you Deaf?", "reply": "No, I'm blind.", "tags": ["deaf", None], "n": 1},
+    {"prompt": "a blackboard\nBlack\nand \"white\"", "reply": None, "tags": [], "n": 2},
+    {"prompt": None, "reply": "", "tags": None, "n": 3},
+    {"prompt": "deaf, Black", "reply": "an 85-year-old", "tags": ["white"], "n": 4},
+]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def quickly_and_in_its_own_cache(tmp_path, monkeypatch):
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(datasets.config, "TORCH_AVAILABLE", False)  # a stream would import it: seconds
+    monkeypatch.setattr(frequency, "read_vocabulary", READ_ONCE)
+
+
+def write_lines(path, rows):
+    text = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
+    return path
+
+
+def write_rows(path, rows=ROWS):
+    """The rows in the format that the name tells; only JSON and Parquet hold lists."""
+    frame = pd.DataFrame(rows)
+    if path.name.endswith((".jsonl", ".jsonl.gz")):
+        write_lines(path, rows)
+    elif path.suffix == ".json":
+        path.write_text(json.dumps(rows, indent=1), encoding="utf-8")
+    elif path.suffix == ".parquet":
+        datasets.Dataset.from_list(rows).to_parquet(path)
+    else:
+        frame.drop(columns="tags").to_csv(path, index=False, sep="\t" if path.suffix == ".tsv" else ",")
+    return path
+
+
+def run(capsys, *arguments):
+    """Runs the command; the counts above 0, the number of examples and what stands on stderr."""
+    main([str(argument) for argument in arguments])
+    printed = capsys.readouterr()
+    return *parsed(printed.out), printed.err
+
+
+def parsed(text):
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert [row["descriptor"] for row in rows] == TERMS
+    (num_examples,) = {int(row["num_examples"]) for row in rows}
+    for row in rows:
+        assert list(row) == COLUMNS
+        assert float(row["per_million"]) == pytest.approx(int(row["count"]) / num_examples * 1e6)
+        assert row["one_word"] == str(" " not in row["descriptor"])
+    return {row["descriptor"]: int(row["count"]) for row in rows if row["count"] != "0"}, num_examples
+
+
+def fails(capsys, *arguments):
+    with pytest.raises(SystemExit) as stopped:
+        main([str(argument) for argument in arguments])
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert stopped.value.code == 1
+    last = printed.err.splitlines()[-1]
+    assert last.startswith("error: ")
+    assert "Traceback" not in printed.err
+    return last.removeprefix("error: ")
+
+
+@pytest.mark.parametrize("streaming", [[], ["--streaming"]], ids=["whole", "streaming"])
+@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", "a.json", "a.csv", "a.tsv", "a.parquet"])
+def test_file_formats(name, streaming, tmp_path, capsys):
+    path = write_rows(tmp_path / name)
+
+    prompts, num_examples, _ = run(capsys, path, "--columns", "prompt", *streaming)
+    both, _, stderr = run(capsys, path, "--columns", "prompt", "reply", *streaming)
+
+    assert num_examples == 4
+    assert prompts == {"Deaf": 2, "Black": 2, "white": 1}
+    assert both == prompts | {"blind": 1, "85-year-old": 1, "old": 1}
+    assert "columns: prompt, reply\n" in stderr
+    assert "4 examples (1 without text) in" in stderr
+    assert stderr.endswith(" examples/s); 588 of 594 terms were never seen\n")
+
+
+@pytest.mark.parametrize("streaming", [[], ["--streaming"]], ids=["whole", "streaming"])
+def test_lines_of_text(streaming, tmp_path, capsys):
+    path = tmp_path / "a.txt"
+    path.write_text("a deaf man\n\nhard of\nhearing\n", encoding="utf-8")
+
+    assert run(capsys, path, *streaming)[:2] == ({"Deaf": 1}, 4)
+
+
+@pytest.mark.parametrize("streaming", [[], ["--streaming"]], ids=["whole", "streaming"])
+def test_without_columns_all_of_text_are_taken(streaming, tmp_path, capsys):
+    counts, _, stderr = run(capsys, write_rows(tmp_path / "a.jsonl"), *streaming)
+
+    assert counts == {"Deaf": 3, "Black": 2, "white": 2, "blind": 1, "85-year-old": 1, "old": 1}
+    assert "columns: prompt, reply, tags\n" in stderr
+
+
+MESSAGES = [
+    {"messages": [{"role": "user", "content": "Are you deaf?"}, {"role": "blind", "content": None}], "meta.x": "white"},
+    {"messages": [{"role": "user", "content": "Deaf\nor Black"}], "meta.x": "hot"},
+    {"messages": [], "meta.x": None},
+    {"messages": None, "meta.x": None},
+]
+
+
+@pytest.mark.parametrize("streaming", [[], ["--streaming"]], ids=["whole", "streaming"])
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
+def test_nested_columns(suffix, streaming, tmp_path, capsys):
+    path = write_rows(tmp_path / f"a{suffix}", MESSAGES)
+
+    assert run(capsys, path, "--columns", "messages.content", *streaming)[:2] == ({"Deaf": 2, "Black": 1}, 4)
+    assert run(capsys, path, "--columns", "messages.role", "meta.x", *streaming)[0] == {
+        "blind": 1,
+        "white": 1,
+        "hot": 1,
+    }
+
+
+@pytest.mark.parametrize("streaming", [[], ["--streaming"]], ids=["whole", "streaming"])
+def test_values_of_several_types_are_read_as_json(streaming, tmp_path, capsys):
+    parts = [{"type": "text", "text": "a\nblind man"}, {"type": "blind", "size": 5}]
+    rows = [{"messages": [{"content": "one\nblind"}]}, {"messages": [{"content": parts}, {"content": None}]}]
+    path = write_lines(tmp_path / "a.jsonl", rows)
+
+    assert run(capsys, path, "--columns", "messages.content", *streaming)[0] == {"blind": 3}
+    assert run(capsys, path, "--columns", "messages.content.text", *streaming)[0] == {"blind": 1}
+
+
+@pytest.mark.parametrize("streaming", [[], ["--streaming"]], ids=["whole", "streaming"])
+def test_several_files_and_folders(streaming, tmp_path, capsys):
+    folder = tmp_path / "chats [new]*"
+    folder.mkdir()
+    first, second = (write_rows(folder / name) for name in ("train-0.jsonl", "train-1.jsonl"))
+    write_rows(folder / "test.jsonl", ROWS[:1])
+
+    assert run(capsys, first, second, "--columns", "prompt", *streaming)[:2] == ({"Deaf": 4, "Black": 4, "white": 2}, 8)
+    assert run(capsys, first, "--columns", "prompt", *streaming)[1] == 4
+
+
+@pytest.mark.parametrize("streaming", [[], ["--streaming"]], ids=["whole", "streaming"])
+def test_a_folder_and_its_splits(streaming, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = Path("csv")  # also the name of a reader of `datasets`
+    folder.mkdir()
+    for name, rows in (("train-0.jsonl", ROWS), ("train-1.jsonl", ROWS), ("test.jsonl", ROWS[:1])):
+        write_rows(folder / name, rows)
+
+    assert run(capsys, folder, *streaming)[1] == 8
+    assert run(capsys, folder, "--split", "test", *streaming)[:2] == ({"Deaf": 2, "blind": 1}, 1)
+    assert "train" in fails(capsys, folder, "--split", "valid", *streaming)
+
+
+@pytest.mark.parametrize("streaming", [[], ["--streaming"]], ids=["whole", "streaming"])
+def test_a_random_subset(streaming, tmp_path, capsys):
+    rows = [{"text": "deaf" if row < 1500 else "blind"} for row in range(3000)]
+    path = write_lines(tmp_path / "a.jsonl", rows)
+
+    def counted(*more):
+        counts, num_examples, _ = run(capsys, path, *streaming, *more)
+        assert sum(counts.values()) == num_examples
+        return counts["Deaf"], num_examples
+
+    assert counted() == (1500, 3000)
+    assert counted("--max_examples", 5000) == (1500, 3000)
+    assert counted("--max_examples", 3000, "--seed", 3) == (1500, 3000)
+    samples = [counted("--max_examples", 200, "--seed", seed) for seed in (1, 2, 3, 4, 1)]
+    assert {num_examples for _, num_examples in samples} == {200}
+    assert samples[0] == samples[-1]
+    deaf = [count for count, _ in samples[:4]]
+    assert len(set(deaf)) > 1
+    assert all(70 < count < 130 for count in deaf)  # four standard deviations
+
+
+def test_a_random_subset_holds_no_example_twice(tmp_path, capsys):
+    path = write_lines(tmp_path / "a.jsonl", [{"text": term} for term in sorted(set(TERMS)) if " " not in term])
+    everything, _, _ = run(capsys, path)
+
+    counts, num_examples, _ = run(capsys, path, "--max_examples", 300)
+
+    assert num_examples == 300
+    assert counts != everything
+    assert all(count <= everything[term] for term, count in counts.items())
+
+
+def test_more_examples_than_are_read_at_a_time(tmp_path, capsys):
+    rows = [{"text": "deaf"}] * (2 * BATCH_EXAMPLES + 1)
+    path = write_lines(tmp_path / "a.jsonl", rows)
+
+    assert run(capsys, path, "--streaming")[:2] == ({"Deaf": len(rows)}, len(rows))
+    assert run(capsys, path)[:2] == ({"Deaf": len(rows)}, len(rows))
+
+
+def test_own_vocabulary(tmp_path, capsys):
+    folder = tmp_path / "own"
+    folder.mkdir()
+    (folder / "age.yaml").write_text("axis: age\nterms:\n- term: old\n- term: older than that\n", encoding="utf-8")
+    (folder / "size.yaml").write_text("axis: size\nterms:\n- term: Old\n- term: tall\n", encoding="utf-8")
+    (folder / "nouns.yaml").write_text("nouns:\n- noun: man\n  plural: men\n  gender: male\n", encoding="utf-8")
+    (folder / "templates.yaml").write_text('templates:\n- template: "Hi, {noun_phrase}!"\n', encoding="utf-8")
+    path = write_lines(tmp_path / "a.jsonl", [{"text": "OLD, older than that"}, {"text": "tall old"}])
+
+    main([str(path), "--vocabulary_dir", str(folder)])
+
+    printed = capsys.readouterr()
+    assert printed.out == (
+        "axis,descriptor,count,num_examples,per_million,one_word\n"
+        "age,old,2,2,1000000.0,True\n"
+        "age,older than that,1,2,500000.0,False\n"
+        "size,Old,2,2,1000000.0,True\n"
+        "size,tall,1,2,500000.0,True\n"
+    )
+    assert "0 of 3 terms were never seen" in printed.err
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (["promt"], "column 'promt' is not a column of text in this dataset; did you mean 'prompt'? "
+                    "there are: prompt, reply, tags"),
+        (["prompt", "n"], "column 'n' is not a column of text in this dataset; there are: prompt, reply, tags"),
+        (["prompt.x"], "column 'prompt.x' is not a column of text in this dataset; did you mean 'prompt'? "
+                       "there are: prompt, reply, tags"),
+    ],
+)  # fmt: skip
+def test_wrong_columns(columns, message, tmp_path, capsys):
+    assert fails(capsys, write_rows(tmp_path / "a.jsonl"), "--columns", *columns) == message
+
+
+def test_no_columns_of_text(tmp_path, capsys):
+    nested = write_lines(tmp_path / "a.jsonl", [{"n": 1, "messages": [{"role": "x", "content": "y"}]}])
+    numbers = write_lines(tmp_path / "b.jsonl", [{"n": 1}])
+
+    assert fails(capsys, nested).endswith("give --columns, one or more of: messages.role, messages.content")
+    assert fails(capsys, nested, "--columns", "messages").endswith("there are: messages.role, messages.content")
+    assert fails(capsys, numbers).endswith("none that would do")
+
+
+def test_wrong_datasets(tmp_path, capsys):
+    good, table = write_rows(tmp_path / "a.jsonl"), write_rows(tmp_path / "a.csv")
+    unknown, missing = tmp_path / "a.docx", tmp_path / "b.jsonl"
+    unknown.touch()
+
+    several = MIXED_ERROR.format(where="the files are", formats="csv, json")
+    assert fails(capsys, good, table) == several
+    several = MIXED_ERROR.format(where=f"the folder '{tmp_path}' has files", formats="csv, json")
+    assert fails(capsys, tmp_path) == several
+    assert fails(capsys, missing) == NO_FILE_ERROR.format(name=missing)
+    assert fails(capsys, good, missing) == NO_FILE_ERROR.format(name=missing)
+    assert fails(capsys, good, tmp_path) == NOT_ALONE_ERROR.format(name=tmp_path)
+    assert fails(capsys, unknown).startswith(f"'{unknown}' is not in a known format; allowed: .jsonl, ")
+    assert fails(capsys, good, "--config", "en") == CONFIG_ERROR.format(name="en")
+    assert "nobody/nothing" in fails(capsys, "nobody/nothing")
+    assert "no vocabulary folder" in fails(capsys, good, "--vocabulary_dir", missing)
+
+
+@pytest.mark.parametrize("streaming", [[], ["--streaming"]], ids=["whole", "streaming"])
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("broken.jsonl", b'{"text": "a"}\n{"text": \n'),
+        ("empty.csv", b""),
+        ("latin1.txt", "café\n".encode("latin-1")),
+        ("cut_off.txt.gz", gzip.compress(b"a deaf man\n" * 1000)[:-9]),
+        ("not_so.parquet", b"PAR1 and no more"),
+        ("empty.jsonl", b""),
+    ],
+)
+def test_unreadable_files(name, content, streaming, tmp_path, capsys):
+    path = tmp_path / name
+    path.write_bytes(content)
+
+    message = fails(capsys, path, *streaming)
+
+    assert len(message) > 20
+    if name == "empty.jsonl":
+        assert message == NO_EXAMPLES_ERROR.format(split="train")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "DATASET"),
+        (["a.jsonl", "--max_examples", "0"], "'0' is not allowed; give a whole number from 1"),
+        (["a.jsonl", "--seed", "-1"], "'-1' is not allowed; give a whole number from 0"),
+        (["a.jsonl", "--seed", "x"], "'x' is not allowed"),
+        (["a.jsonl", "--columns"], "--columns"),
+    ],
+)
+def test_wrong_arguments(arguments, message, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+
+    assert stopped.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_output_file(tmp_path, capsys):
+    path, output = write_rows(tmp_path / "a.jsonl"), tmp_path / "out" / "frequencies.csv"
+    output.parent.mkdir()
+    output.write_text("what was there before")
+
+    main([str(path), "--output", str(output)])
+    assert capsys.readouterr().out == ""
+    main([str(path)])
+
+    assert output.read_text(encoding="utf-8") == capsys.readouterr().out
+    assert list(output.parent.iterdir()) == [output]
+
+
+def test_output_stays_as_it_was_when_the_dataset_ends_in_an_error(tmp_path, capsys):
+    path, output = tmp_path / "a.txt.gz", tmp_path / "out" / "frequencies.csv"
+    output.parent.mkdir()
+    output.write_text("what was there before")
+    path.write_bytes(gzip.compress(b"".join(b"%d deaf\n" % row for row in range(200_000)))[:-100])
+
+    assert "end-of-stream" in fails(capsys, path, "--streaming", "--output", output)
+
+    assert output.read_text() == "what was there before"
+    assert list(output.parent.iterdir()) == [output]
+
+
+def test_output_stays_as_it_was_when_the_disk_is_full(tmp_path, capsys):
+    path, output = tmp_path / "a.txt", tmp_path / "out" / "frequencies.csv"
+    output.parent.mkdir()
+    output.write_text("what was there before")
+    path.write_text("a deaf man\n")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
+    try:
+        message = fails(capsys, path, "--streaming", "--output", output)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+    assert "File too large" in message
+    assert output.read_text() == "what was there before"
+    assert list(output.parent.iterdir()) == [output]
+
+
+def test_outputs_that_cannot_be_written_are_refused_before_anything_is_read(tmp_path, capsys):
+    nowhere = tmp_path / "nowhere" / "a.csv"
+
+    message = fails(capsys, "nobody/nothing", "--output", nowhere)
+    assert message == OUTPUT_ERROR.format(path=nowhere, reason="there is no such folder; make it first")
+    message = fails(capsys, "nobody/nothing", "--output", tmp_path)
+    assert message == OUTPUT_ERROR.format(path=tmp_path, reason="it is a folder; give a file in it")
+
+
+def test_as_a_command_it_loads_no_torch_even_for_a_stream(tmp_path):
+    path = write_rows(tmp_path / "a.jsonl")
+    code = (
+        "import runpy, sys\n"
+        "import hb_dataset.frequency\n"
+        "print('imported', *sorted({'torch', 'datasets'} & set(sys.modules)), file=sys.stderr)\n"
+        "del sys.modules['hb_dataset.frequency']\n"
+        f"sys.argv[1:] = [{str(path)!r}, '--streaming']\n"
+        "runpy.run_module('hb_dataset.frequency', run_name='__main__')\n"
+        "print('loaded', *sorted({'torch', 'datasets'} & set(sys.modules)), file=sys.stderr)\n"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parents[2])
+
+    assert done.returncode == 0, done.stderr
+    assert parsed(done.stdout)[1] == 4
+    assert "imported\n" in done.stderr
+    assert "loaded datasets\n" in done.stderr
+    assert "examples/s" in done.stderr
