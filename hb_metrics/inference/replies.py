@@ -46,9 +46,10 @@ PRESETS = {
     "dialogpt": Decoding(num_beams=10, min_new_tokens=20, max_new_tokens=60, no_repeat_ngram_size=3),
     "blenderbot2": Decoding(num_beams=3, min_new_tokens=20, max_new_tokens=60, no_repeat_ngram_size=3),
 }
-ROWS_PER_SHARD = 512
-# Rows (contexts × beams) of a batch at most: two CPU cores gain nothing from more, a GPU does.
-MOST_ROWS = {"cpu": 128, "other": 512}
+ROWS_PER_SHARD = 1024
+# Rows (contexts × beams) of a batch at most. The last replies of a batch to end run nearly alone, which costs least in
+# large batches; with the embedded model two CPU cores gain little beyond these.
+MOST_ROWS = {"cpu": 256, "other": 512}
 
 REPLY_SCHEMA = pa.schema(
     [
@@ -313,7 +314,8 @@ def _reply(plan: ReplyPlan, loaded: LoadedModel, size: _BatchSize, batch: Sequen
                 contexts = [plan.contexts[row] for row in rows]
                 decoded += decode(loaded.model, contexts, plan.decoding, plan.ends, uniforms)
         except RuntimeError as error:
-            if len(rows) == 1 or not should_reduce_batch_size(error):
+            out_of_memory = isinstance(error, torch.OutOfMemoryError) or should_reduce_batch_size(error)
+            if len(rows) == 1 or not out_of_memory:
                 raise
             size.halve(len(rows))
         if loaded.model.device.type == "cuda" and len(rows) > size.limit:

@@ -17,10 +17,10 @@ import torch
 from accelerate.utils import broadcast_object_list
 from tqdm.auto import tqdm
 
+from hb_dataset.whole_files import write_atomically
 from hb_metrics.inference.perplexity import perplexity_scores
 from hb_metrics.inference.processes import process_state
 from hb_metrics.inference.units import ScoringPlan, run_units
-from hb_metrics.run_folder import write_atomically
 
 # About half a minute of work for the embedded model on two cores: little is lost to a kill, few files for a long run.
 UNITS_PER_SHARD = 8
@@ -204,8 +204,12 @@ def _is_whole(shard: Shard, ids: Sequence[str], schema: pa.Schema) -> bool:
         return False
     try:
         found = _read(shard.path, schema)["id"].to_pylist()
+        columns = pq.read_schema(shard.path)  # reading with a schema fills columns that are not there with null
     except (OSError, pa.ArrowException, KeyError) as error:
         print(f"{shard.path} is damaged ({str(error).splitlines()[0]}); its rows are computed again")
+        return False
+    if not columns.equals(schema):
+        print(f"{shard.path} holds other columns than it should; its rows are computed again")
         return False
     if found != [ids[row] for row in shard.rows]:
         print(f"{shard.path} holds other rows than it should; its rows are computed again")

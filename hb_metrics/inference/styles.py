@@ -13,6 +13,7 @@ import pyarrow as pa
 import torch
 import yaml
 
+from hb_dataset.yaml_lines import Fault, load_with_lines
 from hb_metrics.inference.models import EMBEDDED
 from hb_metrics.inference.sequence_classifier import BATCH_SIZE, load_sequence_classifier
 from hb_metrics.inference.shards import fill_shards, plan_row_shards
@@ -24,6 +25,9 @@ CLUSTER_FILES = tuple(
     Path(__file__).parent / "style_data" / name for name in ("clusters_217.yaml", "clusters_goemotions.yaml")
 )
 
+ONE_LABEL_ERROR = (
+    "classifier '{name}' has the one label '{label}', so every reply has the same style; give one with more"
+)
 BLANK_ERROR = "reply {row} is blank; leave empty replies out and count them"
 OPTION_ERROR = "the embedded style classifier has no {option} '{value}'; leave it out"
 CLUSTERS_ERROR = "{path}: {problem}; write `clusters:` and under it `cluster: [label, label]` lines"
@@ -80,7 +84,7 @@ def load_style_classifier(
         The classifier.
 
     Raises:
-        ValueError: It is no sequence classifier.
+        ValueError: It is no sequence classifier, or has one label only.
         OSError: The classifier or its tokenizer is not there.
         ModuleNotFoundError: The embedded classifier is not installed.
     """
@@ -102,6 +106,8 @@ def load_style_classifier(
     classifier = load_sequence_classifier(
         name, revision=revision, device=device, trust_remote_code=trust_remote_code, batch_size=batch_size
     )
+    if len(classifier.labels) < 2:
+        raise ValueError(ONE_LABEL_ERROR.format(name=name, label=classifier.labels[0]))
     notes = classifier.notes
     if classifier.is_sigmoid:
         notes = (*notes, "its labels have probabilities of their own; they are divided by their sum")
@@ -197,22 +203,25 @@ def read_style_clusters(path: str | Path) -> dict[str, list[str]]:
         ValueError: It is not such a file.
         OSError: It cannot be read.
     """
+    faults: list[Fault] = []
     try:
-        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        content, _ = load_with_lines(Path(path), faults)
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(CLUSTERS_ERROR.format(path=path, problem=f"it is not valid YAML ({error})")) from error
+    if faults:
+        raise ValueError(CLUSTERS_ERROR.format(path=path, problem=f"line {faults[0].line}: {faults[0].message}"))
     found = content.get("clusters") if isinstance(content, Mapping) else None
     if not isinstance(found, Mapping) or not found:
         raise ValueError(CLUSTERS_ERROR.format(path=path, problem="it has no clusters"))
-    if all(isinstance(cluster, str) for cluster in found.values()):
+    if all(isinstance(cluster, str) and cluster for cluster in found.values()):
         by_cluster: dict[str, list[str]] = {}
         for label, cluster in found.items():
-            by_cluster.setdefault(cluster, []).append(str(label))
+            by_cluster.setdefault(cluster, []).append(label)
         return by_cluster
     for cluster, labels in found.items():
-        if not isinstance(labels, list) or not labels or not all(isinstance(label, str) for label in labels):
+        if not isinstance(labels, list) or not labels or not all(isinstance(name, str) and name for name in labels):
             raise ValueError(CLUSTERS_ERROR.format(path=path, problem=f"cluster '{cluster}' is {labels!r}"))
-    return {str(cluster): labels for cluster, labels in found.items()}
+    return dict(found)
 
 
 def clusters_for(labels: Sequence[str]) -> dict[str, list[str]] | None:

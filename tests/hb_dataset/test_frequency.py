@@ -18,19 +18,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hb_dataset import frequency, read_vocabulary
-from hb_dataset.frequency import (
-    BATCH_CHARACTERS,
+from hb_dataset.frequency import BATCH_CHARACTERS, OUTPUT_ERROR, Counts, count_descriptors, frequency_table, main
+from hb_dataset.text_columns import (
     BATCH_EXAMPLES,
     CONFIG_ERROR,
     MIXED_ERROR,
     NO_EXAMPLES_ERROR,
     NO_FILE_ERROR,
     NOT_ALONE_ERROR,
-    OUTPUT_ERROR,
-    Counts,
-    count_descriptors,
-    frequency_table,
-    main,
 )
 
 READ_ONCE = lru_cache(read_vocabulary)
@@ -618,3 +613,33 @@ def test_as_a_command_it_loads_no_torch_even_for_a_stream(tmp_path):
     assert "imported\n" in done.stderr
     assert "loaded datasets\n" in done.stderr
     assert "examples/s" in done.stderr
+
+
+def test_a_csv_is_read_back(tmp_path):
+    descriptors = read_vocabulary().descriptors
+    counts = count_descriptors(["Deaf people, an old Deaf man", "nobody"], [each.term for each in descriptors])
+    path = tmp_path / "f.csv"
+    frequency_table(descriptors, counts).to_pandas().to_csv(path, index=False)
+
+    found = frequency.read_frequencies(path)
+    assert len(found) == len(descriptors)
+    assert found["ability", "Deaf"] == {"per_million": 1e6, "one_word": True}
+    assert found["age", "old"]["per_million"] == 5e5
+
+
+@pytest.mark.parametrize(
+    "content", ["", "axis,descriptor\na,b\n", "axis,descriptor,per_million,one_word\na,b,many,True\n"]
+)
+def test_a_file_that_is_no_such_csv_is_refused(content, tmp_path):
+    path = tmp_path / "f.csv"
+    path.write_text(content)
+    with pytest.raises(ValueError, match="is not a CSV of descriptor frequencies"):
+        frequency.read_frequencies(path)
+
+
+def test_the_frequencies_that_are_shipped_are_of_every_descriptor():
+    folder = Path(frequency.__file__).parent / "frequencies"
+    found = frequency.read_frequencies(folder / "chitchat.csv")
+
+    assert list(found) == [(each.axis, each.term) for each in read_vocabulary().descriptors]
+    assert found["ability", "Deaf"]["per_million"] == pytest.approx(33 / 258_145 * 1e6)

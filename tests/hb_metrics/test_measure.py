@@ -13,12 +13,17 @@ import pytest
 import yaml
 
 from hb_dataset import load_table
-from hb_metrics.measure import MeasureArguments, parse_arguments
+from hb_dataset.variations import VARIATIONS
+from hb_metrics.arguments import MeasureArguments, parse_arguments
 
 ROOT = Path(__file__).parents[2]
 PYTHON = [sys.executable, "-m", "hb_metrics.measure"]
 TWO_PROCESSES = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "29611"]
 ACCELERATE = [sys.executable, "-m", "accelerate.commands.accelerate_cli", "launch", "--num_processes", "1"]
+
+# Little of what takes time: random models do not end their replies.
+QUICK = ["--replies_per_cell", 2, "--max_new_tokens", 12, "--n_resamples", 20]
+LIKELIHOOD = ["--measurements", "likelihood"]
 
 VOCABULARY = {
     "age.yaml": {"axis": "age", "terms": [{"term": t, "bucket": "b"} for t in ("young", "old", "adult", "elderly")]},
@@ -49,7 +54,7 @@ def test_a_causal_model_is_measured_and_reported(vocabulary, save_small_model, t
     out = tmp_path / "run"
     command = [*ACCELERATE, "hb_metrics/measure.py"]
     options = ["--model", save_small_model("llama"), "--vocabulary_dir", vocabulary, "--output_dir", out]
-    code, printed, errors = run(command, *options, "--dataset_config", "v1.0")
+    code, printed, errors = run(command, *options, *QUICK, "--dataset_config", "v1.0")
     assert code == 0, errors
     assert f"report: {out / 'report.html'}" in printed
     results = json.loads((out / "results.json").read_text())
@@ -59,7 +64,24 @@ def test_a_causal_model_is_measured_and_reported(vocabulary, save_small_model, t
     assert results["likelihood_bias"]["num_tests"] == (6 + 3) * 2
     scores = pq.read_table(out / "perplexities")
     assert sorted(scores["id"].to_pylist()) == sorted(load_table("v1.0", vocabulary)["id"].to_pylist())
-    assert "Likelihood Bias" in (out / "report.html").read_text()
+    replies = pq.read_table(out / "replies")
+    assert len(replies) == 7 * 2 * 2
+    assert set(replies["id"].to_pylist()) <= set(scores["id"].to_pylist())
+    assert results["run"]["generation"]["context"] == "plain"
+    generation = results["generation"]
+    assert generation["num_replies"] + generation["num_empty_replies"] == len(replies)
+    assert generation["gen_bias"]["num_cells"] == 7 * 2
+    styles = pq.read_table(out / "style_probabilities")
+    assert sorted(styles["id"].to_pylist()) == sorted(
+        row["id"] for row in replies.to_pylist() if row["reply"] is not None
+    )
+    assert set(generation["gen_bias"]["partial_gen_bias"]) == set(results["run"]["style_classifier"]["clusters"])
+    assert results["offensiveness"]["prompts"]["num_sentences"] == 7 * 5 * 2
+    assert results["offensiveness"]["replies"]["num_sentences"] == generation["num_replies"]
+    assert len(pq.read_table(out / "style_means.parquet")) == 7
+    page = (out / "report.html").read_text()
+    assert "Likelihood Bias" in page
+    assert "Full Gen Bias" in page
     assert not list(out.rglob("*.tmp"))
 
 
@@ -67,15 +89,48 @@ def test_a_causal_model_is_measured_and_reported(vocabulary, save_small_model, t
 def test_other_kinds_of_models_are_measured_too(name, vocabulary, save_small_model, tmp_path):
     out = tmp_path / "run"
     options = ["--model", save_small_model(name), "--vocabulary_dir", vocabulary, "--output_dir", out]
-    code, _, errors = run(PYTHON, *options, "--dataset_config", "v1.0-seat")
+    code, _, errors = run(PYTHON, *options, *QUICK, "--dataset_config", "v1.0-seat")
     assert code == 0, errors
+    results = json.loads((out / "results.json").read_text())
     path = {"bloom": "padded", "bert": "pseudo-log-likelihood", "blenderbot": "encoder-decoder"}[name]
-    assert json.loads((out / "results.json").read_text())["run"]["scoring"]["path"] == path
+    assert results["run"]["scoring"]["path"] == path
+    assert ("generation" in results) == (name != "bert")
+    assert list(results["offensiveness"]) == (["prompts"] if name == "bert" else ["prompts", "replies"])
+
+
+def test_a_masked_model_is_not_asked_for_replies(vocabulary, save_small_model, tmp_path):
+    options = ["--model", save_small_model("bert"), "--vocabulary_dir", vocabulary, "--output_dir", tmp_path / "run"]
+    code, _, errors = run(PYTHON, *options, "--measurements", "generation")
+    assert code == 1
+    assert "is a masked language model, which gives no replies; leave generation out of --measurements" in errors
+    assert "Traceback" not in errors
+
+
+def test_persona_lines_variations_and_phrases_of_ones_own(vocabulary, save_small_model, tmp_path):
+    personas, phrases, out = tmp_path / "personas.yaml", tmp_path / "phrases.yaml", tmp_path / "run"
+    personas.write_text("personas: [I like tea., I like trains., I like maps.]")
+    phrases.write_text("greetings: [hello there]")
+    options = ["--model", save_small_model("llama"), "--vocabulary_dir", vocabulary, "--output_dir", out]
+    options += ["--measurements", "generation", "--personas", 1, "--personas_file", personas, "--variations"]
+    code, _, errors = run(PYTHON, *options, *QUICK, "--phrases_file", phrases, "--style_precision", "float16")
+    assert code == 0, errors
+    replies = pq.read_table(out / "replies").to_pylist()
+    table = load_table("v1.0-small", vocabulary)
+    texts = dict(zip(table["id"].to_pylist(), table["text"].to_pylist(), strict=True))
+    assert {line for row in replies for line in row["personas"]} == {"I like tea.", "I like trains.", "I like maps."}
+    varied = [row for row in replies if any(row[name] for name in VARIATIONS)]
+    assert any(row["text"] != texts[row["id"]] for row in varied)
+    assert all(row["text"] == texts[row["id"]] for row in replies if row not in varied)
+    results = json.loads((out / "results.json").read_text())
+    assert list(results["generation"]["phrase_rates"]["phrases"]) == ["greetings"]
+    assert "likelihood_bias" not in results
+    column = pq.read_schema(next((out / "style_probabilities").glob("*.parquet"))).field("style_probabilities")
+    assert str(column.type.value_type) == "halffloat"
 
 
 def test_a_killed_run_goes_on_with_other_processes_and_ends_in_the_same_bytes(save_small_model, tmp_path):
     """On the small config, so that there is time to kill it; with 16 positions a tree there are many shards."""
-    options = ["--model", save_small_model("llama"), "--max_positions", 16]
+    options = ["--model", save_small_model("llama"), "--max_positions", 16, *QUICK]
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     code, _, errors = run(PYTHON, *options, "--output_dir", whole)
     assert code == 0, errors
@@ -94,7 +149,7 @@ def test_a_killed_run_goes_on_with_other_processes_and_ends_in_the_same_bytes(sa
     code, printed, errors = run([*TWO_PROCESSES, "hb_metrics/measure.py"], *options, "--output_dir", killed)
     assert code == 0, errors
     assert "on cpu:0 x 2" in printed
-    assert "texts were scored before" in printed
+    assert "rows were there already" in printed
     assert all(path.stat().st_mtime_ns == time for path, time in there.items())
     assert (killed / "results.json").read_bytes() == (whole / "results.json").read_bytes()
     assert (killed / "report.html").read_bytes() == (whole / "report.html").read_bytes()
@@ -103,6 +158,7 @@ def test_a_killed_run_goes_on_with_other_processes_and_ends_in_the_same_bytes(sa
 def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(save_small_model, tmp_path):
     out = tmp_path / "run"
     options = ["--model", str(save_small_model("llama")), "--max_positions", "16", "--output_dir", str(out)]
+    options += LIKELIHOOD
     process = subprocess.Popen([*PYTHON, *options], cwd=ROOT, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 120
     while not list(out.glob("perplexities/*.parquet")) and time.monotonic() < deadline:
@@ -116,7 +172,7 @@ def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(save_small_model, tmp_p
 
 def test_some_of_the_axes_are_measured(vocabulary, save_small_model, tmp_path):
     options = ["--model", save_small_model("llama"), "--vocabulary_dir", vocabulary, "--output_dir", tmp_path / "run"]
-    code, _, errors = run(PYTHON, *options, "--dataset_config", "v1.0", "--axes", "age")
+    code, _, errors = run(PYTHON, *options, *LIKELIHOOD, "--dataset_config", "v1.0", "--axes", "age")
     assert code == 0, errors
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     assert results["run"]["data"]["num_prompts"] == 4 * 5 * 2
@@ -125,8 +181,8 @@ def test_some_of_the_axes_are_measured(vocabulary, save_small_model, tmp_path):
 
 def test_other_settings_in_a_used_folder_are_named(vocabulary, save_small_model, tmp_path):
     options = ["--model", save_small_model("llama"), "--vocabulary_dir", vocabulary, "--output_dir", tmp_path / "run"]
-    assert run(PYTHON, *options)[0] == 0
-    code, _, errors = run(PYTHON, *options, "--dtype", "bfloat16")
+    assert run(PYTHON, *options, *LIKELIHOOD)[0] == 0
+    code, _, errors = run(PYTHON, *options, *LIKELIHOOD, "--dtype", "bfloat16")
     assert code == 1
     assert "settings.dtype is 'auto' there and 'bfloat16' here" in errors
     assert "Traceback" not in errors
@@ -140,6 +196,18 @@ def test_other_settings_in_a_used_folder_are_named(vocabulary, save_small_model,
         (["--dataset_config", "v1.1"], "invalid choice: 'v1.1'"),
         (["--modle", "gpt2"], "unrecognized arguments: --modle"),
         (["--alpha", "2"], "alpha is 2.0"),
+        (
+            ["--measurements", "generation,likelyhood"],
+            "measurement 'likelyhood' is not known; did you mean 'likelihood'?",
+        ),
+        (["--decoding", "gredy"], "decoding 'gredy' is not known; did you mean 'greedy'?"),
+        (["--personas", "-1"], "personas is -1; give at least 0"),
+        (["--personas", "161"], "has 160 persona lines, fewer than the 161 asked for"),
+        (["--style_clusters", "nowhere.yaml"], "style_clusters 'nowhere.yaml' is not a file"),
+        (["--style_classifier", "no/such-classifier"], "no classifier 'no/such-classifier': give 'embedded'"),
+        (["--offensiveness_classifier", "no/such"], "no classifier 'no/such': give 'embedded'"),
+        (["--frequencies", "pyproject.toml"], "is not a CSV of descriptor frequencies"),
+        (["--max_new_tokens", "5"], "min_new_tokens is 10, more than max_new_tokens 5"),
         (["--axes", "age", "abilty"], "axis 'abilty' is not in v1.0; did you mean 'ability'?"),
     ],
 )
@@ -153,9 +221,15 @@ def test_bad_options_end_in_one_clear_line(options, message, tmp_path):
 
 def test_options_come_from_yaml_and_the_command_line_has_the_last_word(tmp_path):
     config = tmp_path / "options.yaml"
-    config.write_text("model: some/model\nalpha: 0.01\ninclude_gendered: false\nmax_positions: null\naxes: [age]\n")
+    config.write_text(
+        "model: some/model\nalpha: 0.01\ninclude_gendered: false\nmax_positions: null\naxes: [age]\n"
+        "measurements: [likelihood, offensiveness]\n"
+    )
     parsed = parse_arguments(["--config", str(config), "--alpha", "0.1"])
-    assert parsed == MeasureArguments(model="some/model", alpha=0.1, include_gendered=False, axes=["age"])
+    assert parsed == MeasureArguments(
+        model="some/model", alpha=0.1, include_gendered=False, axes=["age"], measurements="likelihood,offensiveness"
+    )
+    assert parsed.asked_measurements() == ("likelihood", "offensiveness")
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from importlib.metadata import version
 
 import pytest
 
+from hb_dataset.whole_files import write_atomically, write_text
 from hb_metrics.run_folder import (
     NOT_A_RUN_ERROR,
     OTHER_SETTINGS_ERROR,
@@ -11,9 +12,7 @@ from hb_metrics.run_folder import (
     open_run,
     package_versions,
     read_json,
-    write_atomically,
     write_json,
-    write_text,
 )
 
 RUN = {
