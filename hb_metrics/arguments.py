@@ -72,7 +72,7 @@ class MeasureArguments:
 
     # Generation
     replies_per_cell: int | None = field(
-        default=10,
+        default=8,
         metadata={"help": "Replies for each term in each template; 0: one to every prompt. The paper has about 16."},
     )
     context: Literal["auto", "plain", "dialogpt", "chat", "blenderbot"] = field(

@@ -188,7 +188,7 @@ def _digest(folder: Path) -> str:
 def _kept(path: Path, digest: str) -> Discriminant | None:
     """The discriminant that was fitted before; `None` if there is none, or its file is damaged or another's."""
     try:
-        with np.load(path) as stored:  # checks the CRC of each array
+        with path.open("rb") as file, np.load(file) as stored:  # checks the CRC of each array
             if str(stored["digest"]) == digest:
                 return Discriminant(stored["weights"], stored["offsets"], float(stored["temperature"]))
     except Exception:  # noqa: BLE001 - whatever it is, it is fitted again, which takes seconds

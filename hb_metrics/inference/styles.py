@@ -1,7 +1,7 @@
 """Style vectors: the probability of each conversational style for each reply (Smith et al., 2022, A.6).
 
 From the embedded classifier of 217 styles (`embedded_styles.py`) or any sequence classifier. Replies are censored for
-the descriptor of their prompt first; identical ones are classified once.
+the descriptor of their prompt first; identical ones of a shard are classified once.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,116 +1,204 @@
-"""The report's tables and words around the figures, laid out by `report.html.jinja`."""
+"""The report of one run: which sections it has, and what stands in them. Laid out by `report.html.jinja`."""
 
-import json
 from pathlib import Path
-from statistics import mode
 from typing import Any, NamedTuple
 
-import jinja2
-import plotly.graph_objects as go
-from plotly.offline import get_plotlyjs
+from hb_metrics.report import paper, tables_generation, tables_offensiveness
+from hb_metrics.report.figures import plain
+from hb_metrics.report.figures_generation import frequency_figure, interval_figure, strip_figure, styles_figure
+from hb_metrics.report.figures_likelihood import likelihood_bias_figure, perplexity_figure
+from hb_metrics.report.figures_offensiveness import axis_offensiveness_figure, template_offensiveness_figure
+from hb_metrics.report.rendering import slot, write_page
+from hb_metrics.report.tables_likelihood import paper_comparisons, same_length_extremes
 
-from hb_metrics.report.figures import axis_label, likelihood_bias_figure, perplexity_figure
-from hb_metrics.report.paper import EXTREMES_TEMPLATE, LIKELIHOOD_BIAS
-from hb_metrics.run_folder import write_text
-
-_TEMPLATE = "report.html.jinja"
-_NUM_EXTREMES = 3
+EMBEDDED_STYLES = "MiniLM style exemplars (embedded)"
+EMBEDDED_OFFENSIVENESS = "alt-profanity-check (embedded)"
+_MEASURED = {"generation": "generation bias", "offensiveness": "offensiveness", "likelihood_bias": "Likelihood Bias"}
 
 
-class Extremes(NamedTuple):
-    """Lowest- and highest-perplexity descriptors of an axis in one template, of those of one length in tokens."""
+class Coverage(NamedTuple):
+    """How much of the vocabulary a run is about."""
 
-    axis: str
-    num_tokens: float
-    num_compared: int
     num_descriptors: int
-    lowest: list[tuple[str, float]]
-    highest: list[tuple[str, float]]
+    num_axes: int
+    num_templates: int
+
+
+class Section(NamedTuple):
+    """A part of the page: its template's and figures' content.
+
+    Attributes:
+        context: Names in the template.
+        figures: Id of an element → the figures to choose from.
+    """
+
+    context: dict[str, Any]
+    figures: dict[str, list[dict[str, Any]]]
 
 
 def write_report(results: dict[str, Any], path: Path) -> None:
     """Writes the report of a run.
 
     Args:
-        results: The content of results.json.
+        results: The content of results.json, with any of its measurements.
         path: The HTML file to write.
     """
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("hb_metrics", "report"), autoescape=True, undefined=jinja2.StrictUndefined
-    )
-    environment.filters["axis_label"] = axis_label
-    environment.filters["slot"] = lambda template: template.replace("{", "[").replace("}", "]").replace("_", " ")
+    frequencies = results.get("frequencies")
+    generation = results.get("generation")
+    sections = {
+        "generation": None if generation is None else _generation(generation),
+        "terms_section": None if generation is None else _terms(generation),
+        "frequency": _frequency(generation, frequencies),
+        "offensiveness": _offensiveness(results["offensiveness"]) if "offensiveness" in results else None,
+        "likelihood": _likelihood(results) if "likelihood_bias" in results else None,
+    }
+    figures: dict[str, Any] = {}
+    for section in sections.values():
+        figures |= section.figures if section is not None else {}
+    run = results["run"]
+    context = {
+        "run": run,
+        "measured": [words for name, words in _MEASURED.items() if name in results],
+        "coverage": coverage(results),
+        "measure": "pseudo-perplexity" if run["model"]["kind"] == "masked" else "perplexity",
+        "embedded_styles": run.get("style_classifier", {}).get("name") == EMBEDDED_STYLES,
+        "embedded_offensiveness": run.get("offensiveness_classifier", {}).get("name") == EMBEDDED_OFFENSIVENESS,
+        "paper": paper,
+        **{name: None if section is None else section.context for name, section in sections.items()},
+    }
+    terms = None if generation is None else tables_generation.chooser_content(generation, frequencies)
+    write_page("report.html.jinja", path, context, figures, terms)
+
+
+def coverage(results: dict[str, Any]) -> Coverage | None:
+    """Counts descriptors, axes and templates, from whatever was measured; `None`: nothing was."""
+    if "perplexity" in results:
+        rows = results["perplexity"]["by_descriptor"]
+        return Coverage(len(rows), len({row["axis"] for row in rows}), len(results["perplexity"]["templates"]))
+    if "offensiveness" in results:
+        found = results["offensiveness"]["prompts"]
+        return Coverage(found["num_descriptors"], found["num_axes"], found["num_templates"])
+    if "generation" in results:
+        rows = results["generation"]["by_descriptor"]
+        return Coverage(
+            len(rows), len({row["axis"] for row in rows}), results["generation"]["gen_bias"]["num_templates"]
+        )
+    return None
+
+
+def _likelihood(results: dict[str, Any]) -> Section:
+    likelihood, perplexity = results["likelihood_bias"], results["perplexity"]
     measure = "pseudo-perplexity" if results["run"]["model"]["kind"] == "masked" else "perplexity"
-    perplexity = results["perplexity"]
     templates = perplexity["templates"]
-    extremes_template = EXTREMES_TEMPLATE if EXTREMES_TEMPLATE in templates else templates[0]
-    html = environment.get_template(_TEMPLATE).render(
-        run=results["run"],
-        likelihood=results["likelihood_bias"],
-        perplexity=perplexity,
-        measure=measure,
-        extremes_template=extremes_template,
-        extremes=same_length_extremes(perplexity, extremes_template),
-        papers=paper_comparisons(results["likelihood_bias"]),
-        plotly_js=get_plotlyjs(),
-        figures=_for_script(
-            {
-                "likelihood-bias": [_plain(likelihood_bias_figure(results["likelihood_bias"]))],
-                "perplexities": [_plain(perplexity_figure(perplexity, template, measure)) for template in templates],
-            }
-        ),
-        shade=_shade,
+    chosen = paper.EXTREMES_TEMPLATE if paper.EXTREMES_TEMPLATE in templates else templates[0]
+    return Section(
+        {
+            "bias": likelihood,
+            "perplexity": perplexity,
+            "extremes_template": chosen,
+            "extremes": same_length_extremes(perplexity, chosen),
+            "papers": paper_comparisons(likelihood),
+        },
+        {
+            "likelihood-bias": [plain(likelihood_bias_figure(likelihood))],
+            "perplexities-plot": [plain(perplexity_figure(perplexity, template, measure)) for template in templates],
+        },
     )
-    write_text(path, html)
 
 
-def same_length_extremes(perplexity: dict[str, Any], template: str) -> list[Extremes]:
-    """The paper's Table 3: extremes among the descriptors of an axis's most common number of tokens.
-
-    A longer term is more tokens to predict; comparing terms of one length takes that out.
-    """
-    column = perplexity["templates"].index(template)
-    by_axis: dict[str, list[tuple[float, str, float]]] = {}
-    for row in perplexity["by_descriptor"]:
-        if row["median_perplexity"][column] is not None:
-            found = row["median_perplexity"][column], row["descriptor"], row["median_num_tokens"][column]
-            by_axis.setdefault(row["axis"], []).append(found)
-    extremes = []
-    for axis, rows in by_axis.items():
-        num_tokens = mode(tokens for _, _, tokens in rows)
-        compared = sorted((value, name) for value, name, tokens in rows if tokens == num_tokens)
-        shown = min(_NUM_EXTREMES, len(compared) // 2)
-        lowest = [(name, value) for value, name in compared[:shown]]
-        highest = [(name, value) for value, name in compared[::-1][:shown]]
-        extremes.append(Extremes(axis, num_tokens, len(compared), len(rows), lowest, highest))
-    return extremes
-
-
-def paper_comparisons(likelihood: dict[str, Any]) -> list[dict[str, Any]]:
-    """The paper's printed shares beside ours, for the templates that this run has."""
-    found = []
-    for figures in LIKELIHOOD_BIAS:
-        ours = {
-            axis: by_template[figures.template]
-            for axis, by_template in likelihood["by_axis_and_template"].items()
-            if figures.template in by_template
-        }
-        if ours:
-            rows = [(axis, ours.get(axis), share) for axis, share in figures.by_axis.items()]
-            found.append({"model": figures.model, "where": figures.where, "template": figures.template, "rows": rows})
-    return found
-
-
-def _plain(figure: go.Figure) -> dict[str, Any]:
-    return json.loads(figure.to_json())
+def _generation(generation: dict[str, Any]) -> Section:
+    bias = generation["gen_bias"]
+    by_axis = tables_generation.gen_bias_by_axis(generation, paper.GEN_BIAS_BY_AXIS)
+    partial = tables_generation.gen_bias_by_cluster(generation, "partial_gen_bias", paper.PARTIAL_GEN_BIAS)
+    summed = tables_generation.gen_bias_by_cluster(generation, "summed_cluster_gen_bias", paper.SUMMED_CLUSTER_GEN_BIAS)
+    styles = tables_generation.most_varying_styles(generation)
+    noise = "sampling noise included" if generation["debiased"] is None else "debiased"
+    level = bias["confidence_level"]
+    bars = [(row.measured.name, tables_generation.best(row.measured)) for row in styles]
+    figures = {"styles-plot": [styles_figure(bars, f"×1000, {noise}")]}
+    if by_axis:
+        figures["gen-bias-by-axis"] = [interval_figure([row.measured for row in by_axis], "Full Gen Bias ×1000", level)]
+    if partial:
+        figures["gen-bias-by-cluster"] = [
+            interval_figure([row.measured for row in rows], f"{name} ×1000", level)
+            for rows, name in ((partial, "Partial Gen Bias"), (summed, "Summed-Cluster Gen Bias"))
+        ]
+    return Section(
+        {
+            **{name: value for name, value in generation.items() if name.startswith(("num_", "mean_"))},
+            "bias": bias,
+            "full": tables_generation.full_gen_bias(generation),
+            "by_axis": by_axis,
+            "by_axis_rho": tables_generation.rank_correlations(by_axis),
+            "clusters": [
+                ("Partial Gen Bias", partial, "Tables 4 and 8"),
+                ("Summed-Cluster Gen Bias", summed, "Table 9"),
+            ],
+            "paper_clusters": any(value is not None for row in partial for value in row.printed.values()),
+            "cluster_styles": bias["clusters"] or {},
+            "styles": styles,
+            "parroting": generation["parroting"],
+            "phrases": tables_generation.phrase_table(generation["phrase_rates"]),
+            "phrase_rates": generation["phrase_rates"],
+        },
+        {name: [plain(figure) for figure in drawn] for name, drawn in figures.items()},
+    )
 
 
-def _for_script(content: Any) -> str:
-    """JSON that can stand inside a <script> element, whatever the terms in it."""
-    return json.dumps(content, separators=(",", ":")).replace("<", "\\u003c")
+def _terms(generation: dict[str, Any]) -> Section:
+    found = tables_generation.terms_by_cluster(generation)
+    means = tables_generation.cluster_means(generation)
+    strips = [
+        plain(strip_figure(terms, cluster, mean)) for (cluster, terms), mean in zip(found.items(), means, strict=True)
+    ]
+    return Section(
+        {"terms": generation["by_descriptor"], "clusters": list(found), "num_examples": len(generation["examples"])},
+        {"terms-plot": strips} if strips else {},
+    )
 
 
-def _shade(share: float) -> str:
-    """Cell colours for a share from 0 to 1: background from white to blue, and text that can be read on it."""
-    red, green, blue = (round(255 + (target - 255) * share) for target in (0, 114, 178))
-    return f"background:rgb({red},{green},{blue});color:{'white' if share > 0.9 else '#111827'}"
+def _frequency(generation: dict[str, Any] | None, frequencies: dict[str, Any] | None) -> Section | None:
+    if generation is None or frequencies is None:
+        return None
+    table = tables_generation.frequency_table(generation, frequencies)
+    drawn = {cluster: terms for cluster, terms in table.terms_by_cluster.items() if terms}
+    if not drawn:
+        return None
+    first = next(iter(drawn.values()))
+    return Section(
+        {
+            "source": frequencies["source"],
+            "is_default": frequencies["is_default"],
+            "clusters": list(drawn),
+            "rho": table.rho_by_cluster,
+            "terms": first,
+            "by_term": list(zip(*drawn.values(), strict=True)),
+            "num_terms": len(first),
+            "num_never": sum(term.per_million == 0 for term in first),
+            "num_several_words": table.num_several_words,
+            "num_unknown": table.num_unknown,
+        },
+        {"frequency-plot": [plain(frequency_figure(terms, cluster)) for cluster, terms in drawn.items()]},
+    )
+
+
+def _offensiveness(offensiveness: dict[str, Any]) -> Section:
+    prompts = offensiveness["prompts"]
+    templates = tables_offensiveness.by_template(prompts)
+    axes = tables_offensiveness.by_axis(offensiveness)
+    drawn = [(slot(row.template), row.mean, row.std, row.paper_mean) for row in templates]
+    return Section(
+        {
+            "prompts": prompts,
+            "replies": offensiveness.get("replies"),
+            "templates": templates,
+            "axes": axes,
+            "extremes": tables_offensiveness.extremes(prompts),
+        },
+        {
+            "offensiveness-by-template": [plain(template_offensiveness_figure(drawn))],
+            "offensiveness-by-axis": [
+                plain(axis_offensiveness_figure([(row.label, row.prompts, row.replies) for row in axes]))
+            ],
+        },
+    )

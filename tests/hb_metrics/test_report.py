@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hb_dataset import load_table
 from hb_metrics.report import write_report
 from hb_metrics.report.figures import axis_label
-from hb_metrics.report.page import paper_comparisons, same_length_extremes
+from hb_metrics.report.tables_likelihood import paper_comparisons, same_length_extremes
 from hb_metrics.results import likelihood_results
 
 LOVE = "I love {plural_noun_phrase}."
@@ -28,6 +28,8 @@ CHROMIUM_OPTIONS = """
     --headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking
     --disable-component-update --disable-sync --enable-logging=stderr --v=0 --virtual-time-budget=8000 --dump-dom
 """
+
+needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no chromium, chromium-browser or google-chrome on PATH")
 
 # Tables 3 and 7 as the paper prints them.
 PRINTED = {
@@ -123,7 +125,7 @@ class Page(HTMLParser):
     def __init__(self, html):
         super().__init__()
         self.elements, self.scripts, self.styles, self.words = [], [], [], ""
-        self.tables, self.tiles, self.open, self.region = defaultdict(list), [], [], None
+        self.tables, self.tiles, self.open, self.region = defaultdict(list), {}, [], None
         self.feed(html)
         self.close()
 
@@ -139,8 +141,10 @@ class Page(HTMLParser):
             self.tables[self.region][-1].append([])
         elif tag in ("th", "td"):
             self.tables[self.region][-1][-1].append("")
-        elif tag in ("dt", "dd"):
-            self.tiles.append("")
+        elif tag == "dt":
+            self.tile = ""
+        elif tag == "dd":
+            self.tiles.setdefault(self.tile, []).append("")
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
@@ -152,8 +156,10 @@ class Page(HTMLParser):
         self.words += data
         if {"th", "td"} & set(self.open):
             self.tables[self.region][-1][-1][-1] += data
-        elif {"dt", "dd"} & set(self.open):
-            self.tiles[-1] += data
+        elif "dt" in self.open:
+            self.tile += data
+        elif "dd" in self.open:
+            self.tiles[self.tile][-1] += data
 
     def table(self, region):
         """The rows of the one table of a region, its header first; white space in cells made single."""
@@ -162,9 +168,16 @@ class Page(HTMLParser):
 
     def figures(self):
         """What is drawn, by the element it is drawn in."""
-        (script,) = (script for script in self.scripts if "const figures = " in script)
-        (figures,) = re.findall(r"^const figures = (.*);$", script, re.MULTILINE)
-        return json.loads(figures, parse_constant=pytest.fail)
+        return self.constant("figures")
+
+    def terms(self):
+        """What the chooser of terms shows; `None` where there is none."""
+        return self.constant("terms")
+
+    def constant(self, name):
+        (script,) = (script for script in self.scripts if f"const {name} = " in script)
+        (value,) = re.findall(rf"^const {name} = (.*);$", script, re.MULTILINE)
+        return json.loads(value, parse_constant=pytest.fail)
 
 
 class Report(NamedTuple):
@@ -179,6 +192,25 @@ def report(request, tmp_path_factory):
     path = tmp_path_factory.mktemp("run") / "report.html"
     write_report(results, path)
     return Report(results, path, Page(path.read_text(encoding="utf-8")))
+
+
+def browse(path, tmp_path, width=1200):
+    """The page as it stands once its scripts have run without an error."""
+    done = subprocess.run(
+        [
+            CHROMIUM,
+            *CHROMIUM_OPTIONS.split(),
+            f"--window-size={width},900",
+            f"--user-data-dir={tmp_path}",
+            path.as_uri(),
+        ],
+        capture_output=True,
+        encoding="utf-8",
+        timeout=120,
+        check=True,
+    )
+    assert "Uncaught" not in done.stderr
+    return done.stdout
 
 
 def of(*names):
@@ -223,12 +255,11 @@ def test_the_tiles_hold_the_main_numbers(report):
     likelihood, perplexity = report.results["likelihood_bias"], report.results["perplexity"]
     measure = "pseudo-perplexity" if report.results["run"]["model"]["kind"] == "masked" else "perplexity"
 
-    assert dict(zip(report.page.tiles[::2], report.page.tiles[1::2], strict=True)) == {
-        "Likelihood Bias": f"{likelihood['likelihood_bias']:.1%}",
-        "after Benjamini–Hochberg": f"{likelihood['bh_likelihood_bias']:.1%}",
-        "mean effect size": f"{likelihood['effect_size']:.2f}",
-        "tests": f"{likelihood['num_tests']:,}",
-        f"median {measure}": f"{perplexity['median']:,.0f}",
+    assert report.page.tiles == {
+        "Likelihood Bias": [f"{likelihood['likelihood_bias']:.1%}", f"of {likelihood['num_tests']:,} tests"],
+        "after Benjamini–Hochberg": [f"{likelihood['bh_likelihood_bias']:.1%}"],
+        "mean effect size": [f"{likelihood['effect_size']:.2f}"],
+        f"median {measure}": [f"{perplexity['median']:,.0f}"],
     }
 
 
@@ -322,7 +353,7 @@ def test_the_bars_are_the_shares_of_the_axes(report):
 
 
 def test_each_template_can_be_chosen_and_shows_each_term_once(report):
-    perplexity, figures = report.results["perplexity"], report.page.figures()["perplexities"]
+    perplexity, figures = report.results["perplexity"], report.page.figures()["perplexities-plot"]
     options = [attrs for tag, attrs in report.page.elements if tag == "option"]
 
     assert [option["value"] for option in options] == [str(place) for place in range(len(figures))]
@@ -347,7 +378,7 @@ def test_each_template_can_be_chosen_and_shows_each_term_once(report):
 @of("small")
 def test_the_highest_term_of_each_axis_is_marked(report):
     perplexity = report.results["perplexity"]
-    for place, figure in enumerate(report.page.figures()["perplexities"]):
+    for place, figure in enumerate(report.page.figures()["perplexities-plot"]):
         marked = figure["data"][-1]
         for axis, name in zip(marked["y"], marked["customdata"], strict=True):
             rows = [row for row in perplexity["by_descriptor"] if axis_label(row["axis"]) == axis]
@@ -386,7 +417,7 @@ def test_names_with_html_in_them_are_shown_as_they_are(report):
     terms = report.page.table("Lowest and highest terms over all templates")
     drawn = [
         name
-        for figure in report.page.figures()["perplexities"]
+        for figure in report.page.figures()["perplexities-plot"]
         for trace in figure["data"][1:]
         for name in trace["customdata"]
     ]
@@ -470,28 +501,15 @@ def test_without_a_template_of_the_papers_nothing_is_compared():
     assert paper_comparisons({"by_axis_and_template": {"ability": {"other": 0.5}}}) == []
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium, chromium-browser or google-chrome on PATH")
+@needs_browser
 @pytest.mark.parametrize(
     ("report", "width"),
     [("small", 1200), ("hostile", 390)],
     indirect=["report"],
 )
 def test_a_browser_draws_both_plots_without_an_error(report, width, tmp_path):
-    done = subprocess.run(
-        [
-            CHROMIUM,
-            *CHROMIUM_OPTIONS.split(),
-            f"--window-size={width},900",
-            f"--user-data-dir={tmp_path}",
-            report.path.as_uri(),
-        ],
-        capture_output=True,
-        encoding="utf-8",
-        timeout=120,
-        check=True,
-    )
+    page = browse(report.path, tmp_path, width)
 
-    assert "Uncaught" not in done.stderr
     for plot in ("likelihood-bias", "perplexities-plot"):
-        drawn = done.stdout.split(f' id="{plot}"')[1].split("</figure>")[0]
+        drawn = page.split(f' id="{plot}"')[1].split("</figure>")[0]
         assert '<svg class="main-svg"' in drawn

@@ -1,0 +1,173 @@
+// Draws the figures, and shows the terms that are chosen. `figures` and `terms` are set before this.
+const config = {displayModeBar: false, responsive: true};
+
+function draw(id) {
+  const chooser = document.querySelector(`select[data-plot="${id}"]`);
+  const figure = figures[id][chooser ? chooser.value : 0];
+  return Plotly.react(id, figure.data, figure.layout, config);
+}
+
+for (const id of Object.keys(figures)) {
+  draw(id);
+  const chooser = document.querySelector(`select[data-plot="${id}"]`);
+  if (chooser) chooser.addEventListener("change", () => draw(id));
+}
+
+const minus = (text) => text.replace("-", "−");
+const percent = (share, digits = 1) => share === null ? "–" : (100 * share).toFixed(digits) + "%";
+
+function element(tag, text, className) {
+  const made = document.createElement(tag);
+  made.textContent = text;  // never as HTML: terms and replies are shown as they are
+  if (className) made.className = className;
+  return made;
+}
+
+function tableOf(caption, heads, rows) {
+  const table = document.createElement("table");
+  const head = document.createElement("thead");
+  const body = document.createElement("tbody");
+  const names = document.createElement("tr");
+  names.append(document.createElement("td"));
+  for (const text of heads) {
+    const cell = element("th", text, "number");
+    cell.scope = "col";
+    names.append(cell);
+  }
+  head.append(names);
+  for (const [name, ...cells] of rows) {
+    const line = document.createElement("tr");
+    const first = element("th", name);
+    first.scope = "row";
+    line.append(first, ...cells.map((text) => element("td", text, "number")));
+    body.append(line);
+  }
+  table.append(element("caption", caption), head, body);
+  return table;
+}
+
+const fullName = (row) => `${row.name} (${terms.axes[row.axis]})`;
+
+// A term of one run: its values beside the mean of all terms, and its example replies.
+function oneRun(place) {
+  const row = terms.rows[place];
+  const lines = terms.clusters.map((name, at) => [name, percent(row.clusters[at], 2), percent(terms.means[at], 2)]);
+  lines.push(
+    ["mean bias value", minus(row.bias.toFixed(4)), ""],
+    ["replies that parrot the prompt", percent(row.parroting), ""],
+    ["uses in a million examples", row.perMillion === null ? "not known" : row.perMillion.toFixed(1), ""],
+  );
+  const replies = terms.examples[place].map(([why, prompt, reply, style, probability, parrots]) => {
+    const box = element("div", "", "example");
+    const about = `${why}; style ${style} (${percent(probability, 0)})${parrots ? "; parrots the prompt" : ""}`;
+    box.append(element("p", prompt, "soft"), element("p", reply, "reply"), element("p", about, "soft"));
+    return box;
+  });
+  return {
+    values: tableOf(`${fullName(row)}: ${row.replies} replies`, ["this term", "mean of all terms"], lines),
+    replies,
+    spoken: terms.clusters.map((name, at) => `${name} ${percent(row.clusters[at])}`),
+    count: `${row.replies} replies`,
+  };
+}
+
+// A term of two runs: both runs' values, and their replies to the same prompts.
+function twoRuns(place) {
+  const row = terms.rows[place];
+  const signed = (change, digits) => {
+    const size = Math.abs(change).toFixed(digits);
+    return (Number(size) === 0 ? "" : change > 0 ? "+" : "−") + size;
+  };
+  const shares = [...terms.clusters.map((name, at) => [name, row.clusters[at], 2]), ["parroting", row.parroting, 1]];
+  const lines = shares.map(([name, [first, second], digits]) => [
+    name, percent(first, digits), percent(second, digits), signed(100 * (second - first), digits),
+  ]);
+  const [first, second] = row.bias;
+  lines.push(["mean bias value", minus(first.toFixed(4)), minus(second.toFixed(4)), signed(second - first, 4)]);
+  const replies = terms.pairs[place].map(([prompt, before, after, why]) => {
+    const box = element("div", "", "example");
+    const both = element("div", "", "side-by-side");
+    for (const [name, reply] of [["first", before], ["second", after]]) {
+      const side = document.createElement("div");
+      side.append(element("p", name, "soft"), element("p", reply, "reply"));
+      both.append(side);
+    }
+    box.append(element("p", `${prompt} (${why})`, "soft"), both);
+    return box;
+  });
+  const counts = `${row.replies[0]} and ${row.replies[1]} replies`;
+  return {
+    values: tableOf(`${fullName(row)}: ${counts}`, ["first", "second", "change"], lines),
+    replies,
+    spoken: terms.clusters.map((name, at) => `${name} ${row.clusters[at].map((value) => percent(value)).join(" then ")}`),
+    count: counts,
+  };
+}
+
+function showTerm(side, place) {
+  const values = document.getElementById(`values-${side}`);
+  const replies = document.getElementById(`replies-${side}`);
+  values.hidden = place === null;  // no stop for the keyboard where there is nothing
+  if (place === null) {
+    values.replaceChildren();
+    replies.replaceChildren();
+    return "";
+  }
+  const row = terms.rows[place];
+  const found = terms.pairs ? twoRuns(place) : oneRun(place);
+  const shown = found.replies.length ? found.replies : [element("p", "No example replies.")];
+  values.replaceChildren(found.values);
+  replies.replaceChildren(element("h4", fullName(row)), ...shown);
+  return `${row.name}, ${found.count}. ${found.spoken.join(", ")}. ${found.replies.length} example replies.`;
+}
+
+if (terms !== null) {
+  const status = document.getElementById("chosen-term");
+  const chosen = {left: terms.rows.length ? 0 : null, right: null};
+  const selects = {};
+  function fill(side) {
+    const {axis, term} = selects[side];
+    term.replaceChildren();
+    if (side === "right") term.append(new Option("none", ""));
+    terms.rows.forEach((row, place) => { if (row.axis === axis.value) term.append(new Option(row.name, place)); });
+  }
+  function choose(side, place, announce) {
+    chosen[side] = place;
+    if (place !== null && selects[side].axis.value !== terms.rows[place].axis) {
+      selects[side].axis.value = terms.rows[place].axis;
+      fill(side);
+    }
+    selects[side].term.value = place === null ? "" : place;
+    const spoken = showTerm(side, place);
+    if (announce) status.textContent = spoken;
+  }
+  for (const side of ["left", "right"]) {
+    if (document.getElementById(`axis-${side}`) === null) continue;
+    selects[side] = {axis: document.getElementById(`axis-${side}`), term: document.getElementById(`term-${side}`)};
+    for (const [axis, label] of Object.entries(terms.axes)) selects[side].axis.append(new Option(label, axis));
+    fill(side);
+    selects[side].axis.addEventListener("change", () => {
+      fill(side);
+      choose(side, side === "right" ? null : Number(selects[side].term.value), true);
+    });
+    selects[side].term.addEventListener("change", () => {
+      choose(side, selects[side].term.value === "" ? null : Number(selects[side].term.value), true);
+    });
+    choose(side, chosen[side], false);
+  }
+  // A pointer on a term shows it beside the chosen one; a click keeps it as the chosen one.
+  for (const id of ["terms-plot", "frequency-plot"]) {
+    const plot = document.getElementById(id);
+    if (plot === null) continue;
+    const placeOf = (event) => event.points.length && event.points[0].customdata ? event.points[0].customdata[0] : null;
+    plot.on("plotly_hover", (event) => {
+      const place = placeOf(event);
+      if (place !== null && place !== chosen.left) showTerm("right", place);
+    });
+    plot.on("plotly_unhover", () => showTerm("right", chosen.right));
+    plot.on("plotly_click", (event) => {
+      const place = placeOf(event);
+      if (place !== null) choose("left", place, true);
+    });
+  }
+}
