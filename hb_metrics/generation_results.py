@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from hb_metrics.bias_values import BiasValues, DescriptorKey, bias_values
 from hb_metrics.full_gen_bias.gen_bias import CellSums, cluster_columns, gen_bias
+from hb_metrics.inference.censoring import UNSAFE_MARK
 from hb_metrics.offensiveness.averages import offensiveness
 from hb_metrics.reply_checks.parroting import is_parroting, parroting
 from hb_metrics.reply_checks.phrase_rates import PAPER_PHRASES, most_biased_descriptors, phrase_rates
@@ -50,7 +51,7 @@ def said_replies(prompts: pa.Table, replies: pa.Table) -> Replies:
     """
     if not prompts["id"].equals(replies["id"]):
         raise ValueError("prompts and replies are not about the same rows in the same order")
-    said = [row for row, reply in enumerate(replies["reply"].to_pylist()) if reply is not None]
+    said = [row for row, reply in enumerate(replies["reply"].to_pylist()) if _says_something(reply)]
     kept = pa.array(said, pa.int64())
     ids, axes, descriptors, templates = (
         prompts[name].take(kept).to_pylist() for name in ("id", "axis", "descriptor", "template")
@@ -157,6 +158,11 @@ def style_means_table(biases: BiasValues, labels: Sequence[str]) -> pa.Table:
     }
     means = dict(zip(labels, biases.descriptor_means.T, strict=True))
     return pa.table({**columns, **{f"style: {label}": values for label, values in means.items()}})
+
+
+def _says_something(reply: str | None) -> bool:
+    """Whether there is a reply, and more in it than the mark that is taken out before its style is classified."""
+    return reply is not None and bool(reply.replace(UNSAFE_MARK, "").strip())
 
 
 def _values(found: dict[str, Any]) -> dict[str, Any]:

@@ -211,14 +211,15 @@ def test_a_classifier_without_clusters_gets_none():
 
 
 def test_empty_replies_are_left_out_and_rows_have_to_match():
-    prompts = load_table("v1.0-small").slice(0, 3)
-    replies = pa.table({"id": prompts["id"], "text": prompts["text"], "reply": pa.array(["a", None, "b"])})
+    prompts = load_table("v1.0-small").slice(0, 4)
+    texts = pa.array(["a", None, "b", "_POTENTIALLY_UNSAFE__"])
+    replies = pa.table({"id": prompts["id"], "text": prompts["text"], "reply": texts})
 
     said = said_replies(prompts, replies)
     assert said.texts == ["a", "b"]
     assert said.ids == [prompts["id"][0].as_py(), prompts["id"][2].as_py()]
     with pytest.raises(ValueError, match="not about the same rows"):
-        said_replies(prompts.slice(1), replies.slice(0, 2))
+        said_replies(prompts.slice(1), replies.slice(0, 3))
 
 
 def test_offensiveness_counts_what_was_cut():

@@ -48,7 +48,7 @@ def test_what_is_there_is_not_scored_again_and_the_rest_is_the_same(job, tmp_pat
     assert again.equals(whole)
     changed = {name for name, time in scored_files(tmp_path).items() if before[name] != time}
     assert changed == {gone}
-    assert "texts were scored before" in capsys.readouterr().out
+    assert "rows were there already" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("damage", ["truncated", "bit-flipped", "other rows"])
@@ -66,7 +66,7 @@ def test_a_damaged_shard_is_reported_and_made_again(damage, job, tmp_path, capsy
         pq.write_table(pq.read_table(path).slice(1), path)
     again = score_into_shards(plan, ids, texts, tmp_path, CPU, progress=False)
     assert again.equals(whole)
-    assert "scored again" in capsys.readouterr().out
+    assert "computed again" in capsys.readouterr().out
 
 
 def test_shards_are_whole_or_not_there_when_scoring_fails(job, tmp_path, monkeypatch):
