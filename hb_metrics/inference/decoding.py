@@ -18,8 +18,8 @@ from transformers import DynamicCache, LogitsProcessor, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
 # How close two candidates may be before the decision counts as close, in log-probability (of whole beams in beam
-# search) and, when sampling, in probability. In float32, the rows beside a row move the log-probabilities of the embedded
-# model by up to 4e-5, and its distribution function by up to 8e-6 (96 contexts, 25 tokens each).
+# search) and, when sampling, in probability. In float32, the rows beside a row move the log-probabilities of the
+# embedded model by up to 4e-5, and its distribution function by up to 8e-6 (96 contexts, 25 tokens each).
 CLOSE = 2e-4
 CLOSE_PROBABILITY = 2.5e-5
 _NEVER = -1e9
