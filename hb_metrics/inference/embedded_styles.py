@@ -78,9 +78,12 @@ class EmbeddedStyles:
         if kept is not None:
             self.discriminant = kept
             return
-        self.discriminant = fit_discriminant(
+        fitted = fit_discriminant(
             self.features(exemplars.texts), exemplars.styles, self.features(calibration.texts), calibration.styles
         )
+        # Rounded, since the last bits of linear algebra depend on the machine and on how busy it is.
+        weights, offsets = (each.astype(np.float32) for each in fitted[:2])
+        self.discriminant = Discriminant(weights, offsets, round(fitted.temperature, 3))
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, lambda scratch: _save(scratch, self.discriminant, self.digest))
 
