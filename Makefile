@@ -19,7 +19,7 @@ install: $(READY)
 	$(BIN)/python hub_scripts/install_local.py
 
 test: $(READY)
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses 2 --dist worksteal
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -46,7 +46,7 @@ test-lowest:
 	.venv-lowest/bin/pip install --quiet --disable-pip-version-check torch==$(TORCH)
 	.venv-lowest/bin/pip install --quiet --disable-pip-version-check --constraint tests/lowest.txt --editable '.[dev]'
 	.venv-lowest/bin/pip install --quiet --disable-pip-version-check --no-deps $(WHEELS)
-	.venv-lowest/bin/pytest
+	.venv-lowest/bin/pytest --numprocesses 2 --dist worksteal
 
 clean:
 	rm -rf .venv .venv-lowest .test_cache .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

@@ -19,7 +19,12 @@ import torch
 from hb_dataset.hints import did_you_mean
 from hb_metrics.inference.models import EMBEDDED, folder_digest
 from hb_metrics.inference.perplexity import check_texts
-from hb_metrics.inference.sequence_classifier import BATCH_SIZE, SequenceClassifier, load_sequence_classifier
+from hb_metrics.inference.sequence_classifier import (
+    BATCH_SIZE,
+    BATCH_SIZE_ERROR,
+    SequenceClassifier,
+    load_sequence_classifier,
+)
 from hb_metrics.inference.shards import fill_shards, plan_row_shards
 from hb_metrics.inference.units import distinct
 
@@ -133,6 +138,8 @@ def load_offensiveness_classifier(
         OSError: The classifier or its tokenizer is not there.
         ImportError: The embedded classifier is not installed, or not the one for the scikit-learn installed.
     """
+    if batch_size < 1:
+        raise ValueError(BATCH_SIZE_ERROR.format(batch_size=batch_size, default=BATCH_SIZE))
     if name == EMBEDDED:
         for option, value in (("revision", revision), ("offensive_label", offensive_label)):
             if value is not None:
