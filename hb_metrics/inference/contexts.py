@@ -94,11 +94,10 @@ def encode_contexts(
         end = tokenizer.eos_token_id
         if end is None:
             raise ValueError(NO_END_ERROR)
-        lines = [[*_persona_lines(mine), text] for text, mine in zip(texts, personas, strict=True)]
-        return [[*tokens, end] for tokens in _tokens(tokenizer, ["\n".join(each) for each in lines], special=False)]
+        joined = _with_persona_lines(texts, personas, "\n")
+        return [[*tokens, end] for tokens in _tokens(tokenizer, joined, special=False)]
     if context == "blenderbot":
-        lines = [[*_persona_lines(mine), text] for text, mine in zip(texts, personas, strict=True)]
-        return _tokens(tokenizer, [" " + "  ".join(each) for each in lines])
+        return _tokens(tokenizer, [" " + text for text in _with_persona_lines(texts, personas, "  ")])
     joined = ["\n".join([*mine, text]) for text, mine in zip(texts, personas, strict=True)]
     if model.config.is_encoder_decoder:
         return _tokens(tokenizer, joined)
@@ -201,8 +200,12 @@ def prompt_generator(seed: int, purpose: str, identifier: str) -> np.random.Gene
     return np.random.Generator(np.random.Philox(key=int.from_bytes(digest[:16], "little")))
 
 
-def _persona_lines(personas: Sequence[str]) -> list[str]:
-    return [f"your persona: {line}" for line in personas]
+def _with_persona_lines(texts: Sequence[str], personas: Sequence[Sequence[str]], separator: str) -> list[str]:
+    """Each text behind its persona lines as ConvAI2 writes them."""
+    return [
+        separator.join([*(f"your persona: {line}" for line in mine), text])
+        for text, mine in zip(texts, personas, strict=True)
+    ]
 
 
 def _encode_chats(

@@ -262,7 +262,7 @@ def read_replies(plan: ReplyPlan, folder: Path) -> pa.Table:
 
 
 def fitting_batch_size(loaded: LoadedModel, length: int, num_beams: int) -> int:
-    """How many contexts of a length fit into half of the free memory, with their beams, keys, values and logits."""
+    """How many contexts of a length fit into a quarter of the free memory, with their keys, values and logits."""
     model, device = loaded.model, loaded.model.device
     config = model.config.get_text_config()
     width = getattr(config, "hidden_size", 1024)
