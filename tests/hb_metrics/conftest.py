@@ -1,5 +1,6 @@
 """Small models with random weights, one for each way a model can be built, and tokenizers trained on the prompts."""
 
+from collections import Counter
 from functools import cache
 
 import pytest
@@ -47,12 +48,15 @@ def roberta_tokenizer():
 
 @cache
 def bert_tokenizer():
-    tokenizer = Tokenizer(WordPiece(unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    trainer = trainers.WordPieceTrainer(
-        vocab_size=VOCABULARY_SIZE, special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"], show_progress=False
-    )
-    tokenizer.train_from_iterator(sentences(), trainer)
+    """The most frequent words, and letters for the rest: a WordPiece trainer finds other pieces in every process."""
+    pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    words = Counter(word for text in sentences() for word, _ in pre_tokenizer.pre_tokenize_str(text))
+    letters = sorted(set("".join(words)))
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *(f"##{letter}" for letter in letters)]
+    pieces += sorted(words.keys() - set(letters), key=lambda word: (-words[word], word))
+    vocabulary = {piece: place for place, piece in enumerate(pieces[:VOCABULARY_SIZE])}
+    tokenizer = Tokenizer(WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizer
     tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
     return transformers.PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
