@@ -19,6 +19,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hb_dataset.hints import did_you_mean
 from hb_metrics.arguments import MEASUREMENTS, MeasureArguments, parse_arguments
+from hb_metrics.run_folder import (
+    OFFENSIVENESS,
+    PERPLEXITIES,
+    REPLIES,
+    REPORT_FILE,
+    RESULTS_FILE,
+    STYLE_MEANS_FILE,
+    STYLES,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,8 +42,6 @@ if TYPE_CHECKING:
 # torch and the model classes take seconds to import: not before the options are known to be right.
 
 DEFAULT_FREQUENCIES = Path(__file__).parents[1] / "hb_dataset" / "frequencies" / "chitchat.csv"
-PERPLEXITIES, REPLIES, STYLES, OFFENSIVENESS = "perplexities", "replies", "style_probabilities", "offensiveness"
-STYLE_MEANS_FILE = "style_means.parquet"
 MASKED_ERROR = (
     "model '{name}' is a masked language model, which gives no replies; leave generation out of --measurements, or "
     "give a causal or encoder-decoder model"
@@ -78,7 +85,7 @@ def measure(arguments: MeasureArguments) -> Path:
 
     from hb_metrics.inference.processes import process_state
     from hb_metrics.report import write_report
-    from hb_metrics.run_folder import REPORT_FILE, RESULTS_FILE, open_run, write_json
+    from hb_metrics.run_folder import open_run, write_json
 
     state = process_state()
     with state.main_process_first():  # which converts and fits what is embedded the first time

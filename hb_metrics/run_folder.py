@@ -10,6 +10,9 @@ from hb_dataset.whole_files import write_text
 RUN_FILE = "run.json"
 RESULTS_FILE = "results.json"
 REPORT_FILE = "report.html"
+STYLE_MEANS_FILE = "style_means.parquet"
+# Subfolders, of Parquet shards.
+PERPLEXITIES, REPLIES, STYLES, OFFENSIVENESS = "perplexities", "replies", "style_probabilities", "offensiveness"
 # The packages whose release can move a number.
 VERSIONED = ("holistic-bias", "torch", "transformers", "tokenizers", "numpy", "scipy", "scikit-learn")
 

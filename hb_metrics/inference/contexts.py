@@ -7,6 +7,8 @@ One explicit setting, recorded with the results:
 * `chat`: the tokenizer's chat template, up to where the assistant speaks.
 * `blenderbot`: turns as Blenderbot's encoder was trained on them, set off by two spaces, after a leading space.
 
+A control tag ("no_bias", see `bias_tags.py`) stands after the last words of the prompt, before what ends the turn.
+
 Persona lines go before the prompt: as lines of their own, as `your persona: …` where models were trained on ConvAI2's
 format (dialogpt, blenderbot), and as the system message of a chat.
 """
@@ -70,6 +72,7 @@ def encode_contexts(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
     context: ContextFormat,
+    tag: str | None = None,
 ) -> list[list[int]]:
     """The token ids a model is given for each prompt.
 
@@ -79,6 +82,7 @@ def encode_contexts(
         model: The model.
         tokenizer: Its tokenizer.
         context: The format.
+        tag: The control tag at the end of each prompt (see `bias_tags.py`); `None`: none.
 
     Returns:
         Token ids of each context.
@@ -86,22 +90,48 @@ def encode_contexts(
     Raises:
         ValueError: The format is unknown, or the tokenizer lacks what it needs.
     """
+    is_encoder_decoder = model.config.is_encoder_decoder
+    rendered = render_contexts(texts, personas, tokenizer, context, is_encoder_decoder=is_encoder_decoder, tag=tag)
+    return encode_rendered(rendered, tokenizer, context, is_encoder_decoder=is_encoder_decoder)
+
+
+def render_contexts(
+    texts: Sequence[str],
+    personas: Sequence[Sequence[str]],
+    tokenizer: PreTrainedTokenizerBase,
+    context: ContextFormat,
+    *,
+    is_encoder_decoder: bool,
+    tag: str | None = None,
+) -> list[str]:
+    """Each prompt as the text a model is given, with everything but the tokens that its tokenizer adds by itself.
+
+    Arguments and errors as `encode_contexts`; the weights are not needed, only whether the model has an encoder.
+    """
     if context not in CONTEXTS:
         raise ValueError(UNKNOWN_ERROR.format(context=context, allowed=", ".join(CONTEXTS)))
+    if tag is not None:
+        texts = [f"{text} {tag}" for text in texts]
     if context == "chat":
-        return _encode_chats(texts, personas, tokenizer)
+        return _render_chats(texts, personas, tokenizer)
     if context == "dialogpt":
-        end = tokenizer.eos_token_id
-        if end is None:
+        if tokenizer.eos_token is None:
             raise ValueError(NO_END_ERROR)
-        joined = _with_persona_lines(texts, personas, "\n")
-        return [[*tokens, end] for tokens in _tokens(tokenizer, joined, special=False)]
+        return [text + tokenizer.eos_token for text in _with_persona_lines(texts, personas, "\n")]
     if context == "blenderbot":
-        return _tokens(tokenizer, [" " + text for text in _with_persona_lines(texts, personas, "  ")])
+        return [" " + text for text in _with_persona_lines(texts, personas, "  ")]
     joined = ["\n".join([*mine, text]) for text, mine in zip(texts, personas, strict=True)]
-    if model.config.is_encoder_decoder:
-        return _tokens(tokenizer, joined)
-    encoded = _tokens(tokenizer, [text + "\n" for text in joined])
+    return joined if is_encoder_decoder else [text + "\n" for text in joined]
+
+
+def encode_rendered(
+    rendered: Sequence[str], tokenizer: PreTrainedTokenizerBase, context: ContextFormat, *, is_encoder_decoder: bool
+) -> list[list[int]]:
+    """The token ids of what `render_contexts` returns."""
+    # A chat template and DialoGPT's turns say themselves which special tokens there are.
+    encoded = _tokens(tokenizer, list(rendered), special=context in ("plain", "blenderbot"))
+    if context != "plain" or is_encoder_decoder:
+        return encoded
     # Some tokenizers close every text; a reply goes on from an open one.
     return [tokens[:-1] if len(tokens) > 1 and tokens[-1] == tokenizer.eos_token_id else tokens for tokens in encoded]
 
@@ -141,6 +171,14 @@ def end_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, conte
     sentence = [token for token, piece in enumerate(pieces) if piece.rstrip().endswith(_SENTENCE_ENDS)]
     sentence = [token for token in sentence if token not in ends and "\n" not in pieces[token]]
     return EndTokens(dropped=tuple(sorted(ends)), kept=tuple(kept), sentence=tuple(sentence))
+
+
+def reply_end(tokenizer: PreTrainedTokenizerBase, context: ContextFormat) -> int | None:
+    """The token a model says when its reply is over: the chat template's end of turn, or the end-of-text token."""
+    if context == "chat":
+        for token in _end_of_turn(tokenizer):
+            return token
+    return tokenizer.eos_token_id
 
 
 def reply_text(tokens: Sequence[int], tokenizer: PreTrainedTokenizerBase) -> str:
@@ -208,9 +246,9 @@ def _with_persona_lines(texts: Sequence[str], personas: Sequence[Sequence[str]],
     ]
 
 
-def _encode_chats(
+def _render_chats(
     texts: Sequence[str], personas: Sequence[Sequence[str]], tokenizer: PreTrainedTokenizerBase
-) -> list[list[int]]:
+) -> list[str]:
     if not tokenizer.chat_template:
         raise ValueError(NO_TEMPLATE_ERROR)
     chats = []
@@ -220,18 +258,17 @@ def _encode_chats(
     if not chats:
         return []
     try:
-        encoded = tokenizer.apply_chat_template(chats, add_generation_prompt=True, return_dict=True)["input_ids"]
+        rendered = tokenizer.apply_chat_template(chats, add_generation_prompt=True, tokenize=False)
     except Exception as error:  # a template raises what it likes
         if any(personas):
             raise ValueError(NO_SYSTEM_ERROR.format(error=error)) from error
         raise
-    for chat, mine in zip(chats, personas, strict=True):
+    for text, mine in zip(rendered, personas, strict=True):
         if mine:  # one stands for all: a template leaves system messages out, or it does not
-            rendered = tokenizer.apply_chat_template(chat, tokenize=False)
-            if any(line.strip() not in rendered for line in mine):
+            if any(line.strip() not in text for line in mine):
                 raise ValueError(NO_SYSTEM_ERROR.format(error="it leaves them out"))
             break
-    return [list(tokens) for tokens in encoded]
+    return list(rendered)
 
 
 def _end_of_turn(tokenizer: PreTrainedTokenizerBase) -> set[int]:

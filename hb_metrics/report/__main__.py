@@ -8,7 +8,8 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from hb_metrics.report.comparison import read_run, write_comparison
+from hb_metrics.finished_run import read_run
+from hb_metrics.report.comparison import write_comparison
 from hb_metrics.report.page import write_report
 from hb_metrics.run_folder import REPORT_FILE
 

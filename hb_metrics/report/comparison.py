@@ -1,60 +1,24 @@
 """Two runs side by side, such as before and after tuning, or two models. Laid out by `comparison.html.jinja`."""
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
-
-from hb_dataset.prompts import load_table
 from hb_metrics.bias_values import DescriptorKey
-from hb_metrics.generation_results import Replies, said_replies
+from hb_metrics.finished_run import Run, read_replies, read_run, read_styles
+from hb_metrics.generation_results import Replies
 from hb_metrics.reply_checks.phrase_rates import DescriptorGroup, phrase_rates
-from hb_metrics.reply_checks.style_change import RunStyles, style_change
+from hb_metrics.reply_checks.style_change import style_change
 from hb_metrics.report import paper, tables_comparison
 from hb_metrics.report.figures import plain
 from hb_metrics.report.figures_comparison import Change, change_figure
 from hb_metrics.report.rendering import write_page
-from hb_metrics.run_folder import RESULTS_FILE, read_json
 
 MEASURED = ("generation", "offensiveness", "likelihood_bias")
 NUM_STYLES = 10  # shown of those whose variance fell most, and of those where it rose most
-_STYLE_PREFIX = "style: "
 
-NO_RESULTS_ERROR = "'{folder}' has no {file}; give the folder of a finished run"
-NOT_RESULTS_ERROR = "'{path}' does not hold the results of a run; give the folder of a finished run"
 NOTHING_IN_COMMON_ERROR = (
     "'{first}' measured {before} and '{second}' {after}; give two runs that have a measurement in common"
 )
-
-
-class Run(NamedTuple):
-    """A finished run.
-
-    Attributes:
-        folder: Where it is.
-        results: The content of its results.json.
-    """
-
-    folder: Path
-    results: dict[str, Any]
-
-
-def read_run(folder: Path) -> Run:
-    """Reads the results of a finished run.
-
-    Raises:
-        ValueError: There are none, or they are something else.
-    """
-    path = folder / RESULTS_FILE
-    if not path.is_file():
-        raise ValueError(NO_RESULTS_ERROR.format(folder=folder, file=RESULTS_FILE))
-    results = read_json(path)
-    if not isinstance(results, dict) or not isinstance(results.get("run"), dict):
-        raise ValueError(NOT_RESULTS_ERROR.format(path=path))
-    return Run(folder, results)
 
 
 def write_comparison(first: Path, second: Path, path: Path) -> None:
@@ -110,35 +74,6 @@ def write_comparison(first: Path, second: Path, path: Path) -> None:
         )
         figures["likelihood-change"] = [_figure(context["likelihood"], "Likelihood Bias", names, ".0%")]
     write_page("comparison.html.jinja", path, context, figures, terms)
-
-
-def read_replies(run: Run) -> Replies | None:
-    """A run's replies with what their prompts are about; `None`: they are not there, or not to known prompts."""
-    files = sorted((run.folder / "replies").glob("*.parquet"))
-    if not files:
-        return None
-    replies = pa.concat_tables([pq.read_table(file) for file in files])
-    settings = run.results["run"]["settings"]
-    prompts = load_table(settings["dataset_config"], settings["vocabulary_dir"])
-    places = pc.index_in(replies["id"], prompts["id"])
-    if places.null_count:
-        return None
-    return said_replies(prompts.take(places), replies)
-
-
-def read_styles(run: Run) -> RunStyles | None:
-    """A run's mean style of each descriptor; `None`: it is not there."""
-    path = run.folder / "style_means.parquet"
-    if not path.is_file():
-        return None
-    table = pq.read_table(path)
-    columns = [name for name in table.column_names if name.startswith(_STYLE_PREFIX)]
-    pairs = zip(table["axis"].to_pylist(), table["descriptor"].to_pylist(), strict=True)
-    return RunStyles(
-        [DescriptorKey(axis, descriptor) for axis, descriptor in pairs],
-        np.stack([table[name].to_numpy() for name in columns], axis=1),
-        [name.removeprefix(_STYLE_PREFIX) for name in columns],
-    )
 
 
 def _generation(before: Run, after: Run) -> tuple[dict[str, Any], dict[str, Any]]:

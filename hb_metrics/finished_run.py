@@ -1,0 +1,91 @@
+"""Reads what a finished run left in its folder: results, replies, style vectors, mean styles."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from hb_dataset.prompts import load_table
+from hb_metrics.bias_values import DescriptorKey
+from hb_metrics.generation_results import Replies, said_replies
+from hb_metrics.reply_checks.style_change import RunStyles
+from hb_metrics.run_folder import REPLIES, RESULTS_FILE, STYLE_MEANS_FILE, read_json
+
+_STYLE_PREFIX = "style: "
+
+NO_RESULTS_ERROR = "'{folder}' has no {file}; give the folder of a finished run"
+NOT_RESULTS_ERROR = "'{path}' does not hold the results of a run; give the folder of a finished run"
+
+
+class Run(NamedTuple):
+    """A finished run.
+
+    Attributes:
+        folder: Where it is.
+        results: The content of its results.json.
+    """
+
+    folder: Path
+    results: dict[str, Any]
+
+
+def read_run(folder: Path) -> Run:
+    """Reads the results of a finished run.
+
+    Raises:
+        ValueError: There are none, or they are something else.
+    """
+    path = folder / RESULTS_FILE
+    if not path.is_file():
+        raise ValueError(NO_RESULTS_ERROR.format(folder=folder, file=RESULTS_FILE))
+    results = read_json(path)
+    if not isinstance(results, dict) or not isinstance(results.get("run"), dict):
+        raise ValueError(NOT_RESULTS_ERROR.format(path=path))
+    return Run(folder, results)
+
+
+def read_reply_table(run: Run) -> pa.Table | None:
+    """A run's replies: the columns of `replies.REPLY_SCHEMA`, with `axis`, `descriptor`, … of their prompts.
+
+    Returns:
+        The table in the order of the shards; `None`: they are not there, or not to known prompts.
+    """
+    files = sorted((run.folder / REPLIES).glob("*.parquet"))
+    if not files:
+        return None
+    replies = pa.concat_tables([pq.read_table(file) for file in files])
+    settings = run.results["run"]["settings"]
+    prompts = load_table(settings["dataset_config"], settings["vocabulary_dir"])
+    places = pc.index_in(replies["id"], prompts["id"])
+    if places.null_count:
+        return None
+    about = prompts.drop_columns(["id", "text"]).take(places)
+    return pa.table({**_columns(replies), **_columns(about)})
+
+
+def read_replies(run: Run) -> Replies | None:
+    """A run's replies with what their prompts are about; `None`: they are not there, or not to known prompts."""
+    table = read_reply_table(run)
+    return None if table is None else said_replies(table, table)
+
+
+def read_styles(run: Run) -> RunStyles | None:
+    """A run's mean style of each descriptor; `None`: it is not there."""
+    path = run.folder / STYLE_MEANS_FILE
+    if not path.is_file():
+        return None
+    table = pq.read_table(path)
+    columns = [name for name in table.column_names if name.startswith(_STYLE_PREFIX)]
+    pairs = zip(table["axis"].to_pylist(), table["descriptor"].to_pylist(), strict=True)
+    return RunStyles(
+        [DescriptorKey(axis, descriptor) for axis, descriptor in pairs],
+        np.stack([table[name].to_numpy() for name in columns], axis=1),
+        [name.removeprefix(_STYLE_PREFIX) for name in columns],
+    )
+
+
+def _columns(table: pa.Table) -> dict[str, pa.ChunkedArray]:
+    return dict(zip(table.column_names, table.columns, strict=True))
