@@ -27,6 +27,8 @@ from hb_metrics.inference.decoding import EndTokens
 ContextFormat = Literal["plain", "dialogpt", "chat", "blenderbot"]
 CONTEXTS = get_args(ContextFormat)
 PERSONAS_FILE = Path(__file__).parent / "personas.yaml"
+# A chat template and DialoGPT's turns say themselves which special tokens there are; here the tokenizer adds its own.
+_SPECIAL_TOKENS_ADDED = ("plain", "blenderbot")
 _SENTENCE_ENDS = (".", "!", "?", '."', '!"', '?"')
 
 UNKNOWN_ERROR = "context '{context}' is not known; allowed: auto, {allowed}"
@@ -128,12 +130,43 @@ def encode_rendered(
     rendered: Sequence[str], tokenizer: PreTrainedTokenizerBase, context: ContextFormat, *, is_encoder_decoder: bool
 ) -> list[list[int]]:
     """The token ids of what `render_contexts` returns."""
-    # A chat template and DialoGPT's turns say themselves which special tokens there are.
-    encoded = _tokens(tokenizer, list(rendered), special=context in ("plain", "blenderbot"))
-    if context != "plain" or is_encoder_decoder:
-        return encoded
-    # Some tokenizers close every text; a reply goes on from an open one.
-    return [tokens[:-1] if len(tokens) > 1 and tokens[-1] == tokenizer.eos_token_id else tokens for tokens in encoded]
+    encoded = _tokens(tokenizer, list(rendered), special=context in _SPECIAL_TOKENS_ADDED)
+    return encoded if context != "plain" or is_encoder_decoder else _left_open(encoded, tokenizer)
+
+
+def encode_replies(
+    rendered: Sequence[str],
+    replies: Sequence[str],
+    tokenizer: PreTrainedTokenizerBase,
+    context: ContextFormat,
+    *,
+    is_encoder_decoder: bool,
+) -> list[list[int]]:
+    """The token ids of each reply as the model would say it after its context, without a token that ends it.
+
+    Args:
+        rendered: What `render_contexts` returns.
+        replies: The replies.
+        tokenizer: The model's tokenizer.
+        context: The format.
+        is_encoder_decoder: Whether the replies are what a decoder of its own says.
+
+    Returns:
+        Token ids of each reply. A context and its reply together are the context's own tokens and these.
+    """
+    alone = _tokens(tokenizer, list(replies), special=False)
+    if is_encoder_decoder:
+        return alone
+    special = context in _SPECIAL_TOKENS_ADDED
+    contexts = encode_rendered(rendered, tokenizer, context, is_encoder_decoder=False)
+    together = _tokens(tokenizer, [a + b for a, b in zip(rendered, replies, strict=True)], special=special)
+    if special:
+        together = _left_open(together, tokenizer)
+    # Where a word's tokens depend on what stands before it, take them from the whole; but never change the context.
+    return [
+        whole[len(given) :] if whole[: len(given)] == given else separate
+        for whole, given, separate in zip(together, contexts, alone, strict=True)
+    ]
 
 
 def check_lengths(
@@ -236,6 +269,11 @@ def prompt_generator(seed: int, purpose: str, identifier: str) -> np.random.Gene
     """A random generator that belongs to one prompt and purpose: the same in any subset, order or process."""
     digest = hashlib.sha256(f"{seed}\x1f{purpose}\x1f{identifier}".encode()).digest()
     return np.random.Generator(np.random.Philox(key=int.from_bytes(digest[:16], "little")))
+
+
+def _left_open(encoded: list[list[int]], tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:
+    """Without the end token that some tokenizers close every text with; a reply goes on from an open one."""
+    return [tokens[:-1] if len(tokens) > 1 and tokens[-1] == tokenizer.eos_token_id else tokens for tokens in encoded]
 
 
 def _with_persona_lines(texts: Sequence[str], personas: Sequence[Sequence[str]], separator: str) -> list[str]:
