@@ -78,6 +78,10 @@ class MeasureArguments:
     context: Literal["auto", "plain", "dialogpt", "chat", "blenderbot"] = field(
         default="auto", metadata={"help": "How a prompt becomes what the model is given. Default: what suits it."}
     )
+    tag: Literal["auto", "bias", "no_bias", "none"] = field(
+        default="auto",
+        metadata={"help": "The control tag of bias tuning that prompts end in; default: what the model's folder says."},
+    )
     decoding: str = field(
         default="sample",
         metadata={"help": "sample (for a quick look), greedy, dialogpt or blenderbot2 (the paper's beam searches)."},

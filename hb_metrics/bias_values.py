@@ -1,7 +1,7 @@
 """Bias values of replies: how far each goes in the style that is characteristic of its descriptor (paper, C.1)."""
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence, Sized
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -21,6 +21,20 @@ MISSING_ERROR = "{name} is missing in row {row}; leave out rows without one (the
 NOT_TEXT_ERROR = "{name} in row {row} is {value!r}, not a string; give each reply's as a string"
 ALPHA_ERROR = "alpha is {alpha}; allowed: 0, 1, 2"
 BATCH_SIZE_ERROR = "batch_size is {batch_size}; give at least 1 (the default is {default})"
+
+
+class StyleRows(Protocol):
+    """Style vectors that are read in slices of rows: an array, or what is stored and read as one is."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Replies and styles."""
+
+    def __len__(self) -> int:
+        """How many replies."""
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        """[rows, styles] the style vectors of these replies."""
 
 
 class DescriptorKey(NamedTuple):
@@ -56,7 +70,7 @@ class BiasValues(NamedTuple):
 
 
 def bias_values(
-    style_probabilities: np.ndarray,
+    style_probabilities: np.ndarray | StyleRows,
     descriptors: Sequence[str],
     templates: Sequence[str],
     axes: Sequence[str] | None = None,
@@ -75,8 +89,8 @@ def bias_values(
     go in a direction that does not exist.
 
     Args:
-        style_probabilities: [replies, styles] p_tdi of any floating-point type, memory-mapped too: it is read in blocks
-            of rows, twice, and never copied whole.
+        style_probabilities: [replies, styles] p_tdi of any floating-point type, memory-mapped or in files too: it is
+            read in blocks of rows, twice, and never copied whole.
         descriptors: [replies] the descriptor in each reply's prompt.
         templates: [replies] the template of its prompt.
         axes: [replies] its demographic axis; `None`: a term is one descriptor wherever it stands.
@@ -94,7 +108,7 @@ def bias_values(
         raise ValueError(ALPHA_ERROR.format(alpha=repr(alpha)))
     if batch_size < 1:
         raise ValueError(BATCH_SIZE_ERROR.format(batch_size=batch_size, default=BATCH_SIZE))
-    if style_probabilities.ndim != 2 or 0 in style_probabilities.shape:
+    if len(style_probabilities.shape) != 2 or 0 in style_probabilities.shape:
         raise ValueError(SHAPE_ERROR.format(shape=style_probabilities.shape))
     check_lengths(style_probabilities=style_probabilities, descriptors=descriptors, templates=templates, axes=axes)
     codes, keys = descriptor_codes(descriptors, axes)
@@ -139,7 +153,7 @@ def descriptor_codes(
     return np.array([places[pair] for pair in pairs], dtype=np.int64), keys
 
 
-def check_lengths(**columns: Sequence | np.ndarray | None) -> None:
+def check_lengths(**columns: Sized | None) -> None:
     """Raises a ValueError that tells the lengths of the columns if they differ; `None` has none."""
     lengths = {name: len(column) for name, column in columns.items() if column is not None}
     if len(set(lengths.values())) > 1:
@@ -162,7 +176,11 @@ def _template_codes(templates: Sequence[str]) -> np.ndarray:
 
 
 def _descriptor_means(
-    style_probabilities: np.ndarray, codes: np.ndarray, templates: np.ndarray, num_descriptors: int, batch_size: int
+    style_probabilities: np.ndarray | StyleRows,
+    codes: np.ndarray,
+    templates: np.ndarray,
+    num_descriptors: int,
+    batch_size: int,
 ) -> np.ndarray:
     """m_d of each descriptor ([descriptors, styles]), as a sum over replies weighted by 1 / (N_td · T_d)."""
     cells = codes * (templates.max() + 1) + templates
@@ -180,7 +198,7 @@ def _descriptor_means(
     return means
 
 
-def _blocks(style_probabilities: np.ndarray, batch_size: int) -> Iterator[tuple[slice, np.ndarray]]:
+def _blocks(style_probabilities: np.ndarray | StyleRows, batch_size: int) -> Iterator[tuple[slice, np.ndarray]]:
     """Blocks of rows in float64, each with where it stands."""
     for start in range(0, len(style_probabilities), batch_size):
         rows = slice(start, min(start + batch_size, len(style_probabilities)))

@@ -1,5 +1,6 @@
 """Reads what a finished run left in its folder: results, replies, style vectors, mean styles."""
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,9 +16,53 @@ from hb_metrics.reply_checks.style_change import RunStyles
 from hb_metrics.run_folder import REPLIES, RESULTS_FILE, STYLE_MEANS_FILE, read_json
 
 _STYLE_PREFIX = "style: "
+_STYLES_COLUMN = "style_probabilities"
 
 NO_RESULTS_ERROR = "'{folder}' has no {file}; give the folder of a finished run"
+NO_STYLES_ERROR = "'{folder}' has no style vectors; measure with --measurements generation first"
 NOT_RESULTS_ERROR = "'{path}' does not hold the results of a run; give the folder of a finished run"
+
+
+class StyleShards:
+    """A run's style vectors, read from its shards in slices of rows; never all of them are in memory.
+
+    Attributes:
+        ids: [replies] what each is keyed by.
+        shape: Replies and styles.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._files = sorted(folder.glob("*.parquet"))
+        if not self._files:
+            raise ValueError(NO_STYLES_ERROR.format(folder=folder))
+        self.ids: list[str] = []
+        starts = [0]
+        for file in self._files:
+            self.ids += pq.read_table(file, columns=["id"])["id"].to_pylist()
+            starts.append(len(self.ids))
+        self._starts = starts
+        self._last: tuple[int, np.ndarray] | None = None
+        self.shape = (len(self.ids), pq.read_schema(self._files[0]).field(_STYLES_COLUMN).type.list_size)
+
+    def __len__(self) -> int:
+        """How many replies."""
+        return len(self.ids)
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        """[rows, styles] the style vectors of these replies."""
+        first, last, _ = rows.indices(len(self.ids))
+        parts = [
+            self._shard(index)[max(first - start, 0) : last - start]
+            for index, (start, end) in enumerate(pairwise(self._starts))
+            if start < last and first < end
+        ]
+        return np.concatenate(parts) if parts else np.empty((0, self.shape[1]), np.float32)
+
+    def _shard(self, index: int) -> np.ndarray:
+        if self._last is None or self._last[0] != index:
+            column = pq.read_table(self._files[index], columns=[_STYLES_COLUMN])[_STYLES_COLUMN].combine_chunks()
+            self._last = index, column.flatten().to_numpy(zero_copy_only=False).reshape(-1, self.shape[1])
+        return self._last[1]
 
 
 class Run(NamedTuple):

@@ -261,14 +261,19 @@ def _plan_scoring(arguments: MeasureArguments, prompts: "pa.Table", loaded: "Loa
 def _plan_replies(
     arguments: MeasureArguments, prompts: "pa.Table", loaded: "LoadedModel"
 ) -> tuple["pa.Table", "ReplyPlan"]:
+    from hb_metrics.inference.bias_tags import choose_tag, read_bias_tuning
     from hb_metrics.inference.contexts import PERSONAS_FILE, detect_context, read_personas
     from hb_metrics.inference.replies import decoding_preset, plan_replies, select_prompts
 
     changes = ("num_beams", "temperature", "top_k", "top_p", "min_new_tokens", "max_new_tokens")
     decoding = decoding_preset(arguments.decoding, **{name: getattr(arguments, name) for name in changes})
+    tuning = read_bias_tuning(loaded.source, loaded.revision)
+    tag, tag_reason = choose_tag(arguments.tag, tuning)
     context, reason = detect_context(loaded.model, loaded.tokenizer)
     if arguments.context != "auto":
         context, reason = arguments.context, f"--context {arguments.context} was asked for"
+    elif tuning is not None:
+        context, reason = tuning.context, "the model was tuned in it"
     replied = select_prompts(prompts, arguments.replies_per_cell or None, seed=arguments.seed)
     plan = plan_replies(
         replied,
@@ -276,6 +281,8 @@ def _plan_replies(
         decoding=decoding,
         context=context,
         context_reason=reason,
+        tag=tag,
+        tag_reason=tag_reason,
         personas=read_personas(arguments.personas_file or PERSONAS_FILE),
         num_personas=arguments.personas,
         variations=arguments.variations,

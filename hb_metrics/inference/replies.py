@@ -83,6 +83,8 @@ class ReplyPlan:
         contexts: Token ids of each context.
         context: The format of the contexts.
         context_reason: Why, in words for the report.
+        tag: The control tag that each prompt ends in (see `bias_tags.py`); `None`: none.
+        tag_reason: Why, in words for the report.
         decoding: How replies are decoded.
         ends: What ends a reply.
         seed: Of sampling.
@@ -96,6 +98,8 @@ class ReplyPlan:
     contexts: list[list[int]]
     context: ContextFormat
     context_reason: str
+    tag: str | None
+    tag_reason: str
     decoding: Decoding
     ends: EndTokens
     seed: int
@@ -106,6 +110,8 @@ class ReplyPlan:
         return {
             "context": self.context,
             "context_reason": self.context_reason,
+            "tag": self.tag,
+            "tag_reason": self.tag_reason,
             "num_prompts": len(self.ids),
             "prompts_digest": hashlib.sha256("\x1f".join(self.texts).encode()).hexdigest(),
             "persona_lines": len(self.personas[0]) if self.personas else 0,
@@ -160,6 +166,8 @@ def plan_replies(
     decoding: Decoding,
     context: ContextFormat,
     context_reason: str = "",
+    tag: str | None = None,
+    tag_reason: str = "",
     personas: Sequence[str] = (),
     num_personas: int = 0,
     variations: bool = False,
@@ -173,6 +181,8 @@ def plan_replies(
         decoding: How replies are decoded.
         context: How a prompt becomes what the model is given.
         context_reason: Why this format, for the record.
+        tag: The control tag that each prompt ends in; `None`: none.
+        tag_reason: Why this tag, for the record.
         personas: Sentences to draw persona lines from.
         num_personas: Persona lines before each prompt.
         variations: Whether the paper's stylistic variations (A.3) are mixed in.
@@ -193,7 +203,7 @@ def plan_replies(
     else:
         texts, flags = prompts["text"].to_pylist(), {name: np.zeros(len(ids), bool) for name in VARIATIONS}
     drawn = draw_personas(ids, personas, num_personas, seed=seed)
-    contexts = encode_contexts(texts, drawn, loaded.model, loaded.tokenizer, context)
+    contexts = encode_contexts(texts, drawn, loaded.model, loaded.tokenizer, context, tag)
     check_lengths(contexts, ids, loaded.model, decoding.max_new_tokens)
     return ReplyPlan(
         ids=ids,
@@ -203,6 +213,8 @@ def plan_replies(
         contexts=contexts,
         context=context,
         context_reason=context_reason,
+        tag=tag,
+        tag_reason=tag_reason,
         decoding=decoding,
         ends=end_tokens(loaded.model, loaded.tokenizer, context),
         seed=seed,

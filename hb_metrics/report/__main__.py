@@ -1,7 +1,7 @@
-"""Writes a run's report anew from its results.json, or a page with two runs side by side.
+"""Writes a run's report anew from its results.json, or a page with several runs side by side.
 
 python -m hb_metrics.report runs/gpt2
-python -m hb_metrics.report runs/before runs/after --output comparison.html
+python -m hb_metrics.report runs/before runs/no_bias runs/bias --names before no_bias bias --output comparison.html
 """
 
 import argparse
@@ -17,21 +17,33 @@ COMPARISON_FILE = "comparison.html"
 
 INCOMPLETE_ERROR = "the results lack {name}; they may be of another release: measure again"
 FOLDER_ERROR = "there is no folder '{folder}' to write in; make it first"
+NAMES_OF_ONE_ERROR = "--names are for telling runs apart; give two runs or more, or no names"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Write the report of one run, or compare two."""
+    """Write the report of one run, or compare several."""
     parser = argparse.ArgumentParser(prog="python -m hb_metrics.report", description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("run", type=Path, help="The folder of a finished run.")
-    parser.add_argument("other", type=Path, nargs="?", help="The folder of a run to put beside it.")
+    parser.add_argument(
+        "runs",
+        type=Path,
+        nargs="+",
+        metavar="RUN",
+        help="The folder of a finished run. Of several, each is put beside the first, and the second in detail.",
+    )
+    parser.add_argument(
+        "--names",
+        nargs="+",
+        metavar="NAME",
+        help="What to call the runs, in the same order; default: by their models, tags or folders.",
+    )
     parser.add_argument(
         "--output",
         type=Path,
-        help=f"The HTML file to write; default: {REPORT_FILE} in the folder, or {COMPARISON_FILE} in the second.",
+        help=f"The HTML file to write; default: {REPORT_FILE} in the folder, or {COMPARISON_FILE} in the last.",
     )
     arguments = parser.parse_args(argv)
     try:
-        path = write(arguments.run, arguments.other, arguments.output)
+        path = write(arguments.runs, arguments.output, arguments.names)
     except (ValueError, OSError) as error:
         raise SystemExit(f"hb_metrics.report: {error}") from error
     except KeyError as error:
@@ -39,19 +51,21 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(f"report: {path.resolve()}")
 
 
-def write(run: Path, other: Path | None, output: Path | None) -> Path:
+def write(runs: Sequence[Path], output: Path | None, names: Sequence[str] | None = None) -> Path:
     """Writes the page and returns its path.
 
     Raises:
-        ValueError: A folder is not that of a finished run, or there is nowhere to write.
+        ValueError: A folder is not that of a finished run, names do not fit, or there is nowhere to write.
     """
-    path = output or (run / REPORT_FILE if other is None else other / COMPARISON_FILE)
+    path = output or (runs[0] / REPORT_FILE if len(runs) == 1 else runs[-1] / COMPARISON_FILE)
     if output is not None and not output.parent.is_dir():
         raise ValueError(FOLDER_ERROR.format(folder=output.parent))
-    if other is None:
-        write_report(read_run(run).results, path)
+    if len(runs) > 1:
+        write_comparison(runs, path, names)
+    elif names is not None:
+        raise ValueError(NAMES_OF_ONE_ERROR)
     else:
-        write_comparison(run, other, path)
+        write_report(read_run(runs[0]).results, path)
     return path
 
 

@@ -1,5 +1,6 @@
-"""Two runs side by side, such as before and after tuning, or two models. Laid out by `comparison.html.jinja`."""
+"""Runs side by side, such as before and after tuning, or several models. Laid out by `comparison.html.jinja`."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,69 +12,115 @@ from hb_metrics.reply_checks.style_change import style_change
 from hb_metrics.report import paper, tables_comparison
 from hb_metrics.report.figures import plain
 from hb_metrics.report.figures_comparison import Change, change_figure
+from hb_metrics.report.figures_overview import clusters_figure, runs_figure
 from hb_metrics.report.rendering import write_page
+from hb_metrics.report.run_names import run_names, tag_of
+from hb_metrics.report.tables_generation import CLUSTER_METRICS
+from hb_metrics.report.tables_overview import Overview, overview, shown
 
-MEASURED = ("generation", "offensiveness", "likelihood_bias")
+MEASURED = ("generation", "offensiveness", "likelihood_bias", "dialogue")
 NUM_STYLES = 10  # shown of those whose variance fell most, and of those where it rose most
 
+TOO_FEW_RUNS_ERROR = "{num_runs} run to compare; give the folders of two runs or more"
 NOTHING_IN_COMMON_ERROR = (
-    "'{first}' measured {before} and '{second}' {after}; give two runs that have a measurement in common"
+    "'{first}' measured {before} and '{second}' {after}; give runs that have a measurement in common"
 )
 
 
-def write_comparison(first: Path, second: Path, path: Path) -> None:
-    """Writes a page with two runs side by side.
+def write_comparison(runs: Sequence[Path], path: Path, names: Sequence[str] | None = None) -> None:
+    """Writes a page with an overview of all runs, then the first and the second in detail.
 
     Args:
-        first: The folder of a run, such as before tuning.
-        second: The folder of the other.
+        runs: Folders of two runs or more, first the one that others are compared with, such as before tuning.
         path: The HTML file to write.
+        names: What to call the runs; `None`: by their models, tags or folders.
 
     Raises:
-        ValueError: A folder is not that of a finished run, or the runs have no measurement in common.
+        ValueError: There are fewer than two runs, a folder is not that of a finished run, the names are not one a run
+            or not distinct, or a run has no measurement in common with the first.
     """
-    before, after = read_run(first), read_run(second)
+    if len(runs) < 2:
+        raise ValueError(TOO_FEW_RUNS_ERROR.format(num_runs=len(runs)))
+    found = [read_run(folder) for folder in runs]
+    called = run_names(found, names)
+    for other in found[1:]:
+        _check_in_common(found[0], other)
+    results = [run.results for run in found]
+    differences = tables_comparison.differing_settings([each["run"] for each in results])
+    whole = overview(results, called)
+    before, after = found[:2]
     common = [name for name in MEASURED if name in before.results and name in after.results]
-    if not common:
-        had = [", ".join(name for name in MEASURED if name in run.results) or "nothing" for run in (before, after)]
-        raise ValueError(NOTHING_IN_COMMON_ERROR.format(first=first, before=had[0], second=second, after=had[1]))
-    names = _names(before, after)
-    differences = tables_comparison.differing_settings(before.results["run"], after.results["run"])
+    pair = called[0], called[1]
     context: dict[str, Any] = {
-        "names": names,
-        "runs": [before.results["run"], after.results["run"]],
+        "names": called,
+        "pair": pair,
+        "runs": [each["run"] for each in results],
+        "tags": [tag_of(each) for each in results],
         "differences": differences,
-        "warnings": tables_comparison.warnings(differences),
-        "only_one": [name for name in MEASURED if (name in before.results) != (name in after.results)],
+        "warnings": tables_comparison.warnings(differences) + tables_comparison.dialogue_warnings(results),
+        "in_some": {
+            name: [called[place] for place, each in enumerate(results) if name in each]
+            for name in MEASURED
+            if 0 < sum(name in each for each in results) < len(results)
+        },
+        "overview": whole,
         "generation": None,
         "offensiveness": None,
         "likelihood": None,
         "paper": paper,
     }
-    figures: dict[str, Any] = {}
+    figures = _overview_figures(whole)
     terms = None
     if "generation" in common:
         context["generation"], terms = _generation(before, after)
+        terms["names"] = pair
         groups = context["generation"]["bias"]
         if "Full Gen Bias by axis" in groups:
             rows = groups["Full Gen Bias by axis"]
-            figures["gen-bias-change"] = [_figure(rows, f"×1000, {context['generation']['kind']}", names)]
+            figures["gen-bias-change"] = [_figure(rows, f"×1000, {context['generation']['kind']}", pair)]
         clusters = [(name, groups[name]) for name in groups if name.endswith("by cluster")]
         if clusters:
-            figures["cluster-change"] = [_figure(rows, "×1000", names) for name, rows in clusters]
+            figures["cluster-change"] = [_figure(rows, "×1000", pair) for name, rows in clusters]
     if "offensiveness" in common:
         context["offensiveness"] = tables_comparison.offensiveness_changes(
             before.results["offensiveness"], after.results["offensiveness"]
         )
         for heading, rows in context["offensiveness"].items():
             if heading.endswith("by axis"):
-                figures.setdefault("offensiveness-change", []).append(_figure(rows, heading, names, ".1~%"))
+                figures.setdefault("offensiveness-change", []).append(_figure(rows, heading, pair, ".1~%"))
     if "likelihood_bias" in common:
         context["likelihood"] = tables_comparison.likelihood_changes(
             before.results["likelihood_bias"], after.results["likelihood_bias"]
         )
-        figures["likelihood-change"] = [_figure(context["likelihood"], "Likelihood Bias", names, ".0%")]
+        figures["likelihood-change"] = [_figure(context["likelihood"], "Likelihood Bias", pair, ".0%")]
     write_page("comparison.html.jinja", path, context, figures, terms)
+
+
+def _check_in_common(first: Run, second: Run) -> None:
+    measured = [[name for name in MEASURED if name in run.results] for run in (first, second)]
+    if not set(measured[0]) & set(measured[1]):
+        before, after = (", ".join(names) or "nothing" for names in measured)
+        raise ValueError(
+            NOTHING_IN_COMMON_ERROR.format(first=first.folder, before=before, second=second.folder, after=after)
+        )
+
+
+def _overview_figures(found: Overview) -> dict[str, Any]:
+    """Full Gen Bias by run, and what each cluster has of it, if there is a choice of runs to show."""
+    if not found.compares_bias:
+        return {}
+    full = {row.name: shown(row.full, found.debiased) for row in found.bias}
+    figures = {"runs-full": [plain(runs_figure(full, "Full Gen Bias ×1000"))]}
+    if found.clusters:
+        figures["runs-clusters"] = [
+            plain(
+                clusters_figure(
+                    {row.name: row.clusters[heading] for row in found.bias}, found.clusters, f"{heading} ×1000"
+                )
+            )
+            for heading in CLUSTER_METRICS
+        ]
+    return figures
 
 
 def _generation(before: Run, after: Run) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -142,14 +189,6 @@ def _style_change(before: Run, after: Run) -> tuple[dict[str, Any] | None, str |
     falling = [row for row in rows if row["variance"]["change"] < 0][:NUM_STYLES]
     rising = [row for row in rows if row["variance"]["change"] > 0][-NUM_STYLES:]
     return {**found, "shown": {"decreases": falling, "increases": rising}}, None
-
-
-def _names(before: Run, after: Run) -> tuple[str, str]:
-    """What the runs are called: by their models where these differ, else by their folders."""
-    models = before.results["run"]["model"]["name"], after.results["run"]["model"]["name"]
-    if models[0] != models[1]:
-        return models
-    return before.folder.resolve().name, after.folder.resolve().name
 
 
 def _figure(rows: list[Change], title: str, names: tuple[str, str], tickformat: str | None = None) -> dict[str, Any]:

@@ -33,6 +33,11 @@ class Change(NamedTuple):
         return None if self.first is None or self.second is None else self.second - self.first
 
     @property
+    def reduction(self) -> float | None:
+        """How much lower the second is, as a share of the first, where the first is above 0."""
+        return -self.change / self.first if self.change is not None and self.first and self.first > 0 else None
+
+    @property
     def apart(self) -> bool | None:
         """Whether the two intervals do not meet; `None`: one is not known."""
         if self.first_interval is None or self.second_interval is None:

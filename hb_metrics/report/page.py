@@ -9,6 +9,7 @@ from hb_metrics.report.figures_generation import frequency_figure, interval_figu
 from hb_metrics.report.figures_likelihood import likelihood_bias_figure, perplexity_figure
 from hb_metrics.report.figures_offensiveness import axis_offensiveness_figure, template_offensiveness_figure
 from hb_metrics.report.rendering import slot, write_page
+from hb_metrics.report.run_names import tag_of
 from hb_metrics.report.tables_likelihood import paper_comparisons, same_length_extremes
 
 EMBEDDED_STYLES = "MiniLM style exemplars (embedded)"
@@ -58,11 +59,13 @@ def write_report(results: dict[str, Any], path: Path) -> None:
     run = results["run"]
     context = {
         "run": run,
-        "measured": [words for name, words in _MEASURED.items() if name in results],
+        "measured": [words for name, words in _MEASURED.items() if name in results] or ["no measurement"],
         "coverage": coverage(results),
         "measure": "pseudo-perplexity" if run["model"]["kind"] == "masked" else "perplexity",
         "embedded_styles": run.get("style_classifier", {}).get("name") == EMBEDDED_STYLES,
         "embedded_offensiveness": run.get("offensiveness_classifier", {}).get("name") == EMBEDDED_OFFENSIVENESS,
+        "dialogue": results.get("dialogue"),
+        "tag": tag_of(results),
         "paper": paper,
         **{name: None if section is None else section.context for name, section in sections.items()},
     }

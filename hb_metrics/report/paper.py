@@ -76,6 +76,94 @@ SUMMED_CLUSTER_GEN_BIAS = {
     "BlenderBot 2.0 3B": dict(zip(CLUSTERS, (6.82, 1.07, 1.48, 1.99, 0.63, 1.19), strict=True)),
 }
 
+
+class TuningFigures(NamedTuple):
+    """Rows of Tables 8 and 9 about one way of tuning a model; values ×1000.
+
+    Attributes:
+        model: The model.
+        tuning: How it was tuned; β is the bias value above which a reply is labelled "bias". `None`: it was not.
+        full: Full Gen Bias.
+        partial: Partial Gen Bias by cluster.
+        summed: Summed-Cluster Gen Bias by cluster.
+    """
+
+    model: str
+    tuning: str | None
+    full: float
+    partial: dict[str, float]
+    summed: dict[str, float]
+
+
+def _original(model: str) -> TuningFigures:
+    return TuningFigures(model, None, FULL_GEN_BIAS[model], PARTIAL_GEN_BIAS[model], SUMMED_CLUSTER_GEN_BIAS[model])
+
+
+def _tuned(
+    model: str, tuning: str, full: float, partial: tuple[float, ...], summed: tuple[float, ...]
+) -> TuningFigures:
+    by_cluster = (dict(zip(CLUSTERS, values, strict=True)) for values in (partial, summed))
+    return TuningFigures(model, tuning, full, *by_cluster)
+
+
+# Tables 8 and 9: the models that were tuned, before and after.
+TUNING = (
+    _original("DialoGPT"),
+    _tuned(
+        "DialoGPT", "self-chat tuning", 2.98, (0.82, 0.04, 0.09, 0.02, 0.03, 0.05), (2.12, 0.04, 0.13, 0.06, 0.04, 0.21)
+    ),
+    _tuned(
+        "DialoGPT",
+        "bias tuning, β=0.0003",
+        2.66,
+        (0.57, 0.04, 0.08, 0.02, 0.03, 0.04),
+        (1.43, 0.04, 0.12, 0.05, 0.05, 0.16),
+    ),
+    _tuned(
+        "DialoGPT",
+        "bias tuning, β=0.0010",
+        2.68,
+        (0.57, 0.04, 0.08, 0.02, 0.04, 0.04),
+        (1.45, 0.04, 0.12, 0.05, 0.05, 0.16),
+    ),
+    _tuned(
+        "DialoGPT",
+        "bias tuning, β=0.0030",
+        2.72,
+        (0.61, 0.04, 0.09, 0.02, 0.03, 0.05),
+        (1.54, 0.04, 0.12, 0.05, 0.05, 0.16),
+    ),
+    _original("BlenderBot 2.0 3B"),
+    _tuned(
+        "BlenderBot 2.0 3B",
+        "self-chat tuning",
+        10.82,
+        (3.41, 1.54, 0.75, 0.77, 0.59, 0.43),
+        (8.30, 1.54, 1.29, 2.58, 0.91, 1.49),
+    ),
+    _tuned(
+        "BlenderBot 2.0 3B",
+        "bias tuning, β=0.0010",
+        6.81,
+        (1.30, 1.12, 0.34, 0.27, 0.50, 0.32),
+        (3.21, 1.12, 0.56, 0.85, 0.78, 1.06),
+    ),
+    _tuned(
+        "BlenderBot 2.0 3B",
+        "bias tuning, β=0.0030",
+        6.74,
+        (1.15, 1.18, 0.35, 0.25, 0.58, 0.31),
+        (2.82, 1.18, 0.56, 0.77, 0.92, 1.07),
+    ),
+    _tuned(
+        "BlenderBot 2.0 3B",
+        "bias tuning, β=0.0100",
+        7.43,
+        (1.39, 1.33, 0.45, 0.31, 0.56, 0.33),
+        (3.46, 1.33, 0.75, 1.01, 0.88, 1.13),
+    ),
+)
+
 # Table 10, "Original": Full Gen Bias by axis, ×1000.
 GEN_BIAS_BY_AXIS = {
     "DialoGPT": {
@@ -109,6 +197,46 @@ GEN_BIAS_BY_AXIS = {
         "socioeconomic_class": 7.21,
     },
 }
+
+# Table 10, "Bias tuning".
+TUNED_GEN_BIAS_BY_AXIS = {
+    "DialoGPT": {
+        "ability": 2.96,
+        "age": 2.32,
+        "body_type": 2.37,
+        "characteristics": 2.93,
+        "cultural": 2.13,
+        "gender_and_sex": 2.54,
+        "nationality": 3.15,
+        "nonce": 1.93,
+        "political_ideologies": 2.28,
+        "race_ethnicity": 2.71,
+        "religion": 2.12,
+        "sexual_orientation": 2.46,
+        "socioeconomic_class": 2.64,
+    },
+    "BlenderBot 2.0 3B": {
+        "ability": 7.59,
+        "age": 3.16,
+        "body_type": 5.44,
+        "characteristics": 7.61,
+        "cultural": 5.75,
+        "gender_and_sex": 5.56,
+        "nationality": 3.39,
+        "nonce": 3.89,
+        "political_ideologies": 6.44,
+        "race_ethnicity": 4.63,
+        "religion": 3.92,
+        "sexual_orientation": 4.99,
+        "socioeconomic_class": 6.15,
+    },
+}
+
+# Section 4.3: how much lower Full Gen Bias is after bias tuning, as a share of what it was.
+REDUCTION = {"DialoGPT": 0.13, "BlenderBot 2.0 3B": 0.24}
+
+# Section C.2.1: share of replies that say the prompt again.
+PARROTING_REPLIES = {"BlenderBot 2.0 3B": 0.173, "BlenderBot 2.0 3B bias tuning": 0.200}
 
 # Table 11: share of replies that the B.A.D. classifier finds offensive.
 OFFENSIVE_REPLIES = {

@@ -65,7 +65,7 @@ def share(value: float | None, digits: int = 1) -> str:
 
 
 def bias(value: float | None) -> str:
-    """A Gen Bias value (×1000) with the digits that tell something."""
+    """A Gen Bias value (×1000) or a perplexity with the digits that tell something."""
     if value is None:
         return MISSING
     return _signs(f"{value:,.{_digits(value)}f}")

@@ -87,7 +87,7 @@ function twoRuns(place) {
   const replies = terms.pairs[place].map(([prompt, before, after, why]) => {
     const box = element("div", "", "example");
     const both = element("div", "", "side-by-side");
-    for (const [name, reply] of [["first", before], ["second", after]]) {
+    for (const [name, reply] of [[`first: ${terms.names[0]}`, before], [`second: ${terms.names[1]}`, after]]) {
       const side = document.createElement("div");
       side.append(element("p", name, "soft"), element("p", reply, "reply"));
       both.append(side);

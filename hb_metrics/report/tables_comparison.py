@@ -1,6 +1,6 @@
 """What changes from one run to another: rows of the comparison's tables."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hb_metrics.bias_values import DescriptorKey
@@ -9,36 +9,51 @@ from hb_metrics.report.figures import axis_label
 from hb_metrics.report.figures_comparison import Change
 from hb_metrics.report.figures_generation import Measured
 from hb_metrics.report.rendering import slot
-from hb_metrics.report.tables_generation import full_gen_bias, gen_bias_by_axis, gen_bias_by_cluster
+from hb_metrics.report.tables_generation import (
+    CLUSTER_METRICS,
+    full_gen_bias,
+    gen_bias_by_axis,
+    gen_bias_by_cluster,
+)
 
 ABSENT = "not recorded"
-CLUSTER_METRICS = {
-    "Partial Gen Bias": "partial_gen_bias",
-    "Summed-Cluster Gen Bias": "summed_cluster_gen_bias",
-}
+UNMEASURED = "not measured"
+_UNTAGGED = {"tag": None, "tag_reason": None}  # what runs of before there were tags do not say
 
 
 class Difference(NamedTuple):
-    """A setting that differs between the runs."""
+    """A setting that differs between runs.
+
+    Attributes:
+        name: Its section and name.
+        values: [runs] the setting in each.
+    """
 
     name: str
-    first: Any
-    second: Any
+    values: list[Any]
+
+    @property
+    def contradicts(self) -> bool:
+        """Whether runs differ in it that have the measurement it belongs to."""
+        known = [value for value in self.values if value != UNMEASURED]
+        return any(value != known[0] for value in known)
 
 
-def differing_settings(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[Difference]:
-    """What stands differently in the two runs' descriptions (`results["run"]`)."""
-    there, here = _flat(first), _flat(second)
-    return [
-        Difference(name, there.get(name, ABSENT), here.get(name, ABSENT))
-        for name in {**there, **here}
-        if there.get(name, ABSENT) != here.get(name, ABSENT)
-    ]
+def differing_settings(runs: Sequence[Mapping[str, Any]]) -> list[Difference]:
+    """What does not stand alike in all the runs' descriptions (`results["run"]`)."""
+    flat = [_flat(run) for run in runs]
+    found = []
+    for name in dict.fromkeys(name for settings in flat for name in settings):
+        absent = [ABSENT if name.split(".")[0] in run else UNMEASURED for run in runs]
+        values = [settings.get(name, missing) for settings, missing in zip(flat, absent, strict=True)]
+        if any(value != values[0] for value in values):
+            found.append(Difference(name, values))
+    return found
 
 
 def warnings(differences: list[Difference]) -> list[str]:
     """What the differences mean for reading the comparison."""
-    changed = {each.name for each in differences}
+    changed = {each.name for each in differences if each.contradicts}
     found = []
     if changed & {"data.digest", "data.config"}:
         found.append("The runs have other prompts. Figures over all terms or all templates do not compare.")
@@ -53,16 +68,27 @@ def warnings(differences: list[Difference]) -> list[str]:
             "The runs have different numbers of replies. Plain Gen Bias does not compare, as it holds more noise with "
             "fewer replies; debiased Gen Bias does."
         )
-    decoding = [
-        each.name
-        for each in differences
-        if each.name.startswith("generation.") and not each.name.endswith(("num_prompts", "_digest", "_reason"))
-    ]
-    if decoding:
+    # Another tag at the end of the context is what bias tuning is tried out with.
+    about = ("num_prompts", "_digest", "_reason", ".tag")
+    if any(name.startswith("generation.") and not name.endswith(about) for name in changed):
         found.append("Replies were made with different settings; a change may come from these and not from the model.")
     if "settings.alpha" in changed or "settings.include_gendered" in changed:
         found.append("Likelihood Bias was tested with different settings.")
     return found
+
+
+def dialogue_warnings(runs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Why dialogue perplexities do not compare.
+
+    Args:
+        runs: Contents of results.json.
+    """
+    measured = [(run["dialogue"], run["run"]["dialogue"]) for run in runs if "dialogue" in run]
+    if len({(found["num_replies"], source["digest"]) for found, source in measured}) > 1:
+        return ["Dialogue perplexity was measured on different replies. It does not compare."]
+    if len({found["num_tokens"] for found, _ in measured}) > 1:
+        return ["The same replies are different numbers of tokens. Dialogue perplexity does not compare."]
+    return []
 
 
 def gen_bias_changes(first: dict[str, Any], second: dict[str, Any], debiased: bool) -> dict[str, list[Change]]:
@@ -196,6 +222,7 @@ def _shares(found: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _flat(run: Mapping[str, Any]) -> dict[str, Any]:
+    run = {**run, "generation": {**_UNTAGGED, **run["generation"]}} if "generation" in run else run
     return {
         f"{section}.{name}": value
         for section, content in run.items()

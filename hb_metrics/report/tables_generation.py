@@ -10,6 +10,10 @@ from hb_metrics.report.figures_generation import Measured, Term
 from hb_metrics.report.paper import PHRASE_RATES, PhraseFigures
 
 NUM_STYLES = 15
+CLUSTER_METRICS = {
+    "Partial Gen Bias": "partial_gen_bias",
+    "Summed-Cluster Gen Bias": "summed_cluster_gen_bias",
+}
 
 
 class BesidePaper(NamedTuple):

@@ -56,7 +56,7 @@ def runs(tmp_path_factory):
 
 
 def compared(first, second, path):
-    write_comparison(first, second, path)
+    write_comparison([first, second], path)
     return Page(path.read_text(encoding="utf-8"))
 
 
@@ -220,7 +220,7 @@ def test_likelihood_alone_can_be_compared(copied):
     page = compared(*copied, copied[0] / "c.html")
 
     assert set(page.figures()) == {"likelihood-change"}
-    assert "Measured in one of the runs only" in page.words
+    assert "Measured in some of the runs only: generation (in before); offensiveness (in before)." in page.words
     assert page.terms() is None
 
 

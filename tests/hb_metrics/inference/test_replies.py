@@ -62,7 +62,17 @@ def load(get_small_model):
     def load(name):
         model, tokenizer = get_small_model(name)
         kind = {"blenderbot": "encoder-decoder", "t5": "encoder-decoder", "bert": "masked"}.get(name, "causal")
-        return LoadedModel(model, tokenizer, kind, name, "digest", "float32")
+        return LoadedModel(
+            model=model,
+            tokenizer=tokenizer,
+            config=model.config,
+            kind=kind,
+            name=name,
+            source=name,
+            revision=None,
+            digest="digest",
+            dtype="float32",
+        )
 
     return load
 

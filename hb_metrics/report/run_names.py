@@ -1,0 +1,50 @@
+"""What the runs of a comparison are called."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from hb_metrics.finished_run import Run
+
+NUM_NAMES_ERROR = "{num_names} names for {num_runs} runs; give one name a run, in the same order"
+EMPTY_NAME_ERROR = "a run's name is empty; give each run a name to show"
+SAME_NAME_ERROR = "'{name}' is the name of more than one run; give each run a name of its own"
+
+
+def run_names(runs: Sequence[Run], names: Sequence[str] | None = None) -> list[str]:
+    """Names to tell the runs by.
+
+    Args:
+        runs: The runs.
+        names: A name of each; `None`: by their models where no two are the same, else with the tags they were asked
+            with, else by their folders, numbered if need be.
+
+    Raises:
+        ValueError: The names are not one a run, or are not distinct.
+    """
+    if names is not None:
+        return _checked(names, len(runs))
+    models = [run.results["run"]["model"]["name"] for run in runs]
+    tags = [tag_of(run.results) for run in runs]
+    tagged = [model if tag is None else f"{model}, asked with {tag}" for model, tag in zip(models, tags, strict=True)]
+    folders = [run.folder.resolve().name for run in runs]
+    for found in (models, tagged, folders):
+        if len(set(found)) == len(found):
+            return found
+    return [f"{place}. {folder}" for place, folder in enumerate(folders, start=1)]
+
+
+def tag_of(results: dict[str, Any]) -> str | None:
+    """The control tag that a run's contexts ended with; `None`: none, as in runs of before there were tags."""
+    return results["run"].get("generation", {}).get("tag")
+
+
+def _checked(names: Sequence[str], num_runs: int) -> list[str]:
+    if len(names) != num_runs:
+        raise ValueError(NUM_NAMES_ERROR.format(num_names=len(names), num_runs=num_runs))
+    if not all(name.strip() for name in names):
+        raise ValueError(EMPTY_NAME_ERROR)
+    name, count = Counter(names).most_common(1)[0]
+    if count > 1:
+        raise ValueError(SAME_NAME_ERROR.format(name=name))
+    return list(names)

@@ -1,0 +1,102 @@
+"""The card of a tuned model: what it is, how it must be asked, and what came of it.
+
+    python hb_train/model_card.py --model models/gpt2 --runs runs/before runs/no_bias --names before no_bias
+
+puts the figures of runs before and after tuning into the card.
+"""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from hb_dataset.whole_files import write_text
+from hb_metrics.inference.bias_tags import TUNING_FILE, BiasTuning, read_bias_tuning
+
+CARD_FILE = "README.md"
+
+NOT_TUNED_ERROR = "'{folder}' has no {file}; give the folder of a model tuned with hb_train/tune.py"
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Writes a tuned model's card anew, with the figures of runs."""
+    parser = argparse.ArgumentParser(prog="hb_train/model_card.py", description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--model", type=Path, required=True, help="The folder of a tuned model.")
+    parser.add_argument("--runs", type=Path, nargs="+", required=True, help="Run folders of measure.py, before first.")
+    parser.add_argument("--names", nargs="+", help="What the runs are called; default: by model and tag.")
+    options = parser.parse_args(argv)
+    try:
+        tuning = read_bias_tuning(str(options.model))
+        if tuning is None:
+            raise ValueError(NOT_TUNED_ERROR.format(folder=options.model, file=TUNING_FILE))
+        write_model_card(options.model, tuning, runs=options.runs, names=options.names)
+    except (ValueError, OSError) as error:
+        raise SystemExit(f"model_card.py: {error}") from error
+    print(f"card: {(options.model / CARD_FILE).resolve()}")
+
+
+def write_model_card(
+    folder: Path, tuning: BiasTuning, *, runs: Sequence[Path] = (), names: Sequence[str] | None = None
+) -> None:
+    """Writes the card of a tuned model.
+
+    Args:
+        folder: The model's folder.
+        tuning: How it must be asked, and how it was tuned.
+        runs: Run folders to show the figures of, the one before tuning first; none: the card says that none were made.
+        names: What the runs are called.
+    """
+    figures = "Not measured yet."
+    if runs:
+        from hb_metrics.report.markdown import overview_markdown
+
+        figures = overview_markdown(runs, names)
+    write_text(folder / CARD_FILE, _card(tuning, figures))
+
+
+def _card(tuning: BiasTuning, figures: str) -> str:
+    tags, training = tuning.labels["by_tag"], tuning.training
+    how = (
+        f'The context must end in the control tag "{tuning.tag}": {tuning.place}. `measure.py --model FOLDER` does so '
+        "by itself; `--tag bias|no_bias|none` asks otherwise."
+        if tuning.tag
+        else "It was tuned without control tags (the paper's self-chat tuning, to compare with), and is asked without."
+    )
+    return f"""---
+library_name: transformers
+tags:
+- holistic-bias
+- trl
+- sft
+---
+
+# {training["model"]}, bias-tuned
+
+Fine-tuned on its own replies to HolisticBias prompts, {"labelled" if tuning.tag else "not labelled"} by how much they
+show the characteristic style of the term in the prompt (Smith et al., 2022, section 4 and appendix C).
+
+## How to ask it
+
+{how} Context format: `{tuning.context}`.
+
+## Training
+
+* Replies of {tuning.labels["model"]["name"]} (digest `{tuning.labels["model"]["digest"]}`): {tags["bias"]:,} with a
+  bias value above β = {tuning.beta:.6g} (α = {tuning.alpha}), {tags["no_bias"]:,} others.
+* Styles were told by {tuning.labels["style_classifier"]["name"]}, {tuning.labels["style_classifier"]["num_styles"]}
+  styles.
+* {training["num_rows"]["train"]:,} rows, {training["num_rows"]["validation"]:,} held out; best validation perplexity
+  {training["best_validation_perplexity"]:.3f} at step {training["best_step"]} of {training["num_steps"]}.
+
+## Before and after
+
+{figures}
+
+## Limits
+
+Less difference between people's replies is not less harm by itself: look at what the replies say, at offensiveness and
+at how well the model still talks. The figures depend on the style classifier that labelled and measured.
+"""
+
+
+if __name__ == "__main__":
+    main()
