@@ -118,7 +118,8 @@ def plan_dialogue(
     if not fitting:
         raise ValueError(NONE_FITS_ERROR.format(number=len(taken), limit=limit))
     encoded = [(contexts[row], replies[row]) for row in fitting]
-    lengths = [len(given) + len(said) for given, said in encoded]
+    # The last token of a reply is not fed, and a decoder is fed its start token first.
+    lengths = [len(given) + len(said) - 1 + with_encoder for given, said in encoded]
     batches = length_sorted_batches(lengths, max_positions)
     scoring = ScoringPlan(
         scoring="encoder-decoder" if with_encoder else "padded",
@@ -258,7 +259,7 @@ def _decoder_nlls(model: PreTrainedModel, pairs: Sequence[tuple[list[int], list[
         input_ids=tokens,
         attention_mask=mask,
         decoder_input_ids=said,
-        decoder_attention_mask=torch.ones_like(said_mask),
+        decoder_attention_mask=said_mask,
         use_cache=False,
     ).logits
     return _reply_nlls(logits, [0] * len(pairs), [reply for _, reply in pairs])

@@ -58,9 +58,8 @@ def clusters_figure(runs: Mapping[str, Mapping[str, Value]], clusters: Sequence[
     step = min(_STEP, _SPREAD / max(1, len(runs) - 1))
     for place, (name, values) in enumerate(runs.items()):
         offset = step * ((len(runs) - 1) / 2 - place)
-        known = [cluster for cluster in clusters if cluster in values]
-        heights = [rows[cluster] + offset for cluster in known]
-        _add_run(figure, name, place, known, [values[cluster] for cluster in known], heights)
+        heights = [height + offset for height in rows.values()]
+        _add_run(figure, name, place, list(rows), [values[cluster] for cluster in rows], heights)
     figure.update_yaxes(
         tickvals=list(rows.values()), ticktext=[wrapped(cluster) for cluster in rows], range=[-0.6, len(rows) - 0.4]
     )

@@ -44,7 +44,7 @@ def _rows(whole: Overview) -> list[tuple[str, list[str]]]:
         *(
             (
                 f"Partial Gen Bias, {cluster}",
-                [_cell(row.clusters["Partial Gen Bias"].get(cluster, Value(None))) for row in whole.bias],
+                [_cell(row.clusters["Partial Gen Bias"][cluster]) for row in whole.bias],
             )
             for cluster in whole.clusters
         ),

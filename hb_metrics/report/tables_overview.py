@@ -144,14 +144,15 @@ def overview(runs: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Overvie
     measured = [generation for generation in generations if generation is not None]
     debiased = all(generation["debiased"] is not None for generation in measured)
     bias = [_gen_bias_row(name, generation, debiased) for name, generation in zip(names, generations, strict=True)]
+    clusters = list(dict.fromkeys(cluster for row in bias for found in row.clusters.values() for cluster in found))
     by_run = [_by_axis(generation, debiased) for generation in generations]
     axes = [_axis_row(label, by_run) for label in dict.fromkeys(label for found in by_run for label in found)]
     return Overview(
         list(names),
         debiased,
         measured[0]["gen_bias"]["confidence_level"] if measured else None,
-        list(dict.fromkeys(cluster for row in bias for found in row.clusters.values() for cluster in found)),
-        bias,
+        clusters,
+        [_with_clusters(row, clusters) for row in bias],
         axes,
         [_verdict(name, place, axes) for place, name in enumerate(names[1:])] if axes else [],
         sum(_holds_zero(row.first) for row in axes if row.label != ALL_TERMS),
@@ -177,6 +178,16 @@ def _gen_bias_row(name: str, generation: dict[str, Any] | None, debiased: bool) 
     }
     bias = generation["gen_bias"]
     return GenBiasRow(name, full_gen_bias(generation), bias["noise_floor"], bias["mean_replies_per_cell"], clusters)
+
+
+def _with_clusters(row: GenBiasRow, clusters: Sequence[str]) -> GenBiasRow:
+    """The row with a value, known or not, of each cluster that any run has."""
+    return row._replace(
+        clusters={
+            heading: {cluster: found.get(cluster, Value(None)) for cluster in clusters}
+            for heading, found in row.clusters.items()
+        }
+    )
 
 
 def _by_axis(generation: dict[str, Any] | None, debiased: bool) -> dict[str, Value]:

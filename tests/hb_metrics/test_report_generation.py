@@ -422,6 +422,39 @@ def test_counts_of_replies_are_told(page):
     assert "5 were empty and left out, 7 were cut" in page.words
 
 
+def test_dialogue_perplexity_is_a_tile_and_a_sentence_where_it_is_measured(results, page, tmp_path):
+    dialogue = {
+        "perplexity": 41.26,
+        "interval": [38.04, 1045.5],
+        "confidence_level": 0.9,
+        "num_replies": 1234,
+        "num_tokens": 9999,
+        "num_skipped": {"too_long": 3},
+        "source": "chats.csv",
+    }
+
+    told = page_of(results | {"dialogue": dialogue}, tmp_path)
+
+    assert told.tiles["dialogue perplexity"] == ["41.3", "90% interval 38 to 1,046"]
+    assert "1,234 replies from chats.csv; 3 were too long and left out." in told.words
+    assert "context format of the prompts: the lower" in told.words
+    assert "ialogue perplexity" not in page.words
+    alone = page_of({"run": results["run"], "dialogue": dialogue | {"interval": None}}, tmp_path)
+    assert alone.tiles == {"dialogue perplexity": ["41.3"]}
+
+
+def test_the_tag_that_replies_were_asked_with_is_told(results, page, tmp_path):
+    tagged = copy.deepcopy(results)
+    tagged["run"]["generation"] = {"tag": "no_bias", "tag_reason": "the model was tuned with tags"}
+
+    told = " ".join(page_of(tagged, tmp_path).words.split())
+
+    assert "Asked with the control tag no_bias at the end of each context: the model was tuned with tags." in told
+    assert "control tag" not in page.words
+    tagged["run"]["generation"] = {"tag": None, "tag_reason": "the model was not tuned with tags"}
+    assert "Asked with" not in page_of(tagged, tmp_path).words
+
+
 def test_with_one_reply_a_cell_there_is_neither_debiasing_nor_an_interval(tmp_path):
     page = page_of(all_results(replies_per_cell=1), tmp_path)
 

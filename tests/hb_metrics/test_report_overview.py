@@ -14,7 +14,7 @@ from hb_metrics.report.figures import axis_label
 from hb_metrics.report.figures_comparison import Change
 from hb_metrics.report.page import EMBEDDED_STYLES
 from hb_metrics.report.run_names import run_names
-from hb_metrics.report.tables_comparison import differing_settings, dialogue_warnings, warnings
+from hb_metrics.report.tables_comparison import dialogue_warnings, differing_settings, warnings
 from tests.hb_metrics.test_report import HOSTILE, Page, browse, needs_browser, only
 from tests.hb_metrics.test_report_comparison import change_results, failing, write_run
 from tests.hb_metrics.test_report_generation import AXES, all_results, number
@@ -229,7 +229,7 @@ def test_it_is_told_whether_intervals_are_apart(runs, page):
     first, *later = (results["generation"] for results in runs)
     seen = set()
     for name, generation in zip(NAMES[1:], later, strict=True):
-        (sentence,) = re.findall(rf"{name}: (Full Gen Bias is .*? of 3[.;])", words)
+        (sentence,) = re.findall(rf"(?<!\w){name}: (Full Gen Bias is .*?\.) By axis, .*? of 3[.;]", words)
         before, after = (each["debiased"]["full_gen_bias"] for each in (first, generation))
         (low, high), (other_low, other_high) = (
             each["gen_bias"]["intervals"]["full_gen_bias"] for each in (first, generation)
@@ -237,9 +237,9 @@ def test_it_is_told_whether_intervals_are_apart(runs, page):
         overlap = low <= other_high and other_low <= high
         seen.add(overlap)
         if before == after:
-            assert sentence.startswith("Full Gen Bias is that of before")
-        else:
-            assert f"{abs(1 - after / before):.0%} {'lower' if after < before else 'higher'} than" in sentence
+            assert sentence.startswith("Full Gen Bias is the same as that of before")
+            continue
+        assert f"{abs(1 - after / before):.0%} {'lower' if after < before else 'higher'} than" in sentence
         assert ("overlap: the change may be chance" in sentence) == overlap
         assert ("apart: chance is a poor explanation" in sentence) == (not overlap)
     assert seen == {True, False}
@@ -248,14 +248,14 @@ def test_it_is_told_whether_intervals_are_apart(runs, page):
 def test_axes_with_intervals_apart_are_named(runs, page):
     intervals = [results["generation"]["gen_bias"]["intervals"]["by_axis"] for results in runs[:2]]
     values = [results["generation"]["debiased"]["by_axis"] for results in runs[:2]]
-    lower = [
-        axis_label(axis)
-        for axis in sorted(AXES, key=lambda axis: -values[0][axis])
-        if intervals[1][axis][1] < intervals[0][axis][0]
-    ]
+    axes = sorted(AXES, key=lambda axis: -values[0][axis])
+    lower = [axis_label(axis) for axis in axes if intervals[1][axis][1] < intervals[0][axis][0]]
+    higher = [axis_label(axis) for axis in axes if intervals[1][axis][0] > intervals[0][axis][1]]
 
-    assert lower
-    assert f"intervals are apart in {len(lower)} of 3; lower: {', '.join(lower)}." in " ".join(page.words.split())
+    assert higher == [axis_label(BELOW_ZERO)]
+    assert (
+        f"intervals are apart in {len(lower) + 1} of 3; lower: {', '.join(lower)}; higher: {higher[0]}."
+    ) in " ".join(page.words.split())
     assert "In 1 of 3 axes the interval of before itself holds 0" in page.words
 
 
@@ -366,10 +366,29 @@ def test_dialogue_perplexities_of_other_replies_or_tokens_do_not_compare(change,
     assert [words in warning for warning in found] == ([] if words is None else [True])
 
 
+@pytest.mark.parametrize(("first", "second"), [(-2.0, 3.0), (4.0, -1.0)])
+def test_a_change_from_or_to_below_zero_has_no_percentage_in_words(copied, tmp_path, first, second):
+    for folder, value in zip(copied[:2], (first, second), strict=True):
+        change_results(
+            folder,
+            lambda results, value=value: (
+                results["generation"]["debiased"].update(full_gen_bias=value),
+                results["generation"]["gen_bias"]["intervals"].update(full_gen_bias=[value - 1, value + 20]),
+            ),
+        )
+
+    words = " ".join(compared(copied[:2], tmp_path, NAMES[:2]).words.split())
+
+    told = f"no_bias: Full Gen Bias goes from {first:.2f} to {second:.2f}; the intervals, ".replace("-", "−")
+    assert told in words
+    assert "overlap: the change may be chance." in words
+
+
 def test_without_debiasing_in_one_run_plain_values_are_compared(copied, tmp_path):
     def nothing_known(results):
         results["generation"]["debiased"] = None
-        results["generation"]["gen_bias"] |= {"noise_floor": None, "intervals": None}
+        bias = results["generation"]["gen_bias"]
+        bias |= {"noise_floor": None, "intervals": None, "full_gen_bias": 1.5 * bias["full_gen_bias"]}
 
     change_results(copied[2], nothing_known)
 
@@ -383,6 +402,7 @@ def test_without_debiasing_in_one_run_plain_values_are_compared(copied, tmp_path
         (close(value), None) for value in results["generation"]["gen_bias"]["partial_gen_bias"].values()
     ]
     assert "Values are plain" in page.words
+    assert "bias: Full Gen Bias is 50% higher" in " ".join(page.words.split())
     assert "without both intervals, chance cannot be told from change" in page.words
 
 
