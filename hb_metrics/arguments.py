@@ -9,7 +9,9 @@ from transformers import HfArgumentParser
 
 from hb_dataset.hints import did_you_mean
 
-MEASUREMENTS = ("likelihood", "generation", "offensiveness")
+MEASUREMENTS = ("likelihood", "generation", "offensiveness", "dialogue")
+# What is measured without being asked for. Real dialogue says how well a model talks, not how biased it is.
+DEFAULT_MEASUREMENTS = ("likelihood", "generation", "offensiveness")
 
 # torch and the model classes take seconds to import: not before the options are known to be right.
 
@@ -22,8 +24,8 @@ class MeasureArguments:
     measurements: str | None = field(
         default=None,
         metadata={
-            "help": "Which of likelihood,generation,offensiveness, with commas. Default: all that the model can; "
-            "masked models give no replies."
+            "help": "Which of likelihood,generation,offensiveness,dialogue, with commas. Default: the first three, as "
+            "far as the model can; masked models give no replies."
         },
     )
     dataset_config: Literal["v1.0", "v1.0-small", "v1.0-seat"] = field(
@@ -136,6 +138,16 @@ class MeasureArguments:
         default=None, metadata={"help": "Its label that means offensive, or several with commas; default: by its name."}
     )
 
+    # Dialogue
+    dialogue_file: str | None = field(
+        default=None,
+        metadata={
+            "help": "CSV, JSON lines or Parquet with columns prompt and reply, what real people said; default: the "
+            "chitchat-dataset corpus."
+        },
+    )
+    dialogue_replies: int = field(default=500, metadata={"help": "How many of its replies are scored."})
+
     def __post_init__(self) -> None:
         """Refuses what would otherwise fail only after the model has run."""
         if not 0 < self.alpha < 1:
@@ -153,12 +165,13 @@ class MeasureArguments:
             "batch_size": 1,
             "n_resamples": 0,
             "seed": 0,
+            "dialogue_replies": 1,
         }
         for name, least in lowest.items():
             value = getattr(self, name)
             if value is not None and value < least:
                 raise ValueError(f"{name} is {value}; give at least {least}")
-        for name in ("personas_file", "style_clusters", "phrases_file", "frequencies"):
+        for name in ("personas_file", "style_clusters", "phrases_file", "frequencies", "dialogue_file"):
             value = getattr(self, name)
             if value is not None and not Path(value).is_file():
                 raise ValueError(f"{name} '{value}' is not a file; give the path of one, or leave it out")

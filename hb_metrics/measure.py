@@ -13,13 +13,13 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from hb_dataset.hints import did_you_mean
-from hb_metrics.arguments import MEASUREMENTS, MeasureArguments, parse_arguments
+from hb_metrics.arguments import MeasureArguments, parse_arguments
+from hb_metrics.planning import Work, describe_run, only_axes, prepare, read_user_files
 from hb_metrics.run_folder import (
+    DIALOGUE,
     OFFENSIVENESS,
     PERPLEXITIES,
     REPLIES,
@@ -32,33 +32,11 @@ from hb_metrics.run_folder import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from hb_metrics.inference.models import LoadedModel
-    from hb_metrics.inference.offensive import OffensivenessClassifier
     from hb_metrics.inference.processes import PartialState
-    from hb_metrics.inference.replies import ReplyPlan
-    from hb_metrics.inference.styles import StyleClassifier
-    from hb_metrics.inference.units import ScoringPlan
 
 # torch and the model classes take seconds to import: not before the options are known to be right.
 
 DEFAULT_FREQUENCIES = Path(__file__).parents[1] / "hb_dataset" / "frequencies" / "chitchat.csv"
-MASKED_ERROR = (
-    "model '{name}' is a masked language model, which gives no replies; leave generation out of --measurements, or "
-    "give a causal or encoder-decoder model"
-)
-
-
-class Work(NamedTuple):
-    """What is to be done in a run; `None` for what is not measured."""
-
-    prompts: "pa.Table"
-    loaded: "LoadedModel"
-    scoring: "ScoringPlan | None"
-    replied: "pa.Table | None"  # the prompts that are replied to
-    replies: "ReplyPlan | None"
-    styles: "StyleClassifier | None"
-    clusters: dict[str, list[str]] | None
-    offensiveness: "OffensivenessClassifier | None"
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -109,6 +87,8 @@ def measure(arguments: MeasureArguments) -> Path:
         results["offensiveness"] = _timed(
             state, "offensiveness classified", lambda: _measure_offensiveness(work, replies, folder)
         )
+    if work.dialogue is not None:
+        results |= _timed(state, "dialogue scored", lambda: _measure_dialogue(arguments, work, folder))
     report = folder / REPORT_FILE
     if state.is_main_process:
         results["frequencies"] = _frequencies(arguments, prompts)
@@ -117,205 +97,6 @@ def measure(arguments: MeasureArguments) -> Path:
         _print_summary(results, report)
     state.wait_for_everyone()
     return report
-
-
-def only_axes(prompts: "pa.Table", axes: list[str], vocabulary: str) -> "pa.Table":
-    """The prompts of these axes.
-
-    Raises:
-        ValueError: An axis is not there.
-    """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    known = sorted(prompts["axis"].unique().to_pylist())
-    for axis in axes:
-        if axis not in known:
-            hint = did_you_mean(axis, known)
-            raise ValueError(f"axis '{axis}' is not in {vocabulary}; {hint}allowed: {', '.join(known)}")
-    return prompts.filter(pc.is_in(prompts["axis"], pa.array(axes, pa.string())))
-
-
-def read_user_files(arguments: MeasureArguments) -> None:
-    """Reads the files that options name, for the faults they may have: sooner than the model runs."""
-    from hb_dataset.frequency import read_frequencies
-    from hb_metrics.reply_checks.phrase_rates import read_phrases
-
-    if arguments.phrases_file is not None:
-        read_phrases(arguments.phrases_file)
-    if arguments.frequencies is not None:
-        read_frequencies(arguments.frequencies)
-
-
-def prepare(arguments: MeasureArguments, prompts: "pa.Table", state: "PartialState") -> Work:
-    """Loads the models and plans the work.
-
-    Raises:
-        ValueError: The model cannot do what was asked.
-    """
-    from hb_metrics.inference.models import load_model
-
-    loaded = load_model(
-        arguments.model,
-        revision=arguments.revision,
-        dtype=arguments.dtype,
-        device=state.device,
-        trust_remote_code=arguments.trust_remote_code,
-    )
-    asked = arguments.asked_measurements()
-    if asked is not None and "generation" in asked and loaded.kind == "masked":
-        raise ValueError(MASKED_ERROR.format(name=arguments.model))
-    can = [name for name in MEASUREMENTS if name != "generation" or loaded.kind != "masked"]
-    measurements = can if asked is None else asked
-    state.print(f"{loaded.name}: {loaded.kind}, {loaded.dtype}, on {state.device} x {state.num_processes}")
-    replied, replies, styles, clusters = None, None, None, None
-    if "generation" in measurements:
-        replied, replies = _plan_replies(arguments, prompts, loaded)
-        styles, clusters = _load_styles(arguments, state)
-    return Work(
-        prompts=prompts,
-        loaded=loaded,
-        scoring=_plan_scoring(arguments, prompts, loaded) if "likelihood" in measurements else None,
-        replied=replied,
-        replies=replies,
-        styles=styles,
-        clusters=clusters,
-        offensiveness=_load_offensiveness(arguments, state) if "offensiveness" in measurements else None,
-    )
-
-
-def describe_run(arguments: MeasureArguments, work: Work) -> dict[str, Any]:
-    """Everything the results depend on, for run.json; how many processes there are is not among it."""
-    from hb_metrics.results import table_digest
-    from hb_metrics.run_folder import package_versions
-
-    loaded, ignored = work.loaded, {"output_dir", "batch_size"}
-    run: dict[str, Any] = {
-        "settings": {name: value for name, value in asdict(arguments).items() if name not in ignored},
-        "model": {
-            "name": loaded.name,
-            "kind": loaded.kind,
-            "digest": loaded.digest,
-            "dtype": loaded.dtype,
-            "num_parameters": loaded.model.num_parameters(),
-        },
-        "data": {
-            "config": arguments.dataset_config,
-            "digest": table_digest(work.prompts),
-            "num_prompts": work.prompts.num_rows,
-            "num_distinct_texts": len(work.prompts["text"].unique()),
-        },
-    }
-    if work.scoring is not None:
-        run["scoring"] = {
-            "path": work.scoring.scoring,
-            "reason": work.scoring.scoring_reason,
-            "start_token": work.scoring.start_token,
-            "positions": work.scoring.positions,
-            "predicted_tokens": int(work.scoring.num_tokens.sum()),
-        }
-    if work.replies is not None:
-        run["generation"] = work.replies.description()
-    if work.styles is not None:
-        run["style_classifier"] = {
-            "name": work.styles.name,
-            "digest": work.styles.digest,
-            "num_styles": len(work.styles.labels),
-            "multi_label": work.styles.multi_label,
-            "temperature": work.styles.temperature,
-            "clusters": work.clusters,
-            "notes": list(work.styles.notes),
-        }
-    if work.offensiveness is not None:
-        run["offensiveness_classifier"] = {
-            "name": work.offensiveness.name,
-            "digest": work.offensiveness.digest,
-            "version": work.offensiveness.version,
-            "offensive_labels": list(work.offensiveness.offensive_labels),
-            "notes": list(work.offensiveness.notes),
-        }
-    return {**run, "versions": package_versions()}
-
-
-def _plan_scoring(arguments: MeasureArguments, prompts: "pa.Table", loaded: "LoadedModel") -> "ScoringPlan":
-    from hb_dataset.prompts import descriptor_noun_spans
-    from hb_metrics.inference.perplexity import MAX_POSITIONS, plan_perplexity
-    from hb_metrics.inference.pseudo_likelihood import plan_pseudo_log_likelihood
-
-    texts = prompts["text"].to_pylist()
-    max_positions = MAX_POSITIONS if arguments.max_positions is None else arguments.max_positions
-    if loaded.kind == "masked":
-        spans = [(start, end) for start, end in descriptor_noun_spans(prompts).tolist()]
-        return plan_pseudo_log_likelihood(texts, spans, loaded.model, loaded.tokenizer, max_positions=max_positions)
-    return plan_perplexity(
-        texts,
-        loaded.model,
-        loaded.tokenizer,
-        scoring=arguments.scoring,
-        max_positions=max_positions,
-        add_start_token=arguments.add_start_token,
-        encoder_context=arguments.encoder_context,
-    )
-
-
-def _plan_replies(
-    arguments: MeasureArguments, prompts: "pa.Table", loaded: "LoadedModel"
-) -> tuple["pa.Table", "ReplyPlan"]:
-    from hb_metrics.inference.bias_tags import choose_tag, read_bias_tuning
-    from hb_metrics.inference.contexts import PERSONAS_FILE, detect_context, read_personas
-    from hb_metrics.inference.replies import decoding_preset, plan_replies, select_prompts
-
-    changes = ("num_beams", "temperature", "top_k", "top_p", "min_new_tokens", "max_new_tokens")
-    decoding = decoding_preset(arguments.decoding, **{name: getattr(arguments, name) for name in changes})
-    tuning = read_bias_tuning(loaded.source, loaded.revision)
-    tag, tag_reason = choose_tag(arguments.tag, tuning)
-    context, reason = detect_context(loaded.model, loaded.tokenizer)
-    if arguments.context != "auto":
-        context, reason = arguments.context, f"--context {arguments.context} was asked for"
-    elif tuning is not None:
-        context, reason = tuning.context, "the model was tuned in it"
-    replied = select_prompts(prompts, arguments.replies_per_cell or None, seed=arguments.seed)
-    plan = plan_replies(
-        replied,
-        loaded,
-        decoding=decoding,
-        context=context,
-        context_reason=reason,
-        tag=tag,
-        tag_reason=tag_reason,
-        personas=read_personas(arguments.personas_file or PERSONAS_FILE),
-        num_personas=arguments.personas,
-        variations=arguments.variations,
-        seed=arguments.seed,
-    )
-    return replied, plan
-
-
-def _load_styles(
-    arguments: MeasureArguments, state: "PartialState"
-) -> tuple["StyleClassifier", dict[str, list[str]] | None]:
-    from hb_metrics.full_gen_bias.gen_bias import cluster_columns
-    from hb_metrics.inference.styles import clusters_for, load_style_classifier, read_style_clusters
-
-    classifier = load_style_classifier(
-        arguments.style_classifier, device=state.device, trust_remote_code=arguments.trust_remote_code
-    )
-    if arguments.style_clusters is None:
-        return classifier, clusters_for(classifier.labels)
-    clusters = read_style_clusters(arguments.style_clusters)
-    cluster_columns(classifier.labels, clusters)  # refuses what the classifier does not know
-    return classifier, clusters
-
-
-def _load_offensiveness(arguments: MeasureArguments, state: "PartialState") -> "OffensivenessClassifier":
-    from hb_metrics.inference.offensive import load_offensiveness_classifier
-
-    return load_offensiveness_classifier(
-        arguments.offensiveness_classifier,
-        device=state.device,
-        trust_remote_code=arguments.trust_remote_code,
-        offensive_label=arguments.offensive_label,
-    )
 
 
 def _measure_likelihood(arguments: MeasureArguments, work: Work, folder: Path) -> dict[str, Any]:
@@ -402,6 +183,24 @@ def _measure_offensiveness(work: Work, replies: "pa.Table | None", folder: Path)
     return found
 
 
+def _measure_dialogue(arguments: MeasureArguments, work: Work, folder: Path) -> dict[str, Any]:
+    from hb_metrics.inference.dialogue import dialogue_into_shards, dialogue_results
+
+    assert work.dialogue is not None
+    dialogue, plan = work.dialogue
+    scores = dialogue_into_shards(plan, work.loaded, folder / DIALOGUE)
+    if scores is None:
+        return {}
+    found = dialogue_results(
+        scores,
+        dialogue,
+        n_resamples=arguments.n_resamples,
+        confidence_level=arguments.confidence_level,
+        seed=arguments.seed,
+    )
+    return {"dialogue": found}
+
+
 def _frequencies(arguments: MeasureArguments, prompts: "pa.Table") -> dict[str, Any]:
     """How often each descriptor of the run stands in some text, per million examples."""
     from hb_dataset.frequency import read_frequencies
@@ -445,6 +244,8 @@ def _print_summary(results: dict[str, Any], report: Path) -> None:
         print(f"\nFull Gen Bias  {bias['full_gen_bias']:.2f}{noise}{interval}  from {bias['num_replies']:,} replies")
         debiased = results["generation"]["debiased"]
         _print_by_axis((debiased or bias)["by_axis"], "{:6.2f}")
+    if "dialogue" in results:
+        print(f"\nDialogue perplexity  {results['dialogue']['perplexity']:.2f}")
     for name, found in results.get("offensiveness", {}).items():
         print(f"\nOffensive {name}  {found['offensive_share']:6.1%}  of {found['num_sentences']:,}")
     print(f"\nreport: {report.resolve()}")

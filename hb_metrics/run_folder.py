@@ -13,6 +13,7 @@ REPORT_FILE = "report.html"
 STYLE_MEANS_FILE = "style_means.parquet"
 # Subfolders, of Parquet shards.
 PERPLEXITIES, REPLIES, STYLES, OFFENSIVENESS = "perplexities", "replies", "style_probabilities", "offensiveness"
+DIALOGUE = "dialogue"
 # The packages whose release can move a number.
 VERSIONED = ("holistic-bias", "torch", "transformers", "tokenizers", "numpy", "scipy", "scikit-learn")
 
@@ -43,10 +44,10 @@ def read_json(path: Path) -> Any:
         raise ValueError(UNREADABLE_ERROR.format(path=path, error=error)) from error
 
 
-def package_versions() -> dict[str, str | None]:
-    """The installed releases of the packages that can move a number."""
+def package_versions(*more: str) -> dict[str, str | None]:
+    """The installed releases of the packages that can move a number, and of more of them."""
     found: dict[str, str | None] = {}
-    for package in VERSIONED:
+    for package in (*VERSIONED, *more):
         try:
             found[package] = version(package)
         except PackageNotFoundError:  # run from a checkout that is not installed

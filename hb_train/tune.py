@@ -277,7 +277,7 @@ def _description(
         "settings": {**vars(arguments), **settings, **model_settings, "num_processes": training_args.world_size},
         "model": {"name": loaded.name, "kind": loaded.kind, "digest": loaded.digest, "dtype": loaded.dtype},
         "labels": labels,
-        "versions": package_versions(),
+        "versions": package_versions("accelerate", "peft", "trl"),
     }
 
 
