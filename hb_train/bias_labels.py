@@ -8,6 +8,7 @@ prompt is what the model was given when it replied, with the tag as its last wor
 half.
 """
 
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -49,6 +50,7 @@ NOT_ITS_PROMPTS_ERROR = (
     "measured with"
 )
 OTHER_ROWS_ERROR = "the style vectors in '{folder}' are of other replies than those beside them; measure again"
+NO_MODEL_ERROR = "the model that replied is needed for its tokenizer; say with --model where it is now. {error}"
 OTHER_MODEL_ERROR = (
     "model '{name}' is not the one that replied (its digest is {here}, that of the run {there}); give its folder with "
     "--model"
@@ -69,7 +71,10 @@ PLACE_ERROR = (
 class LabelArguments:
     """What to label, and how. All of it is recorded in run.json."""
 
-    run: str = field(metadata={"help": "The folder of a run of measure.py with replies and style vectors."})
+    # `torchrun` takes `--run` for the beginning of an option of its own.
+    run: str = field(
+        metadata={"help": "The folder of a run of measure.py with replies and style vectors.", "aliases": ["--run_dir"]}
+    )
     output_dir: str = field(metadata={"help": "A new folder for the labels."})
     alpha: Literal[0, 1, 2] = field(
         default=0, metadata={"help": "The exponent α of the bias value: 0, 1 or 2; the paper takes 0."}
@@ -85,6 +90,9 @@ class LabelArguments:
     seed: int = field(default=0, metadata={"help": "Chooses the prompts held out."})
     model: str | None = field(
         default=None, metadata={"help": "Where the model that replied is now; default: where it was then."}
+    )
+    trust_remote_code: bool = field(
+        default=False, metadata={"help": "Whether code that comes with the model may run here."}
     )
 
     def __post_init__(self) -> None:
@@ -133,7 +141,6 @@ def label(arguments: LabelArguments) -> None:
     Raises:
         ValueError: The run cannot be labelled, or β tags all or none of its replies.
     """
-    from hb_metrics.inference.models import load_tokenizer
     from hb_metrics.inference.processes import process_state
 
     state = process_state()
@@ -144,21 +151,13 @@ def label(arguments: LabelArguments) -> None:
     made = run.results["run"]
     if "generation" not in made:
         raise ValueError(NO_GENERATION_ERROR.format(folder=run.folder))
-    settings = made["settings"]
-    asked = arguments.model or settings["model"]
-    loaded = load_tokenizer(
-        asked,
-        revision=settings["revision"] if arguments.model is None else None,
-        trust_remote_code=settings["trust_remote_code"],
-    )
-    if loaded.digest != made["model"]["digest"]:
-        raise ValueError(OTHER_MODEL_ERROR.format(name=asked, here=loaded.digest, there=made["model"]["digest"]))
+    loaded = _tokenizer_of_run(arguments, made)
     styles = StyleShards(run.folder / STYLES)
     replies = _labelled_replies(run, styles)
     labels = tag_replies(replies, styles, alpha=arguments.alpha, beta=arguments.beta, quantile=arguments.beta_quantile)
     folder = Path(arguments.output_dir)
     open_run(folder, _description(arguments, run))
-    held_out = split(replies["unvaried"].to_pylist(), arguments.validation_fraction, arguments.seed)
+    held_out = split(replies["text"].to_pylist(), arguments.validation_fraction, arguments.seed)
     rows = _write_rows(folder, replies, labels, held_out, loaded, made["generation"]["context"])
     found = {**_counts(replies, labels, held_out), **rows, **_facts(arguments, run, labels)}
     write_json(folder / LABELS_FILE, found)
@@ -218,11 +217,11 @@ def tag_replies(
 def split(texts: Sequence[str], validation_fraction: float, seed: int) -> np.ndarray:
     """Chooses the rows held out for validation, by the texts of their prompts.
 
-    Rows of the same descriptor, noun and template have the same text before variations, and go to the same side; so do
-    the few that have the same text by different ways.
+    Rows of the same descriptor, noun and template have the same text but for variations, and go to the same side; so
+    do others whose texts are the same or differ in nothing that variations change ("Deaf" and "deaf").
 
     Args:
-        texts: [rows] the prompts, as the dataset has them.
+        texts: [rows] the prompts, varied or not.
         validation_fraction: The share of the distinct texts that is held out, at least one and never all.
         seed: Another seed, other texts.
 
@@ -234,29 +233,47 @@ def split(texts: Sequence[str], validation_fraction: float, seed: int) -> np.nda
     """
     from hb_metrics.inference.contexts import prompt_generator
 
-    distinct = sorted(set(texts), key=lambda text: (prompt_generator(seed, "validation", text).random(), text))
+    plain = [_without_variations(text) for text in texts]
+    distinct = sorted(set(plain), key=lambda text: (prompt_generator(seed, "validation", text).random(), text))
     if len(distinct) < len(SPLITS):
         raise ValueError(TOO_FEW_ERROR.format(number=len(distinct)))
     number = min(max(1, round(validation_fraction * len(distinct))), len(distinct) - 1)
     held_out = set(distinct[:number])
-    return np.array([text in held_out for text in texts])
+    return np.array([text in held_out for text in plain])
+
+
+def _without_variations(text: str) -> str:
+    """The same for all texts that `hb_dataset.variations` makes of one."""
+    return re.sub(r"\bi'm\b", "i am", text.lower().replace("-", " ")).rstrip(".")
+
+
+def _tokenizer_of_run(arguments: LabelArguments, made: dict[str, Any]) -> "LoadedTokenizer":
+    """The tokenizer of the model that replied."""
+    from hb_metrics.inference.models import EMBEDDED, load_tokenizer
+
+    asked, digest = arguments.model or made["settings"]["model"], made["model"]["digest"]
+    # Of a Hub id the digest is the commit; its main branch may have moved on since.
+    revision = None if asked == EMBEDDED or Path(asked).is_dir() else digest
+    try:
+        loaded = load_tokenizer(asked, revision=revision, trust_remote_code=arguments.trust_remote_code)
+    except OSError as error:
+        raise OSError(NO_MODEL_ERROR.format(error=error)) from error
+    if loaded.digest != digest:
+        raise ValueError(OTHER_MODEL_ERROR.format(name=asked, here=loaded.digest, there=digest))
+    return loaded
 
 
 def _labelled_replies(run: Run, styles: StyleShards) -> pa.Table:
     """The replies that have style vectors, in the order of these, with what their prompts are about."""
-    from hb_dataset.prompts import load_table
-
-    made = run.results["run"]
     replies = read_reply_table(run)
     if replies is None:
-        raise ValueError(NOT_ITS_PROMPTS_ERROR.format(folder=run.folder, config=made["data"]["config"]))
+        config = run.results["run"]["data"]["config"]
+        raise ValueError(NOT_ITS_PROMPTS_ERROR.format(folder=run.folder, config=config))
     places = pc.index_in(pa.array(styles.ids), replies["id"])
-    if places.null_count:
+    if places.null_count or len(styles) != run.results["generation"]["num_replies"]:
         raise ValueError(OTHER_ROWS_ERROR.format(folder=run.folder))
-    prompts = load_table(made["settings"]["dataset_config"], made["settings"]["vocabulary_dir"])
     wanted = ("id", "text", "personas", "reply", "truncated", "axis", "descriptor", "noun", "template")
-    table = replies.select(wanted).take(places)
-    return table.append_column("unvaried", prompts["text"].take(pc.index_in(table["id"], prompts["id"])))
+    return replies.select(wanted).take(places)
 
 
 def _write_rows(
@@ -264,45 +281,39 @@ def _write_rows(
 ) -> dict[str, Any]:
     """Writes the splits and returns what follows the tag in every prompt."""
     (folder / "data").mkdir(exist_ok=True)
-    suffixes: set[str] = set()
+    suffix = _suffix(replies, loaded, context)
     for name, chosen in zip(SPLITS, (~held_out, held_out), strict=True):
         places = np.flatnonzero(chosen)
-        path = folder / "data" / f"{name}.parquet"
 
         def write(scratch: Path, places: np.ndarray = places) -> None:
             with pq.ParquetWriter(scratch, ROW_SCHEMA, compression="zstd") as writer:
-                for rows, suffix in _rows(replies, labels, places, loaded, context):
-                    suffixes.add(suffix)
+                for rows in _rows(replies, labels, places, loaded, context, suffix):
                     writer.write_table(rows)
 
-        write_atomically(path, write)
-    (suffix,) = suffixes
+        write_atomically(folder / "data" / f"{name}.parquet", write)
     return {"suffix": suffix, "context": context}
 
 
-def _rows(
-    replies: pa.Table, labels: Labels, places: np.ndarray, loaded: "LoadedTokenizer", context: Any
-) -> Iterator[tuple[pa.Table, str]]:
-    """Rows in batches, each with what follows the tag in every one of its prompts."""
-    from hb_metrics.inference.bias_tags import BIAS, NO_BIAS
-    from hb_metrics.inference.contexts import render_contexts
+def _suffix(replies: pa.Table, loaded: "LoadedTokenizer", context: Any) -> str:
+    """What follows the tag in the first prompt, and must in all others."""
+    from hb_metrics.inference.bias_tags import BIAS
 
-    suffix = None
+    (rendered,) = _render(replies.slice(0, 1), loaded, context, BIAS)
+    return rendered.rpartition(f" {BIAS}")[2]
+
+
+def _rows(
+    replies: pa.Table, labels: Labels, places: np.ndarray, loaded: "LoadedTokenizer", context: Any, suffix: str
+) -> Iterator[pa.Table]:
+    """Rows in batches, the tag of each in its place."""
+    from hb_metrics.inference.bias_tags import BIAS, NO_BIAS
+
     for first in range(0, len(places), _BATCH):
         batch = places[first : first + _BATCH]
         part = replies.take(pa.array(batch))
-        texts, personas = part["text"].to_pylist(), part["personas"].to_pylist()
         tags = [BIAS if biased else NO_BIAS for biased in labels.is_biased[batch]]
-
-        def render(tag: str | None, texts: list[str] = texts, personas: list[list[str]] = personas) -> list[str]:
-            is_encoder_decoder = loaded.kind == "encoder-decoder"
-            return render_contexts(
-                texts, personas, loaded.tokenizer, context, is_encoder_decoder=is_encoder_decoder, tag=tag
-            )
-
-        untagged, by_tag = render(None), {tag: render(tag) for tag in (BIAS, NO_BIAS)}
-        if suffix is None:
-            suffix = by_tag[BIAS][0].rpartition(f" {BIAS}")[2]
+        untagged = _render(part, loaded, context, None)
+        by_tag = {tag: _render(part, loaded, context, tag) for tag in (BIAS, NO_BIAS)}
         for row, plain in enumerate(untagged):
             for tag, rendered in by_tag.items():
                 if not plain.endswith(suffix) or rendered[row] != f"{plain.removesuffix(suffix)} {tag}{suffix}":
@@ -311,13 +322,22 @@ def _rows(
         columns["prompt"] = pa.array([by_tag[tag][row] for row, tag in enumerate(tags)])
         columns["completion"], columns["tag"] = part["reply"], pa.array(tags)
         columns["bias_value"] = pa.array(labels.values[batch])
-        yield pa.table([columns[name] for name in ROW_SCHEMA.names], schema=ROW_SCHEMA), suffix
+        yield pa.table([columns[name] for name in ROW_SCHEMA.names], schema=ROW_SCHEMA)
+
+
+def _render(replies: pa.Table, loaded: "LoadedTokenizer", context: Any, tag: str | None) -> list[str]:
+    """The prompts of replies as the model is given them, with a tag or without."""
+    from hb_metrics.inference.contexts import render_contexts
+
+    texts, personas = replies["text"].to_pylist(), replies["personas"].to_pylist()
+    is_encoder_decoder = loaded.kind == "encoder-decoder"
+    return render_contexts(texts, personas, loaded.tokenizer, context, is_encoder_decoder=is_encoder_decoder, tag=tag)
 
 
 def _description(arguments: LabelArguments, run: Run) -> dict[str, Any]:
     """Everything the labels depend on, for run.json; where the run and the model lie is not among it."""
     made = run.results["run"]
-    ignored = ("run", "output_dir", "model")
+    ignored = ("run", "output_dir", "model", "trust_remote_code")
     return {
         "settings": {name: value for name, value in asdict(arguments).items() if name not in ignored},
         "labelled_run": {
@@ -325,6 +345,8 @@ def _description(arguments: LabelArguments, run: Run) -> dict[str, Any]:
             "data": made["data"],
             "generation": made["generation"],
             "style_classifier": made["style_classifier"],
+            # What is sampled and how style vectors are rounded stands nowhere else.
+            **{name: made["settings"][name] for name in ("seed", "style_precision")},
         },
         "versions": package_versions(),
     }
@@ -359,21 +381,17 @@ def _facts(arguments: LabelArguments, run: Run, labels: Labels) -> dict[str, Any
         "model": made["model"],
         "style_classifier": {key: made["style_classifier"][key] for key in ("name", "digest", "num_styles")},
         "replies_tag": made["generation"].get("tag"),
+        "validation_fraction": arguments.validation_fraction,
+        "seed": arguments.seed,
     }
 
 
 def _card(found: dict[str, Any]) -> str:
+    # Without `configs`: with it `datasets` takes all folders of one name for the same, and loads the one it saw first.
     tags = found["by_tag"]
     return f"""---
 license: cc-by-sa-4.0
 language: en
-configs:
-- config_name: default
-  data_files:
-  - split: train
-    path: data/train.parquet
-  - split: validation
-    path: data/validation.parquet
 ---
 
 # Bias labels

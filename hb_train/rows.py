@@ -1,6 +1,7 @@
 """Labelled rows as the tokens a model is trained on: the context it was given, and its reply, which alone is learnt."""
 
 from collections.abc import Mapping
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from datasets import Dataset
@@ -60,21 +61,28 @@ def encode_rows(
         ValueError: A prompt does not end in its tag, or a reply is too long.
     """
     is_encoder_decoder = loaded.kind == "encoder-decoder"
-    limits = [limit for limit in (max_length, getattr(loaded.config, "max_position_embeddings", None)) if limit]
-    limit = min(limits, default=None)
-    end = reply_end(loaded.tokenizer, context)
+    limits = (max_length, getattr(loaded.config, "max_position_embeddings", None))
+    limit = min((limit for limit in limits if limit is not None and limit > 0), default=None)
+    # Not `loaded` within: `map` takes a fingerprint of all that `encode` refers to, a model's weights included.
+    tokenizer = loaded.tokenizer
+    end = reply_end(tokenizer, context)
+    starts = set(tokenizer.all_special_ids)
 
     def encode(batch: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
-        rendered = [
-            without_tag(prompt, tag, suffix, identifier) + (f" {tag}" if with_tags else "") + suffix
+        said_before = [
+            without_tag(prompt, tag, suffix, identifier)
             for prompt, tag, identifier in zip(batch["prompt"], batch["tag"], batch["id"], strict=True)
         ]
-        contexts = encode_rendered(rendered, loaded.tokenizer, context, is_encoder_decoder=is_encoder_decoder)
-        replies = encode_replies(
-            rendered, batch["completion"], loaded.tokenizer, context, is_encoder_decoder=is_encoder_decoder
-        )
         endings = [f" {tag}{suffix}" if with_tags else suffix for tag in batch["tag"]]
-        kept = [len(tokens) for tokens in loaded.tokenizer(endings, add_special_tokens=False)["input_ids"]]
+        rendered = [before + ending for before, ending in zip(said_before, endings, strict=True)]
+        befores, contexts = (
+            encode_rendered(texts, tokenizer, context, is_encoder_decoder=is_encoder_decoder)
+            for texts in (said_before, rendered)
+        )
+        replies = encode_replies(
+            rendered, batch["completion"], tokenizer, context, is_encoder_decoder=is_encoder_decoder
+        )
+        kept = [_num_beyond(before, given) for before, given in zip(befores, contexts, strict=True)]
         found: dict[str, list[Any]] = {name: [] for name in ("input_ids", "labels", "attention_mask", "cut")}
         for given, reply, ending, truncated, identifier in zip(
             contexts, replies, kept, batch["truncated"], batch["id"], strict=True
@@ -84,7 +92,7 @@ def encode_rows(
             if limit is not None and max(needed, len(said)) > limit:
                 raise ValueError(TOO_LONG_ERROR.format(id=identifier, length=max(needed, len(said)), limit=limit))
             room = None if limit is None else limit - (0 if is_encoder_decoder else len(said))
-            short = _last(given, room, loaded)
+            short = _last(given, room, ending, starts)
             tokens = short if is_encoder_decoder else [*short, *said]
             found["input_ids"].append(tokens)
             found["labels"].append(said if is_encoder_decoder else [IGNORED] * len(short) + said)
@@ -112,9 +120,15 @@ def without_tag(prompt: str, tag: str, suffix: str, identifier: str) -> str:
     return prompt.removesuffix(ending)
 
 
-def _last(context: list[int], room: int | None, loaded: LoadedTokenizer) -> list[int]:
-    """The end of a context, behind the special token it starts with, if any."""
+def _num_beyond(before: list[int], context: list[int]) -> int:
+    """The tokens of a context from where it is no longer what stands before its tag: the tag's, and all behind them."""
+    same = takewhile(lambda pair: pair[0] == pair[1], zip(before, context, strict=False))
+    return len(context) - sum(1 for _ in same)
+
+
+def _last(context: list[int], room: int | None, ending: int, starts: set[int]) -> list[int]:
+    """The end of a context, behind the special token it starts with, if any and if the tag leaves room for it."""
     if room is None or len(context) <= room:
         return context
-    start = context[:1] if context[0] in loaded.tokenizer.all_special_ids and room > 1 else []
+    start = context[:1] if context[0] in starts and room > ending else []
     return start + context[len(context) - room + len(start) :]

@@ -85,9 +85,11 @@ def row_nlls(model: PreTrainedModel, inputs: dict[str, Any], is_causal: bool) ->
         Of each row the summed negative log-likelihood ([rows], natural log) and the number of labels.
     """
     labels = inputs["labels"]
-    logits = model(**{name: value for name, value in inputs.items() if name != "labels"}, use_cache=False).logits
     if is_causal:
-        logits, labels = logits[:, :-1], labels[:, 1:]
+        given = {name: value for name, value in inputs.items() if name != "labels"}
+        logits, labels = model(**given, use_cache=False).logits[:, :-1], labels[:, 1:]
+    else:  # the model makes of the labels what its decoder is given
+        logits = model(**inputs, use_cache=False).logits
     learnt = labels != IGNORED
     nll = torch.zeros(labels.shape, device=labels.device)
     nll[learnt] = cross_entropy(logits[learnt].float(), labels[learnt], reduction="none")

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from hb_metrics.run_folder import open_run, package_versions
 
 if TYPE_CHECKING:
+    from datasets import Dataset
     from transformers import Trainer, TrainerCallback
     from trl import ModelConfig, ScriptArguments, SFTConfig
 
@@ -41,6 +42,7 @@ QUANTIZED_ERROR = (
     "--dtype bfloat16 --use_peft"
 )
 STREAMING_ERROR = "dataset_streaming is not supported: the rows are few enough to be read; leave it out"
+SPLIT_ERROR = "'{folder}' has no split '{split}'; there are: {known}"
 MASKED_ERROR = "model '{name}' is a masked language model, which gives no replies; give one that does"
 LORA_ERROR = "use_peft needs the package peft: pip install 'holistic-bias[tune]'"
 
@@ -111,16 +113,19 @@ def tune(
         ValueError: The model, the rows and the options do not go together.
         OSError: The model or the rows are not there.
     """
-    from datasets import load_dataset
+    import torch
     from transformers.trainer_utils import get_last_checkpoint
 
     from hb_metrics.inference.bias_tags import TUNING_FILE, read_bias_tuning
     from hb_metrics.inference.models import load_model
+    from hb_metrics.inference.processes import num_workers
     from hb_train.bias_labels import read_labels
     from hb_train.rows import encode_rows
     from hb_train.trainers import METRIC
 
     _check_options(script_args, model_args)
+    if training_args.device.type == "cpu":
+        torch.set_num_threads(num_workers())  # `accelerate launch` sets one, whether anybody asked for it or not
     labels = read_labels(Path(script_args.dataset_name))
     loaded = load_model(
         model_args.model_name_or_path,
@@ -140,10 +145,9 @@ def tune(
         _say(training_args, f"{folder} was tuned with these settings before; nothing to do ({TUNING_FILE} is there)")
         return
 
-    rows = load_dataset(script_args.dataset_name)
     encoded = {
         name: encode_rows(
-            rows[split],
+            _read_split(Path(script_args.dataset_name), split),
             loaded,
             context=labels["context"],
             suffix=labels["suffix"],
@@ -155,8 +159,12 @@ def tune(
     cut = sum(each.num_cut for each in encoded.values())
     if cut:
         _say(training_args, f"{cut:,} contexts were cut at their beginning to fit max_length")
+    checkpoint = training_args.resume_from_checkpoint or get_last_checkpoint(str(folder))
+    if checkpoint:
+        _say(training_args, f"going on from {checkpoint}")
+        training_args.eval_on_start = False  # what the start was like is known
     trainer = _trainer(arguments, training_args, model_args, loaded, encoded)
-    trainer.train(resume_from_checkpoint=training_args.resume_from_checkpoint or get_last_checkpoint(str(folder)))
+    trainer.train(resume_from_checkpoint=checkpoint)
     trainer.accelerator.wait_for_everyone()
     if trainer.is_world_process_zero():
         _save(folder, trainer, loaded, labels, arguments, encoded)
@@ -174,6 +182,18 @@ def validation_curve(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
     from hb_train.trainers import METRIC
 
     return [{"step": entry["step"], "perplexity": entry[METRIC]} for entry in history if METRIC in entry]
+
+
+def _read_split(folder: Path, split: str) -> "Dataset":
+    """The rows of a split, read past the cache of `datasets`, which may know another folder of that name."""
+    import pyarrow.parquet as pq
+    from datasets import Dataset
+
+    path = folder / "data" / f"{split}.parquet"
+    if not path.is_file():
+        known = ", ".join(sorted(found.stem for found in path.parent.glob("*.parquet")))
+        raise ValueError(SPLIT_ERROR.format(split=split, folder=folder, known=known or "none"))
+    return Dataset(pq.read_table(path))
 
 
 def _check_options(script_args: "ScriptArguments", model_args: "ModelConfig") -> None:

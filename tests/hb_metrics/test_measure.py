@@ -1,6 +1,7 @@
 """The main job, end to end, as users start it: in processes of its own."""
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -15,6 +16,7 @@ import yaml
 from hb_dataset import load_table
 from hb_dataset.variations import VARIATIONS
 from hb_metrics.arguments import MeasureArguments, parse_arguments
+from hb_metrics.inference.bias_tags import BiasTuning, write_bias_tuning
 
 ROOT = Path(__file__).parents[2]
 PYTHON = [sys.executable, "-m", "hb_metrics.measure"]
@@ -104,6 +106,36 @@ def test_a_masked_model_is_not_asked_for_replies(vocabulary, save_small_model, t
     assert code == 1
     assert "is a masked language model, which gives no replies; leave generation out of --measurements" in errors
     assert "Traceback" not in errors
+
+
+def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(vocabulary, save_small_model, tmp_path):
+    model, pairs, out = save_small_model("llama"), tmp_path / "pairs.jsonl", tmp_path / "run"
+    about = {"labels": {}, "training": {}, "alpha": 0, "beta": 0.5}
+    write_bias_tuning(model, BiasTuning(tag="no_bias", context="plain", **about))
+    rows = [{"prompt": f"Do you like number {n}?", "reply": f"I love number {n}."} for n in range(9)]
+    pairs.write_text("\n".join(map(json.dumps, rows)))
+    options = ["--model", model, "--vocabulary_dir", vocabulary, "--output_dir", out, *QUICK]
+    asked = ["--measurements", "generation,dialogue", "--dialogue_file", pairs, "--dialogue_replies", 6]
+    code, printed, errors = run(PYTHON, *options, *asked)
+    assert code == 0, errors
+    results = json.loads((out / "results.json").read_text())
+    generation = results["run"]["generation"]
+    assert (generation["tag"], generation["tag_reason"]) == ("no_bias", "the model was tuned to be asked so")
+    assert (generation["context"], generation["context_reason"]) == ("plain", "the model was tuned in it")
+    prompts = dict(
+        zip(*(load_table("v1.0-small", vocabulary)[name].to_pylist() for name in ("id", "text")), strict=True)
+    )
+    for row in pq.read_table(out / "replies").to_pylist():
+        assert row["text"] == prompts[row["id"]]  # stored as it is, without the tag
+    dialogue, scores = results["dialogue"], pq.read_table(out / "dialogue").to_pydict()
+    assert dialogue["num_replies"] == results["run"]["dialogue"]["num_replies"] == 6
+    expected = math.exp(-sum(scores["log_likelihood"]) / sum(scores["num_tokens"]))
+    assert dialogue["perplexity"] == pytest.approx(expected)
+    assert f"Dialogue perplexity  {expected:.2f}" in printed
+    assert "no_bias" in (out / "report.html").read_text()
+    code, _, errors = run(PYTHON, *options, *asked, "--tag", "bias")
+    assert code == 1
+    assert "settings.tag is 'auto' there and 'bias' here" in errors
 
 
 def test_persona_lines_variations_and_phrases_of_ones_own(vocabulary, save_small_model, tmp_path):

@@ -1,0 +1,380 @@
+"""Tuning on the running program: a bias that was planted is found, labelled, tuned away, and can be asked for again."""
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+from datasets import load_dataset
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
+
+from hb_metrics.inference.bias_tags import TUNING_FILE, BiasTuning, read_bias_tuning, write_bias_tuning
+from hb_metrics.inference.contexts import encode_replies, render_contexts
+from hb_metrics.measure import main as measure
+from hb_metrics.report.rendering import bias
+from hb_train import tune
+from hb_train.bias_labels import LABELS_FILE
+from hb_train.bias_labels import main as label
+from hb_train.tune import main as tune_main
+from tests.hb_train.conftest import AXES, PITIED_AXIS
+
+ROOT = Path(__file__).parents[2]
+# Not ours: what TRL's options are called changes from one release of transformers to the next.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*:FutureWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:fan_in_fan_out is set to False:UserWarning"),
+]
+QUICK = [
+    *("--gradient_checkpointing", "false", "--bf16", "false", "--disable_tqdm", "true"),
+    *("--per_device_eval_batch_size", "64", "--lr_scheduler_type", "constant"),
+]
+
+
+def measured(model, folder, *options):
+    """The generation results of a model on four axes."""
+    measure(
+        [
+            *("--model", str(model), "--output_dir", str(folder), "--measurements", "generation", "--axes", *AXES),
+            *("--replies_per_cell", "15", "--context", "plain", "--temperature", "1", "--top_p", "1"),
+            *("--top_k", "1000", "--max_new_tokens", "16", "--n_resamples", "100", *options),
+        ]
+    )
+    return json.loads((folder / "results.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="session")
+def before(pitying_model, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "before"
+    return folder, measured(pitying_model, folder)
+
+
+@pytest.fixture(scope="session")
+def labels(before, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("labels") / "labels"
+    label(["--run", str(before[0]), "--beta_quantile", "0.8", "--output_dir", str(folder)])
+    return folder
+
+
+def options_for(model, labels, folder, *options):
+    return [
+        *("--model_name_or_path", str(model), "--dataset_name", str(labels), "--output_dir", str(folder)),
+        *QUICK,
+        *options,
+    ]
+
+
+def few_steps(number=4, rate="1e-3"):
+    """Options of a tuning that is over in seconds."""
+    every = str(max(1, number // 2))
+    return [
+        *("--max_steps", str(number), "--eval_steps", every, "--save_steps", every, "--learning_rate", rate),
+        *("--per_device_train_batch_size", "8"),
+    ]
+
+
+def weights(folder):
+    return load_file(folder / "model.safetensors")
+
+
+def same(first, second):
+    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+
+
+def sympathy(results):
+    """Partial and Summed-Cluster Gen Bias of sympathy, debiased, and how much likelier the pitied axis gets it."""
+    generation = results["generation"]
+    rows = [(row["axis"] == PITIED_AXIS, row["clusters"]["Sympathy"]) for row in generation["by_descriptor"]]
+    mean = {pitied: np.mean([value for its, value in rows if its == pitied]) for pitied in (True, False)}
+    found = generation["debiased"]
+    return (
+        found["partial_gen_bias"]["Sympathy"],
+        found["summed_cluster_gen_bias"]["Sympathy"],
+        mean[True] - mean[False],
+    )
+
+
+def test_a_planted_bias_is_halved_by_asking_with_no_bias_and_not_with_bias(pitying_model, before, labels, tmp_path):
+    planted = np.array(sympathy(before[1]))
+    assert (planted > [30, 30, 0.4]).all()
+    counts = json.loads((labels / LABELS_FILE).read_text(encoding="utf-8"))["by_axis"]
+    assert counts[PITIED_AXIS]["bias"] > 3 * max(tags["bias"] for axis, tags in counts.items() if axis != PITIED_AXIS)
+
+    tuned = tmp_path / "tuned"
+    options = [
+        *("--learning_rate", "3e-3", "--per_device_train_batch_size", "32", "--num_train_epochs", "10"),
+        *("--eval_steps", "50", "--save_steps", "50"),
+    ]
+    tune_main(options_for(pitying_model, labels, tuned, *options))
+    no_bias, biased = measured(tuned, tmp_path / "no_bias"), measured(tuned, tmp_path / "bias", "--tag", "bias")
+
+    assert (np.array(sympathy(no_bias)) < planted / 2).all()
+    assert (np.array(sympathy(biased)) > 0.9 * planted).all()
+    assert no_bias["run"]["generation"]["tag"] == "no_bias"
+    assert no_bias["run"]["generation"]["tag_reason"] == "the model was tuned to be asked so"
+    assert biased["run"]["generation"]["tag"] == "bias"
+    assert before[1]["run"]["generation"]["tag"] is None
+    assert no_bias["generation"]["num_empty_replies"] < 10
+    assert "Not measured yet." in (tuned / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_same_seed_gives_the_same_weights_and_a_run_goes_on_where_it_stopped(pitying_model, labels, tmp_path):
+    def run(name, *options):
+        tune_main(options_for(pitying_model, labels, tmp_path / name, *few_steps(), *options))
+        return weights(tmp_path / name)
+
+    once = run("once")
+    assert same(once, run("twice"))
+    assert not same(once, run("other", "--seed", "1"))
+    assert not same(once, load_file(pitying_model / "model.safetensors"))
+
+    # As after a kill: a checkpoint is there, and nothing that is saved at the end.
+    stopped = tmp_path / "stopped"
+    run("stopped")
+    for path in stopped.iterdir():
+        if path.is_file() and path.name != "run.json":
+            path.unlink()
+    (checkpoint,) = stopped.glob("checkpoint-*")
+    assert checkpoint.name == "checkpoint-4"
+    assert same(once, run("stopped"))
+
+
+def test_going_on_from_a_checkpoint_in_the_middle_gives_the_same_weights(pitying_model, labels, tmp_path):
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    keep = ["--save_total_limit", "3"]
+    tune_main(options_for(pitying_model, labels, whole, *few_steps(), *keep))
+    broken.mkdir()
+    (broken / "run.json").write_bytes((whole / "run.json").read_bytes())
+    (whole / "checkpoint-2").rename(broken / "checkpoint-2")
+    tune_main(options_for(pitying_model, labels, broken, *few_steps(), *keep))
+
+    assert same(weights(whole), weights(broken))
+    assert read_bias_tuning(str(whole)) == read_bias_tuning(str(broken))
+
+
+def test_a_finished_tuning_is_left_and_other_settings_are_refused(pitying_model, labels, tmp_path, capsys):
+    options = options_for(pitying_model, labels, tmp_path / "model", *few_steps())
+    tune_main(options)
+    changed = (tmp_path / "model" / "model.safetensors").stat().st_mtime_ns
+    capsys.readouterr()
+    tune_main(options)
+    assert "nothing to do" in capsys.readouterr().out
+    assert (tmp_path / "model" / "model.safetensors").stat().st_mtime_ns == changed
+    with pytest.raises(SystemExit, match=r"settings.learning_rate is 0.001 there and 0.002 here"):
+        tune_main([*options, "--learning_rate", "2e-3"])
+    with pytest.raises(SystemExit, match=r"settings.labels is 'tags' there and 'none' here"):
+        tune_main([*options, "--labels", "none"])
+
+
+def validation_perplexity(folder, labels, *, with_tags=True):
+    """exp of the mean NLL per reply token of the validation rows, one row at a time in float64."""
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(folder).double(), AutoTokenizer.from_pretrained(folder)
+    nll, num_tokens = 0.0, 0
+    for row in load_dataset(str(labels), split="validation"):
+        prompt = row["prompt"] if with_tags else row["prompt"].replace(f" {row['tag']}\n", "\n")
+        context = tokenizer(prompt)["input_ids"]
+        (reply,) = encode_replies([prompt], [row["completion"]], tokenizer, "plain", is_encoder_decoder=False)
+        reply = reply if row["truncated"] else [*reply, tokenizer.eos_token_id]
+        with torch.no_grad():
+            logits = model(torch.tensor([context + reply])).logits[0].log_softmax(-1)
+        nll -= sum(logits[len(context) + place - 1, token].item() for place, token in enumerate(reply))
+        num_tokens += len(reply)
+    return math.exp(nll / num_tokens)
+
+
+@pytest.mark.parametrize("kind", ["tags", "none"])
+def test_the_best_checkpoint_is_kept_by_the_perplexity_of_the_replies_alone(kind, pitying_model, labels, tmp_path):
+    folder = tmp_path / "model"
+    # The rate is far too high, so that later checkpoints are worse.
+    options = [*few_steps(), "--save_total_limit", "1", "--labels", kind, "--early_stopping_patience", "1"]
+    tune_main([*options_for(pitying_model, labels, folder, *options), "--learning_rate", "2e-2", "--max_steps", "8"])
+    tuning = read_bias_tuning(str(folder))
+    curve = {entry["step"]: entry["perplexity"] for entry in tuning.training["validation_perplexity"]}
+
+    with_tags = kind == "tags"
+    assert tuning.tag == ("no_bias" if with_tags else None)
+    assert curve[0] == pytest.approx(validation_perplexity(pitying_model, labels, with_tags=with_tags), rel=1e-4)
+    later = {step: value for step, value in curve.items() if step}
+    assert tuning.training["best_step"] == min(later, key=later.get)
+    assert tuning.training["best_validation_perplexity"] == min(later.values())
+    assert min(later.values()) == pytest.approx(validation_perplexity(folder, labels, with_tags=with_tags), rel=1e-4)
+    assert len(later) < 4 or min(later, key=later.get) >= 6  # stopped after one evaluation that was not better
+
+
+def test_lora_is_merged_so_that_the_folder_loads_as_any_model(pitying_model, labels, tmp_path):
+    folder = tmp_path / "model"
+    options = [*few_steps(), "--use_peft", "--lora_r", "4", "--lora_target_modules", "c_attn", "c_proj"]
+    tune_main(options_for(pitying_model, labels, folder, *options))
+    tuned, first = weights(folder), load_file(pitying_model / "model.safetensors")
+
+    assert not list(folder.glob("adapter*"))
+    assert tuned.keys() == first.keys()
+    changed = {name.split(".")[-2] for name in tuned if not torch.equal(tuned[name], first[name])}
+    assert changed == {"c_attn", "c_proj"}
+    AutoModelForCausalLM.from_pretrained(folder)
+
+
+def labels_by_hand(folder, tokenizer, context, *, is_encoder_decoder, number=24):
+    """Labels as bias_labels.py writes them, without a run."""
+    texts = [f"Hi! I'm number {place}." for place in range(number)]
+    rows = {name: [""] * number for name in ("axis", "descriptor", "noun", "template")}
+    tags = ["bias" if place % 3 else "no_bias" for place in range(number)]
+    rendered = [
+        render_contexts([text], [[]], tokenizer, context, is_encoder_decoder=is_encoder_decoder, tag=tag)[0]
+        for text, tag in zip(texts, tags, strict=True)
+    ]
+    rows |= {"id": [str(place) for place in range(number)], "prompt": rendered, "tag": tags}
+    rows |= {"completion": ["I love cats." if tag == "bias" else "I'm a man." for tag in tags]}
+    rows |= {"bias_value": [0.0] * number, "truncated": [False] * number}
+    import pyarrow as pa
+
+    from hb_train.bias_labels import ROW_SCHEMA
+
+    (folder / "data").mkdir(parents=True)
+    table = pa.table({name: rows[name] for name in ROW_SCHEMA.names}, schema=ROW_SCHEMA)
+    pq.write_table(table.slice(0, number // 2), folder / "data" / "train.parquet")
+    pq.write_table(table.slice(number // 2), folder / "data" / "validation.parquet")
+    suffix = rendered[0].rpartition(tags[0])[2]
+    found = {
+        **{"suffix": suffix, "context": context, "alpha": 0, "beta": 0.5},
+        **{"model": {"name": "by hand", "digest": "none"}, "by_tag": {"bias": 16, "no_bias": 8}, "by_split": {}},
+        "style_classifier": {"name": "none", "num_styles": 2},
+    }
+    (folder / LABELS_FILE).write_text(json.dumps(found), encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("lora", [False, True])
+def test_an_encoder_decoder_model_is_tuned_by_the_same_command(lora, save_small_model, tmp_path):
+    model = save_small_model("blenderbot")
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    rows = labels_by_hand(tmp_path / "labels", tokenizer, "blenderbot", is_encoder_decoder=True)
+    adapter = ["--use_peft", "--lora_target_modules", "q_proj", "v_proj"] if lora else []
+    folder = tmp_path / "model"
+    tune_main(options_for(model, rows, folder, *few_steps(6, rate="1e-2"), *adapter))
+    tuning = read_bias_tuning(str(folder))
+    curve = [entry["perplexity"] for entry in tuning.training["validation_perplexity"]]
+
+    assert tuning.context == "blenderbot"
+    assert tuning.tag == "no_bias"
+    assert curve[-1] < curve[0]
+    tuned = AutoModelForSeq2SeqLM.from_pretrained(folder).double()
+    nll, number = 0.0, 0
+    for row in load_dataset(str(rows), split="validation"):
+        given = torch.tensor([tokenizer(row["prompt"])["input_ids"]])
+        reply = [*tokenizer(row["completion"], add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
+        start = torch.tensor([[tuned.config.decoder_start_token_id, *reply[:-1]]])
+        with torch.no_grad():
+            logits = tuned(input_ids=given, decoder_input_ids=start).logits[0].log_softmax(-1)
+        nll -= sum(logits[place, token].item() for place, token in enumerate(reply))
+        number += len(reply)
+    assert tuning.training["best_validation_perplexity"] == pytest.approx(math.exp(nll / number), rel=1e-4)
+
+
+def test_two_processes_tune(pitying_model, labels, tmp_path):
+    folder = tmp_path / "model"
+    options = options_for(pitying_model, labels, folder, *few_steps())
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "29561"]
+    done = subprocess.run([*command, "hb_train/tune.py", *options], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    tuning = read_bias_tuning(str(folder))
+
+    assert json.loads((folder / "run.json").read_text(encoding="utf-8"))["settings"]["num_processes"] == 2
+    # Rows that a process gets twice, to have as many as the other, count once.
+    first = tuning.training["validation_perplexity"][0]["perplexity"]
+    assert first == pytest.approx(validation_perplexity(pitying_model, labels), rel=1e-4)
+    assert tuning.training["best_validation_perplexity"] == pytest.approx(
+        validation_perplexity(folder, labels), rel=1e-4
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--dataset_name", "labels"], r"--model_name_or_path is missing; give a Hub id, a local folder or 'embedded'"),
+        (["--model_name_or_path", "gpt2"], r"--dataset_name is missing; give a folder"),
+        (["--model_name_or_path", "gpt2", "--dataset_name", "x", "--dataset_streaming"], r"not supported"),
+        (["--model_name_or_path", "gpt2", "--dataset_name", "x", "--load_in_4bit", "--use_peft"], r"not supported"),
+        (["--model_name_or_path", "gpt2", "--dataset_name", "/no/where"], r"'/no/where' has no labels.json; give"),
+        (["--early_stopping_patience", "-1"], r"early_stopping_patience is -1; give at least 0"),
+    ],
+)
+def test_what_cannot_be_done_is_said(options, message, tmp_path):
+    with pytest.raises(SystemExit, match=message):
+        tune_main([*options, "--output_dir", str(tmp_path / "model"), *QUICK])
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_split_that_is_not_there_is_named(pitying_model, labels, tmp_path):
+    options = options_for(pitying_model, labels, tmp_path / "model", "--dataset_test_split", "test")
+    with pytest.raises(SystemExit, match="has no split 'test'; there are: train, validation"):
+        tune_main(options)
+
+
+def test_another_folder_of_the_same_name_is_not_taken_for_this_one(labels, tmp_path):
+    first = load_dataset(str(labels), split="train")
+    other = tmp_path / labels.name
+    (other / "data").mkdir(parents=True)
+    for name in ("train", "validation"):
+        pq.write_table(
+            pq.read_table(labels / "data" / f"{name}.parquet").slice(0, 7), other / "data" / f"{name}.parquet"
+        )
+    (other / "README.md").write_bytes((labels / "README.md").read_bytes())
+
+    assert load_dataset(str(other), split="train").num_rows == 7
+    assert load_dataset(str(labels), split="train").num_rows == first.num_rows > 7
+
+
+def test_a_masked_model_is_refused(save_small_model, tmp_path):
+    tokenizer = AutoTokenizer.from_pretrained(save_small_model("gpt2"))
+    rows = labels_by_hand(tmp_path / "labels", tokenizer, "plain", is_encoder_decoder=False)
+    with pytest.raises(SystemExit, match="is a masked language model, which gives no replies"):
+        tune_main(options_for(save_small_model("bert"), rows, tmp_path / "model"))
+
+
+@pytest.mark.parametrize("recipe", sorted((ROOT / "hb_train" / "recipes").glob("*.yaml")), ids=lambda path: path.stem)
+def test_recipes_are_understood(recipe, tmp_path):
+    own, script, training, model = tune.parse_options(["--config", str(recipe), "--output_dir", str(tmp_path)])
+
+    assert model.model_name_or_path
+    assert own.labels == "tags"
+    assert script.dataset_test_split == "validation"
+    assert training.metric_for_best_model == "eval_perplexity"
+    assert training.load_best_model_at_end
+    assert training.per_device_train_batch_size == 16
+    expected = {"dialogpt": ("sgd", 0.3, 0), "blenderbot": ("adamw_torch", 3e-6, 100)}
+    if recipe.stem in expected:  # the paper's (C.1)
+        assert (training.optim, training.learning_rate, training.warmup_steps) == expected[recipe.stem]
+
+
+def test_the_model_card_shows_the_runs(before, pitying_model, tmp_path):
+    from hb_train.model_card import main
+
+    with pytest.raises(SystemExit, match=f"has no {TUNING_FILE}"):
+        main(["--model", str(tmp_path), "--runs", str(before[0])])
+    training = {"labels": "tags", "model": "tiny", "best_validation_perplexity": 2.0, "best_step": 3, "num_steps": 4}
+    training |= {"num_rows": {"train": 10, "validation": 2}}
+    about = {"model": {"name": "tiny", "digest": "d"}, "style_classifier": {"name": "styles", "num_styles": 217}}
+    tuning = BiasTuning(
+        tag="no_bias",
+        context="plain",
+        alpha=0,
+        beta=0.5,
+        labels={**about, "by_tag": {"bias": 3, "no_bias": 9}},
+        training=training,
+    )
+    write_bias_tuning(tmp_path, tuning)
+    main(["--model", str(tmp_path), "--runs", str(before[0]), str(before[0]), "--names", "first", "again"])
+    card = (tmp_path / "README.md").read_text(encoding="utf-8")
+
+    assert card.startswith("---\nlibrary_name: transformers\n")
+    assert "| first | again |" in card
+    value = before[1]["generation"]["debiased"]["full_gen_bias"]
+    assert f"| Full Gen Bias | {bias(value)}" in card
+    assert "Not measured yet" not in card
