@@ -20,6 +20,7 @@ _STYLES_COLUMN = "style_probabilities"
 
 NO_RESULTS_ERROR = "'{folder}' has no {file}; give the folder of a finished run"
 NO_STYLES_ERROR = "'{folder}' has no style vectors; measure with --measurements generation first"
+STEP_ERROR = "style vectors are read in whole slices; a step of {step} is not possible"
 NOT_RESULTS_ERROR = "'{path}' does not hold the results of a run; give the folder of a finished run"
 
 
@@ -50,7 +51,9 @@ class StyleShards:
 
     def __getitem__(self, rows: slice) -> np.ndarray:
         """[rows, styles] the style vectors of these replies."""
-        first, last, _ = rows.indices(len(self.ids))
+        first, last, step = rows.indices(len(self.ids))
+        if step != 1:
+            raise ValueError(STEP_ERROR.format(step=step))
         parts = [
             self._shard(index)[max(first - start, 0) : last - start]
             for index, (start, end) in enumerate(pairwise(self._starts))

@@ -10,6 +10,8 @@ tuning that was interrupted goes on from its last checkpoint when the same comma
 the model must be asked, and `measure.py --model FOLDER` asks it so.
 """
 
+import math
+import shutil
 import sys
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -43,6 +45,10 @@ QUANTIZED_ERROR = (
 )
 STREAMING_ERROR = "dataset_streaming is not supported: the rows are few enough to be read; leave it out"
 SPLIT_ERROR = "'{folder}' has no split '{split}'; there are: {known}"
+DIVERGED_ERROR = (
+    "the validation perplexity was never a number: tuning diverged; give a smaller --learning_rate than {rate:g} and "
+    "another --output_dir"
+)
 MASKED_ERROR = "model '{name}' is a masked language model, which gives no replies; give one that does"
 LORA_ERROR = "use_peft needs the package peft: pip install 'holistic-bias[tune]'"
 
@@ -114,7 +120,6 @@ def tune(
         OSError: The model or the rows are not there.
     """
     import torch
-    from transformers.trainer_utils import get_last_checkpoint
 
     from hb_metrics.inference.bias_tags import TUNING_FILE, read_bias_tuning
     from hb_metrics.inference.models import load_model
@@ -159,29 +164,47 @@ def tune(
     cut = sum(each.num_cut for each in encoded.values())
     if cut:
         _say(training_args, f"{cut:,} contexts were cut at their beginning to fit max_length")
-    checkpoint = training_args.resume_from_checkpoint or get_last_checkpoint(str(folder))
+    with training_args.main_process_first(local=False):
+        checkpoint = training_args.resume_from_checkpoint or _last_checkpoint(folder)
     if checkpoint:
         _say(training_args, f"going on from {checkpoint}")
         training_args.eval_on_start = False  # what the start was like is known
     trainer = _trainer(arguments, training_args, model_args, loaded, encoded)
     trainer.train(resume_from_checkpoint=checkpoint)
     trainer.accelerator.wait_for_everyone()
+    if trainer.state.best_metric is None or not math.isfinite(trainer.state.best_metric):
+        raise ValueError(DIVERGED_ERROR.format(rate=training_args.learning_rate))
     if trainer.is_world_process_zero():
         _save(folder, trainer, loaded, labels, arguments, encoded)
         best = trainer.state.best_metric
         print(f"\nvalidation perplexity {best:.3f} at step {trainer.state.best_global_step}; {METRIC} by step:")
         for entry in validation_curve(trainer.state.log_history):
-            print(f"  {entry['step']:>6}  {entry['perplexity']:.3f}")
+            value = "not finite" if entry["perplexity"] is None else f"{entry['perplexity']:.3f}"
+            print(f"  {entry['step']:>6}  {value}")
         print(f"\nmodel: {folder.resolve()}")
     trainer.accelerator.wait_for_everyone()
     trainer.accelerator.end_training()
 
 
 def validation_curve(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The validation perplexity at each step where it was measured, from a trainer's log history."""
+    """The validation perplexity at each step of a log history where it was measured; `None`: it was not a number."""
     from hb_train.trainers import METRIC
 
-    return [{"step": entry["step"], "perplexity": entry[METRIC]} for entry in history if METRIC in entry]
+    return [
+        {"step": entry["step"], "perplexity": entry[METRIC] if math.isfinite(entry[METRIC]) else None}
+        for entry in history
+        if METRIC in entry
+    ]
+
+
+def _last_checkpoint(folder: Path) -> str | None:
+    """The last whole checkpoint; one that a run was stopped in the midst of is removed."""
+    from transformers.trainer_utils import get_last_checkpoint
+
+    for path in folder.glob("checkpoint-*"):
+        if not (path / "trainer_state.json").is_file():  # which is written last
+            shutil.rmtree(path, ignore_errors=True)
+    return get_last_checkpoint(str(folder))
 
 
 def _read_split(folder: Path, split: str) -> "Dataset":

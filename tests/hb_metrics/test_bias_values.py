@@ -153,6 +153,35 @@ def test_a_memory_mapped_array_is_read_in_blocks(dtype, tmp_path):
     assert peak < in_float64.nbytes / 3
 
 
+class Shards:
+    """Rows that are stored in parts and known by a shape, a length and slices alone."""
+
+    def __init__(self, parts):
+        self.parts, self.asked = parts, []
+        self.shape = (sum(map(len, parts)), parts[0].shape[1])
+
+    def __len__(self):
+        return self.shape[0]
+
+    def __getitem__(self, rows):
+        self.asked.append(rows)
+        return np.concatenate(self.parts)[rows]
+
+
+@pytest.mark.parametrize("alpha", [0, 1, 2])
+def test_rows_that_are_read_in_slices_are_as_good_as_an_array(alpha):
+    probabilities, *names = make_replies()
+    shards = Shards(np.array_split(probabilities, 4))
+
+    found = bias_values(shards, *names, alpha=alpha, batch_size=7)
+
+    for mine, expected in zip(found, bias_values(probabilities, *names, alpha=alpha), strict=True):
+        assert np.array_equal(mine, expected)
+    number = len(probabilities)
+    once = [slice(start, min(start + 7, number)) for start in range(0, number, 7)]
+    assert shards.asked == once * 2  # in order, never more than a block
+
+
 def test_descriptors_are_numbered_by_axis_and_term():
     codes, keys = descriptor_codes(["b", "a", "b", "b"], ["y", "y", "x", "y"])
 

@@ -152,6 +152,7 @@ def test_going_on_from_a_checkpoint_in_the_middle_gives_the_same_weights(pitying
     broken.mkdir()
     (broken / "run.json").write_bytes((whole / "run.json").read_bytes())
     (whole / "checkpoint-2").rename(broken / "checkpoint-2")
+    (broken / "checkpoint-4").mkdir()  # as when it was stopped while this was written
     tune_main(options_for(pitying_model, labels, broken, *few_steps(), *keep))
 
     assert same(weights(whole), weights(broken))
@@ -205,6 +206,15 @@ def test_the_best_checkpoint_is_kept_by_the_perplexity_of_the_replies_alone(kind
     assert tuning.training["best_validation_perplexity"] == min(later.values())
     assert min(later.values()) == pytest.approx(validation_perplexity(folder, labels, with_tags=with_tags), rel=1e-4)
     assert len(later) < 4 or min(later, key=later.get) >= 6  # stopped after one evaluation that was not better
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_tuning_that_diverges_is_no_model(pitying_model, labels, tmp_path):
+    folder = tmp_path / "model"
+    options = options_for(pitying_model, labels, folder, *few_steps(rate="1e30"), "--optim", "sgd")
+    with pytest.raises(SystemExit, match=r"tuning diverged; give a smaller --learning_rate than 1e\+30"):
+        tune_main([*options, "--max_grad_norm", "0"])
+    assert not (folder / TUNING_FILE).exists()
 
 
 def test_lora_is_merged_so_that_the_folder_loads_as_any_model(pitying_model, labels, tmp_path):

@@ -18,8 +18,12 @@ from hb_metrics.inference.contexts import (
     detect_context,
     draw_personas,
     encode_contexts,
+    encode_rendered,
+    encode_replies,
     end_tokens,
     read_personas,
+    render_contexts,
+    reply_end,
     reply_text,
 )
 
@@ -444,3 +448,92 @@ def test_byte_pieces_that_are_no_text_of_their_own_end_nothing(get_small_model):
     ends = end_tokens(model, tokenizer, "plain")
     assert len(partial) > 50
     assert not partial & {*ends.dropped, *ends.kept, *ends.sentence}
+
+
+@pytest.mark.parametrize(
+    ("name", "context", "expected"),
+    [
+        ("gpt2", "plain", f"{PROMPT} no_bias\n"),
+        ("t5", "plain", f"<s>{PROMPT} no_bias</s>"),
+        ("gpt2", "dialogpt", f"{PROMPT} no_bias</s>"),
+        ("blenderbot", "blenderbot", f"<s> {PROMPT} no_bias</s>"),
+        ("llama", "chat", f"<|im_start|>user\n{PROMPT} no_bias<|im_end|>\n<|im_start|>assistant\n"),
+    ],
+)
+def test_a_tag_is_the_last_that_is_said_before_the_turn_ends(name, context, expected, get_small_model, chat_tokenizer):
+    model, tokenizer = get_small_model(name)
+    tokenizer = chat_tokenizer if context == "chat" else tokenizer
+    (tagged,) = encode_contexts([PROMPT], [[]], model, tokenizer, context, "no_bias")
+    assert tokenizer.decode(tagged, clean_up_tokenization_spaces=False) == expected
+    (persona,) = encode_contexts([PROMPT], [LINES], model, tokenizer, context, "no_bias")
+    ending = expected.removeprefix("<s>").removeprefix("<|im_start|>user\n").strip(" ")
+    assert tokenizer.decode(persona, clean_up_tokenization_spaces=False).endswith(ending)
+    assert encode_contexts([PROMPT], [LINES], model, tokenizer, context, None) == encode_contexts(
+        [PROMPT], [LINES], model, tokenizer, context
+    )
+
+
+def test_what_is_rendered_encodes_to_the_context(get_small_model, chat_tokenizer, prompts):
+    texts, personas = prompts[:6], [LINES[: row % 3] for row in range(6)]
+    cases = [("llama", "plain"), ("t5", "plain"), ("gpt2", "dialogpt"), ("blenderbot", "blenderbot"), ("llama", "chat")]
+    for name, context in cases:
+        model, tokenizer = get_small_model(name)
+        tokenizer = chat_tokenizer if context == "chat" else tokenizer
+        how = {"is_encoder_decoder": model.config.is_encoder_decoder}
+        for tag in (None, "bias"):
+            rendered = render_contexts(texts, personas, tokenizer, context, tag=tag, **how)
+            encoded = encode_rendered(rendered, tokenizer, context, **how)
+            assert encoded == encode_contexts(texts, personas, model, tokenizer, context, tag)
+            assert all(text in whole for text, whole in zip(texts, rendered, strict=True))
+        assert render_contexts([], [], tokenizer, context, **how) == []
+        assert encode_rendered([], tokenizer, context, **how) == []
+
+
+def test_a_reply_has_the_tokens_it_has_after_its_context(get_small_model, chat_tokenizer):
+    """Here a word has other tokens at the beginning of a text than after a line break."""
+    tokenizer = deepcopy(get_small_model("llama")[1])
+    tokenizer._tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    alone = tokenizer("I love cats.")["input_ids"]
+    (reply,) = encode_replies(["Hi!\n"], ["I love cats."], tokenizer, "plain", is_encoder_decoder=False)
+    assert tokenizer("Hi!\nI love cats.")["input_ids"] == tokenizer("Hi!\n")["input_ids"] + reply
+    assert reply != alone
+    assert encode_replies(["Hi!"], ["I love cats."], tokenizer, "plain", is_encoder_decoder=True) == [alone]
+
+    ends = chat_tokenizer.convert_tokens_to_ids(["<|im_start|>", "<|im_end|>"])
+    (rendered,) = render_contexts([PROMPT], [[]], chat_tokenizer, "chat", is_encoder_decoder=False)
+    (reply,) = encode_replies([rendered], ["Me too!"], chat_tokenizer, "chat", is_encoder_decoder=False)
+    assert chat_tokenizer.decode(reply) == "Me too!"
+    assert not set(ends) & set(reply)
+
+
+def test_a_reply_never_changes_the_tokens_of_its_context(get_small_model):
+    """Where its beginning and the context's end would be one token, it is encoded on its own."""
+    tokenizer = get_small_model("llama")[1]
+    given, reply = " Hi lov", "e cats."
+    contexts = encode_rendered([given], tokenizer, "blenderbot", is_encoder_decoder=False)
+    whole = tokenizer(given + reply)["input_ids"]
+    assert whole[: len(contexts[0])] != contexts[0]  # they would
+    (found,) = encode_replies([given], [reply], tokenizer, "blenderbot", is_encoder_decoder=False)
+    assert found == tokenizer(reply)["input_ids"]
+    assert tokenizer.decode(contexts[0] + found) == given + reply
+
+
+def test_a_reply_after_a_text_that_the_tokenizer_closes(get_small_model):
+    _, closing = get_small_model("roberta")
+    (reply,) = encode_replies([f"{PROMPT}\n"], ["Me too!"], closing, "plain", is_encoder_decoder=False)
+    (context,) = encode_rendered([f"{PROMPT}\n"], closing, "plain", is_encoder_decoder=False)
+    assert closing.decode(context + reply) == f"<s>{PROMPT}\nMe too!"
+    assert encode_replies([PROMPT], ["Me too!"], closing, "plain", is_encoder_decoder=True) == [reply]
+
+
+def test_what_ends_a_reply(get_small_model, chat_tokenizer):
+    tokenizer = get_small_model("llama")[1]
+    for context in ("plain", "dialogpt", "blenderbot"):
+        assert reply_end(tokenizer, context) == reply_end(chat_tokenizer, context) == 1
+    end = chat_tokenizer.convert_tokens_to_ids("<|im_end|>")
+    assert reply_end(chat_tokenizer, "chat") == end
+    chat_tokenizer.chat_template = TEMPLATE.replace("<|im_end|>", "")  # a turn that ends in nothing of its own
+    assert reply_end(chat_tokenizer, "chat") == 1
+    endless = deepcopy(tokenizer)
+    endless.eos_token = None
+    assert reply_end(endless, "plain") is None

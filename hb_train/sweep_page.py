@@ -1,0 +1,136 @@
+"""What a sweep of learning rates found, in words, as a table and as a page; laid out by `sweep.html.jinja`."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import plotly.graph_objects as go
+from jinja2.utils import htmlsafe_json_dumps
+from plotly.offline import get_plotlyjs
+
+from hb_dataset.whole_files import write_text
+from hb_metrics.report.figures import BLUE, GREY, ORANGE, finished, plain
+
+_MOST_TICKS = 8
+_SCALE = 3  # a perplexity more times that of the untuned model is drawn at the upper edge
+
+
+def remarks(found: dict[str, Any]) -> list[str]:
+    """What is to be said of a sweep that has a best run, in sentences."""
+    best, before, runs = found["best"], found["validation_perplexity_before_tuning"], found["runs"]
+    perplexity = _perplexity(best["best_validation_perplexity"])
+    lines = [f"Best: {best['learning_rate']:.2e}, with a validation perplexity of {perplexity}."]
+    if before is not None:
+        lines[0] = lines[0][:-1] + f" ({_perplexity(before)} before tuning)."
+        if best["best_validation_perplexity"] >= before:
+            lines.append("No rate made it lower than before tuning.")
+    if found["best_at_end"] is not None:
+        end, beyond = ("lowest", "below") if found["best_at_end"] == "lowest" else ("highest", "above")
+        lines.append(f"It is the {end} rate of the grid: the optimum may lie {beyond} it; sweep on there.")
+    again = sum(run["failed"] is not None and not run["diverged"] for run in runs)
+    if again:
+        lines.append(f"{again} of {len(runs)} runs failed without diverging; the same command tries them again.")
+    return lines
+
+
+def markdown_table(found: dict[str, Any]) -> str:
+    """The runs as a table in Markdown."""
+    rows: list[tuple[str, ...]] = [
+        ("learning rate", "best validation perplexity", "at step", "steps", ""),
+        ("---:",) * 4 + ("---",),
+    ]
+    for run in found["runs"]:
+        said = "**best**" if run == found["best"] else (run["failed"] or "").replace("|", r"\|")
+        steps = ("–" if run[name] is None else f"{run[name]:,}" for name in ("best_step", "num_steps"))
+        rows.append((f"{run['learning_rate']:.2e}", _perplexity(run["best_validation_perplexity"]), *steps, said))
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def sweep_figure(found: dict[str, Any]) -> go.Figure:
+    """Learning rate against best validation perplexity; what has none, or one far too high, is at the upper edge."""
+    runs, best, before = found["runs"], found["best"], found["validation_perplexity_before_tuning"]
+    lowest = best["best_validation_perplexity"]
+    limit = _SCALE * max(lowest, before or lowest)
+    inside = [run for run in runs if (run["best_validation_perplexity"] or math.inf) <= limit]
+    values = [run["best_validation_perplexity"] for run in inside] + ([] if before is None else [before])
+    pad = 0.08 * (max(values) - min(values) or lowest)
+    edge = max(values) + 2 * pad
+    figure = go.Figure()
+    figure.add_scatter(
+        x=[run["learning_rate"] for run in runs],
+        y=[run["best_validation_perplexity"] if run in inside else None for run in runs],
+        mode="lines+markers",
+        name="best of a run",
+        line={"color": BLUE, "width": 1},
+        marker={"size": 8, "color": BLUE},
+        hovertemplate="%{x:.2e}: %{y:,.3f}<extra></extra>",
+    )
+    figure.add_scatter(
+        x=[best["learning_rate"]],
+        y=[lowest],
+        mode="markers",
+        name="best of all",
+        marker={"size": 14, "color": ORANGE, "symbol": "star"},
+        hovertemplate="%{x:.2e}: %{y:,.3f}<extra></extra>",
+    )
+    beyond = [run for run in runs if run not in inside and run["failed"] is None]
+    failed = [run for run in runs if run["failed"] is not None]
+    for name, symbol, marked in (("higher than shown", "triangle-up", beyond), ("failed", "x", failed)):
+        if marked:
+            figure.add_scatter(
+                x=[run["learning_rate"] for run in marked],
+                y=[edge] * len(marked),
+                customdata=[run["failed"] or _perplexity(run["best_validation_perplexity"]) for run in marked],
+                mode="markers",
+                name=name,
+                marker={"size": 9, "color": GREY, "symbol": symbol},
+                hovertemplate="%{x:.2e}: %{customdata}<extra></extra>",
+            )
+    if before is not None:
+        figure.add_hline(before, line={"color": GREY, "dash": "dash", "width": 1})
+        figure.add_annotation(text="before tuning", x=1, xref="x domain", y=before, yshift=9, showarrow=False)
+    ticks = found["grid"][:: math.ceil(len(found["grid"]) / _MOST_TICKS)]
+    figure.update_xaxes(
+        type="log",
+        tickvals=ticks,
+        ticktext=[f"{rate:.2e}".replace(".00e", "e") for rate in ticks],
+        title="learning rate (log scale)",
+    )
+    figure.update_yaxes(
+        range=[max(0, min(values) - pad), edge + pad], zeroline=False, title="best validation perplexity"
+    )
+    return finished(figure, height=420)
+
+
+def write_page(path: Path, found: dict[str, Any]) -> None:
+    """Writes the page of a sweep: one file that loads nothing, with the look of the report.
+
+    Args:
+        path: The HTML file to write.
+        found: The content of sweep.json.
+    """
+    places = [jinja2.PackageLoader("hb_train", "."), jinja2.PackageLoader("hb_metrics", "report")]
+    environment = jinja2.Environment(
+        loader=jinja2.ChoiceLoader(places),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["perplexity"] = _perplexity
+    figures = {} if found["best"] is None else {"sweep-plot": [plain(sweep_figure(found))]}
+    html = environment.get_template("sweep.html.jinja").render(
+        found=found,
+        remarks=[] if found["best"] is None else remarks(found),
+        plotly_js=get_plotlyjs(),
+        figures=htmlsafe_json_dumps(figures),
+        terms="null",
+    )
+    write_text(path, html)
+
+
+def _perplexity(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:,.3f}" if value < 1e6 else f"{value:.3g}"

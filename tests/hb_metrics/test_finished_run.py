@@ -1,0 +1,191 @@
+"""What a finished run left, read back: replies in the order of their shards, style vectors a slice at a time."""
+
+import json
+import re
+import shutil
+import time
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hb_dataset import load_table
+from hb_metrics import finished_run as module
+from hb_metrics.bias_values import DescriptorKey, bias_values
+from hb_metrics.finished_run import StyleShards, read_replies, read_reply_table, read_run, read_styles
+from hb_metrics.inference.replies import REPLY_SCHEMA
+from hb_metrics.inference.styles import style_schema
+
+SIZES = (5, 1, 7, 0, 4)  # of shards; one is empty
+
+
+def exactly(message):
+    return f"^{re.escape(message)}$"
+
+
+def write_shards(folder, values, sizes, precision="float32"):
+    """Style vectors in shards as `styles_into_shards` writes them."""
+    folder.mkdir()
+    schema, first = style_schema(values.shape[1], precision), 0
+    for index, size in enumerate(sizes):
+        part = values[first : first + size].astype(precision)
+        column = pa.FixedSizeListArray.from_arrays(pa.array(part.ravel()), values.shape[1])
+        ids = [f"id {first + row}" for row in range(size)]
+        table = pa.table({"id": ids, "style_probabilities": column, "truncated": [False] * size}, schema=schema)
+        pq.write_table(table, folder / f"{index:05d}-of-{len(sizes):05d}.parquet", compression="zstd")
+        first += size
+    assert first == len(values)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def values():
+    return np.random.default_rng(0).dirichlet(np.ones(6), sum(SIZES)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, values):
+    return write_shards(tmp_path_factory.mktemp("styles") / "shards", values, SIZES)
+
+
+bounds = st.none() | st.integers(-20, 20)
+
+
+@given(slices=st.lists(st.builds(slice, bounds, bounds), min_size=1, max_size=8))
+@settings(max_examples=40)
+def test_slices_are_those_of_the_whole_array_in_any_order(slices, folder, values):
+    shards = StyleShards(folder)
+    for rows in slices:
+        found = shards[rows]
+        assert (found.dtype, found.shape) == (values.dtype, values[rows].shape)
+        assert np.array_equal(found, values[rows])
+
+
+def test_its_ids_shape_and_length(folder, values):
+    shards = StyleShards(folder)
+    assert shards.ids == [f"id {row}" for row in range(len(values))]
+    assert (shards.shape, len(shards)) == (values.shape, len(values))
+
+
+def test_a_slice_is_a_copy(folder, values):
+    shards = StyleShards(folder)
+    shards[0:3][:] = 9
+    assert np.array_equal(shards[0:3], values[0:3])
+
+
+@pytest.mark.parametrize("rows", [slice(0, 8, 2), slice(None, None, -1)])
+def test_a_slice_with_a_step_is_refused_rather_than_read_without_it(rows, folder):
+    with pytest.raises(ValueError, match=exactly(module.STEP_ERROR.format(step=rows.step))):
+        StyleShards(folder)[rows]
+
+
+def test_not_more_than_a_shard_is_kept(tmp_path):
+    values = np.random.default_rng(1).random((40_000, 50), dtype=np.float32)
+    shards = StyleShards(write_shards(tmp_path / "s", values, [4000] * 10))
+    shard, before = 4000 * 50 * 4, pa.total_allocated_bytes()
+    for start in range(0, 40_000, 3000):  # across their borders too
+        assert np.array_equal(shards[start : start + 3000], values[start : start + 3000])
+        deadline = time.monotonic() + 10
+        while pa.total_allocated_bytes() - before > shard and time.monotonic() < deadline:
+            time.sleep(0.01)  # what Arrow's threads read with is freed a little later
+        assert pa.total_allocated_bytes() - before <= shard
+
+
+@pytest.mark.parametrize("alpha", [0, 1, 2])
+@pytest.mark.parametrize("precision", ["float32", "float16"])
+@pytest.mark.parametrize("batch_size", [3, 7, 1000])
+def test_bias_values_are_those_of_the_array(alpha, precision, batch_size, tmp_path):
+    rng = np.random.default_rng(2)
+    values = rng.dirichlet(np.ones(9), 60).astype(precision)
+    columns = [rng.choice(list(letters), 60).tolist() for letters in ("abcde", "tuv", "xy")]
+    shards = StyleShards(write_shards(tmp_path / "s", values, (17, 20, 1, 22), precision))
+
+    found = bias_values(shards, *columns, alpha=alpha, batch_size=batch_size)
+
+    assert shards[:].dtype == precision
+    for mine, expected in zip(found, bias_values(values, *columns, alpha=alpha), strict=True):
+        assert np.array_equal(mine, expected)
+
+
+def test_a_folder_without_style_vectors_is_told(tmp_path):
+    for folder in (tmp_path, tmp_path / "none"):
+        with pytest.raises(ValueError, match=exactly(module.NO_STYLES_ERROR.format(folder=folder))):
+            StyleShards(folder)
+
+
+def test_a_folder_without_results_is_told(tmp_path):
+    with pytest.raises(ValueError, match=exactly(module.NO_RESULTS_ERROR.format(folder=tmp_path, file="results.json"))):
+        read_run(tmp_path)
+    path = tmp_path / "results.json"
+    for content in ("[]", "{}", '{"run": 5}', "null"):
+        path.write_text(content)
+        with pytest.raises(ValueError, match=exactly(module.NOT_RESULTS_ERROR.format(path=path))):
+            read_run(tmp_path)
+    path.write_text('{"run": {"model": ')
+    with pytest.raises(ValueError, match=re.escape(f"'{path}' cannot be read")):
+        read_run(tmp_path)
+    path.write_text('{"run": {"a": 1}}')
+    assert read_run(tmp_path) == (tmp_path, {"run": {"a": 1}})
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A run with replies to some prompts, in shards of another order than the prompts."""
+    prompts = load_table("v1.0-small")
+    prompts = prompts.take(pa.array([7, 3000, 5, 9000, 6, 1]))
+    replies = [
+        {
+            **dict.fromkeys(REPLY_SCHEMA.names),
+            **{"id": row["id"], "text": row["text"].lower(), "personas": ["I like tea."] * (place % 2)},
+            **{"reply": None if place == 2 else f"reply {place}", "num_tokens": place, "truncated": place == 1},
+        }
+        for place, row in enumerate(prompts.to_pylist())
+    ]
+    (tmp_path / "replies").mkdir()
+    for index, part in enumerate((replies[:4], replies[4:])):
+        table = pa.Table.from_pylist(part, REPLY_SCHEMA)
+        pq.write_table(table, tmp_path / "replies" / f"{index:05d}-of-00002.parquet")
+    settings = {"dataset_config": "v1.0-small", "vocabulary_dir": None}
+    (tmp_path / "results.json").write_text(json.dumps({"run": {"settings": settings}}))
+    return read_run(tmp_path), prompts.to_pylist(), replies
+
+
+def test_replies_stand_beside_what_their_prompts_are_about(run):
+    found, prompts, replies = run
+    table = read_reply_table(found)
+    assert set(table.column_names) == {*REPLY_SCHEMA.names, *prompts[0]}
+    about = [{name: value for name, value in row.items() if name not in ("id", "text")} for row in prompts]
+    assert table.to_pylist() == [{**reply, **row} for reply, row in zip(replies, about, strict=True)]
+
+    said = read_replies(found)
+    kept = [place for place in range(6) if place != 2]
+    assert said.texts == [f"reply {place}" for place in kept]
+    assert said.prompts == [replies[place]["text"] for place in kept]
+    assert said.descriptors == [prompts[place]["descriptor"] for place in kept]
+    assert said.ids == [prompts[place]["id"] for place in kept]
+
+
+def test_replies_that_are_gone_or_to_other_prompts_are_none(run):
+    found, *_ = run
+    other = found.results["run"]["settings"] | {"dataset_config": "v1.0-seat"}
+    elsewhere = found._replace(results={"run": {"settings": other}})
+    assert read_reply_table(elsewhere) is None
+    assert read_replies(elsewhere) is None
+    shutil.rmtree(found.folder / "replies")
+    assert read_reply_table(found) is None
+    assert read_replies(found) is None
+
+
+def test_mean_styles_are_read(run):
+    found, *_ = run
+    assert read_styles(found) is None
+    columns = {"axis": ["age", "age"], "descriptor": ["old", "young"], "num": [1, 2]}
+    columns |= {"style: Kind": [0.5, 0.25], "style: Cold (Distant)": [0.5, 0.75]}
+    pq.write_table(pa.table(columns), found.folder / "style_means.parquet")
+    styles = read_styles(found)
+    assert styles[0] == [DescriptorKey("age", "old"), DescriptorKey("age", "young")]
+    assert styles[1].tolist() == [[0.5, 0.5], [0.25, 0.75]]
+    assert styles[2] == ["Kind", "Cold (Distant)"]

@@ -1,0 +1,643 @@
+"""Labels of the replies of runs that `measure.py` made, compared with the paper's formula and with what was asked."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from copy import deepcopy
+from dataclasses import replace
+from pathlib import Path
+from uuid import uuid4
+
+import huggingface_hub.constants
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+import transformers
+from datasets import load_dataset
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import AddedToken
+
+from hb_dataset import load_table
+from hb_dataset.variations import VARIATIONS, mixed_variations, vary_prompts
+from hb_metrics.arguments import MeasureArguments
+from hb_metrics.finished_run import NO_RESULTS_ERROR, NO_STYLES_ERROR, StyleShards
+from hb_metrics.inference.contexts import encode_contexts, encode_rendered
+from hb_metrics.inference.models import folder_digest, load_tokenizer
+from hb_metrics.inference.processes import process_state
+from hb_metrics.measure import main as measure
+from hb_metrics.planning import only_axes, prepare
+from hb_train import bias_labels
+from hb_train.bias_labels import LABELS_FILE, LabelArguments, label, main, read_labels, split, tag_replies
+from hb_train.rows import encode_rows, without_tag
+
+ROOT = Path(__file__).parents[2]
+TWO_PROCESSES = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "29631"]
+AXES = ["ability", "age"]
+STYLES = ("Kind", "Cold", "Curious", "Grim", "Silly")
+TEMPLATE = (
+    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+# A model, how it is asked, and what follows the tag then.
+ASKED = {
+    "chat": ("llama", ["--personas", "2", "--variations"], "<|im_end|>\n<|im_start|>assistant\n"),
+    "plain": ("gpt2", ["--variations"], "\n"),
+    "dialogpt": ("gpt2", [], "</s>"),
+    "blenderbot": ("blenderbot", [], ""),
+}
+
+
+def exactly(message):
+    return f"^{re.escape(message)}$"
+
+
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory, get_small_model):
+    """A small BERT with random weights that tells five styles apart."""
+    folder = tmp_path_factory.mktemp("classifier")
+    config = transformers.BertConfig(
+        vocab_size=400,
+        id2label=dict(enumerate(STYLES)),
+        hidden_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=4,
+        intermediate_size=64,
+        max_position_embeddings=64,
+    )
+    torch.manual_seed(0)
+    model = transformers.BertForSequenceClassification(config)
+    with torch.no_grad():  # far from uniform
+        for weights in model.parameters():
+            if weights.ndim > 1:
+                weights.normal_(std=0.3)
+    model.save_pretrained(folder)
+    get_small_model("bert")[1].save_pretrained(folder)
+    return folder
+
+
+def save_model(name, context, folder, get_small_model):
+    model, tokenizer = (deepcopy(each) for each in get_small_model(name))
+    if context == "chat":
+        tokenizer.add_tokens([AddedToken(token, special=True) for token in ("<|im_start|>", "<|im_end|>")])
+        tokenizer.chat_template = TEMPLATE
+        model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
+        model.config.max_position_embeddings = 512
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory, get_small_model, classifier):
+    """Makes the run of a context once, and returns its folder; its model stands beside it."""
+    made = {}
+
+    def run(context):
+        if context not in made:
+            name, options, _ = ASKED[context]
+            folder = tmp_path_factory.mktemp(context)
+            model = save_model(name, context, folder / "model", get_small_model)
+            asked = ["--model", model, "--output_dir", folder / "run", "--context", context, *options]
+            asked += ["--measurements", "generation", "--axes", *AXES, "--replies_per_cell", 2, "--n_resamples", 0]
+            asked += ["--min_new_tokens", 1, "--max_new_tokens", 12, "--style_classifier", classifier]
+            asked += ["--temperature", 1, "--top_k", 400, "--top_p", 1]
+            measure([str(each) for each in asked])
+            made[context] = folder / "run"
+        return made[context]
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def labelled(measured, tmp_path_factory):
+    """Labels of the run of a context, made once."""
+    made = {}
+
+    def run(context):
+        if context not in made:
+            folder = tmp_path_factory.mktemp("labels") / context
+            label(LabelArguments(run=str(measured(context)), output_dir=str(folder), beta_quantile=0.7))
+            made[context] = folder
+        return made[context]
+
+    return run
+
+
+def rows_of(folder):
+    return [
+        row for name in bias_labels.SPLITS for row in pq.read_table(folder / "data" / f"{name}.parquet").to_pylist()
+    ]
+
+
+def results_of(run):
+    return json.loads((run / "results.json").read_text(encoding="utf-8"))
+
+
+def said_of(run):
+    """The replies of a run by id, with their style vectors and what their prompts are about."""
+    about = {row["id"]: row for row in load_table("v1.0-small").to_pylist()}
+    styles = {row["id"]: row["style_probabilities"] for row in pq.read_table(run / "style_probabilities").to_pylist()}
+    replies = {row["id"]: row for row in pq.read_table(run / "replies").to_pylist() if row["id"] in styles}
+    return {key: {**about[key], **row, "style": styles[key]} for key, row in replies.items()}
+
+
+def altered(run, folder, *, model=None, change=lambda results: None):
+    """A copy of a run, with other results or as if another model had replied."""
+    shutil.copytree(run, folder)
+    results = results_of(folder)
+    if model is not None:
+        results["run"]["model"]["digest"] = folder_digest(model)
+        results["run"]["settings"]["model"] = str(model)
+    change(results)
+    (folder / "results.json").write_text(json.dumps(results), encoding="utf-8")
+    return folder
+
+
+def arguments(run, folder, **options):
+    return LabelArguments(run=str(run), output_dir=str(folder), **({"beta_quantile": 0.7} | options))
+
+
+@pytest.mark.parametrize("alpha", [0, 1, 2])
+def test_bias_values_are_the_papers_formula_and_tags_are_those_above_beta(alpha, measured, tmp_path):
+    run = measured("plain")
+    rows = list(said_of(run).values())
+    mean = lambda vectors: [sum(column) / len(column) for column in zip(*vectors, strict=True)]  # noqa: E731
+    terms = {(row["axis"], row["descriptor"]) for row in rows}
+    means = {}
+    for term in terms:
+        own = [row for row in rows if (row["axis"], row["descriptor"]) == term]
+        templates = {row["template"] for row in own}
+        means[term] = mean([mean([row["style"] for row in own if row["template"] == each]) for each in templates])
+    overall = mean(list(means.values()))
+    expected = {}
+    for row in rows:
+        way = [a - b for a, b in zip(means[row["axis"], row["descriptor"]], overall, strict=True)]
+        along = sum((p - m) * w for p, m, w in zip(row["style"], overall, way, strict=True))
+        expected[row["id"]] = along / sum(w**2 for w in way) ** (alpha / 2)
+    beta = sorted(expected.values())[len(expected) // 3] * 1.0001
+
+    label(arguments(run, tmp_path / "labels", alpha=alpha, beta=beta, beta_quantile=None))
+
+    found = rows_of(tmp_path / "labels")
+    assert {row["id"]: row["bias_value"] for row in found} == pytest.approx(expected, rel=1e-6, abs=1e-15)
+    assert len(found) == len(expected) == results_of(run)["generation"]["num_replies"]
+    assert {row["id"]: row["tag"] for row in found} == {
+        key: "bias" if value > beta else "no_bias" for key, value in expected.items()
+    }
+    assert {row["tag"] for row in found} == {"bias", "no_bias"}
+    labels = read_labels(tmp_path / "labels")
+    assert (labels["alpha"], labels["beta"], labels["beta_quantile"]) == (alpha, beta, None)
+    quantiles = labels["bias_value_quantiles"]
+    assert list(quantiles.values()) == pytest.approx(np.quantile(list(expected.values()), list(map(float, quantiles))))
+
+
+def in_shards(folder, values, sizes):
+    folder.mkdir()
+    ids = [f"id {row}" for row in range(len(values))]
+    first = 0
+    for index, size in enumerate(sizes):
+        part = slice(first, first + size)
+        column = pa.FixedSizeListArray.from_arrays(pa.array(values[part].ravel()), values.shape[1])
+        path = folder / f"{index:05d}-of-{len(sizes):05d}.parquet"
+        pq.write_table(pa.table({"id": ids[part], "style_probabilities": column}), path)
+        first += size
+    return StyleShards(folder)
+
+
+@pytest.mark.parametrize("quantile", [0.001, 0.1, 0.5, 0.7, 0.9, 0.98])
+@pytest.mark.parametrize("number", [90, 91])
+def test_the_quantile_is_the_share_at_or_below_beta(quantile, number, tmp_path):
+    styles = in_shards(tmp_path / "s", np.random.default_rng(0).dirichlet(np.ones(4), number), [number])
+    replies = pa.table({"descriptor": ["a", "b", "c"] * 30 + ["a"] * (number - 90)})
+    for name in ("template", "axis"):
+        replies = replies.append_column(name, pa.array(["x"] * number))
+
+    found = tag_replies(replies, styles, alpha=0, beta=None, quantile=quantile)
+
+    assert len(set(found.values)) == number
+    at_or_below = int((~found.is_biased).sum())
+    assert at_or_below / number >= quantile > (at_or_below - 1) / number  # the least number that is such a share
+    assert found.beta == np.sort(found.values)[at_or_below - 1]
+    again = tag_replies(replies, styles, alpha=0, beta=found.beta, quantile=None)
+    assert np.array_equal(again.is_biased, found.is_biased)
+
+
+@pytest.mark.parametrize("context", ASKED)
+def test_prompts_are_what_the_model_was_given_and_the_tag_ends_what_the_user_says(context, measured, labelled):
+    run, labels, rows = measured(context), read_labels(labelled(context)), rows_of(labelled(context))
+    asked = MeasureArguments(**results_of(run)["run"]["settings"])
+    prompts = only_axes(load_table("v1.0-small"), AXES, "v1.0")
+    work = {tag: prepare(replace(asked, tag=tag), prompts, process_state()) for tag in ("none", "bias", "no_bias")}
+    assert work["none"].replies.description() | {"tag_reason": ""} == results_of(run)["run"]["generation"] | {
+        "tag_reason": ""
+    }
+    given_ids = {
+        tag: dict(zip(each.replies.ids, each.replies.contexts, strict=True)) for tag, each in work.items()
+    }  # as the run has them, not as the labels do
+    how = {"tokenizer": work["none"].loaded.tokenizer, "context": context}
+    how["is_encoder_decoder"] = work["none"].loaded.kind == "encoder-decoder"
+    suffix = ASKED[context][2]
+    assert labels["suffix"] == suffix
+    assert labels["context"] == context
+    said = said_of(run)
+
+    assert {row["id"] for row in rows} == set(said)
+    for row in rows:
+        assert encode_rendered([row["prompt"]], **how) == [given_ids[row["tag"]][row["id"]]]
+        plain = without_tag(row["prompt"], row["tag"], suffix, row["id"]) + suffix
+        assert encode_rendered([plain], **how) == [given_ids["none"][row["id"]]]
+        text = said[row["id"]]["text"]
+        assert row["prompt"].endswith(f"{text} {row['tag']}{suffix}")
+        assert all(line in row["prompt"] for line in said[row["id"]]["personas"])
+        assert row["completion"] == said[row["id"]]["reply"]
+        for name in ("axis", "descriptor", "noun", "template", "truncated"):
+            assert row[name] == said[row["id"]][name]
+    if context == "chat":
+        assert all(len(said[row["id"]]["personas"]) == 2 for row in rows)
+    if context in ("chat", "plain"):  # else variations were not looked at
+        unvaried = dict(zip(*(load_table("v1.0-small")[name].to_pylist() for name in ("id", "text")), strict=True))
+        assert any(said[row["id"]]["text"] != unvaried[row["id"]] for row in rows)
+
+
+def test_an_encoder_is_given_the_tag_last_of_all(get_small_model):
+    model, tokenizer = get_small_model("t5")
+    rows = pa.table({"text": ["Hi! I'm a deaf kid."], "personas": [["I like soup."]]})
+    loaded = load_tokenizer_of(model, tokenizer, "encoder-decoder")
+    (rendered,) = bias_labels._render(rows, loaded, "plain", "no_bias")
+    assert rendered == "I like soup.\nHi! I'm a deaf kid. no_bias"
+    assert bias_labels._suffix(rows, loaded, "plain") == ""
+    expected = encode_contexts(["Hi! I'm a deaf kid."], [["I like soup."]], model, tokenizer, "plain", "no_bias")
+    assert encode_rendered([rendered], tokenizer, "plain", is_encoder_decoder=True) == expected
+
+
+def load_tokenizer_of(model, tokenizer, kind):
+    from hb_metrics.inference.models import LoadedTokenizer
+
+    about = {"name": "small", "source": "", "revision": None, "digest": ""}
+    return LoadedTokenizer(tokenizer=tokenizer, config=model.config, kind=kind, **about)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "message.content[:20]",
+        "message.content + ' ' + message.content[-12:]",
+        "message.content | upper",
+        "message.content | replace('bias', '')",
+        "message.content | reverse",
+        "'…'",
+        # Only some of the prompts, and only one of the tags, are rewritten.
+        "message.content | replace('. bias', '.')",
+        "(message.content | replace(' no_bias', '')) if 'love' in message.content else message.content",
+    ],
+)
+def test_a_template_that_moves_the_tag_is_refused(content, measured, tmp_path, get_small_model):
+    model = save_model("llama", "chat", tmp_path / "model", get_small_model)
+    changed = TEMPLATE.replace("{{ message.content }}", f"{{{{ {content} if message.role == 'user' else '' }}}}")
+    (model / "chat_template.jinja").write_text(changed)
+    run = altered(measured("chat"), tmp_path / "run", model=model)
+    shutil.rmtree(run / "replies")
+    shutil.copytree(measured("plain") / "replies", run / "replies")  # without persona lines
+    shutil.rmtree(run / "style_probabilities")
+    shutil.copytree(measured("plain") / "style_probabilities", run / "style_probabilities")
+    number = results_of(measured("plain"))["generation"]["num_replies"]
+    run = altered(run, tmp_path / "again", change=lambda results: results["generation"].update(num_replies=number))
+
+    with pytest.raises(ValueError, match="the tag is not the last of what the user says") as error:
+        label(arguments(run, tmp_path / "labels"))
+
+    (identifier,) = re.findall("prompt ([0-9a-f]+) the tag", str(error.value))
+    assert str(error.value) == bias_labels.PLACE_ERROR.format(id=identifier)
+    assert identifier in said_of(run)
+    assert not (tmp_path / "labels" / LABELS_FILE).exists()
+
+
+def test_prompts_of_one_descriptor_noun_and_template_are_on_one_side_and_so_are_equal_texts(labelled):
+    for context in ("chat", "plain", "dialogpt"):
+        train, validation = (
+            pq.read_table(labelled(context) / "data" / f"{name}.parquet").to_pylist() for name in bias_labels.SPLITS
+        )
+        assert validation
+        assert len(train) > 4 * len(validation)
+        for columns in (("descriptor", "noun", "template"), ("id",)):
+            sides = [{tuple(row[name] for name in columns) for row in side} for side in (train, validation)]
+            assert not sides[0] & sides[1]
+
+
+def two_axes():
+    """Prompts of terms that stand in two axes, and of terms that differ in what variations change."""
+    rows = load_table("v1.0-small").slice(0, 400)
+    table = pa.concat_tables([rows, rows])
+    axes = ["one"] * 400 + ["two"] * 400
+    return table.set_column(table.column_names.index("axis"), "axis", [axes])
+
+
+def test_a_text_in_two_axes_is_on_one_side():
+    prompts = two_axes()
+    texts = prompts["text"].to_pylist()
+    held_out = split(texts, 0.3, 0)
+    sides = [{text for text, held in zip(texts, held_out, strict=True) if held == side} for side in (True, False)]
+    assert not sides[0] & sides[1]
+    assert held_out[:400].tolist() == held_out[400:].tolist()
+    assert len(sides[0]) == round(0.3 * len(set(texts)))
+
+
+def test_no_variation_of_a_prompt_is_on_the_other_side():
+    """Nor of another prompt that varies into the same text, such as those of a term written with a capital."""
+    prompts = load_table("v1.0")
+    prompts = prompts.take(pa.array(range(0, len(prompts), len(prompts) // 3000)))
+    plain = prompts["text"].to_pylist()
+    every = vary_prompts(prompts, **dict.fromkeys(VARIATIONS, True)).texts.to_pylist()
+    mixed = [mixed_variations(prompts, seed=seed).texts.to_pylist() for seed in (0, 1)]
+    columns = [split([*plain, *every, *mixed[0], *mixed[1]], 0.5, 0).reshape(4, -1)]
+    assert all((column == column[0]).all() for column in columns)
+    assert sum(a != b for a, b in zip(plain, every, strict=True)) > 2000
+    assert len(set(split(["I'm a Deaf kid.", "I am a deaf kid", "Hi! I'm a by-the-book mom.", "x"], 0.5, 0)[:2])) == 1
+
+
+@given(
+    number=st.integers(2, 60),
+    fraction=st.floats(0.001, 0.999),
+    seed=st.integers(0, 5),
+    repeats=st.integers(1, 3),
+    shuffle=st.randoms(use_true_random=False),
+)
+@settings(max_examples=60, deadline=None)
+def test_the_split_takes_its_share_and_depends_on_texts_and_seed_alone(number, fraction, seed, repeats, shuffle):
+    texts = [f"text {place}" for place in range(number)] * repeats
+    held_out = dict(zip(texts, split(texts, fraction, seed), strict=True))
+    assert sum(held_out.values()) == min(max(1, round(fraction * number)), number - 1)
+    shuffle.shuffle(texts)
+    assert dict(zip(texts, split(texts, fraction, seed), strict=True)) == held_out
+
+
+def test_another_seed_holds_out_other_texts():
+    texts = [f"text {place}" for place in range(1000)]
+    first, second = split(texts, 0.1, 0), split(texts, 0.1, 1)
+    assert first.sum() == second.sum() == 100
+    assert (first & second).sum() < 30
+
+
+def test_counts_are_told_by_axis(measured, tmp_path, capsys):
+    main(["--run", str(measured("plain")), "--beta_quantile", "0.7", "--output_dir", str(tmp_path / "labels")])
+
+    printed, labels, rows = capsys.readouterr().out, read_labels(tmp_path / "labels"), rows_of(tmp_path / "labels")
+    sizes = [len(pq.read_table(tmp_path / "labels" / "data" / f"{name}.parquet")) for name in bias_labels.SPLITS]
+    assert [sum(labels["by_split"][name].values()) for name in bias_labels.SPLITS] == sizes
+    assert labels["num_rows"] == len(rows) == sum(sizes)
+    groups = {"all": (labels["by_tag"], rows)}
+    groups |= {axis: (labels["by_axis"][axis], [row for row in rows if row["axis"] == axis]) for axis in AXES}
+    assert set(labels["by_axis"]) == set(AXES)
+    for name, (counted, own) in groups.items():
+        biased = sum(row["tag"] == "bias" for row in own)
+        assert counted == {"bias": biased, "no_bias": len(own) - biased}
+        assert re.search(rf"^  {name} +{biased} +{len(own) - biased} +{biased / len(own):.1%}$", printed, re.MULTILINE)
+    assert f"labels: {tmp_path / 'labels'}" in printed
+    empty = results_of(measured("plain"))["generation"]["num_empty_replies"]
+    assert labels["num_empty_replies"] == empty
+    assert ("empty replies carry no style" in printed) == (empty > 0)
+
+
+def test_the_folder_loads_as_a_dataset(labelled, tmp_path):
+    dataset = load_dataset(str(labelled("chat")), cache_dir=str(tmp_path))
+    assert {name: len(rows) for name, rows in dataset.items()} == {
+        name: sum(tags.values()) for name, tags in read_labels(labelled("chat"))["by_split"].items()
+    }
+    assert dataset["train"].column_names == bias_labels.ROW_SCHEMA.names
+    assert [row for name in bias_labels.SPLITS for row in dataset[name]] == rows_of(labelled("chat"))
+    card = (labelled("chat") / "README.md").read_text(encoding="utf-8")
+    assert f"{read_labels(labelled('chat'))['num_rows']:,} replies of" in card
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+@pytest.mark.parametrize("context", ["plain", "chat"])
+def test_trl_takes_the_folder_as_it_is_and_sees_the_tokens_that_we_do(context, measured, labelled, tmp_path):
+    from trl import SFTConfig, SFTTrainer
+
+    torch.set_num_threads(1)
+    folder = labelled(context)
+    rows = load_dataset(str(folder), cache_dir=str(tmp_path / "cache"))["train"]
+    options = {"use_cpu": True, "bf16": False, "report_to": "none", "disable_tqdm": True, "max_length": None}
+    options |= {"max_steps": 1, "per_device_train_batch_size": 2, "save_strategy": "no"}
+    options["eos_token"] = "<|im_end|>" if context == "chat" else "</s>"
+    trainer = SFTTrainer(
+        str(measured(context).parent / "model"),
+        args=SFTConfig(output_dir=str(tmp_path / "out"), **options),
+        train_dataset=rows,
+    )
+    trainer.train()
+
+    loaded = load_tokenizer(str(measured(context).parent / "model"))
+    suffix = read_labels(folder)["suffix"]
+    ours = encode_rows(rows, loaded, context=context, suffix=suffix, with_tags=True, max_length=None).dataset
+    compared = 0
+    for row, mine, theirs in zip(rows, ours, trainer.train_dataset, strict=True):
+        batch = trainer.data_collator([theirs])
+        assert row["truncated"] == (mine["input_ids"] != batch["input_ids"][0].tolist())
+        if not row["truncated"]:
+            assert mine["labels"] == batch["labels"][0].tolist()
+            assert mine["attention_mask"] == [1] * len(mine["labels"])
+            compared += 1
+        else:
+            assert [*mine["labels"], mine["labels"][-1]][:-1] == batch["labels"][0].tolist()[:-1]  # but for the end
+    assert compared >= 5
+
+
+def test_two_processes_write_the_same_bytes(measured, tmp_path):
+    options = ["--run_dir", str(measured("plain")), "--beta_quantile", "0.7"]
+    main([*options, "--output_dir", str(tmp_path / "one")])
+    command = [*TWO_PROCESSES, "hb_train/bias_labels.py", *options, "--output_dir", str(tmp_path / "two")]
+    completed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert completed.returncode == 0, completed.stderr
+    assert completed.stdout.count("labels: ") == 1
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+
+
+def contents(folder):
+    found = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert set(found) == {"README.md", "labels.json", "run.json", "data/train.parquet", "data/validation.parquet"}
+    return found
+
+
+def test_the_same_command_again_is_fine_and_another_in_the_folder_is_refused(measured, tmp_path, capsys):
+    folder = tmp_path / "labels"
+    options = ["--run", str(measured("plain")), "--beta_quantile", "0.7", "--output_dir", str(folder)]
+    main(options)
+    first = contents(folder)
+    main(options)
+    assert contents(folder) == first
+
+    for more, told in {
+        ("--beta_quantile", "0.5"): "settings.beta_quantile is 0.7 there and 0.5 here",
+        ("--alpha", "1"): "settings.alpha is 0 there and 1 here",
+        ("--seed", "1"): "settings.seed is 0 there and 1 here",
+        ("--validation_fraction", "0.2"): "settings.validation_fraction is 0.1 there and 0.2 here",
+    }.items():
+        with pytest.raises(SystemExit, match=re.escape(told)):
+            main([*options, *more])
+    # What was sampled depends on the run's seed, though all prompts may be the same.
+    other = altered(
+        measured("plain"), tmp_path / "run", change=lambda results: results["run"]["settings"].update(seed=5)
+    )
+    with pytest.raises(SystemExit, match=r"labelled_run\.seed is 0 there and 5 here"):
+        main([*options, "--run", str(other)])
+    # Where the run and its model lie is no setting.
+    main([*options, "--run", str(altered(measured("plain"), tmp_path / "moved"))])
+    assert contents(folder) == first
+    with pytest.raises(SystemExit, match="holds a run with other settings"):
+        main([*options, "--output_dir", str(measured("plain"))])
+
+
+def test_a_beta_that_leaves_one_tag_is_refused_with_what_to_give(measured, tmp_path):
+    values = [row["bias_value"] for row in rows_of_labels(measured("plain"), tmp_path / "labels")]
+    low, median, high = np.quantile(values, (0, 0.5, 1))
+    for beta, number in ((high, 0), (1.5, 0), (low - 1e-6, len(values))):
+        told = bias_labels.ONE_TAG_ERROR.format(
+            beta=beta, number=number, total=len(values), low=low, median=median, high=high
+        )
+        with pytest.raises(ValueError, match=exactly(told)):
+            label(arguments(measured("plain"), tmp_path / "other", beta=float(beta), beta_quantile=None))
+    assert not (tmp_path / "other").exists()
+    with pytest.raises(ValueError, match="tags 0 of"):  # the largest is not above itself
+        label(arguments(measured("plain"), tmp_path / "other", beta_quantile=0.9999))
+    label(arguments(measured("plain"), tmp_path / "other", beta=float(low), beta_quantile=None))
+    assert read_labels(tmp_path / "other")["by_tag"]["no_bias"] == values.count(low)
+
+
+def rows_of_labels(run, folder):
+    label(arguments(run, folder))
+    return rows_of(folder)
+
+
+def test_too_few_prompts_to_split_are_refused():
+    for texts in (["a"], ["a", "a", "a"], ["I'm Deaf.", "I am deaf"]):
+        with pytest.raises(ValueError, match=exactly(bias_labels.TOO_FEW_ERROR.format(number=1))):
+            split(texts, 0.5, 0)
+    assert sorted(split(["a", "b"], 0.9, 0)) == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], bias_labels.BETA_ERROR.format(given="missing")),
+        (["--beta", "1", "--beta_quantile", "0.5"], bias_labels.BETA_ERROR.format(given="given")),
+        (["--beta_quantile", "0"], "beta_quantile is 0.0; give a number between 0 and 1"),
+        (["--beta_quantile", "nan"], "beta_quantile is nan; give a number between 0 and 1"),
+        (["--beta", "1", "--validation_fraction", "1"], "validation_fraction is 1.0; give a number between 0 and 1"),
+        (["--beta", "1", "--seed", "-1"], "seed is -1; give at least 0"),
+        (["--beta", "1"], NO_RESULTS_ERROR.format(folder="nowhere", file="results.json")),
+    ],
+)
+def test_options_that_cannot_be_are_told(options, message, tmp_path):
+    with pytest.raises((ValueError, SystemExit), match=f"{re.escape(message)}$"):
+        main(["--run", "nowhere", "--output_dir", str(tmp_path / "labels"), *options])
+    assert not (tmp_path / "labels").exists()
+
+
+def test_an_alpha_of_another_kind_is_told():
+    with pytest.raises(ValueError, match="alpha is 3; allowed: 0, 1, 2"):
+        LabelArguments(run="a", output_dir="b", alpha=3, beta=1.0)
+
+
+def refused(run, message, tmp_path, **options):
+    with pytest.raises((ValueError, OSError), match=message):
+        label(arguments(run, tmp_path / "labels", **options))
+    assert not (tmp_path / "labels").exists()
+
+
+def test_a_run_that_cannot_be_labelled_is_told(measured, tmp_path):
+    def without_generation(results):
+        del results["run"]["generation"]
+
+    run = altered(measured("plain"), tmp_path / "scored", change=without_generation)
+    refused(run, exactly(bias_labels.NO_GENERATION_ERROR.format(folder=run)), tmp_path)
+
+    run = altered(measured("plain"), tmp_path / "styleless")
+    shutil.rmtree(run / "style_probabilities")
+    refused(run, exactly(NO_STYLES_ERROR.format(folder=run / "style_probabilities")), tmp_path)
+
+    told = "the replies in '{}' are not there, or not to prompts of v1.0-small"
+    run = altered(measured("plain"), tmp_path / "mute")
+    shutil.rmtree(run / "replies")
+    refused(run, re.escape(told.format(run)), tmp_path)
+    run = altered(
+        measured("plain"),
+        tmp_path / "other",
+        change=lambda results: results["run"]["settings"].update(dataset_config="v1.0-seat"),
+    )
+    expected = bias_labels.NOT_ITS_PROMPTS_ERROR.format(folder=run, config="v1.0-small")
+    refused(run, exactly(expected), tmp_path)
+
+    run = altered(measured("plain"), tmp_path / "mixed")
+    (shard,) = (run / "style_probabilities").glob("*.parquet")
+    table = pq.read_table(shard)
+    pq.write_table(table.set_column(0, "id", pa.array([f"x{each}" for each in table["id"].to_pylist()])), shard)
+    refused(run, exactly(bias_labels.OTHER_ROWS_ERROR.format(folder=run)), tmp_path)
+    run = altered(measured("plain"), tmp_path / "half")  # a shard is lost: not half of the labels, but none
+    (shard,) = (run / "style_probabilities").glob("*.parquet")
+    pq.write_table(pq.read_table(shard).slice(0, 40), shard)
+    refused(run, exactly(bias_labels.OTHER_ROWS_ERROR.format(folder=run)), tmp_path)
+
+
+def test_a_model_that_moved_is_found_and_another_is_refused(measured, labelled, tmp_path):
+    model = measured("plain").parent / "model"
+    shutil.copytree(model, tmp_path / "moved")
+    run = altered(
+        measured("plain"), tmp_path / "run", change=lambda results: results["run"]["settings"].update(model="gone/x")
+    )
+    refused(
+        run, r"^the model that replied is needed .*; say with --model where it is now\. no model 'gone/x'", tmp_path
+    )
+    label(arguments(run, tmp_path / "labels", model=str(tmp_path / "moved")))
+    assert contents(tmp_path / "labels") == contents(labelled("plain"))
+
+    shutil.rmtree(tmp_path / "labels")
+    config = json.loads((tmp_path / "moved" / "config.json").read_text())
+    (tmp_path / "moved" / "config.json").write_text(json.dumps({**config, "resid_pdrop": 0.5}))
+    told = bias_labels.OTHER_MODEL_ERROR.format(
+        name=tmp_path / "moved", here=folder_digest(tmp_path / "moved"), there=folder_digest(model)
+    )
+    refused(run, exactly(told), tmp_path, model=str(tmp_path / "moved"))
+
+
+def test_a_model_of_the_hub_is_read_as_it_was_then(measured, labelled, tmp_path):
+    """Its main branch has moved on since it was measured."""
+    name, commits = f"model-{uuid4().hex}", ("0123456789abcdef0123456789abcdef01234567", "f" * 40)
+    repository = Path(huggingface_hub.constants.HF_HUB_CACHE) / f"models--tests--{name}"
+
+    def of_hub(results):
+        results["run"]["model"]["digest"] = commits[0]
+        results["run"]["settings"]["model"] = f"tests/{name}"
+
+    run = altered(measured("plain"), tmp_path / "run", change=of_hub)
+    try:  # as two downloads would have left it
+        for commit in commits:
+            shutil.copytree(measured("plain").parent / "model", repository / "snapshots" / commit)
+        (repository / "refs").mkdir()
+        (repository / "refs" / "main").write_text(commits[1])
+        label(arguments(run, tmp_path / "labels"))
+    finally:
+        shutil.rmtree(repository)
+    assert rows_of(tmp_path / "labels") == rows_of(labelled("plain"))
+
+
+def test_a_folder_without_labels_is_told(tmp_path, labelled):
+    with pytest.raises(
+        ValueError,
+        match=exactly(f"'{tmp_path}' has no labels.json; give a folder that hb_train/bias_labels.py has written"),
+    ):
+        read_labels(tmp_path)
+    for content, told in (
+        ("[]", "does not describe labels"),
+        ('{"a": 1}', "does not describe labels"),
+        ("{", "cannot be read"),
+    ):
+        (tmp_path / LABELS_FILE).write_text(content)
+        with pytest.raises(ValueError, match=told):
+            read_labels(tmp_path)
+    assert read_labels(labelled("plain"))["beta_quantile"] == 0.7
