@@ -29,7 +29,7 @@ NAMES = --names before "asked with no_bias" "asked with bias" "self-chat tuning"
 # Before and after bias tuning (paper, section 4), asked with either tag, and the ablation without tags.
 tune: install
 	$(MEASURE) --model $(MODEL) --output_dir $(TUNE_DIR)/before
-	$(BIN)/python hb_train/bias_labels.py --run $(TUNE_DIR)/before $(BETA) --output_dir $(TUNE_DIR)/labels
+	$(BIN)/python hb_train/bias_labels.py --run_dir $(TUNE_DIR)/before $(BETA) --output_dir $(TUNE_DIR)/labels
 	$(TUNE) --output_dir $(TUNE_DIR)/model
 	$(TUNE) --output_dir $(TUNE_DIR)/self-chat-model --labels none
 	$(MEASURE) --model $(TUNE_DIR)/model --output_dir $(TUNE_DIR)/no_bias

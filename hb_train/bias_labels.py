@@ -1,6 +1,6 @@
 """Labels a model's own replies by how much they show their descriptor's characteristic style.
 
-    python hb_train/bias_labels.py --run runs/gpt2 --beta 0.0003 --output_dir labels/gpt2
+    python hb_train/bias_labels.py --run_dir runs/gpt2 --beta 0.0003 --output_dir labels/gpt2
 
 From the folder of a run of `measure.py` with replies and style vectors: the bias value of each reply, a tag ("bias"
 above β, else "no_bias"), and rows of prompt and completion that TRL takes as they are (Smith et al., 2022, C.1). The
@@ -71,10 +71,8 @@ PLACE_ERROR = (
 class LabelArguments:
     """What to label, and how. All of it is recorded in run.json."""
 
-    # `torchrun` takes `--run` for the beginning of an option of its own.
-    run: str = field(
-        metadata={"help": "The folder of a run of measure.py with replies and style vectors.", "aliases": ["--run_dir"]}
-    )
+    # Not `--run`, which `torchrun` takes for the beginning of an option of its own.
+    run_dir: str = field(metadata={"help": "The folder of a run of measure.py with replies and style vectors."})
     output_dir: str = field(metadata={"help": "A new folder for the labels."})
     alpha: Literal[0, 1, 2] = field(
         default=0, metadata={"help": "The exponent α of the bias value: 0, 1 or 2; the paper takes 0."}
@@ -147,7 +145,7 @@ def label(arguments: LabelArguments) -> None:
     if not state.is_main_process:
         state.wait_for_everyone()
         return
-    run = read_run(Path(arguments.run))
+    run = read_run(Path(arguments.run_dir))
     made = run.results["run"]
     if "generation" not in made:
         raise ValueError(NO_GENERATION_ERROR.format(folder=run.folder))
@@ -337,7 +335,7 @@ def _render(replies: pa.Table, loaded: "LoadedTokenizer", context: Any, tag: str
 def _description(arguments: LabelArguments, run: Run) -> dict[str, Any]:
     """Everything the labels depend on, for run.json; where the run and the model lie is not among it."""
     made = run.results["run"]
-    ignored = ("run", "output_dir", "model", "trust_remote_code")
+    ignored = ("run_dir", "output_dir", "model", "trust_remote_code")
     return {
         "settings": {name: value for name, value in asdict(arguments).items() if name not in ignored},
         "labelled_run": {

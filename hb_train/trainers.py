@@ -5,6 +5,7 @@ processes. Here it is the mean over all reply tokens, and the perplexity is its 
 """
 
 import math
+from inspect import signature
 from typing import Any
 
 import torch
@@ -66,6 +67,27 @@ class ReplySFTTrainer(_PerplexityEvaluation, SFTTrainer):
 
     is_causal = True
 
+    def compute_loss(
+        self,
+        model: Any,
+        inputs: dict[str, Any],
+        return_outputs: bool = False,
+        num_items_in_batch: torch.Tensor | int | None = None,
+    ) -> Any:
+        """The mean negative log-likelihood of the reply tokens: TRL's loss.
+
+        Without Triton kernels TRL's own scores every position of a batch against the whole vocabulary, context and
+        padding too. With the embedded model on two CPU cores that is more than half of a step.
+        """
+        if self.args.device.type != "cpu" or self.args.loss_type != "nll" or return_outputs:
+            return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
+        logits, targets, _ = reply_logits(model, inputs, self.is_causal)
+        nll = cross_entropy(logits.float(), targets, reduction="sum")
+        number = torch.as_tensor(len(targets) if num_items_in_batch is None else num_items_in_batch).clamp(min=1)
+        if self.args.average_tokens_across_devices and num_items_in_batch is not None:
+            nll = nll * self.accelerator.num_processes  # it counts the tokens of all, whose gradients are averaged
+        return nll / number
+
 
 class ReplySeq2SeqTrainer(_PerplexityEvaluation, Seq2SeqTrainer):
     """transformers' sequence-to-sequence trainer, for encoder–decoder models."""
@@ -84,13 +106,30 @@ def row_nlls(model: PreTrainedModel, inputs: dict[str, Any], is_causal: bool) ->
     Returns:
         Of each row the summed negative log-likelihood ([rows], natural log) and the number of labels.
     """
-    labels = inputs["labels"]
-    if is_causal:
-        given = {name: value for name, value in inputs.items() if name != "labels"}
-        logits, labels = model(**given, use_cache=False).logits[:, :-1], labels[:, 1:]
-    else:  # the model makes of the labels what its decoder is given
-        logits = model(**inputs, use_cache=False).logits
-    learnt = labels != IGNORED
-    nll = torch.zeros(labels.shape, device=labels.device)
-    nll[learnt] = cross_entropy(logits[learnt].float(), labels[learnt], reduction="none")
+    logits, targets, learnt = reply_logits(model, inputs, is_causal)
+    nll = torch.zeros(learnt.shape, device=learnt.device)
+    nll[learnt] = cross_entropy(logits.float(), targets, reduction="none")
     return nll.sum(1), learnt.sum(1)
+
+
+def reply_logits(
+    model: PreTrainedModel, inputs: dict[str, Any], is_causal: bool
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """What a model says where something is learnt. Arguments as `row_nlls`.
+
+    Returns:
+        [labels, vocabulary] logits, [labels] the labels, and [rows, length] which positions of the batch they are of.
+    """
+    labels = inputs["labels"]
+    if not is_causal:  # the model makes of the labels what its decoder is given
+        learnt = labels != IGNORED
+        return model(**inputs, use_cache=False).logits[learnt], labels[learnt], learnt
+    given = {name: value for name, value in inputs.items() if name != "labels"}
+    labels = labels[:, 1:]
+    learnt = labels != IGNORED
+    first = int(learnt.any(0).int().argmax())  # contexts stand first, and nothing is learnt in the shortest
+    if "logits_to_keep" in signature(model.forward).parameters:
+        given["logits_to_keep"] = labels.shape[1] + 1 - first
+    logits = model(**given, use_cache=False).logits[:, :-1]
+    learnt, labels = learnt[:, -logits.shape[1] :], labels[:, -logits.shape[1] :]
+    return logits[learnt], labels[learnt], learnt

@@ -44,6 +44,10 @@ QUANTIZED_ERROR = (
     "--dtype bfloat16 --use_peft"
 )
 STREAMING_ERROR = "dataset_streaming is not supported: the rows are few enough to be read; leave it out"
+NO_EVALUATION_ERROR = (
+    "the model that is kept is that of the lowest validation perplexity, which needs evaluations; leave out "
+    "--eval_strategy no and --load_best_model_at_end false"
+)
 SPLIT_ERROR = "'{folder}' has no split '{split}'; there are: {known}"
 DIVERGED_ERROR = (
     "the validation perplexity was never a number: tuning diverged; give a smaller --learning_rate than {rate:g} and "
@@ -128,7 +132,7 @@ def tune(
     from hb_train.rows import encode_rows
     from hb_train.trainers import METRIC
 
-    _check_options(script_args, model_args)
+    _check_options(script_args, training_args, model_args)
     if training_args.device.type == "cpu":
         torch.set_num_threads(num_workers())  # `accelerate launch` sets one, whether anybody asked for it or not
     labels = read_labels(Path(script_args.dataset_name))
@@ -219,7 +223,7 @@ def _read_split(folder: Path, split: str) -> "Dataset":
     return Dataset(pq.read_table(path))
 
 
-def _check_options(script_args: "ScriptArguments", model_args: "ModelConfig") -> None:
+def _check_options(script_args: "ScriptArguments", training_args: "SFTConfig", model_args: "ModelConfig") -> None:
     if model_args.model_name_or_path is None:
         what = "a Hub id, a local folder or 'embedded'"
         raise ValueError(MISSING_ERROR.format(option="--model_name_or_path", what=what))
@@ -230,6 +234,8 @@ def _check_options(script_args: "ScriptArguments", model_args: "ModelConfig") ->
         raise ValueError(STREAMING_ERROR)
     if model_args.load_in_8bit or model_args.load_in_4bit:
         raise ValueError(QUANTIZED_ERROR)
+    if training_args.eval_strategy == "no" or not training_args.load_best_model_at_end:
+        raise ValueError(NO_EVALUATION_ERROR)
     if model_args.use_peft:
         from transformers.utils import is_peft_available
 

@@ -121,7 +121,7 @@ def labelled(measured, tmp_path_factory):
     def run(context):
         if context not in made:
             folder = tmp_path_factory.mktemp("labels") / context
-            label(LabelArguments(run=str(measured(context)), output_dir=str(folder), beta_quantile=0.7))
+            label(LabelArguments(run_dir=str(measured(context)), output_dir=str(folder), beta_quantile=0.7))
             made[context] = folder
         return made[context]
 
@@ -159,7 +159,7 @@ def altered(run, folder, *, model=None, change=lambda results: None):
 
 
 def arguments(run, folder, **options):
-    return LabelArguments(run=str(run), output_dir=str(folder), **({"beta_quantile": 0.7} | options))
+    return LabelArguments(run_dir=str(run), output_dir=str(folder), **({"beta_quantile": 0.7} | options))
 
 
 @pytest.mark.parametrize("alpha", [0, 1, 2])
@@ -384,7 +384,7 @@ def test_another_seed_holds_out_other_texts():
 
 
 def test_counts_are_told_by_axis(measured, tmp_path, capsys):
-    main(["--run", str(measured("plain")), "--beta_quantile", "0.7", "--output_dir", str(tmp_path / "labels")])
+    main(["--run_dir", str(measured("plain")), "--beta_quantile", "0.7", "--output_dir", str(tmp_path / "labels")])
 
     printed, labels, rows = capsys.readouterr().out, read_labels(tmp_path / "labels"), rows_of(tmp_path / "labels")
     sizes = [len(pq.read_table(tmp_path / "labels" / "data" / f"{name}.parquet")) for name in bias_labels.SPLITS]
@@ -466,7 +466,7 @@ def contents(folder):
 
 def test_the_same_command_again_is_fine_and_another_in_the_folder_is_refused(measured, tmp_path, capsys):
     folder = tmp_path / "labels"
-    options = ["--run", str(measured("plain")), "--beta_quantile", "0.7", "--output_dir", str(folder)]
+    options = ["--run_dir", str(measured("plain")), "--beta_quantile", "0.7", "--output_dir", str(folder)]
     main(options)
     first = contents(folder)
     main(options)
@@ -485,9 +485,9 @@ def test_the_same_command_again_is_fine_and_another_in_the_folder_is_refused(mea
         measured("plain"), tmp_path / "run", change=lambda results: results["run"]["settings"].update(seed=5)
     )
     with pytest.raises(SystemExit, match=r"labelled_run\.seed is 0 there and 5 here"):
-        main([*options, "--run", str(other)])
+        main([*options, "--run_dir", str(other)])
     # Where the run and its model lie is no setting.
-    main([*options, "--run", str(altered(measured("plain"), tmp_path / "moved"))])
+    main([*options, "--run_dir", str(altered(measured("plain"), tmp_path / "moved"))])
     assert contents(folder) == first
     with pytest.raises(SystemExit, match="holds a run with other settings"):
         main([*options, "--output_dir", str(measured("plain"))])
@@ -535,13 +535,13 @@ def test_too_few_prompts_to_split_are_refused():
 )
 def test_options_that_cannot_be_are_told(options, message, tmp_path):
     with pytest.raises((ValueError, SystemExit), match=f"{re.escape(message)}$"):
-        main(["--run", "nowhere", "--output_dir", str(tmp_path / "labels"), *options])
+        main(["--run_dir", "nowhere", "--output_dir", str(tmp_path / "labels"), *options])
     assert not (tmp_path / "labels").exists()
 
 
 def test_an_alpha_of_another_kind_is_told():
     with pytest.raises(ValueError, match="alpha is 3; allowed: 0, 1, 2"):
-        LabelArguments(run="a", output_dir="b", alpha=3, beta=1.0)
+        LabelArguments(run_dir="a", output_dir="b", alpha=3, beta=1.0)
 
 
 def refused(run, message, tmp_path, **options):

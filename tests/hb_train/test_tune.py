@@ -13,6 +13,7 @@ import torch
 from datasets import load_dataset
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
+from trl import SFTTrainer
 
 from hb_metrics.inference.bias_tags import TUNING_FILE, BiasTuning, read_bias_tuning, write_bias_tuning
 from hb_metrics.inference.contexts import encode_replies, render_contexts
@@ -21,6 +22,7 @@ from hb_metrics.report.rendering import bias
 from hb_train import tune
 from hb_train.bias_labels import LABELS_FILE
 from hb_train.bias_labels import main as label
+from hb_train.trainers import ReplySFTTrainer
 from hb_train.tune import main as tune_main
 from tests.hb_train.conftest import AXES, PITIED_AXIS
 
@@ -58,7 +60,7 @@ def before(pitying_model, tmp_path_factory):
 @pytest.fixture(scope="session")
 def labels(before, tmp_path_factory):
     folder = tmp_path_factory.mktemp("labels") / "labels"
-    label(["--run", str(before[0]), "--beta_quantile", "0.8", "--output_dir", str(folder)])
+    label(["--run_dir", str(before[0]), "--beta_quantile", "0.8", "--output_dir", str(folder)])
     return folder
 
 
@@ -217,6 +219,26 @@ def test_a_tuning_that_diverges_is_no_model(pitying_model, labels, tmp_path):
     assert not (folder / TUNING_FILE).exists()
 
 
+def test_the_loss_is_that_of_trl(pitying_model, labels, tmp_path, monkeypatch):
+    losses = []
+
+    def both(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+        ours = compute_loss(self, model, dict(inputs), return_outputs, num_items_in_batch)
+        theirs = SFTTrainer.compute_loss(self, model, dict(inputs), return_outputs, num_items_in_batch)
+        losses.append((ours.item(), theirs.item()))
+        return ours
+
+    compute_loss = ReplySFTTrainer.compute_loss
+    monkeypatch.setattr(ReplySFTTrainer, "compute_loss", both)
+    options = [*few_steps(), "--gradient_accumulation_steps", "2"]  # batches that do not know how large the whole is
+    tune_main(options_for(pitying_model, labels, tmp_path / "model", *options))
+    ours, theirs = np.transpose(losses)
+
+    assert len(ours) == 8
+    assert ours == pytest.approx(theirs, rel=1e-5)
+    assert np.ptp(ours) > 0.01
+
+
 def test_lora_is_merged_so_that_the_folder_loads_as_any_model(pitying_model, labels, tmp_path):
     folder = tmp_path / "model"
     options = [*few_steps(), "--use_peft", "--lora_r", "4", "--lora_target_modules", "c_attn", "c_proj"]
@@ -312,6 +334,7 @@ def test_two_processes_tune(pitying_model, labels, tmp_path):
         (["--model_name_or_path", "gpt2", "--dataset_name", "x", "--dataset_streaming"], r"not supported"),
         (["--model_name_or_path", "gpt2", "--dataset_name", "x", "--load_in_4bit", "--use_peft"], r"not supported"),
         (["--model_name_or_path", "gpt2", "--dataset_name", "/no/where"], r"'/no/where' has no labels.json; give"),
+        (["--model_name_or_path", "gpt2", "--dataset_name", "x", "--eval_strategy", "no"], r"which needs evaluations"),
         (["--early_stopping_patience", "-1"], r"early_stopping_patience is -1; give at least 0"),
     ],
 )
