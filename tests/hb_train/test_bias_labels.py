@@ -36,7 +36,7 @@ from hb_train.bias_labels import LABELS_FILE, LabelArguments, label, main, read_
 from hb_train.rows import encode_rows, without_tag
 
 ROOT = Path(__file__).parents[2]
-TWO_PROCESSES = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "29631"]
+TWO_PROCESSES = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "29641"]
 AXES = ["ability", "age"]
 STYLES = ("Kind", "Cold", "Curious", "Grim", "Silly")
 TEMPLATE = (
