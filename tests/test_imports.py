@@ -51,6 +51,9 @@ def within(*folder):
         ("hb_dataset", {"torch", "datasets", "transformers", "hb_metrics", "hub_scripts"}),
         ("hb_dataset.frequency", {"torch", "datasets", "transformers", "hb_metrics", "hub_scripts"}),
         ("hb_metrics.generation_results", {"torch", "evaluate", "datasets", "transformers"}),
+        ("hb_train.bias_labels", {"torch", "evaluate", "datasets", "transformers", "trl"}),
+        ("hb_train.tune", {"torch", "evaluate", "datasets", "transformers", "trl"}),
+        ("hb_train.sweep", {"torch", "evaluate", "datasets", "transformers", "trl"}),
         ("hb_dataset.builder", {"torch", "transformers", "hb_metrics", "hub_scripts"}),
     ],
 )
@@ -62,7 +65,7 @@ def test_importing_does_not_load(module, heavy):
 
 
 def test_the_sources_are_found():
-    assert {path.parts[0] for path in SOURCES} >= {"hb_dataset", "hb_metrics", "hub_scripts"}
+    assert {path.parts[0] for path in SOURCES} >= {"hb_dataset", "hb_metrics", "hb_train", "hub_scripts"}
     assert Path("hb_metrics/likelihood_bias") in METRIC_FOLDERS
 
 
