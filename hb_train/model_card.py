@@ -49,7 +49,7 @@ def write_model_card(
     if runs:
         from hb_metrics.report.markdown import overview_markdown
 
-        figures = overview_markdown(runs, names)
+        figures = overview_markdown(runs, names).strip()
     write_text(folder / CARD_FILE, _card(tuning, figures))
 
 
