@@ -334,7 +334,10 @@ def test_two_processes_tune(pitying_model, labels, tmp_path):
         (["--model_name_or_path", "gpt2", "--dataset_name", "x", "--dataset_streaming"], r"not supported"),
         (["--model_name_or_path", "gpt2", "--dataset_name", "x", "--load_in_4bit", "--use_peft"], r"not supported"),
         (["--model_name_or_path", "gpt2", "--dataset_name", "/no/where"], r"'/no/where' has no labels.json; give"),
-        (["--model_name_or_path", "gpt2", "--dataset_name", "x", "--eval_strategy", "no"], r"which needs evaluations"),
+        (
+            ["--model_name_or_path", "gpt2", "--dataset_name", "x", "--load_best_model_at_end", "false"],
+            r"which needs evaluations",
+        ),
         (["--early_stopping_patience", "-1"], r"early_stopping_patience is -1; give at least 0"),
     ],
 )
