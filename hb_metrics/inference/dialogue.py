@@ -4,11 +4,9 @@ The prompt is put to the model as prompts always are (context format, control ta
 words of the reply were; a token that ends it is not scored.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Sequence
 from functools import partial
 from inspect import signature
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,8 +26,8 @@ from hb_metrics.inference.contexts import (
 from hb_metrics.inference.dialogue_pairs import Dialogue
 from hb_metrics.inference.models import LoadedModel
 from hb_metrics.inference.perplexity import MAX_POSITIONS, MISMATCH_ERROR, perplexity_scores, right_padded, shown
-from hb_metrics.inference.shards import UNITS_PER_SHARD, fill_shards, plan_shards
-from hb_metrics.inference.units import ScoringPlan, Unit, length_sorted_batches, run_units
+from hb_metrics.inference.shards import score_units_into_shards
+from hb_metrics.inference.units import ScoringPlan, Unit, length_sorted_batches
 
 DIALOGUE_SCHEMA = pa.schema(
     [
@@ -158,20 +156,17 @@ def dialogue_into_shards(
     Raises:
         ValueError: The model gives NaN or infinity for a reply.
     """
-    shards = plan_shards(plan.scoring, folder)
-
-    def compute(mine: Sequence[int], advance: Callable[[int], object]) -> Iterator[pa.Table]:
-        units = {index: plan.scoring.units[index * UNITS_PER_SHARD :][:UNITS_PER_SHARD] for index in mine}
-        nll = np.full(len(plan.ids), np.nan)
-        every = [unit for index in mine for unit in units[index]]
-        with closing(run_units(plan.scoring, every, loaded.model.device)) as running:
-            for index in mine:
-                for unit, unit_nll in islice(running, len(units[index])):
-                    nll[unit.sequences] = unit_nll
-                    advance(len(unit.sequences))
-                yield _table(plan, nll, shards[index].rows)
-
-    return fill_shards(shards, plan.ids, DIALOGUE_SCHEMA, compute, label="dialogue", unit="reply", progress=progress)
+    return score_units_into_shards(
+        plan.scoring,
+        plan.ids,
+        DIALOGUE_SCHEMA,
+        lambda nll, rows: _table(plan, nll, rows),
+        folder,
+        loaded.model.device,
+        label="dialogue",
+        unit="reply",
+        progress=progress,
+    )
 
 
 def dialogue_results(

@@ -143,19 +143,62 @@ def score_into_shards(
     Raises:
         ValueError: The model gives NaN or infinity for a text.
     """
+    return score_units_into_shards(
+        plan,
+        ids,
+        PERPLEXITY_SCHEMA,
+        lambda nll, rows: _perplexity_table(plan, ids, texts, nll, rows),
+        folder,
+        device,
+        label=plan.scoring,
+        unit="text",
+        progress=progress,
+    )
+
+
+def score_units_into_shards(
+    plan: ScoringPlan,
+    ids: Sequence[str],
+    schema: pa.Schema,
+    make_table: Callable[[np.ndarray, np.ndarray], pa.Table],
+    folder: Path,
+    device: torch.device,
+    *,
+    label: str,
+    unit: str,
+    progress: bool = True,
+) -> pa.Table | None:
+    """Runs the units of a plan that are not on disk yet, and reads all of their rows.
+
+    Args:
+        plan: The plan.
+        ids: [texts] what each row is keyed by; each id once.
+        schema: The columns of a shard; the first is `id`.
+        make_table: Makes a shard's table of [sequences] summed negative log-likelihoods, known for its own sequences,
+            and of its rows.
+        folder: Where the shards are; made if it is not there.
+        device: Where the model is.
+        label: What the progress bar says.
+        unit: What a row is: "text", "reply".
+        progress: Whether the main process shows a progress bar.
+
+    Returns:
+        As `fill_shards`.
+    """
     shards = plan_shards(plan, folder)
+    num_texts = np.bincount(plan.sequence_of_text, minlength=len(plan.num_tokens))
 
     def compute(mine: Sequence[int], advance: Callable[[int], object]) -> Iterator[pa.Table]:
         units = {index: plan.units[index * UNITS_PER_SHARD :][:UNITS_PER_SHARD] for index in mine}
         nll = np.full(len(plan.num_tokens), np.nan)
         with closing(run_units(plan, [unit for index in mine for unit in units[index]], device)) as running:
             for index in mine:
-                for unit, unit_nll in islice(running, len(units[index])):
-                    nll[unit.sequences] = unit_nll
-                yield _perplexity_table(plan, ids, texts, nll, shards[index].rows)
-                advance(len(shards[index].rows))
+                for scored, scored_nll in islice(running, len(units[index])):
+                    nll[scored.sequences] = scored_nll
+                    advance(int(num_texts[scored.sequences].sum()))
+                yield make_table(nll, shards[index].rows)
 
-    return fill_shards(shards, ids, PERPLEXITY_SCHEMA, compute, label=plan.scoring, unit="text", progress=progress)
+    return fill_shards(shards, ids, schema, compute, label=label, unit=unit, progress=progress)
 
 
 def plan_shards(plan: ScoringPlan, folder: Path) -> list[Shard]:
