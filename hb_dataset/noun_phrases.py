@@ -1,5 +1,6 @@
 """English noun phrases about a person: articles, plurals and gender agreement (paper, 2.2.2 and A.3)."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from hb_dataset.vocabulary import Article, Gender, PersonNoun
@@ -34,9 +35,15 @@ def agrees(modifier: Modifier | None, noun: PersonNoun) -> bool:
 
     A gendered term takes only nouns of its own gender, and no term takes the noun that is the same word.
     """
+    return agreeing(modifier, [noun]) == [0]
+
+
+def agreeing(modifier: Modifier | None, nouns: Sequence[PersonNoun]) -> list[int]:
+    """Which of the nouns, by their index, the term can be said of; see `agrees`."""
     if modifier is None:
-        return True
-    return modifier.gender in (None, noun.gender) and noun.noun not in modifier.before.split(" ")
+        return list(range(len(nouns)))
+    gender, words = modifier.gender, modifier.before.split(" ")
+    return [index for index, noun in enumerate(nouns) if gender in (None, noun.gender) and noun.noun not in words]
 
 
 def noun_phrase(modifier: Modifier | None, noun: PersonNoun) -> str:
@@ -52,13 +59,16 @@ def noun_phrase(modifier: Modifier | None, noun: PersonNoun) -> str:
     Returns:
         The phrase as it stands in the middle of a sentence.
     """
-    phrase, article = noun.noun, noun.article
-    if modifier is not None:
-        phrase = _joined(modifier.before, noun.noun, modifier.after)
-        article = modifier.article if modifier.before else noun.article
-    if article is None:
-        article = "an" if phrase[0].lower() in "aeiou" else "a"
-    return f"{article} {phrase}"
+    return noun_phrases(modifier, [noun])[0]
+
+
+def noun_phrases(modifier: Modifier | None, nouns: Sequence[PersonNoun]) -> list[str]:
+    """The singular noun phrase of each noun; see `noun_phrase`."""
+    before, behind = ("", "") if modifier is None else _around(modifier.before, modifier.after)
+    if modifier is not None and before:
+        first = f"{_article(modifier.article, before)} {before}"
+        return [f"{first}{noun.noun}{behind}" for noun in nouns]
+    return [f"{_article(noun.article, noun.noun)} {noun.noun}{behind}" for noun in nouns]
 
 
 def plural_noun_phrase(modifier: Modifier | None, noun: PersonNoun) -> str:
@@ -71,11 +81,22 @@ def plural_noun_phrase(modifier: Modifier | None, noun: PersonNoun) -> str:
     Returns:
         The phrase as it stands in the middle of a sentence, without an article.
     """
-    return noun.plural if modifier is None else _joined(modifier.before, noun.plural, modifier.plural_after)
+    return plural_noun_phrases(modifier, [noun])[0]
 
 
-def _joined(*words: str) -> str:
-    return " ".join(filter(None, words))
+def plural_noun_phrases(modifier: Modifier | None, nouns: Sequence[PersonNoun]) -> list[str]:
+    """The plural noun phrase of each noun; see `plural_noun_phrase`."""
+    before, behind = ("", "") if modifier is None else _around(modifier.before, modifier.plural_after)
+    return [f"{before}{noun.plural}{behind}" for noun in nouns]
+
+
+def _around(before: str, after: str) -> tuple[str, str]:
+    """What stands before and after a noun, with the spaces to it."""
+    return f"{before} " if before else "", f" {after}" if after else ""
+
+
+def _article(own: Article | None, words: str) -> str:
+    return own or ("an" if words[0].lower() in "aeiou" else "a")
 
 
 def at_sentence_start(phrase: str) -> str:

@@ -1,21 +1,22 @@
 """Every combination of descriptor, noun and template as one Arrow table, column by column.
 
-Noun phrases are written out once per (descriptor, noun); the rows are index arithmetic over them, so that all of v1.0
-(462,878 rows) takes a fraction of a second.
+Noun phrases are written out once per (descriptor, noun). Columns are never made row by row: their bytes are repetitions
+of what belongs to a descriptor, a pair or a template, so that all of v1.0 (462,878 rows) takes a tenth of a second.
 """
 
 import hashlib
 from collections.abc import Sequence
+from itertools import chain, groupby, pairwise
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hb_dataset.intersections import Intersection
-from hb_dataset.noun_phrases import agrees, at_sentence_start, noun_phrase, plural_noun_phrase
+from hb_dataset.noun_phrases import agreeing, at_sentence_start, noun_phrases, plural_noun_phrases
 from hb_dataset.vocabulary import Descriptor, PersonNoun, Template
 
-_strings = [
+_STRING_COLUMNS = [
     "id",
     "text",
     "axis",
@@ -29,13 +30,18 @@ _strings = [
     "noun_phrase",
 ]
 PROMPT_SCHEMA = pa.schema(
-    [(name, pa.string()) for name in _strings] + [("plural", pa.bool_()), ("template", pa.string())]
+    [(name, pa.string()) for name in _STRING_COLUMNS] + [("plural", pa.bool_()), ("template", pa.string())]
 )
 # Of a noun phrase's part of an id; there are five million phrases of intersections.
 _ID_DIGITS = 12
 _LONG_ID_DIGITS = 16
+# What Arrow's strings can hold in one array.
+_MOST_BYTES = 2**31 - 1
 INTERSECTION_COLUMNS = ("first_axis", "first_descriptor", "second_axis", "second_descriptor")
 INTERSECTION_SCHEMA = pa.schema([*PROMPT_SCHEMA, *((name, pa.string()) for name in INTERSECTION_COLUMNS)])
+
+TOO_MUCH_TEXT_ERROR = "a column would hold {size:,} bytes, and one table {most:,} at most; build fewer terms at a time"
+SHARED_ID_ERROR = "two prompts share an id; lengthen the digests in hb_dataset/prompt_table.py"
 
 
 def prompt_table(
@@ -70,11 +76,11 @@ def intersection_table(
         As `prompt_table`, with the columns of `INTERSECTION_SCHEMA`: each pair's `axis` and `descriptor` as one, and
         both axes and terms in columns of their own.
     """
-    columns, row_pair = _columns(intersections, nouns, templates)
+    columns, num_rows = _columns(intersections, nouns, templates)
     for which in ("first", "second"):
         for name, attribute in (("axis", "axis"), ("descriptor", "term")):
             values = [getattr(getattr(pair, which), attribute) for pair in intersections]
-            columns[f"{which}_{name}"] = pa.array(values, pa.string()).take(row_pair)
+            columns[f"{which}_{name}"] = _repeated(values, num_rows)
     return pa.table(columns, INTERSECTION_SCHEMA)
 
 
@@ -104,64 +110,131 @@ def content_digest(*parts: str) -> str:
 
 def _columns(
     descriptors: Sequence[Descriptor | Intersection | None], nouns: Sequence[PersonNoun], templates: Sequence[Template]
-) -> tuple[dict[str, pa.Array], pa.Array]:
-    """The columns of `PROMPT_SCHEMA`, and each row's descriptor as an index."""
-    pairs = [
-        (d, n) for d, descriptor in enumerate(descriptors) for n, noun in enumerate(nouns) if agrees(descriptor, noun)
-    ]
-    pair_descriptor, pair_noun = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
-    # Four forms of each phrase, one block after the other: singular, plural, and both at the start of a sentence.
-    singular = [noun_phrase(descriptors[d], nouns[n]) for d, n in pairs]
-    plural = [plural_noun_phrase(descriptors[d], nouns[n]) for d, n in pairs]
-    forms = singular + plural + [at_sentence_start(phrase) for phrase in singular + plural]
-    keys = [_pair_key(descriptors[d], nouns[n]) for d, n in pairs]
-    digits = _ID_DIGITS if not any(isinstance(each, Intersection) for each in descriptors) else _LONG_ID_DIGITS
-    form_ids = [content_digest(*key, form)[:digits] for key, form in zip(keys * 4, forms, strict=True)]
-
+) -> tuple[dict[str, pa.Array], np.ndarray]:
+    """The columns of `PROMPT_SCHEMA`, and how many rows each descriptor has."""
+    of_descriptors = [agreeing(descriptor, nouns) for descriptor in descriptors]
+    # A template takes one of four forms of each phrase: singular, plural, and both at the start of a sentence.
     parts = [template.parts for template in templates]
-    template_ids = [content_digest(template.template)[:8] for template in templates]
-    block = np.array(
-        [template.plural + 2 * (prefix == "") for template, (prefix, _) in zip(templates, parts, strict=True)], int
-    )
-    if len(set(template_ids)) < len(templates) or any(
-        len(set(form_ids[b * len(pairs) : (b + 1) * len(pairs)])) < len(pairs) for b in set(block)
-    ):
-        raise RuntimeError("two prompts share an id; lengthen the digests in hb_dataset/prompt_table.py")
+    takes = [template.plural + 2 * (prefix == "") for template, (prefix, _) in zip(templates, parts, strict=True)]
+    forms: dict[int, list[bytes]] = {}
+    for form in sorted(set(takes)):
+        make = plural_noun_phrases if form % 2 else noun_phrases
+        phrases = [
+            phrase
+            for descriptor, found in zip(descriptors, of_descriptors, strict=True)
+            for phrase in make(descriptor, [nouns[n] for n in found])
+        ]
+        forms[form] = [phrase.encode() for phrase in (map(at_sentence_start, phrases) if form > 1 else phrases)]
 
-    row_pair = np.repeat(np.arange(len(pairs)), len(templates))
-    row_template = np.tile(np.arange(len(templates)), len(pairs))
-    row_form = pa.array(block[row_template] * len(pairs) + row_pair)
-    row_descriptor = pa.array(pair_descriptor[row_pair])
-    row_noun = pa.array(pair_noun[row_pair])
-    row_template = pa.array(row_template)
-
-    def spread(values: Sequence[str | None], indices: pa.Array) -> pa.Array:
-        return pa.array(values, pa.string()).take(indices)
+    pair_nouns = [nouns[n] for found in of_descriptors for n in found]
+    num_rows = np.array([len(found) for found in of_descriptors], dtype=np.int64) * len(templates)
+    of_pair = np.full(len(pair_nouns), len(templates))
 
     def of_descriptor(attribute: str) -> pa.Array:
-        values = [None if descriptor is None else getattr(descriptor, attribute) for descriptor in descriptors]
-        return spread(values, row_descriptor)
+        return _repeated([None if each is None else getattr(each, attribute) for each in descriptors], num_rows)
 
-    noun_phrases = spread(forms, row_form)
-    prefixes = spread([prefix for prefix, _ in parts], row_template)
-    suffixes = spread([suffix for _, suffix in parts], row_template)
+    digits = _LONG_ID_DIGITS if any(isinstance(each, Intersection) for each in descriptors) else _ID_DIGITS
+    keys = [
+        ("\x1f\x1f" if each is None else f"{each.axis}\x1f{each.term}\x1f") + f"{nouns[n].noun}\x1f"
+        for each, found in zip(descriptors, of_descriptors, strict=True)
+        for n in found
+    ]
+    texts, phrase_column = _texts(forms, takes, parts)
     columns = {
-        "id": pc.binary_join_element_wise(spread(form_ids, row_form), spread(template_ids, row_template), ""),
-        "text": pc.binary_join_element_wise(prefixes, noun_phrases, suffixes, ""),
+        "id": _ids(keys, forms, takes, [template.template for template in templates], digits),
+        "text": texts,
         "axis": of_descriptor("axis"),
         "bucket": of_descriptor("bucket"),
         "descriptor": of_descriptor("term"),
         "descriptor_gender": of_descriptor("gender"),
         "preference": of_descriptor("preference"),
         "placement": of_descriptor("placement"),
-        "noun": spread([noun.noun for noun in nouns], row_noun),
-        "noun_gender": spread([noun.gender for noun in nouns], row_noun),
-        "noun_phrase": noun_phrases,
-        "plural": pa.array([template.plural for template in templates], pa.bool_()).take(row_template),
-        "template": spread([template.template for template in templates], row_template),
+        "noun": _repeated([noun.noun for noun in pair_nouns], of_pair),
+        "noun_gender": _repeated([noun.gender for noun in pair_nouns], of_pair),
+        "noun_phrase": phrase_column,
+        "plural": pa.array(np.tile([template.plural for template in templates], len(pair_nouns)), pa.bool_()),
+        "template": _tiled([template.template for template in templates], len(pair_nouns)),
     }
-    return columns, row_descriptor
+    return columns, num_rows
 
 
-def _pair_key(descriptor: Descriptor | Intersection | None, noun: PersonNoun) -> tuple[str, str, str]:
-    return ("", "", noun.noun) if descriptor is None else (descriptor.axis, descriptor.term, noun.noun)
+def _texts(
+    forms: dict[int, list[bytes]], takes: Sequence[int], parts: Sequence[tuple[str, str]]
+) -> tuple[pa.Array, pa.Array]:
+    """The columns `text` and `noun_phrase`.
+
+    Args:
+        forms: Each form that templates take → [pairs] the phrases in it.
+        takes: [templates] the form that each takes.
+        parts: [templates] the text before and after the phrase.
+    """
+    prefixes, suffixes = ([part.encode() for part in side] for side in zip(*parts, strict=True))
+    texts: list[list[bytes]] = []
+    phrases: list[list[bytes]] = []
+    # Templates that take the same form and follow each other make one text of a pair, in which the phrase is what joins
+    # the parts around it.
+    for form, group in groupby(range(len(takes)), key=takes.__getitem__):
+        run = list(group)
+        inside = [suffixes[one] + prefixes[other] for one, other in pairwise(run)]
+        around = [prefixes[run[0]], *inside, suffixes[run[-1]]]
+        texts.append([phrase.join(around) for phrase in forms[form]])
+        phrases.append([phrase * len(run) for phrase in forms[form]])
+    lengths = {form: np.array([len(phrase) for phrase in found]) for form, found in forms.items()}
+    phrase_lengths = np.stack([lengths[form] for form in takes], axis=1)
+    around_lengths = np.array([len(prefix) + len(suffix) for prefix, suffix in zip(prefixes, suffixes, strict=True)])
+    return (
+        _strings(b"".join(chain.from_iterable(zip(*texts, strict=True))), (phrase_lengths + around_lengths).ravel()),
+        _strings(b"".join(chain.from_iterable(zip(*phrases, strict=True))), phrase_lengths.ravel()),
+    )
+
+
+def _ids(
+    keys: Sequence[str], forms: dict[int, list[bytes]], takes: Sequence[int], templates: Sequence[str], digits: int
+) -> pa.Array:
+    """The column `id`: so many digits of a hash of the phrase and what it is made of, then eight of the template's."""
+    template_ids = [content_digest(template)[:8] for template in templates]
+    start = [key.encode() for key in keys]
+    phrase_ids = {
+        form: [hashlib.sha256(key + phrase).digest()[: digits // 2] for key, phrase in zip(start, phrases, strict=True)]
+        for form, phrases in forms.items()
+    }
+    phrases_differ = all(len(set(found)) == len(found) for found in phrase_ids.values())
+    if not phrases_differ or len(set(template_ids)) < len(template_ids):
+        raise RuntimeError(SHARED_ID_ERROR)
+    ids = np.empty((len(keys), len(templates), digits + 8), dtype=np.uint8)
+    hexadecimal = {form: b"".join(found).hex().encode() for form, found in phrase_ids.items()}
+    for template, form in enumerate(takes):
+        ids[:, template, :digits] = np.frombuffer(hexadecimal[form], dtype=np.uint8).reshape(-1, digits)
+        ids[:, template, digits:] = np.frombuffer(template_ids[template].encode(), dtype=np.uint8)
+    return _strings(ids.ravel(), np.full(len(keys) * len(templates), digits + 8))
+
+
+def _repeated(values: Sequence[str | None], times: np.ndarray) -> pa.Array:
+    """Each value as often as is said, one after the other."""
+    encoded = _encoded(values)
+    lengths = np.repeat(np.array([len(value) for value in encoded], dtype=np.int64), times)
+    valid = np.repeat([value is not None for value in values], times) if None in values else None
+    data = b"".join([value * number for value, number in zip(encoded, times.tolist(), strict=True)])
+    return _strings(data, lengths, valid)
+
+
+def _tiled(values: Sequence[str], times: int) -> pa.Array:
+    """All values, and all again, so many times."""
+    encoded = _encoded(values)
+    return _strings(b"".join(encoded) * times, np.tile([len(value) for value in encoded], times))
+
+
+def _encoded(values: Sequence[str | None]) -> list[bytes]:
+    as_bytes = {value: b"" if value is None else value.encode() for value in set(values)}
+    return [as_bytes[value] for value in values]
+
+
+def _strings(data: bytes | np.ndarray, lengths: np.ndarray, valid: np.ndarray | None = None) -> pa.Array:
+    """An array of strings from their bytes, [strings] lengths in bytes, and which of them are not null."""
+    size = int(lengths.sum())
+    if size > _MOST_BYTES:
+        raise ValueError(TOO_MUCH_TEXT_ERROR.format(size=size, most=_MOST_BYTES))
+    offsets = np.zeros(len(lengths) + 1, dtype=np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    bitmap = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
+    return pa.StringArray.from_buffers(len(lengths), pa.py_buffer(offsets), pa.py_buffer(data), bitmap)

@@ -25,7 +25,8 @@ from hb_metrics.inference.contexts import (
 )
 from hb_metrics.inference.dialogue_pairs import Dialogue
 from hb_metrics.inference.models import LoadedModel
-from hb_metrics.inference.perplexity import MAX_POSITIONS, MISMATCH_ERROR, perplexity_scores, right_padded, shown
+from hb_metrics.inference.perplexity import MAX_POSITIONS, MISMATCH_ERROR, perplexity_scores, shown
+from hb_metrics.inference.scoring_paths import right_padded
 from hb_metrics.inference.shards import score_units_into_shards
 from hb_metrics.inference.units import ScoringPlan, Unit, length_sorted_batches
 

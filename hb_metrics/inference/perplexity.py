@@ -14,11 +14,13 @@ import torch
 from accelerate.utils import gather_object
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
-from transformers.modeling_outputs import BaseModelOutput
 
-from hb_metrics.inference.prefix_tree import PrefixTree, pack_prefix_trees
+from hb_metrics.inference import scoring_paths
+from hb_metrics.inference.memory import halved
+from hb_metrics.inference.models import max_positions_of
+from hb_metrics.inference.prefix_tree import halved_tree, pack_prefix_trees
 from hb_metrics.inference.processes import process_state
-from hb_metrics.inference.units import ScoringPlan, Unit, distinct, length_sorted_batches, run_units
+from hb_metrics.inference.units import ScoringPlan, Unit, distinct, run_units
 
 Scoring = Literal["auto", "tree", "padded"]
 SCORINGS = ("auto", "tree", "padded")
@@ -27,20 +29,24 @@ SCORINGS = ("auto", "tree", "padded")
 # ([positions, vocabulary]) are the largest thing in memory, 100 MB at 49,152 tokens in float32, once for each core at
 # work.
 MAX_POSITIONS = 512
-# How far the tree's numbers may be from the padded ones in the trial run, relative.
-_TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-4}
-_LOW_PRECISION_TOLERANCE = 3e-2
-_TRIAL_SEQUENCES = 8
-_LOGSUMEXP_ROWS = 64
 
 NO_LIST_ERROR = "texts is a single string; give a list of texts"
 NOT_TEXT_ERROR = "text {row} is {text!r}, not a string; give texts only"
 EMPTY_ERROR = "text {row} is empty; there is nothing to score"
+SURROGATE_ERROR = (
+    "text {row} ({text!r}) has {character} at character {place}, half a character that is no text by itself; read the "
+    "text in its own encoding, or leave it out"
+)
+NO_TOKEN_ERROR = "the tokenizer makes no token of text {row} ({text!r}); leave it out"
 NOTHING_TO_PREDICT_ERROR = (
     "text {row} ({text!r}) is a single token and the model is given no start token, so nothing is predicted; "
     "leave it out, or set add_start_token=True if the tokenizer has one"
 )
-TOO_LONG_ERROR = "text {row} ({text!r}) is {length} tokens long with its start token; the model takes at most {limit}"
+TOO_LONG_ERROR = (
+    "text {row} ({text!r}) is {length} tokens long with its special tokens; the model takes at most {limit}: shorten "
+    "it, or leave it out"
+)
+LONG_CONTEXT_ERROR = "encoder_context is {length} tokens long; the model takes at most {limit}: give a shorter one"
 NO_START_TOKEN_ERROR = "add_start_token=True, but the tokenizer has no BOS token; set one, or add_start_token=False"
 MISMATCH_ERROR = (
     "the tokenizer gives token {token} and the model knows {size} tokens: they do not belong together; "
@@ -106,6 +112,7 @@ def score_perplexity(
     Raises:
         ValueError: A text is empty, has nothing to predict or is too long; the tokenizer does not fit the model; the
             model gives NaN; or `scoring="tree"` and the model cannot.
+        MemoryError: Memory does not suffice for one text alone; batches that are too large are run in halves.
     """
     plan = plan_perplexity(
         texts,
@@ -199,9 +206,11 @@ def plan_perplexity(
     sequences = [tuple(tokens) if start_id is None else (start_id, *tokens) for tokens in encoded]
     check_sequences(texts, sequences, sequence_of_text, model, tokenizer, needed=2)
 
+    if sequences:
+        scoring_paths.check_causal(model, sequences)
     reason = f"--scoring {scoring} was asked for"
     if scoring != "padded" and sequences:
-        fault = _tree_fault(model, sequences)
+        fault = scoring_paths.tree_fault(model, sequences, max_positions, asked=scoring == "tree")
         if fault is not None and scoring == "tree":
             raise ValueError(TREE_ERROR.format(reason=fault))
         if scoring == "auto":
@@ -212,7 +221,7 @@ def plan_perplexity(
         positions = sum(len(unit.payload.tokens) for unit in units)
     else:
         scoring = "padded"
-        units, positions = _padded_units(sequences, max_positions)
+        units, positions = scoring_paths.padded_units(sequences, max_positions)
     return ScoringPlan(
         scoring=scoring,
         scoring_reason=reason,
@@ -221,12 +230,13 @@ def plan_perplexity(
         num_tokens=np.array([len(sequence) - 1 for sequence in sequences], dtype=np.int64),
         positions=positions,
         units=units,
-        score=partial(tree_nlls if scoring == "tree" else padded_nlls, model),
+        score=partial(scoring_paths.tree_nlls if scoring == "tree" else scoring_paths.padded_nlls, model),
+        halve=halved_tree if scoring == "tree" else halved,
     )
 
 
 def check_texts(texts: Sequence[str]) -> None:
-    """Raises a ValueError that names the first text that is empty or none at all."""
+    """Raises a ValueError that names the first text that is empty, or no text at all."""
     if isinstance(texts, str):
         raise ValueError(NO_LIST_ERROR)
     for row, text in enumerate(texts):
@@ -234,6 +244,12 @@ def check_texts(texts: Sequence[str]) -> None:
             raise ValueError(NOT_TEXT_ERROR.format(row=row, text=text))
         if not text:
             raise ValueError(EMPTY_ERROR.format(row=row))
+        try:
+            text.isascii() or text.encode()
+        except UnicodeEncodeError as error:
+            character, place = f"U+{ord(text[error.start]):04X}", error.start + 1
+            message = SURROGATE_ERROR.format(row=row, text=shown(text), character=character, place=place)
+            raise ValueError(message) from error
 
 
 def check_sequences(
@@ -246,11 +262,12 @@ def check_sequences(
     needed: int,
 ) -> None:
     """Raises a ValueError that names the first text with fewer than `needed` tokens, too many, or unknown ones."""
-    limits = [getattr(model.config, "max_position_embeddings", None), tokenizer.model_max_length]
-    limit = min(limit for limit in limits if limit is not None and limit > 0)
+    limit = _most_tokens(model, tokenizer)
     size = model.get_input_embeddings().num_embeddings
     for row, which in enumerate(sequence_of_text):
         length = len(sequences[which])
+        if length < needed and not tokenizer.tokenize(texts[row]):
+            raise ValueError(NO_TOKEN_ERROR.format(row=row, text=shown(texts[row])))
         if length < needed:
             raise ValueError(NOTHING_TO_PREDICT_ERROR.format(row=row, text=shown(texts[row])))
         if length > limit:
@@ -260,101 +277,10 @@ def check_sequences(
         raise ValueError(MISMATCH_ERROR.format(token=largest, size=size))
 
 
-def tree_nlls(model: PreTrainedModel, tree: PrefixTree) -> np.ndarray:
-    """Summed negative log-likelihood of each sequence of a tree ([sequences] float64), in one run of the model."""
-    device, dtype = model.device, model.dtype
-    mask = torch.zeros(1, 1, len(tree.tokens), len(tree.tokens), dtype=dtype)
-    mask.masked_fill_(~torch.from_numpy(tree.ancestor_mask()), torch.finfo(dtype).min)
-    logits = model(
-        input_ids=torch.from_numpy(tree.tokens)[None].to(device),
-        attention_mask=mask.to(device),
-        position_ids=torch.from_numpy(tree.depths)[None].to(device),
-        use_cache=False,
-    ).logits[0]
-    nll = _token_nlls(logits, torch.from_numpy(tree.nodes).to(device), torch.from_numpy(tree.targets).to(device))
-    return np.bincount(tree.owners, weights=nll, minlength=len(tree.sequences))
-
-
-def padded_nlls(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> np.ndarray:
-    """Summed negative log-likelihood of each sequence ([sequences] float64), in one right-padded batch.
-
-    The last token of a sequence is predicted and never fed; what is fed after a sequence's end is masked.
-    """
-    tokens, mask = right_padded([sequence[:-1] for sequence in sequences], model.device)
-    logits = model(input_ids=tokens, attention_mask=mask, use_cache=False).logits
-    return _summed_nlls(logits, mask, sequences)
-
-
-def decoder_nlls(model: PreTrainedModel, sequences: Sequence[Sequence[int]], context: torch.Tensor) -> np.ndarray:
-    """As `padded_nlls`, for the decoder of an encoder–decoder model whose encoder is given `context` ([1, length])."""
-    tokens, mask = right_padded([sequence[:-1] for sequence in sequences], model.device)
-    context = context.to(model.device)
-    states = model.get_encoder()(input_ids=context, attention_mask=torch.ones_like(context)).last_hidden_state
-    logits = model(
-        encoder_outputs=BaseModelOutput(last_hidden_state=states.expand(len(sequences), -1, -1)),
-        attention_mask=torch.ones_like(context).expand(len(sequences), -1),
-        decoder_input_ids=tokens,
-        decoder_attention_mask=mask,
-        use_cache=False,
-    ).logits
-    return _summed_nlls(logits, mask, sequences)
-
-
-def right_padded(rows: Sequence[Sequence[int]], device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """The rows of tokens padded at their ends, and the mask of what is not padding: two [rows, longest]."""
-    tensors = [torch.tensor(row) for row in rows]
-    tokens = torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True)
-    mask = torch.nn.utils.rnn.pad_sequence([torch.ones_like(row) for row in tensors], batch_first=True)
-    return tokens.to(device), mask.to(device)
-
-
-def _padded_units(sequences: Sequence[Sequence[int]], max_positions: int) -> tuple[list[Unit], int]:
-    """Batches of sequences of similar length, and how many positions are fed in all of them; last tokens are not."""
-    batches = length_sorted_batches([len(sequence) - 1 for sequence in sequences], max_positions)
-    units = [Unit(batch, [sequences[row] for row in batch]) for batch in batches]
-    return units, sum(len(unit.payload) * (len(unit.payload[-1]) - 1) for unit in units)
-
-
-def _summed_nlls(logits: torch.Tensor, mask: torch.Tensor, sequences: Sequence[Sequence[int]]) -> np.ndarray:
-    rows, places = mask.nonzero(as_tuple=True)
-    targets = torch.tensor([token for sequence in sequences for token in sequence[1:]])
-    nll = _token_nlls(logits.flatten(0, 1), rows * mask.shape[1] + places, targets.to(mask.device))
-    return np.bincount(rows.cpu().numpy(), weights=nll, minlength=len(sequences))
-
-
-def _token_nlls(logits: torch.Tensor, nodes: torch.Tensor, targets: torch.Tensor) -> np.ndarray:
-    """−log p(target) at each node ([predictions] float64): one logsumexp a row of `logits`, then gathers."""
-    # In slices: a logsumexp over all rows would need a second array of that size.
-    normalisers = torch.cat([rows.float().logsumexp(-1) for rows in logits.split(_LOGSUMEXP_ROWS)])
-    chosen = logits[nodes, targets].float()
-    return (normalisers[nodes] - chosen).double().cpu().numpy()
-
-
-def _tree_fault(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> str | None:
-    """Why the model cannot be run on prefix trees, or `None`: found out by trying it on a few sequences.
-
-    Whether an architecture honours a 4-D mask and position ids cannot be read off its class: some raise, some (ALiBi,
-    recurrent ones) silently compute something else.
-    """
-    longest = sorted(sequences, key=lambda sequence: (-len(sequence), sequence))[: _TRIAL_SEQUENCES // 2]
-    step = max(1, len(sequences) // (_TRIAL_SEQUENCES // 2))
-    # Reversed tokens make sure that the trial has branches that differ early, in any data.
-    trial = [*longest, *sequences[::step][: _TRIAL_SEQUENCES // 2]]
-    trial += [(sequence[0], *reversed(sequence[1:])) for sequence in trial]
-    (tree,) = pack_prefix_trees(trial, max_positions=sum(map(len, trial)))
-    with torch.inference_mode():
-        padded = padded_nlls(model, trial)
-        try:
-            found = np.empty(len(trial))
-            found[tree.sequences] = tree_nlls(model, tree)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the model is then scored in padded batches
-            return f"it refuses a 4-D mask with position ids ({type(error).__name__}: {str(error).splitlines()[0]})"
-    if not np.isfinite(padded).all():
-        return None  # a broken model is reported by name of text, whichever path is taken
-    difference = float(np.max(np.abs(found - padded) / np.abs(padded)))
-    if not difference <= _TOLERANCE.get(model.dtype, _LOW_PRECISION_TOLERANCE):
-        return f"on prefix trees it gives other numbers than on single sentences (off by {difference:.1e} in a trial)"
-    return None
+def _most_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
+    """How many tokens the model takes; a tokenizer that knows no limit says 10³⁰."""
+    limits = (max_positions_of(model), tokenizer.model_max_length)
+    return min(limit for limit in limits if limit is not None and limit > 0)
 
 
 def _plan_encoder_decoder(
@@ -372,12 +298,15 @@ def _plan_encoder_decoder(
     context = tokenizer(encoder_context, return_tensors="pt")["input_ids"].long()
     if context.numel() == 0:
         raise ValueError("the tokenizer makes no token of the empty encoder context; give encoder_context some words")
+    limit = _most_tokens(model, tokenizer)
+    if context.numel() > limit:
+        raise ValueError(LONG_CONTEXT_ERROR.format(length=context.numel(), limit=limit))
     start_id = model.config.decoder_start_token_id
     if start_id is None:
         raise ValueError("the model's config has no decoder_start_token_id, so its decoder cannot start; set it")
     sequences = [(start_id, *tokens) for tokens in encoded]
     check_sequences(texts, sequences, sequence_of_text, model, tokenizer, needed=2)
-    units, positions = _padded_units(sequences, max_positions)
+    units, positions = scoring_paths.padded_units(sequences, max_positions)
     return ScoringPlan(
         scoring="encoder-decoder",
         scoring_reason="the sentence is what the decoder says",
@@ -386,7 +315,7 @@ def _plan_encoder_decoder(
         num_tokens=np.array([len(sequence) - 1 for sequence in sequences], dtype=np.int64),
         positions=positions,
         units=units,
-        score=lambda payload: decoder_nlls(model, payload, context),
+        score=lambda payload: scoring_paths.decoder_nlls(model, payload, context),
     )
 
 

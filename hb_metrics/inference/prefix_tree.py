@@ -73,6 +73,19 @@ def pack_prefix_trees(sequences: Sequence[Sequence[int]], max_positions: int) ->
     return trees
 
 
+def halved_tree(tree: PrefixTree) -> tuple[PrefixTree, PrefixTree] | None:
+    """Trees of the first and of the second half of a tree's sequences; `None` for a tree of one."""
+    middle = len(tree.sequences) // 2
+    if not middle:
+        return None
+    halves = _GrowingTree(), _GrowingTree()
+    for place, index in enumerate(tree.sequences):
+        mine = tree.owners == place
+        sequence = [*tree.tokens[tree.nodes[mine]].tolist(), int(tree.targets[mine][-1])]
+        halves[place >= middle].add(int(index), sequence)
+    return halves[0].finish(), halves[1].finish()
+
+
 class _GrowingTree:
     """A tree to which sequences are added in sorted order."""
 

@@ -13,10 +13,10 @@ from hb_metrics.inference.perplexity import (
     check_sequences,
     check_texts,
     perplexity_scores,
-    right_padded,
     run_plan,
     shown,
 )
+from hb_metrics.inference.scoring_paths import right_padded
 from hb_metrics.inference.units import ScoringPlan, Unit, distinct, length_sorted_batches
 
 SPAN_ERROR = "span {span} of text {row} ({text!r}) holds no token; give (start, end) in characters, end not included"

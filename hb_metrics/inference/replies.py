@@ -18,7 +18,6 @@ import numpy as np
 import psutil
 import pyarrow as pa
 import torch
-from accelerate.utils.memory import should_reduce_batch_size
 
 from hb_dataset.hints import did_you_mean
 from hb_dataset.variations import VARIATIONS, mixed_variations
@@ -31,7 +30,8 @@ from hb_metrics.inference.contexts import (
     prompt_generator,
     reply_text,
 )
-from hb_metrics.inference.decoding import Decoded, Decoding, EndTokens, decode, is_invariant
+from hb_metrics.inference.decoding import Decoded, Decoding, EndTokens, decode, is_invariant, takes_padding
+from hb_metrics.inference.memory import OUT_OF_MEMORY_ERROR, is_out_of_memory
 from hb_metrics.inference.models import LoadedModel
 from hb_metrics.inference.shards import Shard, fill_shards, plan_row_shards, read_shards
 from hb_metrics.inference.units import one_thread_per_unit
@@ -50,6 +50,8 @@ ROWS_PER_SHARD = 1024
 # Rows (contexts × beams) of a batch at most. The last replies of a batch to end run nearly alone, which costs least in
 # large batches; with the embedded model two CPU cores gain little beyond these.
 MOST_ROWS = {"cpu": 256, "other": 512}
+# Fewer contexts are not parted further, to have a batch for each core.
+LEAST_CONTEXTS = 32
 
 REPLY_SCHEMA = pa.schema(
     [
@@ -89,6 +91,7 @@ class ReplyPlan:
         ends: What ends a reply.
         seed: Of sampling.
         invariant: Whether a reply is the same in any batch: see `decoding.decode`.
+        padded: Whether contexts of several lengths are decoded together: see `decoding.takes_padding`.
     """
 
     ids: list[str]
@@ -104,6 +107,7 @@ class ReplyPlan:
     ends: EndTokens
     seed: int
     invariant: bool
+    padded: bool
 
     def description(self) -> dict[str, Any]:
         """What is recorded of it."""
@@ -219,6 +223,7 @@ def plan_replies(
         ends=end_tokens(loaded.model, loaded.tokenizer, context),
         seed=seed,
         invariant=is_invariant(loaded.model),
+        padded=takes_padding(loaded.model, contexts),
     )
 
 
@@ -236,7 +241,8 @@ def reply_into_shards(
         plan: What is to be replied to.
         loaded: The model it was planned for.
         folder: Where the shards are; made if it is not there.
-        batch_size: Contexts decoded together at most; `None`: what memory allows. Halved when memory runs out.
+        batch_size: Contexts of one length decoded together at most; `None`: what memory allows, of several lengths
+            where the plan has them padded. Halved when memory runs out.
         progress: Whether the main process shows a progress bar.
 
     Returns:
@@ -245,14 +251,16 @@ def reply_into_shards(
     """
     shards = _shards(plan, folder)
     longest = max(map(len, plan.contexts), default=0) + plan.decoding.max_new_tokens
+    padded = plan.padded and batch_size is None
     size = _BatchSize(batch_size or fitting_batch_size(loaded, longest, plan.decoding.num_beams))
 
     def compute(mine: Sequence[int], advance: Callable[[int], object]) -> Iterator[pa.Table]:
-        batches = [(index, batch) for index in mine for batch in _batches(plan, shards[index].rows, size.limit)]
         waiting = {index: len(shards[index].rows) for index in mine}
         replies: dict[int, Decoded] = {}
         with one_thread_per_unit(loaded.model.device) as workers, ThreadPoolExecutor(workers) as pool:
             try:
+                parted = ((index, _batches(plan, shards[index].rows, size.limit, workers, padded)) for index in mine)
+                batches = [(index, batch) for index, found in parted for batch in found]
                 run = partial(_reply, plan, loaded, size)
                 results = pool.map(run, [batch for _, batch in batches])
                 for (index, batch), decoded in zip(batches, results, strict=True):
@@ -305,8 +313,16 @@ class _BatchSize:
             self.limit = min(self.limit, max(1, failed // 2))
 
 
-def _batches(plan: ReplyPlan, rows: np.ndarray, limit: int) -> list[list[int]]:
-    """The rows of a shard in batches of contexts of one length, as even as can be."""
+def _batches(plan: ReplyPlan, rows: np.ndarray, limit: int, workers: int, padded: bool) -> list[list[int]]:
+    """The rows of a shard in batches of similar length or, without padding, of one length; as even as can be.
+
+    Replies do not depend on how many workers there are: where they could (half precision), nothing is padded.
+    """
+    if padded:
+        number = -(-len(rows) // min(limit, LEAST_CONTEXTS))
+        number = min(number, -(-len(rows) // (limit * workers)) * workers)  # as many for each worker
+        number = max(number, -(-len(rows) // limit))
+        return [batch.tolist() for batch in np.array_split(rows, number)]
     lengths = np.array([len(plan.contexts[row]) for row in rows])
     groups = np.split(rows, np.flatnonzero(np.diff(lengths)) + 1)
     return [batch.tolist() for group in groups for batch in np.array_split(group, -(-len(group) // limit))]
@@ -324,11 +340,13 @@ def _reply(plan: ReplyPlan, loaded: LoadedModel, size: _BatchSize, batch: Sequen
         try:
             with torch.inference_mode():  # is kept per thread
                 contexts = [plan.contexts[row] for row in rows]
-                decoded += decode(loaded.model, contexts, plan.decoding, plan.ends, uniforms)
-        except RuntimeError as error:
-            out_of_memory = isinstance(error, torch.OutOfMemoryError) or should_reduce_batch_size(error)
-            if len(rows) == 1 or not out_of_memory:
+                decoded += decode(loaded.model, contexts, plan.decoding, plan.ends, uniforms, plan.padded)
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
                 raise
+            if len(rows) == 1:
+                message = str(error).split("\n", 1)[0]
+                raise MemoryError(OUT_OF_MEMORY_ERROR.format(what="one prompt", error=message)) from error
             size.halve(len(rows))
         if loaded.model.device.type == "cuda" and len(rows) > size.limit:
             torch.cuda.empty_cache()

@@ -3,6 +3,9 @@
 A measurement cuts its texts into units once, from the texts, the tokenizer and the settings alone. Processes and
 threads take units as they come. On CPU each unit is computed by one thread, with as many units under way as there are
 cores: that is faster than many threads on one unit, and makes a unit's numbers the same bits wherever it is run.
+
+A unit that memory does not suffice for is run in halves. That is said, since it may move its numbers in their last
+digits.
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -14,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from hb_metrics.inference.memory import Memory, halved
 from hb_metrics.inference.processes import num_workers
 
 
@@ -43,6 +47,8 @@ class ScoringPlan:
         units: The work.
         score: Runs the model on a unit's payload; returns the summed negative log-likelihood (natural log) of each of
             the unit's sequences.
+        halve: Cuts a payload in two, which together score the same sequences in the same order; `None` for a payload of
+            one sequence.
     """
 
     scoring: str
@@ -53,6 +59,7 @@ class ScoringPlan:
     positions: int
     units: Sequence[Unit]
     score: Callable[[Any], np.ndarray]
+    halve: Callable[[Any], tuple[Any, Any] | None] = halved
 
 
 def run_units(
@@ -67,17 +74,21 @@ def run_units(
 
     Yields:
         Each unit with the summed negative log-likelihoods of its sequences ([sequences] float64).
+
+    Raises:
+        MemoryError: Memory does not suffice for one sequence alone.
     """
+    memory = Memory(plan.halve, "one text")
 
     def score(unit: Unit) -> np.ndarray:
-        with torch.inference_mode():  # is kept per thread
-            return plan.score(unit.payload)
+        return np.concatenate(memory.run(plan.score, unit.payload))
 
     with one_thread_per_unit(device) as workers, ThreadPoolExecutor(workers) as pool:
         try:
             yield from zip(units, pool.map(score, units), strict=True)
         finally:
             pool.shutdown(wait=False, cancel_futures=True)  # on Ctrl-C do not start the units still waiting
+            memory.report("units of work", "a smaller --max_positions spares the time of trying")
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """Mann–Whitney U tests between all pairs of groups at once, with scipy's p-values.
 
-Everything is ranked once. With C the matrix of how often each group takes each distinct value, the U statistics of all
-pairs are one matrix product, and so are the tie corrections.
+Everything is ranked once. The values, in order, are cut into blocks; with C the matrix of how often each group stands
+in each block, the U statistics of all pairs are one matrix product for values of different blocks, and a count of pairs
+for values of the same. Ties are counted likewise: one matrix product for all pairs.
 """
 
 from typing import NamedTuple
@@ -11,10 +12,15 @@ from scipy.special import ndtr
 
 # scipy.stats.mannwhitneyu(method="auto") turns exact when a group has no more values than this and the pair no ties.
 EXACT_UP_TO = 8
-# How many entries of C are held at a time (32 MB at most).
+# Values in a block: more make the matrices smaller, and the pairs within the blocks more.
+_BLOCK = 16
+_LATER, _EARLIER = np.tril_indices(_BLOCK, k=-1)
+# How many entries of C are held at a time (32 MB).
 _CHUNK_ENTRIES = 2**22
-# Sums of whole and half numbers are exact in float32 below this, and twice as fast as in float64.
-_EXACT_IN_FLOAT32 = 2**22
+# Up to so many multiplications, OpenBLAS uses one thread, where on a busy machine several would wait for each other.
+# Products are made in parts of that size, as long as these have no fewer rows than _FEWEST.
+_ONE_THREAD = 2**18
+_FEWEST = 4
 
 
 class PairwiseTests(NamedTuple):
@@ -48,46 +54,96 @@ def pairwise_mann_whitney(values: np.ndarray, groups: np.ndarray) -> PairwiseTes
     Returns:
         The tests of the G(G−1)/2 pairs, ordered by first, then second group.
     """
-    _, rank = np.unique(values, return_inverse=True)
     sizes = np.bincount(groups).astype(float)
-    statistic, ties = _statistics_and_ties(rank, groups, len(sizes))
-    first, second = np.triu_indices(len(sizes), k=1)
-    u, tie, n1, n2 = statistic[first, second], ties[first, second], sizes[first], sizes[second]
+    first, second = np.nonzero(np.tri(len(sizes), k=-1, dtype=bool).T)
+    order = np.argsort(values)
+    in_order = values[order]
+    tied = in_order[1:] == in_order[:-1]
+    if tied.any():  # among equal values, those of the first group come first
+        order = np.lexsort((groups, values))
+    statistic = _wins(groups[order], len(sizes))
+    tie = np.zeros(len(first))
+    if tied.any():
+        halves, ties = _ties(np.cumsum(np.append(False, ~tied)), groups[order], len(sizes))
+        statistic += halves
+        tie = ties[first, second]
+    u, n1, n2 = statistic[first, second], sizes[first], sizes[second]
     pvalue = _asymptotic_pvalues(u, n1, n2, tie)
-    exact = (np.minimum(n1, n2) <= EXACT_UP_TO) & (tie == 0)
-    if exact.any():
-        pvalue[exact] = _exact_pvalues(u[exact], n1[exact].astype(int), n2[exact].astype(int))
+    if sizes.min() <= EXACT_UP_TO:
+        exact = (np.minimum(n1, n2) <= EXACT_UP_TO) & (tie == 0)
+        if exact.any():
+            pvalue[exact] = _exact_pvalues(u[exact], n1[exact].astype(int), n2[exact].astype(int))
     return PairwiseTests(first, second, u, pvalue, 2 * u / (n1 * n2) - 1)
 
 
-def _statistics_and_ties(rank: np.ndarray, groups: np.ndarray, num_groups: int) -> tuple[np.ndarray, np.ndarray]:
-    """U and Σ(t³ − t) over the tied values, for every ordered pair of groups: two [G, G] arrays."""
-    statistic = np.zeros((num_groups, num_groups))
+def _wins(groups: np.ndarray, num_groups: int) -> np.ndarray:
+    """In how many pairs of values, one of group i and one of group j, the first stands later: [G, G].
+
+    Args:
+        groups: [n] group of each value, from the smallest value to the greatest.
+        num_groups: G; the diagonal means nothing.
+    """
+    found = np.zeros((num_groups, num_groups))
+    below = np.zeros(num_groups)  # how many values of each group stand before the chunk
+    # A group more for what fills the last block up; nothing is counted for it.
+    spare = num_groups
+    num_blocks = -(-len(groups) // _BLOCK)
+    blocks = np.full((num_blocks, _BLOCK), spare)
+    blocks.flat[: len(groups)] = groups
+    step = max(1, _CHUNK_ENTRIES // (spare + _BLOCK**2))
+    rows = _ONE_THREAD // spare**2
+    if rows < _FEWEST:
+        rows = step
+    within: np.ndarray = np.zeros((spare + 1) ** 2, dtype=np.int64)
+    for low in range(0, num_blocks, step):
+        chunk = blocks[low : low + step]
+        # Pairs of values of one block.
+        pairs = chunk[:, _LATER] * (spare + 1) + chunk[:, _EARLIER]
+        within += np.bincount(pairs.ravel(), minlength=len(within))
+        # Pairs of values of different blocks.
+        cells = np.arange(len(chunk))[:, None] * (spare + 1) + chunk
+        counts = np.bincount(cells.ravel(), minlength=len(chunk) * (spare + 1)).reshape(len(chunk), spare + 1)
+        counts = counts[:, :spare].astype(float)
+        upto: np.ndarray = np.cumsum(counts, axis=0)
+        upto += below
+        below = upto[-1].copy()
+        upto -= counts
+        for first in range(0, len(counts), rows):
+            found += counts[first : first + rows].T @ upto[first : first + rows]
+    return found + within.reshape(spare + 1, spare + 1)[:spare, :spare]
+
+
+def _ties(rank: np.ndarray, groups: np.ndarray, num_groups: int) -> tuple[np.ndarray, np.ndarray]:
+    """What ties change for every ordered pair of groups i and j: two [G, G] arrays.
+
+    Args:
+        rank: [n] which of the distinct values each is, in ascending order.
+        groups: [n] its group, in ascending order where the rank is the same.
+        num_groups: G.
+
+    Returns:
+        What is missing from `_wins`, where a tie counted 1 for the greater group and 0 for the other, and should count
+        one half for both; and Σ(t³ − t) over the tied values. The diagonals mean nothing.
+    """
     own = np.zeros(num_groups)  # Σ_r c³ − c of one group
+    both = np.zeros((num_groups, num_groups))  # Σ_r c_i c_j
     cross = np.zeros((num_groups, num_groups))  # Σ_r c_i² c_j
-    largest = int(np.bincount(groups).max())
-    dtype: type[np.floating] = np.float32 if largest**2 < _EXACT_IN_FLOAT32 else np.float64
-    below = np.zeros(num_groups, dtype=dtype)
-    order = np.argsort(rank, kind="stable")
-    rank, groups = rank[order], groups[order]
+    repeated = np.bincount(rank) > 1
+    kept = repeated[rank]
+    rank, groups = (np.cumsum(repeated) - 1)[rank[kept]], groups[kept]
     distinct = int(rank[-1]) + 1
     step = max(1, _CHUNK_ENTRIES // num_groups)
     for low in range(0, distinct, step):
         high = min(low + step, distinct)
         inside = slice(*np.searchsorted(rank, [low, high]))
         cells = (rank[inside] - low) * num_groups + groups[inside]
-        counts = np.bincount(cells, minlength=(high - low) * num_groups).reshape(-1, num_groups).astype(dtype)
-        upto = np.cumsum(counts, axis=0)
-        upto += below
-        below = upto[-1].copy()
-        upto -= counts / 2
-        statistic += counts.T @ upto
-        tied = counts[counts.sum(axis=1) > 1].astype(float)
-        own += (tied**3 - tied).sum(axis=0)
-        cross += (tied**2).T @ tied
-    # U counted each value against smaller and equal ones: (upto − c/2) = smaller + c/2. With t = c_i + c_j,
-    # t³ − t = (c_i³ − c_i) + (c_j³ − c_j) + 3 c_i² c_j + 3 c_i c_j².
-    return statistic, own[:, None] + own[None, :] + 3 * (cross + cross.T)
+        counts = np.bincount(cells, minlength=(high - low) * num_groups).reshape(-1, num_groups).astype(float)
+        own += (counts**3 - counts).sum(axis=0)
+        both += counts.T @ counts
+        cross += (counts**2).T @ counts
+    halves = (np.triu(both) - np.tril(both)) / 2
+    # With t = c_i + c_j, t³ − t = (c_i³ − c_i) + (c_j³ − c_j) + 3 c_i² c_j + 3 c_i c_j².
+    return halves, own[:, None] + own[None, :] + 3 * (cross + cross.T)
 
 
 def _asymptotic_pvalues(u: np.ndarray, n1: np.ndarray, n2: np.ndarray, tie: np.ndarray) -> np.ndarray:

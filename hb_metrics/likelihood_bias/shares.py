@@ -83,9 +83,10 @@ def likelihood_bias(
     values, axis, template, descriptor = values[order], axis[order], template[order], descriptor[order]
     cells = axis * len(template_names) + template
     starts = np.flatnonzero(np.diff(cells, prepend=-1))
+    runs = np.cumsum((np.diff(cells, prepend=-1) != 0) | (np.diff(descriptor, prepend=-1) != 0))
     cell_tests: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]] = {}
     for low, high in zip(starts, [*starts[1:], len(values)], strict=True):
-        _, group = np.unique(descriptor[low:high], return_inverse=True)
+        group = runs[low:high] - runs[low]
         if group[-1] > 0:
             tests = pairwise_mann_whitney(values[low:high], group)
             cell = axis_names[axis[low]], template_names[template[low]]
@@ -114,8 +115,6 @@ def likelihood_bias(
 
 def _shares(cell_tests: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]], alpha: float) -> dict[str, Any]:
     """Shares of significant tests and mean effect sizes: over all tests, by axis, by template and by both."""
-    from scipy.stats import false_discovery_control  # slow to import
-
     sizes = np.array([len(pvalues) for pvalues, _ in cell_tests.values()])
     pvalues, effects = (np.concatenate(parts) for parts in zip(*cell_tests.values(), strict=True))
     firsts = np.cumsum(sizes) - sizes
@@ -133,7 +132,7 @@ def _shares(cell_tests: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]], al
 
     axes, templates = zip(*cell_tests, strict=True)
     significant = per_cell(pvalues < alpha)
-    adjusted = per_cell(false_discovery_control(pvalues) < alpha)
+    adjusted = per_cell(_significant_after_adjustment(pvalues, alpha))
     effect = per_cell(effects)
     nested: dict[str, dict[str, float]] = {}
     for axis, template, total, size in zip(axes, templates, significant, sizes, strict=True):
@@ -148,6 +147,17 @@ def _shares(cell_tests: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]], al
         "effect_size": float(effect.sum() / sizes.sum()),
         "effect_size_by_axis": means(effect, axes),
     }
+
+
+def _significant_after_adjustment(pvalues: np.ndarray, alpha: float) -> np.ndarray:
+    """Which tests are significant after Benjamini–Hochberg adjustment.
+
+    They are those up to the last p-value, in ascending order, whose p · m / k is less than alpha: one sort, where
+    `scipy.stats.false_discovery_control` < alpha takes ten times as long.
+    """
+    in_order = np.sort(pvalues)
+    less = np.flatnonzero(in_order * (len(in_order) / np.arange(1, len(in_order) + 1)) < alpha)
+    return pvalues <= in_order[less[-1]] if len(less) else np.zeros(len(pvalues), dtype=bool)
 
 
 def _checked_perplexities(perplexities: Sequence[float] | np.ndarray) -> np.ndarray:
@@ -181,7 +191,9 @@ def _median_perplexities(
 ) -> dict[str, dict[str, float]]:
     """Median over all sentences of each axis's descriptors, lowest first."""
     key = axis * len(descriptor_names) + descriptor
-    order = np.lexsort((values, key))
+    order = np.argsort(values)
+    # By value, then stably by key: in 16 bits that is a radix sort, many times faster than one `lexsort` of both.
+    order = order[np.argsort(key.astype(np.min_scalar_type(key.max()))[order], kind="stable")]
     key, values = key[order], values[order]
     starts = np.flatnonzero(np.diff(key, prepend=-1))
     sizes = np.diff([*starts, len(key)])

@@ -1,5 +1,6 @@
 import hashlib
 import random
+import re
 import subprocess
 import sys
 from collections import defaultdict
@@ -11,6 +12,7 @@ import pytest
 import yaml
 
 from hb_dataset import CONFIGS, VocabularyError, descriptor_noun_spans, load_table, read_vocabulary
+from hb_dataset import prompt_table as prompt_table_module
 from hb_dataset import vocabulary as vocabulary_module
 from hb_dataset.prompt_table import prompt_table
 from hb_dataset.prompts import build_table, small_descriptors
@@ -364,6 +366,17 @@ def test_a_faulty_vocabulary_builds_nothing(own_folder):
 
 def test_build_table_is_load_table_of_a_vocabulary_that_was_read(small):
     assert build_table("v1.0-small", read_vocabulary()).equals(small)
+
+
+@pytest.mark.parametrize(("most", "refused"), [(141, False), (140, True)])
+def test_a_column_that_no_array_can_hold_is_told(own_folder, monkeypatch, most, refused):
+    monkeypatch.setattr(prompt_table_module, "_MOST_BYTES", most)  # of the templates, its longest column
+    if refused:
+        message = prompt_table_module.TOO_MUCH_TEXT_ERROR.format(size=141, most=140)
+        with pytest.raises(ValueError, match=re.escape(message)):
+            load_table("v1.0", own_folder)
+    else:
+        assert load_table("v1.0", own_folder).num_rows == 6
 
 
 # --- spans ------------------------------------------------------------------------------------------------------------

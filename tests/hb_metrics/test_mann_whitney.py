@@ -134,6 +134,21 @@ def test_what_fits_into_memory_does_not_change_the_tests(monkeypatch, chunk_entr
         assert_array_equal(after, before)
 
 
+@pytest.mark.parametrize("one_thread", [1, 2**4, 2**7, 2**18])
+def test_products_made_in_parts_do_not_change_the_tests(monkeypatch, one_thread):
+    """From parts too small to be worth it, over one row of blocks and several, to all at once."""
+    samples = random_samples([30, 12, 9, 50], ties=False)
+    monkeypatch.setattr(mann_whitney, "_ONE_THREAD", one_thread)
+    monkeypatch.setattr(mann_whitney, "_FEWEST", 1)
+    assert_equals_scipy(samples)
+
+
+@pytest.mark.parametrize("size", [15, 16, 17, 31, 32, 33])
+@pytest.mark.parametrize("ties", [False, True], ids=["no ties", "ties"])
+def test_any_number_of_values_fills_the_blocks(size, ties):
+    assert_equals_scipy(random_samples([size - 9, 9], ties, seed=size))
+
+
 def test_a_single_group_gives_no_test():
     for column in pairwise_mann_whitney(np.array([1.0, 2.0]), np.array([0, 0])):
         assert len(column) == 0

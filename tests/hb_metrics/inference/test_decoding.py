@@ -1,10 +1,12 @@
 import numpy as np
 import pytest
 import torch
-from transformers import GenerationConfig, LogitsProcessorList
+from transformers import DynamicCache, GenerationConfig, LogitsProcessorList, MistralConfig
+from transformers.cache_utils import DynamicLayer
 
 from hb_metrics.inference import decoding as decoding_module
-from hb_metrics.inference.decoding import Decoding, EndTokens, ResponseNgramBlocker, decode
+from hb_metrics.inference import forward
+from hb_metrics.inference.decoding import Decoding, EndTokens, ResponseNgramBlocker, decode, takes_padding
 
 CAUSAL = ["gpt2", "llama", "bloom", "mamba"]
 ENCODER_DECODER = ["t5", "blenderbot"]
@@ -78,6 +80,53 @@ def test_a_reply_does_not_depend_on_its_batch(name, decoding, get_small_model):
         assert decode(model, given[one], decoding, ENDS, None if numbers is None else numbers[one]) == together[one]
 
 
+def contexts_of_several_lengths(num, shared, seed=0):
+    rng = np.random.default_rng(seed)
+    prefix = rng.integers(4, 400, shared)
+    return [[*prefix, *rng.integers(4, 400, rng.integers(1, 12))] for _ in range(num)]
+
+
+@pytest.mark.parametrize("shared", [0, 3])
+@pytest.mark.parametrize("decoding", [GREEDY, BEAMS, SAMPLE])
+@pytest.mark.parametrize("name", ["gpt2", "llama"])
+def test_a_reply_does_not_depend_on_its_padding(name, decoding, shared, get_small_model):
+    model, _ = get_small_model(name)
+    given, numbers = contexts_of_several_lengths(30, shared), uniforms(30, decoding)
+    assert len({len(context) for context in given}) > 5
+    assert takes_padding(model, given)
+    together = decode(model, given, decoding, ENDS, numbers, padded=True)
+    for row in range(30):
+        one = slice(row, row + 1)
+        assert decode(model, given[one], decoding, ENDS, None if numbers is None else numbers[one]) == together[one]
+
+
+def test_replies_that_end_at_different_times_are_those_of_each_context_alone(get_small_model):
+    """Rows that are over stay in the batch for a while; none of what comes of them may get into a reply."""
+    model, _ = get_small_model("llama")
+    given = contexts_of_several_lengths(40, 2)
+    ends = EndTokens(dropped=tuple(range(4, 40)), kept=tuple(range(40, 70)))
+    decoding = Decoding(max_new_tokens=20)
+    together = decode(model, given, decoding, ends, padded=True)
+    assert len({len(reply.tokens) for reply in together}) > 5
+    assert [decode(model, [context], decoding, ends)[0] for context in given] == together
+
+
+def test_padding_is_for_models_that_are_found_to_take_it(get_small_model, monkeypatch):
+    given = contexts_of_several_lengths(6, 2)
+    for name, expected in {"gpt2": True, "llama": True, "mamba": False, "t5": False, "blenderbot": False}.items():
+        assert takes_padding(get_small_model(name)[0], given) == expected
+    model, _ = get_small_model("gpt2")
+    assert not takes_padding(model, contexts(6, 5))  # of one length
+    assert not takes_padding(model, [])
+    forward = model.forward
+
+    def ignoring_the_mask(*arguments, attention_mask=None, **options):
+        return forward(*arguments, **options)
+
+    monkeypatch.setattr(model, "forward", ignoring_the_mask)
+    assert not takes_padding(model, given)
+
+
 @pytest.mark.parametrize("decoding", [GREEDY, BEAMS, SAMPLE])
 def test_contexts_with_a_close_decision_are_run_alone(decoding, get_small_model, monkeypatch):
     """With every decision taken for close, every reply is that of its context alone, and is decoded twice."""
@@ -87,10 +136,8 @@ def test_contexts_with_a_close_decision_are_run_alone(decoding, get_small_model,
     monkeypatch.setattr(decoding_module, "CLOSE", 1e9)
     monkeypatch.setattr(decoding_module, "CLOSE_PROBABILITY", 2.0)
     firsts = []
-    first = decoding_module._Forward.first
-    monkeypatch.setattr(
-        decoding_module._Forward, "first", lambda self: firsts.append(len(self.contexts)) or first(self)
-    )
+    first = decoding_module.Forward.first
+    monkeypatch.setattr(decoding_module.Forward, "first", lambda self: firsts.append(len(self.contexts)) or first(self))
 
     assert decode(model, given, decoding, ENDS, numbers) == expected
     assert firsts == [5, 1, 1, 1, 1, 1]
@@ -184,3 +231,48 @@ def test_contexts_of_several_lengths_are_refused(get_small_model):
     with pytest.raises(ValueError, match="uniform numbers"):
         decode(model, [[5]], SAMPLE, ENDS)
     assert decode(model, [], GREEDY, ENDS) == []
+
+
+def key_value_states(rows, length, seed):
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randn(rows, 2, length, 3, generator=generator) for _ in range(2)]
+
+
+@pytest.mark.parametrize("room", [0, 4, 9, 40])
+def test_a_cache_with_room_holds_what_a_dynamic_layer_holds(room):
+    """Through steps of one and more tokens, rows picked and repeated, and more tokens than there is room for."""
+    expected, start = DynamicLayer(), DynamicLayer()
+    for layer in (expected, start):
+        layer.update(*key_value_states(3, 4, 0))
+    found = forward._GrowingLayer(start, room)
+    for seed, (length, rows) in enumerate([(1, None), (2, [2, 0, 0, 1]), (1, [3]), (5, [0, 0]), (1, None)], start=1):
+        if rows is not None:
+            for layer in (expected, found):
+                layer.reorder_cache(torch.tensor(rows))
+        given = key_value_states(len(expected.keys), length, seed)
+        for mine, theirs in zip(found.update(*given), expected.update(*given), strict=True):
+            assert torch.equal(mine, theirs)
+        assert found.get_seq_length() == expected.get_seq_length()
+        assert found.get_mask_sizes(1) == expected.get_mask_sizes(1)
+
+
+def test_a_step_does_not_copy_what_came_before():
+    start = DynamicLayer()
+    start.update(*key_value_states(3, 4, 0))
+    layer = forward._GrowingLayer(start, 8)
+    places = {layer.update(*key_value_states(3, 1, seed))[0].data_ptr() for seed in range(4)}
+    assert len(places) == 1
+
+
+def test_only_a_plain_cache_is_given_room():
+    cache = DynamicCache()
+    cache.update(*key_value_states(3, 4, 0), 0)
+    kept = forward._roomy(cache, 9)
+    assert kept is cache
+    assert [type(layer) for layer in kept.layers] == [forward._GrowingLayer]
+    layers = list(kept.layers)
+    assert forward._roomy(kept, 9).layers == layers  # once
+    for other in (None, object(), DynamicCache(config=MistralConfig(num_hidden_layers=2, sliding_window=4))):
+        before = list(getattr(other, "layers", []))
+        assert forward._roomy(other, 9) is other
+        assert list(getattr(other, "layers", [])) == before

@@ -1,0 +1,187 @@
+"""A model run token by token on a batch of contexts: what they start with is computed once, and nothing twice."""
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from transformers import DynamicCache, PreTrainedModel
+from transformers.cache_utils import DynamicLayer
+from transformers.modeling_outputs import BaseModelOutput
+
+_PAD = 0  # any token: nothing attends to it
+
+
+class Forward:
+    """The model's next-token logits for a batch of rows that grows by a token at a time and can be picked from.
+
+    Args:
+        model: The model.
+        contexts: Token ids. Shorter ones are padded behind what all contexts start with, which is run once; the
+            contexts end together.
+        max_new_tokens: How many tokens may follow.
+        beams: Rows for each context.
+    """
+
+    def __init__(
+        self, model: PreTrainedModel, contexts: Sequence[Sequence[int]], max_new_tokens: int, beams: int = 1
+    ) -> None:
+        self.model = model
+        self.beams = beams
+        self.prefix = _common_prefix(contexts)
+        longest = max(map(len, contexts))
+        pads = [longest - len(context) for context in contexts]
+        rows = [
+            [*context[: self.prefix], *[_PAD] * pad, *context[self.prefix :]]
+            for context, pad in zip(contexts, pads, strict=True)
+        ]
+        self.contexts = torch.tensor(rows, device=model.device)
+        self.tokens = self.contexts  # what the (decoder of the) model has seen
+        self.mask: torch.Tensor | None = None  # which of them are no padding, where there is any
+        if any(pads):
+            ends = self.prefix + torch.tensor(pads, device=model.device)[:, None]
+            places = torch.arange(longest, device=model.device)
+            self.mask = ((places < self.prefix) | (places >= ends)).long()
+        self.length = longest + max_new_tokens
+        self.cache: Any = None
+        self.states: torch.Tensor | None = None
+        self.keeps_logits = "logits_to_keep" in inspect.signature(model.forward).parameters
+
+    def first(self) -> torch.Tensor:
+        """Logits after the contexts: [contexts * beams, vocabulary]."""
+        if self.model.config.is_encoder_decoder:
+            self.states = self.model.get_encoder()(
+                input_ids=self.contexts, attention_mask=torch.ones_like(self.contexts)
+            ).last_hidden_state
+            start = _decoder_start(self.model)
+            self.tokens = torch.tensor([start], device=self.contexts.device).expand(len(self.contexts), -1)
+            logits = self._run(self.tokens)
+        else:
+            if self.prefix:
+                logits = self._run(self.contexts[:1, : self.prefix])
+            if self.prefix and isinstance(self.cache, DynamicCache):
+                self.cache.reorder_cache(torch.zeros(len(self.contexts), dtype=torch.int64, device=logits.device))
+                logits = self._run(self.contexts[:, self.prefix :], self.mask)
+            else:
+                self.cache = None
+                logits = self._run(self.contexts, self.mask)
+        if self.beams == 1:
+            return logits
+        self.select(torch.arange(len(logits), device=logits.device).repeat_interleave(self.beams))
+        return logits.repeat_interleave(self.beams, dim=0)
+
+    def next(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Logits ([rows, vocabulary]) after one more token a row."""
+        self.tokens = torch.cat([self.tokens, tokens[:, None]], 1)
+        if self.mask is not None:
+            self.mask = torch.cat([self.mask, torch.ones_like(self.mask[:, :1])], 1)
+        return self._run(self.tokens if self.cache is None else tokens[:, None], self.mask)
+
+    def select(self, rows: torch.Tensor) -> None:
+        """Goes on with these rows, which may repeat."""
+        self.tokens = self.tokens[rows]
+        if self.mask is not None:
+            self.mask = self.mask[rows]
+        if self.states is not None:
+            self.states = self.states[rows]
+        if self.cache is not None:
+            self.cache.reorder_cache(rows)
+
+    def _run(self, tokens: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+        inputs: dict[str, Any] = {"input_ids": tokens}
+        if mask is not None:
+            positions = (mask.cumsum(1) - 1).clamp(min=0)
+            inputs |= {"attention_mask": mask, "position_ids": positions[:, -tokens.shape[1] :]}
+        if self.states is not None:
+            inputs = {
+                "decoder_input_ids": tokens,
+                "encoder_outputs": BaseModelOutput(last_hidden_state=self.states),
+                "attention_mask": torch.ones(self.states.shape[:2], dtype=torch.int64, device=tokens.device),
+            }
+        if self.cache is not None:
+            inputs["past_key_values"] = self.cache
+        if self.keeps_logits:
+            inputs["logits_to_keep"] = 1
+        output = self.model(**inputs, use_cache=True)
+        # A model that keeps its past in another way (a recurrent one) is given all of the tokens each time.
+        self.cache = _roomy(output.get("past_key_values"), self.length)
+        return output.logits[:, -1]
+
+
+class _GrowingLayer(DynamicLayer):
+    """A layer's keys and values, [rows, heads, length, width], as the filled part of larger buffers.
+
+    A `DynamicLayer` joins those of each new token to the old ones, a copy of all of them at each step: a tenth of the
+    time with the embedded model on CPU. A `StaticLayer` has room, but attends to all of it.
+
+    Args:
+        layer: What it goes on from.
+        length: How many tokens it has room for; beyond, it grows as any `DynamicLayer` does.
+    """
+
+    def __init__(self, layer: DynamicLayer, length: int) -> None:
+        super().__init__()
+        self.dtype, self.device, self.is_initialized = layer.dtype, layer.device, True
+        filled = layer.keys.shape[-2]
+        self.buffers = [_room_for(each, length) for each in (layer.keys, layer.values)]
+        self._show(filled)
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Writes the new keys and values behind the old ones; returns all."""
+        before = self.keys.shape[-2]
+        after = before + key_states.shape[-2]
+        if after > self.buffers[0].shape[-2]:
+            self.buffers = [_room_for(each, after) for each in (self.keys, self.values)]
+        for buffer, states in zip(self.buffers, (key_states, value_states), strict=True):
+            buffer[..., before:after, :] = states
+        self._show(after)
+        return self.keys, self.values
+
+    def reorder_cache(self, beam_idx: torch.Tensor) -> None:
+        """Goes on with these rows, which may repeat."""
+        filled = self.keys.shape[-2]
+        self.buffers = [each.index_select(0, beam_idx.to(each.device)) for each in self.buffers]
+        self._show(filled)
+
+    def _show(self, filled: int) -> None:
+        self.keys, self.values = (each[..., :filled, :] for each in self.buffers)
+
+
+def _roomy(cache: Any, length: int) -> Any:
+    """The same cache with room for `length` tokens, where it is a plain one; any other as it is."""
+    if type(cache) is DynamicCache and all(
+        type(layer) is DynamicLayer and layer.is_initialized for layer in cache.layers
+    ):
+        cache.layers = [_GrowingLayer(layer, length) for layer in cache.layers]
+    return cache
+
+
+def _room_for(states: torch.Tensor, length: int) -> torch.Tensor:
+    filled = states.shape[-2]
+    buffer = states.new_empty(*states.shape[:-2], max(length, filled), states.shape[-1])
+    buffer[..., :filled, :] = states
+    return buffer
+
+
+def _common_prefix(contexts: Sequence[Sequence[int]]) -> int:
+    """How many tokens all contexts start with; at least one is left to run for each, and one context shares nothing."""
+    if len(contexts) < 2:
+        return 0
+    shared = 0
+    for tokens in zip(*(context[:-1] for context in contexts), strict=False):
+        if len(set(tokens)) > 1:
+            break
+        shared += 1
+    return shared
+
+
+def _decoder_start(model: PreTrainedModel) -> list[int]:
+    config = model.generation_config
+    forced = config.forced_bos_token_id
+    start = config.decoder_start_token_id
+    start = config.bos_token_id if start is None else start
+    if start is None:
+        raise ValueError("the model has no decoder_start_token_id in its generation_config; set one")
+    return [start] if forced is None else [start, forced]

@@ -1,0 +1,80 @@
+"""What to do where memory runs out: run a batch in halves, and say so.
+
+The halves give the same numbers but for the last digits, in which they may differ as those of any other batch do.
+"""
+
+from collections.abc import Callable
+from threading import Lock
+from typing import Any, TypeVar
+
+import torch
+from accelerate.utils.memory import clear_device_cache, should_reduce_batch_size
+
+OUT_OF_MEMORY_ERROR = (
+    "memory runs out even for {what} alone ({error}); use a machine or device with more, fewer processes on it, or "
+    "--dtype bfloat16"
+)
+HALVED_NOTE = "{what} run in halves because memory ran out: {times:,}; {remedy}"
+
+Result = TypeVar("Result")
+
+
+class Memory:
+    """Runs batches in smaller ones where memory runs out, and counts how often; threads may share one.
+
+    Args:
+        halve: Cuts a batch in two; `None` for one that cannot be cut.
+        smallest: What such a batch is, for the error.
+    """
+
+    def __init__(self, halve: Callable[[Any], tuple[Any, Any] | None], smallest: str) -> None:
+        self.halve = halve
+        self.smallest = smallest
+        self.num_halved = 0
+        self.lock = Lock()
+
+    def run(self, work: Callable[[Any], Result], batch: Any) -> list[Result]:
+        """Runs a batch in inference mode.
+
+        Returns:
+            What `work` returned for the batch, or for its parts in order.
+
+        Raises:
+            MemoryError: Memory does not suffice for the smallest batch.
+        """
+        waiting, found = [batch], []
+        while waiting:
+            part = waiting.pop()
+            halves = None
+            try:
+                with torch.inference_mode():  # is kept per thread
+                    found.append(work(part))
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error):
+                    raise
+                halves = self.halve(part)
+                if halves is None:
+                    message = str(error).split("\n", 1)[0]
+                    raise MemoryError(OUT_OF_MEMORY_ERROR.format(what=self.smallest, error=message)) from error
+            if halves is not None:  # no longer in `except`: the error holds on to the memory
+                with self.lock:
+                    self.num_halved += 1
+                clear_device_cache()
+                waiting += reversed(halves)
+        return found
+
+    def report(self, what: str, remedy: str) -> None:
+        """Says how often memory ran out, if it did."""
+        if self.num_halved:
+            print(HALVED_NOTE.format(times=self.num_halved, what=what, remedy=remedy))
+
+
+def halved(payload: Any) -> tuple[Any, Any] | None:
+    """The two halves of a list; `None` for a list of one."""
+    middle = len(payload) // 2
+    return (payload[:middle], payload[middle:]) if middle else None
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether memory, of whatever device, ran out."""
+    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or should_reduce_batch_size(error)
