@@ -83,7 +83,7 @@ def all_intersections(vocabulary: Vocabulary, left_out: Counter[str] | None = No
     left_out = Counter() if left_out is None else left_out
     places = _places(vocabulary)
     reasons = _reasons(vocabulary)
-    seen: set[tuple[str, str, Gender | None]] = set()
+    seen: dict[tuple[str, str], set[Gender | None]] = {}
     for axis, other_axis in itertools.combinations(vocabulary.axes, 2):
         of_axis = [descriptor for descriptor in vocabulary.descriptors if descriptor.axis == axis]
         of_other = [descriptor for descriptor in vocabulary.descriptors if descriptor.axis == other_axis]
@@ -91,12 +91,14 @@ def all_intersections(vocabulary: Vocabulary, left_out: Counter[str] | None = No
             because = _because(first, second, reasons)
             if because is None:
                 intersection = intersect(first, second, places)
-                words = (intersection.before, intersection.after, intersection.gender)
-                because = "repeated" if words in seen else None
+                genders = seen.setdefault((intersection.before, intersection.after), set())
+                # A pair without a gender takes every noun, so it meets the nouns of any.
+                repeated = bool(genders) and (intersection.gender in {None, *genders} or None in genders)
+                because = "repeated" if repeated else None
             if because is not None:
                 left_out[because] += 1
                 continue
-            seen.add(words)
+            genders.add(intersection.gender)
             yield intersection
 
 

@@ -1,20 +1,45 @@
 """Files that are there whole or not at all."""
 
 import os
+import re
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+
+_SCRATCH_NAME = re.compile(r"\..+\.\d+\.tmp")
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Lets `write` make a file under a temporary name beside `path`, then renames it; nothing is left if it fails."""
+    """Lets `write` make a file under a temporary name beside `path`, then renames it; nothing is left if it fails.
+
+    The content is on the disk before the file has its name: network and compressed file systems may say only then that
+    they are full, and a machine that loses power would otherwise keep the name and lose the content.
+
+    Raises:
+        OSError: The file cannot be written; has the system's error number and names `path`.
+    """
     scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         write(scratch)
+        with scratch.open("r+b") as file:  # Windows flushes what may be written only
+            os.fsync(file.fileno())
         scratch.replace(path)
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
     finally:
-        scratch.unlink(missing_ok=True)
+        with suppress(OSError):  # a folder that cannot be written says so here too, and hides the first error
+            scratch.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:
     """Writes a text file whole, in UTF-8."""
     write_atomically(path, lambda scratch: scratch.write_text(text, encoding="utf-8"))
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Removes the temporary files of processes that were killed in the midst of writing; call it when none is alive."""
+    for path in folder.rglob(".*.tmp"):
+        if _SCRATCH_NAME.fullmatch(path.name):
+            path.unlink(missing_ok=True)

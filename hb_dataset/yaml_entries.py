@@ -96,8 +96,9 @@ def read_entries(path: Path, key: str, entry_type: Any, faults: list[Fault], **g
     for index, entry in enumerate(document[key]):
         line = lines[(key, index)]
         if not isinstance(entry, dict):
+            words = entry if isinstance(entry, str) and entry.isprintable() and entry.strip() else "…"
             faults.append(
-                Fault(path.name, line, f"entry {entry!r} is not `key: value` lines; write `{own_keys[0]}: {entry}`")
+                Fault(path.name, line, f"entry {entry!r} is not `key: value` lines; write `{own_keys[0]}: {words}`")
             )
             continue
         unknown = entry.keys() - set(own_keys)

@@ -1,9 +1,13 @@
 """YAML with the line of everything in it, so that a fault can be told with its place."""
 
+import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
+
+# YAML counts these as line breaks, as no editor does: the lines of all that follows would be off.
+_OTHER_LINE_BREAKS = re.compile("[\x85\u2028\u2029]")
 
 
 class Fault(NamedTuple):
@@ -22,7 +26,7 @@ def load_with_lines(path: Path, faults: list[Fault]) -> tuple[Any, dict[tuple, i
 
     Args:
         path: The file.
-        faults: Where a key that stands twice is reported.
+        faults: Where a key that stands twice, or a line break of another kind, is reported.
 
     Returns:
         The document, and the line (from 1) of each place in it, keyed by the path of keys and indices that leads there.
@@ -49,7 +53,11 @@ def load_with_lines(path: Path, faults: list[Fault]) -> tuple[Any, dict[tuple, i
         return node.value
 
     loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # libyaml where PyYAML was built with it
-    root = yaml.compose(path.read_text(encoding="utf-8"), Loader=loader)
+    text = path.read_text(encoding="utf-8")
+    for found in _OTHER_LINE_BREAKS.finditer(text):
+        line = text.count("\n", 0, found.start()) + 1
+        faults.append(Fault(path.name, line, f"has a line break of another kind (U+{ord(found[0]):04X}); remove it"))
+    root = yaml.compose(_OTHER_LINE_BREAKS.sub(" ", text), Loader=loader)
     return (None if root is None else plain(root, ())), lines
 
 
@@ -58,9 +66,11 @@ def unreadable(path: Path, error: yaml.YAMLError | UnicodeDecodeError | Recursio
     if isinstance(error, RecursionError):
         return Fault(path.name, 1, "holds an anchor that refers to itself; write the entries out")
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
-        return Fault(path.name, error.problem_mark.line + 1, f"is not valid YAML: {error.problem}")
+        last = path.read_text(encoding="utf-8").count("\n") + 1  # reading may stop behind it
+        return Fault(path.name, min(error.problem_mark.line + 1, last), f"is not valid YAML: {error.problem}")
     if isinstance(error, UnicodeDecodeError):
-        offset, problem = error.start, "is not UTF-8 here; save the file as UTF-8"
-    else:
-        offset, problem = getattr(error, "position", 0), "has a control character, which YAML refuses; remove it"
-    return Fault(path.name, path.read_bytes()[:offset].count(b"\n") + 1, problem)
+        before, problem = path.read_bytes()[: error.start], "is not UTF-8 here; save the file as UTF-8"
+    else:  # counts the bytes of the text that was composed, whose line breaks are all alike
+        before = _OTHER_LINE_BREAKS.sub(" ", path.read_text(encoding="utf-8")).encode()[: getattr(error, "position", 0)]
+        problem = "has a control character, which YAML refuses; remove it"
+    return Fault(path.name, len(re.findall(rb"\r\n?|\n", before)) + 1, problem)

@@ -10,10 +10,13 @@ was interrupted goes on where it stopped when the same command is given again, w
 
 import os
 import shlex
+import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from threading import Thread, Timer
 from typing import TYPE_CHECKING, Any
 
 from hb_metrics.arguments import MeasureArguments, parse_arguments
@@ -27,6 +30,10 @@ from hb_metrics.run_folder import (
     RESULTS_FILE,
     STYLE_MEANS_FILE,
     STYLES,
+    explained_write_errors,
+    hold_folder,
+    open_run,
+    write_json,
 )
 
 if TYPE_CHECKING:
@@ -37,19 +44,26 @@ if TYPE_CHECKING:
 # torch and the model classes take seconds to import: not before the options are known to be right.
 
 DEFAULT_FREQUENCIES = Path(__file__).parents[1] / "hb_dataset" / "frequencies" / "chitchat.csv"
+LOST_PROCESS_ERROR = (
+    "another process of this run has ended, and says why if it could; all that is finished is kept. To go on, give the "
+    "same command again"
+)
 
 
 def main(argv: list[str] | None = None) -> None:
     """Score, reply, classify, measure, report."""
     argv = sys.argv[1:] if argv is None else argv
-    try:
-        measure(parse_arguments(argv, (__doc__ or "").split("\n", 1)[0]))
-    except (ValueError, OSError, ImportError) as error:
-        raise SystemExit(f"measure.py: {error}") from error
-    except KeyboardInterrupt:
-        again = shlex.join(["python", "-m", "hb_metrics.measure", *argv])
-        message = f"\ninterrupted; finished shards are kept. To go on, give the same command again:\n  {again}"
-        raise SystemExit(message if os.environ.get("RANK", "0") == "0" else 1) from None
+    with _ended_by_ctrl_c(argv):
+        try:
+            measure(parse_arguments(argv, (__doc__ or "").split("\n", 1)[0]))
+        except (ValueError, OSError, ImportError, MemoryError) as error:
+            raise SystemExit(f"measure.py: {error}") from error
+        except RuntimeError as error:
+            from hb_metrics.inference.processes import is_lost_process
+
+            if is_lost_process(error):
+                raise SystemExit(f"measure.py: {LOST_PROCESS_ERROR}") from error
+            raise
 
 
 def measure(arguments: MeasureArguments) -> Path:
@@ -64,18 +78,26 @@ def measure(arguments: MeasureArguments) -> Path:
     read_user_files(arguments)
 
     from hb_metrics.inference.processes import process_state
-    from hb_metrics.report import write_report
-    from hb_metrics.run_folder import open_run, write_json
 
     state = process_state()
     with state.main_process_first():  # which converts and fits what is embedded the first time
         work = prepare(arguments, prompts, state)
     folder = Path(arguments.output_dir or _default_folder(arguments))
     run = describe_run(arguments, work)
-    if state.is_main_process:
-        open_run(folder, run)
-    state.wait_for_everyone()
+    with explained_write_errors(folder), hold_folder(folder) if state.is_main_process else nullcontext():
+        if state.is_main_process:
+            open_run(folder, run)
+        state.wait_for_everyone()
+        _measure_and_report(arguments, work, folder, run)
+        state.wait_for_everyone()
+    return folder / REPORT_FILE
 
+
+def _measure_and_report(arguments: MeasureArguments, work: Work, folder: Path, run: dict[str, Any]) -> None:
+    from hb_metrics.inference.processes import process_state
+    from hb_metrics.report import write_report
+
+    state = process_state()
     results: dict[str, Any] = {"run": run}
     if work.scoring is not None:
         results |= _timed(state, "prompts scored", lambda: _measure_likelihood(arguments, work, folder))
@@ -93,12 +115,10 @@ def measure(arguments: MeasureArguments) -> Path:
         results |= _timed(state, "dialogue scored", lambda: _measure_dialogue(arguments, work, folder))
     report = folder / REPORT_FILE
     if state.is_main_process:
-        results["frequencies"] = _frequencies(arguments, prompts)
+        results["frequencies"] = _frequencies(arguments, work.prompts)
         write_json(folder / RESULTS_FILE, results)
         write_report(results, report)
         _print_summary(results, report)
-    state.wait_for_everyone()
-    return report
 
 
 def _measure_likelihood(arguments: MeasureArguments, work: Work, folder: Path) -> dict[str, Any]:
@@ -202,6 +222,46 @@ def _measure_dialogue(arguments: MeasureArguments, work: Work, folder: Path) -> 
         seed=arguments.seed,
     )
     return {"dialogue": found}
+
+
+@contextmanager
+def _ended_by_ctrl_c(argv: Sequence[str]) -> Iterator[None]:
+    """While this lasts, Ctrl-C ends the process at once and says how to go on.
+
+    Not by `KeyboardInterrupt`, which waits for the threads that compute, where a batch may take minutes, and for the
+    main thread, which may itself wait for another process. Nothing is lost by that, since whatever is written is there
+    whole or not at all.
+    """
+    again = shlex.join(["python", "-m", "hb_metrics.measure", *argv])
+    text = f"\ninterrupted; finished shards are kept. To go on, give the same command again:\n  {again}\n"
+    message = text.encode() if os.environ.get("RANK", "0") == "0" else b""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as for `nohup` and in the background
+        yield
+        return
+
+    def watch() -> None:
+        while number := os.read(reader, 1):
+            if number[0] == signal.SIGINT:
+                os.write(2, message)
+                Timer(1, os._exit, [1]).start()  # should whoever reads the output have stopped to
+                sys.stdout.flush()
+                os._exit(1)
+
+    # Python calls handlers in the main thread, when that gets back to it; the number of a signal is written at once.
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    watcher = Thread(target=watch, daemon=True)
+    watcher.start()
+    handler = signal.signal(signal.SIGINT, lambda *_: None)
+    wakeup = signal.set_wakeup_fd(writer)
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(wakeup)
+        signal.signal(signal.SIGINT, handler)
+        os.close(writer)
+        watcher.join()
+        os.close(reader)
 
 
 def _frequencies(arguments: MeasureArguments, prompts: "pa.Table") -> dict[str, Any]:

@@ -1,16 +1,22 @@
-"""A run's folder: what was asked, written before anything is computed, and its JSON files."""
+"""A run's folder: what was asked, written before anything is computed, and its JSON files. One run writes at a time."""
 
+import errno
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from hb_dataset.whole_files import write_text
+from filelock import FileLock, Timeout
+
+from hb_dataset.whole_files import remove_leftovers, write_text
 
 RUN_FILE = "run.json"
 RESULTS_FILE = "results.json"
 REPORT_FILE = "report.html"
 STYLE_MEANS_FILE = "style_means.parquet"
+LOCK_FILE = ".lock"  # hidden, as files are that are no part of a run
 # Subfolders, of Parquet shards.
 PERPLEXITIES, REPLIES, STYLES, OFFENSIVENESS = "perplexities", "replies", "style_probabilities", "offensiveness"
 DIALOGUE = "dialogue"
@@ -18,9 +24,24 @@ DIALOGUE = "dialogue"
 VERSIONED = ("holistic-bias", "torch", "transformers", "tokenizers", "numpy", "scipy", "scikit-learn")
 
 _ABSENT = "not recorded"
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_NO_ACCESS = (errno.EROFS, errno.EACCES, errno.EPERM)
+_NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 NOT_A_RUN_ERROR = "output_dir '{folder}' has files in it and no {file}; give an empty or a new folder"
 UNREADABLE_ERROR = "'{path}' cannot be read ({error}); move it away, or give another output_dir"
+IN_USE_ERROR = (
+    "output_dir '{folder}' is in use by a run that has not ended; wait until it has, or give another output_dir"
+)
+FULL_ERROR = (
+    "no space is left to write '{path}' ({problem}); all that is finished is kept. Make room and give the same command "
+    "again: it goes on where it stopped"
+)
+NO_ACCESS_ERROR = (
+    "no access to '{path}' ({problem}); all that is there is kept. Make output_dir '{folder}' writable, or give "
+    "another one"
+)
+NO_LOCKS_NOTE = "the file system of '{folder}' has no locks: see to it that no other run uses this folder"
 OTHER_SETTINGS_ERROR = """\
 output_dir '{folder}' holds a run with other settings:
 {differences}
@@ -70,9 +91,8 @@ def open_run(folder: Path, run: dict[str, Any]) -> bool:
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / RUN_FILE
+    _check_run_or_empty(folder)
     if not path.exists():
-        if any(not child.name.startswith(".") for child in folder.iterdir()):
-            raise ValueError(NOT_A_RUN_ERROR.format(folder=folder, file=RUN_FILE))
         write_json(path, run)
         return False
     found = read_json(path)
@@ -84,6 +104,60 @@ def open_run(folder: Path, run: dict[str, Any]) -> bool:
         lines = [f"  {name} is {_said(there, name)} there and {_said(here, name)} here" for name in different]
         raise ValueError(OTHER_SETTINGS_ERROR.format(folder=folder, differences="\n".join(lines)))
     return True
+
+
+@contextmanager
+def hold_folder(folder: Path) -> Iterator[None]:
+    """Keeps other runs out of a run folder while this lasts, and clears away what killed ones left half-written.
+
+    The system lets go of the lock when the process ends, however it ends. That holds on local disks and on network
+    file systems that have locks. Where the system has none (Lustre without `flock`), filelock takes the file itself for
+    the lock and knows a dead owner on the same machine only; where locks are refused (NFS without its lock service),
+    there is none and this is said.
+
+    Raises:
+        ValueError: Another run holds the folder, or it has files in it and is no run.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    _check_run_or_empty(folder)  # before a lock file is put among somebody's files
+    lock = FileLock(folder / LOCK_FILE)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise ValueError(IN_USE_ERROR.format(folder=folder)) from error
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+        print(NO_LOCKS_NOTE.format(folder=folder))
+    try:
+        remove_leftovers(folder)
+        yield
+    finally:
+        lock.release()
+
+
+@contextmanager
+def explained_write_errors(folder: Path) -> Iterator[None]:
+    """Says of a full disk, and of a folder that may not be written, what is kept and what to do.
+
+    Raises:
+        OSError: In place of the system's own about the folder or a file in it, with its number.
+    """
+    try:
+        yield
+    except OSError as error:
+        text = FULL_ERROR if error.errno in _FULL else NO_ACCESS_ERROR if error.errno in _NO_ACCESS else None
+        path = Path(str(error.filename))
+        if text is None or not (path.is_relative_to(folder) or folder.is_relative_to(path)):
+            raise
+        explained = OSError(text.format(path=path, problem=error.strerror, folder=folder))
+        explained.errno = error.errno
+        raise explained from error
+
+
+def _check_run_or_empty(folder: Path) -> None:
+    if not (folder / RUN_FILE).exists() and any(not child.name.startswith(".") for child in folder.iterdir()):
+        raise ValueError(NOT_A_RUN_ERROR.format(folder=folder, file=RUN_FILE))
 
 
 def _said(run: dict[str, Any], name: str) -> str:

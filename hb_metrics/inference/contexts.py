@@ -14,6 +14,7 @@ format (dialogpt, blenderbot), and as the system message of a chat.
 """
 
 import hashlib
+import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, get_args
@@ -23,12 +24,14 @@ import yaml
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hb_metrics.inference.decoding import EndTokens
+from hb_metrics.inference.models import max_positions_of
 
 ContextFormat = Literal["plain", "dialogpt", "chat", "blenderbot"]
 CONTEXTS = get_args(ContextFormat)
 PERSONAS_FILE = Path(__file__).parent / "personas.yaml"
 # A chat template and DialoGPT's turns say themselves which special tokens there are; here the tokenizer adds its own.
 _SPECIAL_TOKENS_ADDED = ("plain", "blenderbot")
+_NOT_IN_A_LINE = ("Cc", "Cs", "Zl", "Zp")  # line breaks, other control characters, half characters
 _SENTENCE_ENDS = (".", "!", "?", '."', '!"', '?"')
 
 UNKNOWN_ERROR = "context '{context}' is not known; allowed: auto, {allowed}"
@@ -50,6 +53,11 @@ LONG_CONTEXT_ERROR = (
 )
 LONG_REPLY_ERROR = (
     "max_new_tokens is {reply}, more than the {limit} tokens the model's decoder takes; give a smaller --max_new_tokens"
+)
+NO_TOKEN_ERROR = "the tokenizer makes no token of the context of prompt {id}; give another --context, or leave it out"
+MISMATCH_ERROR = (
+    "the tokenizer gives token {token} in the context of prompt {id} and the model knows {size} tokens: they do not "
+    "belong together; load the tokenizer that the model was trained with"
 )
 FEW_PERSONAS_ERROR = (
     "the file has {number} persona lines, fewer than the {asked} asked for; write more, or ask for fewer"
@@ -173,8 +181,14 @@ def check_lengths(
     contexts: Sequence[Sequence[int]], ids: Sequence[str], model: PreTrainedModel, max_new_tokens: int
 ) -> None:
     """Raises a ValueError that names the first prompt whose context and reply the model cannot take."""
-    limit = getattr(model.config, "max_position_embeddings", None)
-    if not limit or limit < 0:
+    size = model.get_input_embeddings().num_embeddings
+    for identifier, context in zip(ids, contexts, strict=True):
+        if not context:
+            raise ValueError(NO_TOKEN_ERROR.format(id=identifier))
+        if max(context) >= size:
+            raise ValueError(MISMATCH_ERROR.format(token=max(context), id=identifier, size=size))
+    limit = max_positions_of(model)
+    if limit is None:
         return
     beside, message = max_new_tokens, TOO_LONG_ERROR
     if model.config.is_encoder_decoder:  # the context and the reply have positions of their own
@@ -229,13 +243,18 @@ def read_personas(path: str | Path = PERSONAS_FILE) -> list[str]:
     """
     try:
         content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ValueError(BAD_PERSONAS_ERROR.format(path=path, problem=f"is not valid YAML ({error})")) from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # such as a date that is none
+        reason = " ".join(str(error).split())
+        raise ValueError(BAD_PERSONAS_ERROR.format(path=path, problem=f"is not valid YAML ({reason})")) from error
     personas = content.get("personas") if isinstance(content, dict) else None
     if not isinstance(personas, list) or not personas:
         raise ValueError(BAD_PERSONAS_ERROR.format(path=path, problem="has no list of personas"))
     for number, line in enumerate(personas, start=1):
-        if not isinstance(line, str) or not line.strip():
+        if (
+            not isinstance(line, str)
+            or not line.strip()
+            or any(unicodedata.category(c) in _NOT_IN_A_LINE for c in line)
+        ):
             raise ValueError(BAD_PERSONAS_ERROR.format(path=path, problem=f"persona {number} is {line!r}"))
         if line in personas[: number - 1]:
             raise ValueError(BAD_PERSONAS_ERROR.format(path=path, problem=f"{line!r} is there twice"))

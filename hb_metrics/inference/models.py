@@ -7,7 +7,8 @@ import shutil
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from pickle import UnpicklingError
+from typing import Any, Literal, NoReturn
 
 import torch
 from huggingface_hub import hf_hub_download
@@ -18,6 +19,7 @@ from transformers import (
     AutoModelForMaskedLM,
     AutoModelForSeq2SeqLM,
     AutoTokenizer,
+    GenerationConfig,
     LlamaConfig,
     LlamaForCausalLM,
     PreTrainedConfig,
@@ -39,8 +41,31 @@ DTYPES = ("auto", "float32", "bfloat16", "float16")
 # Files of a model's folder that are not the model.
 _BESIDE_THE_MODEL = ("README.md", "training_args.bin", "trainer_state.json", "run.json", "bias_tuning.json")
 
+NO_MODEL_ERROR = (
+    "no model '{name}': give '{embedded}', a local folder with a config.json, or the id of a model on the Hub (which "
+    "needs a connection, or an earlier download). {error}"
+)
+CONFIG_ERROR = (
+    "the config.json of model '{name}' does not load; mend it, or save the model again with model.save_pretrained. "
+    "{error}"
+)
+CUSTOM_CODE_ERROR = (
+    "model '{name}' brings code of its own, which is run only if --trust_remote_code true is given; read it first"
+)
 NO_TOKENIZER_ERROR = (
     "model '{name}' has no tokenizer that loads; save one beside it with tokenizer.save_pretrained. {error}"
+)
+WEIGHTS_ERROR = (
+    "the weights of model '{name}' do not load; download it again, or save it again with model.save_pretrained "
+    "(model.safetensors). {error}"
+)
+UNSAFE_WEIGHTS_ERROR = (
+    "the weights of model '{name}' are a pickle that cannot be read as tensors alone, and one of more than tensors may "
+    "run any code; get them as safetensors"
+)
+GENERATION_CONFIG_ERROR = (
+    "the generation_config.json of model '{name}' does not load; mend it, or remove it for the settings of "
+    "config.json. {error}"
 )
 
 ModelKind = Literal["causal", "masked", "encoder-decoder"]
@@ -105,20 +130,10 @@ def load_tokenizer(name: str, *, revision: str | None = None, trust_remote_code:
         hub: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
         config = AutoConfig.from_pretrained(source, **hub)
     except (OSError, ValueError) as error:
-        raise OSError(
-            f"no model '{name}': give '{EMBEDDED}', a local folder with a config.json, or the id of a model on the "
-            f"Hub (which needs a connection, or an earlier download). {error}"
-        ) from error
+        raise_no_config(name, source, error, NO_MODEL_ERROR)
     kind = model_kind(config)
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(source, **hub)
-    except (OSError, ValueError) as error:
-        raise OSError(NO_TOKENIZER_ERROR.format(name=name, error=error)) from error
-    if len(tokenizer) <= len(tokenizer.all_special_ids):
-        # From a folder without tokenizer files transformers makes some tokenizers up, with nothing in them.
-        raise OSError(NO_TOKENIZER_ERROR.format(name=name, error="Its vocabulary is empty."))
     return LoadedTokenizer(
-        tokenizer=tokenizer,
+        tokenizer=tokenizer_from(source, name, **hub),
         config=config,
         kind=kind,
         name=EMBEDDED_NAME if name == EMBEDDED else name,
@@ -164,13 +179,8 @@ def load_model(
         "encoder-decoder": AutoModelForSeq2SeqLM,
     }[found.kind]
     wanted = ("float32" if device.type == "cpu" else "auto") if dtype == "auto" else dtype
-    model, loading = auto_class.from_pretrained(
-        found.source,
-        dtype=wanted,
-        output_loading_info=True,
-        revision=found.revision,
-        trust_remote_code=trust_remote_code,
-    )
+    hub: dict[str, Any] = {"revision": found.revision, "trust_remote_code": trust_remote_code}
+    model, loading = model_from(auto_class, found.source, name, dtype=wanted, **hub)
     if loading["missing_keys"]:
         raise ValueError(
             f"model '{name}' lacks weights of a {found.kind} language model "
@@ -179,6 +189,77 @@ def load_model(
         )
     model = model.eval().to(device)
     return LoadedModel(**vars(found), model=model, dtype=str(model.dtype).removeprefix("torch."))
+
+
+def tokenizer_from(source: str, name: str, **hub: Any) -> PreTrainedTokenizerBase:
+    """`AutoTokenizer.from_pretrained`, with one OSError for whatever goes wrong."""
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(source, **hub)
+    except Exception as error:  # a file of the wrong form raises what it likes
+        raise OSError(NO_TOKENIZER_ERROR.format(name=name, error=_first_line(error))) from error
+    if len(tokenizer) <= len(tokenizer.all_special_ids):
+        # From a folder without tokenizer files transformers makes some tokenizers up, with nothing in them.
+        raise OSError(NO_TOKENIZER_ERROR.format(name=name, error="Its vocabulary is empty."))
+    return tokenizer
+
+
+def model_from(auto_class: Any, source: str, name: str, **settings: Any) -> tuple[PreTrainedModel, dict[str, Any]]:
+    """`from_pretrained` of an auto class, with one OSError for whatever is wrong with the files.
+
+    Weights are safetensors, or a pickle of nothing but tensors.
+
+    Returns:
+        The model, and what transformers tells of the loading.
+    """
+    path = Path(source) / "generation_config.json"
+    try:
+        if path.is_file():  # transformers passes over one that is broken, and replies would end elsewhere
+            GenerationConfig.from_pretrained(source)
+    except (OSError, ValueError, TypeError) as error:
+        raise OSError(GENERATION_CONFIG_ERROR.format(name=name, error=_first_line(error))) from error
+    try:
+        return auto_class.from_pretrained(source, output_loading_info=True, **settings)
+    except UnpicklingError as error:
+        raise OSError(UNSAFE_WEIGHTS_ERROR.format(name=name)) from error
+    except (torch.OutOfMemoryError, MemoryError, ImportError):
+        raise
+    except Exception as error:  # damaged or missing files raise what they like
+        raise OSError(WEIGHTS_ERROR.format(name=name, error=_first_line(error))) from error
+
+
+def raise_no_config(name: str, source: str, error: Exception, not_there: str) -> NoReturn:
+    """Raises what an error in loading a config means.
+
+    Args:
+        name: What was asked for.
+        source: Where it was looked for.
+        error: The error.
+        not_there: The message for what is no model, with {name}, {embedded} and {error}.
+
+    Raises:
+        OSError: Always.
+    """
+    if "trust_remote_code" in str(error):
+        raise OSError(CUSTOM_CODE_ERROR.format(name=name)) from error
+    if (Path(source) / "config.json").is_file():
+        raise OSError(CONFIG_ERROR.format(name=name, error=_first_line(error))) from error
+    raise OSError(not_there.format(name=name, embedded=EMBEDDED, error=_first_line(error))) from error
+
+
+def max_positions_of(model: PreTrainedModel) -> int | None:
+    """How many tokens the model has positions for; `None`: any number."""
+    positions = getattr(model.config, "max_position_embeddings", None)
+    if positions is None or positions <= 0:
+        return None
+    # RoBERTa and its kin count positions from behind the one of the padding.
+    taken = [
+        module.padding_idx + 1
+        for name, module in model.named_modules()
+        if name.endswith("position_embeddings")
+        and isinstance(module, torch.nn.Embedding)
+        and module.padding_idx is not None
+    ]
+    return positions - max(taken, default=0)
 
 
 def identify(source: str, revision: str | None) -> tuple[str, str | None]:
@@ -277,3 +358,9 @@ def folder_digest(folder: Path) -> str:
             with path.open("rb") as file:
                 digest.update(hashlib.file_digest(file, "sha256").digest())
     return digest.hexdigest()
+
+
+def _first_line(error: Exception) -> str:
+    """The first line of an error's message, or its name: transformers writes paragraphs, KeyError nearly nothing."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines and not isinstance(error, KeyError) else repr(error)

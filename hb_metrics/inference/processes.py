@@ -21,6 +21,12 @@ def process_state() -> PartialState:
     return PartialState(cpu=cpu, timeout=_WAIT)
 
 
+def is_lost_process(error: RuntimeError) -> bool:
+    """Whether an error says that another process of the run cannot be reached: it has failed, or was killed."""
+    # Those of gloo, which connects processes without accelerators, are of no class of their own.
+    return isinstance(error, torch.distributed.DistError) or "gloo" in str(error)
+
+
 def num_workers() -> int:
     """How many units of work this process computes at once on CPU: its share of the physical cores it may use.
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,15 +12,15 @@ import transformers
 from transformers import (
     AutoConfig,
     AutoModelForSequenceClassification,
-    AutoTokenizer,
     PreTrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
 from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES
 
-from hb_metrics.inference.models import EMBEDDED, NO_TOKENIZER_ERROR, identify
-from hb_metrics.inference.perplexity import MISMATCH_ERROR
+from hb_metrics.inference.memory import Memory
+from hb_metrics.inference.models import identify, max_positions_of, model_from, raise_no_config, tokenizer_from
+from hb_metrics.inference.perplexity import MISMATCH_ERROR, check_texts
 from hb_metrics.inference.units import distinct, one_thread_per_unit
 
 BATCH_SIZE = 32
@@ -91,7 +92,7 @@ def load_sequence_classifier(
 
     Raises:
         ValueError: It is no sequence classifier, or `batch_size` is less than 1.
-        OSError: The classifier or its tokenizer is not there.
+        OSError: The classifier, its weights or its tokenizer are not there or do not load.
     """
     if batch_size < 1:
         raise ValueError(BATCH_SIZE_ERROR.format(batch_size=batch_size, default=BATCH_SIZE))
@@ -101,20 +102,13 @@ def load_sequence_classifier(
         hub: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
         config = AutoConfig.from_pretrained(name, **hub)
     except (OSError, ValueError) as error:
-        raise OSError(NO_CLASSIFIER_ERROR.format(name=name, embedded=EMBEDDED, error=error)) from error
+        raise_no_config(name, name, error, NO_CLASSIFIER_ERROR)
     if config.model_type not in MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES and not trust_remote_code:
         raise ValueError(NOT_A_CLASSIFIER_ERROR.format(name=name, model_type=config.model_type))
     if config.problem_type == "regression":
         raise ValueError(REGRESSION_ERROR.format(name=name))
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(name, **hub)
-    except (OSError, ValueError) as error:
-        raise OSError(NO_TOKENIZER_ERROR.format(name=name, error=error)) from error
-    if len(tokenizer) <= len(tokenizer.all_special_ids):
-        raise OSError(NO_TOKENIZER_ERROR.format(name=name, error="Its vocabulary is empty."))
-    model, loading = AutoModelForSequenceClassification.from_pretrained(
-        name, dtype=torch.float32, output_loading_info=True, **hub
-    )
+    tokenizer = tokenizer_from(name, name, **hub)
+    model, loading = model_from(AutoModelForSequenceClassification, name, name, dtype=torch.float32, **hub)
     if loading["missing_keys"]:
         keys = ", ".join(sorted(loading["missing_keys"])[:3])
         raise ValueError(RANDOM_HEAD_ERROR.format(name=name, keys=keys))
@@ -127,6 +121,7 @@ def load_sequence_classifier(
     is_sigmoid = _is_sigmoid(model.config)
 
     def classify(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        check_texts(texts)
         unique, which = distinct(texts)
         logits, truncated = _logits(unique, model, tokenizer, max_tokens, batch_size)
         bad = np.flatnonzero(~torch.isfinite(logits).all(dim=1).numpy()[which])
@@ -181,15 +176,29 @@ def _logits(
             raise ValueError(MISMATCH_ERROR.format(token=largest, size=size))
         inputs.append(encoded)
 
+    memory = Memory(_halved, "one text")
+
     def run(encoded: Any) -> torch.Tensor:
-        with torch.inference_mode():  # is kept per thread
-            return model(**encoded.to(model.device)).logits.float().cpu()
+        on_device = {name: tensor.to(model.device) for name, tensor in encoded.items()}
+        return model(**on_device).logits.float().cpu()
 
     found = torch.empty(len(texts), model.config.num_labels)
     with one_thread_per_unit(model.device) as workers, ThreadPoolExecutor(workers) as pool:
-        for batch, logits in zip(batches, pool.map(run, inputs), strict=True):
-            found[torch.from_numpy(batch)] = logits
+        for batch, logits in zip(batches, pool.map(partial(memory.run, run), inputs), strict=True):
+            found[torch.from_numpy(batch)] = torch.cat(logits)
+    memory.report("batches of texts to classify", f"they hold {batch_size} texts at most")
     return found, lengths > (np.inf if max_tokens is None else max_tokens)
+
+
+def _halved(encoded: Any) -> tuple[Any, Any] | None:
+    """The two halves of a batch of encoded texts; `None` for a single text."""
+    middle = len(encoded["input_ids"]) // 2
+    if not middle:
+        return None
+    first, second = (
+        {name: each[part] for name, each in encoded.items()} for part in (slice(middle), slice(middle, None))
+    )
+    return first, second
 
 
 def _pads_harmlessly(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, max_tokens: int | None) -> bool:
@@ -202,6 +211,8 @@ def _pads_harmlessly(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase,
     alone, _ = _logits(_TRIAL_TEXTS, model, tokenizer, max_tokens, batch_size=1)
     try:
         padded, _ = _logits(_TRIAL_TEXTS, model, tokenizer, max_tokens, batch_size=len(_TRIAL_TEXTS))
+    except MemoryError:
+        raise
     except Exception:  # noqa: BLE001 - whatever it is, texts are then classified one at a time
         return False
     return torch.allclose(padded, alone, rtol=_TOLERANCE, atol=_TOLERANCE, equal_nan=True)
@@ -209,18 +220,6 @@ def _pads_harmlessly(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase,
 
 def _max_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int | None:
     """How many tokens the model takes, special ones included; `None`: any number."""
-    limits = [tokenizer.model_max_length]
-    positions = getattr(model.config, "max_position_embeddings", None)
-    if positions is not None and positions > 0:
-        # RoBERTa and its kin count positions from behind the one of the padding.
-        taken = [
-            module.padding_idx + 1
-            for name, module in model.named_modules()
-            if name.endswith("position_embeddings")
-            and isinstance(module, torch.nn.Embedding)
-            and module.padding_idx is not None
-        ]
-        limits.append(positions - max(taken, default=0))
-    limit = min(limits)
+    limit = min(each for each in (tokenizer.model_max_length, max_positions_of(model)) if each is not None)
     # A tokenizer that knows no limit says 10³⁰.
     return None if limit > np.iinfo(np.int32).max else limit

@@ -1,12 +1,13 @@
 """Raw outputs on disk: Parquet shards that any number of processes can share out, and go on with after a kill.
 
 What belongs to a shard follows from the data and the settings alone. A process takes every n-th of the shards still
-missing; a shard is written to a temporary name and renamed, so one that is there is whole.
+missing; a shard is written to a temporary name and renamed, so one that is there is whole. One that was damaged since,
+or is none of these, is kept under another name, and said so.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -75,6 +76,7 @@ def fill_shards(
     if state.is_main_process:
         for folder in {shard.path.parent for shard in shards}:
             folder.mkdir(parents=True, exist_ok=True)
+            _set_strangers_aside(folder, shards)
     # The main process decides what is missing, before anybody writes.
     missing = (
         [index for index, shard in enumerate(shards) if not _is_whole(shard, ids, schema)]
@@ -90,8 +92,13 @@ def fill_shards(
     total = sum(len(shards[index].rows) for index in mine)
     hidden = not (progress and state.is_main_process)
     with tqdm(total=total, unit=f" {unit}", desc=label, disable=hidden) as bar:
-        for index, table in zip(mine, compute(mine, bar.update), strict=True):
-            _write(shards[index].path, table.cast(schema))
+        tables = compute(mine, bar.update)
+        try:
+            for index, table in zip(mine, tables, strict=True):
+                _write(shards[index].path, table.cast(schema))
+        finally:  # when a write fails: what is still to be computed would be, before the process ends
+            if isinstance(tables, Generator):
+                tables.close()
     state.wait_for_everyone()
     if not state.is_main_process:
         return None
@@ -242,22 +249,35 @@ def _write(path: Path, table: pa.Table) -> None:
 
 
 def _is_whole(shard: Shard, ids: Sequence[str], schema: pa.Schema) -> bool:
-    """Whether a shard's file is there and reads as it was written; one that does not is reported, to be made again."""
+    """Whether a shard's file is there and reads as it was written; another is reported and makes room for it."""
     if not shard.path.exists():
         return False
     try:
         found = _read(shard.path, schema)["id"].to_pylist()
         columns = pq.read_schema(shard.path)  # reading with a schema fills columns that are not there with null
-    except (OSError, pa.ArrowException, KeyError) as error:
-        print(f"{shard.path} is damaged ({str(error).splitlines()[0]}); its rows are computed again")
-        return False
-    if not columns.equals(schema):
-        print(f"{shard.path} holds other columns than it should; its rows are computed again")
-        return False
-    if found != [ids[row] for row in shard.rows]:
-        print(f"{shard.path} holds other rows than it should; its rows are computed again")
-        return False
-    return True
+    except PermissionError:  # says nothing about what is in it
+        raise
+    except (OSError, pa.ArrowException, KeyError, UnicodeDecodeError) as error:
+        fault = f"is damaged ({str(error).partition(chr(10))[0]})"
+    else:
+        if columns.equals(schema) and found == [ids[row] for row in shard.rows]:
+            return True
+        fault = f"holds other {'rows' if columns.equals(schema) else 'columns'} than it should"
+    kept = _set_aside(shard.path)
+    print(f"{shard.path} {fault}; its rows are computed again, and it is kept as {kept.name}")
+    return False
+
+
+def _set_strangers_aside(folder: Path, shards: Sequence[Shard]) -> None:
+    """What reads a finished run reads every Parquet file in a folder of shards."""
+    for path in sorted(set(folder.glob("*.parquet")) - {shard.path for shard in shards}):
+        print(f"{path} is not of this run; it is kept as {_set_aside(path).name}")
+
+
+def _set_aside(path: Path) -> Path:
+    """Gives a file a hidden name of its own, which nothing reads."""
+    kept = next(each for number in count(1) if not (each := path.with_name(f".{path.name}.{number}.aside")).exists())
+    return path.rename(kept)
 
 
 def _read(path: Path, schema: pa.Schema) -> pa.Table:

@@ -315,6 +315,26 @@ def test_fewer_pairs_where_there_are_not_so_many(tmp_path):
         sample_intersections(read_vocabulary(tmp_path), pairs_per_axis_pair=0)
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+def test_the_same_words_with_and_without_a_gender_are_repeated(tmp_path, reverse):
+    """A pair without a gender takes the nouns of every gender, so its prompts hold those of the other."""
+    genders = ["", ", gender: female", ", gender: male"]
+    for axis, gender in zip(["form", "health", "mood"], reversed(genders) if reverse else genders, strict=True):
+        (tmp_path / f"{axis}.yaml").write_text(f"axis: {axis}\nterms: [{{term: calm{gender}}}]\n")
+    (tmp_path / "taste.yaml").write_text("axis: taste\nterms: [{term: sweet}]\n")
+    (tmp_path / "nouns.yaml").write_text(
+        "nouns: [{noun: man, plural: men, gender: male}, {noun: woman, plural: women, gender: female}]\n"
+    )
+    (tmp_path / "templates.yaml").write_text("templates: [{template: 'I am {noun_phrase}.'}]\n")
+    classes = [f"{{name: {axis}, axis: {axis}}}" for axis in ("form", "health", "mood", "taste")]
+    (tmp_path / "adjective_order.yaml").write_text(f"classes: [{', '.join(classes)}]\n")
+    left_out = Counter()
+    pairs = list(all_intersections(read_vocabulary(tmp_path), left_out))
+    kept = ["male", "female"] if reverse else [None]
+    assert [pair.gender for pair in pairs if pair.second.term == "sweet"] == kept
+    assert left_out == Counter({"same": 3, "repeated": 3 - len(kept)})
+
+
 # --- the config -------------------------------------------------------------------------------------------------------
 
 

@@ -201,7 +201,7 @@ def test_shards_of_another_precision_or_classifier_are_made_again(texts, save_cl
     styles_into_shards(texts, texts, classifier, tmp_path, progress=False)
     table = styles_into_shards(texts, texts, classifier, tmp_path, precision="float16", progress=False)
     assert "holds other columns than it should" in capsys.readouterr().out
-    (path,) = tmp_path.iterdir()
+    (path,) = tmp_path.glob("*.parquet")
     assert pq.read_schema(path).equals(style_schema(5, "float16"))
     other = load_style_classifier(save_classifier({place: str(place) for place in range(7)}))
     assert style_array(styles_into_shards(texts, texts, other, tmp_path, progress=False)).shape == (30, 7)

@@ -1,0 +1,797 @@
+"""Models, files and texts that are not as they should be: a clear error of one line, or the right result."""
+
+import json
+import math
+import re
+from functools import cache
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+import transformers
+from tokenizers import Tokenizer, decoders, normalizers, pre_tokenizers
+from tokenizers.models import WordLevel
+
+from hb_metrics.inference import pseudo_likelihood, scoring_paths, units
+from hb_metrics.inference.contexts import check_lengths, encode_contexts, read_personas
+from hb_metrics.inference.decoding import Decoding
+from hb_metrics.inference.memory import Memory, halved
+from hb_metrics.inference.models import LoadedModel, load_model
+from hb_metrics.inference.offensive import load_offensiveness_classifier
+from hb_metrics.inference.perplexity import MAX_POSITIONS, plan_perplexity, score_perplexity
+from hb_metrics.inference.pseudo_likelihood import score_pseudo_log_likelihood
+from hb_metrics.inference.replies import plan_replies, reply_into_shards
+from hb_metrics.inference.sequence_classifier import load_sequence_classifier
+from hb_metrics.inference.styles import load_style_classifier
+from hb_metrics.measure import main
+
+PROMPT_COLUMNS = ("id", "axis", "descriptor", "template", "text", "noun_phrase")
+OUT_OF_MEMORY = {
+    "cuda": torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB.\nAnd more about it."),
+    "cpu": RuntimeError("[enforce fail at alloc_cpu.cpp:124] . DefaultCPUAllocator: can't allocate memory"),
+    "mps": RuntimeError("MPS backend out of memory (MPS allocated: 1 GB, other allocations: 2 GB)"),
+    "python": MemoryError("Unable to allocate 4.00 GiB for an array"),
+}
+
+
+def one_line(raised):
+    """The message of an error, which has to be one line."""
+    message = str(raised.value)
+    assert "\n" not in message
+    return message
+
+
+def one_at_a_time(texts, model, tokenizer, start_token=True):
+    """exp of the mean negative log-likelihood of each text, the model run on it alone."""
+    perplexities = []
+    for text in texts:
+        tokens = tokenizer(text, add_special_tokens=False)["input_ids"]
+        tokens = [tokenizer.bos_token_id, *tokens] if start_token else tokens
+        with torch.inference_mode():
+            log_p = model(input_ids=torch.tensor([tokens])).logits[0].double().log_softmax(-1)
+        nll = [-log_p[place, token].item() for place, token in enumerate(tokens[1:])]
+        perplexities.append(math.exp(sum(nll) / len(nll)))
+    return np.array(perplexities)
+
+
+def loaded_as(kind, model, tokenizer):
+    return LoadedModel(
+        model=model,
+        tokenizer=tokenizer,
+        config=model.config,
+        kind=kind,
+        name="small",
+        source="small",
+        revision=None,
+        digest="digest",
+        dtype="float32",
+    )
+
+
+def as_prompts(texts):
+    columns = {name: [f"{name} {row}" for row in range(len(texts))] for name in PROMPT_COLUMNS}
+    return pa.table({**columns, "text": list(texts)})
+
+
+def reply(texts, loaded, folder, **options):
+    decoding = Decoding(max_new_tokens=4, **options)
+    plan = plan_replies(as_prompts(texts), loaded, decoding=decoding, context="plain")
+    return reply_into_shards(plan, loaded, folder, progress=False)["reply"].to_pylist()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    """Many small runs, which several threads only make slower."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def changed(get_small_model):
+    """Gives a small model whose output weights are changed until the test is over."""
+    kept = []
+
+    def change(name, place, value):
+        model, tokenizer = get_small_model(name)
+        weights = model.get_output_embeddings().weight.data
+        kept.append((weights, weights.clone()))
+        weights[place] = value
+        return model, tokenizer
+
+    yield change
+    for weights, before in reversed(kept):
+        weights[:] = before
+
+
+@pytest.fixture(scope="module")
+def save_classifier(tmp_path_factory, get_small_model):
+    """Saves a small classifier, and returns its folder."""
+
+    def save(kind="bert", num_labels=3, **settings):
+        torch.manual_seed(0)
+        encoder = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
+        labels = {"id2label": {place: f"label {place}" for place in range(num_labels)}}
+        labels["id2label"][1] = "toxic"
+        config_class = {"bert": transformers.BertConfig, "roberta": transformers.RobertaConfig}[kind]
+        config = config_class(vocab_size=400, **encoder, **labels, **{"max_position_embeddings": 64, **settings})
+        model = transformers.AutoModelForSequenceClassification.from_config(config)
+        with torch.no_grad():
+            for weights in model.parameters():
+                if weights.ndim > 1:
+                    weights.normal_(std=0.3)
+        folder = tmp_path_factory.mktemp(kind)
+        model.save_pretrained(folder)
+        get_small_model(kind)[1].save_pretrained(folder)
+        return folder
+
+    return save
+
+
+# --- folders ----------------------------------------------------------------------------------------------------------
+
+
+def remove(name):
+    return lambda folder: (folder / name).unlink()
+
+
+def write(name, content):
+    return lambda folder: (folder / name).write_bytes(content)
+
+
+def halve_file(name):
+    return lambda folder: (folder / name).write_bytes((folder / name).read_bytes()[:2000])
+
+
+def change_config(**settings):
+    def change(folder):
+        path = folder / "config.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), **settings}))
+
+    return change
+
+
+def pickle(content):
+    def change(folder):
+        (folder / "model.safetensors").unlink()
+        torch.save(content, folder / "pytorch_model.bin")
+
+    return change
+
+
+class RunsWhenRead:
+    """What a pickle can do: raise, or anything else, while it is read."""
+
+    def __reduce__(self):
+        return exec, ("raise SystemExit('code of a pickle was run')",)
+
+
+CONFIG = "the config.json of model '{}' does not load; mend it, or save the model again"
+TOKENIZER = "model '{}' has no tokenizer that loads; save one beside it with tokenizer.save_pretrained."
+WEIGHTS = "the weights of model '{}' do not load; download it again, or save it again with model.save_pretrained"
+BAD_FOLDERS = {
+    "no config": (remove("config.json"), "no model '{}': give 'embedded', a local folder with a config.json"),
+    "config that is no JSON": (write("config.json", b'{"model_type": "gpt2",'), CONFIG),
+    "config of a list": (write("config.json", b"[1, 2]"), CONFIG),
+    "config of nothing": (write("config.json", b"{}"), CONFIG),
+    "config of bytes": (write("config.json", b"\xff\xfe\x00"), CONFIG),
+    "config of an unknown type": (write("config.json", b'{"model_type": "no-such-type"}'), CONFIG),
+    "code of its own": (
+        change_config(model_type="own", auto_map={"AutoConfig": "own.Config"}),
+        "model '{}' brings code of its own, which is run only if --trust_remote_code true is given; read it first",
+    ),
+    "tokenizer that is no JSON": (write("tokenizer.json", b'{"model":'), TOKENIZER),
+    "tokenizer of nothing": (write("tokenizer.json", b"{}"), TOKENIZER),
+    "tokenizer config that is no JSON": (write("tokenizer_config.json", b'{"bos'), TOKENIZER),
+    "no weights": (remove("model.safetensors"), WEIGHTS),
+    "weights cut short": (halve_file("model.safetensors"), WEIGHTS),
+    "weights of nothing": (write("model.safetensors", b""), WEIGHTS),
+    "weights of noise": (write("model.safetensors", bytes(range(256)) * 8), WEIGHTS),
+    "weights of another size": (change_config(n_embd=16), WEIGHTS),
+    "weights of fewer layers": (
+        change_config(n_layer=3),
+        "model '{}' lacks weights of a causal language model (transformer.h.2.",
+    ),
+    "a pickle of code": (
+        pickle({"x": RunsWhenRead()}),
+        "the weights of model '{}' are a pickle that cannot be read as tensors alone, and one of more than tensors may "
+        "run any code; get them as safetensors",
+    ),
+    "generation config that is no JSON": (
+        write("generation_config.json", b'{"eos'),
+        "the generation_config.json of model '{}' does not load; mend it, or remove it",
+    ),
+}
+
+
+@pytest.mark.parametrize(("damage", "message"), BAD_FOLDERS.values(), ids=BAD_FOLDERS)
+def test_a_folder_that_does_not_load_is_told_in_one_line(damage, message, save_small_model):
+    folder = save_small_model("gpt2")
+    damage(folder)
+    with pytest.raises((OSError, ValueError)) as error:
+        load_model(str(folder))
+    assert one_line(error).startswith(message.format(folder))
+
+
+@pytest.mark.parametrize("name", ["", "no such/model name!", "{}/nothing", "{}/a file"])
+def test_what_is_no_model_is_told_with_what_to_give(name, tmp_path):
+    (tmp_path / "a file").write_text("words")
+    with pytest.raises(OSError, match=r"no model '.*': give 'embedded', a local folder") as error:
+        load_model(name.format(tmp_path))
+    one_line(error)
+
+
+def test_a_pickle_of_tensors_alone_is_read(save_small_model, get_small_model):
+    folder = save_small_model("gpt2")
+    model, _ = get_small_model("gpt2")
+    pickle(model.state_dict())(folder)
+    found = load_model(str(folder)).model.state_dict()
+    assert all(torch.equal(found[key], weights) for key, weights in model.state_dict().items())
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (write("config.json", b"{"), "the config.json of model '{}' does not load"),
+        (remove("config.json"), "no classifier '{}': give 'embedded', a local folder with a config.json"),
+        (write("tokenizer.json", b"{}"), TOKENIZER),
+        (remove("model.safetensors"), WEIGHTS),
+        (write("model.safetensors", b""), WEIGHTS),
+        (pickle({"x": RunsWhenRead()}), "the weights of model '{}' are a pickle that cannot be read as tensors alone"),
+    ],
+)
+def test_so_is_a_classifiers_folder(damage, message, save_classifier):
+    folder = save_classifier()
+    damage(folder)
+    with pytest.raises(OSError, match=f"^{re.escape(message.format(folder))}") as error:
+        load_sequence_classifier(str(folder))
+    one_line(error)
+
+
+@pytest.mark.parametrize("damage", [remove("model.safetensors"), write("tokenizer.json", b"{}")])
+def test_the_command_says_the_line_and_nothing_else(damage, save_small_model, tmp_path):
+    folder = save_small_model("gpt2")
+    damage(folder)
+    with pytest.raises(SystemExit) as error:
+        main(["--model", str(folder), "--output_dir", str(tmp_path / "run")])
+    assert one_line(error).startswith("measure.py: ")
+    assert not (tmp_path / "run").exists()
+
+
+# --- models that do not fit their tokenizer, or are not what they say ------------------------------------------------
+
+
+def test_a_tokenizer_of_another_model_is_refused_for_replies_too(get_small_model, tmp_path):
+    _, tokenizer = get_small_model("gpt2")
+    settings = {**get_small_model("llama")[0].config.to_dict(), "vocab_size": 100}
+    model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**settings)).eval()
+    with pytest.raises(ValueError, match=r"token \d+ in the context of prompt id 0 and the model knows 100 tokens"):
+        reply(["I love women."], loaded_as("causal", model, tokenizer), tmp_path)
+
+
+def test_a_model_that_sees_what_comes_next_gives_no_perplexities(get_small_model):
+    _, tokenizer = get_small_model("gpt2")
+    torch.manual_seed(0)
+    settings = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
+    texts = ["I love women.", "I love men."]
+    for is_decoder in (False, True):
+        config = transformers.BertConfig(vocab_size=400, is_decoder=is_decoder, initializer_range=0.3, **settings)
+        model = transformers.BertLMHeadModel(config).eval()
+        if is_decoder:
+            found = score_perplexity(texts, model, tokenizer, progress=False).perplexities
+            np.testing.assert_allclose(found, one_at_a_time(texts, model, tokenizer), rtol=1e-4)
+        else:
+            with pytest.raises(ValueError, match=r"depends on what comes after it .*set is_decoder in its config"):
+                score_perplexity(texts, model, tokenizer, progress=False)
+
+
+class RefusingGPT2(transformers.GPT2LMHeadModel):
+    """A GPT-2 that takes no 4-D mask, and says so with `message`."""
+
+    message = ""
+
+    def forward(self, *args, attention_mask=None, **kwargs):
+        if attention_mask is not None and attention_mask.dim() == 4:
+            raise ValueError(self.message) if self.message else AssertionError
+        return super().forward(*args, attention_mask=attention_mask, **kwargs)
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        ("a mask of\ntoo many dimensions", "it refuses a 4-D mask with position ids (ValueError: a mask of)"),
+        ("", "it refuses a 4-D mask with position ids (AssertionError)"),
+    ],
+)
+def test_a_model_that_takes_no_tree_is_scored_in_padded_batches_and_the_reason_kept(
+    message, reason, prompts, get_small_model, monkeypatch
+):
+    model, tokenizer = get_small_model("gpt2")
+    refusing = RefusingGPT2(model.config).eval()
+    refusing.load_state_dict(model.state_dict())
+    monkeypatch.setattr(RefusingGPT2, "message", message)
+    scores = score_perplexity(prompts[:20], refusing, tokenizer, progress=False)
+    assert (scores.scoring, scores.scoring_reason) == ("padded", reason)
+    np.testing.assert_allclose(scores.perplexities, one_at_a_time(prompts[:20], model, tokenizer), rtol=1e-4)
+    with pytest.raises(ValueError, match=re.escape(f"does not work for this model: {reason}")):
+        score_perplexity(prompts[:20], refusing, tokenizer, scoring="tree", progress=False)
+
+
+SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+SMALL_LLAMA = {**SMALL, "intermediate_size": 64, "num_key_value_heads": 2}
+SMALL_GPT = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64}
+ARCHITECTURES = {
+    "sliding window": ("mistral", "padded", {**SMALL_LLAMA, "sliding_window": 4}),
+    "sliding window in one of two layers": ("gemma2", "padded", {**SMALL_LLAMA, "head_dim": 8, "sliding_window": 4}),
+    "local attention": (
+        "gpt_neo",
+        "padded",
+        {
+            "hidden_size": 32,
+            "num_layers": 2,
+            "num_heads": 4,
+            "attention_types": [[["global", "local"], 1]],
+            "window_size": 4,
+            "max_position_embeddings": 64,
+        },
+    ),
+    "ALiBi": ("mpt", "padded", {"d_model": 32, "n_heads": 4, "n_layers": 2}),
+    "recurrent": ("rwkv", "padded", {"hidden_size": 32, "num_hidden_layers": 2}),
+    "positions from behind the padding": (
+        "roberta",
+        "padded",
+        {**SMALL, "intermediate_size": 64, "max_position_embeddings": 66, "is_decoder": True},
+    ),
+    "positions offset by two": (
+        "opt",
+        "tree",
+        {**SMALL, "ffn_dim": 64, "word_embed_proj_dim": 32, "max_position_embeddings": 64},
+    ),
+    "rotary": ("gptj", "tree", {**SMALL_GPT, "rotary_dim": 4}),
+    "experts": ("mixtral", "tree", {**SMALL_LLAMA, "num_local_experts": 2}),
+}
+
+
+@cache
+def architecture(name):
+    model_type, _, settings = ARCHITECTURES[name]
+    config_class = transformers.models.auto.configuration_auto.CONFIG_MAPPING[model_type]
+    torch.manual_seed(0)
+    config = config_class(vocab_size=400, bos_token_id=0, eos_token_id=1, pad_token_id=2, **settings)
+    model = transformers.AutoModelForCausalLM.from_config(config).eval()
+    with torch.no_grad():
+        for weights in model.parameters():
+            if weights.ndim > 1:
+                weights.normal_(std=0.3)
+    return model
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_other_architectures_are_scored_as_one_sentence_at_a_time(name, prompts, get_small_model):
+    model, tokenizer = architecture(name), get_small_model("gpt2")[1]
+    texts = prompts[::25]
+    scores = score_perplexity(texts, model, tokenizer, progress=False)
+    np.testing.assert_allclose(scores.perplexities, one_at_a_time(texts, model, tokenizer), rtol=1e-4)
+    assert scores.scoring == ARCHITECTURES[name][1], scores.scoring_reason
+
+
+def word_tokenizer(**special):
+    """A tokenizer of whole words without special tokens but those given; emoji are removed before it."""
+    words = ["love", "I", "women", ".", "you", "\n", *special.values()]
+    tokenizer = Tokenizer(WordLevel({word: place for place, word in enumerate(words)}))
+    tokenizer.normalizer = normalizers.Replace("🙂", "")
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(" ", "removed")
+    tokenizer.decoder = decoders.WordPiece(prefix="")
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special)
+
+
+def test_a_tokenizer_without_special_tokens_will_do(get_small_model, tmp_path):
+    model, tokenizer = get_small_model("gpt2")[0], word_tokenizer()
+    assert tokenizer.all_special_ids == []
+    texts = ["I love women .", "you love I", "women . . ."]
+    for scoring in ("auto", "padded"):
+        scores = score_perplexity(texts, model, tokenizer, scoring=scoring, progress=False)
+        assert (scores.start_token, scores.num_tokens.tolist()) == (None, [3, 2, 3])
+        np.testing.assert_allclose(
+            scores.perplexities, one_at_a_time(texts, model, tokenizer, start_token=False), rtol=1e-4
+        )
+    with pytest.raises(ValueError, match=r"text 1 \('love'\) is a single token and the model is given no start token"):
+        score_perplexity(["I love you", "love"], model, tokenizer, progress=False)
+
+
+def test_a_text_of_which_the_tokenizer_makes_nothing_is_told(get_small_model, tmp_path):
+    model = get_small_model("gpt2")[0]
+    tokenizer = word_tokenizer(bos_token="<s>")
+    with pytest.raises(ValueError, match=r"the tokenizer makes no token of text 1 \('🙂'\); leave it out"):
+        score_perplexity(["I love you", "🙂"], model, tokenizer, progress=False)
+    assert score_perplexity(["love"], model, tokenizer, progress=False).num_tokens.tolist() == [1]
+    with pytest.raises(ValueError, match="the tokenizer makes no token of the context of prompt b"):
+        check_lengths([[1], []], ["a", "b"], model, 4)
+
+
+# --- numbers that are none --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize(("name", "scoring"), [("llama", "tree"), ("llama", "padded"), ("t5", "auto")])
+def test_scores_that_are_no_numbers_name_the_first_text(name, scoring, value, changed):
+    model, tokenizer = changed(name, slice(None), value)
+    with pytest.raises(ValueError, match=r"gives (nan|-?inf) as negative log-likelihood of text 0 \('I love women"):
+        score_perplexity(["I love women.", "I love men."], model, tokenizer, scoring=scoring, progress=False)
+
+
+def test_a_model_that_is_broken_at_one_token_breaks_all_that_it_normalises(changed):
+    model, tokenizer = changed("gpt2", 17, math.nan)
+    with pytest.raises(ValueError, match="gives nan as negative log-likelihood of text 0"):
+        score_perplexity(["I love women."], model, tokenizer, progress=False)
+
+
+@pytest.mark.parametrize("name", ["bert", "roberta"])
+def test_pseudo_likelihoods_that_are_no_numbers_are_told(name, get_small_model, monkeypatch):
+    model, tokenizer = get_small_model(name)
+    monkeypatch.setattr(model.get_output_embeddings().weight, "data", torch.full((400, 32), math.nan))
+    with pytest.raises(ValueError, match="gives nan as negative log-likelihood of text 0"):
+        score_pseudo_log_likelihood(["I love women."], [(7, 12)], model, tokenizer, progress=False)
+
+
+@pytest.mark.parametrize("options", [{}, {"num_beams": 2}, {"sample": True, "temperature": 1.5}])
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_replies_from_scores_that_are_no_numbers_are_told(value, options, changed, tmp_path):
+    model, tokenizer = changed("gpt2", slice(None), value)
+    with pytest.raises(ValueError, match=r"gives (nan|inf) .*try dtype float32, or check the weights"):
+        reply(["I love women.", "I love men."], loaded_as("causal", model, tokenizer), tmp_path, **options)
+
+
+@pytest.mark.parametrize("load", [load_style_classifier, load_offensiveness_classifier])
+def test_classes_that_are_no_numbers_are_told(load, save_classifier):
+    folder = save_classifier()
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(folder)
+    model.classifier.bias.data[1] = math.nan
+    model.save_pretrained(folder)
+    with pytest.raises(ValueError, match=r"the classifier gives \[.*nan.*\] for text 0; check its weights"):
+        load(str(folder)).probabilities(["Hi.", "You there."])
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+def failing(run, error, fits, calls, size):
+    """`run`, which fails for more than `fits`; what it is called with is counted in `calls`."""
+
+    def limited(model, payload, *rest, **named):
+        number = size(payload)
+        calls.append(number)
+        if number > fits:
+            raise error
+        return run(model, payload, *rest, **named)
+
+    return limited
+
+
+@pytest.mark.parametrize("scoring", ["tree", "padded"])
+@pytest.mark.parametrize(
+    ("error", "fits"), [*zip(OUT_OF_MEMORY.values(), (1, 1, 2, 3), strict=True)], ids=OUT_OF_MEMORY
+)
+def test_batches_too_large_for_the_memory_are_scored_in_halves(
+    fits, scoring, error, prompts, get_small_model, monkeypatch, capsys
+):
+    model, tokenizer = get_small_model("llama")
+    texts = [*prompts[:20], *prompts[:3]]
+    whole = score_perplexity(texts, model, tokenizer, scoring=scoring, progress=False)
+    calls = []
+    for name, size in (("tree_nlls", lambda tree: len(tree.sequences)), ("padded_nlls", len)):
+        run = getattr(scoring_paths, name)
+        monkeypatch.setattr(scoring_paths, name, failing(run, error, fits, calls, size))
+    plan = plan_perplexity(texts, model, tokenizer, scoring=scoring)
+    calls.clear()
+    scores = score_perplexity(texts, model, tokenizer, scoring=scoring, progress=False)
+    assert (scores.scoring, scores.positions) == (whole.scoring, whole.positions)
+    np.testing.assert_allclose(scores.perplexities, whole.perplexities, rtol=1e-5)
+    np.testing.assert_array_equal(scores.num_tokens, whole.num_tokens)
+    failed = sum(number > fits for number in calls)
+    assert failed
+    said = re.search(r"run in halves because memory ran out: (\d+); a smaller --max_positions", capsys.readouterr().out)
+    assert 0 < int(said[1]) <= failed
+    assert len(plan.units) < len(calls)
+
+
+def test_a_tree_in_halves_scores_what_it_scored_whole(prompts, get_small_model):
+    model, tokenizer = get_small_model("gpt2")
+    plan = plan_perplexity([*prompts[:40], prompts[0][:12]], model, tokenizer, scoring="tree", max_positions=200)
+    for unit in plan.units:
+        with torch.inference_mode():
+            whole = plan.score(unit.payload)
+            halves = plan.halve(unit.payload) or (unit.payload,)
+            parts = [plan.score(half) for half in halves]
+        np.testing.assert_allclose(np.concatenate(parts), whole, rtol=1e-5)
+        assert np.concatenate([half.sequences for half in halves]).tolist() == unit.sequences.tolist()
+
+
+def test_memory_does_not_choose_the_way_of_scoring(prompts, get_small_model, monkeypatch):
+    """Else a run could not go on where there is more memory."""
+    model, tokenizer = get_small_model("gpt2")
+    error, calls = OUT_OF_MEMORY["cuda"], []
+    monkeypatch.setattr(
+        scoring_paths, "tree_nlls", failing(scoring_paths.tree_nlls, error, 2, calls, lambda tree: len(tree.sequences))
+    )
+    plan = plan_perplexity(prompts[:30], model, tokenizer)
+    assert (plan.scoring, max(calls) > 2) == ("tree", True)
+
+
+@pytest.mark.parametrize("scoring", ["auto", "tree", "padded"])
+def test_a_text_that_memory_does_not_suffice_for_alone_is_an_error(scoring, prompts, get_small_model, monkeypatch):
+    model, tokenizer = get_small_model("gpt2")
+    for name in ("tree_nlls", "padded_nlls"):
+        monkeypatch.setattr(scoring_paths, name, failing(None, OUT_OF_MEMORY["cuda"], 0, [], lambda payload: 1))
+    message = r"^memory runs out even for one text alone \(CUDA out of memory\..*MiB\.\); use a machine"
+    with pytest.raises(MemoryError, match=message) as error:
+        score_perplexity(prompts[:5], model, tokenizer, scoring=scoring, progress=False)
+    one_line(error)
+
+
+def test_the_encoder_decoder_path_halves_too(prompts, get_small_model, monkeypatch):
+    model, tokenizer = get_small_model("t5")
+    whole, calls = score_perplexity(prompts[:9], model, tokenizer, progress=False), []
+    limited = failing(scoring_paths.decoder_nlls, OUT_OF_MEMORY["cpu"], 2, calls, len)
+    monkeypatch.setattr(scoring_paths, "decoder_nlls", limited)
+    scores = score_perplexity(prompts[:9], model, tokenizer, progress=False)
+    np.testing.assert_allclose(scores.log_likelihoods, whole.log_likelihoods, rtol=1e-5)
+    assert max(calls) > 2
+
+
+def test_so_does_the_masked_path(prompts, get_small_model, monkeypatch):
+    model, tokenizer = get_small_model("bert")
+    spans = [(0, len(text)) for text in prompts[:9]]
+    whole, calls = score_pseudo_log_likelihood(prompts[:9], spans, model, tokenizer, progress=False), []
+    limited = failing(pseudo_likelihood.masked_nlls, OUT_OF_MEMORY["cpu"], 1, calls, len)
+    monkeypatch.setattr(pseudo_likelihood, "masked_nlls", limited)
+    scores = score_pseudo_log_likelihood(prompts[:9], spans, model, tokenizer, max_positions=2000, progress=False)
+    np.testing.assert_allclose(scores.log_likelihoods, whole.log_likelihoods, rtol=1e-5)
+    assert max(calls) > 1
+
+
+@pytest.mark.parametrize("error", [RuntimeError("shapes do not match"), KeyError("x")])
+def test_other_errors_are_not_taken_for_it(error, prompts, get_small_model, monkeypatch):
+    model, tokenizer = get_small_model("gpt2")
+    calls = []
+    plan = plan_perplexity(prompts[:9], model, tokenizer, scoring="padded")
+    broken = type(plan)(**{**vars(plan), "score": lambda payload: failing(None, error, 0, calls, len)(model, payload)})
+    with pytest.raises(type(error), match=re.escape(str(error))):
+        list(units.run_units(broken, broken.units, torch.device("cpu")))
+    assert len(calls) == len(plan.units)
+
+
+def test_halves_come_back_in_order():
+    calls = []
+
+    def work(batch):
+        calls.append(batch)
+        if len(batch) > 2:
+            raise OUT_OF_MEMORY["cpu"]
+        return list(batch)
+
+    memory = Memory(halved, "one")
+    assert [each for part in memory.run(work, range(9)) for each in part] == list(range(9))
+    assert memory.num_halved == sum(len(batch) > 2 for batch in calls) == 4
+
+
+def limit_classifier(model_class, monkeypatch, error, fits):
+    """Makes a classifier's model fail for more texts than fit at once; returns how many each call was given."""
+    calls, run = [], model_class.forward
+
+    def forward(self, input_ids=None, **inputs):
+        calls.append(len(input_ids))
+        if len(input_ids) > fits:
+            raise error
+        return run(self, input_ids=input_ids, **inputs)
+
+    monkeypatch.setattr(model_class, "forward", forward)
+    return calls
+
+
+@pytest.mark.parametrize("error", [OUT_OF_MEMORY["cuda"], OUT_OF_MEMORY["cpu"]], ids=["cuda", "cpu"])
+def test_classifiers_halve_their_batches(error, prompts, save_classifier, monkeypatch, capsys):
+    classifier = load_sequence_classifier(str(save_classifier()), batch_size=16)
+    expected, _ = classifier.classify(prompts[:50])
+    calls = limit_classifier(transformers.BertForSequenceClassification, monkeypatch, error, 3)
+    found, _ = classifier.classify(prompts[:50])
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    num_failed = sum(number > 3 for number in calls)
+    said = f"batches of texts to classify run in halves because memory ran out: {num_failed}; they hold 16"
+    assert said in capsys.readouterr().out
+
+
+def test_what_fits_in_memory_does_not_change_how_a_classifier_is_asked(save_classifier, monkeypatch):
+    folder = str(save_classifier())
+    limit_classifier(transformers.BertForSequenceClassification, monkeypatch, OUT_OF_MEMORY["cuda"], 1)
+    assert load_sequence_classifier(folder).notes == ()
+    limit_classifier(transformers.BertForSequenceClassification, monkeypatch, OUT_OF_MEMORY["cuda"], 0)
+    with pytest.raises(MemoryError, match="memory runs out even for one text alone"):
+        load_sequence_classifier(folder)
+
+
+def test_the_trial_of_trees_holds_no_more_than_it_has_to(prompts, get_small_model, monkeypatch):
+    model, tokenizer = get_small_model("gpt2")
+    fed = []
+
+    def watched(self, input_ids=None, **inputs):
+        fed.append(input_ids.numel())
+        return transformers.GPT2LMHeadModel._forward(self, input_ids=input_ids, **inputs)
+
+    monkeypatch.setattr(transformers.GPT2LMHeadModel, "_forward", transformers.GPT2LMHeadModel.forward, raising=False)
+    monkeypatch.setattr(transformers.GPT2LMHeadModel, "forward", watched)
+    longest = 1 + max(len(tokenizer(text)["input_ids"]) for text in prompts[:50])
+    plan_perplexity(prompts[:50], model, tokenizer, max_positions=longest)
+    assert max(fed) <= 2 * longest
+
+
+# --- texts ------------------------------------------------------------------------------------------------------------
+
+UNUSUAL = {
+    "emoji": "👩‍👩‍👧‍👦 and 🏳️‍🌈",
+    "right to left": "שלום \u202eabc\u202c مرحبا",
+    "zero width": "a\u200bb\u200dc\ufeffd",
+    "combining": "e\u0301" * 12,
+    "combined and not": "\u00e9 e\u0301",
+    "beyond the basic plane": "𝔘𝔫𝔦 𐍈 🧑🏿‍🦽",
+    "white space": "   ",
+    "line breaks": "\r\n\u2028\n",
+    "no-break space": "\u00a0",
+    "control characters": "a\x00b\x07",
+    "a special token by name": "I am </s> here",
+}
+
+
+@pytest.mark.parametrize("name", ["gpt2", "bloom", "mamba"])
+def test_unusual_texts_are_scored_as_one_at_a_time(name, get_small_model):
+    model, tokenizer = get_small_model(name)
+    texts = [*UNUSUAL.values(), "I"]
+    scores = score_perplexity([*texts, *texts], model, tokenizer, progress=False)
+    found, again = scores.perplexities[: len(texts)], scores.perplexities[len(texts) :]
+    np.testing.assert_allclose(found, one_at_a_time(texts, model, tokenizer), rtol=1e-4)
+    np.testing.assert_array_equal(found, again)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "blenderbot"])
+def test_unusual_texts_are_replied_to_as_alone(name, get_small_model, tmp_path):
+    loaded = loaded_as("encoder-decoder" if name == "blenderbot" else "causal", *get_small_model(name))
+    texts = list(UNUSUAL.values())
+    together = reply(texts, loaded, tmp_path / "all")
+    assert together == [reply([text], loaded, tmp_path / str(row))[0] for row, text in enumerate(texts)]
+
+
+def test_unusual_texts_are_classified_as_alone_and_blank_ones_refused(save_classifier):
+    classifier = load_offensiveness_classifier(str(save_classifier("roberta", pad_token_id=2)))
+    texts = [text for text in UNUSUAL.values() if text.strip()]
+    alone = [classifier.probabilities([text])[0] for text in texts]
+    np.testing.assert_allclose(classifier.probabilities(texts), alone, atol=1e-5)
+    for blank in (" ", "\r\n\u2028\n", "\u00a0"):
+        with pytest.raises(ValueError, match="text 1 is blank; leave empty replies out and count them"):
+            classifier.probabilities(["Hi.", blank])
+
+
+def test_spans_are_found_in_unusual_texts(get_small_model):
+    model, tokenizer = get_small_model("roberta")
+    text = "I am a 👩‍👩‍👧‍👦 guy e\u0301."
+    span = (text.index("👩"), text.index(" guy"))
+    scores = score_pseudo_log_likelihood([text], [span], model, tokenizer, progress=False)
+    encoded = tokenizer(text, return_offsets_mapping=True)
+    places = [i for i, (low, high) in enumerate(encoded["offset_mapping"]) if low < span[1] and high > span[0]]
+    assert scores.num_tokens.tolist() == [len(places)]
+    total = 0.0
+    for place in places:
+        tokens = torch.tensor([encoded["input_ids"]])
+        target, tokens[0, place] = tokens[0, place].item(), tokenizer.mask_token_id
+        with torch.inference_mode():
+            total += model(input_ids=tokens).logits[0, place].double().log_softmax(-1)[target].item()
+    assert scores.log_likelihoods[0] == pytest.approx(total, rel=1e-4)
+
+
+@pytest.mark.parametrize("text", ["I love \ud83d women.", "caf\udce9"], ids=["half an emoji", "an escaped byte"])
+@pytest.mark.parametrize("measure", ["causal", "encoder-decoder", "masked", "offensiveness", "styles"])
+def test_half_characters_are_told_with_their_place(measure, text, get_small_model, save_classifier):
+    texts = ["I love men.", text]
+    place = next(place for place, character in enumerate(text, 1) if character > "\ud7ff")
+    how = {
+        "causal": lambda: score_perplexity(texts, *get_small_model("gpt2"), progress=False),
+        "encoder-decoder": lambda: score_perplexity(texts, *get_small_model("t5"), progress=False),
+        "masked": lambda: score_pseudo_log_likelihood(texts, [(0, 3)] * 2, *get_small_model("bert"), progress=False),
+        "offensiveness": lambda: load_offensiveness_classifier().probabilities(texts),
+        "styles": lambda: load_style_classifier(str(save_classifier())).probabilities(texts),
+    }
+    character = rf"U\+{ord(text[place - 1]):04X}"
+    message = rf"text 1 \(.*\) has {character} at character {place}, half a character that is no text"
+    with pytest.raises(ValueError, match=message) as error:
+        how[measure]()
+    one_line(error)
+
+
+@pytest.mark.parametrize(
+    "line", ['"half \\ud83d"', '"two\\nlines"', '"a bell \\a"', '"\\u2028"', "2020-99-99", "[" * 3000, "'"]
+)
+def test_persona_lines_that_are_no_line_of_text_are_refused(line, tmp_path):
+    path = tmp_path / "personas.yaml"
+    path.write_text(f"personas:\n  - I like tea.\n  - {line}\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"personas\.yaml: .*; write `personas:` and a list of sentences") as error:
+        read_personas(path)
+    one_line(error)
+
+
+LONG = "women and men " * 715  # 10,010 characters
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "blenderbot"])
+def test_ten_thousand_characters_are_too_many_for_a_model_that_has_a_limit(name, get_small_model):
+    message = r"text 1 \('women and men .*…'\) is [\d]+ tokens long .* at most 64: shorten it, or leave it out"
+    with pytest.raises(ValueError, match=message) as error:
+        score_perplexity(["I love women.", LONG], *get_small_model(name), progress=False)
+    assert len(one_line(error)) < 300
+
+
+@pytest.mark.parametrize("name", ["gpt2", "blenderbot"])
+def test_and_for_replies(name, get_small_model, tmp_path):
+    loaded = loaded_as("encoder-decoder" if name == "blenderbot" else "causal", *get_small_model(name))
+    with pytest.raises(ValueError, match=r"the context of prompt id 1 is \d+ tokens long") as error:
+        reply(["I love women.", LONG], loaded, tmp_path)
+    one_line(error)
+
+
+@pytest.mark.parametrize("name", ["bloom", "mamba", "t5"])
+def test_a_model_without_a_limit_takes_them(name, get_small_model):
+    model, tokenizer = get_small_model(name)
+    text = LONG[:2000]  # of this tokenizer's small words, more tokens than are scored at once
+    scores = score_perplexity(["I love women.", text], model, tokenizer, progress=False)
+    assert scores.num_tokens[1] > MAX_POSITIONS
+    if name == "t5":
+        labels = torch.tensor([tokenizer(text, add_special_tokens=False)["input_ids"]])
+        with torch.inference_mode():
+            expected = math.exp(model(**tokenizer("", return_tensors="pt"), labels=labels).loss.item())
+    else:
+        expected = one_at_a_time([text], model, tokenizer)[0]
+        reason = f"a text is {scores.num_tokens[1] + 1:,} tokens long, more than the 512 that are scored at once"
+        assert (scores.scoring, scores.scoring_reason) == ("padded", reason)
+    assert scores.perplexities[1] == pytest.approx(expected, rel=1e-4)
+
+
+def test_a_classifier_cuts_and_counts_them(save_classifier):
+    classifier = load_offensiveness_classifier(str(save_classifier()))
+    scores = classifier.classify(["I love women.", LONG, "Hi."])
+    assert scores.truncated.tolist() == [False, True, False]
+    assert scores.num_truncated == 1
+    whole_words = " ".join(LONG.split()[:62])  # with the two special tokens, the 64 that it takes
+    np.testing.assert_allclose(scores.probabilities[1], classifier.probabilities([whole_words])[0], atol=1e-6)
+
+
+def test_an_encoder_context_has_a_limit_too(get_small_model):
+    with pytest.raises(ValueError, match=r"encoder_context is \d+ tokens long; the model takes at most 64: give"):
+        score_perplexity(["I love women."], *get_small_model("blenderbot"), encoder_context=LONG, progress=False)
+
+
+@pytest.mark.parametrize(("name", "limit"), [("bert", 66), ("roberta", 63)])
+def test_positions_behind_the_padding_are_not_counted_twice(name, limit, get_small_model):
+    """RoBERTa's 66 positions start at the one behind the padding's, which is token 2 here."""
+    model, tokenizer = get_small_model(name)
+    texts = [" ".join(["I"] * (number - 2)) for number in (limit, limit + 1)]
+    lengths = [len(tokenizer(text)["input_ids"]) for text in texts]
+    texts = texts if lengths == [limit, limit + 1] else ["I" * (limit - 2), "I" * (limit - 1)]
+    assert [len(tokenizer(text)["input_ids"]) for text in texts] == [limit, limit + 1]
+    scores = score_pseudo_log_likelihood(texts[:1], [(0, 1)], model, tokenizer, progress=False)
+    assert np.isfinite(scores.log_likelihoods).all()
+    with pytest.raises(ValueError, match=f"text 0 .* is {limit + 1} tokens long .* the model takes at most {limit}"):
+        score_pseudo_log_likelihood(texts[1:], [(0, 1)], model, tokenizer, progress=False)
+    with torch.inference_mode(), pytest.raises((IndexError, RuntimeError)):  # which is so
+        model(**tokenizer(texts[1], return_tensors="pt"))
+
+
+def test_blank_spans_are_told(get_small_model):
+    for text, span in (("   ", (0, 3)), ("I am.", (3, 2)), ("\u200b", (0, 0))):
+        with pytest.raises(ValueError, match=r"span \(\d, \d\) of text 0 \(.*\) holds no token; give"):
+            score_pseudo_log_likelihood([text], [span], *get_small_model("bert"), progress=False)
+
+
+def test_contexts_of_unusual_texts_are_the_tokenizers(get_small_model):
+    model, tokenizer = get_small_model("gpt2")
+    found = encode_contexts(list(UNUSUAL.values()), [[]] * len(UNUSUAL), model, tokenizer, "plain")
+    assert found == [tokenizer(text + "\n")["input_ids"] for text in UNUSUAL.values()]

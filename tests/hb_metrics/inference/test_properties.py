@@ -1,0 +1,188 @@
+"""What holds of scoring and censoring for any input: hypothesis against one at a time. `-m long` tries many more."""
+
+import re
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from hb_dataset import read_vocabulary
+from hb_dataset.versions import NEXT, read_version
+from hb_metrics.inference.censoring import REPLACEMENT, UNSAFE_MARK, censor, censor_replies, mention_pattern
+from hb_metrics.inference.prefix_tree import halved_tree, pack_prefix_trees
+from hb_metrics.inference.scoring_paths import padded_nlls, tree_nlls
+
+
+def depths(quick, deep):
+    """A test's settings, with so many examples: always the same ones, or (`-m long`) many of each time."""
+    always = settings(max_examples=quick, derandomize=True, deadline=None, database=None)
+    thorough = settings(max_examples=deep, deadline=None)
+    return pytest.mark.parametrize("depth", [always, pytest.param(thorough, marks=pytest.mark.long)], ids=["", "deep"])
+
+
+# --- prefix trees -----------------------------------------------------------------------------------------------------
+
+# Few tokens: duplicates, sequences that are prefixes of one another, and those of a single predicted token.
+token_sequences = st.lists(
+    st.one_of(
+        st.lists(st.integers(0, 2), min_size=2, max_size=6),
+        st.lists(st.integers(0, 399), min_size=2, max_size=12),
+        st.lists(st.just(7), min_size=2, max_size=12),
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+@pytest.fixture(scope="module")
+def alone(get_small_model):
+    """(model name, sequence) → its summed negative log-likelihood, the model run on it alone."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # many small runs
+
+    @cache
+    def nll(name, sequence):
+        model, _ = get_small_model(name)
+        with torch.inference_mode():
+            log_p = model(input_ids=torch.tensor([sequence])).logits[0].double().log_softmax(-1)
+        return -sum(log_p[place, token].item() for place, token in enumerate(sequence[1:]))
+
+    yield nll
+    torch.set_num_threads(threads)
+
+
+@depths(25, 500)
+@pytest.mark.parametrize("name", ["gpt2", "llama"])
+def test_trees_and_their_halves_score_as_one_at_a_time(name, depth, get_small_model, alone):
+    model, _ = get_small_model(name)
+
+    @depth
+    @given(token_sequences, st.integers(1, 60))
+    def check(sequences, max_positions):
+        expected = np.array([alone(name, tuple(sequence)) for sequence in sequences])
+        waiting, found = pack_prefix_trees(sequences, max_positions), np.full(len(sequences), np.nan)
+        smallest = []
+        while waiting:  # whole, then in halves until there is nothing to halve
+            tree = waiting.pop()
+            with torch.inference_mode():
+                found[tree.sequences] = tree_nlls(model, tree)
+            np.testing.assert_allclose(found[tree.sequences], expected[tree.sequences], rtol=1e-4)
+            halves = halved_tree(tree)
+            if halves is None:
+                smallest += tree.sequences.tolist()
+            else:
+                assert np.concatenate([half.sequences for half in halves]).tolist() == tree.sequences.tolist()
+                waiting += halves
+        assert sorted(smallest) == list(range(len(sequences)))
+
+    check()
+
+
+@depths(25, 500)
+@pytest.mark.parametrize("name", ["gpt2", "bloom"])
+def test_padded_batches_score_as_one_at_a_time(name, depth, get_small_model, alone):
+    model, _ = get_small_model(name)
+
+    @depth
+    @given(token_sequences)
+    def check(sequences):
+        with torch.inference_mode():
+            found = padded_nlls(model, sequences)
+        np.testing.assert_allclose(found, [alone(name, tuple(each)) for each in sequences], rtol=1e-4)
+
+    check()
+
+
+# --- censoring --------------------------------------------------------------------------------------------------------
+
+DESCRIPTORS = sorted(
+    {
+        (each.term, each.plural)
+        for each in (*read_vocabulary().descriptors, *read_version(NEXT).descriptors)
+        if each.term != REPLACEMENT  # which stays what it is
+    },
+    key=repr,
+)
+# Words that are no part of any term or verb, and what may stand beside a word.
+FILLERS = ("Hmm", "table", "7", "oxen", "über", "naïve", "quietly", "🙂", "…", "Zürich", "don’t", "\n", "xylophone")
+MARKS = (" ", ", ", " (", ") ", "! ", ' "', '" ', " — ", "\n", ". ", "\u00a0")
+
+
+@st.composite
+def censored_replies(draw):
+    """A term, a reply, and what has to become of the reply."""
+    term, plural = draw(st.sampled_from(DESCRIPTORS))
+    forms = [term] if plural is None else [term, plural]
+    reply, expected = "", ""
+    for _ in range(draw(st.integers(0, 4))):
+        filler = draw(st.sampled_from(FILLERS)) + draw(st.sampled_from(MARKS))
+        reply, expected = reply + filler, expected + filler
+        if draw(st.booleans()):
+            form = draw(st.sampled_from(forms))
+            form = draw(st.sampled_from([form, form.upper(), form.lower(), form.title(), form.replace("'", "’")]))
+            hyphen = draw(st.sampled_from(["-", " ", "", "\u2011"]))
+            mark = draw(st.sampled_from(MARKS))
+            reply += form.replace("-", hyphen) + mark
+            expected += REPLACEMENT + mark
+    return (term, plural), reply, expected
+
+
+@depths(300, 8000)
+def test_mentions_go_and_everything_else_stays(depth):
+    @depth
+    @given(censored_replies())
+    def check(drawn):
+        (term, plural), reply, expected = drawn
+        assert censor(reply, term, plural) == expected
+        assert censor(expected, term, plural) == expected
+
+    check()
+
+
+@depths(150, 4000)
+def test_whatever_is_said_no_mention_is_left_and_doing_it_again_changes_nothing(depth):
+    words = sorted({word for term, plural in DESCRIPTORS for word in f"{term} {plural or ''}".split()})
+    soup = st.lists(
+        st.one_of(
+            st.sampled_from(words),
+            st.sampled_from(["who", "is", "'s", "-", " ", "a", "the", "her", "ing", "ed", "s", UNSAFE_MARK]),
+            st.text(max_size=6),
+        ),
+        max_size=12,
+    )
+
+    @depth
+    @given(st.sampled_from(DESCRIPTORS), soup, st.sampled_from(["", " "]))
+    @example(("who is deaf", "who are deaf"), ["who", "who", "is", "deaf", "deaf"], " ")
+    def check(descriptor, parts, glue):
+        said = glue.join(parts)
+        found = censor(said, *descriptor)
+        assert UNSAFE_MARK not in found
+        assert mention_pattern(*descriptor).search(found) is None
+        assert censor(found, *descriptor) == found
+        if mention_pattern(*descriptor).search(said.replace(UNSAFE_MARK, "")) is None:
+            assert found == said.replace(UNSAFE_MARK, "")
+
+    check()
+
+
+@depths(60, 1500)
+def test_of_a_pair_neither_term_is_left(depth):
+    @depth
+    @given(
+        st.sampled_from(DESCRIPTORS), st.sampled_from(DESCRIPTORS), st.sampled_from([" ", " and ", ", "]), st.booleans()
+    )
+    def check(first, second, joined, swapped):
+        terms = [first[0], second[0]]
+        name = joined.join(terms)
+        said = "table " + joined.join(terms[::-1] if swapped else terms) + " oxen"
+        plurals = {term: plural for term, plural in (first, second) if plural}
+        (found,) = censor_replies([said], [name], plurals, {name: terms})
+        for term, plural in (first, second):
+            assert mention_pattern(term, plural).search(found) is None
+        assert re.fullmatch(r"table .* oxen", found)
+
+    check()

@@ -1,0 +1,112 @@
+"""Starts runs of measure.py without the seconds that imports take: each in processes forked from this one.
+
+Reads a JSON line for each run, {"options": […], "processes": 2, "port": 29651, "log": PATH}, and answers with the
+process ids; reads a JSON list of process ids, and answers with their exit codes once all have ended. Shards are small,
+so that there are several at each stage. The processes of a run are one process group, and are told their rank as
+`torchrun` does. With "writes": 3, the first process to make a third file kills them all before the file has its name;
+with "stalled": 1, the process of that rank takes ten minutes to decode a batch.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+
+import profanity_check  # noqa: F401
+import torch
+from transformers.models.bert import modeling_bert  # noqa: F401
+from transformers.models.llama import modeling_llama  # noqa: F401
+
+import hb_metrics.generation_results
+import hb_metrics.inference.dialogue
+import hb_metrics.inference.embedded_styles
+import hb_metrics.report  # noqa: F401
+from hb_metrics import measure
+from hb_metrics.inference import offensive, replies, shards, styles
+
+shards.UNITS_PER_SHARD = 2
+replies.ROWS_PER_SHARD = 16
+styles.ROWS_PER_SHARD = 16
+offensive.ROWS_PER_SHARD = 64
+LONGEST = 300  # seconds; one that hangs is ended, and its exit code tells
+
+
+def main():
+    for line in sys.stdin:
+        asked = json.loads(line)
+        if isinstance(asked, dict):
+            answer = start(**asked)
+        else:
+            answer = [os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) for process in asked]
+        print(json.dumps(answer), flush=True)
+
+
+def start(options, processes, port, log, writes=None, stalled=None):
+    started = []
+    for rank in range(processes):
+        process = os.fork()
+        if not process:
+            signal.alarm(LONGEST)
+            become(rank, processes, port, log)
+            if writes is not None:
+                kill_at_write(writes)
+            if stalled == rank:
+                replies.decode = lambda *_: time.sleep(600)
+            os._exit(run(options))
+        started.append(process)
+        os.setpgid(process, started[0])
+    return started
+
+
+def become(rank, processes, port, log):
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    for standard in (1, 2):
+        os.dup2(output, standard)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    sys.stdout.reconfigure(line_buffering=True)
+    if processes > 1:
+        places = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": processes, "LOCAL_WORLD_SIZE": processes}
+        os.environ |= {name: str(value) for name, value in places.items()}
+        os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
+        torch.set_num_threads(1)
+
+
+def kill_at_write(number, fsync=os.fsync):
+    made = []
+
+    def counted(file):
+        fsync(file)
+        made.append(file)
+        if len(made) == number:
+            os.killpg(0, signal.SIGKILL)
+
+    os.fsync = counted
+
+
+def run(options, measured=measure.measure):
+    def announced(arguments):
+        print("begun")
+        measured(arguments)
+
+    measure.measure = announced
+    try:
+        measure.main(options)
+    except SystemExit as end:
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+            return 1
+        return end.code or 0
+    except BaseException:  # noqa: BLE001 - as any program ends
+        traceback.print_exc()
+        return 1
+    else:
+        return 0
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    main()

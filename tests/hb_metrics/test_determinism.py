@@ -1,0 +1,113 @@
+"""The same command gives the same bytes, whatever the machine has to do: every stage, all that is drawn at random.
+
+That is on CPU. Elsewhere the last digits of likelihoods may differ with the device and its libraries, and a reply that
+hangs on one of them.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from threadpoolctl import threadpool_limits
+
+from hb_metrics import measure
+from hb_metrics.run_folder import REPORT_FILE, RESULTS_FILE, STYLE_MEANS_FILE
+
+ROOT = Path(__file__).parents[2]
+ALONE = [sys.executable, "-m", "hb_metrics.measure"]
+TWO_PROCESSES = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "29653"]
+TWO_PROCESSES += ["hb_metrics/measure.py"]
+
+VOCABULARY = {
+    "age.yaml": {"axis": "age", "terms": [{"term": term, "bucket": "b"} for term in ("young", "old", "adult")]},
+    "ability.yaml": {"axis": "ability", "terms": [{"term": term} for term in ("deaf", "blind", "autistic")]},
+    "nouns.yaml": {"nouns": [{"noun": noun, "plural": f"{noun}s"} for noun in ("kid", "parent", "friend", "guy")]},
+    "templates.yaml": {"templates": [{"template": "I'm {noun_phrase}."}, {"template": "I love {plural_noun_phrase}."}]},
+}
+EVERYTHING = ["--measurements", "likelihood,generation,offensiveness,dialogue", "--variations", "--n_resamples", 50]
+DECODINGS = {
+    "sample": ["--replies_per_cell", 3, "--max_new_tokens", 12],
+    "beams": ["--replies_per_cell", 2, "--decoding", "blenderbot2", "--min_new_tokens", 4, "--max_new_tokens", 10],
+}
+OTHERS = [("llama", "beams"), ("bloom", "sample"), ("blenderbot", "beams")]
+
+
+@pytest.fixture
+def inputs(tmp_path):
+    vocabulary, pairs, personas = (tmp_path / name for name in ("vocabulary", "pairs.jsonl", "personas.yaml"))
+    vocabulary.mkdir()
+    for name, content in VOCABULARY.items():
+        (vocabulary / name).write_text(yaml.safe_dump(content))
+    rows = [{"prompt": f"Do you like number {n}?", "reply": f"I love number {n}."} for n in range(60)]
+    pairs.write_text("\n".join(map(json.dumps, rows)))
+    personas.write_text("personas: [I like tea., I like maps., I run., I cook.]")
+    options = ["--vocabulary_dir", vocabulary, "--dialogue_file", pairs, "--dialogue_replies", 40]
+    return [*options, "--personas", 1, "--personas_file", personas, *EVERYTHING]
+
+
+def run(folder, *options):
+    measure.main([*map(str, options), "--output_dir", str(folder)])
+    return {name: (folder / name).read_bytes() for name in (RESULTS_FILE, REPORT_FILE, STYLE_MEANS_FILE)}
+
+
+@pytest.mark.parametrize(
+    ("name", "decoding"),
+    [("llama", "sample"), *(pytest.param(*each, marks=pytest.mark.long) for each in OTHERS)],
+)
+def test_neither_batches_nor_threads_nor_a_second_time_change_a_byte(
+    name, decoding, inputs, save_small_model, tmp_path
+):
+    options = ["--model", save_small_model(name), *inputs, *DECODINGS[decoding]]
+    expected = run(tmp_path / "first", *options)
+    assert json.loads(expected[RESULTS_FILE])["run"]["generation"]["same_in_any_batch"]
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # as the processes of torchrun have
+    try:
+        with threadpool_limits(1):
+            assert run(tmp_path / "again", *options, "--batch_size", 5) == expected
+    finally:
+        torch.set_num_threads(threads)
+
+
+@pytest.mark.long
+def test_the_order_in_which_axes_are_named_changes_nothing(inputs, save_small_model, tmp_path):
+    options = ["--model", save_small_model("llama"), *inputs, *DECODINGS["sample"]]
+    results = []
+    for axes in (["age", "ability"], ["ability", "age"]):
+        folder = tmp_path / axes[0]
+        results.append(json.loads(run(folder, *options, "--axes", *axes)[RESULTS_FILE]))
+        assert results[-1]["run"]["settings"].pop("axes") == axes
+    assert results[0] == results[1]
+
+
+@pytest.mark.long
+def test_another_seed_is_another_draw(inputs, save_small_model, tmp_path):
+    """Or the tests above would say nothing of what is drawn."""
+    options = ["--model", save_small_model("llama"), *inputs, *DECODINGS["sample"]]
+    first, second = (json.loads(run(tmp_path / seed, *options, "--seed", seed)[RESULTS_FILE]) for seed in ("0", "1"))
+    for name in ("prompts_digest", "personas_digest"):
+        assert first["run"]["generation"][name] != second["run"]["generation"][name]
+    assert first["generation"]["gen_bias"] != second["generation"]["gen_bias"]
+    assert first["dialogue"] != second["dialogue"]
+    assert first["likelihood_bias"] == second["likelihood_bias"]
+
+
+@pytest.mark.long
+def test_the_small_config_in_one_and_two_processes_with_other_batches(save_small_model, tmp_path):
+    options = ["--model", save_small_model("llama"), *EVERYTHING, "--replies_per_cell", 2, "--max_new_tokens", 12]
+    found = []
+    for command, more, threads in ((ALONE, [], "2"), (TWO_PROCESSES, ["--batch_size", 7], "1")):
+        folder = tmp_path / threads
+        arguments = [*command, *options, *more, "--output_dir", folder]
+        environment = {**os.environ, "OMP_NUM_THREADS": threads}
+        done = subprocess.run(
+            list(map(str, arguments)), cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        found.append({name: (folder / name).read_bytes() for name in (RESULTS_FILE, REPORT_FILE, STYLE_MEANS_FILE)})
+    assert found[0] == found[1]

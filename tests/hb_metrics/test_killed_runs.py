@@ -1,0 +1,345 @@
+"""Runs killed with `kill -9` and gone on with: nothing lost, nothing half-written, nothing computed twice."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+
+import psutil
+import pytest
+import yaml
+
+from hb_metrics.measure import LOST_PROCESS_ERROR
+from hb_metrics.run_folder import IN_USE_ERROR, LOCK_FILE
+
+ROOT = Path(__file__).parents[2]
+SERVER = [sys.executable, str(Path(__file__).with_name("run_server.py"))]
+PORT = 29651
+
+VOCABULARY = {
+    "age.yaml": {"axis": "age", "terms": [{"term": t, "bucket": "b"} for t in ("young", "old", "adult", "elderly")]},
+    "ability.yaml": {"axis": "ability", "terms": [{"term": t} for t in ("deaf", "blind", "autistic")]},
+    "nouns.yaml": {"nouns": [{"noun": n, "plural": f"{n}s"} for n in ("kid", "parent", "sibling", "friend", "guy")]},
+    "templates.yaml": {"templates": [{"template": "I'm {noun_phrase}."}, {"template": "I love {plural_noun_phrase}."}]},
+}
+# What a run prints when it begins the stage. In the last one means, results and report are written.
+STAGES = {
+    "starting": "",
+    "preparing": "begun",
+    "scoring": ", on cpu",
+    "replies": "prompts scored in",
+    "styles": "prompts replied to in",
+    "offensiveness": "styles classified in",
+    "dialogue": "offensiveness classified in",
+    "results": "dialogue scored in",
+}
+STOPPABLE = list(STAGES)[1:]  # before, there is no more than Python itself
+END = "\nreport: "
+SEED, KILLS = 6, 42
+PROMPT = 5  # seconds, on a machine that does other things too
+
+
+class Runs:
+    """Runs of one command in folders of their own, each started in milliseconds by `run_server.py`."""
+
+    def __init__(self, options):
+        self.options, self.number = list(map(str, options)), 0
+        self.server = subprocess.Popen(
+            SERVER,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def start(self, out, processes, **more):
+        """The process ids and the log of a run that writes to `out`."""
+        self.number += 1
+        log = out.parent / f"{self.number}.log"
+        options = [*self.options, "--output_dir", str(out)]
+        asked = {"options": options, "processes": processes, "port": PORT, "log": str(log), **more}
+        return self._ask(asked), log
+
+    def wait(self, started):
+        return self._ask(started)
+
+    def finish(self, out, processes):
+        started, log = self.start(out, processes)
+        assert self.wait(started) == [0] * processes, log.read_text()
+        return log.read_text()
+
+    def _ask(self, asked):
+        print(json.dumps(asked), file=self.server.stdin, flush=True)
+        return json.loads(self.server.stdout.readline())
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory, get_small_model):
+    folder = tmp_path_factory.mktemp("inputs")
+    model, vocabulary, pairs = folder / "model", folder / "vocabulary", folder / "pairs.jsonl"
+    for made in get_small_model("llama"):  # the model, and its tokenizer
+        made.save_pretrained(model)
+    vocabulary.mkdir()
+    for name, content in VOCABULARY.items():
+        (vocabulary / name).write_text(yaml.safe_dump(content))
+    rows = [{"prompt": f"Do you like number {n}?", "reply": f"I love number {n}."} for n in range(150)]
+    pairs.write_text("\n".join(map(json.dumps, rows)))
+    options = ["--model", model, "--vocabulary_dir", vocabulary, "--max_positions", 16]
+    options += ["--measurements", "likelihood,generation,offensiveness,dialogue", "--replies_per_cell", 0]
+    options += ["--variations", "--max_new_tokens", 12, "--n_resamples", 20]
+    options += ["--dialogue_file", pairs, "--dialogue_replies", 120]
+    runs = Runs(options)
+    yield runs
+    runs.server.stdin.close()
+    assert runs.server.wait() == 0
+    runs.server.stdout.close()
+
+
+def test_a_run_killed_at_its_writes_ends_in_the_same_bytes(runs, tmp_path):
+    """Each time with a whole temporary file that has not got its name yet: the worst moment there is."""
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    runs.finish(whole, 1)
+    leftovers = []
+    for processes, writes in ((2, 4), (1, 12)):
+        started, _ = runs.start(killed, processes, writes=writes)
+        assert set(runs.wait(started)) == {-signal.SIGKILL}
+        leftovers.append({path.name for path in killed.rglob("*.tmp")})
+        check_part_of(whole, killed)
+    assert all(leftovers)
+    assert all(not before & after for before, after in pairwise(leftovers))  # cleared away by the next
+    there = identities(killed)
+    assert "rows were there already" in runs.finish(killed, 2)
+    check_same(whole, killed, there)
+
+
+@pytest.mark.long
+def test_runs_killed_at_random_moments_of_every_stage_end_in_the_same_bytes(runs, tmp_path, capsys):
+    whole = tmp_path / "whole"
+    durations = {}
+    for processes in (1, 2):
+        out = whole if processes == 1 else tmp_path / "whole2"
+        begins = watch(runs, out, processes)
+        durations[processes] = {stage: end - begin for (stage, begin), (_, end) in pairwise(begins.items())}
+    check_same(whole, tmp_path / "whole2", {})
+
+    generator, hit = random.Random(SEED), Counter()
+    for number in range(KILLS):
+        processes, stage = 1 + number % 2, STOPPABLE[number // 2 % len(STOPPABLE)]
+        killed = tmp_path / f"killed{number}"
+        moment = generator.random() * durations[processes][stage]
+        where = kill(runs, killed, processes, stage, moment)
+        while where == "ended":  # it was faster this time
+            moment /= 2
+            killed = tmp_path / f"killed{number}-{moment}"
+            where = kill(runs, killed, processes, stage, moment)
+        hit[processes, where] += 1
+        check_part_of(whole, killed)
+        there = identities(killed)
+        runs.finish(killed, 3 - processes)
+        check_same(whole, killed, there)
+    with capsys.disabled():
+        print(f"\nkilled in: {dict(sorted(hit.items()))}")
+    assert hit.total() >= 30
+    assert hit.keys() >= {(processes, stage) for processes in (1, 2) for stage in STOPPABLE}
+
+
+@pytest.mark.parametrize(
+    ("processes", "stalled"),
+    [
+        pytest.param(1, 0, id="one", marks=pytest.mark.long),
+        pytest.param(2, 0, id="main", marks=pytest.mark.long),
+        pytest.param(2, 1, id="other"),
+    ],
+)
+def test_ctrl_c_does_not_wait_for_a_batch_nor_for_another_process(processes, stalled, runs, tmp_path):
+    """Of two processes, the one that is done waits for the other in the library that connects them."""
+    started, log = runs.start(tmp_path / "run", processes, stalled=stalled)
+    await_stage(log, "replies")
+    time.sleep(1)
+    check_ends_by_ctrl_c(runs, started, log)
+    assert list((tmp_path / "run" / "perplexities").iterdir())
+    assert not list((tmp_path / "run" / "styles").glob("*"))
+
+
+@pytest.mark.long
+def test_ctrl_c_ends_every_stage_within_seconds(runs, tmp_path):
+    whole, generator = tmp_path / "whole", random.Random(SEED)
+    begins = watch(runs, whole, 1)
+    durations = {stage: end - begin for (stage, begin), (_, end) in pairwise(begins.items())}
+    for processes in (1, 2):
+        hit = set()
+        for stage in STOPPABLE:
+            stopped = tmp_path / f"{stage}{processes}"
+            started, log = runs.start(stopped, processes)
+            await_stage(log, stage)
+            while log.read_text().count("begun") < processes:
+                time.sleep(0.002)
+            time.sleep(generator.random() * durations[stage] / 2)
+            hit.add(check_ends_by_ctrl_c(runs, started, log))
+            if stopped.exists():
+                check_part_of(whole, stopped)
+        assert len(hit - {"ended"}) >= len(STOPPABLE) - 1
+        runs.finish(stopped, 3 - processes)
+        check_same(whole, stopped, {})
+
+
+def test_of_two_runs_in_one_folder_the_second_is_refused(runs, tmp_path):
+    out = tmp_path / "run"
+    first, first_log = runs.start(out, 1)
+    second, second_log = runs.start(out, 2)
+    codes = runs.wait(first), runs.wait(second)
+    assert sorted(codes) == [[0], [1, 1]] or sorted(codes) == [[0, 0], [1]]
+    (refused,) = (log.read_text() for log, code in zip((first_log, second_log), codes, strict=True) if any(code))
+    assert f"measure.py: {IN_USE_ERROR.format(folder=out)}\n" in refused
+    assert "Traceback" not in refused
+    assert (out / "report.html").exists()
+
+
+@pytest.mark.long
+def test_a_process_that_dies_ends_its_run_with_one_line(runs, tmp_path):
+    """Killed for its memory, say. The other one finds out when they next meet."""
+    started, log = runs.start(tmp_path / "run", 2, stalled=1)
+    await_stage(log, "replies")
+    os.kill(started[1], signal.SIGKILL)
+    assert runs.wait(started) == [1, -signal.SIGKILL]
+    assert f"measure.py: {LOST_PROCESS_ERROR}\n" in log.read_text()
+    assert "Traceback" not in log.read_text()
+
+
+@pytest.mark.long
+def test_ctrl_c_of_torchrun_ends_within_seconds(save_small_model, tmp_path):
+    """It passes the signal on to its processes; what it says of that itself is not ours."""
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", str(PORT + 1)]
+    options = ["--model", save_small_model("llama"), "--max_positions", 16, "--measurements", "likelihood"]
+    command = [*torchrun, "hb_metrics/measure.py", *map(str, options), "--output_dir", tmp_path / "run"]
+    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while not list(tmp_path.glob("run/perplexities/*.parquet")):
+        assert process.poll() is None, "the run ended before it was interrupted"
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    begun = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert time.monotonic() - begun < PROMPT
+    assert errors.count("To go on, give the same command again:\n  python -m hb_metrics.measure --model") == 1
+
+
+@pytest.mark.long
+def test_a_torchrun_killed_with_all_its_processes_goes_on_with_one(save_small_model, tmp_path):
+    """As users start it, on the small config."""
+    options = ["--model", save_small_model("llama"), "--max_positions", 32, "--measurements", "likelihood"]
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", str(PORT + 1)]
+    alone = [sys.executable, "-m", "hb_metrics.measure", *map(str, options), "--output_dir"]
+    subprocess.run([*alone, whole], cwd=ROOT, check=True, capture_output=True)
+
+    command = [*torchrun, "hb_metrics/measure.py", *map(str, options), "--output_dir", killed]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while len(list(killed.glob("perplexities/*.parquet"))) < 5:
+        assert process.poll() is None, "the run ended before it was killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    # torchrun starts its processes in sessions of their own, where no signal to its group reaches them.
+    everyone = psutil.Process(process.pid)
+    for each in [*everyone.children(recursive=True), everyone]:
+        each.kill()
+    process.wait()
+    check_part_of(whole, killed)
+    there = identities(killed)
+    assert 5 <= len(there) < len(identities(whole))
+    subprocess.run([*alone, killed], cwd=ROOT, check=True, capture_output=True)
+    check_same(whole, killed, there)
+
+
+def await_stage(log, stage):
+    marks = [*STAGES, "ended"]
+    deadline = time.monotonic() + 300
+    while marks.index(stage_of(log)) < marks.index(stage):
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.002)
+
+
+def check_ends_by_ctrl_c(runs, started, log):
+    """All processes of a terminal get the signal. Returns the stage it hit."""
+    begun = time.monotonic()
+    os.killpg(started[0], signal.SIGINT)
+    codes = runs.wait(started)
+    assert time.monotonic() - begun < PROMPT
+    where = stage_of(log)
+    if where != "ended":
+        assert set(codes) == {1}
+        assert (
+            log.read_text().count("finished shards are kept. To go on, give the same command again:\n  python -m") == 1
+        )
+        assert "Traceback" not in log.read_text()
+    return where
+
+
+def watch(runs, out, processes):
+    """When each stage of a run began, and its end."""
+    started, log = runs.start(out, processes)
+    begins, deadline = {}, time.monotonic() + 300
+    while "ended" not in begins:
+        assert time.monotonic() < deadline, log.read_text()
+        if (stage := stage_of(log)) not in begins:
+            begins[stage] = time.monotonic()
+        time.sleep(0.002)
+    assert set(runs.wait(started)) == {0}
+    for stage in reversed(STAGES):  # one that was too short to be seen
+        begins.setdefault(stage, min(begins[later] for later in (*STAGES, "ended") if later in begins))
+    return {stage: begins[stage] for stage in (*STAGES, "ended")}
+
+
+def kill(runs, out, processes, stage, moment):
+    """Kills a run so many seconds after it began a stage; returns the stage it was in."""
+    started, log = runs.start(out, processes)
+    await_stage(log, stage)
+    time.sleep(moment)
+    os.killpg(started[0], signal.SIGKILL)
+    codes = runs.wait(started)
+    where = stage_of(log)
+    assert where == "ended" or set(codes) == {-signal.SIGKILL}, log.read_text()
+    return where
+
+
+def stage_of(log):
+    printed = log.read_text() if log.exists() else ""
+    if END in printed:
+        return "ended"
+    return [stage for stage, begun in STAGES.items() if begun in printed][-1]
+
+
+def contents(folder):
+    """Every file of a run, by its place in it; not what the system locks."""
+    files = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
+    return {name: path.read_bytes() for name, path in files.items() if name != LOCK_FILE}
+
+
+def identities(folder):
+    """What tells whether a shard was written again."""
+    found = {path: path.stat() for path in folder.rglob("[!.]*.parquet") if path.parent != folder}
+    return {path: (stat.st_ino, stat.st_mtime_ns) for path, stat in found.items()}
+
+
+def check_part_of(whole, killed):
+    """All that has its name is whole: the same bytes as in the run that nobody killed."""
+    expected = contents(whole)
+    for name, content in contents(killed).items():
+        if not name.endswith(".tmp"):
+            assert content == expected[name], name
+
+
+def check_same(whole, killed, there):
+    """The run ended in the same bytes, file by file, and wrote no shard again that was there."""
+    assert contents(killed) == contents(whole)
+    now = identities(killed)
+    assert {path: now[path] for path in there} == there

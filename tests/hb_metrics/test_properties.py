@@ -1,0 +1,293 @@
+"""What holds of the metrics for any input: hypothesis against brute force. `-m long` tries many more."""
+
+import json
+import math
+import warnings
+from itertools import combinations
+from statistics import fmean, pstdev, stdev
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import false_discovery_control, mannwhitneyu
+
+from hb_metrics.full_gen_bias.gen_bias import CellSums, gen_bias
+from hb_metrics.likelihood_bias.likelihood_bias import likelihood_bias
+from hb_metrics.offensiveness.averages import offensiveness
+
+# Exact p-values are shares of small whole numbers: no test may lie on the level itself.
+ALPHAS = (0.0517, 0.2931)
+AXES, DESCRIPTORS, TEMPLATES = ("age", "ability"), ("old", "young", "tall", "small"), ("I am {}.", "Hi, {}!")
+
+
+def depths(quick, deep):
+    """A test's settings, with so many examples: always the same ones, or (`-m long`) many of each time."""
+    always = settings(max_examples=quick, derandomize=True, deadline=None, database=None)
+    thorough = settings(max_examples=deep, deadline=None)
+    return pytest.mark.parametrize("depth", [always, pytest.param(thorough, marks=pytest.mark.long)], ids=["", "deep"])
+
+
+def rows_of(values, min_size=1, max_size=40):
+    """Rows of an axis, a descriptor (which may stand in both axes), a template and a value."""
+    row = st.tuples(*map(st.sampled_from, (AXES, DESCRIPTORS, TEMPLATES)), values)
+    return st.lists(row, min_size=min_size, max_size=max_size)
+
+
+def columns_of(rows):
+    axes, descriptors, templates, values = map(list, zip(*rows, strict=True))
+    return values, {"axes": axes, "descriptors": descriptors, "templates": templates}
+
+
+def as_json(results):
+    return json.dumps(results, allow_nan=False)
+
+
+# --- Likelihood Bias --------------------------------------------------------------------------------------------------
+
+# Few values: ties; many: none. Cells of one sentence, cells of dozens and empty ones come up all the time.
+perplexities = st.one_of(st.integers(1, 6).map(float), st.floats(0.01, 1e6, allow_subnormal=False))
+
+
+def expected_tests(rows):
+    """(axis, template, p, |rank-biserial|) of every pair, by scipy and by counting."""
+    cells = {}
+    for axis, descriptor, template, value in rows:
+        cells.setdefault((axis, template), {}).setdefault(descriptor, []).append(value)
+    found = []
+    for (axis, template), groups in sorted(cells.items()):
+        for one, other in combinations(sorted(groups), 2):
+            x, y = groups[one], groups[other]
+            wins = sum((a > b) - (a < b) for a in x for b in y)
+            found.append((axis, template, mannwhitneyu(x, y).pvalue, abs(wins) / (len(x) * len(y))))
+    return found
+
+
+comparable = rows_of(perplexities, min_size=8).filter(expected_tests)
+
+
+@depths(60, 1500)
+def test_likelihood_bias_is_a_loop_over_scipy(depth):
+    @depth
+    @given(rows_of(perplexities), st.sampled_from(ALPHAS))
+    def check(rows, alpha):
+        expected = expected_tests(rows)
+        values, columns = columns_of(rows)
+        if not expected:
+            with pytest.raises(ValueError, match="no axis has two descriptors in the same template"):
+                likelihood_bias(values, **columns, alpha=alpha)
+            return
+        found = likelihood_bias(values, **columns, alpha=alpha)
+        axes, templates, pvalues, effects = zip(*expected, strict=True)
+        significant = np.array(pvalues) < alpha
+        assert found["num_tests"] == len(expected)
+        assert found["likelihood_bias"] == pytest.approx(significant.mean())
+        assert found["effect_size"] == pytest.approx(fmean(effects), abs=1e-12)
+        adjusted = false_discovery_control(pvalues)
+        clear = np.abs(adjusted - alpha) > 1e-9
+        assert abs(found["bh_likelihood_bias"] - (adjusted < alpha).mean()) <= (~clear).mean() + 1e-12
+        for name, keys in (("by_axis", axes), ("by_template", templates)):
+            assert found[name].keys() == set(keys)
+            for key, share in found[name].items():
+                assert share == pytest.approx(fmean(s for s, k in zip(significant, keys, strict=True) if k == key))
+
+    check()
+
+
+@depths(40, 1000)
+def test_likelihood_bias_knows_no_order_of_rows_and_no_scale(depth):
+    @depth
+    @given(comparable, st.randoms(use_true_random=False), st.integers(1, 20))
+    def check(rows, random, exponent):
+        before = likelihood_bias(columns_of(rows)[0], **columns_of(rows)[1])
+        shuffled = random.sample(rows, len(rows))
+        values, columns = columns_of(shuffled)
+        assert as_json(likelihood_bias(values, **columns)) == as_json(before)
+        scaled = likelihood_bias([value * 2.0**exponent for value in values], **columns)
+        for name in ("likelihood_bias", "by_axis", "by_template", "bh_likelihood_bias", "effect_size"):
+            assert scaled[name] == before[name]
+
+    check()
+
+
+@depths(40, 1000)
+def test_axes_and_templates_are_weighed_by_their_tests(depth):
+    @depth
+    @given(comparable)
+    def check(rows):
+        found = likelihood_bias(columns_of(rows)[0], **columns_of(rows)[1])
+        for name, whole in (("by_axis", "likelihood_bias"), ("bh_by_axis", "bh_likelihood_bias")):
+            parts = sum(found[name][axis] * found["num_tests_by_axis"][axis] for axis in found[name])
+            assert parts / found["num_tests"] == pytest.approx(found[whole], abs=1e-12)
+        assert found["bh_likelihood_bias"] <= found["likelihood_bias"] + 1e-12  # adjusting makes nothing significant
+        assert sum(found["num_pairs_by_axis"].values()) * len({row[2] for row in rows}) == (
+            found["num_tests"] + found["num_skipped_tests"]
+        )
+
+    check()
+
+
+# --- Gen Bias ---------------------------------------------------------------------------------------------------------
+
+NUM_STYLES = 5
+LABELS = [f"style {place}" for place in range(NUM_STYLES)]
+# In whole 64ths: rows that sum to 1 exactly, with zeros and equal ones among them.
+styles = st.lists(st.integers(0, 64), min_size=NUM_STYLES - 1, max_size=NUM_STYLES - 1).map(
+    lambda cuts: (np.diff([0, *sorted(cuts), 64]) / 64).tolist()
+)
+
+
+def bias_of(rows, clusters=None, sizes=(), **options):
+    """`gen_bias` of rows that come in batches of these sizes; `None` if there is nothing to compare."""
+    cells = CellSums(LABELS, clusters)
+    for size in (*sizes, len(rows)):
+        batch, rows = rows[:size], rows[size:]
+        if batch:
+            values, columns = columns_of(batch)
+            cells.add(values, **columns)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # templates of one descriptor are skipped
+        if any(sum(map(len, axes.values())) > 1 for axes in cells.by_template().values()):
+            return gen_bias(cells, **options)
+        with pytest.raises(ValueError, match="nothing to compare"):
+            gen_bias(cells, **options)
+        return None
+
+
+def full_gen_bias_of(rows, ddof):
+    """Mean over templates of Σ_s Var_d(m_tds), in Python loops."""
+    sums = []
+    for template in sorted({row[2] for row in rows}):
+        by_descriptor = {}
+        for axis, descriptor, where, vector in rows:
+            if where == template:
+                by_descriptor.setdefault((axis, descriptor), []).append(vector)
+        if len(by_descriptor) < 2:
+            continue
+        means = [[fmean(values) for values in zip(*vectors, strict=True)] for vectors in by_descriptor.values()]
+        spread = stdev if ddof else pstdev
+        sums.append(sum(spread(values) ** 2 for values in zip(*means, strict=True)))
+    return 1000 * fmean(sums) if sums else None
+
+
+@depths(50, 1500)
+def test_full_gen_bias_is_loops_over_the_formula(depth):
+    @depth
+    @given(rows_of(styles, max_size=25), st.sampled_from([0, 1]))
+    def check(rows, ddof):
+        found, expected = bias_of(rows, ddof=ddof), full_gen_bias_of(rows, ddof)
+        if expected is None:
+            assert found is None
+            return
+        assert found.full_gen_bias == pytest.approx(expected, abs=1e-6)
+        assert sum(found.by_style.values()) == pytest.approx(found.full_gen_bias, abs=1e-9)
+        for axis in AXES:
+            own = [row for row in rows if row[0] == axis]
+            value = full_gen_bias_of(own, ddof) if own else None
+            assert found.by_axis.get(axis) == (None if value is None else pytest.approx(value, abs=1e-6))
+
+    check()
+
+
+@depths(50, 1500)
+def test_partial_gen_bias_over_any_partition_sums_to_full_gen_bias(depth):
+    @depth
+    @given(rows_of(styles, min_size=4, max_size=25), st.lists(st.integers(0, 2), min_size=5, max_size=5))
+    def check(rows, parts):
+        clusters = {}
+        for label, part in zip(LABELS, parts, strict=True):
+            clusters.setdefault(f"part {part}", []).append(label)
+        for debias in (False, True):
+            doubled = [row for row in rows for _ in range(2)]  # debiasing needs a second reply
+            found = bias_of(doubled, clusters, debias=debias)
+            if found is None:
+                continue
+            assert sum(found.partial_gen_bias.values()) == pytest.approx(found.full_gen_bias, abs=1e-6)
+            for axis, value in found.by_axis.items():
+                if value is not None:
+                    assert sum(found.partial_by_axis[axis].values()) == pytest.approx(value, abs=1e-6)
+            for cluster, members in clusters.items():
+                if len(members) == 1:
+                    summed = found.summed_cluster_gen_bias[cluster]
+                    assert summed == pytest.approx(found.partial_gen_bias[cluster], abs=1e-6)
+                if len(members) == NUM_STYLES:  # whose probabilities sum to 1 in every reply
+                    assert found.summed_cluster_gen_bias[cluster] == pytest.approx(0, abs=1e-6)
+
+    check()
+
+
+@depths(50, 1500)
+def test_gen_bias_knows_neither_order_nor_batches_nor_names(depth):
+    @depth
+    @given(
+        rows_of(styles, min_size=4, max_size=25),
+        st.randoms(use_true_random=False),
+        st.lists(st.integers(0, 9), max_size=4),
+        st.permutations(DESCRIPTORS),
+    )
+    def check(rows, random, sizes, names):
+        before = bias_of(rows)
+        assert bias_of(random.sample(rows, len(rows)), sizes=sizes) == before
+        if before is None:
+            return
+        other = dict(zip(DESCRIPTORS, names, strict=True))
+        renamed = bias_of([(axis, other[descriptor], *rest) for axis, descriptor, *rest in rows])
+        assert renamed.full_gen_bias == pytest.approx(before.full_gen_bias, abs=1e-9)
+        assert bias_of(rows, scale=1.0).full_gen_bias == pytest.approx(before.full_gen_bias / 1000, abs=1e-12)
+        assert 0 <= before.full_gen_bias <= 1000 * (1 - 1 / 8) + 1e-6  # eight descriptors of a style each
+
+    check()
+
+
+# --- Offensiveness ----------------------------------------------------------------------------------------------------
+
+probabilities = st.one_of(st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.floats(0, 1))
+
+
+@depths(60, 1500)
+def test_offensiveness_is_loops_over_the_rows(depth):
+    @depth
+    @given(rows_of(probabilities), st.sampled_from([0.5, 0.25, 1.0]), st.sampled_from([0, 1]), st.booleans())
+    def check(rows, threshold, ddof, with_axes):
+        values, columns = columns_of(rows)
+        if not with_axes:
+            del columns["axes"]
+        found = offensiveness(values, **columns, threshold=threshold, ddof=ddof)
+        assert found["mean"] == pytest.approx(fmean(values))
+        assert found["offensive_share"] == pytest.approx(fmean(value >= threshold for value in values))
+        assert found["num_offensive"] == sum(value >= threshold for value in values)
+        assert found["by_template"].keys() == {row[2] for row in rows}
+        for template, summary in found["by_template"].items():
+            means = {}
+            for axis, descriptor, where, value in rows:
+                if where == template:
+                    means.setdefault((axis if with_axes else None, descriptor), []).append(value)
+            means = [fmean(of) for of in means.values()]
+            assert summary["num_descriptors"] == len(means)
+            assert summary["mean"] == pytest.approx(fmean(means))
+            if ddof and len(means) == 1:
+                assert summary["std"] is None
+            else:
+                assert summary["std"] == pytest.approx((stdev if ddof else pstdev)(means), abs=1e-9)
+        deviations = [each["std"] for each in found["by_template"].values()]
+        known = [value for value in deviations if value is not None]
+        assert deviations[: len(known)] == sorted(known, reverse=True)
+
+    check()
+
+
+@depths(40, 1000)
+def test_offensiveness_knows_no_order_and_its_parts_weigh_as_their_sentences(depth):
+    @depth
+    @given(rows_of(probabilities), st.randoms(use_true_random=False))
+    def check(rows, random):
+        values, columns = columns_of(rows)
+        found = offensiveness(values, **columns)
+        values, columns = columns_of(random.sample(rows, len(rows)))
+        assert as_json(offensiveness(values, **columns)) == as_json(found)
+        for parts in (found["by_axis"], found["by_template"]):
+            assert sum(part["num_sentences"] for part in parts.values()) == len(rows)
+            share = math.fsum(part["offensive_share"] * part["num_sentences"] for part in parts.values())
+            assert share == pytest.approx(found["num_offensive"])
+
+    check()
