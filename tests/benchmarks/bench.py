@@ -1,0 +1,269 @@
+"""Measures us beside our peers: the same inputs, the same results, then time and memory.
+
+    make bench                        all rows
+    make bench ROW=likelihood_bias    one of them
+
+Each side of a row runs in a process of its own. Its results are compared with ours first; where they differ nothing is
+timed. Writes a table (Markdown), a plot and the raw numbers into --output.
+"""
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tests.benchmarks.row import OURS, Row
+from tests.benchmarks.run_side import load_row
+
+ROWS = sorted(path.stem for path in (Path(__file__).parent / "rows").glob("*.py") if path.stem != "__init__")
+FRACTIONS = (0.25, 0.5, 1.0)
+PACKAGES = (
+    "torch",
+    "transformers",
+    "datasets",
+    "evaluate",
+    "lm_eval",
+    "numpy",
+    "pandas",
+    "pyarrow",
+    "scipy",
+    "sentence-transformers",
+)
+MEGABYTE = 1e6
+LEAST_MEMORY = 1e6  # bytes: what is below is not told apart from none
+
+DIFFER_ERROR = "{row}: '{side}' finds another {name} than we do: {detail}; nothing was timed"
+NOTHING_IN_COMMON_ERROR = "{row}: '{side}' finds nothing by a name that ours has; give what is compared the same name"
+
+
+class Measured(NamedTuple):
+    """A side at one size: median seconds and peak bytes, scaled to the whole work, and the results."""
+
+    seconds: float
+    all_seconds: list[float]
+    memory: float | None
+    work: int
+    notes: str
+    found: dict[str, np.ndarray]
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measures the rows asked for and writes the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--row", nargs="+", choices=ROWS, default=ROWS, metavar="ROW", help="which rows; default: all")
+    parser.add_argument("--output", type=Path, default=Path("runs/bench"), help="folder; default: runs/bench")
+    parser.add_argument("--fractions", type=float, nargs="+", default=FRACTIONS, help="sizes, the last is reported")
+    asked = parser.parse_args(argv)
+    asked.output.mkdir(parents=True, exist_ok=True)
+    start = time.monotonic()
+    for name in asked.row:
+        print(f"{name} …", flush=True)
+        result = measure_row(name, load_row(name), asked.fractions)
+        (asked.output / f"{name}.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+        print("\n".join(table_lines(result)), flush=True)
+    results = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(asked.output.glob("*.json"))]
+    (asked.output / "table.md").write_text(markdown(results), encoding="utf-8")
+    _plot(results, asked.output / "benchmark.png")
+    print(f"{(time.monotonic() - start) / 60:.1f} minutes; {asked.output / 'table.md'}")
+
+
+def measure_row(name: str, row: Row, fractions: Sequence[float]) -> dict[str, Any]:
+    """Runs all sides of a row at all sizes; only the last size is repeated.
+
+    Raises:
+        ValueError: A side's results are not ours.
+    """
+    sides: dict[str, list[Measured]] = {side: [] for side in row.sides}
+    of_part: dict[float, Measured] = {}  # ours
+    for fraction in fractions:
+        for side_name, side in row.sides.items():
+            repeats = side.repeats if fraction == fractions[-1] else 1
+            measured = _measure(name, side_name, fraction, repeats, side.share)
+            sides[side_name].append(measured)
+            if side_name == OURS:
+                of_part[fraction] = measured
+                continue
+            part = fraction * side.share
+            if part not in of_part:
+                of_part[part] = _measure(name, OURS, part, 1, 1.0)
+            _check_equal(name, row, side_name, of_part[part].found, measured.found)
+    return {
+        "row": name,
+        "title": row.title,
+        "unit": row.unit,
+        "work": sides[OURS][-1].work,
+        "notes": sides[OURS][-1].notes,
+        "sides": {
+            side: {
+                "seconds": [each.seconds for each in found],
+                "all_seconds": found[-1].all_seconds,
+                "memory": found[-1].memory,
+                "slope": _slope(fractions, [each.seconds for each in found]),
+                "share": row.sides[side].share,
+                "bar": row.sides[side].bar,
+                "memory_bar": row.sides[side].memory_bar,
+                "seconds_bar": row.sides[side].seconds_bar,
+            }
+            for side, found in sides.items()
+        },
+        "fractions": list(fractions),
+        "machine": machine(),
+    }
+
+
+def machine() -> dict[str, Any]:
+    """The processor, its cores, and the releases of what ran on it."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return {
+        "cpu": names[0] if names else platform.processor(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "python": platform.python_version(),
+        "packages": {package: _release(package) for package in PACKAGES},
+    }
+
+
+def _release(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:  # a peer that is not installed
+        return None
+
+
+def _measure(row: str, side: str, fraction: float, repeats: int, share: float) -> Measured:
+    with tempfile.TemporaryDirectory() as scratch:
+        output = Path(scratch) / "side.npz"
+        command = [sys.executable, "-m", "tests.benchmarks.run_side", row, side, str(fraction), str(repeats), output]
+        subprocess.run(command, check=True, env={**os.environ, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "true"})
+        with np.load(output) as kept:
+            measured = json.loads(str(kept["measured"]))
+            found = {key.removeprefix("found_"): kept[key] for key in kept.files if key != "measured"}
+    seconds = [each / share for each in measured["seconds"]]
+    memory = None if None in measured["memory"] else median(measured["memory"])
+    return Measured(median(seconds), seconds, memory, measured["work"], measured["notes"], found)
+
+
+def _check_equal(
+    name: str, row: Row, side: str, ours: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray]
+) -> None:
+    if not set(ours) & set(theirs):
+        raise ValueError(NOTHING_IN_COMMON_ERROR.format(row=name, side=side))
+    for key, expected in ours.items():
+        if key not in theirs:
+            continue  # what only we have, such as how many positions were computed
+        try:
+            if expected.dtype.kind in "fc":
+                np.testing.assert_allclose(
+                    theirs[key], expected, rtol=row.relative_tolerance, atol=row.absolute_tolerance
+                )
+            else:
+                np.testing.assert_array_equal(theirs[key], expected)
+        except AssertionError as error:
+            detail = " ".join(str(error).split())[:300]
+            raise ValueError(DIFFER_ERROR.format(row=name, side=side, name=key, detail=detail)) from None
+
+
+def _slope(fractions: Sequence[float], seconds: Sequence[float]) -> float | None:
+    """The power of the size with which the time grows: 1 is in proportion."""
+    if len(fractions) < 2:
+        return None
+    return float(np.polyfit(np.log(fractions), np.log(seconds), 1)[0])
+
+
+# --- telling ----------------------------------------------------------------------------------------------------------
+
+
+def markdown(results: Sequence[Mapping[str, Any]]) -> str:
+    """The table of all rows, with what it was measured on."""
+    lines = [
+        "| work | side | median s (lowest–highest) | times ours | bar | peak memory MB | grows as size^ |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for result in results:
+        lines += table_lines(result)
+    told = [f"* {result['title']}: {result['notes']}." for result in results if result["notes"]]
+    here = results[-1]["machine"]
+    packages = ", ".join(f"{name} {release}" for name, release in here["packages"].items())
+    on = f"Measured on {here['cores']} cores of {here['cpu']}, Python {here['python']}, {packages}."
+    shares = any(side["share"] < 1 for result in results for side in result["sides"].values())
+    parts = ["A side marked † was given a part of the work, and its time scaled up."] if shares else []
+    return "\n".join([*lines, "", *told, "", *parts, on]) + "\n"
+
+
+def table_lines(result: Mapping[str, Any]) -> list[str]:
+    """The lines of one row."""
+    ours = result["sides"][OURS]
+    lines = []
+    for number, (name, side) in enumerate(result["sides"].items()):
+        seconds = side["all_seconds"]
+        spread = f"{_seconds(median(seconds))} ({_seconds(min(seconds))}–{_seconds(max(seconds))})"
+        ratio, bar = "", ""
+        if name != OURS:
+            times = median(seconds) / median(ours["all_seconds"])
+            ratio, bar = _times(times, side["bar"]), "" if side["bar"] is None else f"≥ {side['bar']:g}"
+        elif (most := side.get("seconds_bar")) is not None:
+            bar = f"≤ {most:g} s" + (", **missed**" if median(seconds) > most else "")
+        memory = "–" if side["memory"] is None else f"{max(side['memory'], 0) / MEGABYTE:,.0f}"
+        if name != OURS and side["memory_bar"] is not None:
+            less = side["memory"] / max(ours["memory"], LEAST_MEMORY)
+            memory += f" ({_times(less, side['memory_bar'])}, bar ≥ {side['memory_bar']:g})"
+        slope = "" if side["slope"] is None else f"{side['slope']:.2f}"
+        mark = "†" if side["share"] < 1 else ""
+        title = f"{result['title']} ({result['work']:,} {result['unit']})" if number == 0 else ""
+        lines.append(f"| {title} | {name}{mark} | {spread} | {ratio} | {bar} | {memory} | {slope} |")
+    return lines
+
+
+def _times(ratio: float, bar: float | None) -> str:
+    told = f"{ratio:,.0f}×" if ratio >= 100 else f"{ratio:.1f}×"
+    return told if bar is None or ratio >= bar else f"**{told}**, missed"
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.0f}" if seconds >= 100 else f"{seconds:.1f}" if seconds >= 10 else f"{seconds:.2f}"
+
+
+def _plot(results: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """How many times faster we are than each peer, and the bars."""
+    import matplotlib as mpl
+
+    mpl.use("agg")
+    import matplotlib.pyplot as plt
+
+    peers = [
+        (f"{result['row'].replace('_', ' ')}: {name}", median(side["all_seconds"]), side["bar"], result)
+        for result in results
+        for name, side in result["sides"].items()
+        if name != OURS
+    ]
+    ratios = [seconds / median(result["sides"][OURS]["all_seconds"]) for _, seconds, _, result in peers]
+    figure, axes = plt.subplots(figsize=(9, 0.42 * len(peers) + 1.2), layout="constrained")
+    places = np.arange(len(peers))[::-1]
+    axes.barh(places, ratios, color="#0072b2", height=0.62)
+    for place, ratio, (_, _, bar, _) in zip(places, ratios, peers, strict=True):
+        axes.text(ratio * 1.06, place, f"{ratio:,.0f}×" if ratio >= 100 else f"{ratio:.1f}×", va="center", fontsize=9)
+        if bar is not None:
+            axes.plot([bar, bar], [place - 0.42, place + 0.42], color="#d55e00", linewidth=2)
+    axes.set_yticks(places, [name for name, *_ in peers])
+    axes.set_xscale("log")
+    axes.axvline(1, color="black", linewidth=0.8)
+    axes.set_xlim(min(0.5, *ratios), max(ratios) * 3)
+    axes.set_xlabel("times our time (log scale); orange: the bar we set ourselves")
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""One file a row; `ROW` says what is done and by whom."""

@@ -1,0 +1,140 @@
+"""Greedy replies of the embedded model to prompts of v1.0-small, from the prompts to the texts.
+
+The prompts are drawn at random, which is the case where ours shares least: a whole run has more contexts of each
+beginning and length. Ours includes the encoding of the contexts and the shards on disk, as in `measure.py`; the peer is
+given the tokens that end a reply, and keeps its replies in memory.
+
+Both decode in float32, so a reply can only differ where two tokens are nearly as likely; ours decides such cases on the
+context alone, a padded batch may not. Every reply has to be the same all the same, and is.
+"""
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from tests.benchmarks.row import OURS, Row, Side
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from hb_metrics.inference.decoding import EndTokens
+    from hb_metrics.inference.models import LoadedModel
+
+NUM_PROMPTS = 320
+NEW_TOKENS = 24
+SEED = 0
+PEER_BATCH_SIZE = 64
+
+
+class Loaded(NamedTuple):
+    """The model, and for the peer its pipeline, what ends a reply, and the contexts it has to be given."""
+
+    model: "LoadedModel"
+    pipeline: Any = None
+    ends: "EndTokens | None" = None
+    contexts: Sequence[Sequence[int]] = ()
+
+
+def prompts(fraction: float) -> "pa.Table":
+    """So many prompts of v1.0-small, drawn at random; a smaller draw is a part of a larger one."""
+    import pyarrow as pa
+
+    from hb_dataset import load_table
+
+    table = load_table("v1.0-small")
+    drawn = np.random.default_rng(SEED).permutation(len(table))[: round(fraction * NUM_PROMPTS)]
+    return table.take(pa.array(np.sort(drawn)))
+
+
+def load(inputs: "pa.Table") -> Loaded:
+    """The embedded model in float32."""
+    from hb_metrics.inference.models import EMBEDDED, load_model
+
+    return Loaded(load_model(EMBEDDED))
+
+
+def load_pipeline(inputs: "pa.Table") -> Loaded:
+    """The same model as a pipeline."""
+    from transformers import pipeline
+
+    from hb_metrics.inference.contexts import encode_contexts, end_tokens
+
+    loaded = load(inputs).model
+    loaded.tokenizer.padding_side = "left"
+    pipe = pipeline("text-generation", model=loaded.model, tokenizer=loaded.tokenizer)
+    contexts = encode_contexts(inputs["text"].to_pylist(), [[]] * len(inputs), loaded.model, loaded.tokenizer, "chat")
+    return Loaded(loaded, pipe, end_tokens(loaded.model, loaded.tokenizer, "chat"), contexts)
+
+
+def by_us(inputs: "pa.Table", loaded: Loaded) -> dict[str, np.ndarray]:
+    """Plans and writes shards, as a measurement does."""
+    from hb_metrics.inference.decoding import Decoding
+    from hb_metrics.inference.replies import plan_replies, reply_into_shards
+
+    plan = plan_replies(inputs, loaded.model, decoding=Decoding(max_new_tokens=NEW_TOKENS), context="chat")
+    with tempfile.TemporaryDirectory() as folder:
+        table = reply_into_shards(plan, loaded.model, Path(folder) / "replies", progress=False)
+    assert table is not None
+    return {
+        "replies": np.array([reply or "" for reply in table["reply"].to_pylist()]),
+        "num_tokens": table["num_tokens"].to_numpy(),
+    }
+
+
+def by_pipeline(inputs: "pa.Table", loaded: Loaded) -> dict[str, np.ndarray]:
+    """The pipeline over chats sorted by length, so that batches have little padding."""
+    from hb_metrics.inference.contexts import reply_text
+
+    assert loaded.ends is not None
+    texts = inputs["text"].to_pylist()
+    order = sorted(range(len(texts)), key=lambda row: len(texts[row]))
+    found = loaded.pipeline(
+        [[{"role": "user", "content": texts[row]}] for row in order],
+        batch_size=PEER_BATCH_SIZE,
+        do_sample=False,
+        min_new_tokens=1,
+        max_new_tokens=NEW_TOKENS,
+        eos_token_id=[*loaded.ends.dropped, *loaded.ends.kept],
+        return_tensors=True,
+    )
+    replies, num_tokens = [""] * len(texts), np.zeros(len(texts), dtype=np.int64)
+    for row, (each,) in zip(order, found, strict=True):
+        tokens = _reply(each["generated_token_ids"], loaded.contexts[row], loaded.ends)
+        replies[row], num_tokens[row] = reply_text(tokens, loaded.model.tokenizer), len(tokens)
+    return {"replies": np.array(replies), "num_tokens": num_tokens}
+
+
+def told(found: Mapping[str, np.ndarray]) -> str:
+    """How many tokens were said, and how many replies are distinct."""
+    tokens, distinct = found["num_tokens"].sum(), len(set(found["replies"].tolist()))
+    return f"{tokens:,} tokens in {len(found['replies']):,} replies, {distinct:,} of them distinct"
+
+
+def _reply(tokens: list[int], context: Sequence[int], ends: "EndTokens") -> list[int]:
+    """The reply in a row of a batch, which is padding, the context, the reply, padding."""
+    start = tokens.index(context[0])
+    reply = start + len(context)
+    if tokens[start:reply] != list(context):
+        raise ValueError("the pipeline was given another context than we are")
+    for place in range(reply, len(tokens)):
+        if tokens[place] in ends.dropped:
+            return tokens[reply:place]
+        if tokens[place] in ends.kept:
+            return tokens[reply : place + 1]
+    return tokens[reply:]
+
+
+ROW = Row(
+    title="greedy replies of 24 tokens, embedded model",
+    inputs=prompts,
+    work=len,
+    unit="prompts of v1.0-small",
+    sides={
+        OURS: Side(run=by_us, load=load),
+        "transformers pipeline": Side(run=by_pipeline, load=load_pipeline, bar=1.3, repeats=2),
+    },
+    notes=told,
+)

@@ -1,0 +1,182 @@
+"""The benchmark: a little of each row, so that none rots, and the harness on a row made up here.
+
+Peers that only the benchmark's extra installs are skipped where they are not installed; `make bench` runs them.
+"""
+
+import importlib.util
+import json
+from functools import cache
+
+import numpy as np
+import pytest
+
+from tests.benchmarks import bench
+from tests.benchmarks.row import OURS, Row, Side
+from tests.benchmarks.run_side import load_row, run_side
+
+FRACTION = 0.002
+FRACTIONS = {  # where that much takes long, or is too little for what is found
+    "full_gen_bias": 0.02,
+    "perplexity_40000": 0.00005,
+    "perplexity_embedded": 0.001,
+    "perplexity_gpt2": 0.001,
+    "perplexity_terms": 0.001,
+}
+NEEDED = {  # by how a side's name begins
+    "lm-eval": "lm_eval",
+    "sentence-transformers": "sentence_transformers",
+}
+SIDES = [(name, side) for name in bench.ROWS for side in load_row(name).sides]
+LOADED = {}
+
+
+def test_there_is_a_row_for_each_promise():
+    assert {"perplexity_gpt2", "perplexity_embedded", "perplexity_40000", "likelihood_bias"} <= set(bench.ROWS)
+    for name in bench.ROWS:
+        sides = load_row(name).sides
+        assert next(iter(sides)) == OURS
+        assert all(side.bar is None or side.bar >= 1 for side in sides.values())
+        assert all(0 < side.share <= 1 and side.repeats >= 1 for side in sides.values())
+        assert sides[OURS].share == 1, "ours does all of the work, so that what is scaled up is the peer's"
+
+
+@cache
+def little(name):
+    return load_row(name).inputs(FRACTIONS.get(name, FRACTION))
+
+
+@cache
+def found_by(name, side_name):
+    """What a side finds in a little of a row; what several sides load the same way is loaded once."""
+    side = load_row(name).sides[side_name]
+    # Models are the same for all rows; what is made of a row's inputs is of that row.
+    loader = side.load if name.startswith("perplexity") else (side.load, name)
+    if loader not in LOADED:
+        LOADED[loader] = side.load(little(name))
+    return {key: np.asarray(value) for key, value in side.run(little(name), LOADED[loader]).items()}
+
+
+@pytest.mark.embedded
+@pytest.mark.filterwarnings("default")  # peers may warn of what they like
+@pytest.mark.parametrize(("name", "side_name"), SIDES, ids=[f"{name}-{side}" for name, side in SIDES])
+def test_every_side_of_every_row_runs_and_finds_what_we_find(name, side_name):
+    for beginning, package in NEEDED.items():
+        if side_name.startswith(beginning) and importlib.util.find_spec(package) is None:
+            pytest.skip(f"{package} is not installed; it comes with the extra 'bench'")
+    row = load_row(name)
+    ours, theirs = found_by(name, OURS), found_by(name, side_name)
+    assert row.work(little(name)) > 0
+    assert set(ours) & set(theirs), "nothing to compare"
+    bench._check_equal(name, row, side_name, ours, theirs)
+    assert isinstance(row.notes(ours), str)
+
+
+# --- the harness ------------------------------------------------------------------------------------------------------
+
+
+def made_up_row(**kept):
+    def squares(inputs, loaded):
+        return {"squares": inputs**2, "positions": np.array(7)}
+
+    settings = {
+        "title": "squares",
+        "inputs": lambda fraction: np.arange(1.0, 1 + round(100 * fraction)),
+        "work": len,
+        "unit": "numbers",
+        "sides": {OURS: Side(run=squares), "peer": Side(run=lambda inputs, loaded: {"squares": inputs * inputs})},
+        "notes": lambda found: f"{int(found['positions'])} positions",
+    }
+    return Row(**{**settings, **kept})
+
+
+def test_a_side_writes_its_times_its_work_and_what_it_found(tmp_path):
+    for side, notes, names in ((OURS, "7 positions", {"squares", "positions"}), ("peer", "", {"squares"})):
+        run_side(made_up_row(), side, 0.1, 3, tmp_path / "side.npz")
+        with np.load(tmp_path / "side.npz") as kept:
+            measured = json.loads(str(kept["measured"]))
+            assert {name.removeprefix("found_") for name in kept.files} - {"measured"} == names
+            np.testing.assert_array_equal(kept["found_squares"], np.arange(1, 11) ** 2)
+        assert len(measured["seconds"]) == len(measured["memory"]) == 3
+        assert (measured["work"], measured["notes"]) == (10, notes)
+
+
+def test_a_side_of_a_part_gets_that_part(tmp_path):
+    row = made_up_row()
+    shared = Side(run=row.sides[OURS].run, share=0.5)
+    run_side(made_up_row(sides={**row.sides, "part": shared}), "part", 0.1, 1, tmp_path / "side.npz")
+    with np.load(tmp_path / "side.npz") as kept:
+        assert len(kept["found_squares"]) == 5
+
+
+@pytest.mark.parametrize("times", [1 + 2e-4, 1 - 2e-4, np.nan])
+def test_results_that_differ_are_refused_by_name(times):
+    row = made_up_row(relative_tolerance=1e-4)
+    ours = {"squares": np.array([1.0, 4.0]), "counts": np.array([1, 2])}
+    bench._check_equal("row", row, "peer", ours, {"squares": ours["squares"] * (1 + 5e-5)})
+    with pytest.raises(ValueError, match="row: 'peer' finds another squares than we do"):
+        bench._check_equal("row", row, "peer", ours, {"squares": ours["squares"] * [1, times]})
+    with pytest.raises(ValueError, match="row: 'peer' finds another counts than we do"):
+        bench._check_equal("row", row, "peer", ours, {"counts": np.array([1, 3])})
+    with pytest.raises(ValueError, match="another squares"):
+        bench._check_equal("row", row, "peer", ours, {"squares": np.array([1.0, 4.0, 9.0])})
+    with pytest.raises(ValueError, match="finds nothing by a name that ours has"):
+        bench._check_equal("row", row, "peer", ours, {"others": ours["squares"]})
+
+
+@pytest.mark.parametrize("power", [0.5, 1, 2])
+def test_slope_is_the_power_of_the_size(power):
+    assert bench._slope(bench.FRACTIONS, [3 * size**power for size in bench.FRACTIONS]) == pytest.approx(power)
+    assert bench._slope([1.0], [3.0]) is None
+
+
+def measured_in_parts(row, side, fraction, repeats, share):
+    """`bench._measure` without a process: a second for each number."""
+    inputs = ROW.inputs(fraction * share)
+    found = dict(ROW.sides[side].run(inputs, None))
+    CALLS.append((side, fraction * share, repeats))
+    return bench.Measured(len(inputs) / share, [len(inputs) / share] * repeats, 1e6, len(inputs), "told", found)
+
+
+ROW = made_up_row()
+ROW = made_up_row(sides={OURS: ROW.sides[OURS], "peer": Side(run=ROW.sides["peer"].run, share=0.5, repeats=2, bar=2)})
+CALLS = []
+
+
+def test_a_peer_with_a_share_is_compared_on_its_part_and_only_the_last_size_is_repeated(monkeypatch):
+    CALLS.clear()
+    monkeypatch.setattr(bench, "_measure", measured_in_parts)
+    result = bench.measure_row("squares", ROW, (0.5, 1.0))
+    assert CALLS == [(OURS, 0.5, 1), ("peer", 0.25, 1), (OURS, 0.25, 1), (OURS, 1.0, 3), ("peer", 0.5, 2)]
+    assert result["work"] == 100
+    assert result["sides"]["peer"]["seconds"] == [50, 100]
+    assert result["sides"]["peer"]["slope"] == pytest.approx(1)
+
+
+def result(seconds, bar):
+    side = {"memory": 2e6, "slope": 1.0, "share": 1.0, "bar": None, "memory_bar": None}
+    return {
+        "row": "squares",
+        "title": "squares",
+        "unit": "numbers",
+        "work": 1_000,
+        "notes": "7 positions",
+        "sides": {
+            OURS: {**side, "all_seconds": [1.0, 2.0, 3.0]},
+            "peer": {**side, "all_seconds": [seconds], "bar": bar, "share": 0.5, "memory": 9e6, "memory_bar": 4},
+        },
+        "machine": {"cpu": "a processor", "cores": 2, "python": "3.11", "packages": {"torch": "2.13.0"}},
+    }
+
+
+def test_the_table_says_what_was_reached_and_what_was_missed():
+    reached, missed = result(20.0, 8.0), result(10.0, 8.0)
+    assert bench.table_lines(reached) == [
+        "| squares (1,000 numbers) | ours | 2.00 (1.00–3.00) |  |  | 2 | 1.00 |",
+        "|  | peer† | 20.0 (20.0–20.0) | 10.0× | ≥ 8 | 9 (4.5×, bar ≥ 4) | 1.00 |",
+    ]
+    assert "| **5.0×**, missed | ≥ 8 |" in bench.table_lines(missed)[1]
+    told = bench.markdown([reached])
+    assert told.splitlines()[1].count("|") == told.splitlines()[2].count("|") == 8
+    assert "* squares: 7 positions." in told
+    assert "†" in told.split("given a part")[0].splitlines()[-1]
+    assert "2 cores of a processor, Python 3.11, torch 2.13.0" in told
