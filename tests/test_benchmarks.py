@@ -100,14 +100,6 @@ def test_a_side_writes_its_times_its_work_and_what_it_found(tmp_path):
         assert (measured["work"], measured["notes"]) == (10, notes)
 
 
-def test_a_side_of_a_part_gets_that_part(tmp_path):
-    row = made_up_row()
-    shared = Side(run=row.sides[OURS].run, share=0.5)
-    run_side(made_up_row(sides={**row.sides, "part": shared}), "part", 0.1, 1, tmp_path / "side.npz")
-    with np.load(tmp_path / "side.npz") as kept:
-        assert len(kept["found_squares"]) == 5
-
-
 @pytest.mark.parametrize("times", [1 + 2e-4, 1 - 2e-4, np.nan])
 def test_results_that_differ_are_refused_by_name(times):
     row = made_up_row(relative_tolerance=1e-4)
@@ -129,12 +121,16 @@ def test_slope_is_the_power_of_the_size(power):
     assert bench._slope([1.0], [3.0]) is None
 
 
-def measured_in_parts(row, side, fraction, repeats, share):
+def measured_in_parts(row, side, repeats):
     """`bench._measure` without a process: a second for each number."""
-    inputs = ROW.inputs(fraction * share)
+    CALLS.append((side, repeats))
+    return {size: measured_part(side, size, number) for size, number in repeats.items()}
+
+
+def measured_part(side, size, number):
+    inputs = ROW.inputs(size)
     found = dict(ROW.sides[side].run(inputs, None))
-    CALLS.append((side, fraction * share, repeats))
-    return bench.Measured(len(inputs) / share, [len(inputs) / share] * repeats, 1e6, len(inputs), "told", found)
+    return bench.Measured([len(inputs)] * number, 1e6, len(inputs), "told", found)
 
 
 ROW = made_up_row()
@@ -146,7 +142,7 @@ def test_a_peer_with_a_share_is_compared_on_its_part_and_only_the_last_size_is_r
     CALLS.clear()
     monkeypatch.setattr(bench, "_measure", measured_in_parts)
     result = bench.measure_row("squares", ROW, (0.5, 1.0))
-    assert CALLS == [(OURS, 0.5, 1), ("peer", 0.25, 1), (OURS, 0.25, 1), (OURS, 1.0, 3), ("peer", 0.5, 2)]
+    assert CALLS == [(OURS, {0.25: 1, 0.5: 1, 1.0: 3}), ("peer", {0.25: 1, 0.5: 2})]
     assert result["work"] == 100
     assert result["sides"]["peer"]["seconds"] == [50, 100]
     assert result["sides"]["peer"]["slope"] == pytest.approx(1)
@@ -180,3 +176,12 @@ def test_the_table_says_what_was_reached_and_what_was_missed():
     assert "* squares: 7 positions." in told
     assert "†" in told.split("given a part")[0].splitlines()[-1]
     assert "2 cores of a processor, Python 3.11, torch 2.13.0" in told
+
+
+def test_a_row_is_measured_in_processes_of_its_own():
+    row = load_row("likelihood_bias")
+    measured = bench._measure("likelihood_bias", "scipy, stacked", {0.01: 2, 0.02: 1})
+    assert [len(measured[size].seconds) for size in (0.01, 0.02)] == [2, 1]
+    ours = bench._measure("likelihood_bias", OURS, {0.01: 1})[0.01]
+    assert ours.work == row.work(row.inputs(0.01))
+    bench._check_equal("likelihood_bias", row, "scipy, stacked", ours.found, measured[0.01].found)

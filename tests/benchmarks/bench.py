@@ -3,8 +3,8 @@
     make bench                        all rows
     make bench ROW=likelihood_bias    one of them
 
-Each side of a row runs in a process of its own. Its results are compared with ours first; where they differ nothing is
-timed. Writes a table (Markdown), a plot and the raw numbers into --output.
+Each side of a row runs in a process of its own, the smallest size first. Where its results differ from ours, the row is
+an error and no number is told. Writes a table (Markdown), a plot and the raw numbers into --output.
 """
 
 import argparse
@@ -48,10 +48,9 @@ NOTHING_IN_COMMON_ERROR = "{row}: '{side}' finds nothing by a name that ours has
 
 
 class Measured(NamedTuple):
-    """A side at one size: median seconds and peak bytes, scaled to the whole work, and the results."""
+    """A side at one size: the seconds of each repeat, the median of the peak bytes, and the results."""
 
-    seconds: float
-    all_seconds: list[float]
+    seconds: list[float]
     memory: float | None
     work: int
     notes: str
@@ -84,20 +83,22 @@ def measure_row(name: str, row: Row, fractions: Sequence[float]) -> dict[str, An
     Raises:
         ValueError: A side's results are not ours.
     """
-    sides: dict[str, list[Measured]] = {side: [] for side in row.sides}
-    of_part: dict[float, Measured] = {}  # ours
-    for fraction in fractions:
-        for side_name, side in row.sides.items():
-            repeats = side.repeats if fraction == fractions[-1] else 1
-            measured = _measure(name, side_name, fraction, repeats, side.share)
-            sides[side_name].append(measured)
-            if side_name == OURS:
-                of_part[fraction] = measured
-                continue
-            part = fraction * side.share
-            if part not in of_part:
-                of_part[part] = _measure(name, OURS, part, 1, 1.0)
-            _check_equal(name, row, side_name, of_part[part].found, measured.found)
+    repeats = {
+        side_name: {fraction * side.share: side.repeats if fraction == fractions[-1] else 1 for fraction in fractions}
+        for side_name, side in row.sides.items()
+    }
+    for parts in list(repeats.values()):
+        for part in parts:
+            repeats[OURS].setdefault(part, 1)  # to compare with what a side finds in it
+    found = {side_name: _measure(name, side_name, sizes) for side_name, sizes in repeats.items()}
+    for side_name, sizes in found.items():
+        for part, measured in sizes.items():
+            if side_name != OURS:
+                _check_equal(name, row, side_name, found[OURS][part].found, measured.found)
+    sides = {
+        side_name: [_scaled(found[side_name][fraction * side.share], side.share) for fraction in fractions]
+        for side_name, side in row.sides.items()
+    }
     return {
         "row": name,
         "title": row.title,
@@ -106,16 +107,16 @@ def measure_row(name: str, row: Row, fractions: Sequence[float]) -> dict[str, An
         "notes": sides[OURS][-1].notes,
         "sides": {
             side: {
-                "seconds": [each.seconds for each in found],
-                "all_seconds": found[-1].all_seconds,
-                "memory": found[-1].memory,
-                "slope": _slope(fractions, [each.seconds for each in found]),
+                "seconds": [median(each.seconds) for each in sizes],
+                "all_seconds": sizes[-1].seconds,
+                "memory": sizes[-1].memory,
+                "slope": _slope(fractions, [median(each.seconds) for each in sizes]),
                 "share": row.sides[side].share,
                 "bar": row.sides[side].bar,
                 "memory_bar": row.sides[side].memory_bar,
                 "seconds_bar": row.sides[side].seconds_bar,
             }
-            for side, found in sides.items()
+            for side, sizes in sides.items()
         },
         "fractions": list(fractions),
         "machine": machine(),
@@ -141,17 +142,26 @@ def _release(package: str) -> str | None:
         return None
 
 
-def _measure(row: str, side: str, fraction: float, repeats: int, share: float) -> Measured:
+def _measure(row: str, side: str, repeats: Mapping[float, int]) -> dict[float, Measured]:
+    """Runs a side at these sizes, each so often, in a process of its own."""
     with tempfile.TemporaryDirectory() as scratch:
-        output = Path(scratch) / "side.npz"
-        command = [sys.executable, "-m", "tests.benchmarks.run_side", row, side, str(fraction), str(repeats), output]
+        asked = [f"{size!r}:{number}" for size, number in sorted(repeats.items())]
+        command = [sys.executable, "-m", "tests.benchmarks.run_side", row, side, scratch, *asked]
         subprocess.run(command, check=True, env={**os.environ, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "true"})
-        with np.load(output) as kept:
-            measured = json.loads(str(kept["measured"]))
-            found = {key.removeprefix("found_"): kept[key] for key in kept.files if key != "measured"}
-    seconds = [each / share for each in measured["seconds"]]
+        return {size: _read(Path(scratch) / f"{size!r}.npz") for size in repeats}
+
+
+def _read(path: Path) -> Measured:
+    with np.load(path) as kept:
+        measured = json.loads(str(kept["measured"]))
+        found = {key.removeprefix("found_"): kept[key] for key in kept.files if key != "measured"}
     memory = None if None in measured["memory"] else median(measured["memory"])
-    return Measured(median(seconds), seconds, memory, measured["work"], measured["notes"], found)
+    return Measured(measured["seconds"], memory, measured["work"], measured["notes"], found)
+
+
+def _scaled(measured: Measured, share: float) -> Measured:
+    """With the seconds that all of the work would take."""
+    return measured._replace(seconds=[each / share for each in measured.seconds])
 
 
 def _check_equal(
@@ -250,16 +260,25 @@ def _plot(results: Sequence[Mapping[str, Any]], path: Path) -> None:
     ratios = [seconds / median(result["sides"][OURS]["all_seconds"]) for _, seconds, _, result in peers]
     figure, axes = plt.subplots(figsize=(9, 0.42 * len(peers) + 1.2), layout="constrained")
     places = np.arange(len(peers))[::-1]
-    axes.barh(places, ratios, color="#0072b2", height=0.62)
+    axes.barh(places, [ratio - 1 for ratio in ratios], left=1, color="#0072b2", height=0.62)
     for place, ratio, (_, _, bar, _) in zip(places, ratios, peers, strict=True):
-        axes.text(ratio * 1.06, place, f"{ratio:,.0f}×" if ratio >= 100 else f"{ratio:.1f}×", va="center", fontsize=9)
         if bar is not None:
             axes.plot([bar, bar], [place - 0.42, place + 0.42], color="#d55e00", linewidth=2)
+        axes.text(
+            max(ratio, 1) * 1.06,
+            place,
+            _times(ratio, None),
+            va="center",
+            fontsize=9,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8},
+        )
     axes.set_yticks(places, [name for name, *_ in peers])
     axes.set_xscale("log")
     axes.axvline(1, color="black", linewidth=0.8)
-    axes.set_xlim(min(0.5, *ratios), max(ratios) * 3)
-    axes.set_xlabel("times our time (log scale); orange: the bar we set ourselves")
+    axes.set_xlim(min(0.5, *ratios) * 0.8, max(ratios) * 3)
+    axes.xaxis.set_major_formatter("{x:g}×")
+    axes.set_ylim(-0.8, len(peers) - 0.2)
+    axes.set_xlabel("the peer's time by ours (log scale); orange: the bar we set ourselves")
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=150)
     plt.close(figure)

@@ -1,6 +1,6 @@
 """One side of a row, in a process of its own: timed, its peak memory measured, its results kept to be compared.
 
-python -m tests.benchmarks.run_side ROW SIDE FRACTION REPEATS OUTPUT.npz
+python -m tests.benchmarks.run_side ROW SIDE FOLDER SIZE:REPEATS …   writes FOLDER/SIZE.npz for each
 """
 
 import argparse
@@ -24,10 +24,18 @@ def load_row(name: str) -> Row:
     return row
 
 
-def run_side(row: Row, side_name: str, fraction: float, repeats: int, output: Path) -> None:
-    """Does the work so often, and writes the results of the last time, the seconds of each and the peak memory."""
+def run_side(row: Row, side_name: str, size: float, repeats: int, output: Path) -> None:
+    """Does the work so often, and writes the results of the last time, the seconds of each and the peak memory.
+
+    Args:
+        row: The row.
+        side_name: Which side of it.
+        size: The share of the row's work that it is given.
+        repeats: How often.
+        output: The file written.
+    """
     side = row.sides[side_name]
-    inputs = row.inputs(fraction * side.share)
+    inputs = row.inputs(size)
     loaded = side.load(inputs)
     seconds, memory = [], []
     found = {}
@@ -71,11 +79,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("row")
     parser.add_argument("side")
-    parser.add_argument("fraction", type=float)
-    parser.add_argument("repeats", type=int)
-    parser.add_argument("output", type=Path)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("sizes", nargs="+", metavar="SIZE:REPEATS")
     asked = parser.parse_args()
-    run_side(load_row(asked.row), asked.side, asked.fraction, asked.repeats, asked.output)
+    row = load_row(asked.row)
+    for each in asked.sizes:
+        size, repeats = each.split(":")
+        run_side(row, asked.side, float(size), int(repeats), asked.folder / f"{size}.npz")
 
 
 if __name__ == "__main__":
