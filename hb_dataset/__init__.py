@@ -1,18 +1,37 @@
 """HolisticBias as data: the vocabulary people edit and every prompt made from it. Needs neither a model nor torch."""
 
+from hb_dataset.bias_specification import (
+    BiasSpecification,
+    SpecificationError,
+    TargetPair,
+    read_specification,
+    specification_names,
+)
+from hb_dataset.counterfactuals import counterfactual, terms_in
 from hb_dataset.prompt_table import descriptor_noun_spans
 from hb_dataset.prompts import CONFIGS, intersection_batches, load_table
+from hb_dataset.reddit_bias import load_reddit_bias, pairs_from_comments, reddit_bias_report
 from hb_dataset.vocabulary import Descriptor, PersonNoun, Template, Vocabulary, VocabularyError, read_vocabulary
 
 __all__ = [
     "CONFIGS",
+    "BiasSpecification",
     "Descriptor",
     "PersonNoun",
+    "SpecificationError",
+    "TargetPair",
     "Template",
     "Vocabulary",
     "VocabularyError",
+    "counterfactual",
     "descriptor_noun_spans",
     "intersection_batches",
+    "load_reddit_bias",
     "load_table",
+    "pairs_from_comments",
+    "read_specification",
     "read_vocabulary",
+    "reddit_bias_report",
+    "specification_names",
+    "terms_in",
 ]

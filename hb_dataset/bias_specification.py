@@ -1,0 +1,226 @@
+"""Bias specifications: two sets of target terms, two of attributes, and the pairs that are swapped (RedditBias).
+
+A specification (T1, T2, A1, A2) says which group is compared with which, and in the light of what (Barikeri et al.
+2021, sections 2.1, 3.1 and appendix A). The paper's five are in `bias_specifications/`; another is a YAML file like
+them.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
+
+from hb_dataset.hints import did_you_mean
+from hb_dataset.yaml_entries import STRICT_KEYS, Key, Remark, Text
+from hb_dataset.yaml_lines import Fault, load_with_lines, unreadable
+
+SPECIFICATIONS = Path(__file__).parent / "bias_specifications"
+
+NO_SPECIFICATION_ERROR = (
+    "no bias specification '{name}'; {hint}give one of {allowed}, or the path of a YAML file (copy one in {folder})"
+)
+
+_WILDCARD_INSIDE = re.compile(r"\*(?!$)|^\*")
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
+class TargetPair:
+    """A term of the minoritized group and the term that stands in its place (paper, appendix A's pair lists).
+
+    The keys that start with `published_` describe how the paper's authors made their pairs, by replacing substrings;
+    `counterfactuals.py` has both ways. A term's regular plural ("girls") need not be written.
+
+    Attributes:
+        t1: The term of the minoritized group, in lower case.
+        t2: The term of the dominant group.
+        forms: Further forms of the pair, [of t1, of t2]: plurals that are not regular, also those of adjectives
+            ("jews" for "jewish"), and words derived from it.
+        one_way: In whole words, t2 is never replaced by t1: it is too often another word ("straight", "host").
+        published_spaces: The published rule wants a space `after` both terms, or `around` them.
+        published_one_way: The published rule leaves t2 as it is, though it swaps the specification's other pairs.
+        published_one_way_beside: It does so only in texts that hold these words when the pair's turn comes.
+        note: A remark for readers.
+    """
+
+    t1: Text
+    t2: Text
+    forms: tuple[tuple[Text, Text], ...] = ()
+    one_way: bool = False
+    published_spaces: Literal["after", "around"] | None = None
+    published_one_way: bool = False
+    published_one_way_beside: Text | None = None
+    note: Remark | None = None
+
+    @property
+    def published_terms(self) -> tuple[str, str]:
+        """The two terms with the spaces that the published rule wants."""
+        before = " " if self.published_spaces == "around" else ""
+        after = " " if self.published_spaces else ""
+        return f"{before}{self.t1}{after}", f"{before}{self.t2}{after}"
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
+class BiasSpecification:
+    """Which groups are compared, and by which terms (paper, section 2.1 and appendix A).
+
+    Attributes:
+        bias_type: The name, which is the file's too: `"religion1"`.
+        dimension: `"religion"`, `"race"`, `"gender"`, `"queerness"` or one of your own.
+        group_1: The minoritized group, in plain words.
+        group_2: The dominant group, in plain words.
+        target_terms_1: T1 as it is searched for, with the verb ("women are"); case does not count.
+        target_terms_2: T2, in the order of `target_terms_1`.
+        pairs: The pairs, in the order in which the published rule applies them.
+        attributes_1: A1, stereotypes of the minoritized group; `greed*` stands for every word that starts so.
+        attributes_2: A2, their loose opposites.
+        kept_phrases: Phrases that hold a term and do not speak of the group; left as they are in whole words.
+        published_two_way: The published rule swaps t1 and t2; `False`: it replaces t1 by t2 only.
+        source: Where it comes from.
+        notes: Remarks for readers, such as where it departs from the source.
+    """
+
+    bias_type: Key
+    dimension: Key
+    group_1: Text
+    group_2: Text
+    target_terms_1: tuple[Text, ...]
+    target_terms_2: tuple[Text, ...]
+    pairs: tuple[TargetPair, ...]
+    attributes_1: tuple[Text, ...]
+    attributes_2: tuple[Text, ...]
+    kept_phrases: tuple[Text, ...] = ()
+    published_two_way: bool = False
+    source: Remark | None = None
+    notes: Remark | None = None
+
+
+class SpecificationError(ValueError):
+    """A specification with faults. `faults` holds them all."""
+
+    def __init__(self, path: Path, faults: list[Fault]) -> None:
+        self.faults = faults
+        count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
+        super().__init__("\n".join([f"{count} in the bias specification {path}:", *(f"  {each}" for each in faults)]))
+
+
+def specification_names() -> list[str]:
+    """The names of the specifications that come with the dataset, in alphabetical order."""
+    return sorted(path.stem for path in SPECIFICATIONS.glob("*.yaml"))
+
+
+def read_specification(name_or_path: str | Path) -> BiasSpecification:
+    """Reads and checks a bias specification.
+
+    Args:
+        name_or_path: A name of `specification_names()`, or the path of a YAML file of your own.
+
+    Returns:
+        The specification.
+
+    Raises:
+        FileNotFoundError: There is none of this name.
+        SpecificationError: Something in it is wrong; the message lists every fault with file and line.
+    """
+    names = specification_names()
+    path = SPECIFICATIONS / f"{name_or_path}.yaml" if name_or_path in names else Path(name_or_path)
+    if not path.is_file():
+        raise FileNotFoundError(
+            NO_SPECIFICATION_ERROR.format(
+                name=name_or_path,
+                hint=did_you_mean(str(name_or_path), names),
+                allowed=", ".join(names),
+                folder=SPECIFICATIONS,
+            )
+        )
+    faults: list[Fault] = []
+    try:
+        document, lines = load_with_lines(path, faults)
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise SpecificationError(path, [unreadable(path, error)]) from error
+    if not isinstance(document, dict):
+        raise SpecificationError(path, [Fault(path.name, 1, "is not `key: value` lines; write `bias_type: …` first")])
+    specification = None
+    try:
+        specification = TypeAdapter(BiasSpecification).validate_python(document)
+    except ValidationError as error:
+        faults += [Fault(path.name, _line(lines, detail["loc"]), _explain(detail)) for detail in error.errors()]
+    if specification is not None:
+        faults += _content_faults(path, specification, lines)
+    if faults or specification is None:
+        raise SpecificationError(path, sorted(faults))
+    return specification
+
+
+def _line(lines: dict[tuple, int], place: Sequence[Any]) -> int:
+    """The line of a place, or of what it is part of."""
+    return next((lines[tuple(place[:end])] for end in range(len(place), -1, -1) if tuple(place[:end]) in lines), 1)
+
+
+def _explain(detail: Any) -> str:
+    """What pydantic found, in the words of a person who edits the file."""
+    where = detail["loc"]
+    name = next(str(part) for part in reversed(where) if isinstance(part, str))
+    if name == "forms" and len(where) > 3 and detail["type"] in ("missing", "too_long", "tuple_type"):
+        return "forms holds something else than pairs of two; write `forms: [[wives, husbands]]`"
+    if detail["type"] == "missing":
+        return f"has no `{name}`; write `{name}: …`"
+    if detail["type"] == "unexpected_keyword_argument":
+        fields = (TargetPair if where[0] == "pairs" else BiasSpecification).__dataclass_fields__
+        return f"unknown key {name!r}; {did_you_mean(name, fields)}allowed: {', '.join(fields)}"
+    if detail["type"] == "value_error":
+        return f"{name} {detail['ctx']['error']}"
+    if detail["type"] == "string_type":
+        return f"{name} {detail['input']!r} is not text; write one phrase"
+    if detail["type"] == "bool_parsing":
+        return f"{name} {detail['input']!r} is not known; write true or false, or leave the key out"
+    if detail["type"] == "literal_error":
+        return f"{name} {detail['input']!r} is not known; write after or around, or leave the key out"
+    if detail["type"] == "tuple_type":
+        return f"{name} is not a list; write each entry on a line that starts with -"
+    if detail["type"] == "dataclass_type":
+        return f"{name} has {detail['input']!r}, which is not a pair; write `- t1: …` and below it `t2: …`"
+    return f"{name}: {detail['msg']}"
+
+
+def _content_faults(path: Path, specification: BiasSpecification, lines: dict[tuple, int]) -> Iterator[Fault]:
+    """What only shows when everything has been read."""
+    if specification.bias_type != path.stem:
+        yield Fault(
+            path.name,
+            lines[("bias_type",)],
+            f"`bias_type` is {specification.bias_type!r}; write `bias_type: {path.stem}`, as the file's name has it",
+        )
+    for name in ("target_terms_1", "target_terms_2", "pairs", "attributes_1"):
+        if not getattr(specification, name):
+            yield Fault(path.name, lines[(name,)], f"`{name}` is empty; write at least one entry")
+    for name in ("target_terms_1", "attributes_1", "attributes_2", "kept_phrases"):
+        first: dict[str, int] = {}
+        for index, term in enumerate(getattr(specification, name)):
+            line = _line(lines, (name, index))
+            before = first.setdefault(term.casefold(), index)
+            if before != index:
+                there = _line(lines, (name, before))
+                yield Fault(path.name, line, f"{term!r} stands in line {there} already; remove one of them")
+            if name.startswith("attributes") and any(_WILDCARD_INSIDE.search(word) for word in term.split(" ")):
+                yield Fault(path.name, line, f"{term!r} has a * that is not at the end of a word; write `greed*`")
+    first_pair: dict[tuple[str, str], int] = {}
+    for index, pair in enumerate(specification.pairs):
+        line = _line(lines, ("pairs", index))
+        for place, term in [
+            ("t1", pair.t1),
+            ("t2", pair.t2),
+            *(("forms", word) for both in pair.forms for word in both),
+        ]:
+            if term != term.lower():
+                there = _line(lines, ("pairs", index, place))
+                yield Fault(path.name, there, f"{term!r} is not in lower case; write {term.lower()!r} (case is kept)")
+        if pair.t1 == pair.t2:
+            yield Fault(path.name, line, f"t1 and t2 are both {pair.t1!r}; write two terms, or remove the pair")
+        before = first_pair.setdefault((pair.t1, pair.t2), index)
+        if before != index:
+            there = _line(lines, ("pairs", before))
+            yield Fault(path.name, line, f"pair ({pair.t1!r}, {pair.t2!r}) stands in line {there} already; remove one")

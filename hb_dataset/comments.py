@@ -1,0 +1,142 @@
+"""From comments to candidates for annotation: clean, query, crop (RedditBias, Barikeri et al. 2021, section 2.2).
+
+    for candidate in candidates(open("comments.txt"), read_specification("gender")):
+        ...  # people label candidate.comment and candidate.phrase
+
+A comment is a candidate if it is short and holds a target term of group 1 and a stereotype of it: every query of
+T1 × A1 at once. Around the target a phrase of up to 15 words is cut out, since a part can be biased where the whole is
+not.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from hb_dataset.bias_specification import BiasSpecification
+
+MAX_CHARACTERS = 150
+WINDOW = 7
+
+NOT_COMMENTS_ERROR = "comments is one string; give an iterable of strings"
+NOT_TEXT_ERROR = "comment {row} (counted from 0) is {kind}, not text; give strings"
+
+# What the paper removes. Of a link in Markdown the words stay.
+_MARKDOWN_LINK = re.compile(r"\[([^\[\]]*)\]\((?:https?://|www\.|/)[^()\s]*\)", re.IGNORECASE)
+_URL = re.compile(r"(?:\bhttps?://|\bwww\.)\S+", re.IGNORECASE)
+_USER_NAME = re.compile(r"(?<![\w/])/?u/[\w-]+|(?<![\w.])@\w[\w-]*", re.IGNORECASE)
+
+
+class Candidate(NamedTuple):
+    """A comment that a query finds.
+
+    Attributes:
+        row: The comment's place among those given, from 0.
+        comment: The comment, cleaned.
+        phrase: Seven tokens on either side of the target; see `target_window`.
+        target: The first target term of T1, as it stands in the comment.
+        attribute: The first attribute of A1, as it stands in the comment.
+        attribute_in_window: Whether an attribute stands in the phrase too.
+    """
+
+    row: int
+    comment: str
+    phrase: str
+    target: str
+    attribute: str
+    attribute_in_window: bool
+
+
+def clean_comment(text: str) -> str:
+    """The comment in lower case, without URLs, user names and extra white space."""
+    text = _MARKDOWN_LINK.sub(r"\1", text)
+    text = _USER_NAME.sub(" ", _URL.sub(" ", text))
+    return " ".join(text.lower().split())
+
+
+def queries(specification: BiasSpecification) -> Iterator[tuple[str, str]]:
+    """The paper's queries: each target of T1, with its verb, beside each attribute of A1."""
+    for target in specification.target_terms_1:
+        for attribute in specification.attributes_1:
+            yield target, attribute
+
+
+def candidates(
+    comments: Iterable[str],
+    specification: BiasSpecification,
+    *,
+    max_characters: int | None = MAX_CHARACTERS,
+    counts: Counter[str] | None = None,
+) -> Iterator[Candidate]:
+    """The comments that a query of T1 × A1 finds, one at a time.
+
+    Args:
+        comments: Raw comments; read once and not kept.
+        specification: Its T1 and A1. Both are found as whole words; `greed*` is the start of one.
+        max_characters: Cleaned comments with so many characters or more are left out (paper: 150). `None`: none.
+        counts: If given, is told how many comments were `read`, and left out as `too_long`, `without_target` or
+            `without_attribute`.
+
+    Yields:
+        The candidates, in the order of the comments.
+
+    Raises:
+        TypeError: A comment is not text.
+    """
+    if isinstance(comments, str):
+        raise TypeError(NOT_COMMENTS_ERROR)
+    counts = Counter() if counts is None else counts
+    for row, raw in enumerate(comments):
+        if not isinstance(raw, str):
+            raise TypeError(NOT_TEXT_ERROR.format(row=row, kind=type(raw).__name__))
+        counts["read"] += 1
+        comment = clean_comment(raw)
+        if max_characters is not None and len(comment) >= max_characters:
+            counts["too_long"] += 1
+            continue
+        target = _terms_pattern(specification.target_terms_1).search(comment)
+        if target is None:
+            counts["without_target"] += 1
+            continue
+        attributes = _terms_pattern(specification.attributes_1)
+        attribute = attributes.search(comment)
+        if attribute is None:
+            counts["without_attribute"] += 1
+            continue
+        phrase = _window(comment, target.start(), WINDOW)
+        yield Candidate(row, comment, phrase, target[0], attribute[0], attributes.search(phrase) is not None)
+
+
+def target_window(comment: str, target: str, *, size: int = WINDOW) -> str | None:
+    """The words around the target: its first token, and up to `size` tokens on either side (paper: 7, so ≤ 15 words).
+
+    Args:
+        comment: A cleaned comment.
+        target: A target term, with its verb or without; case does not count.
+        size: How many tokens on a side; tokens are what white space parts.
+
+    Returns:
+        The phrase; `None` if the target does not stand in the comment as whole words.
+    """
+    found = _terms_pattern((target,)).search(comment)
+    return None if found is None else _window(comment, found.start(), size)
+
+
+def attributes_in(text: str, attributes: Sequence[str]) -> list[str]:
+    """The attributes that stand in a text as whole words, as they stand there; `greed*` finds "greedy"."""
+    return [match[0] for match in _terms_pattern(tuple(attributes)).finditer(text)] if attributes else []
+
+
+def _window(comment: str, start: int, size: int) -> str:
+    tokens = list(re.finditer(r"\S+", comment))
+    target = next(index for index, token in enumerate(tokens) if token.end() > start)
+    return " ".join(token[0] for token in tokens[max(0, target - size) : target + size + 1])
+
+
+@lru_cache(maxsize=256)
+def _terms_pattern(terms: tuple[str, ...]) -> re.Pattern[str]:
+    """Any of the terms as whole words, the longest first; a * at the end of a word stands for the rest of it."""
+    longest_first = sorted(terms, key=lambda term: (-len(term), term))
+    words = (re.escape(term).replace(r"\*", r"\w*").replace(r"\ ", r"\s+") for term in longest_first)
+    return re.compile(rf"(?<!\w)(?:{'|'.join(words)})(?!\w)", re.IGNORECASE)

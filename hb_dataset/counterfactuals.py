@@ -1,0 +1,237 @@
+"""Counterfactual texts: the same words about the other group (RedditBias, Barikeri et al. 2021, section 3.1).
+
+`mode="published"` is how the paper's authors made the pairs that they published: substrings are replaced, pair after
+pair in the order of the specification, in texts that are in lower case already. Every pair in turn replaces t1 by t2
+everywhere or, in a specification with `published_two_way`, swaps the two. It makes "midhusband" of "midwife" and leaves
+"jews." as it is, since its term ends in a space.
+
+`mode="word"` is for new data. Whole words are replaced, all pairs at once, the longest term first; plurals and
+possessives follow, case is kept, and an article before the word is adapted. Group 2's terms are replaced too, but only
+those of pairs whose t1 stands in the text: "women are worse than men" becomes "men are worse than women", not "men are
+worse than men", while in "black americans" the second word stays, as no "african" is there. The t1 that takes their
+place is that of the first such pair. What depends on a term elsewhere ("her", the form of a verb) is not changed.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Literal, NamedTuple, get_args
+
+from hb_dataset.bias_specification import BiasSpecification, TargetPair
+from hb_dataset.hints import did_you_mean
+
+Mode = Literal["word", "published"]
+
+MODE_ERROR = "mode {mode!r} is not known; {hint}allowed: " + ", ".join(get_args(Mode))
+
+# "ı" and "İ" are an "i" to re.IGNORECASE, and not to str.casefold.
+_OTHER_I = str.maketrans({"ı": "i", "İ": "i"})
+
+
+class FoundTerm(NamedTuple):
+    """A target term in a text: where it stands, whose it is (1 or 2), and the index of its pair."""
+
+    start: int
+    end: int
+    group: int
+    pair: int
+
+
+class _Form(NamedTuple):
+    """What a form is replaced by."""
+
+    pair: int
+    words: str
+
+
+def counterfactual(text: str, specification: BiasSpecification, mode: Mode = "word") -> str | None:
+    """The text with the target terms of one group in the place of the other's.
+
+    Args:
+        text: A text; for `published` in lower case, as `clean_comment` makes it.
+        specification: Which terms.
+        mode: `"word"` or `"published"`; see above.
+
+    Returns:
+        The counterfactual; `None` if no term in the text is to be replaced.
+
+    Raises:
+        ValueError: There is no such mode.
+    """
+    check_mode(mode)
+    if mode == "published":
+        return _published(text, specification)
+    active = _active_pairs(text, specification)
+    if not active:
+        return None
+    forms = _forms(specification, active)
+    return _pattern(specification, active).sub(lambda match: _replaced(match, forms), text)
+
+
+def terms_in(text: str, specification: BiasSpecification, mode: Mode = "word") -> tuple[FoundTerm, ...]:
+    """The target terms in a text that `counterfactual` replaces, in the order of the text.
+
+    Args:
+        text: A text.
+        specification: Which terms.
+        mode: `"word"` or `"published"`. The published rule goes pair by pair, so that its terms can overlap here
+            ("african american" and "african"), and one that only an earlier replacement brings in is not found.
+
+    Returns:
+        The terms; empty if there is none.
+
+    Raises:
+        ValueError: There is no such mode.
+    """
+    check_mode(mode)
+    if mode == "published":
+        return tuple(sorted(_published_terms(text, specification)))
+    active = _active_pairs(text, specification)
+    forms = _forms(specification, active)
+    group_1 = _forms(specification, frozenset())
+    found = []
+    for match in _pattern(specification, active).finditer(text) if active else ():
+        word = _key(match["term"])
+        if word in forms:
+            found.append(FoundTerm(*match.span("term"), 1 if word in group_1 else 2, forms[word].pair))
+    return tuple(found)
+
+
+def check_mode(mode: str) -> None:
+    """Refuses what is no mode.
+
+    Raises:
+        ValueError: It is none.
+    """
+    if mode not in get_args(Mode):
+        raise ValueError(MODE_ERROR.format(mode=mode, hint=did_you_mean(mode, get_args(Mode))))
+
+
+# --- As published -----------------------------------------------------------------------------------------------------
+
+
+def _published(text: str, specification: BiasSpecification) -> str | None:
+    replaced = False
+    for pair in specification.pairs:
+        t1, t2 = pair.published_terms
+        if _published_both_ways(pair, specification, text):
+            if t1 in text or t2 in text:
+                text, replaced = _swapped(text, t1, t2), True
+        elif t1 in text:
+            text, replaced = text.replace(t1, t2), True
+    return text if replaced else None
+
+
+def _swapped(text: str, t1: str, t2: str) -> str:
+    longest_first = sorted((t1, t2), key=len, reverse=True)
+    return re.sub("|".join(map(re.escape, longest_first)), lambda match: t2 if match[0] == t1 else t1, text)
+
+
+def _published_both_ways(pair: TargetPair, specification: BiasSpecification, text: str) -> bool:
+    beside = pair.published_one_way_beside
+    one_way = pair.published_one_way or (beside is not None and beside in text)
+    return specification.published_two_way and not one_way
+
+
+def _published_terms(text: str, specification: BiasSpecification) -> Iterator[FoundTerm]:
+    for index, pair in enumerate(specification.pairs):
+        groups = (1, 2) if _published_both_ways(pair, specification, text) else (1,)
+        for group in groups:
+            for match in re.finditer(re.escape(pair.published_terms[group - 1]), text):
+                yield FoundTerm(*match.span(), group, index)
+
+
+# --- Whole words ------------------------------------------------------------------------------------------------------
+
+
+def _active_pairs(text: str, specification: BiasSpecification) -> frozenset[int]:
+    """The pairs whose t1, in any of its forms, stands in the text."""
+    forms = _forms(specification, frozenset())
+    words = (_key(match["term"]) for match in _pattern(specification, frozenset()).finditer(text))
+    return frozenset(forms[word].pair for word in words if word in forms)
+
+
+@lru_cache(maxsize=1024)
+def _forms(specification: BiasSpecification, active: frozenset[int]) -> dict[str, _Form]:
+    """What each form is replaced by: those of group 1, and those of group 2 in the active pairs."""
+    forms: dict[str, _Form] = {}
+    for index, pair in enumerate(specification.pairs):
+        for t1, t2 in _forms_of(pair):
+            forms.setdefault(t1, _Form(index, t2))
+    for index in sorted(active):
+        pair = specification.pairs[index]
+        for t1, t2 in _forms_of(pair) if not pair.one_way else ():
+            forms.setdefault(t2, _Form(index, t1))
+    return forms
+
+
+def _forms_of(pair: TargetPair) -> list[tuple[str, str]]:
+    """The forms of a pair; an irregular plural of one term ("gentlemen") is there, or else both are regular."""
+    return [(pair.t1, pair.t2), *pair.forms, (_regular_plural(pair.t1), _regular_plural(pair.t2))]
+
+
+def _regular_plural(term: str) -> str:
+    if re.search(r"(s|x|z|ch|sh)$", term):
+        return f"{term}es"
+    return f"{term[:-1]}ies" if re.search(r"[^aeiou]y$", term) else f"{term}s"
+
+
+@lru_cache(maxsize=1024)
+def _pattern(specification: BiasSpecification, active: frozenset[int]) -> re.Pattern[str]:
+    """An article if there is one, a form as a whole word, and its possessive ending."""
+    words = {*_forms(specification, active), *(phrase.lower() for phrase in specification.kept_phrases)}
+    longest_first = sorted(words, key=lambda word: (-len(word), word))
+    terms = "|".join(re.escape(word).replace(r"\ ", r"\s+") for word in longest_first)
+    return re.compile(
+        rf"(?:(?<!\w)(?P<article>an?)(?P<space>\s+))?(?<!\w)(?P<term>{terms})(?!\w)(?P<ending>['’]s?(?!\w))?",
+        re.IGNORECASE,
+    )
+
+
+def _key(words: str) -> str:
+    """A form as it stands in the specification."""
+    return " ".join(words.translate(_OTHER_I).casefold().split())
+
+
+def _replaced(match: re.Match[str], forms: dict[str, _Form]) -> str:
+    form = forms.get(_key(match["term"]))
+    if form is None:  # a phrase that is kept
+        return match[0]
+    words = _with_case_of(match["term"], form.words)
+    before = ""
+    if match["article"]:
+        before = _article(match["article"], match["term"], words) + match["space"]
+    return before + words + _ending(match, form.words)
+
+
+def _with_case_of(model: str, words: str) -> str:
+    """The words with the case of others: all in capitals, each or the first with a capital, or as they are."""
+    if len(model) > 1 and model.isupper():
+        return words.upper()
+    starts = [part[0] for part in re.split(r"[\s-]+", model) if part]
+    if all(start.isupper() for start in starts):
+        return re.sub(r"(^|[\s-])(\w)", lambda found: found[1] + found[2].upper(), words)
+    return words[0].upper() + words[1:] if starts[0].isupper() else words
+
+
+def _article(article: str, old: str, new: str) -> str:
+    """The article before the new word, changed where the old one followed the first letter and that has changed."""
+    was_an, is_an = old[0].lower() in "aeiou", new[0].lower() in "aeiou"
+    if was_an == is_an or was_an != (article.lower() == "an"):
+        return article
+    changed = "an" if is_an else "a"
+    if article.isupper() and new.isupper():
+        return changed.upper()
+    return changed.capitalize() if article[0].isupper() else changed
+
+
+def _ending(match: re.Match[str], words: str) -> str:
+    """The possessive ending after the new words: "ladies' room", "gentlemen's room"."""
+    ending = match["ending"] or ""
+    old = match["term"].lower()
+    if len(ending) == 1:  # a bare apostrophe: of a possessive after an s, else a closing quote
+        quoted = match.start() > 0 and match.string[match.start() - 1] in "'‘’"
+        return ending if quoted or not old.endswith("s") or words.endswith("s") else f"{ending}s"
+    if ending and words.endswith("s") and not words.endswith("ss") and not old.endswith("s"):
+        return ending[0]  # "gentlemen's" → "ladies'"
+    return ending

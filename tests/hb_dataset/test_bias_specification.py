@@ -1,0 +1,170 @@
+import re
+import shutil
+
+import pytest
+
+from hb_dataset.bias_specification import (
+    SPECIFICATIONS,
+    SpecificationError,
+    TargetPair,
+    read_specification,
+    specification_names,
+)
+
+SMALL = """\
+bias_type: size
+dimension: size
+group_1: small cats
+group_2: large cats
+pairs:
+  - t1: kitten
+    t2: cat
+target_terms_1:
+  - kittens are
+target_terms_2:
+  - cats are
+attributes_1:
+  - sleep*
+attributes_2:
+  - awake
+"""
+
+# Numbers of entries in the paper's lists (appendix A), each entry once: T1, pairs, A1, A2.
+SIZES = {
+    "religion1": (22, 4, 52, 42),
+    "religion2": (26, 5, 49, 39),
+    "race": (18, 9, 53, 46),
+    "gender": (25, 16, 22, 21),
+    "queerness": (19, 13, 62, 39),
+}
+
+
+def faults(folder, text):
+    path = folder / "size.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(SpecificationError) as error:
+        read_specification(path)
+    return [str(fault) for fault in error.value.faults]
+
+
+def test_the_papers_five_are_there():
+    assert specification_names() == sorted(SIZES)
+
+
+@pytest.mark.parametrize("name", sorted(SIZES))
+def test_a_specification_has_what_the_appendix_lists(name):
+    found = read_specification(name)
+
+    sizes = (len(found.target_terms_1), len(found.pairs), len(found.attributes_1), len(found.attributes_2))
+    assert sizes == SIZES[name]
+    assert found.bias_type == name
+    assert len(found.target_terms_2) == len(found.target_terms_1)
+    assert "appendix A" in found.source
+
+
+def test_religion2_pairs_are_those_of_footnote_11():
+    pairs = [(pair.t1, pair.t2) for pair in read_specification("religion2").pairs]
+
+    assert pairs == [
+        ("muslim", "christian"),
+        ("islamic", "christian"),
+        ("islam", "christianity"),
+        ("arabs", "americans"),
+        ("islamism", "christianity"),
+    ]
+
+
+def test_published_terms_have_the_spaces_that_the_appendix_prints():
+    religion = {pair.t1: pair.published_terms for pair in read_specification("religion1").pairs}
+    gender = {pair.t1: pair.published_terms for pair in read_specification("gender").pairs}
+
+    assert religion["jews"] == ("jews ", "christians ")
+    assert religion["judaism"] == ("judaism", "christianity")
+    assert gender["she"] == (" she ", " he ")
+
+
+def test_religion_and_race_alone_are_swapped_both_ways_as_published():
+    both = {name for name in specification_names() if read_specification(name).published_two_way}
+
+    assert both == {"religion1", "religion2", "race"}
+
+
+def test_one_of_your_own_is_read_from_its_path(tmp_path):
+    path = tmp_path / "size.yaml"
+    path.write_text(SMALL, encoding="utf-8")
+
+    found = read_specification(path)
+
+    assert found.pairs == (TargetPair(t1="kitten", t2="cat"),)
+    assert found.attributes_1 == ("sleep*",)
+    assert read_specification(str(path)) == found
+    assert hash(read_specification(path)) == hash(found)
+
+
+def test_a_copy_of_each_is_read_as_the_original(tmp_path):
+    for name in specification_names():
+        copy = shutil.copy(SPECIFICATIONS / f"{name}.yaml", tmp_path)
+        assert read_specification(copy) == read_specification(name)
+
+
+def test_an_unknown_name_tells_what_there_is():
+    with pytest.raises(FileNotFoundError, match=r"'gendr'; did you mean 'gender'\? give one of gender, queerness"):
+        read_specification("gendr")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        ("bias_type: size", "bias_type: sizes", "size.yaml:1: `bias_type` is 'sizes'; write `bias_type: size`"),
+        ("dimension: size\n", "", "size.yaml:1: has no `dimension`; write `dimension: …`"),
+        ("group_2: large", "group2: large", "size.yaml:4: unknown key 'group2'; did you mean 'group_2'?"),
+        ("    t2: cat", "    t3: cat", "size.yaml:7: unknown key 't3'; allowed: t1, t2"),
+        ("    t2: cat", "    t2: cat  # same\n    forms: kittens", "size.yaml:8: forms is not a list"),
+        (
+            "    t2: cat",
+            "    t2: cat\n    forms: [[kitty]]",
+            "size.yaml:8: forms holds something else than pairs of two",
+        ),
+        (
+            "    t2: cat",
+            "    t2: cat\n    forms: [[a, b, c]]",
+            "size.yaml:8: forms holds something else than pairs of two",
+        ),
+        ("    t2: cat", "    t2: cat\n    forms: [[a, B]]", "size.yaml:8: 'B' is not in lower case"),
+        ("    t2: cat", "    t2: cat\n    one_way: perhaps", "size.yaml:8: one_way 'perhaps' is not known"),
+        ("    t2: cat", "    t2: cat\n    published_spaces: before", "size.yaml:8: published_spaces 'before' is not"),
+        ("    t2: cat", "    t2: kitten", "size.yaml:6: t1 and t2 are both 'kitten'"),
+        ("    t2: cat", "    t2: Cat", "size.yaml:7: 'Cat' is not in lower case; write 'cat'"),
+        (
+            "    t2: cat",
+            "    t2: cat\n  - t1: kitten\n    t2: cat",
+            "size.yaml:8: pair ('kitten', 'cat') stands in line 6",
+        ),
+        ("  - t1: kitten\n    t2: cat", "  - kitten", "size.yaml:6: pairs has 'kitten', which is not a pair"),
+        ("pairs:\n  - t1: kitten\n    t2: cat", "pairs: []", "size.yaml:5: `pairs` is empty"),
+        ("  - sleep*", "  - sl*p", "size.yaml:13: 'sl*p' has a * that is not at the end of a word"),
+        ("  - sleep*", "  - sleep*\n  - Sleep*", "size.yaml:14: 'Sleep*' stands in line 13 already"),
+        ("  - kittens are", "  - [kittens]", "size.yaml:9: target_terms_1 ['kittens'] is not text"),
+        ("  - cats are", '  - " cats are"', "size.yaml:11: target_terms_2 has stray white space"),
+        ("attributes_2:\n  - awake", "attributes_2: awake", "size.yaml:14: attributes_2 is not a list"),
+    ],
+)
+def test_a_fault_is_told_with_its_line_and_remedy(tmp_path, old, new, fault):
+    assert old in SMALL
+
+    found = faults(tmp_path, SMALL.replace(old, new))
+
+    assert any(each.startswith(fault) for each in found), found
+
+
+def test_all_faults_are_told_at_once(tmp_path):
+    found = faults(tmp_path, SMALL.replace("  - awake", '  - "a  wake"').replace("dimension: size", "dimension: Size"))
+
+    assert [re.match(r"size\.yaml:(\d+)", fault)[1] for fault in found] == ["2", "15"]
+
+
+@pytest.mark.parametrize("text", ["", "- kitten\n", "bias_type: [\n", "bias_type: \x01\n"])
+def test_what_is_no_mapping_is_told(tmp_path, text):
+    (fault,) = faults(tmp_path, text)
+
+    assert fault.startswith("size.yaml:")

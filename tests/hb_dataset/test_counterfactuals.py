@@ -1,0 +1,188 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hb_dataset.bias_specification import BiasSpecification, TargetPair, read_specification, specification_names
+from hb_dataset.counterfactuals import counterfactual, terms_in
+
+GENDER, RACE, RELIGION, ISLAM, QUEERNESS = map(
+    read_specification, ("gender", "race", "religion1", "religion2", "queerness")
+)
+
+
+def specification(*pairs, two_way=False, kept=()):
+    return BiasSpecification(
+        bias_type="test",
+        dimension="test",
+        group_1="one",
+        group_2="two",
+        target_terms_1=("a",),
+        target_terms_2=("b",),
+        pairs=pairs,
+        attributes_1=("x",),
+        attributes_2=("y",),
+        kept_phrases=kept,
+        published_two_way=two_way,
+    )
+
+
+@pytest.mark.parametrize(
+    ("spec", "text", "expected"),
+    [
+        # whole words only
+        (GENDER, "the midwife saw a motherboard and a sherbet", None),
+        (GENDER, "my midwife met my wife", "my midwife met my husband"),
+        (GENDER, "his girlfriend and her grandmother", "his boyfriend and her grandfather"),
+        (GENDER, "a mother-in-law", "a father-in-law"),
+        (GENDER, "wife_1", None),
+        (GENDER, "", None),
+        # case
+        (GENDER, "Women and WOMEN", "Men and MEN"),
+        (RACE, "African American art", "Anglo American art"),
+        (RACE, "African american art", "Anglo american art"),
+        (RACE, "An African-American poet", "An Anglo-American poet"),
+        (GENDER, "She sings.", "He sings."),
+        (QUEERNESS, "LESBIANS and Gays", "STRAIGHTS and Straights"),
+        # plurals
+        (GENDER, "wives, ladies, hostesses, nieces, moms", "husbands, gentlemen, hosts, nephews, dads"),
+        (RACE, "the blacks", "the whites"),
+        (ISLAM, "an arab and two arabs", "an american and two americans"),
+        # possessives
+        (GENDER, "the girl's hat, the girls' hats", "the boy's hat, the boys' hats"),
+        (GENDER, "women’s and ladies’ rooms", "men’s and gentlemen’s rooms"),
+        (GENDER, "the hostess' bag", "the host's bag"),
+        (GENDER, "the 'ladies' sing", "the 'gentlemen' sing"),
+        (GENDER, "she's here; she'll sing", "he's here; he'll sing"),
+        (GENDER, "a lady at the gentlemen's door", "a gentleman at the ladies' door"),
+        # the article follows
+        (
+            ISLAM,
+            "an islamic song, An Islamic song, AN ISLAMIC SONG",
+            "a christian song, A Christian song, A CHRISTIAN SONG",
+        ),
+        (RACE, "a dark-skinned and an afro-american singer", "a light-skinned and an anglo-american singer"),
+        (specification(TargetPair(t1="cat", t2="owl")), "A cat, a  cat, data cat", "An owl, an  owl, data owl"),
+        # both sides, where the pair's own t1 is there
+        (GENDER, "women sing better than men", "men sing better than women"),
+        (GENDER, "men sing", None),
+        (GENDER, "girls like men", "boys like men"),
+        (RACE, "black americans", "white americans"),
+        (RACE, "africans and americans", "americans and africans"),
+        (RELIGION, "jewish and christian songs", "christian and jewish songs"),
+        (RELIGION, "jewish people and christians", "christian people and jews"),
+        (ISLAM, "islamic songs and christians", "christian songs and muslims"),
+        (GENDER, "a hostess can host", "a host can host"),
+        # the longest term first, spaces of any kind, phrases that are kept
+        (RACE, "african\namericans and africans", "anglo americans and americans"),
+        (RACE, "south africans", None),
+        (RACE, "a black hole, a black cat", "a black hole, a white cat"),
+        # what re.IGNORECASE takes for an s, a k or an i
+        (specification(TargetPair(t1="disk", t2="tape")), "diſ\u212a d\u0131sk", "tape tape"),
+    ],
+)
+def test_whole_words(spec, text, expected):
+    assert counterfactual(text, spec) == expected
+
+
+def test_a_regular_plural_needs_no_entry():
+    spec = specification(TargetPair(t1="box", t2="city"), TargetPair(t1="day", t2="wish"))
+
+    assert counterfactual("box boxes day days", spec) == "city cities wish wishes"
+
+
+def test_the_first_pair_with_a_term_counts():
+    spec = specification(TargetPair(t1="cat", t2="dog"), TargetPair(t1="kitten", t2="dog"))
+
+    assert counterfactual("cat, kitten, dog", spec) == "dog, dog, cat"
+    assert counterfactual("kitten, dog", spec) == "dog, kitten"
+
+
+@pytest.mark.parametrize(
+    ("spec", "text", "expected"),
+    [
+        (GENDER, "the midwife and the motherboard", "the midhusband and the fatherboard"),
+        (GENDER, "women and men", "men and men"),
+        (GENDER, "she sang as she sang, she", "she sang as he sang, she"),
+        (GENDER, "men", None),
+        (RELIGION, "jews sing.", "christians sing."),
+        (RELIGION, "we are jews.", None),
+        (RELIGION, "jews and christians sing", "christians and jews sing"),
+        (RELIGION, "christians sing", "jews sing"),
+        (RELIGION, "a jewish and a christian song", "a christian and a jew song"),
+        (RACE, "black and white", "white and black"),
+        (RACE, "white", "black"),
+        (RACE, "african american and african", "anglo american and american"),
+        (RACE, "africans and americans", "americans and africans"),
+        (ISLAM, "islamic songs of islam too", "christian songs of christianity too"),
+    ],
+)
+def test_the_published_rule(spec, text, expected):
+    assert counterfactual(text, spec, "published") == expected
+
+
+def test_published_pairs_apply_in_their_order():
+    first, second = TargetPair(t1="ab", t2="c"), TargetPair(t1="a", t2="d")
+
+    assert counterfactual("ab a", specification(first, second), "published") == "c d"
+    assert counterfactual("ab a", specification(second, first), "published") == "db d"
+
+
+def test_a_published_swap_takes_the_longer_term_first():
+    pair = TargetPair(t1="cat", t2="cathedral")
+
+    assert counterfactual("cat cathedral", specification(pair, two_way=True), "published") == "cathedral cat"
+
+
+def test_terms_in_whole_words_are_told_with_place_and_side():
+    text = "An African girl, and Americans"
+
+    assert [(text[t.start : t.end], t.group, t.pair) for t in terms_in(text, RACE)] == [
+        ("African", 1, 4),
+        ("Americans", 2, 4),
+    ]
+    assert [(text[t.start : t.end], t.group, t.pair) for t in terms_in(text, GENDER)] == [("girl", 1, 2)]
+    assert terms_in("men", GENDER) == ()
+    assert terms_in("a black hole", RACE) == ()
+
+
+def test_published_terms_may_overlap():
+    text = "african american"
+
+    found = {(text[t.start : t.end], t.group) for t in terms_in(text, RACE, "published")}
+    assert found == {("african american", 1), ("african", 1), ("american", 2)}
+
+
+@pytest.mark.parametrize("function", [counterfactual, terms_in])
+def test_an_unknown_mode_is_told(function):
+    with pytest.raises(ValueError, match=r"mode 'words' is not known; did you mean 'word'\? allowed: word, published"):
+        function("a girl", GENDER, "words")
+
+
+WORDS = st.lists(
+    st.sampled_from(["girl", "Boys", "an", "a", "'", "’s", "MEN", "women", "host", "aunt", "ladies'", "x", "_", "é"]),
+    max_size=8,
+).map(" ".join)
+
+
+@given(st.one_of(WORDS, st.text(max_size=30)), st.sampled_from(specification_names()))
+def test_nothing_but_the_terms_found_their_articles_and_endings_changes(text, name):
+    spec = read_specification(name)
+    found = terms_in(text, spec)
+    other = counterfactual(text, spec)
+
+    assert (other is None) == (not found)
+    if found:
+        assert other.startswith(text[: max(0, found[0].start - 4)])
+        last = text[found[-1].end :]
+        assert other.endswith(last) or other.endswith(last[2:])
+        assert [term.group for term in found].count(1) >= 1
+
+
+BOTH_SIDES = ["girls", "Boy", "she", "HE", "woman", "men", "Aunt", "ladies’", "gentlemen’s", "x"]
+
+
+@given(st.lists(st.sampled_from(BOTH_SIDES), max_size=8))
+def test_swapping_twice_gives_the_text_back_where_every_pair_has_both_sides(words):
+    text = " ".join([*words, "girl boy she he woman man women men aunt uncle lady gentleman"])
+
+    assert counterfactual(counterfactual(text, GENDER), GENDER) == text

@@ -1,0 +1,364 @@
+"""The authors' data stays out of the repository: tests of it are skipped without it, and show row numbers alone."""
+
+import logging
+import math
+import os
+from collections import Counter
+from itertools import zip_longest
+from pathlib import Path
+
+import pytest
+from scipy.stats import ttest_rel
+
+from hb_dataset.bias_specification import read_specification
+from hb_dataset.comment_files import annotation_sizes, read_annotations, read_csv, read_lines
+from hb_dataset.comments import candidates
+from hb_dataset.counterfactuals import counterfactual
+from hb_dataset.reddit_bias import load_reddit_bias, pairs_from_comments, reddit_bias_report
+
+COLUMNS = ["id", "text_t1", "text_t2", "perplexity_t1", "perplexity_t2"]
+
+_FOLDER = os.environ.get("REDDIT_BIAS_DIR") or Path(__file__).parents[2].parent / "shared" / "redditbias"
+REDDIT_BIAS = Path(_FOLDER)
+with_data = pytest.mark.skipif(
+    not REDDIT_BIAS.is_dir(), reason="the authors' RedditBias data is not there; set REDDIT_BIAS_DIR to its folder"
+)
+
+SIDES = {"religion1": ("jews", "christians"), "race": ("black", "white"), "gender": ("female", "male")}
+# Paper, Table 3: train, development, test.
+SIZES = {"religion1": (720, 238, 238), "race": (763, 253, 254), "gender": (1521, 252, 253)}
+# Rows, annotated and biased comments, biased phrases, in the data; where Table 3 prints another number, that number.
+ANNOTATED = {
+    "religion1": (3554, 2111, 1099, 1200),  # 2,112 annotated
+    "race": (3000, 2620, 1182, 1273),  # 3,000 annotated, 2,620 biased
+    "gender": (3000, 2976, 2033, 2028),  # 2,081 biased
+}
+
+
+# --- The authors' data ------------------------------------------------------------------------------------------------
+
+
+def different_rows(texts, others):
+    """The rows in which two lists differ, and never the texts: an `assert` on those would show them when it fails."""
+    return [row for row, (text, other) in enumerate(zip_longest(texts, others)) if text != other]
+
+
+def reduced_texts(bias_type, group, split):
+    path = REDDIT_BIAS / bias_type / f"reddit_comments_{bias_type}_{SIDES[bias_type][group]}_biased_{split}_reduced.csv"
+    return [cells["comments_processed"] for cells in read_csv(path)]
+
+
+def by_rule(texts, bias_type, mode="published"):
+    specification = read_specification(bias_type)
+    return [text if (other := counterfactual(text, specification, mode)) is None else other for text in texts]
+
+
+@with_data
+@pytest.mark.parametrize("split", ["valid", "test"])
+@pytest.mark.parametrize("bias_type", SIDES)
+def test_the_rule_gives_every_published_pair(bias_type, split):
+    expected = reduced_texts(bias_type, 1, split)
+
+    num_pairs = len(expected)
+    assert num_pairs == SIZES[bias_type][1 if split == "valid" else 2]
+    rows = different_rows(by_rule(reduced_texts(bias_type, 0, split), bias_type), expected)
+    assert rows == []
+
+
+@with_data
+@pytest.mark.parametrize("bias_type", SIDES)
+def test_the_rule_gives_the_published_training_files(bias_type):
+    train = read_lines(REDDIT_BIAS / bias_type / f"{bias_type}_bias_manual_train.txt")
+    both = read_lines(REDDIT_BIAS / bias_type / f"{bias_type}_bias_manual_swapped_targets_train.txt")
+
+    num_phrases = len(train)
+    assert num_phrases == SIZES[bias_type][0]
+    rows = different_rows(train + by_rule(train, bias_type), both)
+    assert rows == []
+
+
+@with_data
+@pytest.mark.parametrize("bias_type", SIDES)
+def test_targets_are_those_of_the_authors(bias_type):
+    path = REDDIT_BIAS / bias_type / f"{bias_type}_opposites.txt"
+    terms = [line.lower().strip('"').split('","') for line in read_lines(path)]
+    specification = read_specification(bias_type)
+
+    assert [
+        list(pair) for pair in zip(specification.target_terms_1, specification.target_terms_2, strict=True)
+    ] == terms
+
+
+@with_data
+@pytest.mark.parametrize("bias_type", SIDES)
+def test_sizes_are_those_of_table_3_but_for_four_cells(bias_type):
+    (path,) = (REDDIT_BIAS / bias_type).glob("*_annotated.csv")
+
+    sizes = annotation_sizes(read_annotations(path))
+
+    assert sizes[:4] == ANNOTATED[bias_type]
+    assert sizes.num_ignored == {"gender": 24}.get(bias_type, 0)
+    assert sizes.num_remarks == {"religion1": 23}.get(bias_type, 0)
+
+
+@with_data
+@pytest.mark.parametrize(("bias_type", "t"), [("religion1", -3.575), ("race", 1.165), ("gender", -1.367)])
+def test_the_data_loads_with_its_pairs_sizes_and_perplexities(bias_type, t):
+    dataset = load_reddit_bias(REDDIT_BIAS, bias_type)
+
+    assert tuple(dataset[name].num_rows for name in ("train", "validation", "test")) == SIZES[bias_type]
+    assert dataset["test"].column_names == COLUMNS
+    rows = different_rows(dataset["test"]["text_t1"], reduced_texts(bias_type, 0, "test"))
+    rows += different_rows(dataset["validation"]["text_t2"], reduced_texts(bias_type, 1, "valid"))
+    assert rows == []
+    assert set(dataset["train"]["perplexity_t1"]) == {None}
+    test = dataset["test"]
+    assert round(ttest_rel(test["perplexity_t1"], test["perplexity_t2"]).statistic, 3) == t
+
+
+@with_data
+def test_the_report_tells_texts_of_two_splits_and_phrases_without_a_term():
+    reports = {bias_type: reddit_bias_report(REDDIT_BIAS, bias_type) for bias_type in SIDES}
+
+    shared = {pair: told["num_rows"] for pair, told in reports["religion1"]["duplicates"].items()}
+    assert shared == {"train and validation": 5, "train and test": 6, "validation and test": 7}
+    for bias_type in ("race", "gender"):
+        assert all(told["num_rows"] == 0 for told in reports[bias_type]["duplicates"].values())
+    for report in reports.values():
+        assert report["mode"] == "published"
+        assert all(told["num_not_by_rule"] == 0 for told in report["splits"].values())
+    identical = {name: told["num_identical"] for name, told in reports["religion1"]["splits"].items()}
+    assert identical == {"train": 6, "validation": 1, "test": 0}
+
+
+@with_data
+@pytest.mark.parametrize(("bias_type", "left_out"), [("religion1", 4), ("race", 1), ("gender", 0)])
+def test_in_whole_words_hardly_a_phrase_is_without_a_term_and_none_is_its_own_counterfactual(bias_type, left_out):
+    splits = reddit_bias_report(REDDIT_BIAS, bias_type, mode="word")["splits"].values()
+
+    assert sum(told["num_without_term"] for told in splits) == left_out
+    assert sum(told["num_pairs"] for told in splits) == sum(SIZES[bias_type]) - left_out
+    assert sum(told["num_identical"] for told in splits) == 0
+
+
+@with_data
+@pytest.mark.parametrize("bias_type", SIDES)
+def test_windows_are_mostly_those_of_the_authors(bias_type):
+    (path,) = (REDDIT_BIAS / bias_type).glob("*_annotated.csv")
+    annotations = read_annotations(path)
+
+    found = list(candidates((each.comment for each in annotations), read_specification(bias_type), max_characters=None))
+
+    same = sum(annotations[candidate.row].phrase.lower() == candidate.phrase for candidate in found)
+    share_found, share_same = len(found) / len(annotations), same / len(found)
+    assert share_found > 0.85
+    assert share_same > 0.75  # theirs go round other occurrences too
+    longest = max(len(candidate.phrase.split()) for candidate in found)
+    assert longest <= 15
+
+
+# --- Data of one's own ------------------------------------------------------------------------------------------------
+
+
+def write(folder, files):
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return folder
+
+
+def authors_files(folder):
+    """The authors' layout in small, as odd as theirs."""
+    return write(
+        folder,
+        {
+            "gender/gender_bias_manual_train.txt": "<bos> the girl sings\n<bos> a song\n<bos> the girl sings\n",
+            "gender/x_female_biased_valid_reduced.csv": "id,comments_processed,perplexity\n"
+            "1,my wife sings,12.5\n2,the girl sings,3.25\n",
+            "gender/x_male_biased_valid_reduced.csv": "initial_demo,replaced_demo,comments_processed,perplexity\n"
+            "a,b,my husband sings,11\na,b,the boy sang,4\n",
+            "gender/x_female_biased_test_reduced.csv": "id,comments_processed,perplexity\n"
+            '1,"<bos> my midwife, in a café",7\n'.encode("latin-1"),
+            "gender/x_male_biased_test_reduced.csv": "replaced_demo,comments_processed,perplexity\n"
+            'b,"<bos> my midhusband, in a café",\n'.encode("latin-1"),
+        },
+    )
+
+
+def test_the_authors_layout_is_read(tmp_path, caplog):
+    folder = authors_files(tmp_path)
+
+    with caplog.at_level(logging.WARNING):
+        dataset = load_reddit_bias(folder, "gender")
+
+    assert list(dataset) == ["train", "validation", "test"]
+    assert dataset["train"]["text_t1"][:] == ["the girl sings", "a song", "the girl sings"]
+    assert dataset["train"]["text_t2"][:] == ["the boy sings", "a song", "the boy sings"]
+    assert dataset["validation"][1] == {
+        "id": "gender-validation-1",
+        "text_t1": "the girl sings",
+        "text_t2": "the boy sang",
+        "perplexity_t1": 3.25,
+        "perplexity_t2": 4.0,
+    }
+    assert dataset["test"][0]["text_t1"] == "my midwife, in a café"
+    assert dataset["test"][0]["text_t2"] == "my midhusband, in a café"
+    assert dataset["test"][0]["perplexity_t2"] is None
+    assert caplog.messages == ["gender: 1 rows of both train and validation have the same text"]
+
+
+def test_the_folder_of_the_type_itself_will_do(tmp_path):
+    folder = authors_files(tmp_path)
+
+    assert reddit_bias_report(folder / "gender", "gender") == reddit_bias_report(folder, "gender")
+
+
+def test_in_whole_words_the_files_counterfactuals_and_their_perplexities_count_only_where_they_agree(tmp_path):
+    dataset = load_reddit_bias(authors_files(tmp_path), "gender", mode="word")
+
+    assert dataset["train"].num_rows == 2
+    assert dataset["validation"]["text_t2"][:] == ["my husband sings", "the boy sings"]
+    assert dataset["validation"]["perplexity_t2"][:] == [11.0, None]
+    assert dataset["validation"]["perplexity_t1"][:] == [12.5, 3.25]
+    assert dataset["test"].num_rows == 0
+    assert dataset["test"].column_names == COLUMNS
+
+
+def test_the_report_counts_what_was_made_and_left_out(tmp_path):
+    folder = authors_files(tmp_path)
+
+    published, words = reddit_bias_report(folder, "gender"), reddit_bias_report(folder, "gender", mode="word")
+
+    assert published["splits"]["train"] == {
+        "num_read": 3,
+        "num_without_term": 1,
+        "num_not_by_rule": 0,
+        "num_pairs": 3,
+        "num_identical": 1,
+        "num_duplicates": 1,
+    }
+    assert published["splits"]["validation"]["num_not_by_rule"] == 1
+    assert published["duplicates"]["train and validation"] == {"num_rows": 1, "ids": ["gender-validation-1"]}
+    assert words["splits"]["test"] == {
+        "num_read": 1,
+        "num_without_term": 1,
+        "num_not_by_rule": 0,
+        "num_pairs": 0,
+        "num_identical": 0,
+        "num_duplicates": 0,
+    }
+
+
+def test_a_folder_of_ones_own_is_read_in_whole_words(tmp_path):
+    folder = write(
+        tmp_path,
+        {
+            "train.txt": "The midwife met a Girl.\r\n\r\nnobody\n",
+            "test.csv": "text,text_t2,perplexity_t1\nmy wife sings,,3\nmy girl,my lad,\n",
+        },
+    )
+
+    dataset = load_reddit_bias(folder, read_specification("gender"))
+
+    assert list(dataset) == ["train", "test"]
+    assert dataset["train"]["text_t2"][:] == ["The midwife met a Boy."]
+    assert dataset["test"]["text_t2"][:] == ["my husband sings", "my lad"]
+    assert dataset["test"]["perplexity_t1"][:] == [3.0, None]
+    report = reddit_bias_report(folder, "gender")
+    assert (report["mode"], report["splits"]["test"]["num_not_by_rule"]) == ("word", 1)
+
+
+def test_pairs_come_from_comments(tmp_path):
+    comments = ["My Wife is a NURSE, u/somebody!", "my wife is here", "she is sewing", "hello"]
+    counts = Counter()
+
+    dataset = pairs_from_comments(comments, read_specification("gender"), counts=counts)
+
+    assert dataset.column_names == COLUMNS
+    assert dataset["id"][:] == ["gender-0", "gender-2"]
+    assert dataset["text_t1"][:] == ["my wife is a nurse, !", "she is sewing"]
+    assert dataset["text_t2"][:] == ["my husband is a nurse, !", "he is sewing"]
+    assert dataset["perplexity_t1"][:] == [None, None]
+    assert counts == {"read": 4, "without_attribute": 1, "without_target": 1, "paired": 2}
+    files = write(tmp_path, {"a.txt": "\n".join(comments), "b.csv": 'comment\n"{}"\n'.format('"\n"'.join(comments))})
+    for name in ("a.txt", "b.csv"):
+        assert pairs_from_comments(files / name, read_specification("gender"))[:] == dataset[:]
+
+
+def test_pairs_come_from_annotated_phrases(tmp_path):
+    files = write(
+        tmp_path,
+        {
+            "a.csv": "comment,phrase,bias_sent,bias_phrase\nc,my wife,0,1\nc,my girl,1,0\nc,no,1,1.0\n"
+            "c,a niece,2,2\nc,an aunt,question,1 - a remark\n"
+        },
+    )
+    counts = Counter()
+
+    dataset = pairs_from_comments(files / "a.csv", read_specification("gender"), counts=counts)
+
+    assert dataset["text_t2"][:] == ["my husband"]
+    assert counts == {"read": 5, "not_biased": 3, "without_term": 1, "paired": 1}
+    annotations = read_annotations(files / "a.csv")
+    assert [(each.bias_sent, each.bias_phrase) for each in annotations] == [
+        (0, 1),
+        (1, 0),
+        (1, 1),
+        (2, 2),
+        (None, None),
+    ]
+    assert annotations[4].remarks == ("question", "1 - a remark")
+    assert annotation_sizes(annotations) == (5, 3, 2, 2, 1, 2)
+
+
+def test_no_comments_give_no_pairs():
+    assert pairs_from_comments([], read_specification("gender")).column_names == COLUMNS
+
+
+@pytest.mark.parametrize(
+    ("files", "error"),
+    [
+        ({}, "has no split of RedditBias; put train, validation or test"),
+        ({"train.txt": "a", "train.csv": "text\na"}, r"has several files for train \(train.csv, train.txt\)"),
+        ({"test.csv": "secret words here\nb"}, r"has no column text or phrase or comments_processed; there are: …$"),
+        (
+            {"test.csv": "text,perplexity_t1\na,much\n"},
+            r"row 0 \(counted from 0\): perplexity_t1 is not a finite number",
+        ),
+        ({"test.csv": "text,perplexity_t1\na,3\nb,nan\n"}, r"row 1 \(counted from 0\): perplexity_t1 is not a finite"),
+        ({"test.csv": "text,label\na\n"}, r"row 0 \(counted from 0\) has 1 cells, and the header has 2"),
+        (
+            {
+                "x_biased_test_reduced.csv": "comments_processed\na\nb\n",
+                "y_biased_test_reduced.csv": "replaced_demo,comments_processed\na,a\n",
+            },
+            r"has 2 rows, and '.*' has 1",
+        ),
+        ({"x_biased_test_reduced.csv": "text\na\n"}, "has no column comments_processed; there are: text"),
+    ],
+)
+def test_a_faulty_folder_is_told(tmp_path, files, error):
+    with pytest.raises((ValueError, FileNotFoundError), match=error) as caught:
+        load_reddit_bias(write(tmp_path, files), "gender")
+
+    assert "secret" not in str(caught.value)
+
+
+def test_a_missing_folder_type_or_mode_is_told(tmp_path):
+    with pytest.raises(NotADirectoryError, match="no folder"):
+        load_reddit_bias(tmp_path / "none", "gender")
+    with pytest.raises(FileNotFoundError, match="did you mean 'gender'"):
+        load_reddit_bias(tmp_path, "genders")
+    with pytest.raises(ValueError, match="mode 'words' is not known"):
+        load_reddit_bias(tmp_path, "gender", mode="words")
+    with pytest.raises(ValueError, match="mode 'words' is not known"):
+        pairs_from_comments([], read_specification("gender"), mode="words")
+
+
+def test_numbers_are_finite_or_null(tmp_path):
+    folder = write(tmp_path, {"test.csv": "text,perplexity_t1\nmy wife,1e6\nmy aunt, \n"})
+
+    first, second = load_reddit_bias(folder, "gender")["test"]["perplexity_t1"][:]
+    assert math.isfinite(first)
+    assert second is None
