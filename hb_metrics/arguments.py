@@ -9,9 +9,12 @@ from transformers import HfArgumentParser
 
 from hb_dataset.hints import did_you_mean
 
-MEASUREMENTS = ("likelihood", "generation", "offensiveness", "dialogue")
-# What is measured without being asked for. Real dialogue says how well a model talks, not how biased it is.
+MEASUREMENTS = ("likelihood", "generation", "offensiveness", "dialogue", "reddit")
+# What is measured without being asked for. Real dialogue says how well a model talks, not how biased it is; the data of
+# RedditBias do not come with this project.
 DEFAULT_MEASUREMENTS = ("likelihood", "generation", "offensiveness")
+
+_FILES = ("personas_file", "style_clusters", "phrases_file", "frequencies", "dialogue_file", "reference_texts")
 
 # torch and the model classes take seconds to import: not before the options are known to be right.
 
@@ -24,8 +27,8 @@ class MeasureArguments:
     measurements: str | None = field(
         default=None,
         metadata={
-            "help": "Which of likelihood,generation,offensiveness,dialogue, with commas. Default: the first three, as "
-            "far as the model can; masked models give no replies."
+            "help": "Which of likelihood,generation,offensiveness,dialogue,reddit, with commas. Default: the first "
+            "three, as far as the model can; masked models give no replies."
         },
     )
     dataset_config: str = field(
@@ -152,6 +155,42 @@ class MeasureArguments:
     )
     dialogue_replies: int = field(default=500, metadata={"help": "How many of its replies are scored."})
 
+    # RedditBias
+    reddit_folder: str | None = field(
+        default=None,
+        metadata={"help": "The folder of the RedditBias data, or of phrases of your own in its layout."},
+    )
+    bias_type: list[str] | None = field(
+        default=None,
+        metadata={
+            "help": "Which bias types of it, e.g. race gender; also the path of a specification of your own.",
+            "nargs": "+",
+        },
+    )
+    reddit_split: Literal["test", "validation"] = field(
+        default="test", metadata={"help": "Which of its pairs: test or validation."}
+    )
+    reddit_pairs: Literal["auto", "published", "word"] = field(
+        default="auto",
+        metadata={"help": "How pairs are made: as published, in whole words, or (auto) by the folder's layout."},
+    )
+    reddit_outliers: Literal["none", "pair"] = field(
+        default="none",
+        metadata={
+            "help": "pair: leave out pairs beyond three standard deviations. The published test pairs are filtered."
+        },
+    )
+    reference_texts: str | None = field(
+        default=None,
+        metadata={
+            "help": "Texts that LMP is measured on: one a line (.txt), or CSV, JSON lines or Parquet with a column "
+            "text; default: replies of the chitchat-dataset corpus."
+        },
+    )
+    num_reference_texts: int | None = field(
+        default=None, metadata={"help": "How many of them. Default: 500 of the corpus, all of a file."}
+    )
+
     def __post_init__(self) -> None:
         """Refuses what would otherwise fail only after the model has run."""
         _check_dataset_config(self.dataset_config)
@@ -171,16 +210,18 @@ class MeasureArguments:
             "n_resamples": 0,
             "seed": 0,
             "dialogue_replies": 1,
+            "num_reference_texts": 1,
         }
         for name, least in lowest.items():
             value = getattr(self, name)
             if value is not None and value < least:
                 raise ValueError(f"{name} is {value}; give at least {least}")
-        for name in ("personas_file", "style_clusters", "phrases_file", "frequencies", "dialogue_file"):
+        for name in _FILES:
             value = getattr(self, name)
             if value is not None and not Path(value).is_file():
                 raise ValueError(f"{name} '{value}' is not a file; give the path of one, or leave it out")
-        self.asked_measurements()
+        if "reddit" in (self.asked_measurements() or ()):
+            _check_reddit(self.reddit_folder, self.bias_type)
 
     def asked_measurements(self) -> tuple[str, ...] | None:
         """The measurements asked for, each once; `None`: all that the model can.
@@ -224,6 +265,15 @@ def parse_arguments(argv: list[str], description: str = "") -> MeasureArguments:
     parsed = parser.parse_args([*options, *argv])
     del parsed.config
     return MeasureArguments(**vars(parsed))
+
+
+def _check_reddit(folder: str | None, bias_types: list[str] | None) -> None:
+    if folder is None:
+        raise ValueError("measurement 'reddit' needs --reddit_folder, the folder of the RedditBias data")
+    if not Path(folder).is_dir():
+        raise ValueError(f"reddit_folder '{folder}' is not a folder; give that of the RedditBias data")
+    if not bias_types:
+        raise ValueError("measurement 'reddit' needs --bias_type, one or more, such as race gender")
 
 
 def _check_dataset_config(config: str) -> None:

@@ -25,6 +25,7 @@ from hb_metrics.run_folder import (
     DIALOGUE,
     OFFENSIVENESS,
     PERPLEXITIES,
+    REDDIT,
     REPLIES,
     REPORT_FILE,
     RESULTS_FILE,
@@ -113,6 +114,8 @@ def _measure_and_report(arguments: MeasureArguments, work: Work, folder: Path, r
         )
     if work.dialogue is not None:
         results |= _timed(state, "dialogue scored", lambda: _measure_dialogue(arguments, work, folder))
+    if work.reddit is not None:
+        results |= _timed(state, "pairs of RedditBias scored", lambda: _measure_reddit(arguments, work, folder))
     report = folder / REPORT_FILE
     if state.is_main_process:
         results["frequencies"] = _frequencies(arguments, work.prompts)
@@ -224,6 +227,14 @@ def _measure_dialogue(arguments: MeasureArguments, work: Work, folder: Path) -> 
     return {"dialogue": found}
 
 
+def _measure_reddit(arguments: MeasureArguments, work: Work, folder: Path) -> dict[str, Any]:
+    from hb_metrics.reddit_measurement import measure_reddit
+
+    assert work.reddit is not None
+    found = measure_reddit(arguments, work.reddit, work.loaded, folder / REDDIT)
+    return {"reddit": found} if found else {}
+
+
 @contextmanager
 def _ended_by_ctrl_c(argv: Sequence[str]) -> Iterator[None]:
     """While this lasts, Ctrl-C ends the process at once and says how to go on.
@@ -309,6 +320,10 @@ def _print_summary(results: dict[str, Any], report: Path) -> None:
         _print_by_axis((debiased or bias)["by_axis"], "{:6.2f}")
     if "dialogue" in results:
         print(f"\nDialogue perplexity  {results['dialogue']['perplexity']:.2f}")
+    if "reddit" in results:
+        from hb_metrics.report.tables_reddit import summary_lines
+
+        print("\n" + "\n".join(summary_lines(results["reddit"])))
     for name, found in results.get("offensiveness", {}).items():
         print(f"\nOffensive {name}  {found['offensive_share']:6.1%}  of {found['num_sentences']:,}")
     print(f"\nreport: {report.resolve()}")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from hb_metrics.inference.replies import ReplyPlan
     from hb_metrics.inference.styles import StyleClassifier
     from hb_metrics.inference.units import ScoringPlan
+    from hb_metrics.reddit_measurement import RedditWork
 
 # torch and the model classes take seconds to import: not before the options are known to be right.
 
@@ -40,6 +41,7 @@ class Work(NamedTuple):
     clusters: dict[str, list[str]] | None
     offensiveness: "OffensivenessClassifier | None"
     dialogue: "tuple[Dialogue, DialoguePlan] | None"
+    reddit: "RedditWork | None" = None
 
 
 def only_axes(prompts: "pa.Table", axes: list[str], vocabulary: str) -> "pa.Table":
@@ -68,6 +70,11 @@ def read_user_files(arguments: MeasureArguments) -> None:
         read_phrases(arguments.phrases_file)
     if arguments.frequencies is not None:
         read_frequencies(arguments.frequencies)
+    if "reddit" in (arguments.asked_measurements() or ()):
+        from hb_dataset.bias_specification import read_specification
+
+        for name in arguments.bias_type or ():
+            read_specification(name)
 
 
 def prepare(arguments: MeasureArguments, prompts: "pa.Table", state: "PartialState") -> Work:
@@ -94,6 +101,7 @@ def prepare(arguments: MeasureArguments, prompts: "pa.Table", state: "PartialSta
     state.print(f"{loaded.name}: {loaded.kind}, {loaded.dtype}, on {state.device} x {state.num_processes}")
     replied, replies, styles, clusters, dialogue = None, None, None, None, None
     how = _how_to_ask(arguments, loaded)
+    reddit = _plan_reddit(arguments, loaded) if "reddit" in measurements else None
     if "dialogue" in measurements:
         dialogue = _plan_dialogue(arguments, loaded, how)
     if "generation" in measurements:
@@ -109,6 +117,7 @@ def prepare(arguments: MeasureArguments, prompts: "pa.Table", state: "PartialSta
         clusters=clusters,
         offensiveness=_load_offensiveness(arguments, state) if "offensiveness" in measurements else None,
         dialogue=dialogue,
+        reddit=reddit,
     )
 
 
@@ -164,6 +173,10 @@ def describe_run(arguments: MeasureArguments, work: Work) -> dict[str, Any]:
         }
     if work.dialogue is not None:
         run["dialogue"] = work.dialogue[0].description()
+    if work.reddit is not None:
+        from hb_metrics.reddit_measurement import describe_reddit
+
+        run["reddit"] = describe_reddit(work.reddit)
     return {**run, "versions": package_versions()}
 
 
@@ -236,6 +249,12 @@ def _plan_dialogue(
     path = None if arguments.dialogue_file is None else Path(arguments.dialogue_file)
     dialogue = read_dialogue(path, num_replies=arguments.dialogue_replies, seed=arguments.seed)
     return dialogue, plan_dialogue(dialogue, loaded, context=how["context"], tag=how["tag"])
+
+
+def _plan_reddit(arguments: MeasureArguments, loaded: "LoadedModel") -> "RedditWork":
+    from hb_metrics.reddit_measurement import plan_reddit
+
+    return plan_reddit(arguments, loaded)
 
 
 def _load_styles(

@@ -133,11 +133,12 @@ def _how_to(taken: tables.Takes) -> str:
     numbers = (
         "one column of probabilities for each style, named as the style"
         if taken.is_per_style
-        else f"`{tables.PREDICTIONS}`"
+        else " and ".join(f"`{name}`" for name in taken.numbers)
     )
+    understood = " The singular names of the dataset's columns, such as `descriptor`, are understood too."
     return (
-        f"Edit the rows, or choose a file with these columns: {texts}, and {numbers}. The singular names of the "
-        "dataset's columns, such as `descriptor`, are understood too. Below the figures is the metric's card."
+        f"Edit the rows, or choose a file with these columns: {f'{texts}, and {numbers}' if texts else numbers}."
+        f"{understood if texts else ''} Below the figures is the metric's card."
     )
 
 
@@ -162,6 +163,8 @@ def _setting(gr: Any, name: str, default: Any, text: str, case: Mapping[str, Any
     if isinstance(default, (int, float)):
         precision = 0 if isinstance(default, int) and name != "scale" else None
         return gr.Number(default, label=name, info=text, precision=precision, maximum=MAX_SETTINGS.get(name))
+    if isinstance(default, str):
+        return gr.Textbox(default, label=name, info=text)
     if isinstance(default, frozenset):
         return gr.Textbox("\n".join(sorted(default)), label=name, info=f"{text} One in a line.", lines=3)
     return gr.Textbox(json.dumps(case[name]) if name in case else "", label=name, info=f"{text} As JSON.", lines=2)

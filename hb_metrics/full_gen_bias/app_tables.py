@@ -71,12 +71,14 @@ class Takes(NamedTuple):
         optional: Those of them that may be left out.
         is_per_style: Whether predictions are rows of style probabilities: one column for each style.
         settings: The other arguments of `compute`.
+        numbers: Its columns of numbers, where there are no styles.
     """
 
     texts: tuple[str, ...]
     optional: frozenset[str]
     is_per_style: bool
     settings: dict[str, Parameter]
+    numbers: tuple[str, ...] = (PREDICTIONS,)
 
 
 class Table(NamedTuple):
@@ -94,7 +96,8 @@ def takes(metric: "evaluate.Metric") -> Takes:
     inputs = {*metric.features, "references", "labels"}
     if not getattr(metric, "NEEDS_CLUSTERS", True):
         inputs.add("clusters")
-    texts = tuple(name for name in metric.features if name != PREDICTIONS)
+    numbers = tuple(name for name, feature in metric.features.items() if getattr(feature, "dtype", None) == "float64")
+    texts = tuple(name for name in metric.features if name not in (PREDICTIONS, *numbers))
     batch = signature(metric.add_batch).parameters
     return Takes(
         texts=texts,
@@ -105,6 +108,7 @@ def takes(metric: "evaluate.Metric") -> Takes:
             for name, parameter in parameters.items()
             if parameter.default is not Parameter.empty and name not in inputs
         },
+        numbers=numbers,
     )
 
 
@@ -112,7 +116,7 @@ def example_rows(case: Mapping[str, Any], taken: Takes) -> pd.DataFrame:
     """A test case as the rows of the table: one column for each text and each style."""
     texts = {name: case.get(name, [""] * len(case[PREDICTIONS])) for name in taken.texts}
     if not taken.is_per_style:
-        return pd.DataFrame({**texts, PREDICTIONS: case[PREDICTIONS]})
+        return pd.DataFrame({**texts, **{name: case[name] for name in taken.numbers}})
     styles = dict(zip(case["labels"], zip(*case[PREDICTIONS], strict=True), strict=True))
     return pd.DataFrame({**texts, **styles})
 
@@ -184,10 +188,11 @@ def inputs_of(rows: pd.DataFrame, taken: Takes) -> tuple[dict[str, Any], list[st
         inputs["labels"] = numbers
         notes.append(f"{len(numbers)} styles")
     else:
-        if PREDICTIONS not in rows:
-            raise ValueError(MISSING_COLUMN_ERROR.format(name=PREDICTIONS, columns=", ".join(names)))
-        numbers = [PREDICTIONS]
-        inputs[PREDICTIONS] = _numbers(PREDICTIONS, rows[PREDICTIONS]).tolist()
+        numbers = list(taken.numbers)
+        for name in numbers:
+            if name not in rows:
+                raise ValueError(MISSING_COLUMN_ERROR.format(name=name, columns=", ".join(names)))
+            inputs[name] = _numbers(name, rows[name]).tolist()
     if unused := [name for name in others if name not in numbers]:
         notes.append(f"columns not used: {', '.join(unused)}")
     return inputs, notes

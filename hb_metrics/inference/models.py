@@ -39,7 +39,9 @@ EMBEDDED_GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 
 # Files of a model's folder that are not the model.
-_BESIDE_THE_MODEL = ("README.md", "training_args.bin", "trainer_state.json", "run.json", "bias_tuning.json")
+_BESIDE_THE_MODEL = (
+    "README.md", "training_args.bin", "trainer_state.json", "run.json", "bias_tuning.json", "debias.json",
+)  # fmt: skip
 
 NO_MODEL_ERROR = (
     "no model '{name}': give '{embedded}', a local folder with a config.json, or the id of a model on the Hub (which "

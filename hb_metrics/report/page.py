@@ -3,11 +3,12 @@
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hb_metrics.report import paper, tables_generation, tables_offensiveness
+from hb_metrics.report import paper, tables_generation, tables_offensiveness, tables_reddit
 from hb_metrics.report.figures import plain
 from hb_metrics.report.figures_generation import frequency_figure, interval_figure, strip_figure, styles_figure
 from hb_metrics.report.figures_likelihood import likelihood_bias_figure, perplexity_figure
 from hb_metrics.report.figures_offensiveness import axis_offensiveness_figure, template_offensiveness_figure
+from hb_metrics.report.figures_reddit import share_figure, t_figure
 from hb_metrics.report.rendering import slot, write_page
 from hb_metrics.report.run_names import tag_of
 from hb_metrics.report.tables_likelihood import paper_comparisons, same_length_extremes
@@ -15,6 +16,7 @@ from hb_metrics.report.tables_likelihood import paper_comparisons, same_length_e
 EMBEDDED_STYLES = "MiniLM style exemplars (embedded)"
 EMBEDDED_OFFENSIVENESS = "alt-profanity-check (embedded)"
 _MEASURED = {"generation": "generation bias", "offensiveness": "offensiveness", "likelihood_bias": "Likelihood Bias"}
+_MEASURED_ELSEWHERE = {"reddit": "Language Model Bias on RedditBias"}
 
 
 class Coverage(NamedTuple):
@@ -52,6 +54,7 @@ def write_report(results: dict[str, Any], path: Path) -> None:
         "frequency": _frequency(generation, frequencies),
         "offensiveness": _offensiveness(results["offensiveness"]) if "offensiveness" in results else None,
         "likelihood": _likelihood(results) if "likelihood_bias" in results else None,
+        "reddit": _reddit(results["reddit"]) if "reddit" in results else None,
     }
     figures: dict[str, Any] = {}
     for section in sections.values():
@@ -59,7 +62,8 @@ def write_report(results: dict[str, Any], path: Path) -> None:
     run = results["run"]
     context = {
         "run": run,
-        "measured": [words for name, words in _MEASURED.items() if name in results] or ["no measurement"],
+        "measured": [words for name, words in _MEASURED.items() if name in results],
+        "measured_elsewhere": [words for name, words in _MEASURED_ELSEWHERE.items() if name in results],
         "coverage": coverage(results),
         "measure": "pseudo-perplexity" if run["model"]["kind"] == "masked" else "perplexity",
         "embedded_styles": run.get("style_classifier", {}).get("name") == EMBEDDED_STYLES,
@@ -204,4 +208,20 @@ def _offensiveness(offensiveness: dict[str, Any]) -> Section:
                 plain(axis_offensiveness_figure([(row.label, row.prompts, row.replies) for row in axes]))
             ],
         },
+    )
+
+
+def _reddit(reddit: dict[str, Any]) -> Section:
+    rows = tables_reddit.reddit_rows(reddit)
+    return Section(
+        {
+            "rows": rows,
+            "split": rows[0].found["split"],
+            "filtered": rows[0].found["outliers"] == "pair",
+            "lmp": reddit["lmp"],
+            "lmp_num_texts": reddit["lmp_num_texts"],
+            "lmp_source": reddit["lmp_source"],
+            "lmp_left_out": sum(reddit["lmp_num_skipped"].values()),
+        },
+        {"reddit-t": [plain(t_figure(rows))], "reddit-share": [plain(share_figure(rows))]},
     )

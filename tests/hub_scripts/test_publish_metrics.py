@@ -585,7 +585,10 @@ def test_only_the_space_whose_files_differ_gets_a_commit(maintainer, capsys):
             ["--org", "ORG", "--metrics", "ful_gen_bias"],
             "'ful_gen_bias' is not one of them; did you mean 'full_gen_bias'",
         ),
-        (["--org", "ORG", "--metrics", "xyz"], "'xyz' is not one of them; there are: full_gen_bias, likelihood_bias"),
+        (
+            ["--org", "ORG", "--metrics", "xyz"],
+            "'xyz' is not one of them; there are: full_gen_bias, language_model_bias",
+        ),
         (["--org", "ORG/spaces"], "org 'ORG/spaces' is not the name of an organisation"),
         (["--org", ""], "org '' is not the name"),
         (["--org", "an org"], "org 'an org' is not the name"),

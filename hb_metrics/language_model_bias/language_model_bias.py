@@ -1,0 +1,86 @@
+"""Language Model Bias: is a stereotype likelier to a language model than the same words about the other group?
+
+Barikeri et al. (2021), section 3.1: the paired t-test on perplexities of real phrases and their counterfactual twins.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import datasets
+import evaluate
+
+from .paired_test import ALPHA, Outliers, PairedTest, language_model_bias
+
+__all__ = ["LanguageModelBias", "PairedTest", "language_model_bias"]
+
+_DESCRIPTION = """\
+Language Model Bias (Barikeri et al., 2021, section 3.1) compares how likely a language model finds phrases that say
+something stereotyped about a group (t1) with their counterfactual twins, the same phrases about another group (t2). It
+is the t of a paired two-sided t-test on their perplexities: negative if the stereotyped side is likelier. Perplexities
+reach a million, so a few pairs may decide it: the same test on logarithms, the Wilcoxon test and the share of pairs
+stand beside it.
+"""
+
+_CITATION = """\
+@inproceedings{barikeri-etal-2021-redditbias,
+    title = "{R}eddit{B}ias: A Real-World Resource for Bias Evaluation and Debiasing of Conversational Language Models",
+    author = "Barikeri, Soumya and Lauscher, Anne and Vuli{\\'c}, Ivan and Glava{\\v{s}}, Goran",
+    booktitle = "Proceedings of the 59th Annual Meeting of the Association for Computational Linguistics and the 11th
+        International Joint Conference on Natural Language Processing (Volume 1: Long Papers)",
+    year = "2021",
+}
+"""
+
+_KWARGS_DESCRIPTION = """
+Args:
+    predictions (list of float): perplexity of each stereotyped phrase (t1); finite and greater than 0.
+    references (list of float): perplexity of its counterpart about the other group (t2), in the same order.
+    outliers (str): none: all pairs count; pair: pairs of which either side is beyond three standard deviations of its
+        own side's mean are left out, as in the paper. Defaults to none.
+    alpha (float): significance level. Defaults to 0.05.
+Returns:
+    t, p_value, degrees_of_freedom: of the paired two-sided t-test; t < 0: the stereotyped side is likelier.
+    mean_difference (float): mean of perplexity of t1 - perplexity of t2.
+    share_t1_likelier (float): share of pairs in which t1 has the lower perplexity.
+    effect_size (float): mean_difference / standard deviation of the differences.
+    wilcoxon_statistic, wilcoxon_p_value: of the Wilcoxon signed-rank test.
+    t_log, p_value_log, mean_difference_log, effect_size_log: the same on natural logarithms of perplexities.
+    mean_perplexity_t1, mean_perplexity_t2: of the pairs tested.
+    num_pairs, num_ties, num_outliers: pairs tested, those of them with equal sides, and pairs left out.
+    is_significant (bool): whether p_value < alpha.
+    outliers, alpha: as given.
+    None stands for what is not defined: a t of one pair, or of pairs that all differ by the same.
+Examples:
+    >>> metric = evaluate.load("language_model_bias")
+    >>> results = metric.compute(
+    ...     predictions=[20.0, 35.0, 50.0, 41.0, 90.0],
+    ...     references=[24.0, 33.0, 58.0, 47.0, 104.0],
+    ... )
+    >>> round(results["t"], 3), results["share_t1_likelier"]
+    (-2.301, 0.8)
+"""
+
+
+@evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
+class LanguageModelBias(evaluate.Metric):
+    """The `evaluate` module around `language_model_bias`."""
+
+    def _info(self) -> evaluate.MetricInfo:
+        return evaluate.MetricInfo(
+            description=_DESCRIPTION,
+            citation=_CITATION,
+            inputs_description=_KWARGS_DESCRIPTION,
+            features=datasets.Features(
+                {"predictions": datasets.Value("float64"), "references": datasets.Value("float64")}
+            ),
+            reference_urls=["https://aclanthology.org/2021.acl-long.151/"],
+        )
+
+    def _compute(
+        self,
+        predictions: Sequence[float],
+        references: Sequence[float],
+        outliers: Outliers = "none",
+        alpha: float = ALPHA,
+    ) -> dict[str, Any]:
+        return language_model_bias(predictions, references, outliers=outliers, alpha=alpha)._asdict()
