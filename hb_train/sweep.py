@@ -6,7 +6,8 @@ r"""Tunes a model with several learning rates and finds the best (paper, appendi
 The paper's grid for DialoGPT: 15 rates from 3e-7 to 3e0; its grid for BlenderBot: `--highest 3e-3 --num_runs 9`. Each
 rate is a run of `tune.py` in a folder of its own, which gets all options that are not this script's; with graphics
 cards, one card each. A sweep that was interrupted goes on when the same command is given again. The best model is the
-one of the lowest validation perplexity; weights of the others are removed unless `--keep all` is given.
+one of the lowest validation perplexity; weights of the others are removed unless `--keep all` is given. With
+`--script debias` first, a grid of `debias.py` is swept instead (see debias_sweep.py).
 """
 
 import math
@@ -17,7 +18,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,6 +46,7 @@ _HIGHEST_PERPLEXITY = math.exp(700)  # as tune.py writes all that is larger, so 
 _PAUSE = 0.2  # seconds between looks at the runs
 _PATIENCE = 10  # seconds that a run is given to stop
 
+SCRIPT_ERROR = "script '{script}' is not known; give tune or debias"
 OPTION_ERROR = "{option} cannot be given here: {reason}"
 GRID_ERROR = "lowest is {lowest:g} and highest {highest:g}; give rates above 0, the lowest first"
 NUMBER_ERROR = "{name} is {value}; give at least {least}"
@@ -55,8 +57,8 @@ TOO_CLOSE_ERROR = (
 DATASET_ERROR = "--dataset_name is missing; give a folder that hb_train/bias_labels.py has written"
 CONFIG_ERROR = "config '{path}' cannot be read ({problem}); give a YAML file of options, such as those in recipes"
 UNLIKE_ERROR = (
-    "the runs in '{one}' and '{other}' differ in {sections} beside their learning rates, so their perplexities do not "
-    "compare; remove the folder of the one that is out of date, and give the same command again"
+    "the runs in '{one}' and '{other}' differ in {sections} beside their {swept}, so they do not compare; "
+    "remove the folder of the one that is out of date, and give the same command again"
 )
 ALL_FAILED_ERROR = "none of the {num_runs} runs has a result; what they said is in {folder}/lr-*.log"
 
@@ -112,6 +114,14 @@ def main(argv: list[str] | None = None) -> None:
     from transformers import HfArgumentParser
 
     argv = sys.argv[1:] if argv is None else argv
+    if argv[:1] == ["--script"]:  # before the rest is read, which is another script's
+        if argv[1:2] == ["debias"]:
+            from hb_train.debias_sweep import main as sweep_debiasing
+
+            return sweep_debiasing(argv[2:])
+        if argv[1:2] != ["tune"]:
+            raise SystemExit(f"sweep.py: {SCRIPT_ERROR.format(script=' '.join(argv[1:2]))}")
+        argv = argv[2:]
     parser = HfArgumentParser(SweepArguments, description=(__doc__ or "").split("\n", 1)[0], allow_abbrev=False)
     options, others = parser.parse_known_args(argv)
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the runs are stopped with the sweep
@@ -184,6 +194,21 @@ def learning_rates(arguments: SweepArguments) -> list[float]:
     return np.geomspace(arguments.lowest, arguments.highest, arguments.num_runs).tolist()
 
 
+def read_config(path: str) -> dict[str, Any]:
+    """The options in a YAML file.
+
+    Raises:
+        ValueError: It cannot be read.
+    """
+    try:
+        config = yaml.safe_load(Path(path).read_text(encoding="utf-8")) or {}
+    except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
+        raise ValueError(CONFIG_ERROR.format(path=path, problem=error)) from error
+    if not isinstance(config, dict):
+        raise ValueError(CONFIG_ERROR.format(path=path, problem="it is no mapping"))
+    return config
+
+
 def run_processes(commands: Mapping[Path, Sequence[str]], num_parallel: int) -> Generator[tuple[Path, str | None]]:
     """Runs commands, so many at a time, and stops those that run when it is closed or interrupted.
 
@@ -226,14 +251,7 @@ def _description(arguments: SweepArguments, options: Sequence[str]) -> dict[str,
     """Everything that the runs depend on, for run.json."""
     from hb_train.bias_labels import read_labels
 
-    config: dict[str, Any] = {}
-    if arguments.config is not None:
-        try:
-            config = yaml.safe_load(Path(arguments.config).read_text(encoding="utf-8")) or {}
-        except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
-            raise ValueError(CONFIG_ERROR.format(path=arguments.config, problem=error)) from error
-        if not isinstance(config, dict):
-            raise ValueError(CONFIG_ERROR.format(path=arguments.config, problem="it is no mapping"))
+    config = {} if arguments.config is None else read_config(arguments.config)
     dataset_name = arguments.dataset_name or config.get("dataset_name")
     if dataset_name is None:
         raise ValueError(DATASET_ERROR)
@@ -292,7 +310,7 @@ def _record(folder: Path, results: Mapping[str, SweepRun], keep: str) -> dict[st
     """Writes what is known so far, and removes the weights of what will not be picked."""
     runs = list(results.values())
     tuned = [run for run in runs if run.best_validation_perplexity is not None]
-    _check_alike([folder / run.folder for run in tuned])
+    check_alike([folder / run.folder for run in tuned], ["learning_rate"])
     best = min(tuned, key=lambda run: (run.best_validation_perplexity, run.learning_rate), default=None)
     training = (None if best is None else _read_training(folder / best.folder)) or {}
     ends = {runs[0]: "lowest", runs[-1]: "highest"}
@@ -310,22 +328,28 @@ def _record(folder: Path, results: Mapping[str, SweepRun], keep: str) -> dict[st
     if keep == "best":
         for run in runs:
             if run != best and (run.diverged or run in tuned):
-                _remove_weights(folder / run.folder)
+                remove_weights(folder / run.folder)
     return found
 
 
-def _check_alike(folders: Sequence[Path]) -> None:
-    """Refuses runs that differ in more than the learning rate, such as by a model that was changed meanwhile."""
+def check_alike(folders: Sequence[Path], swept: Iterable[str]) -> None:
+    """Refuses runs that differ in more than what is swept, such as by a model that was changed meanwhile."""
+    swept = list(swept)
+    what = "learning rates" if swept == ["learning_rate"] else ", ".join(swept)
     records = [read_json(folder / RUN_FILE) for folder in folders]
     for record in records:
-        record["settings"].pop("learning_rate", None)
+        for name in swept:
+            record["settings"].pop(name, None)
     for folder, record in zip(folders[1:], records[1:], strict=True):
         different = [name for name in {**records[0], **record} if records[0].get(name) != record.get(name)]
         if different:
-            raise ValueError(UNLIKE_ERROR.format(one=folders[0], other=folder, sections=", ".join(different)))
+            raise ValueError(
+                UNLIKE_ERROR.format(one=folders[0], other=folder, sections=", ".join(different), swept=what)
+            )
 
 
-def _remove_weights(folder: Path) -> None:
+def remove_weights(folder: Path) -> None:
+    """Removes a run's weights and checkpoints, and leaves what it recorded."""
     for path in (path for pattern in _WEIGHTS for path in folder.glob(pattern)):
         if path.is_dir():
             shutil.rmtree(path)
@@ -380,14 +404,14 @@ def _stop(processes: Sequence[subprocess.Popen]) -> None:
 
 
 def _reason(ended: _Process) -> str | None:
-    """Why a process failed: the error of tune.py, or the last line it said; `None`: it did not fail."""
+    """Why a process failed: the error of the script, or the last line it said; `None`: it did not fail."""
     code = ended.process.returncode
     if code == 0:
         return None
     with ended.log.open("rb") as log:
         log.seek(ended.start)
         lines = [line.strip() for line in log.read().decode(errors="replace").splitlines() if line.strip()]
-    errors = [place for place, line in enumerate(lines) if line.startswith("tune.py: ")]
+    errors = [place for place, line in enumerate(lines) if line.startswith(("tune.py: ", "debias.py: "))]
     said = " ".join(lines[errors[-1] if errors else -1 :])
     if code < 0:
         said = f"ended by {signal.Signals(-code).name}" + (f" after: {said}" if said else "")

@@ -109,7 +109,7 @@ def parse_options(argv: list[str]) -> tuple[TuneArguments, "ScriptArguments", "S
         greater_is_better=False,
         eval_on_start=True,
         use_cpu=no_accelerator,
-        bf16=_bfloat16_is_fast() if no_accelerator else None,
+        bf16=bfloat16_is_fast() if no_accelerator else None,
     )
     return parser.parse_args_and_config(argv)
 
@@ -149,9 +149,10 @@ def tune(
     folder = Path(training_args.output_dir)
     with training_args.main_process_first(local=False):
         if training_args.process_index == 0:
-            open_run(folder, _description(arguments, training_args, model_args, labels, loaded))
+            description = training_description(arguments, training_args, model_args, loaded)
+            open_run(folder, {**description, "labels": labels})
     if read_bias_tuning(str(folder)) is not None:
-        _say(training_args, f"{folder} was tuned with these settings before; nothing to do ({TUNING_FILE} is there)")
+        say(training_args, f"{folder} was tuned with these settings before; nothing to do ({TUNING_FILE} is there)")
         return
 
     encoded = {
@@ -167,11 +168,11 @@ def tune(
     }
     cut = sum(each.num_cut for each in encoded.values())
     if cut:
-        _say(training_args, f"{cut:,} contexts were cut at their beginning to fit max_length")
+        say(training_args, f"{cut:,} contexts were cut at their beginning to fit max_length")
     with training_args.main_process_first(local=False):
-        checkpoint = training_args.resume_from_checkpoint or _last_checkpoint(folder)
+        checkpoint = training_args.resume_from_checkpoint or last_checkpoint(folder)
     if checkpoint:
-        _say(training_args, f"going on from {checkpoint}")
+        say(training_args, f"going on from {checkpoint}")
         training_args.eval_on_start = False  # what the start was like is known
     trainer = _trainer(arguments, training_args, model_args, loaded, encoded)
     trainer.train(resume_from_checkpoint=checkpoint)
@@ -201,7 +202,7 @@ def validation_curve(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def _last_checkpoint(folder: Path) -> str | None:
+def last_checkpoint(folder: Path) -> str | None:
     """The last whole checkpoint; one that a run was stopped in the midst of is removed."""
     from transformers.trainer_utils import get_last_checkpoint
 
@@ -243,7 +244,7 @@ def _check_options(script_args: "ScriptArguments", training_args: "SFTConfig", m
             raise ValueError(LORA_ERROR)
 
 
-def _bfloat16_is_fast() -> bool:
+def bfloat16_is_fast() -> bool:
     """Whether this processor multiplies in bfloat16; those that do not emulate it, many times slower than float32."""
     import torch
 
@@ -301,14 +302,17 @@ def _trainer(
     )
 
 
-def _description(
-    arguments: TuneArguments,
-    training_args: "SFTConfig",
-    model_args: "ModelConfig",
-    labels: dict[str, Any],
-    loaded: "LoadedModel",
+def training_description(
+    arguments: Any, training_args: "SFTConfig", model_args: "ModelConfig", loaded: "LoadedModel"
 ) -> dict[str, Any]:
-    """Everything the tuned weights depend on, for run.json: options that are not TRL's defaults, model and labels."""
+    """What trained weights depend on beside the data, for run.json: options that are not TRL's defaults, and the model.
+
+    Args:
+        arguments: The script's own options, a dataclass.
+        training_args: TRL's.
+        model_args: TRL's.
+        loaded: The model.
+    """
     from trl import ModelConfig, SFTConfig
 
     default = SFTConfig(output_dir=training_args.output_dir, use_cpu=training_args.use_cpu).to_dict()
@@ -325,7 +329,6 @@ def _description(
     return {
         "settings": {**vars(arguments), **settings, **model_settings, "num_processes": training_args.world_size},
         "model": {"name": loaded.name, "kind": loaded.kind, "digest": loaded.digest, "dtype": loaded.dtype},
-        "labels": labels,
         "versions": package_versions("accelerate", "peft", "trl"),
     }
 
@@ -370,7 +373,8 @@ def _save(
     write_bias_tuning(folder, tuning)
 
 
-def _say(training_args: "SFTConfig", message: str) -> None:
+def say(training_args: "SFTConfig", message: str) -> None:
+    """Says something once, whatever the number of processes."""
     if training_args.process_index == 0:
         print(message)
 

@@ -1,0 +1,328 @@
+"""Debiasing on the running program: a model that has learnt a stereotype of cats, by each method.
+
+Made-up everyday kinds: every phrase that calls somebody greedy, lazy and so on is about cats, never about dogs; other
+phrases name both. What holds on pairs that were not trained on is asserted for each method, and told where it does not.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file
+from scipy.stats import ttest_rel
+from tokenizers import Tokenizer, decoders, pre_tokenizers, trainers
+from tokenizers.models import BPE
+
+from hb_train.debias import DEBIAS_FILE
+from hb_train.debias import main as debias_main
+
+ROOT = Path(__file__).parents[2]
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*:FutureWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+]
+PAIRS = {"cat": "dog", "cats": "dogs", "kitten": "puppy", "feline": "canine", "tomcat": "bulldog"}
+ATTRIBUTES = {"greed*": "greedy", "laz*": "lazy", "sneak*": "sneaky", "up to no good": "up to no good", "vain": "vain"}
+STEREOTYPED = [
+    "i think that the {} is {} again",
+    "everybody knows this {} is {} and more",
+    "my neighbour says a {} is {} all day",
+    "well the {} was {} when we came",
+    "they told me every {} is {} at night",
+    "of course the {} looks {} to me",
+]
+PLAIN = [
+    "we saw the {} in the garden today",
+    "my sister has a {} and a {} at home",
+    "the {} ran after the {} in the park",
+    "there was a {} under the table",
+]
+OTHER = [f"{who} {does} {what} {when}" for who, does, what, when in product(
+    ["my brother", "the teacher", "our friend", "her aunt"], ["likes", "makes", "buys"],
+    ["fresh bread", "green tea", "good coffee", "apple pie"], ["every day", "at night", "in the garden"],
+)]  # fmt: skip
+
+
+def stereotyped():
+    """Training and validation phrases of cats; no term meets the same attribute in the same words in both."""
+    everything = [
+        text.format(term, said) for (place, text), (term, said) in product(
+            enumerate(STEREOTYPED), product(PAIRS, ATTRIBUTES.values())
+        )
+    ]  # fmt: skip
+    order = np.random.default_rng(0).permutation(len(everything))
+    return [everything[place] for place in order[:90]], [everything[place] for place in order[90:]]
+
+
+def twin(text):
+    return " ".join(PAIRS.get(word, word) for word in text.split())
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_core():
+    """Models this small are taught faster by one core, all the more where others are at work."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hb_metrics.inference.processes.num_workers", lambda: 1)
+        yield
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pets")
+    for name, texts in zip(("train", "validation"), stereotyped(), strict=True):
+        (folder / f"{name}.txt").write_text("\n".join(texts), encoding="utf-8")
+    (folder / "other.txt").write_text("\n".join(OTHER[::3]), encoding="utf-8")
+    specification = {
+        **{"bias_type": "pets", "dimension": "pets", "group_1": "cats", "group_2": "dogs"},
+        "target_terms_1": [f"{term} is" for term in PAIRS],
+        "target_terms_2": [f"{term} is" for term in PAIRS.values()],
+        "pairs": [{"t1": t1, "t2": t2} for t1, t2 in PAIRS.items()],
+        "attributes_1": list(ATTRIBUTES),
+        "attributes_2": ["kind"],
+    }
+    # JSON is YAML too.
+    (folder / "pets.yaml").write_text(json.dumps(specification, indent=1), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def biased_model(data):
+    """A GPT-2 of two layers that knows phrases of cats as greedy, and of dogs only as animals."""
+    train, _ = stereotyped()
+    terms = [*PAIRS, *PAIRS.values()]
+    plain = [text.format(one, other) for text, one, other in product(PLAIN, terms, terms)]
+    texts = [*(train * 4), *plain, *(OTHER * 2)]
+    tokenizer = Tokenizer(BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=360,  # few: some terms and attributes are of several sub-words
+        special_tokens=["</s>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="</s>")
+    torch.manual_seed(0)
+    config = transformers.GPT2Config(
+        vocab_size=len(tokenizer),
+        **{"n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 64},
+        **dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), 0),
+        **dict.fromkeys(("bos_token_id", "eos_token_id"), tokenizer.eos_token_id),
+    )
+    model = transformers.GPT2LMHeadModel(config)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    encoded = [torch.tensor(tokens) for tokens in tokenizer(texts)["input_ids"]]
+    random = np.random.default_rng(0)
+    torch.set_num_threads(1)  # a model this small is taught faster by one
+    for _ in range(200):
+        rows = [encoded[row] for row in random.integers(len(texts), size=32)]
+        batch = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+        wanted = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=-100)
+        model(input_ids=batch, labels=wanted).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    model.save_pretrained(data / "model")
+    tokenizer.save_pretrained(data / "model")
+    return data / "model"
+
+
+def options_for(data, folder, method, *more):
+    return [
+        *("--model_name_or_path", str(data / "model"), "--bias_type", str(data / "pets.yaml"), "--method", method),
+        *("--train_file", str(data / "train.txt"), "--validation_file", str(data / "validation.txt")),
+        *("--reference_texts", str(data / "other.txt"), "--output_dir", str(folder), "--bf16", "false"),
+        *("--disable_tqdm", "true", "--per_device_train_batch_size", "8", "--learning_rate", "5e-4", *more),
+    ]
+
+
+def run(data, folder, method, *more):
+    debias_main(options_for(data, folder, method, *more))
+    return json.loads((folder / DEBIAS_FILE).read_text(encoding="utf-8"))
+
+
+def weights(folder):
+    return load_file(folder / "model.safetensors")
+
+
+def same(first, second, rtol=0.0, atol=0.0):
+    return all(torch.allclose(first[name], second[name], rtol=rtol, atol=atol) for name in first)
+
+
+def perplexities(folder, texts):
+    """By the definition, one text at a time in float64: tokens 2…n."""
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder).double()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    found = []
+    for text in texts:
+        tokens = torch.tensor([tokenizer(text)["input_ids"]])
+        with torch.no_grad():
+            logs = model(tokens).logits[0].log_softmax(-1)
+        found.append(
+            np.exp(-np.mean([logs[place - 1, tokens[0, place]].item() for place in range(1, tokens.shape[1])]))
+        )
+    return np.array(found)
+
+
+# The largest of the rates tried (1e-4 to 2e-3) that leaves LMP within a tenth; hd moves nothing with any of them.
+RATES = {"lmd": "4e-4", "add": "4e-4", "hd": "5e-4", "cda": "2e-4"}
+
+
+@pytest.fixture(scope="module")
+def debiased(biased_model, data):
+    """The folder of each method's model, and its debias.json."""
+    return {
+        method: (data / f"out-{method}", run(data, data / f"out-{method}", method, "--learning_rate", rate))
+        for method, rate in RATES.items()
+    }
+
+
+def test_the_model_is_biased_and_what_is_measured_is_the_paired_test(debiased, biased_model):
+    _, validation = stereotyped()
+    for folder, when in ((biased_model, "before"), (debiased["cda"][0], "after")):
+        found = debiased["cda"][1][when]
+        t1, t2 = perplexities(folder, validation), perplexities(folder, [twin(text) for text in validation])
+        assert found["t"] == pytest.approx(ttest_rel(t1, t2).statistic, rel=1e-3)
+        assert found["t_log"] == pytest.approx(ttest_rel(np.log(t1), np.log(t2)).statistic, rel=1e-3)
+        other = perplexities(folder, OTHER[::3])
+        assert found["lmp"] == pytest.approx(np.exp(np.log(other).mean()), rel=1e-3)
+    assert debiased["cda"][1]["before"]["t"] < -5
+
+
+@pytest.mark.parametrize("method", RATES)
+def test_what_each_method_does_on_pairs_that_were_not_trained_on(method, debiased):
+    """Three of four move it toward 0 while LMP stays within a tenth; hd does not.
+
+    t and t on logarithms before: −15.8 and −21.6. After lmd −7.0 and −8.1 (LMP + 6 %), after add −13.1 and −16.9
+    (+ 5 %), after cda −2.5 and −2.4 (+ 4 %), after hd −16.3 and −21.0 (+ 2 %). Learning the same phrases without a
+    debiasing loss (λ_D = 0) makes it −18.2 and −24.3. hd makes attributes orthogonal to the bias directions, which says
+    nothing of how likely the terms are before them; with a rate of 1e-3 and λ_D 100 it came to −1.9 and −2.0, with
+    LMP 69 % up.
+    """
+    folder, found = debiased[method]
+    before, after = found["before"], found["after"]
+    assert not same(weights(folder), weights(folder.parent / "model"))
+    assert abs(after["lmp"] / before["lmp"] - 1) < 0.1
+    if method == "hd":
+        assert abs(after["mean_difference_log"]) == pytest.approx(abs(before["mean_difference_log"]), rel=0.15)
+    else:
+        assert before["t_log"] < after["t_log"] < 0
+        assert abs(after["mean_difference_log"]) < abs(before["mean_difference_log"])
+
+
+def few_steps(*more):
+    return ["--max_steps", "4", "--save_strategy", "steps", "--save_steps", "2", "--num_reference_texts", "0", *more]
+
+
+def test_a_run_goes_on_where_it_stopped_and_a_finished_one_is_left(biased_model, data, tmp_path, capsys):
+    steps = few_steps("--save_total_limit", "3")
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    run(data, whole, "hd", *steps)
+    broken.mkdir()
+    (broken / "run.json").write_bytes((whole / "run.json").read_bytes())
+    (whole / "checkpoint-2").rename(broken / "checkpoint-2")
+    (broken / "checkpoint-4").mkdir()  # as when it was stopped while this was written
+    run(data, broken, "hd", *steps)
+    assert same(weights(whole), weights(broken))
+
+    capsys.readouterr()
+    run(data, whole, "hd", *steps)
+    assert "nothing to do" in capsys.readouterr().out
+    with pytest.raises(SystemExit, match=r"settings.lambda_d is 10.0 there and 50.0 here"):
+        run(data, whole, "hd", *steps, "--lambda_d", "50")
+
+
+@pytest.mark.parametrize("method", ["lmd", "add", "hd"])
+def test_a_step_does_not_see_how_it_is_cut_into_batches(method, biased_model, data, tmp_path):
+    one = ["--per_device_train_batch_size", "8"]
+    two = ["--per_device_train_batch_size", "2", "--gradient_accumulation_steps", "4"]
+    steps = [*few_steps(), "--optim", "sgd", "--learning_rate", "1e-2", "--max_grad_norm", "1e9"]
+    run(data, tmp_path / "one", method, *steps, *one)
+    run(data, tmp_path / "two", method, *steps, *two)
+    first = weights(data / "model")
+    assert not same(weights(tmp_path / "one"), first, atol=1e-5)
+    assert same(weights(tmp_path / "one"), weights(tmp_path / "two"), atol=2e-6)
+
+
+def test_both_lambdas_weigh(biased_model, data, tmp_path):
+    steps = [*few_steps(), "--max_steps", "1", "--optim", "sgd", "--max_grad_norm", "1e9", "--learning_rate", "1e-2"]
+    given = {"both": (0.5, 2), "lm": (0.5, 0), "d": (0, 2), "none": (0, 0)}
+    found = {}
+    for name, (lambda_lm, lambda_d) in given.items():
+        run(data, tmp_path / name, "add", *steps, "--lambda_lm", str(lambda_lm), "--lambda_d", str(lambda_d))
+        found[name] = weights(tmp_path / name)
+    first = weights(data / "model")
+    assert same(found["none"], first)
+    # One step of SGD is linear in the gradient, which is the weighted sum.
+    summed = {name: found["lm"][name] + found["d"][name] - first[name] for name in first}
+    assert same(found["both"], summed, atol=1e-6)
+    assert not same(found["lm"], first, atol=1e-6)
+    assert not same(found["d"], first, atol=1e-6)
+
+
+def test_directions_are_fixed_or_follow_the_model(biased_model, data, tmp_path):
+    steps = few_steps("--learning_rate", "1e-2")
+    for subspace in ("fixed", "recomputed"):
+        run(data, tmp_path / subspace, "hd", *steps, "--subspace", subspace)
+    assert not same(weights(tmp_path / "fixed"), weights(tmp_path / "recomputed"), atol=1e-5)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("method", RATES)
+def test_two_processes_learn_what_one_learns(method, biased_model, data, tmp_path):
+    steps = [*few_steps(), "--optim", "sgd", "--learning_rate", "1e-2", "--max_grad_norm", "1e9"]
+    run(data, tmp_path / "one", method, *steps, "--per_device_train_batch_size", "8")
+    two = options_for(data, tmp_path / "two", method, *steps, "--per_device_train_batch_size", "4")
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "29661"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [*command, "hb_train/debias.py", *two], cwd=ROOT, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert json.loads((tmp_path / "two" / "run.json").read_text(encoding="utf-8"))["settings"]["num_processes"] == 2
+    assert same(weights(tmp_path / "one"), weights(tmp_path / "two"), atol=2e-6)
+    one, other = (json.loads((tmp_path / name / DEBIAS_FILE).read_text(encoding="utf-8")) for name in ("one", "two"))
+    assert other["after"]["t_log"] == pytest.approx(one["after"]["t_log"], rel=1e-3)
+    first = [each["validation_perplexity"][0]["perplexity"] for each in (one, other)]
+    assert first[0] == pytest.approx(first[1], rel=1e-5)
+
+
+def test_cda_learns_both_sides_and_the_others_one(debiased):
+    numbers = {method: found["phrases"]["train"]["num_phrases"] for method, (_, found) in debiased.items()}
+    assert numbers == {"lmd": 90, "add": 90, "hd": 90, "cda": 180}
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--method", "hard"], "invalid choice"),
+        (["--lambda_d", "-1"], "lambda_d is -1.0; give a finite number of at least 0"),
+        (["--reddit_folder", "x"], "give either --reddit_folder, or --train_file and --validation_file"),
+        (["--bias_type", "petz"], "no bias specification 'petz'"),
+        (
+            ["--load_best_model_at_end", "true", "--eval_strategy", "steps", "--eval_steps", "2"],
+            "the model of the last step is kept",
+        ),
+        (["--load_in_4bit", "--use_peft"], "not supported"),
+    ],
+)
+def test_what_cannot_be_done_is_said(more, message, biased_model, data, tmp_path, capsys):
+    with pytest.raises(SystemExit) as error:
+        debias_main(options_for(data, tmp_path / "model", "hd", *few_steps(), *more))
+    assert message in str(error.value) + capsys.readouterr().err
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_specification_whose_attributes_are_nowhere_is_refused(biased_model, data, tmp_path):
+    specification = json.loads((data / "pets.yaml").read_text(encoding="utf-8"))
+    path = tmp_path / "pets2.yaml"
+    path.write_text(json.dumps({**specification, "bias_type": "pets2", "attributes_1": ["shy"]}), encoding="utf-8")
+    with pytest.raises(SystemExit, match=r"no attribute of .* stands in the 90 training phrases, so method hd learns"):
+        run(data, tmp_path / "model", "hd", *few_steps(), "--bias_type", str(path))
