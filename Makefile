@@ -43,9 +43,9 @@ BIAS_TYPE ?= religion1
 METHODS ?= lmd add hd cda
 DEBIAS_DIR ?= runs/debias/$(notdir $(MODEL))-$(BIAS_TYPE)
 # Options of one of the scripts, such as DEBIAS_ARGS="--lambda_lm 0.001 --lambda_d 50".
-DEBIAS_ARGS ?=
-DST_ARGS ?=
-CRG_ARGS ?=
+DEBIAS_ARGS ?= --per_device_train_batch_size 16
+DST_ARGS ?= --num_train 480 --num_test 240
+CRG_ARGS ?= --num_pairs 300 --num_test 60
 define COSTS
 $(BIN)/accelerate launch hb_metrics/measure.py --model $(1) --measurements reddit --reddit_folder $(REDDIT_FOLDER) \
 	--bias_type $(BIAS_TYPE) --output_dir $(2)/bias

@@ -57,7 +57,7 @@ class ResponseArguments:
         default=None, metadata={"help": "A CSV, JSONL or Parquet file with prompt and reply; none: chitchat-dataset."}
     )
     num_pairs: int = field(
-        default=1200, metadata={"help": "Pairs of prompt and reply, for training and test together."}
+        default=1000, metadata={"help": "Pairs of prompt and reply, for training and test together."}
     )
     num_test: int = field(default=200, metadata={"help": "Prompts of the test split, with all of their replies."})
     context: str = field(
