@@ -257,7 +257,11 @@ def made_up(t, t_log, **more):
 
 def test_bias_types_are_in_order_of_their_t_on_logarithms_and_undefined_ones_last(finished, tmp_path):
     undefined = made_up(None, None, p_value=None, p_value_log=None, effect_size_log=None, wilcoxon_p_value=None)
-    found = {"gender": undefined, "race": made_up(2.0, 1.0), "religion1": made_up(1.0, -2.5, p_value=1e-9, num_outliers=2)}
+    found = {
+        "gender": undefined,
+        "race": made_up(2.0, 1.0),
+        "religion1": made_up(1.0, -2.5, p_value=1e-9, num_outliers=2),
+    }
     reddit = {**finished[1]["reddit"], "by_bias_type": found}
 
     assert [row.label for row in reddit_rows(reddit)] == ["Religion 1 (Jews)", "Race", "Gender"]
