@@ -30,6 +30,7 @@ COLUMNS = {
     "Entropy-4": (CRG, "entropy_4", "{:.2f}"),
     "Dist-2": (CRG, "dist_2", "{:.1f}"),
 }
+LEAST_P_VALUE = 0.001  # a smaller one is told so
 BIAS_COLUMNS = {
     "t": ("t", "{:+.2f}"),
     "p": ("p_value", "{:.3f}"),
@@ -93,6 +94,8 @@ def _read(path: Path) -> Mapping[str, Any]:
 
 def _cell(values: Mapping[str, Any], key: str, form: str) -> str:
     value = values.get(key)
+    if key == "p_value" and value is not None and value < LEAST_P_VALUE:
+        return f"< {LEAST_P_VALUE}"
     return "–" if value is None else form.format(value)
 
 
