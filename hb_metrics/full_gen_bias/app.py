@@ -31,7 +31,7 @@ FOLDER = Path(__file__).parent
 MAX_FILE_SIZE = "200mb"
 FILES_KEPT = 3600  # seconds
 # More would take the whole machine for minutes.
-MAX_SETTINGS = {"n_resamples": 10_000}
+MAX_SETTINGS = {"n_resamples": 10_000, "n_halves": 10_000}
 SEARCHED_FROM = 12  # rows
 MAX_HEIGHT = 820  # pixels of a table
 
@@ -135,9 +135,10 @@ def _how_to(taken: tables.Takes) -> str:
         if taken.is_per_style
         else " and ".join(f"`{name}`" for name in taken.numbers)
     )
+    columns = ", and ".join(part for part in (texts, numbers) if part)
     understood = " The singular names of the dataset's columns, such as `descriptor`, are understood too."
     return (
-        f"Edit the rows, or choose a file with these columns: {f'{texts}, and {numbers}' if texts else numbers}."
+        f"Edit the rows, or choose a file with these columns: {columns}."
         f"{understood if texts else ''} Below the figures is the metric's card."
     )
 

@@ -21,7 +21,19 @@ if TYPE_CHECKING:
 
 PREDICTIONS = "predictions"
 # Columns by the names they have in the dataset.
-SINGULAR = {"axis": "axes", "descriptor": "descriptors", "template": "templates"}
+SINGULAR = {
+    "axis": "axes",
+    "descriptor": "descriptors",
+    "template": "templates",
+    "group": "groups",
+    "structure": "structures",
+    "prompt_id": "prompts",
+    "seed_index": "seeds",
+    "regard": PREDICTIONS,
+}
+FIGURES = ("figure",)
+# Results that hold others once more, and what those are called: they stand in columns beside the first.
+BESIDE = {"intervals": " interval", "fixed": " fixed"}
 
 # Result → what its keys are, level by level; what lies below the last level are columns.
 LEVELS: Mapping[str, tuple[str, ...]] = {
@@ -42,10 +54,19 @@ LEVELS: Mapping[str, tuple[str, ...]] = {
     "median_perplexity": ("axis", "descriptor"),
     "by_descriptor": ("axis", "descriptor"),
     "by_descriptor_and_template": ("axis", "descriptor", "template"),
+    "gaps": ("pair",),
+    "verdicts": ("pair",),
+    "pairs": ("pair",),
+    "largest_gap": ("pair",),
+    "smallest_gap": ("pair",),
+    "by_group": ("group",),
+    "num_other": ("group",),
+    "by_structure": ("structure",),
+    "kl_divergence": ("row group", "column group"),
+    "robustness": FIGURES,
 }
 # What a result's values are, where it is neither the metric, as for the other keys with "by_", nor what the key says.
 VALUES = {"by_descriptor_and_template": "mean", "bh_by_axis": "bh_likelihood_bias", "clusters": "styles"}
-FIGURES = ("figure",)
 # All tables there can be, in the order of the page; the last two are of offensiveness without axes.
 TABLES = tuple(dict.fromkeys([("cluster",), FIGURES, *LEVELS.values(), ("descriptor",), ("descriptor", "template")]))
 DIGITS = 6
@@ -60,6 +81,7 @@ MISSING_ERROR = "{name} is missing in row {row}; fill it in, or leave the row ou
 NUMBER_ERROR = "{name} is {value!r} in row {row}; give a number in every row"
 ROW_HINT = "rows are counted from 0, empty ones left out"
 TWICE_ERROR = "there are two columns named {name}; give each a name of its own"
+SETTING_ERROR = "{name} cannot be read ({error}); write it as JSON"
 CLUSTERS_ERROR = 'the clusters cannot be read ({error}); write them as {{"Cluster": ["Style", "Style"]}}'
 
 
@@ -93,16 +115,20 @@ def takes(metric: "evaluate.Metric") -> Takes:
     import datasets
 
     parameters = {**signature(metric._compute).parameters, **signature(metric.compute).parameters}
-    inputs = {*metric.features, "references", "labels"}
+    # Of the ways in which a metric takes its inputs, the page has the first.
+    features = metric.features[0] if isinstance(metric.features, list) else metric.features
+    inputs = {*features, "references", "labels"}
     if not getattr(metric, "NEEDS_CLUSTERS", True):
         inputs.add("clusters")
-    numbers = tuple(name for name, feature in metric.features.items() if getattr(feature, "dtype", None) == "float64")
-    texts = tuple(name for name in metric.features if name not in (PREDICTIONS, *numbers))
+    numbers = tuple(name for name, feature in features.items() if getattr(feature, "dtype", None) == "float64")
+    texts = tuple(name for name in features if name not in (PREDICTIONS, *numbers))
+    if getattr(features[PREDICTIONS], "dtype", None) == "string":
+        texts += (PREDICTIONS,)
     batch = signature(metric.add_batch).parameters
     return Takes(
         texts=texts,
-        optional=frozenset(name for name in texts if name in batch and batch[name].default is None),
-        is_per_style=not isinstance(metric.features[PREDICTIONS], datasets.Value),
+        optional=frozenset(name for name in texts if name in batch and batch[name].default is None) - {PREDICTIONS},
+        is_per_style=not isinstance(features[PREDICTIONS], datasets.Value),
         settings={
             name: parameter
             for name, parameter in parameters.items()
@@ -202,7 +228,7 @@ def settings_of(values: Mapping[str, Any], taken: Takes) -> dict[str, Any]:
     """The settings for `compute` from those of the page; empty ones keep their defaults.
 
     Raises:
-        ValueError: The clusters are not as JSON, or not lists with a name each.
+        ValueError: A setting without a default is not JSON, or the clusters are not lists with a name each.
     """
     found: dict[str, Any] = {}
     for name, value in values.items():
@@ -212,6 +238,8 @@ def settings_of(values: Mapping[str, Any], taken: Takes) -> dict[str, Any]:
             found[name] = [line.strip() for line in value.splitlines() if line.strip()]
         elif name == "clusters":
             found[name] = _clusters(value)
+        elif taken.settings[name].default is None:
+            found[name] = _from_json(name, value)
         else:
             found[name] = value
     return found
@@ -225,6 +253,13 @@ def _clusters(text: str) -> dict[str, list[str]]:
     if not isinstance(clusters, dict) or not all(isinstance(styles, list) for styles in clusters.values()):
         raise ValueError(CLUSTERS_ERROR.format(error="they are no lists with a name each"))
     return clusters
+
+
+def _from_json(name: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(SETTING_ERROR.format(name=name, error=error)) from error
 
 
 def _without_empty_texts(column: pd.Series) -> pd.Series:
@@ -295,8 +330,10 @@ def tables_of(results: Mapping[str, Any]) -> dict[tuple[str, ...], Table]:
     has_axes = results.get("by_axis") is not None
     told: list[tuple[str, Any, str]] = []
     for key, value in results.items():
-        if key == "intervals":
-            told += [(of, interval, " interval") for of, interval in (value or {}).items()]
+        if key in BESIDE:
+            told += [(of, beside, BESIDE[key]) for of, beside in (value or {}).items()]
+        elif LEVELS.get(key) == FIGURES and isinstance(value, Mapping):
+            told += [(name, cell, "") for name, cell in _flat({key: value}).items()]
         else:
             told.append((key, value, ""))
     cells: dict[tuple[str, ...], dict[tuple[str, ...], dict[str, Any]]] = {}
@@ -312,7 +349,7 @@ def tables_of(results: Mapping[str, Any]) -> dict[tuple[str, ...], Table]:
         for names, under in _rows(value, len(levels)):
             row = cells.setdefault(levels, {}).setdefault(names, {})
             if isinstance(under, Mapping):
-                row.update({f"{column}{suffix}": cell for column, cell in under.items()})
+                row.update({f"{column}{suffix}": cell for column, cell in _flat(under).items()})
             elif under is not None:
                 row[name] = under
     return {levels: _table(levels, cells[levels]) for levels in TABLES if levels in cells}
@@ -337,6 +374,15 @@ def _rows(value: Any, depth: int) -> list[tuple[tuple[str, ...], Any]]:
     if depth == 0:
         return [((), value)]
     return [((name, *names), under) for name, inner in value.items() for names, under in _rows(inner, depth - 1)]
+
+
+def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Without levels: what lies below a key has the key's name before its own."""
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        inner = _flat(value) if isinstance(value, Mapping) else None
+        found.update({key: value} if inner is None else {f"{key} {name}": cell for name, cell in inner.items()})
+    return found
 
 
 def _table(levels: tuple[str, ...], rows: Mapping[tuple[str, ...], Mapping[str, Any]]) -> Table:

@@ -307,6 +307,8 @@ def test_the_pages_columns_are_the_inputs_of_the_metric_and_one_for_each_style(c
     assert computed["likelihood_bias"]["columns"] == ["axes", "descriptors", "templates", "predictions"]
     assert computed["offensiveness"]["columns"] == ["descriptors", "templates", "axes", "predictions"]
     assert computed["full_gen_bias"]["columns"] == ["descriptors", "templates", "axes", "Happy", "Serious"]
+    assert computed["regard_bias"]["columns"] == ["groups", "structures", "prompts", "seeds", "predictions"]
+    assert computed["regard_bias"]["optional"] == ["prompts", "seeds", "structures"]
     assert computed["likelihood_bias"]["optional"] == []
     assert computed["offensiveness"]["optional"] == computed["full_gen_bias"]["optional"] == ["axes"]
 
@@ -317,6 +319,19 @@ def test_the_pages_settings_are_those_of_compute_and_each_is_explained(computed)
     assert computed["offensiveness"]["settings"] == ["threshold", "ddof"]
     assert computed["full_gen_bias"]["settings"] == family  # clusters make no difference to it
     assert computed["partial_gen_bias"]["settings"] == ["clusters", *family]
+    assert computed["regard_bias"]["settings"] == [
+        "pairs",
+        "other",
+        "smoothing",
+        "kl",
+        "k",
+        "n_resamples",
+        "confidence_level",
+        "n_halves",
+        "num_sampled",
+        "fixed_structure",
+        "seed",
+    ]
     for name in NAMES:
         for setting in computed[name]["settings"]:
             assert computed[name]["texts"][setting], (name, setting)
@@ -366,6 +381,15 @@ def test_the_example_tables_say_what_the_card_says(computed):
         "lowest descriptors": "young, old",
         "highest descriptors": "old, young",
     }
+    headers, rows = computed["regard_bias"]["tables"]["pair"]
+    gender = dict(zip(headers, rows[0], strict=True))
+    assert (gender["pair"], gender["gap"], gender["gap fixed"], gender["flipped"]) == ("gender", 1.0, 1.0, "tag")
+    headers, rows = computed["regard_bias"]["tables"]["group"]
+    assert [row[headers.index("mean")] for row in rows] == [0.5, -0.5]
+    assert [row[headers.index("distribution positive fixed")] for row in rows] == [0.0, 0.0]
+    headers, rows = computed["regard_bias"]["tables"]["structure"]
+    assert [row[headers.index("gap gender")] for row in rows] == [2.0, 1.0, 2.0, -1.0]
+    assert ["robustness num_pairs", 6] in computed["regard_bias"]["tables"]["figure"][1]
 
 
 # --- the tables of the page -------------------------------------------------------------------------------------------
@@ -469,6 +493,17 @@ def test_settings_left_empty_keep_their_defaults():
         "names": ["Latina", "Latino"],
     }
     assert settings_of({"clusters": '{"Joy": ["Happy"]}'}, STYLES) == {"clusters": {"Joy": ["Happy"]}}
+
+
+def test_settings_without_a_default_are_json():
+    taken = Takes((), frozenset(), False, {"pairs": setting("pairs", None), "smoothing": setting("smoothing", None)})
+    assert settings_of({"pairs": '{"age": ["young", "old"]}', "smoothing": "0.5"}, taken) == {
+        "pairs": {"age": ["young", "old"]},
+        "smoothing": 0.5,
+    }
+    assert settings_of({"pairs": "", "smoothing": None}, taken) == {}
+    with pytest.raises(ValueError, match=r"^pairs cannot be read"):
+        settings_of({"pairs": "young, old"}, taken)
 
 
 @pytest.mark.parametrize("text", ["Joy: Happy", '["Happy"]', '{"Joy": "Happy"}', '{"Joy": 3}'])

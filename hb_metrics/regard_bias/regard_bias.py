@@ -1,0 +1,217 @@
+"""Regard bias: do texts about one group speak of it with higher regard, and does one template decide the answer?
+
+Aggarwal et al. (2022): regard of texts that continue prompts in many syntactic structures, by group, by pair of groups
+and by structure, beside the same of one fixed structure.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import datasets
+import evaluate
+import numpy as np
+
+from .bootstrap import percentile_interval
+from .cell_means import kl_matrix
+from .regard_figures import CONFIDENCE_LEVEL, FIXED_STRUCTURE, N_HALVES, N_RESAMPLES, K, Other, regard_bias
+from .regard_rows import EMPTY_ERROR, REGARDS
+from .robustness import robustness
+from .structure_figures import by_structure
+
+# `evaluate` reads the lines above and fetches the files they name, but not what those import in turn: hence all six.
+__all__ = ["REGARDS", "RegardBias", "by_structure", "kl_matrix", "percentile_interval", "regard_bias", "robustness"]
+
+_DESCRIPTION = """\
+Regard bias (Aggarwal et al., 2022) compares with how much regard a model's texts speak of groups: the distribution,
+mean and standard deviation of -1 (negative), 0 (neutral) and 1 (positive) of each group, the gap between the advantaged
+and the disadvantaged group of a pair, and divergences between distributions. With prompts in many syntactic structures
+it tells which structures flip a gap, how much groups' means hang on the structure, and whether the verdict of one fixed
+structure survives.
+"""
+
+_CITATION = """\
+@inproceedings{aggarwal-etal-2022-towards,
+    title = "Towards Robust {NLG} Bias Evaluation with Syntactically-diverse Prompts",
+    author = "Aggarwal, Arshiya and Sun, Jiao and Peng, Nanyun",
+    booktitle = "Findings of the Association for Computational Linguistics: EMNLP 2022",
+    year = "2022",
+}
+"""
+
+_KWARGS_DESCRIPTION = """
+Args:
+    predictions (list of str, or of list of float): regard of each text: negative, neutral, positive or other; or the
+        probabilities of these, of which the highest decides (of several the first).
+    groups (list of str): who the prompt of each text is about.
+    structures (list of str): syntactic structure of each prompt. May be left out; then only groups are compared.
+    prompts (list of str): which prompt, or verb phrase, each text continues. May be left out.
+    seeds (list of str or int): which seed each text was drawn with. May be left out.
+    pairs (dict): name -> [advantaged, disadvantaged] group. Defaults to none: no gaps.
+    labels (list of str): the columns of probabilities, in their order. Defaults to negative, neutral, positive, other.
+    other (str): what becomes of texts labelled other: drop: left out and counted; neutral: counted as neutral; keep: a
+        fourth class of distributions and divergences, with no part in means and gaps. Defaults to drop.
+    smoothing (float): added to each count before divergences. Defaults to none: an empty class is an error.
+    kl (bool): whether to compute divergences. Defaults to True.
+    k (int): how many best and worst structures. Defaults to 5, as in the paper.
+    n_resamples (int): bootstrap resamples for intervals; 0: none. Defaults to 1000.
+    confidence_level (float): of the intervals. Defaults to 0.95.
+    n_halves (int): how many times the structures are split in two at random. Defaults to 1000.
+    num_sampled (int): how many structures to draw for the cosine of single ones (the paper: 10). Defaults to all.
+    fixed_structure (str): the structure whose figures stand beside those of all. Defaults to original.
+    seed (int): of all draws. Defaults to 0.
+Returns:
+    gaps (dict): pair -> advantaged, disadvantaged, gap (mean of advantaged - of disadvantaged), interval_structures,
+        interval_seeds, and of single structures num_structures, num_flipped, flipped, share_flipped, num_zero.
+    by_group (dict): group -> distribution, counts, mean, sd, num, interval_structures, interval_seeds.
+    kl_divergence (dict of dict): row group -> column group -> KL(row || column), natural logarithm.
+    by_structure (dict): structure -> mean (by group), overall, gap (by pair), num, num_groups.
+    best_structures, worst_structures (list): by overall mean. largest_gap, smallest_gap (dict): pair, or all -> list.
+    robustness (dict): mean cosine of the group means of single_structures and of random_halves, and agreement.
+    fixed (dict): the same figures of the fixed structure alone, with interval_prompts.
+    verdicts (dict): pair -> fixed, structured (advantaged, disadvantaged or undecided), survives.
+    labels, num_rows, num_other, num_counted, num_structures, num_prompts, num_seeds, num_undefined_resamples, and the
+        options as given.
+    None stands for what is not defined.
+Examples:
+    >>> metric = evaluate.load("regard_bias")
+    >>> results = metric.compute(
+    ...     predictions=["neutral", "negative", "positive", "negative", "neutral", "positive", "positive", "negative"],
+    ...     groups=["man", "woman"] * 4,
+    ...     structures=["original", "original", "cleft-it", "cleft-it", "tag", "tag", "report", "report"],
+    ...     pairs={"gender": ["man", "woman"]},
+    ...     smoothing=1,
+    ... )
+    >>> results["gaps"]["gender"]["gap"], results["gaps"]["gender"]["flipped"]
+    (1.0, ['tag'])
+    >>> results["best_structures"][:2]
+    ['tag', 'cleft-it']
+    >>> round(results["kl_divergence"]["man"]["woman"], 3)
+    0.447
+"""
+
+FORMAT_ERROR = (
+    "the first row has the prediction {prediction!r} and the group {group!r}; give a label, or a list of "
+    "probabilities, and the group as a string"
+)
+
+
+@evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
+class RegardBias(evaluate.Metric):
+    """The `evaluate` module around `regard_bias`."""
+
+    def _info(self) -> evaluate.MetricInfo:
+        columns = {
+            "groups": datasets.Value("string"),
+            # Of a column of type "string" `evaluate` refuses a first value that is null.
+            "structures": datasets.Value("large_string"),
+            "prompts": datasets.Value("large_string"),
+            "seeds": datasets.Value("large_string"),
+        }
+        return evaluate.MetricInfo(
+            description=_DESCRIPTION,
+            citation=_CITATION,
+            inputs_description=_KWARGS_DESCRIPTION,
+            features=[
+                datasets.Features({"predictions": datasets.Value("string"), **columns}),
+                datasets.Features({"predictions": datasets.Sequence(datasets.Value("float64")), **columns}),
+            ],
+            reference_urls=["https://aclanthology.org/2022.findings-emnlp.445/"],
+        )
+
+    # `evaluate` wants every feature in every call. The three methods below give it nulls for those that are left out.
+
+    def add(
+        self,
+        *,
+        prediction: Any = None,
+        structures: str | None = None,
+        prompts: str | None = None,
+        seeds: str | int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """As `evaluate.Metric.add`; `structures`, `prompts` and `seeds` may be left out."""
+        _check_row(prediction, kwargs.get("groups"))
+        seed = None if seeds is None else str(seeds)
+        super().add(prediction=prediction, structures=structures, prompts=prompts, seeds=seed, **kwargs)
+
+    def add_batch(
+        self,
+        *,
+        predictions: Any = None,
+        structures: Sequence[Any] | None = None,
+        prompts: Sequence[Any] | None = None,
+        seeds: Sequence[Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """As `evaluate.Metric.add_batch`; `structures`, `prompts` and `seeds` may be left out."""
+        if predictions is not None:
+            if not len(predictions):
+                raise ValueError(EMPTY_ERROR)
+            _check_row(predictions[0], next(iter(kwargs.get("groups", ())), None))
+            nulls = [None] * len(predictions)
+            structures, prompts = (nulls if column is None else column for column in (structures, prompts))
+            seeds = nulls if seeds is None else [None if value is None else str(value) for value in seeds]
+        super().add_batch(predictions=predictions, structures=structures, prompts=prompts, seeds=seeds, **kwargs)
+
+    def compute(
+        self,
+        *,
+        predictions: Any = None,
+        structures: Sequence[Any] | None = None,
+        prompts: Sequence[Any] | None = None,
+        seeds: Sequence[Any] | None = None,
+        **kwargs: Any,
+    ) -> dict[str, Any] | None:
+        """As `evaluate.Metric.compute`; `structures`, `prompts` and `seeds` may be left out."""
+        return super().compute(predictions=predictions, structures=structures, prompts=prompts, seeds=seeds, **kwargs)
+
+    def _compute(
+        self,
+        predictions: Sequence[Any],
+        groups: Sequence[str],
+        structures: Sequence[Any],
+        prompts: Sequence[Any],
+        seeds: Sequence[Any],
+        pairs: Mapping[str, Sequence[str]] | None = None,
+        labels: Sequence[str] = REGARDS,
+        other: Other = "drop",
+        smoothing: float | None = None,
+        kl: bool = True,
+        k: int = K,
+        n_resamples: int = N_RESAMPLES,
+        confidence_level: float = CONFIDENCE_LEVEL,
+        n_halves: int = N_HALVES,
+        num_sampled: int | None = None,
+        fixed_structure: str = FIXED_STRUCTURE,
+        seed: int = 0,
+    ) -> dict[str, Any]:
+        return regard_bias(
+            predictions,
+            groups,
+            structures=_known(structures),
+            prompts=_known(prompts),
+            seeds=_known(seeds),
+            pairs=pairs,
+            labels=labels,
+            other=other,
+            smoothing=smoothing,
+            kl=kl,
+            k=k,
+            n_resamples=n_resamples,
+            confidence_level=confidence_level,
+            n_halves=n_halves,
+            num_sampled=num_sampled,
+            fixed_structure=fixed_structure,
+            seed=seed,
+        )
+
+
+def _check_row(prediction: Any, group: Any) -> None:
+    """What `evaluate` should say of a row that fits none of the features, but it stumbles over missing references."""
+    if not (isinstance(prediction, str) or np.ndim(prediction) == 1) or not isinstance(group, str):
+        raise ValueError(FORMAT_ERROR.format(prediction=prediction, group=group))
+
+
+def _known(column: Sequence[Any]) -> Sequence[Any] | None:
+    """The column; `None` where it was left out."""
+    return None if all(value is None for value in column) else column

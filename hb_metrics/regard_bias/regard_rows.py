@@ -1,0 +1,183 @@
+"""Rows of regard, checked and turned into codes and counts."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+REGARDS = ("negative", "neutral", "positive", "other")
+SCORED = REGARDS[:3]  # the labels with a score: -1, 0, 1
+NEGATIVE, NEUTRAL, POSITIVE, OTHER = range(4)
+OTHERS = ("drop", "neutral", "keep")
+# How far a row of probabilities may be from summing to 1.
+TOLERANCE = 1e-3
+
+EMPTY_ERROR = "there are no rows; give the regard of at least one text"
+UNEQUAL_LENGTHS_ERROR = "inputs differ in length: {}; give one value of each for every row, in the same order"
+ONE_TEXT_ERROR = "{name} is the single string {text!r}; give a list, one for each row"
+MISSING_ERROR = (
+    "{name} is {value!r} in row {row}; give a string for every row (seeds: or a whole number); structures, prompts and "
+    "seeds may be left out altogether"
+)
+UNKNOWN_LABEL_ERROR = "prediction {value!r} in row {row} is not a label; allowed: {labels} ({count} rows have others)"
+LABELS_ERROR = "labels are {labels!r}; give each of negative, neutral and positive once, and other if there is such"
+SHAPE_ERROR = "predictions have the shape {shape}; give a label a row, or [rows, labels] probabilities of {labels}"
+NOT_NUMBERS_ERROR = "predictions cannot be read as probabilities ({error}); give as many numbers in every row"
+PROBABILITY_ERROR = (
+    "probability {value} in row {row}, of {label}; probabilities are numbers from 0 to 1 ({count} rows have others)"
+)
+ROW_SUM_ERROR = (
+    "probabilities of row {row} sum to {total:.6g}, not to 1 ({count} rows do not); "
+    "give the classifier's probabilities, after softmax"
+)
+OTHER_ERROR = "other is {other!r}; allowed: drop (left out), neutral (counted as neutral), keep (a class of its own)"
+
+
+class Column(NamedTuple):
+    """A column of names as codes: `names` in order, `codes` [rows] their places."""
+
+    names: list[str]
+    codes: np.ndarray
+
+
+class RegardRows(NamedTuple):
+    """The rows; every column is [rows].
+
+    Attributes:
+        label: Codes of `REGARDS`.
+        group: Who the prompt is about.
+        structure: Syntactic structure of the prompt; `None`: not given.
+        prompt: What the prompt is called; `None`: not given.
+        seed: Which seed the text was drawn with; `None`: not given.
+    """
+
+    label: np.ndarray
+    group: Column
+    structure: Column | None
+    prompt: Column | None
+    seed: Column | None
+
+    def where(self, chosen: np.ndarray) -> "RegardRows":
+        """Some of the rows; `chosen` is [rows] of bool. Names stay, though no row may have them any more."""
+        columns = [column and Column(column.names, column.codes[chosen]) for column in self[1:]]
+        return RegardRows(self.label[chosen], *columns)  # type: ignore[arg-type]
+
+    def counts(self) -> np.ndarray:
+        """[groups, structures, labels] how many rows; one structure where none are given."""
+        structure = self.structure or Column([""], np.zeros(len(self.label), dtype=np.int64))
+        shape = len(self.group.names), len(structure.names), len(REGARDS)
+        cells = np.ravel_multi_index((self.group.codes, structure.codes, self.label), shape)
+        return np.bincount(cells, minlength=int(np.prod(shape))).reshape(shape)
+
+
+def read_rows(
+    predictions: Any,
+    groups: Sequence[str],
+    structures: Sequence[str] | None,
+    prompts: Sequence[str] | None,
+    seeds: Sequence[int | str] | None,
+    labels: Sequence[str],
+) -> RegardRows:
+    """Checks the inputs of `regard_bias`, which see.
+
+    Raises:
+        ValueError: As `regard_bias` says.
+    """
+    given = {
+        "predictions": predictions,
+        "groups": groups,
+        "structures": structures,
+        "prompts": prompts,
+        "seeds": seeds,
+    }
+    columns = {name: column for name, column in given.items() if column is not None}
+    for name, column in columns.items():
+        if isinstance(column, str):
+            raise ValueError(ONE_TEXT_ERROR.format(name=name, text=column))
+    sizes = {name: len(column) for name, column in columns.items()}
+    if len(set(sizes.values())) > 1:
+        raise ValueError(UNEQUAL_LENGTHS_ERROR.format(", ".join(f"{size} {name}" for name, size in sizes.items())))
+    if not sizes["predictions"]:
+        raise ValueError(EMPTY_ERROR)
+    return RegardRows(
+        _label_codes(predictions, labels),
+        _column("groups", groups),
+        None if structures is None else _column("structures", structures),
+        None if prompts is None else _column("prompts", prompts),
+        None if seeds is None else _column("seeds", seeds),
+    )
+
+
+def without_other(rows: RegardRows, other: str) -> tuple[RegardRows, Mapping[str, int]]:
+    """Does with rows labelled other as told.
+
+    Args:
+        rows: The rows.
+        other: drop: they are left out; neutral: they become neutral; keep: they stay.
+
+    Returns:
+        The rows, and how many were labelled other in each group.
+
+    Raises:
+        ValueError: `other` is none of these.
+    """
+    if other not in OTHERS:
+        raise ValueError(OTHER_ERROR.format(other=other))
+    is_other = rows.label == OTHER
+    found = np.bincount(rows.group.codes[is_other], minlength=len(rows.group.names))
+    num_other = dict(zip(rows.group.names, found.tolist(), strict=True))
+    if other == "neutral":
+        return rows._replace(label=np.where(is_other, NEUTRAL, rows.label)), num_other
+    if other == "drop":
+        return rows.where(~is_other), num_other
+    return rows, num_other
+
+
+def _column(name: str, values: Sequence[Any]) -> Column:
+    """The column, its names in alphabetical order."""
+    for row, value in enumerate(values):
+        is_whole = name == "seeds" and isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+        if not (is_whole or (isinstance(value, str) and value)):
+            raise ValueError(MISSING_ERROR.format(name=name, value=value, row=row))
+    texts = [str(value) for value in values]
+    names = sorted(set(texts))
+    places = {value: place for place, value in enumerate(names)}
+    return Column(names, np.array([places[value] for value in texts], dtype=np.int64))
+
+
+def _label_codes(predictions: Any, labels: Sequence[str]) -> np.ndarray:
+    """[rows] codes of `REGARDS`."""
+    allowed = set(SCORED) <= set(labels) <= set(REGARDS) and len(set(labels)) == len(labels)
+    if isinstance(labels, str) or not allowed:
+        raise ValueError(LABELS_ERROR.format(labels=labels))
+    if isinstance(next(iter(predictions)), str):
+        codes = {label: REGARDS.index(label) for label in labels}
+        found = np.array([codes.get(value, -1) if isinstance(value, str) else -1 for value in predictions])
+        bad = np.flatnonzero(found < 0)
+        if len(bad):
+            value = list(predictions)[bad[0]]
+            names = ", ".join(labels)
+            raise ValueError(UNKNOWN_LABEL_ERROR.format(value=value, row=bad[0], labels=names, count=len(bad)))
+        return found
+    return np.array([REGARDS.index(label) for label in labels])[_probabilities(predictions, labels).argmax(axis=1)]
+
+
+def _probabilities(predictions: Any, labels: Sequence[str]) -> np.ndarray:
+    try:
+        values = np.asarray(predictions, dtype=float)
+    except (ValueError, TypeError) as error:
+        raise ValueError(NOT_NUMBERS_ERROR.format(error=error)) from error
+    if values.ndim != 2 or values.shape[1] != len(labels):
+        raise ValueError(SHAPE_ERROR.format(shape=values.shape, labels=", ".join(labels)))
+    is_bad = ~((values >= 0) & (values <= 1))
+    if is_bad.any():
+        row, column = np.argwhere(is_bad)[0]
+        count = is_bad.any(axis=1).sum()
+        raise ValueError(
+            PROBABILITY_ERROR.format(value=values[row, column], row=row, label=labels[column], count=count)
+        )
+    totals = values.sum(axis=1)
+    bad = np.flatnonzero(np.abs(totals - 1) > TOLERANCE)
+    if len(bad):
+        raise ValueError(ROW_SUM_ERROR.format(row=bad[0], total=totals[bad[0]], count=len(bad)))
+    return values
