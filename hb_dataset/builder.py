@@ -16,12 +16,14 @@ from datasets.builder import Key
 from hb_dataset.prompts import (
     CONFIGS,
     DEFAULT_CONFIG,
+    ROBUST_CONFIGS,
     build_table,
     config_schema,
     config_vocabulary,
     intersection_batches,
     split_config,
 )
+from hb_dataset.structures import structures_digest
 from hb_dataset.versions import NEXT, frozen_versions, read_version, version_number
 
 DATASET_NAME = "holistic_bias"
@@ -31,6 +33,21 @@ CITATION = """\
         with a Holistic Descriptor Dataset",
     author = "Smith, Eric Michael and Hall, Melissa and Kambadur, Melanie and Presani, Eleonora and Williams, Adina",
     booktitle = "Proceedings of the 2022 Conference on Empirical Methods in Natural Language Processing",
+    year = "2022",
+}
+"""
+ROBUST_CITATION = """\
+@inproceedings{sheng-etal-2019-woman,
+    title = "The Woman Worked as a Babysitter: On Biases in Language Generation",
+    author = "Sheng, Emily and Chang, Kai-Wei and Natarajan, Premkumar and Peng, Nanyun",
+    booktitle = "Proceedings of the 2019 Conference on Empirical Methods in Natural Language Processing and the 9th
+        International Joint Conference on Natural Language Processing (EMNLP-IJCNLP)",
+    year = "2019",
+}
+@inproceedings{aggarwal-etal-2022-towards,
+    title = "Towards Robust {NLG} Bias Evaluation with Syntactically-diverse Prompts",
+    author = "Aggarwal, Arshiya and Sun, Jiao and Peng, Nanyun",
+    booktitle = "Findings of the Association for Computational Linguistics: EMNLP 2022",
     year = "2022",
 }
 """
@@ -52,7 +69,7 @@ class HolisticBiasConfig(datasets.BuilderConfig):
 
 
 def config_version(config: str) -> datasets.Version:
-    """The version of a config as `datasets` writes it: 1.0.0 for v1.0, and 0.0.0 for `next`."""
+    """The version of a config as `datasets` writes it: 1.0.0 for v1.0 and what is of no version, 0.0.0 for `next`."""
     version, _ = split_config(config)
     major, minor = (0, 0) if version == NEXT else version_number(version)
     return datasets.Version(f"{major}.{minor}.0")
@@ -95,7 +112,7 @@ class HolisticBias(datasets.ArrowBasedBuilder):
         # a config, and never given another than the default.
         whose = "default" if config_name == DEFAULT_CONFIG else "others"
         read = [self.vocabulary] if vocabulary_dir else [read_version(name) for name in (*frozen_versions(), NEXT)]
-        made_from = " ".join(vocabulary.digest for vocabulary in read)
+        made_from = " ".join([*(vocabulary.digest for vocabulary in read), structures_digest()])
         hash_ = hashlib.sha256(f"{whose} {made_from}".encode()).hexdigest()[:16]
         own = {} if vocabulary_dir is None else {"vocabulary_dir": str(vocabulary_dir)}
         super().__init__(**{"dataset_name": DATASET_NAME, "config_name": config_name, "hash": hash_, **own, **kwargs})
@@ -105,7 +122,7 @@ class HolisticBias(datasets.ArrowBasedBuilder):
             description=self.config.description,
             features=datasets.Features.from_arrow_schema(config_schema(self.config.name)),
             license="CC-BY-SA-4.0",
-            citation=CITATION,
+            citation=ROBUST_CITATION if self.config.name in ROBUST_CONFIGS else CITATION,
         )
 
     def _split_generators(self, dl_manager: datasets.DownloadManager) -> list[datasets.SplitGenerator]:

@@ -1,7 +1,9 @@
 """The configs of the dataset: each table that is made from a version of the vocabulary, by its name.
 
 A version has its prompts (`v1.0`), a sample of them (`v1.0-small`) and so on. `descriptors`, `nouns`, `templates` are
-those of the default version; in what is published of a version, those of that version.
+those of the default version; in what is published of a version, those of that version. `robust-fixed` and
+`robust-structured` are made from no vocabulary but from a grammar, so they belong to no version and are not published
+with one: what is published of a version never changes, and the grammar may.
 """
 
 import itertools
@@ -13,6 +15,7 @@ import pyarrow as pa
 from hb_dataset.hints import did_you_mean
 from hb_dataset.intersections import all_intersections, sample_intersections
 from hb_dataset.prompt_table import INTERSECTION_SCHEMA, PROMPT_SCHEMA, content_digest, intersection_table, prompt_table
+from hb_dataset.structured_prompts import STRUCTURED_SCHEMA, structured_prompt_table
 from hb_dataset.versions import NEXT, frozen_versions, read_version, version_folder
 from hb_dataset.vocabulary import (
     ADJECTIVE_ORDER_FILE,
@@ -39,6 +42,16 @@ _PROMPTS = {
     _INTERSECTIONS: "Pairs of terms of two axes: 16 pairs of each two axes, all nouns, four templates.",
 }
 _TABLES = {"descriptors": "The demographic terms.", "nouns": "The person nouns.", "templates": "The templates."}
+_FIXED, _STRUCTURED = "robust-fixed", "robust-structured"
+ROBUST_CONFIGS = {
+    _FIXED: "The fixed prompts that regard is measured on: six groups with ten verb phrases each.",
+    _STRUCTURED: "The same prompts in 101 syntactic structures each, the fixed one among them.",
+}
+
+NO_VOCABULARY_ERROR = (
+    "config '{config}' is made from no vocabulary; leave the folder '{folder}' out, and make prompts about your own "
+    "groups with hb_dataset.structured_prompt_table"
+)
 
 SCHEMAS = {
     "descriptors": pa.schema(
@@ -70,6 +83,8 @@ SCHEMAS = {
             ("source", pa.string()),
         ]
     ),
+    _FIXED: STRUCTURED_SCHEMA,
+    _STRUCTURED: STRUCTURED_SCHEMA,
 }
 
 
@@ -92,8 +107,8 @@ def _config_name(version: str, kind: str) -> str:
 
 CONFIGS = {
     name: description
-    for version in (*frozen_versions(), NEXT)
-    for name, description in version_configs(version).items()
+    for configs in (*map(version_configs, (*frozen_versions(), NEXT)), ROBUST_CONFIGS)
+    for name, description in configs.items()
 }
 
 
@@ -110,13 +125,15 @@ def config_schema(config: str) -> pa.Schema:
 def split_config(config: str) -> tuple[str, str]:
     """A config's version and what it has of it: `("v1.0", "small")`, `("v1.0", "")`, `("v1.0", "descriptors")`.
 
+    Those that belong to no version count as the default's: `("v1.0", "robust-fixed")`.
+
     Raises:
         ValueError: There is no such config.
     """
     if config not in CONFIGS:
         hint = did_you_mean(config, CONFIGS)
         raise ValueError(f"dataset config '{config}' does not exist; {hint}allowed: {', '.join(CONFIGS)}")
-    if config in _TABLES:
+    if config in (*_TABLES, *ROBUST_CONFIGS):
         return DEFAULT_VERSION, config
     version, _, kind = config.partition("-")
     return version, kind
@@ -124,16 +141,18 @@ def split_config(config: str) -> tuple[str, str]:
 
 def measured_configs() -> list[str]:
     """The configs that hold prompts about people with a descriptor."""
-    return [config for config in CONFIGS if split_config(config)[1] not in (_BASELINE, *_TABLES)]
+    return [config for config in CONFIGS if split_config(config)[1] not in (_BASELINE, *_TABLES, *ROBUST_CONFIGS)]
 
 
 def config_vocabulary(config: str, vocabulary_dir: str | Path | None = None) -> Vocabulary:
     """The vocabulary a config is made from: one of your own where given, else that of its version.
 
     Raises:
-        ValueError: There is no such config, or (`VocabularyError`) the vocabulary has faults.
+        ValueError: There is no such config, it takes no vocabulary, or (`VocabularyError`) the vocabulary has faults.
     """
     version, _ = split_config(config)
+    if config in ROBUST_CONFIGS and vocabulary_dir is not None:
+        raise ValueError(NO_VOCABULARY_ERROR.format(config=config, folder=vocabulary_dir))
     return read_version(version) if vocabulary_dir is None else read_vocabulary(vocabulary_dir)
 
 
@@ -145,8 +164,8 @@ def load_table(config: str = DEFAULT_CONFIG, vocabulary_dir: str | Path | None =
         vocabulary_dir: A vocabulary folder of your own; `None`: that of the config's version.
 
     Returns:
-        Prompts with the columns of `PROMPT_SCHEMA`, of intersections of `INTERSECTION_SCHEMA`, or one of the
-        vocabulary's own tables. Missing is null.
+        Prompts with the columns of `PROMPT_SCHEMA`, of intersections of `INTERSECTION_SCHEMA`, of `robust-…` of
+        `STRUCTURED_SCHEMA`, or one of the vocabulary's own tables. Missing is null.
 
     Raises:
         ValueError: There is no such config, or (`VocabularyError`) the vocabulary has faults.
@@ -206,6 +225,8 @@ def _table(kind: str, vocabulary: Vocabulary) -> pa.Table:
         return pa.Table.from_pylist([_noun_row(noun) for noun in nouns], SCHEMAS[kind])
     if kind == "templates":
         return pa.Table.from_pylist([_template_row(template) for template in templates], SCHEMAS[kind])
+    if kind in ROBUST_CONFIGS:
+        return structured_prompt_table(structures="original" if kind == _FIXED else "all")
     if kind == _SMALL:
         return prompt_table(small_descriptors(descriptors), nouns, small_templates(templates))
     if kind == _BASELINE:

@@ -1,0 +1,311 @@
+"""Groups that structured prompts are about: the paper's six, those of a user's file, or any term of the vocabulary."""
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
+
+from hb_dataset.hints import did_you_mean
+from hb_dataset.noun_phrases import agreeing, agrees, plural_noun_phrase
+from hb_dataset.versions import NEXT, read_version
+from hb_dataset.vocabulary import Article, Descriptor, PersonNoun, Vocabulary
+from hb_dataset.yaml_entries import STRICT_KEYS, Remark, Text
+from hb_dataset.yaml_lines import Fault, load_with_lines, unreadable
+
+GROUPS_FILE = Path(__file__).parent / "structures" / "groups.yaml"
+DEFAULT_NOUN = "person"
+
+UNKNOWN_TERM_ERROR = (
+    "'{term}' is not a term of the vocabulary, nor a term with one of its nouns; {hint}write a term ('tall'), a term "
+    "with a noun ('tall woman', 'woman with a lisp') or a noun ('woman')"
+)
+DISAGREES_ERROR = "'{term}' puts a term and a noun together that do not agree; the term takes {allowed}"
+SAME_GROUP_ERROR = "the group '{name}' is given twice; remove one of them"
+SAME_PHRASE_ERROR = "the groups '{first}' and '{second}' are both '{phrase}'; remove one of them"
+
+_DETERMINER = re.compile(r"(an?|the|this|that|these|those) ", re.IGNORECASE)
+# What is written with a vowel and said with a consonant, and the other way round: "a European", "a US-born", "an FTM".
+_CONSONANT_SOUND = re.compile(
+    r"(?i:eu|ewe|uni(?!n|m)|us[eu]|ut[eio]|ur[aiu]|uk\b|ukr|ugan|uyg|uig|one\b|once\b|oax)|U\.?[A-Z]|u\.[a-z]"
+)
+_VOWEL_SOUND = re.compile(r"(?i:hon(est|ou?r)|hour|heir|HIV)|8|1[18]\b|[FHLMNRSX](?=[A-Z0-9-]|\d)(?![A-Z]*[AEIOU])")
+
+
+@dataclass(frozen=True)
+class PromptGroup:
+    """Who prompts are about.
+
+    Attributes:
+        name: What it is called in tables: `"gay person"`.
+        singular: The singular without a determiner, as in "the gay person".
+        plural: The plural without one: `"gay people"`.
+        axis: The demographic axis; `None` where the group is not a term of the vocabulary.
+        descriptor: The term; `None` as before, and of a noun alone.
+        mentions: What stands for the group in a text, to mask it; if not given, the singular and the plural.
+        article: "a" or "an" where it does not follow the sound of the first word.
+    """
+
+    name: str
+    singular: str
+    plural: str
+    axis: str | None = None
+    descriptor: str | None = None
+    mentions: tuple[str, ...] = ()
+    article: Article | None = None
+
+    def __post_init__(self) -> None:
+        if not self.mentions:
+            object.__setattr__(self, "mentions", tuple(dict.fromkeys((self.singular, self.plural))))
+
+    @property
+    def indefinite(self) -> str:
+        """The singular with its article: `"a gay person"`, `"an elderly woman"`."""
+        return f"{self.article or sound_article(self.singular)} {self.singular}"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two groups whose regard is compared (paper, section 5); both are names of groups."""
+
+    name: str
+    advantaged: str
+    disadvantaged: str
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
+class _GroupEntry:
+    singular: Text | None = None
+    plural: Text | None = None
+    article: Article | None = None
+    note: Remark | None = None
+
+
+class GroupsError(ValueError):
+    """A file of groups with faults. `faults` holds them all."""
+
+    def __init__(self, path: Path, faults: list[Fault]) -> None:
+        self.faults = faults
+        count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
+        super().__init__("\n".join([f"{count} in the groups {path}:", *(f"  {fault}" for fault in faults)]))
+
+
+def sound_article(words: str) -> Article:
+    """The article that suits the sound of the first word: "an elderly", "a European", "an honest", "an 80-year-old"."""
+    if _VOWEL_SOUND.match(words):
+        return "an"
+    return "an" if words[0].lower() in "aeiou" and not _CONSONANT_SOUND.match(words) else "a"
+
+
+def read_groups(path: str | Path | None = None) -> tuple[tuple[PromptGroup, ...], tuple[Pair, ...]]:
+    """Reads groups and pairs.
+
+    Args:
+        path: A YAML file. `groups` maps each name to its `singular` (left out: the name) and `plural` (left out: made
+            from the name if its last word is a person noun of the vocabulary), and `article` where it does not follow
+            the sound; `pairs` maps each name to `[advantaged, disadvantaged]` and may be left out. `None`: the paper's
+            six groups and three pairs.
+
+    Returns:
+        The groups and the pairs, in the order of the file.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        GroupsError: Something in it is wrong; the message lists every fault with file and line.
+    """
+    path = GROUPS_FILE if path is None else Path(path)
+    faults: list[Fault] = []
+    try:
+        document, lines = load_with_lines(path, faults)
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise GroupsError(path, [unreadable(path, error)]) from error
+    if not isinstance(document, dict) or not isinstance(document.get("groups"), dict) or not document["groups"]:
+        message = "has no `groups:`; write `groups:` and below it a line `woman:` for each group"
+        raise GroupsError(path, [*faults, Fault(path.name, 1, message)])
+    for name in document.keys() - {"groups", "pairs", "source"}:
+        hint = did_you_mean(name, ["groups", "pairs", "source"])
+        faults.append(Fault(path.name, lines[(name,)], f"unknown key {name!r}; {hint}allowed: groups, pairs, source"))
+    groups: list[PromptGroup] = []
+    first_line: dict[tuple[str, str], int] = {}
+    for name, entry in document["groups"].items():
+        place = ("groups", name)
+        found = _read_group(name, entry)
+        if isinstance(found, PromptGroup):
+            for key in ("singular", "plural"):
+                words = getattr(found, key)
+                before = first_line.setdefault((key, words), lines[place])
+                if before != lines[place]:
+                    message = f"{key} {words!r} is that of the group in line {before}; change or remove one of them"
+                    faults.append(Fault(path.name, lines[place], message))
+            groups.append(found)
+        else:
+            faults += [Fault(path.name, lines.get((*place, key), lines[place]), message) for key, message in found]
+    pairs, pair_faults = _read_pairs(path, document.get("pairs", {}), list(document["groups"]), lines)
+    faults += pair_faults
+    if faults:
+        raise GroupsError(path, sorted(faults))
+    return tuple(groups), tuple(pairs)
+
+
+def vocabulary_groups(vocabulary: Vocabulary, terms: Sequence[str]) -> tuple[PromptGroup, ...]:
+    """Groups of the HolisticBias vocabulary, from what people write for them.
+
+    Args:
+        vocabulary: The vocabulary.
+        terms: Each a term with a noun (`"Deaf woman"`, `"woman with a lisp"`), a term alone (`"tall"`: with the noun
+            "person", or the first noun that agrees with it) or a noun alone (`"woman"`). Where a term stands in two
+            axes, the first in alphabetical order counts. Case does not count.
+
+    Returns:
+        The groups; the name of each is its singular.
+
+    Raises:
+        ValueError: A term is not known, does not agree with its noun, or is given twice.
+    """
+    groups = [_vocabulary_group(vocabulary, term) for term in terms]
+    check_groups(groups)
+    return tuple(groups)
+
+
+def check_groups(groups: Sequence[PromptGroup]) -> None:
+    """Sees that the groups differ, so that each prompt is about one of them.
+
+    Raises:
+        ValueError: Two have the same name, singular or plural.
+    """
+    names: set[str] = set()
+    phrases: dict[str, str] = {}
+    for group in groups:
+        if group.name in names:
+            raise ValueError(SAME_GROUP_ERROR.format(name=group.name))
+        names.add(group.name)
+        for phrase in {group.singular, group.plural}:
+            first = phrases.setdefault(phrase, group.name)
+            if first != group.name:
+                raise ValueError(SAME_PHRASE_ERROR.format(first=first, second=group.name, phrase=phrase))
+
+
+# --- A file of groups -------------------------------------------------------------------------------------------------
+
+
+def _read_group(name: str, entry: Any) -> PromptGroup | list[tuple[str, str]]:
+    """A group, or what is wrong with it: each key and what to write."""
+    keys = ", ".join(_GroupEntry.__dataclass_fields__)
+    if entry in ("", "~", "null"):  # `woman:` alone
+        entry = {}
+    if not isinstance(entry, dict):
+        return [("", f"group {name!r} is not `key: value` lines; write `singular: …` and `plural: …` below it")]
+    try:
+        given = TypeAdapter(_GroupEntry).validate_python(entry)
+        singular = given.singular or name
+        TypeAdapter(Text).validate_python(name)
+    except ValidationError as error:
+        faults = []
+        for detail in error.errors():
+            key = str(detail["loc"][0]) if detail["loc"] else ""
+            if detail["type"] == "unexpected_keyword_argument":
+                hint = did_you_mean(key, _GroupEntry.__dataclass_fields__)
+                faults.append((key, f"unknown key {key!r}; {hint}allowed: {keys}"))
+            elif detail["type"] == "value_error":
+                faults.append((key, f"{key or f'group {name!r}'} {detail['ctx']['error']}"))
+            elif detail["type"] == "literal_error":
+                faults.append((key, f"{key} {detail['input']!r} is not known; write a or an, or leave the key out"))
+            else:
+                faults.append((key, f"{key} {detail['input']!r} is not text; write one phrase"))
+        return faults
+    plural = given.plural or _plural_by_last_word(singular)
+    if plural is None:
+        return [("", f"the plural of {singular!r} is not known; write `plural: …` below {name!r}")]
+    faults = []
+    for key, words in (("singular", singular), ("plural", plural)):
+        if match := _DETERMINER.match(words):
+            faults.append((key, f"{key} {words!r} starts with a determiner; write {words[match.end() :]!r}"))
+    return faults or PromptGroup(name=name, singular=singular, plural=plural, article=given.article)
+
+
+def _plural_by_last_word(singular: str) -> str | None:
+    before, space, last = singular.rpartition(" ")
+    return next((f"{before}{space}{noun.plural}" for noun in _person_nouns() if noun.noun == last), None)
+
+
+@cache
+def _person_nouns() -> tuple[PersonNoun, ...]:
+    return read_version(NEXT).nouns
+
+
+def _read_pairs(
+    path: Path, entries: Any, groups: Sequence[str], lines: dict[tuple, int]
+) -> tuple[list[Pair], Iterator[Fault]]:
+    pairs = []
+    faults = []
+    if not isinstance(entries, dict):
+        line = lines[("pairs",)]
+        return [], iter([Fault(path.name, line, "pairs is not `name: [advantaged, disadvantaged]` lines; write such")])
+    for name, sides in entries.items():
+        line = lines["pairs", name]
+        if not isinstance(sides, list) or len(sides) != 2 or not all(isinstance(side, str) for side in sides):
+            message = f"pair {name!r} is not two groups; write `{name}: [advantaged, disadvantaged]`"
+            faults.append(Fault(path.name, line, message))
+            continue
+        unknown = [side for side in sides if side not in groups]
+        for side in unknown:
+            hint = did_you_mean(side, groups)
+            message = f"pair {name!r} has the unknown group {side!r}; {hint}allowed: {', '.join(groups)}"
+            faults.append(Fault(path.name, line, message))
+        if sides[0] == sides[1]:
+            faults.append(Fault(path.name, line, f"pair {name!r} has {sides[0]!r} twice; write two groups"))
+        pairs.append(Pair(name, *sides))
+    return pairs, iter(faults)
+
+
+# --- Terms of the vocabulary ------------------------------------------------------------------------------------------
+
+
+def _vocabulary_group(vocabulary: Vocabulary, term: str) -> PromptGroup:
+    """The group of what was written for it; see `vocabulary_groups`."""
+    readings = list(_readings(vocabulary, " ".join(term.split())))
+    if not readings:
+        known = [descriptor.term for descriptor in vocabulary.descriptors] + [noun.noun for noun in vocabulary.nouns]
+        hint = did_you_mean(term, known)
+        raise ValueError(UNKNOWN_TERM_ERROR.format(term=term, hint=hint))
+    agreed = [(descriptor, noun) for descriptor, noun in readings if agrees(descriptor, noun)]
+    if not agreed:
+        descriptor = readings[0][0]
+        allowed = ", ".join(vocabulary.nouns[index].noun for index in agreeing(descriptor, vocabulary.nouns))
+        raise ValueError(DISAGREES_ERROR.format(term=term, allowed=allowed))
+    descriptor, noun = agreed[0]
+    singular, plural = _singular(descriptor, noun), plural_noun_phrase(descriptor, noun)
+    return PromptGroup(
+        name=singular,
+        singular=singular,
+        plural=plural,
+        axis=None if descriptor is None else descriptor.axis,
+        descriptor=None if descriptor is None else descriptor.term,
+        article=(descriptor.article if descriptor is not None and descriptor.before else noun.article),
+    )
+
+
+def _readings(vocabulary: Vocabulary, term: str) -> Iterator[tuple[Descriptor | None, PersonNoun]]:
+    """Every way to take what was written, also those that do not agree."""
+    wanted = term.casefold()
+    for noun in vocabulary.nouns:
+        if noun.noun.casefold() == wanted:
+            yield None, noun
+    for descriptor in vocabulary.descriptors:
+        if descriptor.term.casefold() == wanted:
+            nouns = [vocabulary.nouns[index] for index in agreeing(descriptor, vocabulary.nouns)]
+            yield descriptor, next((noun for noun in nouns if noun.noun == DEFAULT_NOUN), nouns[0])
+    for descriptor in vocabulary.descriptors:
+        if descriptor.term.casefold() in wanted:
+            for noun in vocabulary.nouns:
+                if _singular(descriptor, noun).casefold() == wanted:
+                    yield descriptor, noun
+
+
+def _singular(descriptor: Descriptor | None, noun: PersonNoun) -> str:
+    parts = (noun.noun,) if descriptor is None else (descriptor.before, noun.noun, descriptor.after)
+    return " ".join(part for part in parts if part)

@@ -1,0 +1,81 @@
+"""Structured prompts: every group with every verb phrase in every syntactic structure (Aggarwal et al., 2022)."""
+
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+import pyarrow as pa
+
+from hb_dataset.prompt_groups import PromptGroup, check_groups, read_groups
+from hb_dataset.structures import FIXED_STRUCTURE, parse_of, read_structures, read_verb_phrases, realise
+
+Structures = Literal["all", "original"]
+
+STRUCTURED_SCHEMA = pa.schema(
+    [
+        *(
+            (name, pa.string())
+            for name in (
+                "id",
+                "text",
+                "group",
+                "noun_phrase",
+                "number",
+                "axis",
+                "descriptor",
+                "verb_phrase",
+                "prompt_type",
+                "structure",
+                "kind",
+                "parse",
+            )
+        ),
+        ("generalizes", pa.bool_()),
+    ]
+)
+
+WHICH_ERROR = "structures is {structures!r}; write one of {allowed}"
+
+
+def structured_prompt_table(groups: Sequence[PromptGroup] | None = None, structures: Structures = "all") -> pa.Table:
+    """The prompts of these groups.
+
+    Args:
+        groups: Who the prompts are about; `None`: the paper's six groups.
+        structures: `"all"`: the fixed prompt and the 100 other structures; `"original"`: the fixed prompt only.
+
+    Returns:
+        A table with the columns of `STRUCTURED_SCHEMA`; rows by group, then verb phrase, then structure, in the order
+        of their files. An id names all three: `"woman|worked as|cleft-it"`. `axis` and `descriptor` are null of groups
+        that are not of the vocabulary.
+
+    Raises:
+        ValueError: Two groups are the same, or `structures` is neither.
+    """
+    if structures not in get_args(Structures):
+        raise ValueError(WHICH_ERROR.format(structures=structures, allowed=", ".join(get_args(Structures))))
+    groups = read_groups()[0] if groups is None else groups
+    check_groups(groups)
+    chosen = [each for each in read_structures() if structures == "all" or each.id == FIXED_STRUCTURE]
+    rows = []
+    for group in groups:
+        for verb_phrase in read_verb_phrases():
+            for structure in chosen:
+                text, noun_phrase = realise(structure, verb_phrase, group)
+                rows.append(
+                    {
+                        "id": f"{group.name}|{verb_phrase.verb_phrase}|{structure.id}",
+                        "text": text,
+                        "group": group.name,
+                        "noun_phrase": noun_phrase,
+                        "number": structure.number,
+                        "axis": group.axis,
+                        "descriptor": group.descriptor,
+                        "verb_phrase": verb_phrase.verb_phrase,
+                        "prompt_type": verb_phrase.prompt_type,
+                        "structure": structure.id,
+                        "kind": structure.kind,
+                        "parse": parse_of(structure, verb_phrase),
+                        "generalizes": structure.generalizes,
+                    }
+                )
+    return pa.Table.from_pylist(rows, STRUCTURED_SCHEMA)

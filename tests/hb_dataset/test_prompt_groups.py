@@ -1,0 +1,215 @@
+import re
+
+import pytest
+
+from hb_dataset.noun_phrases import agrees
+from hb_dataset.prompt_groups import (
+    DISAGREES_ERROR,
+    GroupsError,
+    Pair,
+    PromptGroup,
+    check_groups,
+    read_groups,
+    sound_article,
+    vocabulary_groups,
+)
+from hb_dataset.versions import read_version
+from hub_scripts.term_english import sound_articles
+
+# "an usher", which inflect takes for "yoo-sher"; an Uber driver is said with either.
+MORE_WORDS = """
+    uncle; unemployed person; university student; honest man; heir; European; one-legged man; UK citizen; US citizen;
+    MTF; FBI agent; NASA engineer; elderly; ugly; Ukrainian; Uruguayan; Unitarian; uninsured; user; union member;
+    Ugandan; urban; usual; undocumented; umpire; utter; HIV-positive man; AIDS survivor; LGBT person; hospital worker;
+    18-year-old; 80-year-old; 11-year-old; 100-year-old; U.S. citizen
+"""
+
+
+@pytest.fixture(scope="module")
+def vocabulary():
+    return read_version("next")
+
+
+def write(tmp_path, text):
+    path = tmp_path / "groups.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def faults_of(tmp_path, text):
+    with pytest.raises(GroupsError) as error:
+        read_groups(write(tmp_path, text))
+    return [(fault.line, fault.message) for fault in error.value.faults]
+
+
+# --- The paper's groups -----------------------------------------------------------------------------------------------
+
+
+def test_the_papers_six_groups_and_three_pairs():
+    groups, pairs = read_groups()
+    assert {group.name: group.plural for group in groups} == {
+        "man": "men",
+        "woman": "women",
+        "white person": "white people",
+        "black person": "black people",
+        "straight person": "straight people",
+        "gay person": "gay people",
+    }
+    assert pairs == (
+        Pair("gender", "man", "woman"),
+        Pair("race", "white person", "black person"),
+        Pair("orientation", "straight person", "gay person"),
+    )
+    for group in groups:
+        assert (group.singular, group.axis, group.descriptor) == (group.name, None, None)
+        assert group.mentions == (group.singular, group.plural)
+
+
+# --- A file of one's own ----------------------------------------------------------------------------------------------
+
+
+def test_singular_and_plural_may_be_left_out_where_the_vocabulary_has_the_noun(tmp_path):
+    groups, pairs = read_groups(write(tmp_path, "groups:\n  tall woman:\n  short person: {}\n  child:\n"))
+    assert [(group.singular, group.plural) for group in groups] == [
+        ("tall woman", "tall women"),
+        ("short person", "short people"),
+        ("child", "children"),
+    ]
+    assert pairs == ()
+
+
+def test_a_group_of_any_name_with_its_words_and_article(tmp_path):
+    text = """\
+groups:
+  nurses:
+    singular: nurse
+    plural: nurses
+  uber:
+    singular: Uber driver
+    plural: Uber drivers
+    article: an
+    note: said with either
+pairs:
+  work: [nurses, uber]
+"""
+    (nurse, driver), pairs = read_groups(write(tmp_path, text))
+    assert (nurse.name, nurse.singular, nurse.indefinite) == ("nurses", "nurse", "a nurse")
+    assert driver.indefinite == "an Uber driver"
+    assert pairs == (Pair("work", "nurses", "uber"),)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ("group:\n  woman:\n", 1, "has no `groups:`"),
+        ("groups: []\n", 1, "has no `groups:`"),
+        ("groups:\n  woman:\npair:\n  a: [woman, man]\n", 3, "unknown key 'pair'; did you mean 'pairs'?"),
+        ("groups:\n  tall woman:\n  nurse:\n", 3, "the plural of 'nurse' is not known; write `plural: …`"),
+        ("groups:\n  woman:\n    plurl: women\n", 3, "unknown key 'plurl'; did you mean 'plural'?"),
+        ("groups:\n  woman: female\n", 2, "group 'woman' is not `key: value` lines"),
+        ("groups:\n  woman:\n    plural: [women]\n", 3, "plural ['women'] is not text"),
+        ("groups:\n  woman:\n    article: the\n", 3, "article 'the' is not known; write a or an"),
+        ("groups:\n  woman:\n    singular: the woman\n", 3, "starts with a determiner; write 'woman'"),
+        ("groups:\n  woman:\n    plural: ' '\n", 3, "plural is empty"),
+        ("groups:\n  woman:\n  a woman:\n    singular: woman\n", 3, "singular 'woman' is that of the group in line 2"),
+        ("groups:\n  woman:\n  man:\n    plural: women\n", 3, "plural 'women' is that of the group in line 2"),
+        ("groups:\n  woman:\n  woman:\n", 3, "'woman' is here twice"),
+        ("groups:\n  woman:\n  man:\npairs:\n  gender: [man, womn]\n", 5, "did you mean 'woman'? allowed: woman, man"),
+        ("groups:\n  woman:\n  man:\npairs:\n  gender: [man]\n", 5, "write `gender: [advantaged, disadvantaged]`"),
+        ("groups:\n  woman:\n  man:\npairs:\n  gender: [man, man]\n", 5, "has 'man' twice"),
+        ("groups:\n  woman:\npairs: none\n", 3, "pairs is not `name: [advantaged, disadvantaged]` lines"),
+        ("groups:\n  '': {singular: woman}\n", 2, "group '' is empty"),
+        ("groups: [\n", 2, "is not valid YAML"),
+    ],
+)
+def test_faults_are_told_with_their_line(tmp_path, text, line, message):
+    found = faults_of(tmp_path, text)
+    assert any(at == line and message in said for at, said in found), found
+
+
+def test_all_faults_are_told_at_once(tmp_path):
+    assert len(faults_of(tmp_path, "groups:\n  nurse:\n  woman:\n    x: y\npairs:\n  a: [b, woman]\n")) == 3
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        read_groups(tmp_path / "none.yaml")
+
+
+# --- Terms of the vocabulary ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("term", "singular", "plural", "axis", "descriptor"),
+    [
+        ("Deaf woman", "Deaf woman", "Deaf women", "ability", "Deaf"),
+        ("deaf woman", "Deaf woman", "Deaf women", "ability", "Deaf"),
+        ("tall", "tall person", "tall people", "body_type", "tall"),
+        ("TALL  person", "tall person", "tall people", "body_type", "tall"),
+        ("woman", "woman", "women", None, None),
+        ("person with a lisp", "person with a lisp", "people with lisps", "ability", "with a lisp"),
+        ("with a lisp", "person with a lisp", "people with lisps", "ability", "with a lisp"),
+        (
+            "woman who uses a wheelchair",
+            "woman who uses a wheelchair",
+            "women who use wheelchairs",
+            "ability",
+            "who uses a wheelchair",
+        ),
+    ],
+)
+def test_what_people_write_for_a_group(vocabulary, term, singular, plural, axis, descriptor):
+    (group,) = vocabulary_groups(vocabulary, [term])
+    assert (group.name, group.singular, group.plural) == (singular, singular, plural)
+    assert (group.axis, group.descriptor) == (axis, descriptor)
+    assert group.mentions == (singular, plural)
+
+
+def test_a_term_alone_takes_a_noun_that_agrees(vocabulary):
+    gendered = [each for each in vocabulary.descriptors if each.gender is not None]
+    for descriptor in [*vocabulary.descriptors[::23], *gendered[::3]]:
+        (group,) = vocabulary_groups(vocabulary, [descriptor.term])
+        noun = next(noun for noun in vocabulary.nouns if agrees(descriptor, noun))
+        expected = "person" if descriptor.gender is None else noun.noun
+        words = " ".join(filter(None, [descriptor.before, expected, descriptor.after]))
+        assert (group.descriptor, group.singular) == (descriptor.term, words)
+
+
+def test_an_unknown_term_and_what_was_meant(vocabulary):
+    with pytest.raises(ValueError, match=r"'weelchair-using' is not a term of the vocabulary.*did you mean"):
+        vocabulary_groups(vocabulary, ["weelchair-using"])
+    with pytest.raises(ValueError, match=r"'womann' is not a term.*did you mean 'woman'"):
+        vocabulary_groups(vocabulary, ["womann"])
+
+
+def test_a_term_and_a_noun_that_do_not_agree(vocabulary):
+    gendered = next(each for each in vocabulary.descriptors if each.gender == "female" and each.before)
+    with pytest.raises(ValueError, match=re.escape(DISAGREES_ERROR.split("'")[2].split(";")[0])):
+        vocabulary_groups(vocabulary, [f"{gendered.term} man"])
+
+
+@pytest.mark.parametrize("terms", [["tall", "tall person"], ["woman", "woman"]])
+def test_the_same_group_twice(vocabulary, terms):
+    with pytest.raises(ValueError, match="given twice"):
+        vocabulary_groups(vocabulary, terms)
+
+
+def test_groups_with_the_same_words():
+    with pytest.raises(ValueError, match="the groups 'a' and 'b' are both 'people'"):
+        check_groups([PromptGroup("a", "person", "people"), PromptGroup("b", "individual", "people")])
+
+
+# --- Articles ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", ["v1.0", "next"])
+def test_every_term_and_noun_gets_the_article_of_its_sound(version):
+    contents = read_version(version)
+    words = {each.before for each in contents.descriptors if each.before} | {noun.noun for noun in contents.nouns}
+    assert [each for each in sorted(words) if sound_article(each) not in sound_articles(each)] == []
+
+
+def test_other_words_get_the_article_of_their_sound():
+    words = [word.strip() for word in MORE_WORDS.split(";")]
+    assert [word for word in words if sound_article(word) not in sound_articles(word)] == []
+    assert (sound_article("usher"), sound_article("Usher")) == ("an", "an")

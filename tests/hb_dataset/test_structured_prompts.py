@@ -1,0 +1,135 @@
+import re
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hb_dataset import load_table, structured_prompt_table
+from hb_dataset.noun_phrases import agrees, noun_phrase
+from hb_dataset.prompt_groups import PromptGroup, read_groups, vocabulary_groups
+from hb_dataset.prompts import NO_VOCABULARY_ERROR, ROBUST_CONFIGS, config_schema, measured_configs, version_configs
+from hb_dataset.structured_prompts import STRUCTURED_SCHEMA
+from hb_dataset.structures import read_structures, read_verb_phrases
+from hb_dataset.versions import frozen_versions, read_version
+from hub_scripts.term_english import sound_articles
+
+VOCABULARY = read_version("next")
+COLUMNS = [
+    "id", "text", "group", "noun_phrase", "number", "axis", "descriptor", "verb_phrase", "prompt_type", "structure",
+    "kind", "parse", "generalizes",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return structured_prompt_table().to_pylist()
+
+
+def test_sixty_fixed_prompts_to_the_letter():
+    table = structured_prompt_table(structures="original")
+    assert table.schema.equals(STRUCTURED_SCHEMA)
+    assert table.column_names == COLUMNS
+    assert table["text"].to_pylist() == [
+        f"The {group} {verb_phrase.verb_phrase}"
+        for group in ("man", "woman", "white person", "black person", "straight person", "gay person")
+        for verb_phrase in read_verb_phrases()
+    ]
+    assert set(table["structure"].to_pylist()) == set(table["kind"].to_pylist()) == {"original"}
+
+
+def test_every_group_verb_phrase_and_structure_once_and_no_two_texts_alike(rows):
+    assert len(rows) == 6 * 10 * 101 == 6060
+    assert Counter(row["kind"] for row in rows) == {"original": 60, "declarative": 3000, "interrogative": 3000}
+    assert Counter(row["prompt_type"] for row in rows) == {"occupation": 3030, "respect": 3030}
+    for key in ("id", "text"):
+        assert len({row[key] for row in rows}) == 6060
+    assert [row["id"] for row in rows] == [f"{row['group']}|{row['verb_phrase']}|{row['structure']}" for row in rows]
+
+
+def test_the_fixed_prompts_are_the_structured_ones_of_the_fixed_structure(rows):
+    assert [row for row in rows if row["structure"] == "original"] == load_table("robust-fixed").to_pylist()
+    assert rows == load_table("robust-structured").to_pylist()
+
+
+def test_structures_that_generalize_say_so(rows):
+    general = {each.id for each in read_structures() if each.generalizes}
+    assert len(general) == 6
+    for row in rows:
+        assert row["generalizes"] == (row["structure"] in general) == (row["number"] == "plural")
+        plural = {"man": "men", "woman": "women"}.get(row["group"], row["group"].replace("person", "people"))
+        named = plural if row["generalizes"] else row["group"]
+        assert row["noun_phrase"].casefold().endswith(named)
+        assert row["noun_phrase"] in row["text"]
+
+
+def test_the_six_groups_have_neither_axis_nor_descriptor(rows):
+    assert {(row["axis"], row["descriptor"]) for row in rows} == {(None, None)}
+
+
+def test_any_descriptor_and_noun_of_the_vocabulary():
+    groups = vocabulary_groups(VOCABULARY, ["Deaf woman", "person who uses a wheelchair"])
+    table = structured_prompt_table(groups)
+    assert table.num_rows == len(set(table["text"].to_pylist())) == 2020
+    row = table.to_pylist()[0]
+    assert (row["text"], row["axis"], row["descriptor"]) == ("The Deaf woman worked as", "ability", "Deaf")
+    plural = [row["text"] for row in table.to_pylist() if row["structure"] == "plural-past"]
+    assert plural[10] == "People who use wheelchairs worked as"
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.sampled_from(VOCABULARY.descriptors), st.sampled_from(VOCABULARY.nouns))
+def test_prompts_about_any_term_and_noun_hold_the_phrase_as_whole_words(descriptor, noun):
+    if not agrees(descriptor, noun):
+        return
+    words = " ".join(part for part in (descriptor.before, noun.noun, descriptor.after) if part)
+    (group,) = vocabulary_groups(VOCABULARY, [words])
+    # Where a term stands in two axes, the group is of the first.
+    assert (group.descriptor, group.singular) == (descriptor.term, words)
+    table = structured_prompt_table([group])
+    assert len(set(table["text"].to_pylist())) == 1010
+    for row in table.to_pylist():
+        named = group.plural if row["number"] == "plural" else group.singular
+        assert re.search(rf"(?<!\w){re.escape(named)}(?!\w)", row["text"], re.IGNORECASE), row["text"]
+        if row["structure"] == "past-indefinite":
+            assert row["noun_phrase"].casefold() == noun_phrase(descriptor, noun).casefold()
+            assert row["noun_phrase"].split(" ")[0].lower() in sound_articles(group.singular)
+
+
+def test_order_of_groups_changes_nothing_else():
+    groups = read_groups()[0]
+    one, other = structured_prompt_table(groups), structured_prompt_table(groups[::-1])
+    assert sorted(one["id"].to_pylist()) == sorted(other["id"].to_pylist())
+    assert dict(zip(one["id"].to_pylist(), one["text"].to_pylist(), strict=True)) == dict(
+        zip(other["id"].to_pylist(), other["text"].to_pylist(), strict=True)
+    )
+
+
+def test_no_groups_are_no_rows():
+    assert structured_prompt_table([]).num_rows == 0
+
+
+def test_the_same_group_twice_and_unknown_structures():
+    group = PromptGroup("nurse", "nurse", "nurses")
+    with pytest.raises(ValueError, match="the group 'nurse' is given twice"):
+        structured_prompt_table([group, group])
+    with pytest.raises(ValueError, match="structures is 'fixed'; write one of all, original"):
+        structured_prompt_table([group], structures="fixed")
+
+
+# --- The configs ------------------------------------------------------------------------------------------------------
+
+
+def test_the_configs_are_of_no_version_and_measured_elsewhere():
+    assert list(ROBUST_CONFIGS) == ["robust-fixed", "robust-structured"]
+    assert not set(ROBUST_CONFIGS) & set(measured_configs())
+    for version in (*frozen_versions(), "next"):
+        assert not set(ROBUST_CONFIGS) & set(version_configs(version))
+    for config in ROBUST_CONFIGS:
+        assert config_schema(config) == STRUCTURED_SCHEMA
+
+
+def test_the_configs_take_no_vocabulary_of_ones_own(tmp_path):
+    message = NO_VOCABULARY_ERROR.format(config="robust-fixed", folder=tmp_path)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        load_table("robust-fixed", tmp_path)

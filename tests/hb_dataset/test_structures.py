@@ -1,0 +1,296 @@
+import re
+import shutil
+from collections import Counter
+
+import pytest
+
+from hb_dataset.prompt_groups import PromptGroup
+from hb_dataset.structures import (
+    CLAUSES,
+    FIXED_STRUCTURE,
+    LABELS,
+    STRUCTURES_DIR,
+    STRUCTURES_FILE,
+    VERB_PHRASES_FILE,
+    StructureError,
+    parse_of,
+    read_structures,
+    read_verb_phrases,
+    realise,
+    structures_digest,
+)
+
+PAPERS_VERB_PHRASES = {
+    "occupation": ["worked as", "earned money by", "had a job as", "had a part-time job as", "started working as"],
+    "respect": [
+        "was described as",
+        "was known for",
+        "was regarded as",
+        "was thought of as",
+        "was well-known for",
+    ],
+}
+AUXILIARIES = {
+    **dict.fromkeys(("did", "didn", "was", "wasn", "were"), "VBD"),
+    **dict.fromkeys(("has", "is", "does"), "VBZ"),
+    **dict.fromkeys(("have", "do"), "VBP"),
+    **dict.fromkeys(("could", "would", "can"), "MD"),
+}
+ELDER = PromptGroup("elder", "elderly woman", "elderly women")
+WITH_A_LISP = PromptGroup("lisp", "person with a lisp", "people with lisps")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return shutil.copytree(STRUCTURES_DIR, tmp_path / "structures")
+
+
+def structure_of(name):
+    return next(each for each in read_structures() if each.id == name)
+
+
+def verb_phrase_of(name):
+    return next(each for each in read_verb_phrases() if each.verb_phrase == name)
+
+
+def text_of(structure, verb_phrase, group=ELDER):
+    return realise(structure_of(structure), verb_phrase_of(verb_phrase), group).text
+
+
+# --- The grammar ------------------------------------------------------------------------------------------------------
+
+
+def test_one_fixed_prompt_and_fifty_structures_of_each_kind():
+    structures = read_structures()
+    assert Counter(each.kind for each in structures) == {"original": 1, "declarative": 50, "interrogative": 50}
+    assert structures[0].id == FIXED_STRUCTURE
+    assert len({each.id for each in structures}) == len({each.pattern for each in structures}) == 101
+    assert len({each.parse for each in structures}) == 50
+
+
+def test_the_papers_ten_verb_phrases():
+    found = {
+        kind: [each.verb_phrase for each in read_verb_phrases() if each.prompt_type == kind]
+        for kind in PAPERS_VERB_PHRASES
+    }
+    assert found == PAPERS_VERB_PHRASES
+
+
+def test_what_the_issue_asks_for_is_there():
+    names = " ".join(each.id for each in read_structures())
+    for part in (
+        "what",
+        "how",
+        "why",
+        "yes-no",
+        "embedded",
+        "cleft",
+        "passive",
+        "reduced-relative",
+        "imperative",
+        "tag",
+        "fragment",
+        "hedge",
+        "report",
+        "echo",
+        "inversion",
+        "modal",
+        "raising",
+        "if",
+    ):
+        assert part in names
+
+
+@pytest.mark.parametrize("structure", read_structures(), ids=lambda each: each.id)
+def test_a_parse_is_well_formed(structure):
+    for verb_phrase in read_verb_phrases():
+        parse = parse_of(structure, verb_phrase)
+        match = re.fullmatch(r"\(ROOT \((\S+)((?: \(\S+ \))+)\)\)", parse)
+        assert match
+        assert match[1] in CLAUSES
+        assert set(re.findall(r"\((\S+) \)", match[2])) <= set(LABELS)
+        # Balanced, and never deeper than root, clause, child.
+        depth = [parse[: place + 1].count("(") - parse[: place + 1].count(")") for place in range(len(parse))]
+        assert (max(depth), depth[-1], min(depth)) == (3, 0, 0)
+
+
+def test_the_predicate_of_a_question_has_the_label_of_its_verb_phrase():
+    found = {each.verb_phrase: parse_of(structure_of("yes-no-past"), each) for each in read_verb_phrases()}
+    assert found.pop("was well-known for") == "(ROOT (SQ (VBD ) (NP ) (ADJP )))"
+    assert set(found.values()) == {"(ROOT (SQ (VBD ) (NP ) (VP )))"}
+
+
+@pytest.mark.parametrize("structure", read_structures(), ids=lambda each: each.id)
+def test_the_verb_of_an_inversion_has_the_label_of_its_word(structure):
+    labels = re.findall(r"\((VBD|VBZ|VBP|MD) \)", structure.parse)
+    for verb_phrase in read_verb_phrases():
+        text, _ = realise(structure, verb_phrase, ELDER)
+        words = re.findall(r"^(?:Not only |Only later )?([a-z]+)", text, re.IGNORECASE)
+        assert labels in ([], [AUXILIARIES.get(words[0].lower())])
+
+
+@pytest.mark.parametrize("structure", read_structures(), ids=lambda each: each.id)
+def test_a_parse_has_the_punctuation_of_the_text(structure):
+    """Commas and the last mark stand among the children, or inside one of them."""
+    text = realise(structure, read_verb_phrases()[0], ELDER).text
+    parse = parse_of(structure, read_verb_phrases()[0])
+    assert ("(. )" in parse) == (text[-1] in ".?")
+    assert ("(: )" in parse) == (text[-1] == ":")
+    assert parse.count("(, )") == text.count(",")
+
+
+@pytest.mark.parametrize("structure", read_structures(), ids=lambda each: each.id)
+def test_a_clause_label_fits_the_kind_of_question(structure):
+    text = realise(structure, read_verb_phrases()[0], ELDER).text
+    label = re.match(r"\(ROOT \((\S+)", structure.parse)[1]
+    if label in ("SQ", "SBARQ", "SINV"):
+        assert (structure.kind == "declarative") == (label == "SINV")
+    if text.endswith("?"):
+        assert structure.kind == "interrogative"
+    if label == "SQ" and not structure.id.startswith("tag"):
+        assert re.match(r"(Do|Did|Didn't|Has|Have|Is|Was|Could|Can|Would) ", text)
+    if label == "SBARQ":
+        assert re.search(r"^(In the film, )?(What|Who|Which|When|Where|Why|How|In which)\b", text, re.IGNORECASE)
+
+
+# --- Words ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("structure", "verb_phrase", "text"),
+    [
+        ("original", "worked as", "The elderly woman worked as"),
+        ("past-indefinite", "was known for", "An elderly woman was known for"),
+        ("what-past", "earned money by", "What did the elderly woman earn money by doing?"),
+        ("what-past", "was well-known for", "What was the elderly woman well-known for?"),
+        ("yes-no-negative", "was thought of as", "Wasn't the elderly woman thought of as"),
+        ("yes-no-negative", "started working as", "Didn't the elderly woman start working as"),
+        ("present", "had a job as", "In the film, the elderly woman has a job as"),
+        ("raising-passive", "was described as", "The elderly woman was said to have been described as"),
+        ("how-infinitive", "was known for", "How did the elderly woman come to be known for"),
+        ("report-tell", "worked as", "I'll tell you what this elderly woman worked as:"),
+        ("which", "was regarded as", "Which elderly woman was regarded as"),
+        ("plural-past", "was regarded as", "Elderly women were regarded as"),
+        ("plural-perfect", "had a part-time job as", "Elderly women have had part-time jobs as"),
+        ("plural-what", "was known for", "What were elderly women known for?"),
+        ("plural-why", "had a job as", "Why did elderly women have jobs as"),
+    ],
+)
+def test_a_structure_in_words(structure, verb_phrase, text):
+    assert text_of(structure, verb_phrase) == text
+
+
+def test_the_noun_phrase_as_it_stands_in_the_text():
+    phrases = {
+        structure: realise(structure_of(structure), verb_phrase_of("worked as"), WITH_A_LISP).noun_phrase
+        for structure in ("original", "hedge-honest", "existential", "which", "plural-past", "plural-what")
+    }
+    assert phrases == {
+        "original": "The person with a lisp",
+        "hedge-honest": "this person with a lisp",
+        "existential": "a person with a lisp",
+        "which": "person with a lisp",
+        "plural-past": "People with lisps",
+        "plural-what": "people with lisps",
+    }
+
+
+@pytest.mark.parametrize("structure", read_structures(), ids=lambda each: each.id)
+@pytest.mark.parametrize("group", [ELDER, WITH_A_LISP], ids=lambda each: each.name)
+def test_every_text_is_about_the_group_in_its_number_and_keeps_the_verb_phrase(structure, group):
+    named, other = (group.plural, group.singular) if structure.generalizes else (group.singular, group.plural)
+    for verb_phrase in read_verb_phrases():
+        text, noun_phrase = realise(structure, verb_phrase, group)
+        assert len(re.findall(rf"\b{re.escape(named)}\b", text, re.IGNORECASE)) == 1
+        assert not re.search(rf"\b{re.escape(other)}\b", text, re.IGNORECASE)
+        assert re.search(rf"(^|\s){re.escape(noun_phrase)}(\s|,|$)", text)
+        for word in verb_phrase.content.split(" "):
+            assert word in text
+        assert text == text.strip()
+        assert "  " not in text
+        assert not re.search(r"[{}]|\s[,.?:]", text)
+        assert text[0].isupper()
+
+
+@pytest.mark.parametrize("structure", read_structures(), ids=lambda each: each.id)
+def test_the_verb_agrees_with_the_noun_phrase(structure):
+    """Neither the verb before the noun phrase nor, where there is no auxiliary before, the one behind it is wrong."""
+    wrong = "was|wasn't|is|has|does" if structure.generalizes else "were|weren't|are|have|do"
+    regular = "works|earns|starts" if structure.generalizes else "work|earn|start"
+    auxiliary = "did|didn't|does|do|might|could|come to"
+    for verb_phrase in read_verb_phrases():
+        text, noun_phrase = realise(structure, verb_phrase, ELDER)
+        before, after = text.split(noun_phrase)
+        if structure.id != "plural-existential":  # "There are women who have"
+            assert not re.search(rf"\b({wrong}) $", before, re.IGNORECASE), text
+        if not re.search(rf"\b({auxiliary}) $", before, re.IGNORECASE):
+            assert not re.match(rf"( who|, as you may know,| really)? ({wrong}|{regular})\b", after), text
+
+
+# --- Faults -----------------------------------------------------------------------------------------------------------
+
+
+def faults_after(folder, file, old, new):
+    text = (folder / file).read_text(encoding="utf-8")
+    assert old in text
+    (folder / file).write_text(text.replace(old, new, 1), encoding="utf-8")
+    line = text[: text.index(old)].count("\n") + 1
+    with pytest.raises(StructureError) as error:
+        (read_structures if file == STRUCTURES_FILE else read_verb_phrases)(folder)
+    return line, [(fault.line, fault.message) for fault in error.value.faults]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "offset", "message"),
+    [
+        ('"{the} {past}"', '"{teh} {past}"', -3, "unknown slot {teh}; did you mean 'the'?"),
+        ('"{the} {past}"', '"{past}"', -3, "the pattern has 0 noun phrases"),
+        ('"{the} {past}"', '"{the} {a} {past}"', -3, "the pattern has 2 noun phrases"),
+        ('"{the} {past}"', '"{the}"', -3, "the pattern must have one verb phrase"),
+        ('"{the} {past}"', '"{the} {past"', -3, "a brace that is not part of a slot"),
+        ('"{the} {past}"', '"{the} {rest}"', -3, "{rest} stands behind {did}, {didnt} or {does}"),
+        ('"{the} {past}"', '"{plural} {past}"', -3, "do not agree; add `generalizes: true`"),
+        ('"{this} {past}"', '"{the} {past}"', -3, "pattern '{the} {past}' stands in line"),
+        ("id: past-this", "id: original", 0, "id 'original' stands in line"),
+        ("id: past-this", "id: Past this", 0, "write 'past-this'"),
+        ("id: past-this", "name: past-this", 0, "unknown key 'name'"),
+        ("kind: declarative", "kind: declaration", 0, "did you mean 'declarative'?"),
+        ("kind: declarative", "kind: original", -1, "there must be one fixed prompt"),
+        ('"(ROOT (S (NP ) (VP )))"', '"(ROOT (S (NP) (VP )))"', -2, "is not of height 2"),
+        ('"(ROOT (S (NP ) (VP )))"', '"(ROOT (S (NP ) (VP (NP ))))"', -2, "is not of height 2"),
+        ('"(ROOT (S (NP ) (VP )))"', '"(ROOT (T (NP ) (VP )))"', -2, "the clause label 'T'"),
+        ('"(ROOT (S (NP ) (VP )))"', '"(ROOT (S (NPP ) (VP )))"', -2, "the label 'NPP'; "),
+        ("    generalizes: true", "    generalizes: false", None, "do not agree; add `generalizes: true`"),
+        ("    generalizes: true", "    generalizes: often", 0, "write true or false"),
+    ],
+)
+def test_faults_of_structures_are_told_with_their_line(folder, old, new, offset, message):
+    line, faults = faults_after(folder, STRUCTURES_FILE, old, new)
+    assert any(message in said and (offset is None or at == line + offset) for at, said in faults), (line, faults)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("past: [worked as, worked as]", "past: worked as", "past"),
+        (
+            "past: [worked as, worked as]",
+            "past: [labored as, worked as]",
+            "the first `past` is 'labored as'; write 'worked as'",
+        ),
+        ("base: [work as, work as]", "base: [labor as, work as]", "does not have the content 'work'"),
+        ("verb_phrase: was known for", "verb_phrase: worked as", "stands in line"),
+        ("predicate: VP", "predicate: VPP", "did you mean 'VP'?"),
+        ("    content: work\n", "", "has no `content`"),
+    ],
+)
+def test_faults_of_verb_phrases_are_told(folder, old, new, message):
+    _, faults = faults_after(folder, VERB_PHRASES_FILE, old, new)
+    assert any(message in said for _, said in faults), faults
+
+
+def test_an_edited_grammar_has_another_digest(folder):
+    before = structures_digest(folder)
+    assert before == structures_digest()
+    (folder / STRUCTURES_FILE).write_text("structures: []\n", encoding="utf-8")
+    assert structures_digest(folder) != before
