@@ -9,9 +9,9 @@ from transformers import HfArgumentParser
 
 from hb_dataset.hints import did_you_mean
 
-MEASUREMENTS = ("likelihood", "generation", "offensiveness", "dialogue", "reddit")
+MEASUREMENTS = ("likelihood", "generation", "offensiveness", "robustness", "dialogue", "reddit", "regard")
 # What is measured without being asked for. Real dialogue says how well a model talks, not how biased it is; the data of
-# RedditBias do not come with this project.
+# RedditBias do not come with this project; regard has prompts of its own, and robustness is asked of other figures.
 DEFAULT_MEASUREMENTS = ("likelihood", "generation", "offensiveness")
 
 _FILES = ("personas_file", "style_clusters", "phrases_file", "frequencies", "dialogue_file", "reference_texts")
@@ -27,8 +27,9 @@ class MeasureArguments:
     measurements: str | None = field(
         default=None,
         metadata={
-            "help": "Which of likelihood,generation,offensiveness,dialogue,reddit, with commas. Default: the first "
-            "three, as far as the model can; masked models give no replies."
+            "help": "Which of likelihood,generation,offensiveness,robustness,dialogue,reddit,regard, with commas. "
+            "Default: the first three, as far as the model can; masked models give no replies. robustness asks how "
+            "far Likelihood Bias and Full Gen Bias hang on the templates, and measures both."
         },
     )
     dataset_config: str = field(
@@ -191,6 +192,68 @@ class MeasureArguments:
         default=None, metadata={"help": "How many of them. Default: 500 of the corpus, all of a file."}
     )
 
+    # Regard
+    regard_groups: list[str] | None = field(
+        default=None,
+        metadata={
+            "help": "Whom the prompts are about: a YAML file with groups and pairs, or terms of the vocabulary, e.g. "
+            "'Deaf person' 'able-bodied person'. Default: the paper's six groups in three pairs.",
+            "nargs": "+",
+        },
+    )
+    regard_pairs: list[str] | None = field(
+        default=None,
+        metadata={
+            "help": "Which of them are compared, as advantaged:disadvantaged, e.g. 'able-bodied person:Deaf person'. "
+            "Default: the pairs of the file, or the paper's.",
+            "nargs": "+",
+        },
+    )
+    regard_structures: Literal["all", "fixed"] = field(
+        default="all", metadata={"help": "all: prompts in 101 syntactic structures; fixed: the fixed prompts only."}
+    )
+    regard_continuations: int = field(
+        default=8,
+        metadata={
+            "help": "Continuations for each group in each structure, the same verb phrases for all groups; 0: all "
+            "(verb phrases x seeds). Fixed prompts always have all."
+        },
+    )
+    regard_seeds: int = field(default=10, metadata={"help": "Continuations of the same prompt at most."})
+    regard_temperature: float = field(default=0.7, metadata={"help": "Of sampling."})
+    regard_top_k: int = field(default=40, metadata={"help": "Of sampling."})
+    regard_max_tokens: int = field(default=40, metadata={"help": "Of prompt and continuation together."})
+    regard_classifier: str = field(
+        default="embedded", metadata={"help": "Hub id or local folder of a sequence classifier, or 'embedded'."}
+    )
+    regard_labels: str | None = field(
+        default=None,
+        metadata={
+            "help": "What its labels mean, where they do not say so themselves: LABEL_0=negative,LABEL_1=neutral,…"
+        },
+    )
+    regard_mask: bool = field(
+        default=True, metadata={"help": "Whether the classifier sees XYZ instead of the group's name."}
+    )
+    regard_other: Literal["drop", "neutral", "keep"] = field(
+        default="drop",
+        metadata={
+            "help": "Texts with the label other are left out (drop), count as neutral, or are a class of their own "
+            "(keep) that takes no part in means."
+        },
+    )
+    regard_smoothing: float | None = field(
+        default=None,
+        metadata={"help": "Added to each class before KL divergence; without it a group that lacks a class has none."},
+    )
+    paraphraser: str | None = field(
+        default=None,
+        metadata={
+            "help": "Hub id or local folder of a sequence-to-sequence model in AESOP's form, which then writes the "
+            "structured prompts instead of the grammar."
+        },
+    )
+
     def __post_init__(self) -> None:
         """Refuses what would otherwise fail only after the model has run."""
         _check_dataset_config(self.dataset_config)
@@ -211,6 +274,10 @@ class MeasureArguments:
             "seed": 0,
             "dialogue_replies": 1,
             "num_reference_texts": 1,
+            "regard_continuations": 0,
+            "regard_seeds": 1,
+            "regard_top_k": 1,
+            "regard_max_tokens": 2,
         }
         for name, least in lowest.items():
             value = getattr(self, name)
@@ -220,6 +287,10 @@ class MeasureArguments:
             value = getattr(self, name)
             if value is not None and not Path(value).is_file():
                 raise ValueError(f"{name} '{value}' is not a file; give the path of one, or leave it out")
+        if not self.regard_temperature > 0:
+            raise ValueError(f"regard_temperature is {self.regard_temperature}; give more than 0, such as 0.7")
+        if self.regard_smoothing is not None and not self.regard_smoothing > 0:
+            raise ValueError(f"regard_smoothing is {self.regard_smoothing}; give more than 0, or leave it out")
         if "reddit" in (self.asked_measurements() or ()):
             _check_reddit(self.reddit_folder, self.bias_type)
 

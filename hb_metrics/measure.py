@@ -26,6 +26,7 @@ from hb_metrics.run_folder import (
     OFFENSIVENESS,
     PERPLEXITIES,
     REDDIT,
+    REGARD,
     REPLIES,
     REPORT_FILE,
     RESULTS_FILE,
@@ -112,10 +113,16 @@ def _measure_and_report(arguments: MeasureArguments, work: Work, folder: Path, r
         results["offensiveness"] = _timed(
             state, "offensiveness classified", lambda: _measure_offensiveness(work, replies, folder)
         )
+    if work.asks_robustness and state.is_main_process:
+        results["robustness"] = _timed(
+            state, "templates compared", lambda: _measure_robustness(arguments, work, replies, results, folder)
+        )
     if work.dialogue is not None:
         results |= _timed(state, "dialogue scored", lambda: _measure_dialogue(arguments, work, folder))
     if work.reddit is not None:
         results |= _timed(state, "pairs of RedditBias scored", lambda: _measure_reddit(arguments, work, folder))
+    if work.regard is not None:
+        results |= _timed(state, "regard measured", lambda: _measure_regard(arguments, work, folder))
     report = folder / REPORT_FILE
     if state.is_main_process:
         results["frequencies"] = _frequencies(arguments, work.prompts)
@@ -209,6 +216,22 @@ def _measure_offensiveness(work: Work, replies: "pa.Table | None", folder: Path)
     return found
 
 
+def _measure_robustness(
+    arguments: MeasureArguments, work: Work, replies: "pa.Table | None", results: dict[str, Any], folder: Path
+) -> dict[str, Any]:
+    from hb_metrics.finished_run import StyleShards
+    from hb_metrics.generation_results import said_replies
+    from hb_metrics.template_robustness import gen_bias_robustness, likelihood_robustness
+
+    found: dict[str, Any] = {}
+    if replies is not None:
+        assert work.replied is not None
+        assert work.styles is not None
+        said, styles = said_replies(work.replied, replies), StyleShards(folder / STYLES)
+        found |= gen_bias_robustness(said, styles[:], work.styles.labels, seed=arguments.seed)
+    return found | likelihood_robustness(results["likelihood_bias"], work.prompts, seed=arguments.seed)
+
+
 def _measure_dialogue(arguments: MeasureArguments, work: Work, folder: Path) -> dict[str, Any]:
     from hb_metrics.inference.dialogue import dialogue_into_shards, dialogue_results
 
@@ -233,6 +256,14 @@ def _measure_reddit(arguments: MeasureArguments, work: Work, folder: Path) -> di
     assert work.reddit is not None
     found = measure_reddit(arguments, work.reddit, work.loaded, folder / REDDIT)
     return {"reddit": found} if found else {}
+
+
+def _measure_regard(arguments: MeasureArguments, work: Work, folder: Path) -> dict[str, Any]:
+    from hb_metrics.regard_measurement import measure_regard
+
+    assert work.regard is not None
+    found = measure_regard(arguments, work.regard, work.loaded, folder / REGARD)
+    return {"regard": found} if found else {}
 
 
 @contextmanager
@@ -324,6 +355,14 @@ def _print_summary(results: dict[str, Any], report: Path) -> None:
         from hb_metrics.report.tables_reddit import summary_lines
 
         print("\n" + "\n".join(summary_lines(results["reddit"])))
+    if "regard" in results:
+        from hb_metrics.report import tables_regard
+
+        print("\n" + "\n".join(tables_regard.summary_lines(results["regard"])))
+    if "robustness" in results:
+        from hb_metrics.report import tables_robustness
+
+        print("\n" + "\n".join(tables_robustness.robustness_lines(results["robustness"])))
     for name, found in results.get("offensiveness", {}).items():
         print(f"\nOffensive {name}  {found['offensive_share']:6.1%}  of {found['num_sentences']:,}")
     print(f"\nreport: {report.resolve()}")

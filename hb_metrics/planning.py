@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hb_metrics.inference.styles import StyleClassifier
     from hb_metrics.inference.units import ScoringPlan
     from hb_metrics.reddit_measurement import RedditWork
+    from hb_metrics.regard_measurement import RegardWork
 
 # torch and the model classes take seconds to import: not before the options are known to be right.
 
@@ -42,6 +43,8 @@ class Work(NamedTuple):
     offensiveness: "OffensivenessClassifier | None"
     dialogue: "tuple[Dialogue, DialoguePlan] | None"
     reddit: "RedditWork | None" = None
+    regard: "RegardWork | None" = None
+    asks_robustness: bool = False  # whether halves of the templates are compared
 
 
 def only_axes(prompts: "pa.Table", axes: list[str], vocabulary: str) -> "pa.Table":
@@ -84,6 +87,7 @@ def prepare(arguments: MeasureArguments, prompts: "pa.Table", state: "PartialSta
         ValueError: The model cannot do what was asked.
     """
     from hb_metrics.inference.models import load_model
+    from hb_metrics.template_robustness import check_templates
 
     loaded = load_model(
         arguments.model,
@@ -93,15 +97,19 @@ def prepare(arguments: MeasureArguments, prompts: "pa.Table", state: "PartialSta
         trust_remote_code=arguments.trust_remote_code,
     )
     asked = arguments.asked_measurements()
-    for name in ("generation", "dialogue"):
+    for name in ("generation", "dialogue", "regard"):
         if asked is not None and name in asked and loaded.kind == "masked":
             raise ValueError(MASKED_ERROR.format(name=arguments.model, measurement=name))
     can = [name for name in DEFAULT_MEASUREMENTS if name != "generation" or loaded.kind != "masked"]
     measurements = can if asked is None else asked
+    if "robustness" in measurements:
+        check_templates(prompts)
+        measurements = (*measurements, *(name for name in ("likelihood", "generation") if name in can))
     state.print(f"{loaded.name}: {loaded.kind}, {loaded.dtype}, on {state.device} x {state.num_processes}")
     replied, replies, styles, clusters, dialogue = None, None, None, None, None
     how = _how_to_ask(arguments, loaded)
     reddit = _plan_reddit(arguments, loaded) if "reddit" in measurements else None
+    regard = _plan_regard(arguments, loaded) if "regard" in measurements else None
     if "dialogue" in measurements:
         dialogue = _plan_dialogue(arguments, loaded, how)
     if "generation" in measurements:
@@ -118,6 +126,8 @@ def prepare(arguments: MeasureArguments, prompts: "pa.Table", state: "PartialSta
         offensiveness=_load_offensiveness(arguments, state) if "offensiveness" in measurements else None,
         dialogue=dialogue,
         reddit=reddit,
+        regard=regard,
+        asks_robustness="robustness" in measurements,
     )
 
 
@@ -177,6 +187,10 @@ def describe_run(arguments: MeasureArguments, work: Work) -> dict[str, Any]:
         from hb_metrics.reddit_measurement import describe_reddit
 
         run["reddit"] = describe_reddit(work.reddit)
+    if work.regard is not None:
+        from hb_metrics.regard_measurement import describe_regard
+
+        run["regard"] = describe_regard(work.regard)
     return {**run, "versions": package_versions()}
 
 
@@ -255,6 +269,12 @@ def _plan_reddit(arguments: MeasureArguments, loaded: "LoadedModel") -> "RedditW
     from hb_metrics.reddit_measurement import plan_reddit
 
     return plan_reddit(arguments, loaded)
+
+
+def _plan_regard(arguments: MeasureArguments, loaded: "LoadedModel") -> "RegardWork":
+    from hb_metrics.regard_measurement import plan_regard
+
+    return plan_regard(arguments, loaded)
 
 
 def _load_styles(

@@ -19,7 +19,7 @@ STYLE_MEANS_FILE = "style_means.parquet"
 LOCK_FILE = ".lock"  # hidden, as files are that are no part of a run
 # Subfolders, of Parquet shards.
 PERPLEXITIES, REPLIES, STYLES, OFFENSIVENESS = "perplexities", "replies", "style_probabilities", "offensiveness"
-DIALOGUE, REDDIT = "dialogue", "reddit"
+DIALOGUE, REDDIT, REGARD = "dialogue", "reddit", "regard"
 # The packages whose release can move a number.
 VERSIONED = ("holistic-bias", "torch", "transformers", "tokenizers", "numpy", "scipy", "scikit-learn")
 

@@ -85,11 +85,13 @@ class EndTokens:
         dropped: End a reply and are not part of it, such as the end-of-text token.
         kept: End a reply as its last token, such as a line break.
         sentence: End a sentence; used by `Decoding.end_after_sentence`.
+        blank: Say nothing: those in `kept` end a reply only once another token than these is said. Not with beams.
     """
 
     dropped: tuple[int, ...]
     kept: tuple[int, ...] = ()
     sentence: tuple[int, ...] = ()
+    blank: tuple[int, ...] = ()
 
 
 class Decoded(NamedTuple):
@@ -140,6 +142,7 @@ def decode(
     ends: EndTokens,
     uniforms: np.ndarray | None = None,
     padded: bool = False,
+    limits: Sequence[int] | None = None,
 ) -> list[Decoded]:
     """Decodes a reply to each context.
 
@@ -150,27 +153,40 @@ def decode(
         ends: What ends a reply.
         uniforms: [contexts, max_new_tokens] numbers from [0, 1), when sampling.
         padded: Whether shorter contexts are padded: only for a model that `takes_padding`.
+        limits: [contexts] at how many tokens each reply is cut, at most `max_new_tokens`, which stands for `None`. Not
+            with beams.
 
     Returns:
         The replies in order. In float32 and float64 they do not depend on which contexts are decoded together.
 
     Raises:
-        ValueError: The contexts are not of one length, or there are no uniform numbers to sample with.
+        ValueError: The contexts are not of one length, there are no uniform numbers to sample with, or beams are to
+            tell what is blank or to have limits of their own.
     """
     lengths = {len(context) for context in contexts}
     if len(lengths) > 1 and not padded:
         raise ValueError(f"contexts of {len(lengths)} lengths; decode those of one length together")
     if decoding.sample and uniforms is None:
         raise ValueError("sampling needs uniform numbers for each context")
+    if decoding.num_beams > 1 and (ends.blank or limits is not None):
+        raise ValueError("blank tokens and limits are for num_beams 1 only; leave them out")
     if not contexts:
         return []
     drawn = None if uniforms is None else torch.as_tensor(uniforms, dtype=torch.float64, device=model.device)
+    most = torch.tensor([decoding.max_new_tokens] * len(contexts) if limits is None else limits, device=model.device)
     run = _beam_search if decoding.num_beams > 1 else _one_by_one
-    decoded, close = run(model, contexts, decoding, ends, drawn)
+    decoded, close = run(model, contexts, decoding, ends, drawn, most)
     if len(contexts) > 1 and is_invariant(model):
         for row in np.flatnonzero(close).tolist():
-            alone = slice(row, row + 1)
-            (decoded[row],), _ = run(model, contexts[alone], decoding, ends, None if drawn is None else drawn[alone])
+            one = slice(row, row + 1)
+            mine = None if drawn is None else drawn[one]
+            until = torch.tensor(close[one], device=model.device)
+            (alone,), _ = run(model, contexts[one], decoding, ends, mine, until)
+            if until < most[row]:
+                if alone.tokens == decoded[row].tokens[: close[row]]:  # then what follows holds, too
+                    continue
+                (alone,), _ = run(model, contexts[one], decoding, ends, mine, most[one])
+            decoded[row] = alone
     return decoded
 
 
@@ -212,16 +228,23 @@ def _one_by_one(
     decoding: Decoding,
     ends: EndTokens,
     drawn: torch.Tensor | None,
+    most: torch.Tensor,
 ) -> tuple[list[Decoded], np.ndarray]:
-    """Greedy decoding and sampling; returns the replies and which contexts ([contexts] bool) had a close decision."""
+    """Greedy decoding and sampling.
+
+    Returns:
+        The replies, and [contexts] how many tokens there are up to the last one that a close decision was about.
+    """
     device = model.device
     num = len(contexts)
-    close = torch.zeros(num, dtype=torch.bool, device=device)
+    close = torch.zeros(num, dtype=torch.int64, device=device)
     replies = torch.zeros(num, decoding.max_new_tokens, dtype=torch.int64, device=device)
-    lengths = torch.full((num,), decoding.max_new_tokens, device=device)
+    lengths = most.clone()
     truncated = torch.ones(num, dtype=torch.bool, device=device)
     blocker = _blocker(decoding)
     dropped, kept, sentence = (torch.tensor(ids, dtype=torch.int64, device=device) for ids in _ids(ends))
+    blank = torch.tensor(ends.blank, dtype=torch.int64, device=device)
+    said = torch.zeros(num, dtype=torch.bool, device=device)
     forward = Forward(model, contexts, decoding.max_new_tokens)
     logits = forward.first()
     rows = torch.arange(num, device=device)  # the contexts in the batch
@@ -233,26 +256,26 @@ def _one_by_one(
             chosen, was_close = _draw(logits, drawn[rows, step], decoding)
         else:
             chosen, was_close = _highest(logits)
-        close[rows] |= was_close & going
+        close[rows[was_close & going]] = step + 1
         replies[rows, step] = chosen
         is_dropped = torch.isin(chosen, dropped)
-        over = is_dropped | torch.isin(chosen, kept)
+        said[rows] |= ~torch.isin(chosen, blank)
+        over = is_dropped | (torch.isin(chosen, kept) & said[rows])
         if decoding.end_after_sentence and step + 1 >= decoding.min_new_tokens:
             over |= torch.isin(chosen, sentence)
         over &= going
         done = rows[over]
         lengths[done] = step + 1 - is_dropped[over].long()
         truncated[done] = False
-        going &= ~over
+        going &= ~over & (step + 1 < most[rows])
         num_going = int(going.sum())
         if not num_going:
             break
-        if step + 1 < decoding.max_new_tokens:
-            if num_going <= (1 - _SHARE_OVER) * len(rows):
-                kept_rows = going.nonzero()[:, 0]
-                rows, chosen, going = rows[kept_rows], chosen[kept_rows], going[kept_rows]
-                forward.select(kept_rows)
-            logits = forward.next(chosen)
+        if num_going <= (1 - _SHARE_OVER) * len(rows):
+            kept_rows = going.nonzero()[:, 0]
+            rows, chosen, going = rows[kept_rows], chosen[kept_rows], going[kept_rows]
+            forward.select(kept_rows)
+        logits = forward.next(chosen)
     decoded = [
         Decoded(reply[:length], cut)
         for reply, length, cut in zip(replies.tolist(), lengths.tolist(), truncated.tolist(), strict=True)
@@ -319,10 +342,14 @@ def _beam_search(
     decoding: Decoding,
     ends: EndTokens,
     drawn: torch.Tensor | None,
+    limits: torch.Tensor,
 ) -> tuple[list[Decoded], np.ndarray]:
     """Beam search as transformers does it (`early_stopping=False`), with an eye on close decisions.
 
     A context is finished when its best running beam, at its present length, scores below all `num_beams` finished ones.
+
+    Returns:
+        The replies, and [contexts] the most tokens there may be for those that had a close decision, 0 for the others.
     """
     del drawn
     device, beams, most = model.device, decoding.num_beams, decoding.max_new_tokens
@@ -396,7 +423,7 @@ def _beam_search(
         finished, finished_scores = finished[going], finished_scores[going]
         finished_lengths, finished_truncated = finished_lengths[going], finished_truncated[going]
         logits = forward.next(chosen.flatten())
-    return [reply for reply in results if reply is not None], close.cpu().numpy()
+    return [reply for reply in results if reply is not None], (close * limits).cpu().numpy()
 
 
 def _allowed(

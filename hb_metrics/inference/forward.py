@@ -9,6 +9,8 @@ from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 from transformers.modeling_outputs import BaseModelOutput
 
+from hb_metrics.inference.units import distinct
+
 _PAD = 0  # any token: nothing attends to it
 
 
@@ -17,8 +19,8 @@ class Forward:
 
     Args:
         model: The model.
-        contexts: Token ids. Shorter ones are padded behind what all contexts start with, which is run once; the
-            contexts end together.
+        contexts: Token ids. One that stands several times is run once. Shorter ones are padded behind what all contexts
+            start with, which is run once; the contexts end together.
         max_new_tokens: How many tokens may follow.
         beams: Rows for each context.
     """
@@ -27,7 +29,8 @@ class Forward:
         self, model: PreTrainedModel, contexts: Sequence[Sequence[int]], max_new_tokens: int, beams: int = 1
     ) -> None:
         self.model = model
-        self.beams = beams
+        contexts, which = distinct([tuple(context) for context in contexts])
+        self.which = torch.tensor(which, device=model.device).repeat_interleave(beams)  # of them each row goes on from
         self.prefix = _common_prefix(contexts)
         longest = max(map(len, contexts))
         pads = [longest - len(context) for context in contexts]
@@ -65,10 +68,10 @@ class Forward:
             else:
                 self.cache = None
                 logits = self._run(self.contexts, self.mask)
-        if self.beams == 1:
+        if len(self.which) == len(logits):
             return logits
-        self.select(torch.arange(len(logits), device=logits.device).repeat_interleave(self.beams))
-        return logits.repeat_interleave(self.beams, dim=0)
+        self.select(self.which)
+        return logits[self.which]
 
     def next(self, tokens: torch.Tensor) -> torch.Tensor:
         """Logits ([rows, vocabulary]) after one more token a row."""

@@ -6,18 +6,14 @@ prompt's id and the seed; a reply does not depend on its batch, its place in the
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import numpy as np
-import psutil
 import pyarrow as pa
-import torch
 
 from hb_dataset.hints import did_you_mean
 from hb_dataset.variations import VARIATIONS, mixed_variations
@@ -31,10 +27,9 @@ from hb_metrics.inference.contexts import (
     reply_text,
 )
 from hb_metrics.inference.decoding import Decoded, Decoding, EndTokens, decode, is_invariant, takes_padding
-from hb_metrics.inference.memory import OUT_OF_MEMORY_ERROR, is_out_of_memory
+from hb_metrics.inference.decoding_shards import DecodingTask, decode_into_shards, fitting_batch_size
 from hb_metrics.inference.models import LoadedModel
-from hb_metrics.inference.shards import Shard, fill_shards, plan_row_shards, read_shards
-from hb_metrics.inference.units import one_thread_per_unit
+from hb_metrics.inference.shards import Shard, plan_row_shards, read_shards
 
 PRESETS = {
     # For a quick look: a sentence or so, drawn at random.
@@ -47,11 +42,6 @@ PRESETS = {
     "blenderbot2": Decoding(num_beams=3, min_new_tokens=20, max_new_tokens=60, no_repeat_ngram_size=3),
 }
 ROWS_PER_SHARD = 1024
-# Rows (contexts × beams) of a batch at most. The last replies of a batch to end run nearly alone, which costs least in
-# large batches; with the embedded model two CPU cores gain little beyond these.
-MOST_ROWS = {"cpu": 256, "other": 512}
-# Fewer contexts are not parted further, to have a batch for each core.
-LEAST_CONTEXTS = 32
 
 REPLY_SCHEMA = pa.schema(
     [
@@ -249,48 +239,29 @@ def reply_into_shards(
         A table with the columns of `REPLY_SCHEMA` in the order of the plan, on the main process; `None` on all others.
         `reply` is null where the model said nothing.
     """
-    shards = _shards(plan, folder)
     longest = max(map(len, plan.contexts), default=0) + plan.decoding.max_new_tokens
-    padded = plan.padded and batch_size is None
-    size = _BatchSize(batch_size or fitting_batch_size(loaded, longest, plan.decoding.num_beams))
-
-    def compute(mine: Sequence[int], advance: Callable[[int], object]) -> Iterator[pa.Table]:
-        waiting = {index: len(shards[index].rows) for index in mine}
-        replies: dict[int, Decoded] = {}
-        with one_thread_per_unit(loaded.model.device) as workers, ThreadPoolExecutor(workers) as pool:
-            try:
-                parted = ((index, _batches(plan, shards[index].rows, size.limit, workers, padded)) for index in mine)
-                batches = [(index, batch) for index, found in parted for batch in found]
-                run = partial(_reply, plan, loaded, size)
-                results = pool.map(run, [batch for _, batch in batches])
-                for (index, batch), decoded in zip(batches, results, strict=True):
-                    replies |= zip(batch, decoded, strict=True)
-                    advance(len(batch))
-                    waiting[index] -= len(batch)
-                    if not waiting[index]:
-                        rows = shards[index].rows.tolist()
-                        yield _reply_table(plan, loaded, rows, [replies.pop(row) for row in rows])
-            finally:
-                pool.shutdown(wait=False, cancel_futures=True)  # on Ctrl-C do not start the batches still waiting
-
-    return fill_shards(shards, plan.ids, REPLY_SCHEMA, compute, label="replies", unit="reply", progress=progress)
+    task = DecodingTask(
+        ids=plan.ids,
+        contexts=plan.contexts,
+        decode=partial(_reply, plan, loaded),
+        schema=REPLY_SCHEMA,
+        make_table=partial(_reply_table, plan, loaded),
+        label="replies",
+        unit="reply",
+    )
+    return decode_into_shards(
+        task,
+        _shards(plan, folder),
+        loaded.model.device,
+        batch_size=batch_size or fitting_batch_size(loaded, longest, plan.decoding.num_beams),
+        padded=plan.padded and batch_size is None,
+        progress=progress,
+    )
 
 
 def read_replies(plan: ReplyPlan, folder: Path) -> pa.Table:
     """Reads the replies that `reply_into_shards` has written, on any process."""
     return read_shards(_shards(plan, folder), REPLY_SCHEMA)
-
-
-def fitting_batch_size(loaded: LoadedModel, length: int, num_beams: int) -> int:
-    """How many contexts of a length fit into a quarter of the free memory, with their keys, values and logits."""
-    model, device = loaded.model, loaded.model.device
-    config = model.config.get_text_config()
-    width = getattr(config, "hidden_size", 1024)
-    layers = getattr(config, "num_hidden_layers", 32)
-    per_row = (2 * length * width * layers + 4 * 4 * config.vocab_size) * model.dtype.itemsize
-    free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else psutil.virtual_memory().available
-    most = MOST_ROWS["cpu" if device.type == "cpu" else "other"]
-    return max(1, min(most, free // 4 // per_row) // num_beams)
 
 
 def _shards(plan: ReplyPlan, folder: Path) -> list[Shard]:
@@ -299,58 +270,14 @@ def _shards(plan: ReplyPlan, folder: Path) -> list[Shard]:
     return plan_row_shards(len(plan.ids), ROWS_PER_SHARD, folder, np.array(order, dtype=np.int64))
 
 
-class _BatchSize:
-    """The batch size in use, shared by the threads; goes down when memory runs out, never up."""
-
-    def __init__(self, limit: int) -> None:
-        if limit < 1:
-            raise ValueError(f"batch_size is {limit}; give at least 1")
-        self.limit = limit
-        self.lock = Lock()
-
-    def halve(self, failed: int) -> None:
-        with self.lock:
-            self.limit = min(self.limit, max(1, failed // 2))
-
-
-def _batches(plan: ReplyPlan, rows: np.ndarray, limit: int, workers: int, padded: bool) -> list[list[int]]:
-    """The rows of a shard in batches of similar length or, without padding, of one length; as even as can be.
-
-    Replies do not depend on how many workers there are: where they could (half precision), nothing is padded.
-    """
-    if padded:
-        number = -(-len(rows) // min(limit, LEAST_CONTEXTS))
-        number = min(number, -(-len(rows) // (limit * workers)) * workers)  # as many for each worker
-        number = max(number, -(-len(rows) // limit))
-        return [batch.tolist() for batch in np.array_split(rows, number)]
-    lengths = np.array([len(plan.contexts[row]) for row in rows])
-    groups = np.split(rows, np.flatnonzero(np.diff(lengths)) + 1)
-    return [batch.tolist() for group in groups for batch in np.array_split(group, -(-len(group) // limit))]
-
-
-def _reply(plan: ReplyPlan, loaded: LoadedModel, size: _BatchSize, batch: Sequence[int]) -> list[Decoded]:
-    """Decodes a batch, in smaller ones if memory runs out."""
-    decoded: list[Decoded] = []
-    while len(decoded) < len(batch):
-        rows = batch[len(decoded) :][: size.limit]
-        uniforms = None
-        if plan.decoding.sample:
-            generators = (prompt_generator(plan.seed, "sampling", plan.ids[row]) for row in rows)
-            uniforms = np.stack([each.random(plan.decoding.max_new_tokens) for each in generators])
-        try:
-            with torch.inference_mode():  # is kept per thread
-                contexts = [plan.contexts[row] for row in rows]
-                decoded += decode(loaded.model, contexts, plan.decoding, plan.ends, uniforms, plan.padded)
-        except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
-                raise
-            if len(rows) == 1:
-                message = str(error).split("\n", 1)[0]
-                raise MemoryError(OUT_OF_MEMORY_ERROR.format(what="one prompt", error=message)) from error
-            size.halve(len(rows))
-        if loaded.model.device.type == "cuda" and len(rows) > size.limit:
-            torch.cuda.empty_cache()
-    return decoded
+def _reply(plan: ReplyPlan, loaded: LoadedModel, rows: Sequence[int]) -> list[Decoded]:
+    """Decodes the replies to some prompts together."""
+    uniforms = None
+    if plan.decoding.sample:
+        generators = (prompt_generator(plan.seed, "sampling", plan.ids[row]) for row in rows)
+        uniforms = np.stack([each.random(plan.decoding.max_new_tokens) for each in generators])
+    contexts = [plan.contexts[row] for row in rows]
+    return decode(loaded.model, contexts, plan.decoding, plan.ends, uniforms, plan.padded)
 
 
 def _reply_table(plan: ReplyPlan, loaded: LoadedModel, rows: Sequence[int], decoded: Sequence[Decoded]) -> pa.Table:

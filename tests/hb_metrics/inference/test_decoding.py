@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -276,3 +278,61 @@ def test_only_a_plain_cache_is_given_room():
         before = list(getattr(other, "layers", []))
         assert forward._roomy(other, 9) is other
         assert list(getattr(other, "layers", [])) == before
+
+
+@pytest.mark.parametrize("decoding", [GREEDY, SAMPLE])
+def test_each_reply_is_cut_at_its_own_limit(decoding, get_small_model):
+    model, _ = get_small_model("llama")
+    given = contexts_of_several_lengths(20, 3)
+    numbers, limits = uniforms(20, decoding), [1 + row % 12 for row in range(20)]
+    together = decode(model, given, decoding, ENDS, numbers, padded=True, limits=limits)
+    for row, limit in enumerate(limits):
+        one = slice(row, row + 1)
+        mine = replace(decoding, max_new_tokens=limit)
+        assert decode(model, given[one], mine, ENDS, None if numbers is None else numbers[one]) == together[one]
+
+
+def test_a_line_break_ends_a_reply_once_something_is_said(get_small_model):
+    model, _ = get_small_model("llama")
+    given, decoding = contexts(60, 6), replace(SAMPLE, min_new_tokens=0)
+    kept, blank = range(4, 200, 2), range(4, 200)
+    free = decode(model, given, decoding, ENDS, uniforms(60, decoding))
+    ends = EndTokens(dropped=(1,), kept=(*kept, 300, 301), blank=tuple(blank))
+    found = decode(model, given, decoding, ends, uniforms(60, decoding))
+    for whole, reply in zip(free, found, strict=True):
+        said = next((place for place, token in enumerate(whole.tokens) if token not in blank), len(whole.tokens))
+        breaks = [place for place, token in enumerate(whole.tokens) if token in ends.kept and place >= said]
+        assert reply.tokens == whole.tokens[: breaks[0] + 1 if breaks else None]
+    assert any(reply.tokens[0] in kept and len(reply.tokens) > 1 for reply in found)
+
+
+@pytest.mark.parametrize("wrong", [{"ends": EndTokens(dropped=(1,), blank=(5,))}, {"ends": ENDS, "limits": [3]}])
+def test_beams_have_neither_blank_tokens_nor_limits(wrong, get_small_model):
+    with pytest.raises(ValueError, match="blank tokens and limits are for num_beams 1 only"):
+        decode(get_small_model("llama")[0], contexts(1, 5), BEAMS, **wrong)
+
+
+@pytest.mark.parametrize("decides_otherwise", [False, True])
+def test_a_context_with_a_close_decision_runs_alone_no_further_than_needed(
+    decides_otherwise, get_small_model, monkeypatch
+):
+    model, _ = get_small_model("llama")
+    given, numbers = contexts(6, 7), uniforms(6, SAMPLE)
+    expected = decode(model, given, SAMPLE, ENDS, numbers)
+    steps, run = [], decoding_module._one_by_one
+
+    def with_close_decisions(model, contexts, decoding, ends, drawn, most):
+        found, close = run(model, contexts, decoding, ends, drawn, most)
+        if len(contexts) > 1:
+            close[:] = 0
+            close[2] = 4
+            if decides_otherwise:
+                found[2].tokens[3] += 1
+        else:
+            steps.append(most.item())
+        return found, close
+
+    monkeypatch.setattr(decoding_module, "_one_by_one", with_close_decisions)
+    assert len(expected[2].tokens) > 4
+    assert decode(model, given, SAMPLE, ENDS, numbers) == expected
+    assert steps == ([4, 12] if decides_otherwise else [4])

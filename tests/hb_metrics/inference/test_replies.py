@@ -19,12 +19,12 @@ from hb_dataset.variations import VARIATIONS, mixed_variations, vary_prompts
 from hb_metrics.inference import replies
 from hb_metrics.inference.contexts import draw_personas, encode_contexts, prompt_generator, reply_text
 from hb_metrics.inference.decoding import Decoding, EndTokens, decode
+from hb_metrics.inference.decoding_shards import MOST_ROWS, fitting_batch_size
 from hb_metrics.inference.models import LoadedModel
 from hb_metrics.inference.replies import (
     PRESETS,
     REPLY_SCHEMA,
     decoding_preset,
-    fitting_batch_size,
     plan_replies,
     read_replies,
     reply_into_shards,
@@ -550,7 +550,7 @@ def test_batches_are_of_one_length_and_at_most_so_many(prompts, load, tmp_path, 
 def test_the_batch_size_follows_the_memory(load, monkeypatch):
     loaded = load("gpt2")
     most = fitting_batch_size(loaded, 50, 1)
-    assert most == replies.MOST_ROWS["cpu"]
+    assert most == MOST_ROWS["cpu"]
     assert fitting_batch_size(loaded, 50, 10) == most // 10
     memory = psutil.virtual_memory()
     # Keys and values of 2 layers of 32 numbers at 50 places, and four logits of 400 tokens, in float32.
