@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from hb_metrics.run_folder import open_run, read_json, write_json
+from hb_train.processes import end_processes
 from hb_train.tune import (
     LORA_ERROR,
     MISSING_ERROR,
@@ -218,8 +219,7 @@ def debias(arguments: DebiasArguments, training_args: "SFTConfig", model_args: "
         (folder / "adapter_config.json").unlink(missing_ok=True)
         write_json(folder / DEBIAS_FILE, found)  # last: with it the run is finished
         _tell(found, folder)
-    trainer.accelerator.wait_for_everyone()
-    trainer.accelerator.end_training()
+    end_processes(trainer)
     return found
 
 

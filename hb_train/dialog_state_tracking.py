@@ -25,6 +25,7 @@ import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from hb_metrics.run_folder import open_run, package_versions, write_json
+from hb_train.processes import end_processes
 from hb_train.state_dialogues import MADE_UP, SlotValue, read_state_turns, slot_ontology, slot_values
 from hb_train.tune import MISSING_ERROR, bfloat16_is_fast, say
 
@@ -299,8 +300,7 @@ def track_states(arguments: StateTrackingArguments, training_args: "TrainingArgu
         write_json(folder / DST_FILE, results)
         print(f"F1 {_said(results['f1'])}, accuracy {_said(results['accuracy'])} ({len(labels):,} questions)")
         print(f"results: {(folder / DST_FILE).resolve()}")
-    trainer.accelerator.wait_for_everyone()
-    trainer.accelerator.end_training()
+    end_processes(trainer)
     return results
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hb_metrics.run_folder import open_run, write_json
+from hb_train.processes import end_processes
 from hb_train.tune import LORA_ERROR, MISSING_ERROR, QUANTIZED_ERROR, bfloat16_is_fast, say, training_description
 
 if TYPE_CHECKING:
@@ -359,8 +360,7 @@ def respond(
         for name in ("bleu_4", "meteor", "meteor_exact_stem", "nist_2", "entropy_4", "dist_2"):
             print(f"  {name:<18}{'undefined' if results[name] is None else format(results[name], '.3f')}")
         print(f"results: {(folder / CRG_FILE).resolve()}")
-    trainer.accelerator.wait_for_everyone()
-    trainer.accelerator.end_training()
+    end_processes(trainer)
     return results
 
 

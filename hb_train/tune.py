@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from hb_metrics.run_folder import open_run, package_versions
+from hb_train.processes import end_processes
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -187,8 +188,7 @@ def tune(
             value = "not finite" if entry["perplexity"] is None else f"{entry['perplexity']:.3f}"
             print(f"  {entry['step']:>6}  {value}")
         print(f"\nmodel: {folder.resolve()}")
-    trainer.accelerator.wait_for_everyone()
-    trainer.accelerator.end_training()
+    end_processes(trainer)
 
 
 def validation_curve(history: list[dict[str, Any]]) -> list[dict[str, Any]]:

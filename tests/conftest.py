@@ -1,6 +1,7 @@
 """Shared by all tests: caches of their own, no network, and small models made on the spot."""
 
 import os
+import signal
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -13,3 +14,6 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 if "PYTEST_XDIST_WORKER" in os.environ:
     # Each worker has a core. With more threads than cores they wait for each other, up to fifty times as long.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    # What a shell starts in the background ignores Ctrl-C, and so would the programs that tests interrupt.
+    signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -4,6 +4,7 @@ import json
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -19,8 +20,8 @@ from hb_metrics.measure import LOST_PROCESS_ERROR
 from hb_metrics.run_folder import IN_USE_ERROR, LOCK_FILE
 
 ROOT = Path(__file__).parents[2]
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2"]
 SERVER = [sys.executable, str(Path(__file__).with_name("run_server.py"))]
-PORT = 29651
 
 VOCABULARY = {
     "age.yaml": {"axis": "age", "terms": [{"term": t, "bucket": "b"} for t in ("young", "old", "adult", "elderly")]},
@@ -64,7 +65,7 @@ class Runs:
         self.number += 1
         log = out.parent / f"{self.number}.log"
         options = [*self.options, "--output_dir", str(out)]
-        asked = {"options": options, "processes": processes, "port": PORT, "log": str(log), **more}
+        asked = {"options": options, "processes": processes, "port": free_port(), "log": str(log), **more}
         return self._ask(asked), log
 
     def wait(self, started):
@@ -216,7 +217,7 @@ def test_a_process_that_dies_ends_its_run_with_one_line(runs, tmp_path):
 @pytest.mark.long
 def test_ctrl_c_of_torchrun_ends_within_seconds(save_small_model, tmp_path):
     """It passes the signal on to its processes; what it says of that itself is not ours."""
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", str(PORT + 1)]
+    torchrun = [*TORCHRUN, "--master_port", str(free_port())]
     options = ["--model", save_small_model("llama"), "--max_positions", 16, "--measurements", "likelihood"]
     command = [*torchrun, "hb_metrics/measure.py", *map(str, options), "--output_dir", tmp_path / "run"]
     process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
@@ -237,7 +238,7 @@ def test_a_torchrun_killed_with_all_its_processes_goes_on_with_one(save_small_mo
     """As users start it, on the small config."""
     options = ["--model", save_small_model("llama"), "--max_positions", 32, "--measurements", "likelihood"]
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", str(PORT + 1)]
+    torchrun = [*TORCHRUN, "--master_port", str(free_port())]
     alone = [sys.executable, "-m", "hb_metrics.measure", *map(str, options), "--output_dir"]
     subprocess.run([*alone, whole], cwd=ROOT, check=True, capture_output=True)
 
@@ -258,6 +259,13 @@ def test_a_torchrun_killed_with_all_its_processes_goes_on_with_one(save_small_mo
     assert 5 <= len(there) < len(identities(whole))
     subprocess.run([*alone, killed], cwd=ROOT, check=True, capture_output=True)
     check_same(whole, killed, there)
+
+
+def free_port():
+    """A port that nothing else listens on, such as another run of these tests."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 def await_stage(log, stage):
