@@ -213,7 +213,7 @@ class MeasureArguments:
         default="all", metadata={"help": "all: prompts in 101 syntactic structures; fixed: the fixed prompts only."}
     )
     regard_continuations: int = field(
-        default=8,
+        default=6,
         metadata={
             "help": "Continuations for each group in each structure, the same verb phrases for all groups; 0: all "
             "(verb phrases x seeds). Fixed prompts always have all."

@@ -5,7 +5,6 @@ towards the group it is about, and whether the verdict of the one fixed structur
 """
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from itertools import chain, zip_longest
 from pathlib import Path

@@ -31,7 +31,7 @@ FOLDER = Path(__file__).parent
 MAX_FILE_SIZE = "200mb"
 FILES_KEPT = 3600  # seconds
 # More would take the whole machine for minutes.
-MAX_SETTINGS = {"n_resamples": 10_000, "n_halves": 10_000}
+MAX_SETTINGS = {"n_resamples": 10_000, "n_halves": 10_000, "n_shuffles": 1_000}
 SEARCHED_FROM = 12  # rows
 MAX_HEIGHT = 820  # pixels of a table
 

@@ -12,7 +12,7 @@ from .cell_means import ROUNDING, cell_means
 from .regard_rows import NEUTRAL, SCORED, Column, RegardRows
 
 # Each kind of draw has random numbers of its own.
-STRUCTURE_DRAWS, SEED_DRAWS, PROMPT_DRAWS, SAMPLE_DRAWS, HALF_DRAWS = range(5)
+STRUCTURE_DRAWS, SEED_DRAWS, PROMPT_DRAWS, SAMPLE_DRAWS, HALF_DRAWS, SHUFFLE_DRAWS = range(6)
 
 Interval = list[float] | None
 

@@ -13,13 +13,23 @@ import numpy as np
 
 from .bootstrap import percentile_interval
 from .cell_means import kl_matrix
-from .regard_figures import CONFIDENCE_LEVEL, FIXED_STRUCTURE, N_HALVES, N_RESAMPLES, K, Other, regard_bias
+from .chance import by_chance
+from .regard_figures import CONFIDENCE_LEVEL, FIXED_STRUCTURE, N_HALVES, N_RESAMPLES, N_SHUFFLES, K, Other, regard_bias
 from .regard_rows import EMPTY_ERROR, REGARDS
 from .robustness import robustness
 from .structure_figures import by_structure
 
-# `evaluate` reads the lines above and fetches the files they name, but not what those import in turn: hence all six.
-__all__ = ["REGARDS", "RegardBias", "by_structure", "kl_matrix", "percentile_interval", "regard_bias", "robustness"]
+# `evaluate` reads the lines above and fetches the files they name, but not what those import in turn: hence all seven.
+__all__ = [
+    "REGARDS",
+    "RegardBias",
+    "by_chance",
+    "by_structure",
+    "kl_matrix",
+    "percentile_interval",
+    "regard_bias",
+    "robustness",
+]
 
 _DESCRIPTION = """\
 Regard bias (Aggarwal et al., 2022) compares with how much regard a model's texts speak of groups: the distribution,
@@ -56,6 +66,8 @@ Args:
     n_resamples (int): bootstrap resamples for intervals; 0: none. Defaults to 1000.
     confidence_level (float): of the intervals. Defaults to 0.95.
     n_halves (int): how many times the structures are split in two at random. Defaults to 1000.
+    n_shuffles (int): how many times each group's rows are dealt out anew among the structures, for what chance alone
+        makes of single structures. Defaults to 200.
     num_sampled (int): how many structures to draw for the cosine of single ones (the paper: 10). Defaults to all.
     fixed_structure (str): the structure whose figures stand beside those of all. Defaults to original.
     seed (int): of all draws. Defaults to 0.
@@ -181,6 +193,7 @@ class RegardBias(evaluate.Metric):
         n_resamples: int = N_RESAMPLES,
         confidence_level: float = CONFIDENCE_LEVEL,
         n_halves: int = N_HALVES,
+        n_shuffles: int = N_SHUFFLES,
         num_sampled: int | None = None,
         fixed_structure: str = FIXED_STRUCTURE,
         seed: int = 0,
@@ -200,6 +213,7 @@ class RegardBias(evaluate.Metric):
             n_resamples=n_resamples,
             confidence_level=confidence_level,
             n_halves=n_halves,
+            n_shuffles=n_shuffles,
             num_sampled=num_sampled,
             fixed_structure=fixed_structure,
             seed=seed,

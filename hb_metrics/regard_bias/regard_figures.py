@@ -7,6 +7,7 @@ import numpy as np
 
 from .bootstrap import PROMPT_DRAWS, SEED_DRAWS, Interval, Resamples, Sampling, resample_structures, resample_units
 from .cell_means import EmptyClassError, check_smoothing, cleaned, group_figures, kl_matrix
+from .chance import by_chance
 from .regard_rows import REGARDS, SCORED, RegardRows, read_rows, without_other
 from .robustness import robustness
 from .structure_figures import ALL_PAIRS, Pair, by_structure, flips, rankings
@@ -17,6 +18,7 @@ K = 5  # paper, 4
 N_RESAMPLES = 1000
 CONFIDENCE_LEVEL = 0.95
 N_HALVES = 1000
+N_SHUFFLES = 200
 # Results that only rows with structures have.
 _OF_STRUCTURES = (
     "by_structure",
@@ -57,6 +59,7 @@ def regard_bias(
     n_resamples: int = N_RESAMPLES,
     confidence_level: float = CONFIDENCE_LEVEL,
     n_halves: int = N_HALVES,
+    n_shuffles: int = N_SHUFFLES,
     num_sampled: int | None = None,
     fixed_structure: str = FIXED_STRUCTURE,
     seed: int = 0,
@@ -87,6 +90,8 @@ def regard_bias(
         n_resamples: Of the bootstrap; 0: no intervals.
         confidence_level: Of its percentile intervals.
         n_halves: How many times the structures are split in two at random.
+        n_shuffles: How many times the rows of each group are dealt out anew among the structures, for what single
+            structures would say if they made no difference; 0: not asked.
         num_sampled: How many structures are drawn for the cosine of single structures (the paper: 10); `None`: all.
         fixed_structure: The structure whose figures stand beside those of all.
         seed: Of all draws. Neither the order of the rows nor the names of structures and seeds change them.
@@ -100,7 +105,7 @@ def regard_bias(
         EmptyClassError: (A `ValueError`.) A group has no row of a label that another has, and neither `smoothing` nor
             `kl=False` is given.
     """
-    _check_options(k, n_resamples, confidence_level, n_halves, seed, smoothing)
+    _check_options(k, n_resamples, confidence_level, n_halves, n_shuffles, seed, smoothing)
     rows = read_rows(predictions, groups, structures, prompts, seeds, labels)
     named = _read_pairs(pairs, rows.group.names)
     counted, num_other = without_other(rows, other)
@@ -116,15 +121,19 @@ def regard_bias(
     kl_divergence = kl_matrix(_label_numbers(found["by_group"]), smoothing) if kl else None
     of_structures: dict[str, Any] = dict.fromkeys(_OF_STRUCTURES)
     if rows.structure is not None:
+        chance = by_chance(counts, named, n_shuffles=n_shuffles, seed=seed)
         singles = by_structure(counts, rows.group.names, rows.structure.names, named)
         for name, figures in found["gaps"].items():
             gaps = {structure: of["gap"][name] for structure, of in singles.items()}
-            figures.update(flips(gaps, figures["gap"]))
+            figures.update(flips(gaps, figures["gap"]), num_flipped_by_chance=chance["num_flipped"][name])
         fixed = _fixed(rows, fixed_structure, named, other, smoothing, kl, sampling)
         of_structures = {
             "by_structure": singles,
             **rankings(singles, list(named), k),
-            "robustness": robustness(counts, named, n_halves=n_halves, num_sampled=num_sampled, seed=seed),
+            "robustness": {
+                **robustness(counts, named, n_halves=n_halves, num_sampled=num_sampled, seed=seed),
+                "by_chance": {name: value for name, value in chance.items() if name != "num_flipped"},
+            },
             "fixed": fixed,
             "verdicts": _verdicts(found["gaps"], None if fixed is None else fixed["gaps"]),
         }
@@ -146,6 +155,7 @@ def regard_bias(
         "n_resamples": n_resamples,
         "confidence_level": float(confidence_level),
         "n_halves": n_halves,
+        "n_shuffles": n_shuffles,
         "num_sampled": num_sampled,
         "fixed_structure": fixed_structure,
         "seed": seed,
@@ -265,9 +275,21 @@ def _read_pairs(pairs: Any, groups: Sequence[str]) -> dict[str, Pair]:
 
 
 def _check_options(
-    k: int, n_resamples: int, confidence_level: float, n_halves: int, seed: int, smoothing: float | None
+    k: int,
+    n_resamples: int,
+    confidence_level: float,
+    n_halves: int,
+    n_shuffles: int,
+    seed: int,
+    smoothing: float | None,
 ) -> None:
-    least = {"k": (k, 1), "n_resamples": (n_resamples, 0), "n_halves": (n_halves, 0), "seed": (seed, 0)}
+    least = {
+        "k": (k, 1),
+        "n_resamples": (n_resamples, 0),
+        "n_halves": (n_halves, 0),
+        "n_shuffles": (n_shuffles, 0),
+        "seed": (seed, 0),
+    }
     for name, (value, lowest) in least.items():
         if not isinstance(value, int) or isinstance(value, bool) or value < lowest:
             raise ValueError(WHOLE_NUMBER_ERROR.format(name=name, value=value, least=lowest))

@@ -14,7 +14,9 @@ HALVES_LEVEL = 0.95  # of the middle of the halves' cosines
 NUM_SAMPLED_ERROR = "num_sampled is {num_sampled!r}; give None (all), or a whole number from 2 to the {num} structures"
 
 
-class _Cosines(NamedTuple):
+class Cosines(NamedTuple):
+    """The mean cosine of pairs of vectors, how many pairs have one, and how many have none."""
+
     mean: float | None
     num: int
     num_undefined: int
@@ -47,7 +49,7 @@ def robustness(
     if num_sampled is not None:
         chosen = generator(seed, SAMPLE_DRAWS).choice(number, num_sampled, replace=False)
         singles = means[:, np.sort(chosen)]
-    pairwise = _pairwise_cosine(singles.T)
+    pairwise = pairwise_cosine(singles.T)
     first, second = _halves(means, n_halves if number > 1 else 0, seed)
     halves = _cosines(first, second)
     centred = _cosines(_centred(first), _centred(second))
@@ -59,7 +61,7 @@ def robustness(
         "n_halves": len(first),
         "agreement": {name: _agreement(first, second, pair) for name, pair in pairs.items()},
         "centred": {
-            "single_structures": _pairwise_cosine(_centred(singles.T)).mean,
+            "single_structures": pairwise_cosine(_centred(singles.T)).mean,
             **_halves_figures(centred),
         },
         "num_sampled": num_sampled,
@@ -83,7 +85,7 @@ def _halves_figures(cosines: np.ndarray) -> dict[str, Any]:
     }
 
 
-def _pairwise_cosine(vectors: np.ndarray) -> _Cosines:
+def pairwise_cosine(vectors: np.ndarray) -> Cosines:
     """Mean cosine of all pairs of vectors, [vectors, groups]; those that are 0, or lack a group, have none."""
     lengths = _lengths(vectors)
     units = vectors[lengths > 0] / lengths[lengths > 0, None]
@@ -91,7 +93,7 @@ def _pairwise_cosine(vectors: np.ndarray) -> _Cosines:
     # The square of the sum of unit vectors holds every pair twice, and each with itself.
     total = (np.square(units.sum(axis=0)).sum() - len(units)) / 2
     mean = cleaned(np.clip(total / num, -1, 1)) if num else None
-    return _Cosines(mean, num, every - num)
+    return Cosines(mean, num, every - num)
 
 
 def _cosines(first: np.ndarray, second: np.ndarray) -> np.ndarray:

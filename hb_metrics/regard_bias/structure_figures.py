@@ -58,6 +58,8 @@ def by_structure(
 def rankings(found: Mapping[str, Mapping[str, Any]], pairs: Sequence[str], k: int) -> dict[str, Any]:
     """The k structures at either end; ties are in the order of names, structures without the figure are left out.
 
+    By the overall mean, so are those that lack a group which others have: it would be a mean of other groups.
+
     Args:
         found: As `by_structure` returns it.
         pairs: Names of pairs.
@@ -67,7 +69,9 @@ def rankings(found: Mapping[str, Mapping[str, Any]], pairs: Sequence[str], k: in
         best_structures and worst_structures by the overall mean; largest_gap and smallest_gap: pair → structures, and
         under `ALL_PAIRS` by the mean gap over the pairs.
     """
-    overall = {structure: figures["overall"] for structure, figures in found.items()}
+    most = max((figures["num_groups"] for figures in found.values()), default=0)
+    whole = {structure: figures for structure, figures in found.items() if figures["num_groups"] == most}
+    overall = {structure: figures["overall"] for structure, figures in whole.items()}
     gaps: dict[str, dict[str, float | None]] = {
         name: {structure: figures["gap"][name] for structure, figures in found.items()} for name in pairs
     }

@@ -3,20 +3,39 @@
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hb_metrics.report import paper, tables_generation, tables_offensiveness, tables_reddit
+from hb_metrics.report import (
+    paper,
+    tables_generation,
+    tables_offensiveness,
+    tables_reddit,
+    tables_regard,
+    tables_robustness,
+)
 from hb_metrics.report.figures import plain
 from hb_metrics.report.figures_generation import frequency_figure, interval_figure, strip_figure, styles_figure
 from hb_metrics.report.figures_likelihood import likelihood_bias_figure, perplexity_figure
 from hb_metrics.report.figures_offensiveness import axis_offensiveness_figure, template_offensiveness_figure
 from hb_metrics.report.figures_reddit import share_figure, t_figure
+from hb_metrics.report.figures_regard import distribution_figure, ends_figure, gaps_figure, means_figure
+from hb_metrics.report.figures_robustness import templates_figure
 from hb_metrics.report.rendering import slot, write_page
 from hb_metrics.report.run_names import tag_of
 from hb_metrics.report.tables_likelihood import paper_comparisons, same_length_extremes
 
 EMBEDDED_STYLES = "MiniLM style exemplars (embedded)"
 EMBEDDED_OFFENSIVENESS = "alt-profanity-check (embedded)"
-_MEASURED = {"generation": "generation bias", "offensiveness": "offensiveness", "likelihood_bias": "Likelihood Bias"}
-_MEASURED_ELSEWHERE = {"reddit": "Language Model Bias on RedditBias"}
+EMBEDDED_REGARD = "MiniLM regard exemplars (embedded)"
+_FEW_SEEDS = 5  # with fewer, an interval over seeds is rough
+_MEASURED = {
+    "generation": "generation bias",
+    "offensiveness": "offensiveness",
+    "likelihood_bias": "Likelihood Bias",
+    "robustness": "how much the templates decide",
+}
+_MEASURED_ELSEWHERE = {
+    "reddit": "Language Model Bias on RedditBias",
+    "regard": "Regard of continuations of prompts in many syntactic structures",
+}
 
 
 class Coverage(NamedTuple):
@@ -54,7 +73,9 @@ def write_report(results: dict[str, Any], path: Path) -> None:
         "frequency": _frequency(generation, frequencies),
         "offensiveness": _offensiveness(results["offensiveness"]) if "offensiveness" in results else None,
         "likelihood": _likelihood(results) if "likelihood_bias" in results else None,
+        "robustness": _robustness(results["robustness"]) if "robustness" in results else None,
         "reddit": _reddit(results["reddit"]) if "reddit" in results else None,
+        "regard": _regard(results["regard"]) if "regard" in results else None,
     }
     figures: dict[str, Any] = {}
     for section in sections.values():
@@ -68,6 +89,7 @@ def write_report(results: dict[str, Any], path: Path) -> None:
         "measure": "pseudo-perplexity" if run["model"]["kind"] == "masked" else "perplexity",
         "embedded_styles": run.get("style_classifier", {}).get("name") == EMBEDDED_STYLES,
         "embedded_offensiveness": run.get("offensiveness_classifier", {}).get("name") == EMBEDDED_OFFENSIVENESS,
+        "embedded_regard": run.get("regard", {}).get("classifier") == EMBEDDED_REGARD,
         "dialogue": results.get("dialogue"),
         "tag": tag_of(results),
         "paper": paper,
@@ -224,4 +246,79 @@ def _reddit(reddit: dict[str, Any]) -> Section:
             "lmp_left_out": sum(reddit["lmp_num_skipped"].values()),
         },
         {"reddit-t": [plain(t_figure(rows))], "reddit-share": [plain(share_figure(rows))]},
+    )
+
+
+def _robustness(robustness: dict[str, Any]) -> Section:
+    rows = tables_robustness.robustness_rows(robustness)
+    keys = {row.key for row in rows}
+    return Section(
+        {
+            "rows": rows,
+            "sentences": [tables_robustness.robustness_sentence(row) for row in rows],
+            "extremes": [(row, tables_robustness.extremes(row)) for row in rows],
+            "by_axis": [(row, tables_robustness.by_axis(row)) for row in rows],
+            "num_halves": rows[0].found["num_halves"],
+            "all_splits": rows[0].found["all_splits"],
+            "odd": any(row.found["num_templates"] % 2 for row in rows),
+            "has_gen_bias": "full_gen_bias" in keys,
+            "has_debiased": "full_gen_bias_debiased" in keys,
+        },
+        {"robustness-templates": [plain(templates_figure(row)) for row in rows]},
+    )
+
+
+def _regard(regard: dict[str, Any]) -> Section:
+    bias = regard["bias"]
+    groups, gaps = tables_regard.group_rows(bias), tables_regard.gap_rows(bias)
+    structures = {row.name: row for row in tables_regard.structure_rows(regard)}
+    several = len(structures) > 1
+    group_ends = tables_regard.group_ends(bias) if several else []
+    gap_ends = tables_regard.gap_ends(bias) if several else []
+    level = bias["confidence_level"]
+    kl = bias["kl_divergence"] if len(groups) > 1 else None
+    figures = {
+        "regard-means": means_figure(groups, level),
+        "regard-labels": distribution_figure(groups, bias["labels"]),
+    }
+    if gaps:
+        figures["regard-gaps"] = gaps_figure(gaps, level)
+    if group_ends:
+        ends = ("best structures", "worst structures")
+        figures["regard-ends"] = ends_figure(group_ends, [row.found["mean"] for row in groups], "mean regard", ends)
+    if gap_ends:
+        ends = ("largest gaps", "smallest gaps")
+        figures["regard-gap-ends"] = ends_figure(gap_ends, [row.found["gap"] for row in gaps], "gap", ends)
+    return Section(
+        {
+            **{name: value for name, value in regard.items() if name.startswith("num_")},
+            "mask": regard["mask"],
+            "few_seeds": _FEW_SEEDS,
+            "level": f"{level:.0%}",
+            "labels": bias["labels"],
+            "k": bias["k"],
+            "smoothing": bias["smoothing"],
+            "groups": groups,
+            "gaps": gaps,
+            "compared": tables_regard.compared(bias) is not None,
+            "drawn_over": tables_regard.drawn_over(bias),
+            "sentences": [tables_regard.verdict_sentence(row, level) for row in gaps],
+            "group_ends": group_ends,
+            "best": [structures[name] for name in bias["best_structures"]] if several else [],
+            "worst": [structures[name] for name in bias["worst_structures"]] if several else [],
+            "structures": list(structures.values()),
+            "ranked_gaps": tables_regard.ranked_gaps(bias) if several else [],
+            "kl": kl,
+            "kl_groups": tables_regard.group_names(bias),
+            "kl_most": max((value for row in kl.values() for value in row.values()), default=0.0) if kl else 0.0,
+            "kl_error": regard["kl_error"] if len(groups) > 1 else None,
+            "robustness": bias["robustness"] if several else None,
+            "examples": tables_regard.examples_by_structure(regard),
+            "choices": tables_regard.choices(regard),
+            "left_out": tables_regard.left_out(regard),
+            "interval_of": tables_regard.interval_of,
+            "signed": tables_regard.signed,
+            "span": tables_regard.span,
+        },
+        {name: [plain(figure)] for name, figure in figures.items()},
     )

@@ -12,8 +12,11 @@ from scipy.stats import entropy
 
 from hb_metrics.regard_bias import bootstrap, cell_means, regard_figures, regard_rows, robustness, structure_figures
 from hb_metrics.regard_bias.cell_means import EmptyClassError, kl_matrix
+from hb_metrics.regard_bias.chance import by_chance
 from hb_metrics.regard_bias.regard_figures import regard_bias
 from hb_metrics.regard_bias.regard_rows import REGARDS
+from hb_metrics.regard_bias.robustness import pairwise_cosine
+from hb_metrics.regard_bias.structure_figures import Pair, structure_gaps
 
 SCORES = {"negative": -1, "neutral": 0, "positive": 1}
 SIX = ("black person", "gay person", "man", "straight person", "white person", "woman")
@@ -946,3 +949,72 @@ def test_bad_input_is_named(changed, message):
 
 def test_the_name_for_all_pairs_is_that_of_the_rankings():
     assert structure_figures.ALL_PAIRS == "all"
+
+
+def dealt(labels_of, structures=20, seed=0):
+    """Rows of two groups in structures of three rows each; `labels_of(group, structure, generator)` → a label."""
+    generator = np.random.default_rng(seed)
+    rows = [(group, f"s{number}") for group in ("man", "woman") for number in range(structures) for _ in range(3)]
+    predictions = [labels_of(group, int(structure[1:]), generator) for group, structure in rows]
+    groups, names = zip(*rows, strict=True)
+    return regard_bias(predictions, groups, structures=names, pairs={"gender": ("man", "woman")}, kl=False)
+
+
+def test_structures_that_make_no_difference_are_as_chance_has_them():
+    generator, outside, turned, expected = np.random.default_rng(5), [], [], []
+    for _ in range(200):
+        counts = np.zeros((2, 20, 4), dtype=int)
+        for group, shares in enumerate(([0.2, 0.2, 0.6], [0.3, 0.3, 0.4])):
+            counts[group, :, :3] = generator.multinomial(3, shares, size=20)
+        found = by_chance(counts, {"gender": Pair(0, 1)}, n_shuffles=100, seed=0)
+        low, high = found["single_structures_interval"]
+        outside.append(not low <= pairwise_cosine(cell_means.cell_means(counts).T).mean <= high)
+        gaps = structure_gaps(cell_means.cell_means(counts), Pair(0, 1))
+        turned.append((gaps * gaps.mean() < 0).sum())
+        expected.append(found["num_flipped"]["gender"])
+    assert np.mean(outside) == pytest.approx(0.05, abs=0.035)
+    assert np.mean(turned) == pytest.approx(np.mean(expected), abs=0.25)
+
+
+def test_structures_that_make_all_the_difference_go_beyond_chance():
+    found = dealt(lambda group, structure, _: "positive" if (group == "man") == (structure % 3 > 0) else "negative")
+    gender = found["gaps"]["gender"]
+    assert gender["num_flipped"] == 7
+    assert gender["num_flipped_by_chance"] > 0
+    assert found["robustness"]["single_structures"] < found["robustness"]["by_chance"]["single_structures_interval"][1]
+    same = dealt(lambda group, structure, _: "positive" if structure % 2 else "negative")
+    assert same["robustness"]["single_structures"] < same["robustness"]["by_chance"]["single_structures_interval"][0]
+
+
+def test_what_all_rows_have_alike_chance_has_too():
+    found = dealt(lambda group, *_: "positive" if group == "man" else "negative")
+    assert found["gaps"]["gender"]["num_flipped_by_chance"] == 0
+    assert found["robustness"]["by_chance"]["single_structures"] == found["robustness"]["single_structures"] == 1
+
+
+def test_no_shuffles_no_chance():
+    found = regard_bias(
+        ["positive", "negative"] * 2,
+        ["man", "woman"] * 2,
+        structures=["a", "a", "b", "b"],
+        pairs={"gender": ("man", "woman")},
+        kl=False,
+        n_shuffles=0,
+    )
+    assert found["gaps"]["gender"]["num_flipped_by_chance"] is None
+    assert found["robustness"]["by_chance"] == {
+        "single_structures": None,
+        "single_structures_interval": None,
+        "n_shuffles": 0,
+    }
+
+
+def test_structures_without_a_group_are_in_no_ranking():
+    found = regard_bias(
+        ["negative", "negative", "positive", "neutral", "positive"],
+        ["man", "woman", "man", "woman", "man"],
+        structures=["a", "a", "b", "b", "only men"],
+        kl=False,
+    )
+    assert found["best_structures"] == ["b", "a"]
+    assert found["worst_structures"] == ["a", "b"]

@@ -7,7 +7,6 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -177,7 +176,13 @@ def test_two_processes_and_other_batches_give_the_same_bytes(finished, model, tm
 
 
 def test_terms_of_the_vocabulary_are_groups(model, tmp_path):
-    chosen = ["--regard_groups", "Deaf person", "able-bodied person", "--regard_pairs", "able-bodied person:Deaf person"]
+    chosen = [
+        "--regard_groups",
+        "Deaf person",
+        "able-bodied person",
+        "--regard_pairs",
+        "able-bodied person:Deaf person",
+    ]
     options = [*OPTIONS, "--regard_structures", "fixed", *chosen, "--regard_other", "neutral", "--no_regard_mask"]
     code, _, errors = run(PYTHON, "--model", model, *options, "--output_dir", tmp_path / "run")
     assert code == 0, errors

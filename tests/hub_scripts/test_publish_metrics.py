@@ -328,6 +328,7 @@ def test_the_pages_settings_are_those_of_compute_and_each_is_explained(computed)
         "n_resamples",
         "confidence_level",
         "n_halves",
+        "n_shuffles",
         "num_sampled",
         "fixed_structure",
         "seed",

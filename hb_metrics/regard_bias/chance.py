@@ -1,0 +1,64 @@
+"""What figures of single structures would be if structures made no difference.
+
+A single structure has few rows, so that its figures differ from those of others by chance alone. How much: the rows of
+each group are dealt out anew among the structures, as many to each as it had, many times over. The paper has no such
+baseline; without it, a low cosine between single structures says as little as a gap that some of them turn.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from .bootstrap import SHUFFLE_DRAWS, by_content, generator, percentile_interval
+from .cell_means import cell_means, cleaned
+from .regard_rows import SCORED
+from .robustness import HALVES_LEVEL, pairwise_cosine
+from .structure_figures import Pair, structure_gaps
+
+
+def by_chance(counts: np.ndarray, pairs: Mapping[str, Pair], *, n_shuffles: int, seed: int) -> dict[str, Any]:
+    """Cosines of single structures and flips, with the rows of each group dealt out anew.
+
+    Args:
+        counts: [groups, structures, labels].
+        pairs: Name → pair.
+        n_shuffles: How many times.
+        seed: Of the shuffles.
+
+    Returns:
+        single_structures: the mean of the mean cosine, and single_structures_interval, the middle 95 % of it;
+        num_flipped: pair → mean number of structures whose gap has the other sign than the mean of that shuffle;
+        n_shuffles. `None` where undefined, or without shuffles.
+    """
+    counts = counts[:, by_content(counts)]
+    random = generator(seed, SHUFFLE_DRAWS)
+    cosines = np.full(n_shuffles, np.nan)
+    num_flipped: dict[str, list[int]] = {name: [] for name in pairs}
+    for place in range(n_shuffles):
+        means = cell_means(_dealt_anew(counts, random))
+        cosine = pairwise_cosine(means.T).mean
+        cosines[place] = np.nan if cosine is None else cosine
+        for name, pair in pairs.items():
+            gaps = structure_gaps(means, pair)
+            of_groups = [means[group][~np.isnan(means[group])] for group in pair]
+            if all(map(len, of_groups)) and (pooled := cleaned(of_groups[0].mean() - of_groups[1].mean())):
+                num_flipped[name].append(int((gaps * pooled < 0).sum()))
+    known = cosines[~np.isnan(cosines)]
+    return {
+        "single_structures": cleaned(known.mean()) if len(known) else None,
+        "single_structures_interval": percentile_interval(cosines, HALVES_LEVEL),
+        "num_flipped": {name: float(np.mean(found)) if found else None for name, found in num_flipped.items()},
+        "n_shuffles": n_shuffles,
+    }
+
+
+def _dealt_anew(counts: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """Counts of the same sizes by group and structure, with each group's labels in another order."""
+    dealt = np.zeros_like(counts)
+    for group in by_content(counts.transpose(1, 0, 2)):  # no name decides which group is dealt first
+        cells = counts[group, :, : len(SCORED)]
+        labels = np.repeat(np.arange(len(SCORED)), cells.sum(axis=0))
+        structures = np.repeat(np.arange(len(cells)), cells.sum(axis=1))
+        np.add.at(dealt[group], (structures, random.permutation(labels)), 1)
+    return dealt
