@@ -352,10 +352,8 @@ def _turned(row: GapRow) -> str:
         return ""
     nil = f", and in {row.found['num_zero']} it is 0" if row.found["num_zero"] else ""
     by_chance = row.found.get("num_flipped_by_chance")
-    chance = (
-        "" if by_chance is None else f"; chance alone, if structures made no difference, would turn {by_chance:.0f}"
-    )
-    return f" In {flipped} of {number} structures, each taken alone, the gap has the other sign than over all{nil}{chance}."
+    chance = "" if by_chance is None else f"; if structures made no difference, chance alone would turn {by_chance:.0f}"
+    return f" In {flipped} of {number} structures, each taken alone, the gap has the other sign{nil}{chance}."
 
 
 def _ascii(value: float | None) -> str:
