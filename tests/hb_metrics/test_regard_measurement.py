@@ -235,3 +235,24 @@ def test_groups_and_pairs_that_are_not_there_are_refused(options, message):
 def test_options_out_of_range_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         asked(**options)
+
+
+@pytest.mark.long
+def test_a_paraphraser_writes_the_prompts_and_what_it_loses_is_counted(model, get_small_model, tmp_path):
+    """This one has random weights and loses everything, so that the fixed prompts are left."""
+    paraphraser = tmp_path / "bart"
+    for part in get_small_model("blenderbot"):
+        part.save_pretrained(paraphraser)
+    groups = tmp_path / "groups.yaml"
+    groups.write_text("groups:\n  nurse:\n    plural: nurses\n  surgeon:\n    plural: surgeons\n")
+    options = [*OPTIONS, "--regard_groups", groups, "--paraphraser", paraphraser, "--output_dir", tmp_path / "run"]
+    code, _, errors = run(PYTHON, "--model", model, *options)
+    assert code == 0, errors
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    found = results["regard"]["paraphrases"]
+    assert found["num"] == 2 * 10 * 100
+    assert found["num_kept"] + sum(found["num_dropped"].values()) == found["num"]
+    assert results["regard"]["num_structures"] == 1 + len(set(results["regard"]["structures"]) - {"original"})
+    assert results["run"]["regard"]["paraphraser"]["num_paraphrases"] == found["num"]
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "araphras" in page

@@ -209,7 +209,7 @@ def test_a_sentence_tells_what_is_missing_instead_of_a_gap():
     assert tables_regard.verdict_sentence(nothing, 0.95).count("no texts that count") == 2
     assert "each taken alone" not in tables_regard.verdict_sentence(zero, 0.95)
     assert "In 1 of 101 structures" in tables_regard.verdict_sentence(some_zero, 0.95)
-    assert "than over all, and in 3 it is 0." in tables_regard.verdict_sentence(some_zero, 0.95)
+    assert "the gap has the other sign, and in 3 it is 0." in tables_regard.verdict_sentence(some_zero, 0.95)
 
 
 def test_a_run_of_regard_alone_has_its_section_and_tiles(regard, page):
