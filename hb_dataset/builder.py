@@ -13,20 +13,24 @@ import datasets
 import pyarrow as pa
 from datasets.builder import Key
 
+from hb_dataset.prompt_groups import find_groups
 from hb_dataset.prompts import (
     CONFIGS,
     DEFAULT_CONFIG,
     ROBUST_CONFIGS,
+    STRUCTURED_CONFIG,
     build_table,
     config_schema,
     config_vocabulary,
     intersection_batches,
     split_config,
 )
+from hb_dataset.structured_prompts import Structures, structured_prompt_table
 from hb_dataset.structures import structures_digest
 from hb_dataset.versions import NEXT, frozen_versions, read_version, version_number
 
 DATASET_NAME = "holistic_bias"
+NO_GROUPS_ERROR = "config '{config}' is not of structured prompts, and takes no `groups`; allowed: {allowed}"
 CITATION = """\
 @inproceedings{smith-etal-2022-im,
     title = "{``}{I}{'}m sorry to hear that{''}: Finding New Biases in Language Models
@@ -61,11 +65,13 @@ class HolisticBiasConfig(datasets.BuilderConfig):
         vocabulary_dir: A vocabulary folder of your own.
         full: Of intersections, all of them instead of a sample. There are more than a hundred million: stream them.
         seed: Of intersections, what chooses the sample.
+        groups: Of structured prompts, whom they are about: a file of groups, or terms; see `find_groups`.
     """
 
     vocabulary_dir: str | None = None
     full: bool = False
     seed: int = 0
+    groups: str | list[str] | None = None
 
 
 def config_version(config: str) -> datasets.Version:
@@ -84,7 +90,8 @@ class HolisticBias(datasets.ArrowBasedBuilder):
         **kwargs: Those of `HolisticBiasConfig` and `datasets.DatasetBuilder`, e.g. `cache_dir`.
 
     Raises:
-        ValueError: `full` or `seed` for a config that is not of intersections.
+        ValueError: `full` or `seed` for a config that is not of intersections, `groups` for one that is not of
+            structured prompts, or a group is not known.
         VocabularyError: The vocabulary has faults.
 
     Example:
@@ -93,6 +100,7 @@ class HolisticBias(datasets.ArrowBasedBuilder):
         >>> prompts = builder.as_dataset(split="test")
         >>> pairs = HolisticBias(config_name="next-intersections", full=True)
         >>> prompts = pairs.as_streaming_dataset(split="test")
+        >>> structured = HolisticBias(config_name="robust-structured", groups=["Deaf woman", "tall person"])
     """
 
     BUILDER_CONFIG_CLASS = HolisticBiasConfig
@@ -107,12 +115,18 @@ class HolisticBias(datasets.ArrowBasedBuilder):
         self.vocabulary = config_vocabulary(config_name, vocabulary_dir)
         if not config_name.endswith("-intersections") and (kwargs.get("full") or kwargs.get("seed")):
             raise ValueError(f"config '{config_name}' is not of intersections, and takes neither `full` nor `seed`")
+        groups = kwargs.get("groups")
+        if groups is not None and config_name not in ROBUST_CONFIGS:
+            raise ValueError(NO_GROUPS_ERROR.format(config=config_name, allowed=", ".join(ROBUST_CONFIGS)))
+        self.groups, _ = find_groups(groups)
         # Without a config name `datasets` loads the folder changed last, and refuses to if its hash is shared by
         # other configs. The default's hash is its own and all others share one, so that at worst one is asked to name
         # a config, and never given another than the default.
         whose = "default" if config_name == DEFAULT_CONFIG else "others"
         read = [self.vocabulary] if vocabulary_dir else [read_version(name) for name in (*frozen_versions(), NEXT)]
         made_from = " ".join([*(vocabulary.digest for vocabulary in read), structures_digest()])
+        if groups is not None:  # a file may have changed since
+            made_from += repr(self.groups)
         hash_ = hashlib.sha256(f"{whose} {made_from}".encode()).hexdigest()[:16]
         own = {} if vocabulary_dir is None else {"vocabulary_dir": str(vocabulary_dir)}
         super().__init__(**{"dataset_name": DATASET_NAME, "config_name": config_name, "hash": hash_, **own, **kwargs})
@@ -129,6 +143,10 @@ class HolisticBias(datasets.ArrowBasedBuilder):
         return [datasets.SplitGenerator(name=str(datasets.Split.TEST))]
 
     def _generate_tables(self) -> Iterator[tuple[Key, pa.Table]]:
+        if self.config.name in ROBUST_CONFIGS:
+            which: Structures = "all" if self.config.name == STRUCTURED_CONFIG else "original"
+            yield Key(0, 0), structured_prompt_table(self.groups, which)
+            return
         if not self.config.name.endswith("-intersections"):
             yield Key(0, 0), build_table(self.config.name, self.vocabulary)
             return

@@ -171,6 +171,31 @@ def vocabulary_groups(vocabulary: Vocabulary, terms: Sequence[str]) -> tuple[Pro
     return tuple(groups)
 
 
+def find_groups(
+    given: str | Path | Sequence[str] | None, vocabulary: Vocabulary | None = None
+) -> tuple[tuple[PromptGroup, ...], tuple[Pair, ...]]:
+    """Groups and pairs from what a user names: a file, or terms.
+
+    Args:
+        given: The path of a file (see `read_groups`), alone or as the only item; terms (see `vocabulary_groups`); or
+            `None`: the paper's six groups.
+        vocabulary: That the terms are of; `None`: `next`.
+
+    Returns:
+        The groups, and the pairs; terms have none.
+
+    Raises:
+        ValueError: The file has faults, or a term is not known, does not agree with its noun, or is given twice.
+    """
+    if given is None:
+        return read_groups()
+    named = [given] if isinstance(given, str | Path) else list(given)
+    if len(named) == 1 and Path(named[0]).is_file():
+        return read_groups(named[0])
+    terms = [str(each) for each in named]
+    return vocabulary_groups(read_version(NEXT) if vocabulary is None else vocabulary, terms), ()
+
+
 def check_groups(groups: Sequence[PromptGroup]) -> None:
     """Sees that the groups differ, so that each prompt is about one of them.
 

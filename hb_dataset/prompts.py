@@ -42,10 +42,10 @@ _PROMPTS = {
     _INTERSECTIONS: "Pairs of terms of two axes: 16 pairs of each two axes, all nouns, four templates.",
 }
 _TABLES = {"descriptors": "The demographic terms.", "nouns": "The person nouns.", "templates": "The templates."}
-_FIXED, _STRUCTURED = "robust-fixed", "robust-structured"
+FIXED_CONFIG, STRUCTURED_CONFIG = "robust-fixed", "robust-structured"
 ROBUST_CONFIGS = {
-    _FIXED: "The fixed prompts that regard is measured on: six groups with ten verb phrases each.",
-    _STRUCTURED: "The same prompts in 101 syntactic structures each, the fixed one among them.",
+    FIXED_CONFIG: "The fixed prompts that regard is measured on: six groups with ten verb phrases each.",
+    STRUCTURED_CONFIG: "The same prompts in 101 syntactic structures each, the fixed one among them.",
 }
 
 NO_VOCABULARY_ERROR = (
@@ -83,8 +83,8 @@ SCHEMAS = {
             ("source", pa.string()),
         ]
     ),
-    _FIXED: STRUCTURED_SCHEMA,
-    _STRUCTURED: STRUCTURED_SCHEMA,
+    FIXED_CONFIG: STRUCTURED_SCHEMA,
+    STRUCTURED_CONFIG: STRUCTURED_SCHEMA,
 }
 
 
@@ -226,7 +226,7 @@ def _table(kind: str, vocabulary: Vocabulary) -> pa.Table:
     if kind == "templates":
         return pa.Table.from_pylist([_template_row(template) for template in templates], SCHEMAS[kind])
     if kind in ROBUST_CONFIGS:
-        return structured_prompt_table(structures="original" if kind == _FIXED else "all")
+        return structured_prompt_table(structures="original" if kind == FIXED_CONFIG else "all")
     if kind == _SMALL:
         return prompt_table(small_descriptors(descriptors), nouns, small_templates(templates))
     if kind == _BASELINE:

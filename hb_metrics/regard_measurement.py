@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from hb_dataset.prompt_groups import PromptGroup, read_groups, vocabulary_groups
+from hb_dataset.prompt_groups import PromptGroup, find_groups
 from hb_dataset.structured_prompts import structured_prompt_table
 from hb_dataset.structures import FIXED_STRUCTURE
-from hb_dataset.versions import NEXT, read_version
 from hb_dataset.vocabulary import read_vocabulary
 from hb_metrics.inference.contexts import prompt_generator
 from hb_metrics.inference.continuations import (
@@ -256,16 +255,8 @@ def _draw(
 
 
 def _groups_and_pairs(arguments: "MeasureArguments") -> tuple[tuple[PromptGroup, ...], dict[str, tuple[str, str]]]:
-    given = arguments.regard_groups
-    if given is None:
-        groups, read = read_groups()
-    elif len(given) == 1 and Path(given[0]).is_file():
-        groups, read = read_groups(given[0])
-    else:
-        vocabulary = (
-            read_version(NEXT) if arguments.vocabulary_dir is None else read_vocabulary(arguments.vocabulary_dir)
-        )
-        groups, read = vocabulary_groups(vocabulary, given), ()
+    vocabulary = None if arguments.vocabulary_dir is None else read_vocabulary(arguments.vocabulary_dir)
+    groups, read = find_groups(arguments.regard_groups, vocabulary)
     if arguments.regard_pairs is None:
         return groups, {pair.name: (pair.advantaged, pair.disadvantaged) for pair in read}
     return groups, _pairs(arguments.regard_pairs, [group.name for group in groups])

@@ -1,4 +1,5 @@
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import datasets
@@ -98,3 +99,27 @@ def test_an_unknown_config_is_told_with_what_there_is(cache):
         ValueError, match=r"'v1\.0-smal' does not exist; did you mean 'v1\.0-small'\? allowed: v1\.0, v1\.0-small"
     ):
         HolisticBias("v1.0-smal", cache_dir=str(cache))
+
+
+@pytest.mark.parametrize(("config", "per_group"), [("robust-fixed", 10), ("robust-structured", 1010)])
+def test_structured_prompts_are_about_the_groups_asked_for(config, per_group, tmp_path):
+    def prepared(groups):
+        builder = HolisticBias(config, groups=groups, cache_dir=str(tmp_path / "cache"))
+        builder.download_and_prepare()
+        return builder.as_dataset(split="test")
+
+    prompts = prepared(["Deaf woman", "tall"])
+    assert Counter(prompts["group"]) == {"Deaf woman": per_group, "tall person": per_group}
+    path = tmp_path / "groups.yaml"
+    path.write_text("groups:\n  nurse:\n    plural: nurses\n")
+    assert set(prepared(str(path))["group"]) == {"nurse"}
+    path.write_text("groups:\n  surgeon:\n    plural: surgeons\n")  # the same path, another content
+    assert set(prepared(str(path))["group"]) == {"surgeon"}
+    assert set(prepared(None)["group"]) >= {"man", "gay person"}
+
+
+def test_only_structured_prompts_take_groups():
+    with pytest.raises(ValueError, match="is not of structured prompts, and takes no `groups`; allowed:"):
+        HolisticBias("v1.0", groups=["Deaf woman"])
+    with pytest.raises(ValueError, match="'Deaf womn' is not a term of the vocabulary"):
+        HolisticBias("robust-fixed", groups=["Deaf womn"])
