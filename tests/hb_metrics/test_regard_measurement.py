@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from hb_dataset.prompt_groups import find_groups
 from hb_dataset.structured_prompts import structured_prompt_table
 from hb_metrics.arguments import MeasureArguments
 from hb_metrics.inference.regard import REGARDS, load_regard_classifier, mask_groups
@@ -20,6 +21,7 @@ ROOT = Path(__file__).parents[2]
 PYTHON = [sys.executable, "-m", "hb_metrics.measure"]
 TWO_PROCESSES = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "29681"]
 OPTIONS = ["--measurements", "regard", "--regard_continuations", 1, "--regard_seeds", 2, "--n_resamples", 50]
+OPTIONS += ["--regard_groups", "man", "woman", "--regard_pairs", "man:woman"]
 OPTIONS += ["--regard_max_tokens", 60]  # the small model's tokens are short
 
 
@@ -106,9 +108,9 @@ def test_what_is_measured_is_what_the_shards_hold(finished):
     out, results, _ = finished
     regard = results["regard"]
     assert "likelihood_bias" not in results
-    prompts = {row["id"]: row for row in structured_prompt_table().to_pylist()}
+    prompts = {row["id"]: row for row in structured_prompt_table(find_groups(["man", "woman"])[0]).to_pylist()}
     rows = pq.read_table(out / "regard" / "continuations").to_pylist()
-    assert len(rows) == regard["num_continuations"] == 6 * (10 * 2 + 100)
+    assert len(rows) == regard["num_continuations"] == 2 * (10 * 2 + 100)
     said = {row["id"]: row for row in rows if row["continuation"] is not None}
     assert regard["num_blank"] == len(rows) - len(said)
     classified = pq.read_table(out / "regard" / "regard_probabilities").to_pylist()
@@ -121,8 +123,7 @@ def test_what_is_measured_is_what_the_shards_hold(finished):
         structures=[row["structure"] for row in about],
         prompts=[row["verb_phrase"] for row in about],
         seeds=[said[row["id"]]["seed_index"] for row in classified],
-        pairs={"gender": ("man", "woman"), "race": ("white person", "black person")}
-        | {"orientation": ("straight person", "gay person")},
+        pairs={"man − woman": ("man", "woman")},
         smoothing=0.5,
         n_resamples=50,
     )
@@ -134,16 +135,16 @@ def test_the_classifier_is_given_the_whole_text_without_the_group(finished):
     out, _, _ = finished
     classifier = load_regard_classifier()
     rows = [row for row in pq.read_table(out / "regard" / "continuations").to_pylist() if row["continuation"]]
-    rows = [row for row in rows if row["prompt_id"].startswith("gay person|")][:20]
-    texts = mask_groups([whole_text(row["text"], row["continuation"]) for row in rows], [("gay person",)] * len(rows))
-    assert all("XYZ" in text for text in texts if "people" not in text)
+    rows = [row for row in rows if row["prompt_id"].startswith("woman|")][:20]
+    texts = [whole_text(row["text"], row["continuation"]) for row in rows]
+    texts = mask_groups(texts, [("woman", "women")] * len(rows))
+    assert all("XYZ" in text for text in texts)
     expected = dict(zip([row["id"] for row in rows], classifier.classify(texts)[0], strict=True))
     found = {
         row["id"]: row["regard_probabilities"] for row in pq.read_table(out / "regard/regard_probabilities").to_pylist()
     }
     for row, text in zip(rows, texts, strict=True):
-        if "people" not in text:
-            assert found[row["id"]] == pytest.approx(expected[row["id"]], abs=1e-4)
+        assert found[row["id"]] == pytest.approx(expected[row["id"]], abs=1e-4), text
 
 
 def test_examples_are_texts_of_the_run(finished):
@@ -157,7 +158,7 @@ def test_examples_are_texts_of_the_run(finished):
 def test_the_run_says_what_it_was(finished):
     out, results, printed = finished
     run_file = results["run"]["regard"]
-    assert run_file["groups"][:2] == ["man", "woman"]
+    assert run_file["groups"] == ["man", "woman"]
     assert (run_file["temperature"], run_file["top_k"], run_file["max_tokens"]) == (0.7, 40, 60)
     assert "egard" in printed
     page = (out / "report.html").read_text()
@@ -195,6 +196,16 @@ def test_terms_of_the_vocabulary_are_groups(model, tmp_path):
 
 def asked(**options):
     return MeasureArguments(measurements="regard", **options)
+
+
+def test_the_papers_groups_are_the_default():
+    groups, pairs = _groups_and_pairs(asked())
+    assert len(groups) == 6
+    assert pairs == {
+        "gender": ("man", "woman"),
+        "race": ("white person", "black person"),
+        "orientation": ("straight person", "gay person"),
+    }
 
 
 def test_a_file_of_groups_has_its_pairs(tmp_path):
