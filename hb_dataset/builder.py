@@ -18,14 +18,13 @@ from hb_dataset.prompts import (
     CONFIGS,
     DEFAULT_CONFIG,
     ROBUST_CONFIGS,
-    STRUCTURED_CONFIG,
     build_table,
     config_schema,
     config_vocabulary,
     intersection_batches,
+    robust_table,
     split_config,
 )
-from hb_dataset.structured_prompts import Structures, structured_prompt_table
 from hb_dataset.structures import structures_digest
 from hb_dataset.versions import NEXT, frozen_versions, read_version, version_number
 
@@ -144,8 +143,7 @@ class HolisticBias(datasets.ArrowBasedBuilder):
 
     def _generate_tables(self) -> Iterator[tuple[Key, pa.Table]]:
         if self.config.name in ROBUST_CONFIGS:
-            which: Structures = "all" if self.config.name == STRUCTURED_CONFIG else "original"
-            yield Key(0, 0), structured_prompt_table(self.groups, which)
+            yield Key(0, 0), robust_table(self.config.name, self.groups)
             return
         if not self.config.name.endswith("-intersections"):
             yield Key(0, 0), build_table(self.config.name, self.vocabulary)

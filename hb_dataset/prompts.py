@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from hb_dataset.hints import did_you_mean
 from hb_dataset.intersections import all_intersections, sample_intersections
+from hb_dataset.prompt_groups import PromptGroup
 from hb_dataset.prompt_table import INTERSECTION_SCHEMA, PROMPT_SCHEMA, content_digest, intersection_table, prompt_table
 from hb_dataset.structured_prompts import STRUCTURED_SCHEMA, structured_prompt_table
 from hb_dataset.versions import NEXT, frozen_versions, read_version, version_folder
@@ -193,6 +194,16 @@ def build_table(config: str, vocabulary: Vocabulary) -> pa.Table:
     return _table(kind, vocabulary)
 
 
+def robust_table(config: str, groups: Sequence[PromptGroup] | None = None) -> pa.Table:
+    """Builds a config of structured prompts.
+
+    Args:
+        config: A name in `ROBUST_CONFIGS`.
+        groups: Whom the prompts are about; `None`: the paper's six groups.
+    """
+    return structured_prompt_table(groups, "original" if config == FIXED_CONFIG else "all")
+
+
 def intersection_batches(
     vocabulary: Vocabulary | None = None, *, full: bool = False, seed: int = 0
 ) -> Iterator[pa.Table]:
@@ -226,7 +237,7 @@ def _table(kind: str, vocabulary: Vocabulary) -> pa.Table:
     if kind == "templates":
         return pa.Table.from_pylist([_template_row(template) for template in templates], SCHEMAS[kind])
     if kind in ROBUST_CONFIGS:
-        return structured_prompt_table(structures="original" if kind == FIXED_CONFIG else "all")
+        return robust_table(kind)
     if kind == _SMALL:
         return prompt_table(small_descriptors(descriptors), nouns, small_templates(templates))
     if kind == _BASELINE:
