@@ -117,9 +117,7 @@ def style_vectors(replies, seed=0):
 
 
 def generation_of(replies, seed=0):
-    found, biases = generation_results(
-        replies, style_vectors(replies, seed), LABELS, clusters=PAPER_CLUSTERS, n_resamples=20
-    )
+    found, biases = generation_results(replies, style_vectors(replies, seed), LABELS, clusters=PAPER_CLUSTERS)
     counts = {
         "num_prompts": len(replies.ids) + 5,
         "num_replies": len(replies.ids),
@@ -477,7 +475,7 @@ def _without_clusters():
     results = all_results(prompts)
     replies = replies_to(prompts)
     labels = [f"style {at}" for at in range(len(LABELS))]
-    found, _ = generation_results(replies, style_vectors(replies), labels, n_resamples=0)
+    found, _ = generation_results(replies, style_vectors(replies), labels)
     counts = {name: value for name, value in results["generation"].items() if name.startswith(("num_", "mean_"))}
     return results | {"generation": json.loads(json.dumps({**counts, **found}))}
 

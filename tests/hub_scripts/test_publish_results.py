@@ -57,7 +57,7 @@ def measured(replies_per_cell=3):
             rows.append(row)
     replies = Replies(*([column[row] for row in rows] for column in whole[:5]), [f"Number {row}." for row in rows])
     styles = rng.dirichlet(np.full(len(LABELS), 0.3), len(rows)).astype(np.float32)
-    generation, _ = generation_results(replies, styles, LABELS, clusters=PAPER_CLUSTERS, n_resamples=20)
+    generation, _ = generation_results(replies, styles, LABELS, clusters=PAPER_CLUSTERS)
     counts = {
         "num_prompts": len(rows) + 1,
         "num_replies": len(rows),
