@@ -31,6 +31,7 @@ class Design(NamedTuple):
         peaked: Whether few styles have most of the probability.
         metric: Which value, a path in the results.
         ddof: As in `gen_bias`.
+        texts: Replies are one of so many texts, each of a style vector of its own; 0: no two are alike.
         given: Whether there is an interval in most sets; else there is none in most.
     """
 
@@ -45,6 +46,7 @@ class Design(NamedTuple):
     peaked: bool = False
     metric: tuple[str, ...] = ("full_gen_bias",)
     ddof: int = 0
+    texts: int = 0
     given: bool = True
 
 
@@ -106,6 +108,9 @@ ALL = [
     Design("peaked", each(8), concentration=0.3, peaked=True),
     Design("peaked, large effect", each(8), effect=1.2, concentration=0.3, peaked=True),
     Design("flat", each(8), concentration=50.0),
+    Design("eight texts, no effect", each(8), descriptors=80, effect=0.0, concentration=1.0, texts=8),
+    Design("eight texts, large effect", each(8), effect=1.2, concentration=1.0, texts=8),
+    Design("three texts, ten replies", each(10), effect=0.4, concentration=0.3, texts=3),
     Design("217 styles", each(8), styles=217, concentration=1.0),
     Design("two descriptors, 26 templates", each(8), descriptors=2, templates=26, effect=0.6),
     Design("two descriptors, thirty replies", each(30), descriptors=2, effect=1.2),
@@ -144,23 +149,31 @@ class Found(NamedTuple):
 def simulate(design: Design, sets: int, seed: int = 0) -> Found:
     """Asks a design's model `sets` times for replies and counts how often intervals of 95 % hold its truth."""
     rng = np.random.default_rng(seed)
-    shape = design.templates, design.descriptors, design.styles
-    logits = rng.normal(size=(design.templates, 1, design.styles)) * (2 if design.peaked else 0.7)
+    shape = design.templates, design.descriptors, design.texts or design.styles
+    logits = rng.normal(size=(design.templates, 1, shape[2])) * (2 if design.peaked else 0.7)
     shared, own = rng.normal(size=(2, *shape))
     logits = logits + design.effect * np.sqrt(0.5) * (shared[:1] + own)
     means = np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
+    texts = rng.dirichlet(np.full(design.styles, design.concentration), design.texts)
     spread = design.concentration * np.exp(design.unequal * rng.normal(size=(*shape[:2], 1)))
 
     held, widths, values, reasons = [], [], [], set()
     for _ in range(sets):
         counts = design.counts(rng, *shape[:2])
-        found = _debiased_with_interval(design, means, spread, counts, rng)
+        template, descriptor = (np.repeat(codes.ravel(), counts.ravel()) for codes in np.indices(counts.shape))
+        if design.texts:
+            chosen = (means[template, descriptor].cumsum(axis=1) > rng.random((len(template), 1))).argmax(axis=1)
+            replies = texts[chosen]
+        else:
+            drawn = rng.standard_gamma((means * spread)[template, descriptor]) + 1e-300
+            replies = drawn / drawn.sum(axis=1, keepdims=True)
+        found = _debiased_with_interval(design, replies, template, descriptor)
         values.append(found[0])
         if found[1] is None:
             reasons.add(found[2])
             continue
         low, high = found[1]
-        held.append(low <= _truth(design, means, counts > 0) <= high)
+        held.append(low <= _truth(design, means @ texts if design.texts else means, counts > 0) <= high)
         widths.append(high - low)
     ideal = 3.92 * np.std([value for value in values if value is not None] or [np.nan], ddof=1 if sets > 1 else 0)
     share = len(held) / sets
@@ -168,14 +181,12 @@ def simulate(design: Design, sets: int, seed: int = 0) -> Found:
 
 
 def _debiased_with_interval(
-    design: Design, means: np.ndarray, spread: np.ndarray, counts: np.ndarray, rng: np.random.Generator
+    design: Design, replies: np.ndarray, template: np.ndarray, descriptor: np.ndarray
 ) -> tuple[float | None, list[float] | None, str | None]:
-    template, descriptor = (np.repeat(codes.ravel(), counts.ravel()) for codes in np.indices(counts.shape))
-    drawn = rng.standard_gamma((means * spread)[template, descriptor]) + 1e-300
     labels = [f"s{number}" for number in range(design.styles)]
     cells = CellSums(labels, CLUSTERS, keep_replies=True)
     cells.add(
-        drawn / drawn.sum(axis=1, keepdims=True),
+        replies,
         [f"d{code:03}" for code in descriptor],
         [f"t{code:02}" for code in template],
         ["first" if code < 10 else "second" for code in descriptor],

@@ -72,7 +72,7 @@ def test_a_model_that_makes_no_difference_has_a_bias_of_about_nothing(prompts, e
     assert low <= found["debiased"]["full_gen_bias"] <= high
     assert abs(found["debiased"]["full_gen_bias"]) < 0.1 * found["gen_bias"]["full_gen_bias"]
     known = [bounds for bounds in found["gen_bias"]["intervals"]["partial_gen_bias"].values() if bounds is not None]
-    assert sum(not low <= 0 <= high for low, high in known) <= 1  # of six
+    assert sum(not low <= 0 <= high for low, high in known) <= 2  # of six, which hang together
 
 
 def test_a_planted_bias_is_found_in_its_axis_and_cluster(prompts, embedded):

@@ -92,7 +92,7 @@ TABLE_14 = """
 """
 
 
-def replies_to(prompts, replies_per_cell=3, seed=0, prefix="I hear you"):
+def replies_to(prompts, replies_per_cell=8, seed=0, prefix="I hear you"):
     """Some prompts of each cell with made-up replies, a few of them parroting or sorry."""
     rng, counts, rows = np.random.default_rng(seed), {}, []
     for row in prompts.to_pylist():
@@ -137,7 +137,7 @@ def offensiveness_of(texts, seed=0):
     )
 
 
-def all_results(prompts=None, replies_per_cell=3, seed=0):
+def all_results(prompts=None, replies_per_cell=8, seed=0):
     """The content of results.json of a run that measured everything."""
     prompts = only(load_table("v1.0-small"), axis=AXES) if prompts is None else prompts
     results = make_results(prompts)
