@@ -47,6 +47,7 @@ class VarianceTerms:
         excess: See there.
         cross: See there.
         plug_in: v'S_dv, with v the cell's mean less that of the group's other cells: μ_d'Σ_dμ_d / P² and noise.
+        plug_in_others: The same with the mean of the template's other S in place of S_d.
         skew: N_d times the noise that comes with the third moment, halved.
         others: The noise that comes with the other cells' means.
         rest: The third sum, and what the guessed noise of single replies adds; c² times, in equal parts over the cells.
@@ -59,6 +60,7 @@ class VarianceTerms:
     excess: np.ndarray
     cross: np.ndarray
     plug_in: np.ndarray
+    plug_in_others: np.ndarray
     skew: np.ndarray
     others: np.ndarray
     rest: np.ndarray
@@ -90,7 +92,9 @@ def variance_terms(spread: ReplySpread, members: slice, ddof: int) -> VarianceTe
     rest = max(2 / number**2 * (np.sum(of_means**2) - squared.sum()), 0.0)
 
     centred = spread.means[members] - spread.means[members].mean(axis=0)
-    along = np.einsum("ij,ij->i", residuals, np.repeat(centred / share, sizes, axis=0))
+    apart = centred / share
+    along = np.einsum("ij,ij->i", residuals, np.repeat(apart, sizes, axis=0))
+    plug_in = np.add.reduceat(along**2, starts) / (repeated - 1)
     skew_factor = _skew_factor(counts)
     if single.any() and num_known > 1:
         # The error of that guess,
@@ -107,7 +111,8 @@ def variance_terms(spread: ReplySpread, members: slice, ddof: int) -> VarianceTe
         squares=spread.squares[members],
         excess=spread.excess[members],
         cross=spread.cross[members],
-        plug_in=np.add.reduceat(along**2, starts) / (repeated - 1),
+        plug_in=plug_in,
+        plug_in_others=(np.einsum("di,ij,dj->d", apart, spread.pooled, apart) - plug_in) / max(num_known - 1, 1),
         skew=skew_factor * np.add.reduceat(along * lengths, starts),
         others=(trace_products(residuals, starts, counts, of_means) - own / counts) / (number - 1) ** 2,
         rest=np.full(number, scale**2 * rest / number),
@@ -142,8 +147,10 @@ def bias_variance(templates: Sequence[VarianceTerms], plain: float) -> BiasVaria
     variance = float(terms.weights @ (4 * linear / counts + diagonal) + terms.rest.sum())
     slope = float(terms.weights @ (4 * plug_in / counts)) / plain
 
-    # How uncertain that is: linear terms differ from cell to cell, and the ratio has an error.
-    deviations = (4 * terms.weights / counts * (linear - linear[full].mean()))[full]
+    # How uncertain that is: the linear terms are, by how they differ from those that the template's other cells give,
+    # and the ratio is. What the cells' own directions add goes with the value, and is the slope's part.
+    elsewhere = terms.plug_in_others - cross / counts - terms.others
+    deviations = (4 * terms.weights / counts * (linear - elsewhere))[full]
     of_ratio = trust * (terms.squares - squares)[full] / total * np.nansum(terms.weights * cross * within)
     number = len(trust)
     uncertainty = number / max(number - 1, 1) * float(deviations @ deviations + of_ratio @ of_ratio)

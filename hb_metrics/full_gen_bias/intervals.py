@@ -20,7 +20,7 @@ from .cell_sums import CellSums
 from .reply_spread import MIN_REPLIES, reply_spread
 
 # How much wider than one of a known variance an interval may be.
-MAX_WIDENING = 1.2
+MAX_WIDENING = 1.15
 # The last digits of a matrix product depend on the number of threads.
 _DIGITS = 10
 
