@@ -62,7 +62,7 @@ def read_entries(path: Path, key: str, entry_type: Any, faults: list[Fault], **g
     """Reads one file: a mapping with a list of entries under `key`, a default `source` and (axis files) `axis`."""
     try:
         document, lines = load_with_lines(path, faults)
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+    except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
         faults.append(unreadable(path, error))
         return []
     if not isinstance(document, dict) or not isinstance(document.get(key), list):

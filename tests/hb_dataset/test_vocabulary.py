@@ -273,6 +273,12 @@ def test_an_only_axis_file_with_a_fault_is_not_said_to_be_missing(tmp_path, text
     assert [fault.file for fault in faults(tmp_path, {"mood.yaml": text})] == ["mood.yaml"]
 
 
+def test_a_folder_in_place_of_a_file_is_told(tmp_path):
+    (tmp_path / "nouns.yaml").mkdir()
+    (fault,) = faults(tmp_path, {"nouns.yaml": None})
+    assert (fault.file, fault.message) == ("nouns.yaml", "cannot be read (Is a directory); put a text file here")
+
+
 @pytest.mark.parametrize("source", ["' '", "[Doe]", ""])
 def test_a_fault_in_the_source_of_a_file_is_told_once_and_at_its_line(tmp_path, source):
     text = f"axis: mood\nsource: {source}\nterms:\n  - term: calm\n  - term: kind\n"
@@ -313,12 +319,6 @@ def test_a_new_term_is_told_what_it_lacks_beside_those_of_v1(tmp_path, axis, ent
         read_vocabulary(tmp_path)
     assert {(fault.file, fault.line) for fault in error.value.faults} == {(path.name, line)}
     assert remedy in str(error.value)
-
-
-def test_an_anchor_that_refers_to_itself_is_told(tmp_path):
-    (fault,) = faults(tmp_path, {"mood.yaml": "axis: mood\nterms: &a [*a]\n"})
-    assert (fault.file, fault.line) == ("mood.yaml", 1)
-    assert "refers to itself" in fault.message
 
 
 def test_all_faults_are_told_at_once_in_the_order_of_their_places(tmp_path):
