@@ -1,4 +1,5 @@
 import time
+from itertools import pairwise
 
 import pytest
 import yaml
@@ -7,7 +8,7 @@ from hb_dataset import yaml_lines
 from hb_dataset.vocabulary import VOCABULARIES
 from hb_dataset.yaml_lines import MAX_BYTES, MAX_DEPTH, MAX_NODES, load_with_lines, unreadable
 
-LAUGHS = "a: &a [x]\n" + "".join(f"{b}: &{b} [{','.join([f'*{a}'] * 10)}]\n" for a, b in zip("abcdef", "bcdefg"))
+LAUGHS = "a: &a [x]\n" + "".join(f"{b}: &{b} [{','.join([f'*{a}'] * 10)}]\n" for a, b in pairwise("abcdefg"))
 # Name → (the text, its line, what is said of it).
 REFUSED = {
     "ten lines of aliases": (LAUGHS, 1, "has &a, by which YAML lets one part stand for another; write it out"),
