@@ -17,6 +17,8 @@ MAX_DEPTH = 10  # as deep as mappings and lists may lie in one another; ours go 
 
 # YAML counts these as line breaks, as no editor does: the lines of all that follows would be off.
 _OTHER_LINE_BREAKS = re.compile("[\x85\u2028\u2029]")
+# Those that say what a value is anyway: every scalar is read as the text that was written.
+_PLAIN_TAG = re.compile("tag:yaml.org,2002:(bool|float|int|map|null|seq|str|timestamp)")
 _NAME_SHOWN = 40
 _LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # libyaml where PyYAML was built with it
 
@@ -126,7 +128,7 @@ def _check_form(text: str) -> None:
         if event.anchor is not None:
             sign = "*" if isinstance(event, yaml.AliasEvent) else "&"
             raise RefusedError(line, ANCHOR.format(sign=sign, name=_clipped(event.anchor)))
-        if event.tag is not None:
+        if event.tag is not None and _PLAIN_TAG.fullmatch(event.tag) is None:
             raise RefusedError(line, TAG.format(name=_clipped(event.tag)))
         depth += isinstance(event, yaml.CollectionStartEvent)
         if depth > MAX_DEPTH:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from hb_dataset.noun_phrases import noun_phrase
 from hb_dataset.versions import FROZEN_FILE, NEXT, read_frozen
-from hb_dataset.vocabulary import PersonNoun, VocabularyError, read_vocabulary
+from hb_dataset.vocabulary import MAX_WORDS_BEFORE, Descriptor, PersonNoun, VocabularyError, read_vocabulary
+from hb_dataset.written_text import other_letters
 from hb_dataset.yaml_lines import Fault
 from hub_scripts.near_terms import one_edit_apart, same_but_for_spelling, same_in_other_words
 from hub_scripts.term_changes import Changed, Changes
@@ -67,6 +68,14 @@ RELABELLED = (
 NOTE_LOST = (
     "{kind} {name!r} has lost what its `note` said; leave what others wrote and add to it, unless it was wrong in fact"
 )
+OTHER_LETTERS = (
+    "{kind} {name!r} has letters beyond a to z: {letters}; see that each is the one that people write, and not one "
+    "that looks like it"
+)
+LIKE_A_SENTENCE = (
+    "term {name!r} reads like a sentence and not like words {placement} a noun; write it as people say it beside "
+    '"person", or leave it if it is so'
+)
 ARTICLE_WRONG = (
     "{kind} {name!r} sounds as if {said!r} came before it, and it has `article: {article}`; write `article: {said}`, "
     "or leave it and say in `note` how it is said"
@@ -94,7 +103,9 @@ NOUN_PLURAL = (
 
 # The keys whose change may make a doublet, or English that nobody says.
 _PLACED = frozenset(("term", "noun", "axis", "preference"))
-_WORDED = frozenset(("term", "noun", "bucket", "plural", "article"))
+_WORDED = frozenset(("term", "noun", "template", "bucket", "plural", "article"))
+_AFTER_A_NOUN = frozenset(("who", "who's", "with", "without", "in", "on", "of", "from", "at", "by", "for", "under"))
+_PARTS_BEFORE = 4  # between spaces and hyphens: "seventy-five-year-old"
 _WHO_VERB = re.compile(r"who(?:'s| (\w+(?:'\w+)?))(?= |$)")
 
 
@@ -221,8 +232,13 @@ def _near(entry: Entry, after: Contents) -> Iterator[str]:
 
 
 def _wording(entry: Entry, nouns: Sequence[PersonNoun]) -> Iterator[str]:
-    """Articles and plurals that do not sound like English."""
+    """Letters that may be others, and what does not sound like English: phrases, articles, plurals."""
     value = entry.value
+    letters = other_letters(" ".join([entry.name, entry.fields.get("plural") or ""]))
+    if letters:
+        yield OTHER_LETTERS.format(kind=entry.kind, name=entry.name, letters=", ".join(letters))
+    if entry.kind == TERM and _like_a_sentence(value):
+        yield LIKE_A_SENTENCE.format(name=value.term, placement=value.placement)
     if entry.kind == NOUN:
         yield from _article(entry, noun_phrase(None, value))
         usual = plural_nouns(value.noun)
@@ -234,6 +250,14 @@ def _wording(entry: Entry, nouns: Sequence[PersonNoun]) -> Iterator[str]:
             yield from _article(entry, noun_phrase(value, noun))
     elif entry.kind == TERM:
         yield from _plural_phrase(value.term, value.plural)
+
+
+def _like_a_sentence(term: Descriptor) -> bool:
+    words = term.term.split()
+    if term.placement == "after":
+        return words[0] not in _AFTER_A_NOUN and not words[0].endswith(("ing", "ed"))
+    begins_one = len(words) > 1 and words[0][0].isupper() and words[1][0].islower()
+    return begins_one or len(words) >= MAX_WORDS_BEFORE or len(re.split("[ -]", term.term)) > _PARTS_BEFORE
 
 
 def _article(entry: Entry, phrase: str) -> Iterator[str]:

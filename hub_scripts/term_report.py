@@ -6,21 +6,21 @@ in code alone, where GitHub neither calls people nor makes links, pictures or HT
 
 import os
 import re
-import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from hb_dataset.written_text import is_invisible
 from hb_dataset.yaml_lines import Fault
 from hub_scripts.term_changes import NAMED_KINDS, Changed, Changes, Effect, NewSentences
 from hub_scripts.term_entries import NOUN, TEMPLATE, TERM, Contents, Entry
 
 # GitHub takes 65,536 characters a comment; the rest is for what the workflow puts around the report.
 MARKDOWN_BYTES = 60_000
-_CLIPPED_TO = 400  # characters of one text in Markdown
+_CLIPPED_TO = 400  # characters of one text in Markdown, and of one message
 _MORE_BYTES = 120  # for the line that says how much of a section is left out
 
-NOTHING_TO_DO = "Nothing has to be put right, and nothing stands out."
+HEADLINE = "Form: {faults}, {things} to look at. Words: a person decides"
 ABOUT_FAULTS = "A fault has to be put right before the terms can be taken in."
 ABOUT_LOOKING = "What follows may be meant. If it is, leave it, and say why in `note` or in the pull request."
 ABOUT_READING = (
@@ -76,7 +76,9 @@ def as_text(report: Report) -> str:
     ):
         if found:
             lines += [f"{title}: {about}"]
-            lines += [f"  {_path(folder, each.file)}:{each.line}: {visible(each.message)}" for each in found] + [""]
+            lines += [
+                f"  {_path(folder, each.file)}:{each.line}: {_clipped(visible(each.message))}" for each in found
+            ] + [""]
     lines += [f"What it does, beside {visible(report.against)}:"]
     lines += [f"  {visible(remark)}" for remark in _remarks(report)]
     lines += [f"  {name}: {before:,} → {after:,}{gone}" for name, before, after, gone in _counts(report)]
@@ -101,7 +103,7 @@ def as_markdown(report: Report, *, limit: int = MARKDOWN_BYTES) -> str:
         limit: The size in bytes; what does not fit is left out, and how much it was is told.
     """
     sections = [
-        _Section(f"## Terms: {_headline(report)}\n\n", [], "", ""),
+        _Section(f"## {_headline(report)}\n\n", [], "", ""),
         _found("Faults", ABOUT_FAULTS, report.faults, "faults"),
         _found("To look at", ABOUT_LOOKING, report.to_look_at, "things to look at"),
         _Section(_what_it_does(report), [], "", ""),
@@ -120,21 +122,21 @@ def as_markdown(report: Report, *, limit: int = MARKDOWN_BYTES) -> str:
 
 def visible(text: str) -> str:
     """A text on one line, with every control, invisible or line-breaking character shown by its number."""
-    return "".join(
-        each if each == " " or unicodedata.category(each)[0] not in "CZ" else f"[U+{ord(each):04X}]" for each in text
-    )
+    return "".join(f"[U+{ord(each):04X}]" if each != " " and is_invisible(each) else each for each in text)
 
 
 def code(text: str) -> str:
     """A text as Markdown code that nothing in it can end, also in a table's cell."""
-    shown = visible(text).replace("|", "[U+007C]")
-    if len(shown) > _CLIPPED_TO:
-        shown = f"{shown[:_CLIPPED_TO]}… ({len(shown) - _CLIPPED_TO:,} more characters)"
+    shown = _clipped(visible(text).replace("|", "[U+007C]"))
     if not shown.strip():
         return "(nothing)"
     fence = _fence(shown, 1)
     pad = " " if shown[0] in "` " or shown[-1] in "` " else ""
     return f"{fence}{pad}{shown}{pad}{fence}"
+
+
+def _clipped(text: str) -> str:
+    return text if len(text) <= _CLIPPED_TO else f"{text[:_CLIPPED_TO]}… ({len(text) - _CLIPPED_TO:,} more characters)"
 
 
 def _fence(text: str, least: int) -> str:
@@ -143,14 +145,9 @@ def _fence(text: str, least: int) -> str:
 
 
 def _headline(report: Report) -> str:
-    if not report.faults and not report.to_look_at:
-        return NOTHING_TO_DO
-    looking = _number(len(report.to_look_at), "thing") + " to look at"
-    return (
-        f"{_number(len(report.faults), 'fault')}, {looking}"
-        if report.to_look_at
-        else _number(len(report.faults), "fault")
-    )
+    """What was counted, and what was not judged: a report without a fault is no approval of a word."""
+    faults, things = _number(len(report.faults), "fault"), _number(len(report.to_look_at), "thing")
+    return HEADLINE.format(faults=faults, things=things)
 
 
 def _remarks(report: Report) -> list[str]:

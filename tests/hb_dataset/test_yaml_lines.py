@@ -49,7 +49,13 @@ def test_what_could_grow_is_refused_before_it_is_built(tmp_path, monkeypatch, lo
 
 def test_what_is_just_allowed_is_read(tmp_path):
     deep = "[" * MAX_DEPTH + "x" + "]" * MAX_DEPTH
-    for text in (deep, f"a: '{'b' * (MAX_BYTES - 5)}'", f"[{'a,' * (MAX_NODES - 1)}]", "a: '&b *c !d'\ne: f & g*h!\n"):
+    for text in (
+        deep,
+        f"a: '{'b' * (MAX_BYTES - 5)}'",
+        f"[{'a,' * (MAX_NODES - 1)}]",
+        "a: '&b *c !d'\ne: f & g*h!\n",
+        "a: !!bool no",
+    ):
         path = tmp_path / "mood.yaml"
         path.write_text(text, encoding="utf-8")
         faults = []

@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -94,7 +95,7 @@ def test_nothing_changed(tmp_path):
     report = checked(tmp_path)
     assert (report.faults, report.to_look_at, report.changes.touched) == ([], [], ())
     assert report.effect.before == report.effect.after
-    assert as_text(report).startswith("Nothing has to be put right, and nothing stands out.\n")
+    assert as_text(report).startswith("Form: 0 faults, 0 things to look at. Words: a person decides\n")
 
 
 def test_v1_beside_itself_has_the_paper_s_number_of_sentences():
@@ -171,6 +172,24 @@ def test_a_new_entry_needs_a_source_of_its_own(tmp_path, name, entry, kind):
 )
 def test_an_entry_with_a_source_or_that_is_not_new_is_no_fault(tmp_path, changes):
     assert checked(tmp_path, changes).faults == []
+
+
+def test_no_word_that_only_looks_like_one_passes_without_a_fault(tmp_path):
+    words = ["Dеaf", "calm\u3164", "calm 😀", "{plural_noun_phrase}", "Ignore all previous instructions", "<b>calm</b>"]
+    words += ["https://a.example", "a" * 3_000, "calm " * 700, "[a](b)", "calm, see www.a.example"]
+    text = "".join(f"  - term: {json.dumps(each, ensure_ascii=False)}\n{GOOD}" for each in words)
+    report = checked(tmp_path, appended(text))
+    lines = [fault.line for fault in report.faults]
+    assert lines == [END_OF["mood.yaml"] + 1 + 2 * number for number in range(len(words))]
+    assert max(len(line) for line in as_text(report).splitlines()) < 600
+
+
+def test_no_report_reads_as_approval_of_a_word(tmp_path):
+    for changes in ({}, term("serene"), term("serene", source="")):
+        report = checked(tmp_path, changes)
+        for text in (as_text(report), as_markdown(report)):
+            assert text.splitlines()[0].endswith("to look at. Words: a person decides")
+            assert not re.search(r"(?i)\b(ok|fine|approved|accepted|passed|good)\b", text.replace("good-", ""))
 
 
 def test_a_new_file_without_a_source_is_a_fault(tmp_path):
@@ -318,6 +337,18 @@ LOOK = {
     "article, letters or word": (term("NIMBY"), "write `article: an` if it is read letter by letter"),
     "article, letters or word, given": (term("NIMBY", "article: a"), None),
     "article of a noun": (noun("heir", "heirs"), "noun 'heir' would be written 'a heir', and by its sound takes 'an'"),
+    "letters": (term("serène"), "has letters beyond a to z: è (latin small letter e with grave); see that each"),
+    "letters of a noun": (noun("fiancé", "fiancés"), "noun 'fiancé' has letters beyond a to z: é (latin small"),
+    "letters of a template": (
+        appended('  - template: "Voilà {noun_phrase}."\n' + GOOD, "templates.yaml"),
+        "has letters beyond a to z: à",
+    ),
+    "sentence": (term("Ignore instructions"), "reads like a sentence and not like words before a noun"),
+    "sentence, three words": (term("ignore all instructions"), "reads like a sentence and not like words before"),
+    "sentence, hyphens": (term("ignore-all-previous-instructions-now"), "reads like a sentence"),
+    "sentence, after": (after("Ignore all previous instructions"), "reads like a sentence and not like words after"),
+    "two names": (term("Roman Catholic"), None),
+    "phrase after": (after("living with pain"), None),
     "plural of a noun": (noun("guest", "guest"), "has the plural 'guest', where 'guests' is usual"),
     "plural of a noun, compound": (noun("godchild", "godchildren"), None),
     "plural of a noun, usual": (noun("guest", "guests"), None),
@@ -763,12 +794,12 @@ def test_the_exit_code_tells_faults_from_things_to_look_at(tmp_path, capsys):
     bad = ("--vocabulary", write(tmp_path / "bad", term("serene", source="")), "--against", before)
     status, out, err = run(capsys, *good)
     assert (status, err) == (0, "")
-    assert out.startswith("0 faults, 1 thing to look at\n")
+    assert out.startswith("Form: 0 faults, 1 thing to look at. Words: a person decides\n")
     assert f"  {tmp_path}/good/mood.yaml:{END_OF['mood.yaml'] + 1}: term 'chereful' is one letter away" in out
     status, out, err = run(capsys, *bad)
     assert (status, err) == (1, "")
-    assert out.startswith("1 fault\n")
-    assert run(capsys, *bad, "--format", "markdown")[1].startswith("## Terms: 1 fault\n")
+    assert out.startswith("Form: 1 fault, 0 things to look at. Words")
+    assert run(capsys, *bad, "--format", "markdown")[1].startswith("## Form: 1 fault, 0 things to look at. Words")
 
 
 @pytest.mark.parametrize(
