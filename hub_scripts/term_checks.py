@@ -20,6 +20,14 @@ from hub_scripts.term_english import plural_nouns, sound_articles, verb_after_pl
 from hub_scripts.term_entries import NOUN, TERM, Contents, Entry
 
 LINK = "is a link; put the file itself here"
+FOLDER_TOO_LARGE = (
+    "holds {files:,} files of {size:,} bytes together, and is not read; the check takes {most_files:,} files of "
+    "{most_size:,} bytes"
+)
+TOO_MUCH = (
+    "holds {entries:,} entries, which make {rows:,} sentences, and is not compared; the check takes {most_entries:,} "
+    "entries and {most_rows:,} sentences. Propose fewer at a time"
+)
 NO_SOURCE = (
     "{kind} {name!r} is new and has no `source` of its own ({default}); write `source:` and where you found it, "
     "or who uses it"
@@ -101,6 +109,9 @@ NOUN_PLURAL = (
     "noun {name!r} has the plural {plural!r}, where {usual} is usual; correct it, or leave it if people say so"
 )
 
+# What the check takes: it compares all entries with all others and builds all sentences, which has to end in minutes.
+MAX_FILES, MAX_FOLDER_BYTES = 100, 1_000_000  # `next` has 17 files of 50,000 bytes
+MAX_ENTRIES, MAX_ROWS = 2_000, 2_000_000  # and 850 entries, 510,000 sentences
 # The keys whose change may make a doublet, or English that nobody says.
 _PLACED = frozenset(("term", "noun", "axis", "preference"))
 _WORDED = frozenset(("term", "noun", "template", "bucket", "plural", "article"))
@@ -113,6 +124,24 @@ def link_faults(folder: Path) -> list[Fault]:
     """Links among the files: they are not followed, since a pull request could point them anywhere."""
     names = [path.name for path in sorted(folder.iterdir()) if path.is_symlink()]
     return [Fault(name, 1, LINK) for name in (["."] if folder.is_symlink() else []) + names]
+
+
+def size_faults(folder: Path) -> list[Fault]:
+    """A folder too large to be read."""
+    sizes = [path.stat().st_size for path in folder.iterdir() if path.is_file()]
+    if len(sizes) <= MAX_FILES and sum(sizes) <= MAX_FOLDER_BYTES:
+        return []
+    given = {"files": len(sizes), "size": sum(sizes), "most_files": MAX_FILES, "most_size": MAX_FOLDER_BYTES}
+    return [Fault(".", 1, FOLDER_TOO_LARGE.format(**given))]
+
+
+def number_faults(contents: Contents) -> list[Fault]:
+    """More entries than can be compared, or that make more sentences than can be built."""
+    rows = len(contents.descriptors) * len(contents.nouns) * len(contents.templates)
+    if len(contents.entries) <= MAX_ENTRIES and rows <= MAX_ROWS:
+        return []
+    given = {"entries": len(contents.entries), "rows": rows, "most_entries": MAX_ENTRIES, "most_rows": MAX_ROWS}
+    return [Fault(".", 1, TOO_MUCH.format(**given))]
 
 
 def frozen_faults(folder: Path) -> list[Fault]:

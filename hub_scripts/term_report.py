@@ -27,8 +27,12 @@ ABOUT_READING = (
     "Read them aloud: does each sound like English that people speak? Kind and hateful sentences are there on purpose. "
     "For others: --seed {other_seed}."
 )
-ABOUT_OLD_FAULTS = "What it is compared with has {faults} of its own; what could not be read of it is not compared."
-ABOUT_NEW_FAULTS = "Entries with a fault that keeps them from being read are in no count and no sentence below."
+ABOUT_OLD_FAULTS = "What it is compared with has {faults} of its own; what could not be read of it counts as added."
+ABOUT_UNREAD = (
+    "Not every entry of {files} could be read. Those that could not are in no count and no sentence below, and what is "
+    "missing there is not told as removed."
+)
+ABOUT_NOTHING_READ = "Nothing of it was read, so that nothing is compared or counted."
 
 
 class Report(NamedTuple):
@@ -80,7 +84,7 @@ def as_text(report: Report) -> str:
                 f"  {_path(folder, each.file)}:{each.line}: {_clipped(visible(each.message))}" for each in found
             ] + [""]
     lines += [f"What it does, beside {visible(report.against)}:"]
-    lines += [f"  {visible(remark)}" for remark in _remarks(report)]
+    lines += [f"  {remark}" for remark in _remarks(report, visible)]
     lines += [f"  {name}: {before:,} → {after:,}{gone}" for name, before, after, gone in _counts(report)]
     lines += [f"  {line}" for line in _unnamed(report.changes)]
     for title, entries in (("Added", report.changes.added), ("Removed", report.changes.removed)):
@@ -150,19 +154,24 @@ def _headline(report: Report) -> str:
     return HEADLINE.format(faults=faults, things=things)
 
 
-def _remarks(report: Report) -> list[str]:
+def _remarks(report: Report, write: Callable[[str], str]) -> list[str]:
     remarks = []
     if report.before.faults:
         remarks.append(ABOUT_OLD_FAULTS.format(faults=_number(len(report.before.faults), "fault")))
-    if report.after.faults:
-        remarks.append(ABOUT_NEW_FAULTS)
+    if not report.after.entries:
+        remarks.append(ABOUT_NOTHING_READ)
+    elif report.after.unread:
+        remarks.append(ABOUT_UNREAD.format(files=", ".join(map(write, sorted(report.after.unread)))))
     return remarks
 
 
 def _counts(report: Report) -> list[tuple[str, int, int, str]]:
     """What is counted before and after, with how many came and went."""
     changes, effect = report.changes, report.effect
-    counts = []
+    counts: list[tuple[str, int, int, str]] = []
+    if not report.after.entries:
+        return counts
+    read = ", as far as read" if report.after.unread else ""
     for kind in NAMED_KINDS:
         old, new = (len(each.of_kind(kind)) for each in (report.before, report.after))
         numbers = [
@@ -172,12 +181,12 @@ def _counts(report: Report) -> list[tuple[str, int, int, str]]:
         ]
         told = ", ".join(f"{number:,} {what}" for number, what in numbers if number)
         if told or kind in (TERM, NOUN, TEMPLATE):
-            counts.append((f"{kind}s", old, new, f" ({told})" if told else ""))
+            counts.append((f"{kind}s{read}", old, new, f" ({told})" if told else ""))
     for name, old, new in (
         ("prompts of all terms", effect.before.rows, effect.after.rows),
         ("distinct sentences among them", effect.before.texts, effect.after.texts),
     ):
-        counts.append((name, old, new, f" ({new - old:+,})" if new != old else ""))
+        counts.append((f"{name}{read}", old, new, f" ({new - old:+,})" if new != old else ""))
     return counts
 
 
@@ -256,13 +265,11 @@ def _found(title: str, about: str, found: Iterable[Fault], what: str) -> _Sectio
 
 
 def _what_it_does(report: Report) -> str:
-    remarks = "".join(f"{remark}\n\n" for remark in _remarks(report))
-    head = "| | before | after | |\n|---|---:|---:|---|\n"
-    rows = "".join(
-        _row(name, f"{before:,}", f"{after:,}", gone.strip(" ()")) for name, before, after, gone in _counts(report)
-    )
+    remarks = "".join(f"{remark}\n\n" for remark in _remarks(report, code))
+    rows = [_row(name, f"{old:,}", f"{new:,}", gone.strip(" ()")) for name, old, new, gone in _counts(report)]
+    head = ["| | before | after | |\n|---|---:|---:|---|\n"] if rows else []
     unnamed = "".join(f"- {line}\n" for line in _unnamed(report.changes))
-    return f"### What it does, beside {code(report.against)}\n\n{remarks}{head}{rows}\n{unnamed}\n"
+    return f"### What it does, beside {code(report.against)}\n\n{remarks}{''.join([*head, *rows])}\n{unnamed}\n"
 
 
 def _table(title: str, heads: Sequence[str], rows: list[str]) -> _Section:

@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,7 @@ templates:
 """,
 }
 ONE_NOUN = "source: Doe (2024)\nnouns:\n  - noun: woman\n    plural: women\n"
+ONE_LESS = {"nouns.yaml": FILES["nouns.yaml"].replace("  - noun: kid\n    plural: kids\n", "")}
 END_OF = {name: text.count("\n") for name, text in FILES.items()}
 GOOD = "    source: Roe (2025)\n"
 
@@ -215,7 +217,8 @@ def test_all_faults_are_told_at_once_in_the_order_of_their_places(tmp_path):
         ("nouns.yaml", END_OF["nouns.yaml"] + 1),
         ("templates.yaml", END_OF["templates.yaml"] + 1),
     ]
-    assert "Entries with a fault that keeps them from being read are in no count" in as_text(report)
+    assert "Not every entry of nouns.yaml could be read. Those that could not are in no" in as_text(report)
+    assert "  terms, as far as read: 4 → 7 (3 added)\n" in as_text(report)
     assert len(report.effect.num_new) == 4  # calm, the two phrases, and the template that makes no sentence
 
 
@@ -228,6 +231,78 @@ def test_links_are_refused_and_not_followed(tmp_path, name):
     report = check(folder, str(write(tmp_path / "before")))
     assert [(fault.file, fault.message) for fault in report.faults] == [(name, "is a link; put the file itself here")]
     assert "hidden-word" not in as_text(report)
+    check_nothing_is_compared(report)
+
+
+def check_nothing_is_compared(report):
+    changes = report.changes
+    assert (changes.added, changes.removed, changes.changed, changes.num_unnamed_removed) == ((), (), (), {})
+    for text in (as_text(report), as_markdown(report)):
+        assert "Nothing of it was read, so that nothing is compared or counted." in text
+        assert "Removed" not in text
+        assert "→" not in text
+        assert "before | after" not in text
+
+
+UNREADABLE = {
+    "bad YAML": "axis: mood\nterms: [\n",
+    "not UTF-8": b"axis: mood\nterms:\n  - term: blas\xe9\n",
+    "aliases": "axis: mood\nterms: &a [*a]\n",
+    "deep": "axis: mood\nterms: " + "[" * 5_000,
+    "large": "axis: mood\nterms:\n" + "# a\n" * 100_000,
+    "no list": "axis: mood\n",
+    "text": "words\n",
+    "empty": "",
+    "one entry": FILES["mood.yaml"]
+    .replace("    preference", "    prefrence: a\n    preference")
+    .replace(": reviewed", ": a"),
+    "half of it": "axis: mood\nterms:\n  - term: [cheerful]\n",
+}
+
+
+@pytest.mark.parametrize("content", UNREADABLE.values(), ids=UNREADABLE)
+def test_what_cannot_be_read_is_not_told_as_removed(tmp_path, content):
+    folder = write(tmp_path / "after")
+    (folder / "mood.yaml").write_bytes(content if isinstance(content, bytes) else content.encode())
+    report = check(folder, str(write(tmp_path / "before")))
+    assert {fault.file for fault in report.faults} == {"mood.yaml"}
+    assert report.changes.removed == ()
+    assert "anchor that refers to itself" not in as_text(report)
+    for text in (as_text(report), as_markdown(report)):
+        assert "Removed" not in text
+        assert "removed)" not in text
+        assert re.search("Not every entry of `?mood.yaml`? could be read", text)
+        assert "terms, as far as read" in text
+
+
+def test_what_is_missing_in_a_file_that_could_be_read_is_told_as_removed_beside_one_that_could_not(tmp_path):
+    order = "classes:\n  - name: one\n    axis: mood\n  - name: two\n    axis: way\n"
+    before = write(tmp_path / "before", {"adjective_order.yaml": order})
+    folder = write(tmp_path / "after", {"mood.yaml": "terms: [", "adjective_order.yaml": "classes: [", **ONE_LESS})
+    report = check(folder, str(before))
+    assert [entry.name for entry in report.changes.removed] == ["kid"]
+    assert report.changes.num_unnamed_removed == {}
+
+
+def test_more_than_the_check_can_compare_is_refused(tmp_path, monkeypatch):
+    before = write(tmp_path / "before")
+    terms = "".join(f"  - term: t{number}\n{GOOD}" for number in range(2_000))
+    start = time.process_time()
+    many = check(write(tmp_path / "many", appended(terms)), str(before))
+    assert [fault.message[:43] for fault in many.faults] == ["holds 2,011 entries, which make 24,048 sent"]
+    monkeypatch.setattr("hub_scripts.term_checks.MAX_ROWS", 40)
+    (fault,) = check(before, str(before)).faults
+    assert (
+        "which make 48 sentences, and is not compared; the check takes 2,000 entries and 40 sentences" in fault.message
+    )
+    large = write(tmp_path / "large", {f"a{number}.yaml": "# a\n" * 50_000 for number in range(6)})
+    report = check(large, str(before))
+    assert "holds 10 files of 1,200," in report.faults[0].message
+    files = check(write(tmp_path / "files", {f"a{number}.yaml": "" for number in range(100)}), str(before))
+    assert "holds 104 files" in files.faults[0].message
+    assert time.process_time() - start < 5
+    for each in (many, report, files):
+        check_nothing_is_compared(each)
 
 
 @pytest.fixture
