@@ -153,8 +153,7 @@ def test_a_fault_fails_the_run_and_is_reported(checkouts):
     propose(checkouts, '  - term: "::error::with chronic pain"\n    bucket: after_the_noun\n')
     done, report = run_check(checkouts)
     assert (done.returncode, done.stdout) == (1, SUMMARY)
-    assert re.search(r"\n  hb_dataset/vocabulary/next/ability\.yaml:\d+: term '::error::with chronic pain'", report)
-    assert "has no `source` of its own" in report
+    assert re.search(r"\n  hb_dataset/vocabulary/next/ability\.yaml:\d+: term has : \(U\+003A\)", report)
 
 
 @pytest.mark.parametrize("place", ["hb_dataset/vocabulary/next/more.yaml", "hb_dataset/vocabulary", "hb_dataset"])
@@ -195,8 +194,8 @@ RUN_PAGE = "https://github.com/ORG/REPO/actions/runs/12"
 
 def write_comment(folder, files, run_id="12"):
     with zipfile.ZipFile(folder / "report.zip", "w") as archive:
-        for name, content in files.items():
-            archive.writestr(name, content)
+        for name, text in files.items():
+            archive.writestr(name, text.encode("utf-8", "surrogateescape"))
     env = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "RUN_ID": run_id}
     env |= {"GITHUB_SERVER_URL": "https://github.com", "GITHUB_REPOSITORY": "ORG/REPO"}
     script = step(COMMENT, "Write the comment")["run"]
@@ -241,7 +240,8 @@ FORGED = [
     "```\n@name\n`````\n@name\n~~~\n@name\n" + "`" * 5_000,
     "\n\n@name\n\n\n  @name\n\t@name\n\n# a\n- @name\n\n\n> @name\n1. a\n\n   @name\n***\na\n===\n|a|\n|-|\n|@name|\n",
     "\r@name\r\n\r\n@name\n\x0b\n@name\x0c\n@name\n\x85\n@name\u2028\n@name\u2029@name\0\n@name",
-    "\n" * 90_000,
+    "a" * 50_000_000,
+    "a\udcff\udcfeb",
     "a\n" * 90_000,
     "é" * 200_000 + "\n@name\n",
     ("é" * 70 + "\n") * 3_000,
@@ -256,9 +256,8 @@ def test_a_forged_report_calls_nobody_and_links_nowhere(tmp_path):
         status, comment = write_comment(tmp_path, {"terms.txt": forged})
         assert status == 0
         assert len(comment) <= 65_536
-        if forged.isspace():
-            continue
-        kept = re.sub("[\x00-\x08\x0b-\x1f]", "", forged).strip()
+        assert all(path.stat().st_size < 600_000 for path in tmp_path.glob("*.txt"))  # whatever was in the archive
+        kept = re.sub("[\x00-\x08\x0b-\x1f\udc80-\udcff]", "", forged).strip()
         code_block, (*before, after) = rendered(comment)
         cut = "Cut here" in after
         assert [*before, after.replace("Cut here. All of it", "The same with tables")] == rendered(harmless)[1]
@@ -270,14 +269,13 @@ def test_a_forged_report_calls_nobody_and_links_nowhere(tmp_path):
 @pytest.mark.parametrize(
     "files",
     [
-        {"terms.txt": "a" * 1_000_001},
-        {"terms.txt": "a" * 50_000_000},
-        {"terms.txt": b"\xff\xfe"},
+        {"terms.txt": "\udcff\udcfe"},
         {"terms.txt": ""},
+        {"terms.txt": " \n\n\t \0\r\n" * 9_000},
         {"other.txt": "words"},
         {"../terms.txt": "words"},
     ],
-    ids=["large", "large when unpacked", "not UTF-8", "empty", "another file", "outside"],
+    ids=["not UTF-8", "empty", "nothing to see", "another file", "outside"],
 )
 def test_what_cannot_be_a_report_is_not_commented(tmp_path, files):
     folder = tmp_path / "run"
@@ -285,7 +283,6 @@ def test_what_cannot_be_a_report_is_not_commented(tmp_path, files):
     status, comment = write_comment(folder, files)
     assert (status != 0, comment) == (True, None)
     assert not (tmp_path / "terms.txt").exists()
-    assert all(path.stat().st_size <= 1_000_001 for path in folder.glob("*.txt"))
 
 
 GH = """#!/bin/sh
