@@ -257,6 +257,18 @@ def read_vocabulary(folder: str | Path | None = None) -> Vocabulary:
     )
 
 
+def vocabulary_files(vocabulary: Vocabulary) -> list[str]:
+    """The files that a vocabulary is read from."""
+    parts = {
+        NOUNS_FILE: vocabulary.nouns,
+        TEMPLATES_FILE: vocabulary.templates,
+        SEAT_TEMPLATES_FILE: vocabulary.seat_templates,
+        ADJECTIVE_ORDER_FILE: vocabulary.adjective_order,
+        LEFT_OUT_FILE: vocabulary.left_out_pairs,
+    }
+    return [*(f"{axis}.yaml" for axis in vocabulary.axes), *(name for name, entries in parts.items() if entries)]
+
+
 def _written(entry: Any) -> Any:
     """A dataclass as what people wrote: without the fields that were left out."""
     if isinstance(entry, tuple):

@@ -124,12 +124,13 @@ def _check_form(text: str) -> None:
             depth -= 1
         if not isinstance(event, yaml.NodeEvent):
             continue
-        line = event.start_mark.line + 1
+        line = event.start_mark.line + 1 if event.start_mark else 1
         if event.anchor is not None:
             sign = "*" if isinstance(event, yaml.AliasEvent) else "&"
             raise RefusedError(line, ANCHOR.format(sign=sign, name=_clipped(event.anchor)))
-        if event.tag is not None and _PLAIN_TAG.fullmatch(event.tag) is None:
-            raise RefusedError(line, TAG.format(name=_clipped(event.tag)))
+        tag = event.tag if isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent) else None
+        if tag is not None and _PLAIN_TAG.fullmatch(tag) is None:
+            raise RefusedError(line, TAG.format(name=_clipped(tag)))
         depth += isinstance(event, yaml.CollectionStartEvent)
         if depth > MAX_DEPTH:
             raise RefusedError(line, TOO_DEEP.format(most=MAX_DEPTH))

@@ -12,16 +12,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hb_dataset.versions import NEXT, version_folder
-from hub_scripts.term_changes import compare, effect
-from hub_scripts.term_checks import (
+from hub_scripts.folder_checks import (
     frozen_faults,
     link_faults,
+    newly_frozen,
     number_faults,
     size_faults,
-    source_faults,
-    things_to_look_at,
     version_name,
 )
+from hub_scripts.term_changes import compare, effect
+from hub_scripts.term_checks import source_faults, things_to_look_at
 from hub_scripts.term_entries import AgainstError, Contents, read_against, read_contents
 from hub_scripts.term_report import Report, as_markdown, as_text
 
@@ -55,7 +55,7 @@ def check(folder: Path, against: str | None = None, *, seed: int = 0, show: int 
         folder=folder,
         against=name,
         faults=sorted(faults),
-        to_look_at=things_to_look_at(before, after, changes),
+        to_look_at=sorted([*things_to_look_at(before, after, changes), *newly_frozen(folder)]),
         before=before,
         after=after,
         changes=changes,

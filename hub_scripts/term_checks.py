@@ -1,17 +1,13 @@
-"""The checks of a change to the vocabulary beyond those of `read_vocabulary`: faults, and things to look at.
+"""The checks of changed entries beyond those of `read_vocabulary`: faults, and things to look at.
 
 A fault has to be put right. What is to be looked at may be meant: it is told with what to do if it is.
 """
 
-import json
-import os
 import re
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from hb_dataset.noun_phrases import noun_phrase
-from hb_dataset.versions import FROZEN_FILE, NEXT, read_frozen
-from hb_dataset.vocabulary import MAX_WORDS_BEFORE, Descriptor, PersonNoun, VocabularyError, read_vocabulary
+from hb_dataset.vocabulary import MAX_WORDS_BEFORE, Descriptor, PersonNoun
 from hb_dataset.written_text import other_letters
 from hb_dataset.yaml_lines import Fault
 from hub_scripts.near_terms import one_edit_apart, same_but_for_spelling, same_in_other_words
@@ -19,29 +15,10 @@ from hub_scripts.term_changes import Changed, Changes
 from hub_scripts.term_english import plural_nouns, sound_articles, verb_after_plural
 from hub_scripts.term_entries import NOUN, TERM, Contents, Entry
 
-LINK = "is a link; put the file itself here"
-FOLDER_TOO_LARGE = (
-    "holds {files:,} files of {size:,} bytes together, and is not read; the check takes {most_files:,} files of "
-    "{most_size:,} bytes"
-)
-TOO_MUCH = (
-    "holds {entries:,} entries, which make {rows:,} sentences, and is not compared; the check takes {most_entries:,} "
-    "entries and {most_rows:,} sentences. Propose fewer at a time"
-)
 NO_SOURCE = (
     "{kind} {name!r} is new and has no `source` of its own ({default}); write `source:` and where you found it, "
     "or who uses it"
 )
-FROZEN_CHANGED = (
-    "{version} is frozen and was changed; undo the change (git checkout -- {folder}), and make it in the folder "
-    f"`{NEXT}`"
-)
-FROZEN_MISSING = "the frozen version {version} is not here; put it back (git checkout -- {folder})"
-FROZEN_RECORD = (
-    "the record of the frozen version {version} was changed; undo the change (git checkout -- {file}): the record of a "
-    "version stays as it was"
-)
-
 SOURCE_OF_FILE = (
     "the `source` that the file gives to all terms without one of their own was changed; write it back, and give the "
     "new ones a `source` of their own. If the file's was wrong, leave it, and say so in the pull request"
@@ -109,59 +86,12 @@ NOUN_PLURAL = (
     "noun {name!r} has the plural {plural!r}, where {usual} is usual; correct it, or leave it if people say so"
 )
 
-# What the check takes: it compares all entries with all others and builds all sentences, which has to end in minutes.
-MAX_FILES, MAX_FOLDER_BYTES = 100, 1_000_000  # `next` has 17 files of 50,000 bytes
-MAX_ENTRIES, MAX_ROWS = 2_000, 2_000_000  # and 850 entries, 510,000 sentences
 # The keys whose change may make a doublet, or English that nobody says.
 _PLACED = frozenset(("term", "noun", "axis", "preference"))
 _WORDED = frozenset(("term", "noun", "template", "bucket", "plural", "article"))
 _AFTER_A_NOUN = frozenset(("who", "who's", "with", "without", "in", "on", "of", "from", "at", "by", "for", "under"))
 _PARTS_BEFORE = 4  # between spaces and hyphens: "seventy-five-year-old"
 _WHO_VERB = re.compile(r"who(?:'s| (\w+(?:'\w+)?))(?= |$)")
-
-
-def link_faults(folder: Path) -> list[Fault]:
-    """Links among the files: they are not followed, since a pull request could point them anywhere."""
-    names = [path.name for path in sorted(folder.iterdir()) if path.is_symlink()]
-    return [Fault(name, 1, LINK) for name in (["."] if folder.is_symlink() else []) + names]
-
-
-def size_faults(folder: Path) -> list[Fault]:
-    """A folder too large to be read."""
-    sizes = [path.stat().st_size for path in folder.iterdir() if path.is_file()]
-    if len(sizes) <= MAX_FILES and sum(sizes) <= MAX_FOLDER_BYTES:
-        return []
-    given = {"files": len(sizes), "size": sum(sizes), "most_files": MAX_FILES, "most_size": MAX_FOLDER_BYTES}
-    return [Fault(".", 1, FOLDER_TOO_LARGE.format(**given))]
-
-
-def number_faults(contents: Contents) -> list[Fault]:
-    """More entries than can be compared, or that make more sentences than can be built."""
-    rows = len(contents.descriptors) * len(contents.nouns) * len(contents.templates)
-    if len(contents.entries) <= MAX_ENTRIES and rows <= MAX_ROWS:
-        return []
-    given = {"entries": len(contents.entries), "rows": rows, "most_entries": MAX_ENTRIES, "most_rows": MAX_ROWS}
-    return [Fault(".", 1, TOO_MUCH.format(**given))]
-
-
-def frozen_faults(folder: Path) -> list[Fault]:
-    """Changes to the frozen versions that stand beside a folder (or are it), against what our own package records."""
-    faults = []
-    folder = folder.absolute()
-    root = folder.parent
-    among_versions = (root / FROZEN_FILE).is_file()
-    for version, record in read_frozen().items():
-        path = root / version
-        place = f"../{version}"
-        if path.is_dir() and (among_versions or folder.name == NEXT):
-            if path.is_symlink() or link_faults(path) or _digest(path) != record["digest"]:
-                faults.append(Fault(place, 1, FROZEN_CHANGED.format(version=version, folder=version_name(path))))
-        elif among_versions:
-            faults.append(Fault(place, 1, FROZEN_MISSING.format(version=version, folder=version_name(path))))
-        if among_versions and _recorded_digest(root, version) != record["digest"]:
-            file = version_name(root / FROZEN_FILE)
-            faults.append(Fault(f"../{FROZEN_FILE}", 1, FROZEN_RECORD.format(version=version, file=file)))
-    return faults
 
 
 def source_faults(before: Contents, changes: Changes) -> list[Fault]:
@@ -194,26 +124,6 @@ def things_to_look_at(before: Contents, after: Contents, changes: Changes) -> li
     for change in changes.changed:
         found += [Fault(change.after.file, change.after.line, message) for message in _history(change)]
     return sorted(set(found))
-
-
-def version_name(path: Path) -> str:
-    """A path as a person in the checkout would write it."""
-    relative = os.path.relpath(path)
-    return str(path) if relative.startswith("..") else relative
-
-
-def _digest(folder: Path) -> str | None:
-    try:
-        return read_vocabulary(folder).digest
-    except VocabularyError:
-        return None
-
-
-def _recorded_digest(root: Path, version: str) -> str | None:
-    try:
-        return read_frozen(root)[version]["digest"]
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError):
-        return None
 
 
 def _changed_in(changes: Changes, keys: frozenset[str]) -> list[Entry]:

@@ -17,12 +17,14 @@ from hb_dataset.noun_phrases import noun_phrase
 from hb_dataset.prompt_table import prompt_table
 from hb_dataset.versions import frozen_versions, read_frozen, version_folder
 from hub_scripts.check_terms import check, main
+from hub_scripts.folder_checks import frozen_faults
 from hub_scripts.near_terms import one_edit_apart, same_but_for_spelling, same_in_other_words
 from hub_scripts.term_changes import compare
-from hub_scripts.term_checks import frozen_faults, things_to_look_at
+from hub_scripts.term_checks import things_to_look_at
 from hub_scripts.term_english import plural_nouns, sound_articles, verb_after_plural
 from hub_scripts.term_entries import AgainstError, read_contents
 from hub_scripts.term_report import MARKDOWN_BYTES, as_markdown, as_text, code, visible
+from tests.hub_scripts.versions_on_disk import freeze_small, record_as_frozen
 
 ROOT = Path(__file__).parent.parent.parent
 NEXT = version_folder("next")
@@ -290,7 +292,7 @@ def test_more_than_the_check_can_compare_is_refused(tmp_path, monkeypatch):
     start = time.process_time()
     many = check(write(tmp_path / "many", appended(terms)), str(before))
     assert [fault.message[:43] for fault in many.faults] == ["holds 2,011 entries, which make 24,048 sent"]
-    monkeypatch.setattr("hub_scripts.term_checks.MAX_ROWS", 40)
+    monkeypatch.setattr("hub_scripts.folder_checks.MAX_ROWS", 40)
     (fault,) = check(before, str(before)).faults
     assert (
         "which make 48 sentences, and is not compared; the check takes 2,000 entries and 40 sentences" in fault.message
@@ -322,29 +324,86 @@ def change_a_term(root):
     path.write_text(path.read_text(encoding="utf-8").replace("Deaf", "deaf", 1), encoding="utf-8")
 
 
-def change_the_record(root):
-    path = root / "frozen.json"
-    path.write_text(
-        path.read_text(encoding="utf-8").replace(read_frozen()["v1.0"]["digest"], "0" * 64), encoding="utf-8"
-    )
+def change_the_record(*path, to, version="v1.0"):
+    """What writes another value at a place of the record."""
+
+    def change(root):
+        frozen = json.loads((root / "frozen.json").read_text(encoding="utf-8"))
+        place = frozen[version]
+        for key in path[:-1]:
+            place = place[key]
+        place[path[-1]] = to
+        (root / "frozen.json").write_text(json.dumps(frozen), encoding="utf-8")
+
+    return change
 
 
-@pytest.mark.parametrize(
-    ("change", "place", "message"),
-    [
-        (change_a_term, "../v1.0", "v1.0 is frozen and was changed; undo the change (git checkout -- "),
-        (lambda root: (root / "v1.0" / "ability.yaml").write_text("x: [", encoding="utf-8"), "../v1.0", "was changed"),
-        (lambda root: shutil.rmtree(root / "v1.0"), "../v1.0", "the frozen version v1.0 is not here; put it back"),
-        (change_the_record, "../frozen.json", "the record of the frozen version v1.0 was changed; undo the change"),
-        (lambda root: (root / "frozen.json").write_text("{", encoding="utf-8"), "../frozen.json", "was changed"),
-    ],
-    ids=["term", "unreadable", "removed", "record", "unreadable record"],
-)
+def copy_the_record(version, folder=None):
+    """What records a version as v1.0 is recorded, and if wanted puts a folder there."""
+
+    def copy(root):
+        frozen = json.loads((root / "frozen.json").read_text(encoding="utf-8"))
+        frozen[version] = frozen["v1.0"]
+        (root / "frozen.json").write_text(json.dumps(frozen), encoding="utf-8")
+        if folder is not None:
+            shutil.copytree(root / folder, root / version)
+
+    return copy
+
+
+def put(path, text="words"):
+    """What writes a text into a file of the versions."""
+    return lambda root: (root / path).write_text(text, encoding="utf-8")
+
+
+CHANGED = "v1.0 is frozen and was changed "
+RECORD = ("../frozen.json", "the record of the frozen version v1.0 was changed; undo the change")
+FROZEN = {
+    "term": (change_a_term, "../v1.0", f"{CHANGED}(its digest is "),
+    "unreadable": (put("v1.0/ability.yaml", "x: ["), "../v1.0", f"{CHANGED}(it cannot be read (ability.yaml:1: "),
+    "removed": (lambda root: shutil.rmtree(root / "v1.0"), "../v1.0", "the frozen version v1.0 is not here; put it"),
+    "extra page": (put("v1.0/README.md"), "../v1.0", f"{CHANGED}(README.md in its folder"),
+    "hidden file": (put("v1.0/.hidden"), "../v1.0", f"{CHANGED}(.hidden in its folder"),
+    "empty axis": (put("v1.0/x.yaml", "axis: x\nterms: []\n"), "../v1.0", f"{CHANGED}(x.yaml in its folder"),
+    "extra folder": (lambda root: (root / "v1.0" / "deep.md").mkdir(), "../v1.0", f"{CHANGED}(deep.md in its folder"),
+    "link": (lambda root: (root / "v1.0" / "a.md").symlink_to("b"), "../v1.0", f"{CHANGED}(a.md:1: is a link; put"),
+    "digest": (change_the_record("digest", to="0" * 64), *RECORD),
+    "counts": (change_the_record("counts", "nouns", to=31), *RECORD),
+    "rows": (change_the_record("counts", "rows", "v1.0", to=1), *RECORD),
+    "date": (change_the_record("date", to="2030-01-01"), *RECORD),
+    "no texts": (change_the_record("counts", "text_digests", to={}), *RECORD),
+    "no record": (put("frozen.json", "{}"), *RECORD),
+    "no JSON": (put("frozen.json", "{"), *RECORD),
+    "a list": (put("frozen.json", "[]"), *RECORD),
+    "deep JSON": (put("frozen.json", "[" * 200_000), *RECORD),
+    "v9.9": (copy_the_record("v9.9"), "../v9.9", "the frozen version v9.9 is not here; put it back"),
+    "v9.9 and its folder": (copy_the_record("v9.9", "v1.0"), "../v9.9", "v9.9 is frozen and was changed (its record"),
+    "an older one": (copy_the_record("v0.9", "v1.0"), "../frozen.json", "'v0.9' is no name for a version after v1.0"),
+    "another name": (copy_the_record("../v2"), "../frozen.json", "'../v2' is no name for a version after v1.0"),
+    "a folder": (lambda root: shutil.copytree(root / "v1.0", root / "v9.9"), "../v9.9", "is no frozen version of"),
+    "a file": (put("more.txt"), "../more.txt", "is no part of the versions"),
+}
+
+
+@pytest.mark.parametrize(("change", "place", "message"), FROZEN.values(), ids=FROZEN)
 def test_a_change_to_a_frozen_version_is_a_fault(versions, change, place, message):
     change(versions)
     (fault,) = frozen_faults(versions / "next")
     assert fault.file == place
     assert message in fault.message
+
+
+def test_our_own_versions_are_checked_with_their_sentences(versions, monkeypatch):
+    assert frozen_faults(NEXT) == []
+    monkeypatch.setattr("hb_dataset.vocabulary.VOCABULARIES", versions)
+    record_as_frozen(
+        versions, "v1.0", text_digests={**read_frozen()["v1.0"]["counts"]["text_digests"], "v1.0": "0" * 64}
+    )
+    (fault,) = frozen_faults(versions / "next")
+    assert "the sentences of the config 'v1.0' are not" in fault.message
+    record_as_frozen(versions, "v1.0", nouns=31)
+    (fault,) = frozen_faults(versions / "next")
+    assert "v1.0 is frozen and was changed (it has the nouns 30, and 31 is recorded)" in fault.message
 
 
 def test_a_change_to_a_frozen_version_is_seen_without_the_record_and_from_inside(versions):
@@ -356,11 +415,11 @@ def test_a_change_to_a_frozen_version_is_seen_without_the_record_and_from_inside
     assert f"  {versions}/v1.0:1: v1.0 is frozen and was changed" in as_text(report)
 
 
-def test_a_newly_frozen_version_is_no_fault(versions):
-    shutil.copytree(versions / "next", versions / "v7.0")
-    record = {**json.loads((versions / "frozen.json").read_text(encoding="utf-8")), "v7.0": {"digest": "any"}}
-    (versions / "frozen.json").write_text(json.dumps(record), encoding="utf-8")
-    assert frozen_faults(versions / "next") == []
+def test_a_newly_frozen_version_is_to_be_looked_at(versions):
+    freeze_small(versions, "v7.0")
+    report = check(versions / "next", str(NEXT))
+    assert report.faults == []
+    assert [fault.message[:30] for fault in report.to_look_at] == ["'v7.0' is newly frozen here, a"]
 
 
 # --- things to look at ------------------------------------------------------------------------------------------------
