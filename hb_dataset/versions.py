@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 NEXT = "next"
 FROZEN_FILE = "frozen.json"
-VERSION_NAME = re.compile(r"v(\d+)\.(\d+)")
+VERSION_NAME = re.compile(r"v([0-9]+)\.([0-9]+)")
 RECORD_KEYS = ("digest", "date", "counts", "record_digest")
 _LEFT_BY_SYSTEMS = frozenset({".DS_Store"})  # whoever opens a folder, not who edits it
 

@@ -21,8 +21,12 @@ _IGNORABLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
 )
 _PLAIN = re.compile(r"[A-Za-z0-9 '-]*")
-_LATIN = re.compile(r"LATIN (SMALL|CAPITAL) LETTER |MODIFIER LETTER (TURNED COMMA|APOSTROPHE)$")  # ʻ ʼ: Hawaiʻi
-_TONE = re.compile("[\u0300-\u030c\u0323-\u0331]")  # marks over or under a letter, which Unicode has no one sign for
+# ʻ and ʼ, clicks and the glottal stop: Hawaiʻi, ǃKung.
+_LATIN = re.compile(
+    r"LATIN (SMALL|CAPITAL) (LETTER|LIGATURE) |LATIN LETTER (\w+ CLICK|GLOTTAL STOP)$"
+    r"|MODIFIER LETTER (TURNED COMMA|APOSTROPHE)$"
+)
+_MARKS = re.compile("[\u0300-\u0315\u031b\u0323-\u0331]")  # on a letter, where Unicode has no one sign for both
 _SLOT = re.compile(r"\{[^{}]*\}?")
 _ADDRESS = re.compile(r"www\.|://|[a-z0-9-]\.[a-z]{2,}", re.IGNORECASE)
 
@@ -101,7 +105,7 @@ def _check_signs(value: str, signs: str) -> None:
     before = " "
     for position, character in enumerate(value, start=1):
         plain = character.isascii() and (character.isalnum() or character in signs or character == " ")
-        if not plain and not _is_latin(character) and not (_TONE.match(character) and _is_latin(before)):
+        if not plain and not _is_latin(character) and not (_MARKS.match(character) and _is_latin(before)):
             number = f"U+{ord(character):04X}"
             if character.isalpha():
                 named = f"{number}, {unicodedata.name(character, 'without a name').capitalize()}"
@@ -109,6 +113,8 @@ def _check_signs(value: str, signs: str) -> None:
             allowed = f"letters, digits, spaces and {' '.join(signs)}"
             raise ValueError(f"has {character} ({number}) at character {position}; write with {allowed} alone")
         before = character
+    if not any(map(str.isalnum, value)):
+        raise ValueError("has no letter; write a word")
     if _ADDRESS.search(value):
         raise ValueError("looks like the address of a page; write words, and addresses in `source`")
 

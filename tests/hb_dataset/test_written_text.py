@@ -18,6 +18,9 @@ Hawaiʻian
 Ọ̀yọ́-born
 Eʋe-speaking
 Đài
+ǃKung
+Skwx̱wú7mesh
+Nuučaan̓uł
 LGBTQ+
 they/them
 U.S.-born
@@ -45,6 +48,8 @@ REFUSED = {
     "calm\u202eflac": "invisible character",
     "calm 😀": r"has 😀 \(U\+1F600\) at character 6; write with letters, digits, spaces and - ' \. , / \+ alone",
     "☺": "write with letters",
+    "--": "has no letter; write a word",
+    "'": "has no letter",
     "c̶alm": "U\\+0336",
     "cq\u0301\u0301lm": "U\\+0301",
     "\u0301calm": "U\\+0301",
