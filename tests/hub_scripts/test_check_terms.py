@@ -288,14 +288,14 @@ def test_what_is_missing_in_a_file_that_could_be_read_is_told_as_removed_beside_
 
 def test_more_than_the_check_can_compare_is_refused(tmp_path, monkeypatch):
     before = write(tmp_path / "before")
-    terms = "".join(f"  - term: t{number}\n{GOOD}" for number in range(2_000))
+    terms = "".join(f"  - term: t{number}\n{GOOD}" for number in range(3_000))
     start = time.process_time()
     many = check(write(tmp_path / "many", appended(terms)), str(before))
-    assert [fault.message[:43] for fault in many.faults] == ["holds 2,011 entries, which make 24,048 sent"]
+    assert [fault.message[:43] for fault in many.faults] == ["holds 3,011 entries, which make 36,048 sent"]
     monkeypatch.setattr("hub_scripts.folder_checks.MAX_ROWS", 40)
     (fault,) = check(before, str(before)).faults
     assert (
-        "which make 48 sentences, and is not compared; the check takes 2,000 entries and 40 sentences" in fault.message
+        "which make 48 sentences, and is not compared; the check takes 3,000 entries and 40 sentences" in fault.message
     )
     large = write(tmp_path / "large", {f"a{number}.yaml": "# a\n" * 50_000 for number in range(6)})
     report = check(large, str(before))
