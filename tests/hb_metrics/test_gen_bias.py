@@ -461,7 +461,7 @@ def test_probabilities_come_in_many_forms(form):
 # --- intervals --------------------------------------------------------------------------------------------------------
 
 
-def many_replies(number=8):
+def many_replies(number=20):
     """As `make_rows`, with enough replies for intervals."""
     rng = np.random.default_rng(1)
     cells = sorted({row[:3] for row in make_rows()})
