@@ -13,6 +13,7 @@ from hub_scripts.published_dataset import (
     COLUMNS,
     HOW_CHOSEN,
     LABEL_MEANINGS,
+    LEFT_OUT,
     LICENSE_URL,
     MISUSES,
     PAPER_AUTHORS,
@@ -145,6 +146,7 @@ def _responsible_ai(dataset: PublishedDataset) -> dict[str, Any]:
             "Typographic quotes are written as straight ones; articles and plurals are written out.",
             "No sentence was filtered out after it was made; a term for one gender is combined with nouns of that "
             "gender.",
+            *([LEFT_OUT.format(number=dataset.num_left_out)] if dataset.num_left_out > 0 else []),
         ],
         "rai:dataAnnotationProtocol": (
             "Reviewers with experience of a term said how it is taken: "

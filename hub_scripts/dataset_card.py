@@ -17,6 +17,7 @@ from hub_scripts.published_dataset import (
     HOW_CHOSEN,
     LABEL_MEANINGS,
     LABELS,
+    LEFT_OUT,
     LICENSE_URL,
     MISUSES,
     NOUNS,
@@ -252,6 +253,7 @@ def _nouns_and_templates(dataset: PublishedDataset) -> str:
         f"They stand beside {genders.total():,} person nouns ({', '.join(named)}, {genders[None]:,} that name no "
         f"gender) in {plural.total():,} templates ({plural[False]:,} about one person, {plural[True]:,} about "
         f"several). The tables `{DESCRIPTORS}`, `{NOUNS}` and `{TEMPLATES}` have them all."
+        + (f" {LEFT_OUT.format(number=dataset.num_left_out)}" if dataset.num_left_out > 0 else "")
     )
 
 

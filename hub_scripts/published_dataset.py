@@ -157,6 +157,18 @@ class PublishedDataset:
         return Counter(self.table(NOUNS)["noun_gender"].to_pylist())
 
     @property
+    def num_left_out(self) -> int:
+        """How many sentences of the main config would agree in gender and are left out all the same."""
+        nouns = self.table(NOUNS).to_pylist()
+        agreeing = sum(
+            term["descriptor_gender"] in (None, noun["noun_gender"])
+            and not (term["placement"] == "before" and noun["noun"] in term["descriptor"].split(" "))
+            for term in self.terms
+            for noun in nouns
+        )
+        return agreeing * self.table(TEMPLATES).num_rows - self.prompts.num_rows
+
+    @property
     def pairs(self) -> PublishedConfig | None:
         """The config of pairs of terms, if the version has one."""
         return next((config for config in self.configs if "first_descriptor" in config.table.column_names), None)
@@ -175,6 +187,10 @@ HOW_CHOSEN = (
     "Outright slurs were left out: block lists catch those.",
     "Nonce words, which mean nothing (from Soja et al., 1991), show how a model takes words it does not know.",
     "The sentences were not collected from anybody: they are every combination of a term, a noun and a template.",
+)
+LEFT_OUT = (
+    "{number:,} sentences are left out, in which term and noun would say a thing twice, contradict each other, "
+    "misgender, be misread or do harm."
 )
 LABEL_MEANINGS = {
     "reviewed": "people with experience of the term were asked, and gave it neither of the other labels",

@@ -215,6 +215,17 @@ def test_a_card_of_a_version_with_pairs_and_non_binary_nouns_says_so(tmp_path):
     assert columns["text"] == "sentences"
 
 
+def test_sentences_that_are_left_out_are_counted(tmp_path):
+    small = published_dataset(REPO_ID, "v2.0", freeze_small(tmp_path, "v2.0"))
+    assert small.num_left_out == 0
+    assert "sentences are left out" not in dataset_card(small)
+    fewer = small.prompts.slice(1_234)
+    configs = tuple(config._replace(table=fewer) if config.name == "v2.0" else config for config in small.configs)
+    dataset = PublishedDataset(REPO_ID, "v2.0", configs)
+    assert dataset.num_left_out == 1_234
+    assert "1,234 sentences are left out, in which term and noun would say a thing twice" in dataset_card(dataset)
+
+
 def test_every_column_there_is_has_an_explanation():
     for config in version_configs("next"):
         assert set(config_schema(config).names) <= COLUMNS.keys()
