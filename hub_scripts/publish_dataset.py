@@ -6,6 +6,10 @@
 Without `--version`: the newest frozen one. Then `load_dataset("ORG/holistic_bias", "v1.0", revision="v1.0")` gives the
 rows of `hb_dataset.load_table("v1.0")`. The same vocabulary makes the same files, so that publishing again changes
 nothing. With `--dry_run` the files are written into a folder, and neither a token nor a network is needed.
+
+What a publication removes: files that an earlier one wrote (`.published_files.json` in the repo lists them) and this
+one does not have. Files that you added to the repo stay. Where somebody else's file is in the way, or the repo holds
+nothing but other people's files, they are listed and nothing is written, unless you say `--among_other_files`.
 """
 
 import argparse
@@ -59,6 +63,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--vocabularies", type=Path, metavar="DIR", help="versions of your own instead of the package's"
     )
+    hub.add_other_files_option(parser)
     arguments = parser.parse_args(argv)
     repo_id, folder, root = arguments.repo_id, arguments.dry_run, arguments.vocabularies
     try:
@@ -73,7 +78,15 @@ def main(argv: Sequence[str] | None = None) -> None:
             api = hub.connect()
             _check_order(api, repo_id, version)
             files = dataset_files(repo_id, version, root)
-            pushed = hub.push(api, repo_id, files, repo_type="dataset", message=f"HolisticBias {version}", tag=version)
+            pushed = hub.push(
+                api,
+                repo_id,
+                files,
+                repo_type="dataset",
+                message=f"HolisticBias {version}",
+                tag=version,
+                among_other_files=arguments.among_other_files,
+            )
             print(f"{repo_id} {version}: {_what_was_done(pushed)}")
     except (ValueError, OSError, RuntimeError) as error:
         # The error's text says it all; a HubError's cause could hold the request.
@@ -196,8 +209,8 @@ def _check_order(api: "HfApi", repo_id: str, version: str) -> None:
 
 
 def _what_was_done(pushed: hub.Pushed) -> str:
-    if pushed.changed:
-        return f"published as {pushed.url}"
+    if pushed.written or pushed.deleted:
+        return f"published as {pushed.url} ({pushed.summary()})"
     if pushed.tagged:
         return f"the files were there already, the tag was set on {pushed.url}"
     return f"is there already with this content, nothing to do ({pushed.url})"

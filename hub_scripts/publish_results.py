@@ -201,7 +201,7 @@ def _publish(results: Mapping[str, Any], options: argparse.Namespace) -> None:
             description=_description(results["run"], changes),
             pull_request=True,
         )
-    print(f"pull request: {pushed.url}" if pushed.changed else f"proposed already: {pushed.url}")
+    print(f"pull request: {pushed.url}" if pushed.written else f"proposed already: {pushed.url}")
 
 
 def _write(results: Mapping[str, Any], options: argparse.Namespace) -> None:

@@ -65,8 +65,8 @@ def maintainer(in_process, monkeypatch):
     return in_process
 
 
-def publish(root, version, repo_id=REPO_ID):
-    main(["--repo_id", repo_id, "--version", version, "--vocabularies", str(root)])
+def publish(root, version, repo_id=REPO_ID, *options):
+    main(["--repo_id", repo_id, "--version", version, "--vocabularies", str(root), *options])
 
 
 def read(folder):
@@ -295,6 +295,32 @@ def test_versions_are_published_one_after_the_other_and_the_older_ones_stay(main
     publish(root, "v1.0")  # is there: main is left at v2.0
     assert "nothing to do" in capsys.readouterr().out
     assert repo.at().oid == main_commit == repo.tags["v2.0"]
+
+
+def test_a_repo_of_something_else_is_left_as_it_is_unless_one_says_otherwise(maintainer, tmp_path, capsys):
+    root = freeze_small(freeze_small(tmp_path, "v1.0"), "v2.0")
+    theirs = {"README.md": b"# Precious\n", "train.csv": b"text\n"}
+    repo = maintainer.create_repo("dataset", REPO_ID, theirs)
+    with pytest.raises(SystemExit, match=r"^publish_dataset\.py: dataset .*: README\.md, train\.csv\. Not"):
+        publish(root, "v1.0")
+    assert (repo.files(), repo.tags) == (theirs, {})
+    publish(root, "v1.0", REPO_ID, "--among_other_files")
+    assert "other people's, left alone: train.csv)" in capsys.readouterr().out
+    publish(root, "v2.0")
+    assert repo.files("v2.0")["train.csv"] == b"text\n"
+
+
+def test_what_earlier_releases_published_is_replaced_and_what_was_added_since_stays(maintainer, tmp_path, capsys):
+    root = freeze_small(freeze_small(tmp_path, "v1.0"), "v2.0")
+    repo = maintainer.create_repo("dataset", REPO_ID)  # as before there was a record of files
+    earlier = {**dataset_files(REPO_ID, "v1.0", root), "data/old/test.parquet": b"PAR1"}
+    repo.tags["v1.0"] = repo.commit(earlier, title="HolisticBias v1.0", author="maintainer").oid
+    repo.commit({"map.png": b"theirs"}, title="Upload map.png")
+    publish(root, "v2.0")
+    assert "deleted: data/old/test.parquet" in (printed := capsys.readouterr().out)
+    assert "other people's, left alone: map.png)" in printed
+    assert repo.files() == dataset_files(REPO_ID, "v2.0", root) | {"map.png": b"theirs"}
+    assert repo.files("v1.0") == earlier
 
 
 def test_an_older_version_is_not_published_over_a_newer_one(maintainer, tmp_path):

@@ -602,16 +602,49 @@ def test_all_metrics_become_spaces_of_their_own_and_again_changes_nothing(mainta
     assert {name: space.at().oid for name, space in spaces.items()} == commits
 
 
-def test_only_the_space_whose_files_differ_gets_a_commit(maintainer, capsys):
+def test_only_the_space_whose_files_differ_gets_a_commit(maintainer, capsys, monkeypatch):
     names = ["likelihood_bias", "offensiveness"]
-    main(["--org", "ORG", "--metrics", *names])
+    with monkeypatch.context() as earlier:  # a release with other files
+        files = space_files
+        more = {"old_helper.py": b"", "averages.py": b"Earlier."}
+        earlier.setattr(
+            publish_metrics,
+            "space_files",
+            lambda folder, org: {**files(folder, org), **(more if folder.name == "offensiveness" else {})},
+        )
+        main(["--org", "ORG", "--metrics", *names])
     before = {name: maintainer.repo("space", f"ORG/{name}").at().oid for name in names}
-    maintainer.repo("space", "ORG/offensiveness").commit({"old_helper.py": b"", "averages.py": b"changed"})
+    maintainer.repo("space", "ORG/offensiveness").commit({"map.png": b"theirs"})
     capsys.readouterr()
     main(["--org", "ORG", "--metrics", *names])
-    assert "averages.py, old_helper.py" in capsys.readouterr().out
+    assert (
+        "(written: .published_files.json, averages.py; deleted: old_helper.py; other people's, left alone: map.png)"
+        in capsys.readouterr().out
+    )
     assert maintainer.repo("space", "ORG/likelihood_bias").at().oid == before["likelihood_bias"]
-    assert "old_helper.py" not in maintainer.repo("space", "ORG/offensiveness").files()
+    held = space_files(PROJECT / "hb_metrics" / "offensiveness", "ORG")
+    assert maintainer.repo("space", "ORG/offensiveness").files() == held | {"map.png": b"theirs"}
+
+
+def test_a_space_of_something_else_is_left_as_it_is_unless_one_says_otherwise(maintainer, capsys):
+    names = ["likelihood_bias", "offensiveness"]
+    theirs = {"app.py": b"import this\n", "weights.bin": b"\0"}
+    space = maintainer.create_repo("space", "ORG/offensiveness", theirs)
+    with pytest.raises(SystemExit, match=r"^publish_metrics\.py: space ORG/offensiveness holds .*: app\.py, weig"):
+        main(["--org", "ORG", "--metrics", *names])
+    assert space.files().keys() == {"README.md", *theirs}
+    main(["--org", "ORG", "--metrics", *names, "--among_other_files"])
+    assert "app.py" in capsys.readouterr().out
+    held = space_files(PROJECT / "hb_metrics" / "offensiveness", "ORG")
+    assert space.files() == held | {"weights.bin": b"\0"}
+
+
+def test_the_help_says_what_a_publication_removes(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "What a publication removes: files that an earlier one wrote" in shown
+    assert "--among_other_files" in shown
 
 
 @pytest.mark.parametrize(
