@@ -121,8 +121,8 @@ def croissant(dataset: PublishedDataset) -> dict[str, Any]:
         "keywords": ["bias", "fairness", "language models", "evaluation", "demographic terms", "holistic bias"],
         "prov:wasDerivedFrom": {"@id": PAPER_URL},
         **_responsible_ai(dataset),
-        "distribution": [_file_object(config, f"{url}/resolve/{dataset.version}") for config in dataset.configs],
-        "recordSet": [_record_set(config) for config in dataset.configs],
+        "distribution": [_file_object(config, f"{url}/resolve/{dataset.version}") for config in dataset.all_configs],
+        "recordSet": [_record_set(config) for config in dataset.all_configs],
     }
     if dataset.date is not None:
         described["datePublished"] = dataset.date

@@ -88,11 +88,11 @@ def _front_matter(dataset: PublishedDataset) -> str:
                 "data_files": [{"split": SPLIT, "path": config.path}],
                 **({"default": True} if config.name == dataset.version else {}),
             }
-            for config in dataset.configs
+            for config in dataset.all_configs
         ],
     )
     infos = DatasetInfosDict()
-    for config in dataset.configs:
+    for config in dataset.all_configs:
         split = SplitInfo(SPLIT, num_bytes=config.table.nbytes, num_examples=config.table.num_rows)
         infos[config.name] = DatasetInfo(
             features=Features.from_arrow_schema(config.table.schema),
@@ -101,7 +101,7 @@ def _front_matter(dataset: PublishedDataset) -> str:
             dataset_size=config.table.nbytes,
         )
     infos.to_dataset_card_data(data)  # in alphabetical order
-    order = [config.name for config in dataset.configs]
+    order = [config.name for config in dataset.all_configs]
     data["dataset_info"].sort(key=lambda info: order.index(info["config_name"]))
     return str(data)
 
@@ -120,8 +120,9 @@ from datasets import load_dataset
 
 prompts = load_dataset("{repo_id}", "{version}", revision="{version}", split="{SPLIT}")
 ```""",
-        f'`revision="{version}"` is a tag that is never moved: the same rows for good. Without it you get the newest '
-        "version published here, and without the name of a config its main one.",
+        f'`revision="{version}"` is a tag that is never moved: the same rows for good. Without it you get what was '
+        "published here last, which has the sentences of every version, and without the name of a config the newest "
+        "version's main one.",
         "## Configs",
         f"All have one split, `{SPLIT}`: there is nothing to train on.",
         _table(
@@ -137,6 +138,7 @@ prompts = load_dataset("{repo_id}", "{version}", revision="{version}", split="{S
             ],
             numbers=(1, 2),
         ),
+        _earlier(dataset),
         "## Columns",
         _columns(dataset),
         "What is missing is null.",
@@ -178,6 +180,17 @@ def _origin(version: str) -> str:
     return (
         f"It goes back to Smith et al. (2022), {paper}, whose sentences are version {PAPER_VERSION}, and holds what "
         "contributors have added and corrected since."
+    )
+
+
+def _earlier(dataset: PublishedDataset) -> str:
+    """Which sentences of earlier versions are there too."""
+    if not dataset.earlier:
+        return ""
+    names = ", ".join(f"`{config.name}` ({config.table.num_rows:,} rows)" for config in dataset.earlier)
+    return (
+        f"The sentences of earlier versions are there too: {names}. What is said below is said of {dataset.version}; "
+        "the terms, nouns and templates of another version, and its own card, are at its tag."
     )
 
 

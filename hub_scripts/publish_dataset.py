@@ -4,8 +4,10 @@
     python hub_scripts/publish_dataset.py --repo_id ORG/holistic_bias --dry_run publish/
 
 Without `--version`: the newest frozen one. Then `load_dataset("ORG/holistic_bias", "v1.0", revision="v1.0")` gives the
-rows of `hb_dataset.load_table("v1.0")`. The same vocabulary makes the same files, so that publishing again changes
-nothing. With `--dry_run` the files are written into a folder, and neither a token nor a network is needed.
+rows of `hb_dataset.load_table("v1.0")`. The repo's main keeps the sentences of every version, so that
+`load_dataset("ORG/holistic_bias", "v1.0")` goes on working after v2.0 is published. The same vocabulary makes the same
+files, so that publishing again changes nothing. With `--dry_run` the files are written into a folder, and neither a
+token nor a network is needed.
 
 What a publication removes: files that an earlier one wrote (`.published_files.json` in the repo lists them) and this
 one does not have. Files that you added to the repo stay. Where somebody else's file is in the way, or the repo holds
@@ -132,7 +134,7 @@ def dataset_files(repo_id: str, version: str, root: Path | None = None) -> dict[
     from hub_scripts.dataset_card import dataset_card
 
     dataset = published_dataset(repo_id, version, root)
-    files = {config.path: config.parquet for config in dataset.configs}
+    files = {config.path: config.parquet for config in dataset.all_configs}
     files[CARD_FILE] = dataset_card(dataset).encode()
     files[CROISSANT_FILE] = croissant_json(dataset).encode()
     files[LICENSE_FILE] = (Path(hb_dataset.__file__).parent / LICENSE_FILE).read_bytes()
@@ -141,14 +143,28 @@ def dataset_files(repo_id: str, version: str, root: Path | None = None) -> dict[
 
 def published_dataset(repo_id: str, version: str, root: Path | None = None) -> PublishedDataset:
     """Builds the tables of a version and their Parquet files. Arguments and errors as in `dataset_files`."""
+    record = versions.read_frozen(root)[frozen_version(version, root)]
+    date = record.get("date", PAPER_DATE if version == PAPER_VERSION else None)
+    before = [
+        earlier
+        for earlier in reversed(versions.frozen_versions(root))
+        if versions.version_number(earlier) < versions.version_number(version)
+    ]
+    earlier = [config for name in before for config in _configs(name, root) if config.holds_prompts]
+    return PublishedDataset(
+        repo_id, version, _configs(version, root), date, _changes(version, root), earlier=tuple(earlier)
+    )
+
+
+def _configs(version: str, root: Path | None) -> tuple[PublishedConfig, ...]:
+    """The configs of a version, its main one first, with their files."""
     configs = []
     for name, description in prompts.version_configs(frozen_version(version, root), root).items():
         table = prompts.version_table(version, name, root)
         configs.append(PublishedConfig(name, description, table, parquet_bytes(table)))
     record = versions.read_frozen(root)[version]
     _check_texts(version, configs, record.get("counts", {}).get("text_digests", {}))
-    date = record.get("date", PAPER_DATE if version == PAPER_VERSION else None)
-    return PublishedDataset(repo_id, version, tuple(configs), date, _changes(version, root))
+    return tuple(configs)
 
 
 def parquet_bytes(table: pa.Table) -> bytes:

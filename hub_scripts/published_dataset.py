@@ -92,6 +92,7 @@ class PublishedDataset:
         repo_id: The dataset repo, `"ORG/holistic_bias"`.
         version: The frozen version; also the name of its main config and of its tag.
         configs: Its configs, the main one first.
+        earlier: The configs of sentences of the versions before it, which stay beside them, newest version first.
         date: When the version came out (ISO 8601); `None`: it is not recorded.
         changes: What it changes against the version before, in Markdown; `None`: nothing is written down.
     """
@@ -101,6 +102,12 @@ class PublishedDataset:
     configs: tuple[PublishedConfig, ...]
     date: str | None = None
     changes: str | None = None
+    earlier: tuple[PublishedConfig, ...] = ()
+
+    @property
+    def all_configs(self) -> tuple[PublishedConfig, ...]:
+        """All that the repo holds at this version."""
+        return self.configs + self.earlier
 
     def table(self, config: str) -> pa.Table:
         """The rows of a config."""
@@ -270,6 +277,7 @@ def maintenance(dataset: PublishedDataset) -> str:
     """How the dataset is kept."""
     return (
         f"Version {dataset.version} is frozen: the tag {dataset.version} of {dataset.repo_id} is never moved, and its "
-        "rows never change. Terms are added, corrected and relabelled by pull requests to the source repository, each "
-        "with its source, and come out as a new version with a tag and a list of changes of its own."
+        "rows never change; later versions keep its sentences, by the same configs. Terms are added, corrected and "
+        "relabelled by pull requests to the source repository, each with its source, and come out as a new version "
+        "with a tag and a list of changes of its own."
     )

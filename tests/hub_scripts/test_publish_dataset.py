@@ -160,6 +160,26 @@ def test_a_dry_run_loads_as_what_it_is_of(tmp_path):
 # --- which version ----------------------------------------------------------------------------------------------------
 
 
+def test_the_sentences_of_earlier_versions_are_loaded_and_described_beside_the_newest(tmp_path):
+    root = freeze_small(freeze_small(tmp_path / "root", "v1.0"), "v2.0", without="age")
+    freeze_small(root, "v10.0")
+    assert not [path for path in dataset_files(REPO_ID, "v2.0", root) if "v10" in path]
+    folder = tmp_path / "dry"
+    main(["--repo_id", REPO_ID, "--vocabularies", str(root), "--dry_run", str(folder)])
+    for config in ("v10.0", "v2.0-small", "v1.0", "v1.0-seat"):
+        loaded = datasets.load_dataset(str(folder), config, cache_dir=str(tmp_path / config))
+        expected = version_table(config.partition("-")[0], config, root)
+        assert plain(loaded["test"].with_format("arrow")[:]).equals(expected)
+    assert datasets.get_dataset_default_config_name(str(folder)) == "v10.0"
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    rows = version_table("v2.0", "v2.0-baseline", root).num_rows
+    assert f"`v2.0-baseline` ({rows:,} rows), " in card
+    assert card.index("`v2.0` (") < card.index("`v1.0` (")
+    described = json.loads((folder / "croissant.json").read_text(encoding="utf-8"))
+    files = {str(path.relative_to(folder)) for path in folder.glob("data/*/*")}
+    assert {found["@id"] for found in described["distribution"]} == files
+
+
 def test_the_newest_frozen_version_is_published_if_none_is_named(tmp_path):
     for version in ("v1.0", "v10.0", "v2.0"):
         freeze_small(tmp_path, version)
@@ -288,9 +308,12 @@ def test_versions_are_published_one_after_the_other_and_the_older_ones_stay(main
     publish(root, "v1.0")
     publish(root, "v2.0")
     repo = maintainer.repo("dataset", REPO_ID)
-    assert {path for path in repo.files() if "v1.0" in path} == set()
-    assert "data/v1.0/test.parquet" in repo.files("v1.0")
+    sentences = [f"data/v1.0{kind}/test.parquet" for kind in ("", "-small", "-baseline", "-seat")]
+    for path in sentences:
+        assert repo.files()[path] == repo.files("v1.0")[path]
     assert "data/v2.0/test.parquet" in repo.files("v2.0")
+    assert "data/v2.0/test.parquet" not in repo.files("v1.0")
+    assert repo.files()["data/descriptors/test.parquet"] != repo.files("v1.0")["data/descriptors/test.parquet"]
     main_commit = repo.at().oid
     publish(root, "v1.0")  # is there: main is left at v2.0
     assert "nothing to do" in capsys.readouterr().out
