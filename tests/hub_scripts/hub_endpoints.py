@@ -104,6 +104,16 @@ def card_faults(content, kind):
     return faults
 
 
+def eval_faults(hub, content):
+    """What is wrong with a dataset's eval.yaml."""
+    found = yaml.safe_load(content)
+    faults = [key for key in ("name", "description") if not found.get(key)]
+    if hub.evaluation_frameworks and found.get("evaluation_framework") not in hub.evaluation_frameworks:
+        faults.append("evaluation_framework")
+    ids = [task.get("id") for task in found.get("tasks", [])]
+    return faults + ([] if ids and None not in ids and len(set(ids)) == len(ids) else ["tasks"])
+
+
 def validate_yaml(hub, request):
     content, kind = request.json()["content"], request.json()["repoType"]
     faults = card_faults(content, kind)
@@ -179,6 +189,9 @@ def commit(hub, request, repo, revision):
     readme = changes.get("README.md")
     if readme and (faults := card_faults(readme.content.decode(), repo.kind)):
         raise Refused(400, "Invalid metadata in README.md: " + "; ".join(faults))
+    eval_file = changes.get("eval.yaml") if repo.kind == "dataset" else None
+    if eval_file and (faults := eval_faults(hub, eval_file.content)):
+        raise Refused(400, f"Invalid eval.yaml: Invalid input at {', '.join(faults)}")
     num = len(repo.pull_requests) + 1
     ref = f"refs/pr/{num}" if pull_request else revision
     title, description, author = header["summary"], header.get("description", ""), request.user.name

@@ -66,6 +66,7 @@ class Hub:
         }
         self.repos: dict[tuple[str, str], Repo] = {}
         self.lfs: dict[str, bytes] = {}
+        self.evaluation_frameworks: set[str] = set()  # those that an eval.yaml may name; empty: any
         self.faults: deque[Fault] = deque()
         self.lock = threading.RLock()
 

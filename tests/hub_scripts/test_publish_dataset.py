@@ -126,7 +126,7 @@ def test_a_dry_run_writes_the_same_files_in_another_process_without_token_or_net
     written = read(tmp_path / "dry")
     expected = {config.path: config.parquet for config in published_v1().configs}
     assert {path: written[path] for path in expected} == expected
-    assert written.keys() - expected == {"README.md", "croissant.json", "LICENSE"}
+    assert written.keys() - expected == {"README.md", "croissant.json", "eval.yaml", "LICENSE"}
     for path, content in written.items():
         assert path in run.stdout
         assert f"{len(content):,}" in run.stdout
@@ -336,7 +336,7 @@ def test_a_repo_of_something_else_is_left_as_it_is_unless_one_says_otherwise(mai
 def test_what_earlier_releases_published_is_replaced_and_what_was_added_since_stays(maintainer, tmp_path, capsys):
     root = freeze_small(freeze_small(tmp_path, "v1.0"), "v2.0")
     repo = maintainer.create_repo("dataset", REPO_ID)  # as before there was a record of files
-    earlier = {**dataset_files(REPO_ID, "v1.0", root), "data/old/test.parquet": b"PAR1"}
+    earlier = {**dataset_files(REPO_ID, "v1.0", root, with_eval_file=False), "data/old/test.parquet": b"PAR1"}
     repo.tags["v1.0"] = repo.commit(earlier, title="HolisticBias v1.0", author="maintainer").oid
     repo.commit({"map.png": b"theirs"}, title="Upload map.png")
     publish(root, "v2.0")
@@ -344,6 +344,43 @@ def test_what_earlier_releases_published_is_replaced_and_what_was_added_since_st
     assert "other people's, left alone: map.png)" in printed
     assert repo.files() == dataset_files(REPO_ID, "v2.0", root) | {"map.png": b"theirs"}
     assert repo.files("v1.0") == earlier
+
+
+def test_somebody_else_s_eval_yaml_stays(maintainer, tmp_path, capsys):
+    root = freeze_small(freeze_small(tmp_path, "v1.0"), "v2.0")
+    publish(root, "v1.0")
+    repo = maintainer.repo("dataset", REPO_ID)
+    assert repo.files()["eval.yaml"] == dataset_files(REPO_ID, "v1.0", root)["eval.yaml"]
+    theirs = b"name: Mine\ndescription: Mine\ntasks: [{id: mine}]\n"
+    repo.commit({"eval.yaml": theirs})
+    capsys.readouterr()
+    publish(root, "v2.0")
+    assert repo.files("v2.0")["eval.yaml"] == theirs
+    assert "the eval.yaml there is somebody else's and stays; results are linked up" in capsys.readouterr().out
+    publish(root, "v2.0")
+    assert "nothing to do" in capsys.readouterr().out
+
+
+def test_where_the_hub_does_not_take_eval_yaml_it_can_be_left_out(maintainer, tmp_path):
+    root = freeze_small(freeze_small(tmp_path, "v1.0"), "v2.0")
+    maintainer.evaluation_frameworks = {"inspect-ai"}
+    with pytest.raises(SystemExit, match=r"evaluation_framework.* does not know .*'holistic-bias'.*--without_eval"):
+        publish(root, "v1.0")
+    publish(root, "v1.0", REPO_ID, "--without_eval_yaml")
+    repo = maintainer.repo("dataset", REPO_ID)
+    assert repo.files("v1.0") == dataset_files(REPO_ID, "v1.0", root, with_eval_file=False)
+    maintainer.evaluation_frameworks.add("holistic-bias")
+    publish(root, "v2.0")
+    assert repo.files("v2.0") == dataset_files(REPO_ID, "v2.0", root)
+
+
+def test_a_version_that_is_not_at_hand_does_not_go_from_main(maintainer, tmp_path):
+    publish(freeze_small(tmp_path / "one", "v1.0"), "v1.0")
+    repo = maintainer.repo("dataset", REPO_ID)
+    before = repo.at()
+    with pytest.raises(SystemExit, match=r"ORG/holistic_bias has v1\.0, which is no frozen version of '.*other'"):
+        publish(freeze_small(tmp_path / "other", "v2.0"), "v2.0")
+    assert repo.at() == before
 
 
 def test_an_older_version_is_not_published_over_a_newer_one(maintainer, tmp_path):

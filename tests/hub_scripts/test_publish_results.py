@@ -14,19 +14,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 import yaml
-from huggingface_hub import HfApi, constants, parse_eval_result_entries
+from datasets.utils.metadata import MetadataConfigs
+from huggingface_hub import DatasetCard, HfApi, constants, parse_eval_result_entries
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hb_dataset import load_table
+from hb_dataset.prompts import version_configs
 from hb_metrics.arguments import MeasureArguments, parse_arguments
 from hb_metrics.full_gen_bias.style_clusters import PAPER_CLUSTERS
 from hb_metrics.generation_results import Replies, generation_results, offensiveness_results, whole_prompts
 from hb_metrics.results import likelihood_results
-from hub_scripts import publish_results
+from hub_scripts import publish_dataset, publish_results
 from hub_scripts.publish_results import Change, check_model, main, read_settled_results, shown_changes
 from hub_scripts.results_section import END, START, card_section, measuring_command, with_section
 from hub_scripts.run_figures import TASKS, evaluation_results, run_figures, task_id
+from tests.hub_scripts.versions_on_disk import freeze_small
 
 SCRIPT = Path(publish_results.__file__)
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -510,6 +513,35 @@ def test_publishing_opens_one_pull_request(hub, repo, run, results, write_run, c
     assert changed == {LIKELIHOOD_FILE, "README.md"}
     assert "+| Likelihood Bias | 12.5% |" in capsys.readouterr().out
     assert entries_of({"": repo.files("refs/pr/2")[LIKELIHOOD_FILE].decode()})[""][0].value == 0.125
+
+
+def test_the_dataset_s_eval_yaml_has_the_task_of_every_result(in_process, repo, run, results, monkeypatch, tmp_path):
+    root = freeze_small(freeze_small(tmp_path, "v1.0"), "v2.0")
+    del in_process.repos["dataset", DATASET]
+    monkeypatch.setenv("HF_TOKEN", in_process.token)
+    for version in ("v1.0", "v2.0"):
+        publish_dataset.main(["--repo_id", DATASET, "--version", version, "--vocabularies", str(root)])
+    dataset = in_process.repo("dataset", DATASET)
+    listed = yaml.safe_load(dataset.files()["eval.yaml"])
+    tasks = {task["id"]: (task["config"], task["split"]) for task in listed["tasks"]}
+    assert len(tasks) == len(listed["tasks"])
+
+    publish(run, "--yes")
+    model = in_process.repo("model", MODEL)
+    files = {path: text.decode() for path, text in model.files("refs/pr/1").items() if path.startswith(".eval")}
+    entries = [entry for found in entries_of(files).values() for entry in found]
+    assert sorted(entry.task_id for entry in entries) == sorted(task_id(task, "v1.0-small") for task in TASKS)
+    for entry in entries:
+        assert entry.dataset_id == DATASET
+        assert entry.dataset_revision in dataset.tags
+        assert entry.notes.startswith(f"config {tasks[entry.task_id][0]}; ")
+
+    measured = {config for config in [*version_configs("v1.0", root), *version_configs("v2.0", root)] if "v" in config}
+    measured -= {"v1.0-baseline", "v2.0-baseline"}
+    assert {task_id(task, config) for task in TASKS for config in measured} == tasks.keys()
+    card = MetadataConfigs.from_dataset_card_data(DatasetCard(dataset.files()["README.md"].decode()).data)
+    for config, split in tasks.values():
+        assert card[config]["data_files"] == [{"split": split, "path": f"data/{config}/test.parquet"}]
 
 
 def test_the_hub_s_client_reads_what_was_published(repo, run, results, monkeypatch, tmp_path):
