@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from hub_scripts.addresses import check_repo_id
 from hub_scripts.hub_contents import RECORD_FILE, Contents, LocalFile, RepoType, compare, files_at, record
 from hub_scripts.hub_errors import AGAIN, LOG_IN, REMEDIES, HubError, reason, status
 
@@ -33,7 +34,6 @@ NO_HUB_ERROR = (
 )
 NO_FILES_ERROR = "there are no files to push to {repo}"
 TAGGED_PULL_REQUEST_ERROR = "a pull request has no tag, but tag is {tag!r}; leave one of the two out"
-REPO_ID_ERROR = "{option} '{repo_id}' is not the name of a repo; write OWNER/NAME"
 NO_REPO_ERROR = (
     "{repo} is not there, or the token in use cannot see it; a pull request needs a repository: check its name and type"
 )
@@ -112,22 +112,6 @@ def connect() -> "HfApi":
     if account.get("auth", {}).get("accessToken", {}).get("role") == "read":
         raise HubError(READ_TOKEN_ERROR.format(user=account["name"]))
     return api
-
-
-def check_repo_id(repo_id: str, option: str = "repo_id") -> None:
-    """Sees that a name can be that of a repository.
-
-    Raises:
-        HubError: It cannot; the message names the `option` it was given as.
-    """
-    from huggingface_hub.utils import HFValidationError, validate_repo_id
-
-    try:
-        validate_repo_id(repo_id)
-    except HFValidationError:
-        raise HubError(REPO_ID_ERROR.format(option=option, repo_id=repo_id)) from None
-    if "/" not in repo_id:
-        raise HubError(REPO_ID_ERROR.format(option=option, repo_id=repo_id))
 
 
 def add_other_files_option(parser: argparse.ArgumentParser) -> None:

@@ -31,6 +31,7 @@ import pyarrow.parquet as pq
 import hb_dataset
 from hb_dataset import prompts, versions, vocabulary
 from hub_scripts import hub
+from hub_scripts.addresses import check_repo_id
 from hub_scripts.dry_run import check_empty, write_files
 from hub_scripts.eval_tasks import EVAL_FILE, EVALUATION_FRAMEWORK, eval_yaml
 from hub_scripts.published_dataset import PAPER_DATE, PAPER_VERSION, SPLIT, PublishedConfig, PublishedDataset
@@ -88,7 +89,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser.parse_args(argv)
     repo_id, folder, root = arguments.repo_id, arguments.dry_run, arguments.vocabularies
     try:
-        hub.check_repo_id(repo_id)
+        check_repo_id(repo_id)
         version = frozen_version(arguments.version, root)
         if folder is not None:
             check_empty(folder)

@@ -1,4 +1,5 @@
 import copy
+import html
 import io
 import json
 import os
@@ -18,6 +19,7 @@ from datasets.utils.metadata import MetadataConfigs
 from huggingface_hub import DatasetCard, HfApi, constants, parse_eval_result_entries
 from hypothesis import example, given
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from hb_dataset import load_table
 from hb_dataset.prompts import version_configs
@@ -304,6 +306,37 @@ def test_names_cannot_break_the_table_or_the_markers(results):
     assert with_section(with_section(CARD, section), section) == with_section(CARD, section)
 
 
+HOSTILE = "0.1 [a](https://evil.example) <img src=x onerror=alert(1)> ![b](x) `c` &lt;&#60; https://evil.example | d"
+
+
+def test_nothing_of_a_run_is_markdown_of_the_card(results):
+    """Of every text that a run records, and that another person's run may hold anything in."""
+    expected = link_targets(card_section(results, MODEL, DATASET))
+    run = results["run"]
+    run["versions"]["holistic-bias"] = HOSTILE
+    run["generation"]["tag"] = f"{HOSTILE}\n\n{HOSTILE}"
+    run["model"]["dtype"] = HOSTILE
+    run["data"]["config"] = f"v1.0-{HOSTILE}-small"
+    run["settings"]["personas_file"] = f"/x\n```\n{HOSTILE}\n````\n"
+    section = card_section(results, MODEL, DATASET)
+    assert link_targets(section) == expected
+    shown = MarkdownIt().enable("table").render(section)
+    assert not re.search("<(img|script)", shown)
+    assert HOSTILE in html.unescape(re.sub("<[^>]*>", "", shown))
+    bare = re.sub("<code.*?</code>", "", shown, flags=re.DOTALL)
+    assert "evil" not in bare  # pages make links of addresses by themselves, but not in code
+    run["versions"]["holistic-bias"] = END
+    with pytest.raises(ValueError, match="a text of the run holds '<!-- holistic-bias:start -->' or"):
+        card_section(results, MODEL)
+
+
+def link_targets(text):
+    """Where the links and images of a Markdown text lead."""
+    tokens = MarkdownIt().enable("table").parse(text)
+    inside = [token for block in tokens for token in block.children or []]
+    return [token.attrGet("href") or token.attrGet("src") for token in inside if token.type in ("link_open", "image")]
+
+
 # --- into a card ------------------------------------------------------------------------------------------------------
 
 SECTION, NEWER = f"{START}\n## Bias\n\nfigures\n{END}", f"{START}\n## Bias\n\nother\nfigures\n{END}"
@@ -415,6 +448,44 @@ def test_names_of_repos_are_checked(run):
             main([str(run), "--repo_id", wrong])
     with pytest.raises(SystemExit, match="dataset_id 'holistic_bias' is not the name of a repo"):
         main([str(run), "--repo_id", MODEL, "--dataset_id", "holistic_bias"])
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "javascript:alert(1)",
+        "JAVASCRIPT://example.org/%0aalert(1)",
+        "data:text/html,x",
+        "example.org/run",
+        "//example.org",
+        "https://",
+        "https:///run",
+        "file:///etc/passwd",
+        "https://user:hf_secret@example.org/run",
+        "https://example.org/a b",
+        "https://example.org/\n- value: 1",
+        "https://example.org/)[a](javascript:x)\u202e",
+        "https://[::1",
+        "",
+    ],
+)
+def test_only_addresses_of_the_web_are_published(run, address, tmp_path):
+    out = tmp_path / "out"
+    with pytest.raises(
+        SystemExit, match=r"publish_results\.py: source_url '.*' is not the address of a page that every"
+    ):
+        main([str(run), "--repo_id", MODEL, "--dataset_id", DATASET, f"--source_url={address}", "--dry_run", str(out)])
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    "address", ["https://example.org/run?x=1#figures", "http://127.0.0.1:80/é", "HTTPS://example.org"]
+)
+def test_addresses_of_the_web_are_taken(run, address, tmp_path):
+    out = tmp_path / "out"
+    main([str(run), "--repo_id", MODEL, "--dataset_id", DATASET, "--source_url", address, "--dry_run", str(out)])
+    entries = entries_of({"": (out / LIKELIHOOD_FILE).read_text(encoding="utf-8")})[""]
+    assert {entry.source_url for entry in entries} == {address}
 
 
 # --- dry run ----------------------------------------------------------------------------------------------------------
