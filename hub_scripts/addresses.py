@@ -1,8 +1,12 @@
 """Names of repositories and addresses of pages, as somebody gave them to a script."""
 
+import tomllib
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from hub_scripts.hub_errors import HubError
+
+PROJECT_FILE = Path(__file__).parent.parent / "pyproject.toml"
 
 REPO_ID_ERROR = "{option} '{repo_id}' is not the name of a repo; write OWNER/NAME"
 ADDRESS_ERROR = (
@@ -41,3 +45,10 @@ def check_address(address: str, option: str) -> None:
         is_page = False
     if not (is_plain and is_page):
         raise HubError(ADDRESS_ERROR.format(option=option, address=address))
+
+
+def project_source() -> str | None:
+    """The address of the source repository: `Source` of `[project.urls]` in this checkout's pyproject.toml, if set."""
+    if not PROJECT_FILE.is_file():
+        return None
+    return tomllib.loads(PROJECT_FILE.read_text(encoding="utf-8"))["project"].get("urls", {}).get("Source")

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from hub_scripts.published_dataset import (
     COLUMNS,
+    CONTENT_WARNING,
     HOW_CHOSEN,
     LABEL_MEANINGS,
     LICENSE_URL,
@@ -166,7 +167,7 @@ def _responsible_ai(dataset: PublishedDataset) -> dict[str, Any]:
         "rai:dataLimitations": [*limitations(dataset), *(f"Not for this: {misuse}" for misuse in MISUSES)],
         "rai:dataUseCases": list(USES),
         "rai:dataSocialImpact": SOCIAL_IMPACT,
-        "rai:personalSensitiveInformation": [sensitive_information(dataset)],
+        "rai:personalSensitiveInformation": [sensitive_information(dataset), CONTENT_WARNING],
         "rai:dataReleaseMaintenancePlan": maintenance(dataset),
     }
 

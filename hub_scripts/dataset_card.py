@@ -6,13 +6,14 @@ itself takes as its neutral one.
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow.compute as pc
 
 from hub_scripts.published_dataset import (
     CATEGORIES,
     COLUMNS,
+    CONTENT_WARNING,
     DESCRIPTORS,
     HOW_CHOSEN,
     LABEL_MEANINGS,
@@ -111,10 +112,12 @@ def _page(dataset: PublishedDataset) -> str:
     shared = f" ({dataset.num_shared_terms:,} stand in more than one axis)" if dataset.num_shared_terms else ""
     sections = [
         f"# HolisticBias {version}",
+        f"> [!WARNING]\n> **Content warning.** {CONTENT_WARNING}",
         f"{dataset.prompts.num_rows:,} English sentences ({dataset.num_texts:,} different ones) in which a person is "
         f"spoken of with one of {dataset.num_terms:,} demographic terms{shared} on {len(dataset.terms_by_axis)} axes, "
         "made to measure whether language models treat people differently by how they are described.",
         _origin(version),
+        _list(_where_to_turn(dataset)),
         f"""```python
 from datasets import load_dataset
 
@@ -158,7 +161,6 @@ prompts = load_dataset("{repo_id}", "{version}", revision="{version}", split="{S
         "## What to bear in mind",
         SOCIAL_IMPACT,
         sensitive_information(dataset),
-        "Many terms hurt. They are in the data because models meet them; take care where and to whom you show them.",
         _list([*limitations(dataset), *biases(dataset)]),
         "## Versions",
         maintenance(dataset),
@@ -167,7 +169,8 @@ prompts = load_dataset("{repo_id}", "{version}", revision="{version}", split="{S
         f"[CC-BY-SA-4.0]({LICENSE_URL}); see `LICENSE`. Whoever passes the data on, changed or not, names the authors "
         f"of the paper ({', '.join(PAPER_AUTHORS)}), says what was changed, and passes it on under the same licence. "
         "`croissant.json` describes the files and the statements above for machines (Croissant 1.1, with its "
-        "responsible-AI fields).",
+        "responsible-AI fields), `eval.yaml` lists the tasks that results on model pages are of, and "
+        "`.published_files.json` the files that are replaced when the next version comes.",
         _citation(),
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
@@ -181,6 +184,23 @@ def _origin(version: str) -> str:
         f"It goes back to Smith et al. (2022), {paper}, whose sentences are version {PAPER_VERSION}, and holds what "
         "contributors have added and corrected since."
     )
+
+
+def _where_to_turn(dataset: PublishedDataset) -> Iterator[str]:
+    """Where the source is, and whom to ask."""
+    from huggingface_hub import constants
+
+    source = dataset.source_url
+    if source is not None:
+        yield f"**Source repository**: <{source}>, with the vocabulary, the code, and how to add to it"
+    contact = f"[discussions of this page]({constants.ENDPOINT}/datasets/{dataset.repo_id}/discussions)"
+    if source is None:
+        yield f"**Contact**: the {contact}"
+    else:
+        yield (
+            f"**Contact**: the {contact}, or the issues of the source repository; its `CODE_OF_CONDUCT.md` says how to "
+            "report what is not for everybody to read"
+        )
 
 
 def _earlier(dataset: PublishedDataset) -> str:

@@ -31,7 +31,7 @@ import pyarrow.parquet as pq
 import hb_dataset
 from hb_dataset import prompts, versions, vocabulary
 from hub_scripts import hub
-from hub_scripts.addresses import check_repo_id
+from hub_scripts.addresses import check_address, check_repo_id, project_source
 from hub_scripts.dry_run import check_empty, write_files
 from hub_scripts.eval_tasks import EVAL_FILE, EVALUATION_FRAMEWORK, eval_yaml
 from hub_scripts.published_dataset import PAPER_DATE, PAPER_VERSION, SPLIT, PublishedConfig, PublishedDataset
@@ -70,6 +70,10 @@ EVAL_NOTE = (
     "the eval.yaml there is somebody else's and stays; results are linked up for the tasks that it lists, and "
     "--dry_run shows what those of this version are"
 )
+NO_SOURCE_NOTE = (
+    "the card does not tell where the source repository is: give --source_url, or set Source under [project.urls] in "
+    "pyproject.toml, before you publish"
+)
 TAGS_ERROR = "the tags of {repo_id} cannot be read ({reason}), and nothing was written; try again"
 
 
@@ -83,23 +87,30 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--vocabularies", type=Path, metavar="DIR", help="versions of your own instead of the package's"
     )
     parser.add_argument(
+        "--source_url",
+        help="the source repository, for the card; without it Source of [project.urls] in pyproject.toml",
+    )
+    parser.add_argument(
         "--without_eval_yaml", action="store_true", help="leave eval.yaml out, as where the Hub refuses it"
     )
     hub.add_other_files_option(parser)
     arguments = parser.parse_args(argv)
     repo_id, folder, root = arguments.repo_id, arguments.dry_run, arguments.vocabularies
+    source_url, with_eval_file = arguments.source_url or project_source(), not arguments.without_eval_yaml
     try:
         check_repo_id(repo_id)
+        if source_url is not None:
+            check_address(source_url, "source_url")
         version = frozen_version(arguments.version, root)
         if folder is not None:
             check_empty(folder)
-            files = dataset_files(repo_id, version, root, with_eval_file=not arguments.without_eval_yaml)
+            files = dataset_files(repo_id, version, root, with_eval_file=with_eval_file, source_url=source_url)
             write_files(folder, files)
             print(f"{repo_id} {version}: written to {folder}, nothing was pushed")
         else:
             api = hub.connect()
             _check_order(api, repo_id, version, root)
-            files = dataset_files(repo_id, version, root, with_eval_file=not arguments.without_eval_yaml)
+            files = dataset_files(repo_id, version, root, with_eval_file=with_eval_file, source_url=source_url)
             pushed = hub.push(
                 api,
                 repo_id,
@@ -120,6 +131,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             text = EVAL_ERROR.format(error=text, framework=EVALUATION_FRAMEWORK)
         raise SystemExit(f"publish_dataset.py: {text}") from None
     _print_files(files)
+    if source_url is None:
+        print(NO_SOURCE_NOTE)
     for config in prompts.version_configs(version, root):
         print(f'load_dataset("{repo_id}", "{config}", revision="{version}", split="{SPLIT}")')
 
@@ -142,7 +155,12 @@ def frozen_version(version: str | None, root: Path | None = None) -> str:
 
 
 def dataset_files(
-    repo_id: str, version: str, root: Path | None = None, *, with_eval_file: bool = True
+    repo_id: str,
+    version: str,
+    root: Path | None = None,
+    *,
+    with_eval_file: bool = True,
+    source_url: str | None = None,
 ) -> dict[str, bytes]:
     """Everything the repo holds at a version.
 
@@ -151,6 +169,7 @@ def dataset_files(
         version: A frozen version.
         root: The folder that holds the versions; `None`: the package's own.
         with_eval_file: Whether `eval.yaml` is among them.
+        source_url: The address of the source repository, for the card.
 
     Returns:
         Contents by path; the same bytes for the same vocabulary (and release of pyarrow, which signs its files).
@@ -162,7 +181,7 @@ def dataset_files(
     from hub_scripts.croissant import croissant_json
     from hub_scripts.dataset_card import dataset_card
 
-    dataset = published_dataset(repo_id, version, root)
+    dataset = published_dataset(repo_id, version, root, source_url)
     files = {config.path: config.parquet for config in dataset.all_configs}
     files[CARD_FILE] = dataset_card(dataset).encode()
     if with_eval_file:
@@ -172,7 +191,9 @@ def dataset_files(
     return dict(sorted(files.items()))
 
 
-def published_dataset(repo_id: str, version: str, root: Path | None = None) -> PublishedDataset:
+def published_dataset(
+    repo_id: str, version: str, root: Path | None = None, source_url: str | None = None
+) -> PublishedDataset:
     """Builds the tables of a version and their Parquet files. Arguments and errors as in `dataset_files`."""
     record = versions.read_frozen(root)[frozen_version(version, root)]
     date = record.get("date", PAPER_DATE if version == PAPER_VERSION else None)
@@ -182,9 +203,8 @@ def published_dataset(repo_id: str, version: str, root: Path | None = None) -> P
         if versions.version_number(earlier) < versions.version_number(version)
     ]
     earlier = [config for name in before for config in _configs(name, root) if config.holds_prompts]
-    return PublishedDataset(
-        repo_id, version, _configs(version, root), date, _changes(version, root), earlier=tuple(earlier)
-    )
+    changes = _changes(version, root)
+    return PublishedDataset(repo_id, version, _configs(version, root), date, changes, tuple(earlier), source_url)
 
 
 def _configs(version: str, root: Path | None) -> tuple[PublishedConfig, ...]:

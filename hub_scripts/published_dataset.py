@@ -93,6 +93,7 @@ class PublishedDataset:
         version: The frozen version; also the name of its main config and of its tag.
         configs: Its configs, the main one first.
         earlier: The configs of sentences of the versions before it, which stay beside them, newest version first.
+        source_url: The address of the source repository; `None`: not told.
         date: When the version came out (ISO 8601); `None`: it is not recorded.
         changes: What it changes against the version before, in Markdown; `None`: nothing is written down.
     """
@@ -103,6 +104,7 @@ class PublishedDataset:
     date: str | None = None
     changes: str | None = None
     earlier: tuple[PublishedConfig, ...] = ()
+    source_url: str | None = None
 
     @property
     def all_configs(self) -> tuple[PublishedConfig, ...]:
@@ -182,6 +184,10 @@ HOW_CHOSEN = (
     "Outright slurs were left out: block lists catch those.",
     "Nonce words, which mean nothing (from Soja et al., 1991), show how a model takes words it does not know.",
     "The sentences were not collected from anybody: they are every combination of a term, a noun and a template.",
+)
+CONTENT_WARNING = (
+    "Many of these words for people hurt, and some sentences speak of people with hatred. They are in the data because "
+    "models meet them. Take care where and to whom you show rows."
 )
 LABEL_MEANINGS = {
     "reviewed": "people with experience of the term were asked, and gave it neither of the other labels",
@@ -275,9 +281,10 @@ def sensitive_information(dataset: PublishedDataset) -> str:
 
 def maintenance(dataset: PublishedDataset) -> str:
     """How the dataset is kept."""
+    source = "the source repository" + ("" if dataset.source_url is None else f" ({dataset.source_url})")
     return (
         f"Version {dataset.version} is frozen: the tag {dataset.version} of {dataset.repo_id} is never moved, and its "
         "rows never change; later versions keep its sentences, by the same configs. Terms are added, corrected and "
-        "relabelled by pull requests to the source repository, each with its source, and come out as a new version "
+        f"relabelled by pull requests to {source}, each with its source, and come out as a new version "
         "with a tag and a list of changes of its own."
     )

@@ -141,6 +141,21 @@ def test_all_files_are_the_same_bytes_again(tmp_path):
     assert dataset_files(REPO_ID, "v1.0", root) == dataset_files(REPO_ID, "v1.0", root)
 
 
+def test_the_address_of_the_source_is_the_projects_or_the_one_given(tmp_path, monkeypatch, capsys):
+    root = freeze_small(tmp_path / "root", "v1.0")
+    arguments = ["--repo_id", REPO_ID, "--vocabularies", str(root), "--dry_run"]
+    main([*arguments, str(tmp_path / "without")])
+    assert "the card does not tell where the source repository is: give --source_url" in capsys.readouterr().out
+    monkeypatch.setattr(publish_dataset, "project_source", lambda: "https://example.org/project")
+    for folder, options, told in (
+        ("project", [], "https://example.org/project"),
+        ("given", ["--source_url", "https://example.org/given"], "https://example.org/given"),
+    ):
+        main([*arguments, str(tmp_path / folder), *options])
+        assert f"<{told}>" in (tmp_path / folder / "README.md").read_text(encoding="utf-8")
+        assert "does not tell" not in capsys.readouterr().out
+
+
 def test_a_dry_run_loads_as_what_it_is_of(tmp_path):
     root = freeze_small(tmp_path / "root", "v1.0")
     folder = tmp_path / "dry"
@@ -231,6 +246,7 @@ def test_a_frozen_version_whose_sentences_the_code_now_makes_otherwise_is_refuse
         (["--repo_id", "holistic_bias"], r"repo_id 'holistic_bias' is not the name of .*; write OWNER/NAME"),
         (["--repo_id", "ORG/holistic bias"], r"repo_id 'ORG/holistic bias' is not the name of"),
         (["--repo_id", "a/b/c"], r"repo_id 'a/b/c' is not the name of"),
+        (["--source_url", "javascript:alert(1)"], r"source_url 'javascript:alert\(1\)' is not the address of a page"),
     ],
 )
 def test_what_cannot_be_published_is_refused_before_anything_is_written(tmp_path, arguments, said):
