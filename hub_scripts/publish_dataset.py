@@ -88,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     parser.add_argument(
         "--source_url",
-        help="the source repository, for the card; without it Source of [project.urls] in pyproject.toml",
+        help="the source repository, for the card; default: Source of [project.urls] in pyproject.toml",
     )
     parser.add_argument(
         "--without_eval_yaml", action="store_true", help="leave eval.yaml out, as where the Hub refuses it"

@@ -15,7 +15,7 @@ import pytest
 
 from hb_dataset import load_table
 from hb_dataset.prompts import version_configs, version_table
-from hub_scripts import publish_dataset
+from hub_scripts import addresses, publish_dataset
 from hub_scripts.publish_dataset import dataset_files, frozen_version, main, parquet_bytes
 from tests.hub_scripts.versions_on_disk import REPO_ID, freeze_small, published_v1
 
@@ -146,7 +146,8 @@ def test_the_address_of_the_source_is_the_projects_or_the_one_given(tmp_path, mo
     arguments = ["--repo_id", REPO_ID, "--vocabularies", str(root), "--dry_run"]
     main([*arguments, str(tmp_path / "without")])
     assert "the card does not tell where the source repository is: give --source_url" in capsys.readouterr().out
-    monkeypatch.setattr(publish_dataset, "project_source", lambda: "https://example.org/project")
+    (tmp_path / "pyproject.toml").write_text('[project]\nurls.Source = "https://example.org/project"\n')
+    monkeypatch.setattr(addresses, "PROJECT_FILE", tmp_path / "pyproject.toml")
     for folder, options, told in (
         ("project", [], "https://example.org/project"),
         ("given", ["--source_url", "https://example.org/given"], "https://example.org/given"),
