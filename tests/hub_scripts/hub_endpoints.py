@@ -12,6 +12,7 @@ from urllib.parse import parse_qs
 import yaml
 
 from tests.hub_scripts.hub_repositories import Blob, PullRequest, Refused, Repo, git_oid, is_lfs
+from tests.hub_scripts.hub_xet import store_shard, store_xorb, write_token
 
 SPACE_COLORS = ("red", "yellow", "green", "blue", "indigo", "purple", "pink", "gray")
 URL_PREFIXES = {"model": "", "dataset": "datasets/", "space": "spaces/"}
@@ -161,6 +162,26 @@ def lfs_upload(hub, request, oid):
         raise Refused(400, "The uploaded object is not the one that was announced")
     hub.lfs[oid] = request.body
     return Answer(headers={"ETag": f'"{oid}"'})
+
+
+def xet_write_token(hub, request, repo, revision):
+    may_write_to(request, repo)
+    found = write_token(hub, request.user)
+    names = {"accessToken": "X-Xet-Access-Token", "exp": "X-Xet-Token-Expiration", "casUrl": "X-Xet-Cas-Url"}
+    answer = as_json(found)  # in the headers for huggingface_hub 1
+    return answer._replace(headers={**answer.headers, **{names[key]: str(value) for key, value in found.items()}})
+
+
+def xet_xorb(hub, request, digest):
+    may_write(request, "", pull_request=True)
+    store_xorb(hub, digest, request.body)
+    return as_json({"was_inserted": True})
+
+
+def xet_shard(hub, request):
+    may_write(request, "", pull_request=True)
+    store_shard(hub, request.body)
+    return as_json({"result": 1})
 
 
 def commit(hub, request, repo, revision):
@@ -355,6 +376,9 @@ ENDPOINTS = [
     ("POST", rf"{_API}/preupload{_REVISION}", preupload),
     ("POST", rf"{_PAGE}\.git/info/lfs/objects/batch", lfs_batch),
     ("PUT", r"/lfs/(?P<oid>[0-9a-f]{64})", lfs_upload),
+    ("GET", rf"{_API}/xet-write-token{_REVISION}", xet_write_token),
+    ("POST", r"/v1/xorbs/default/(?P<digest>[0-9a-f]{64})", xet_xorb),
+    ("POST", r"/v1/shards", xet_shard),
     ("POST", rf"{_API}/commit{_REVISION}", commit),
     ("POST", rf"{_API}/tag{_REVISION}", create_tag),
     ("DELETE", rf"{_API}/tag{_REVISION}", delete_tag),

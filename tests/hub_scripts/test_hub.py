@@ -4,6 +4,7 @@ import socket
 import traceback
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -361,6 +362,32 @@ def test_a_new_process_loads_what_another_one_published(hub, run_python, tmp_pat
     )
     assert json.loads(loaded.stdout) == [first, second, second]
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and hub.token.encode() in path.read_bytes()]
+
+
+def test_large_files_go_by_xet_as_the_client_sends_them_of_itself(hub, run_python, tmp_path):
+    files = FILES | {"big.parquet": parquet(30_000), "floats.bin": np.arange(50_000, dtype="float32").tobytes()}
+    for path, content in files.items():
+        (tmp_path / "data" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "data" / path).write_bytes(content)
+
+    def push_again(**options):
+        return run_python("-c", PUBLISH, tmp_path / "data", token=hub.token, PYTHONPATH=str(ROOT), **options)
+
+    hub.fail_next("POST", "/v1/shards", status=400)  # the client does not try again then
+    refused = push_again(HF_HUB_DISABLE_XET="0", status=1).stderr
+    assert "Committing to dataset ORG/data failed: " in refused
+    assert refused.strip().endswith(f"{EMPTY} {AGAIN}")
+    assert data(hub).files() == {}
+    published = push_again(HF_HUB_DISABLE_XET="0")
+    assert data(hub).files("v1.0") == files
+    uploads = [seen.path for seen in hub.requests if seen.method in ("POST", "PUT")]
+    assert [path for path in uploads if path.startswith("/v1/xorbs/")]
+    assert not [path for path in uploads if "lfs" in path]
+    assert push_again().stdout == "()\n"  # what went by git-lfs would be the same
+    told = published.stdout + published.stderr + refused
+    assert not [token for token in hub.users if token in told]
+    kept = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    assert not [token for token in hub.users if any(token.encode() in content for content in kept)]
 
 
 METRIC = b"""
