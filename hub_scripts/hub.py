@@ -6,7 +6,7 @@ publication wrote is not deleted, and replaced only if that is asked for (see hu
 """
 
 import argparse
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -49,7 +49,7 @@ OTHER_FILES_ERROR = (
 STEP_ERROR = "{step} {repo} failed: {reason}. {holds}; {remedy}"
 INCOMPLETE_ERROR = (
     "{repo} does not hold what was sent to it: its commit {commit} has other content ({differences}). {then}; see if a "
-    ".gitignore in it leaves files out and delete that, then run the same command again with --among_other_files"
+    ".gitignore in it leaves files out and delete that, then run the same command again"
 )
 
 # What the Hub holds after a failure.
@@ -86,7 +86,7 @@ class Pushed(NamedTuple):
     def summary(self) -> str:
         """What was written, deleted and left alone, in a line."""
         parts = [("written", self.written), ("deleted", self.deleted), ("other people's, left alone", self.kept)]
-        return "; ".join(f"{what}: {', '.join(paths)}" for what, paths in parts if paths)
+        return "; ".join(f"{what}: {_few(paths, _MANY)}" for what, paths in parts if paths)
 
 
 def connect() -> "HfApi":
@@ -402,6 +402,6 @@ def _pull_request_now(target: _Target, title: str) -> str:
     return target.says(PULL_REQUEST_OPENED, url=opened.url) if opened else target.says(NO_PULL_REQUEST)
 
 
-def _few(paths: list[str], most: int = _FEW) -> str:
+def _few(paths: Sequence[str], most: int = _FEW) -> str:
     shown = [path if path.isprintable() else ascii(path) for path in paths[:most]]
     return ", ".join(shown) + (f" and {len(paths) - most} more" if len(paths) > most else "")

@@ -273,7 +273,8 @@ def _check_order(api: "HfApi", repo_id: str, version: str, root: Path | None) ->
     newest = max([version, *published], key=versions.version_number)
     if version not in tags and newest != version:
         raise ValueError(ORDER_ERROR.format(repo_id=repo_id, newer=newest, version=version))
-    if gone := sorted(set(published).difference(versions.frozen_versions(root)), key=versions.version_number):
+    earlier = {tag for tag in published if versions.version_number(tag) < versions.version_number(version)}
+    if gone := sorted(earlier.difference(versions.frozen_versions(root)), key=versions.version_number):
         folder = root or vocabulary.VOCABULARIES
         raise ValueError(GONE_ERROR.format(repo_id=repo_id, gone=", ".join(gone), root=folder))
 

@@ -172,16 +172,33 @@ def xet_write_token(hub, request, repo, revision):
     return answer._replace(headers={**answer.headers, **{names[key]: str(value) for key, value in found.items()}})
 
 
-def xet_xorb(hub, request, digest):
+def xet_grant(hub, request, digest):
     may_write(request, "", pull_request=True)
+    grant = {"id": digest[:8], "method": "PUT", "url": f"{hub.url}/xet/{digest}", "headers": {"X-Granted": "yes"}}
+    return as_json(grant, status=201)
+
+
+def xet_upload(hub, request, digest):
+    if request.headers.get("X-Granted") != "yes":
+        raise Refused(403, "There is no grant for this")
     store_xorb(hub, digest, request.body)
+    return Answer()
+
+
+def xet_xorb(hub, request, digest, grant=None):
+    """A xorb that was uploaded with a grant, or as clients did before there were grants."""
+    may_write(request, "", pull_request=True)
+    if grant is None:
+        store_xorb(hub, digest, request.body)
+    if digest not in hub.xorbs:
+        raise Refused(404, "Nothing was uploaded for this grant")
     return as_json({"was_inserted": True})
 
 
-def xet_shard(hub, request):
+def xet_shard(hub, request, version):
     may_write(request, "", pull_request=True)
     store_shard(hub, request.body)
-    return as_json({"result": 1})
+    return as_json({"result": 1} if version == "1" else {"type": "result"})
 
 
 def commit(hub, request, repo, revision):
@@ -377,8 +394,11 @@ ENDPOINTS = [
     ("POST", rf"{_PAGE}\.git/info/lfs/objects/batch", lfs_batch),
     ("PUT", r"/lfs/(?P<oid>[0-9a-f]{64})", lfs_upload),
     ("GET", rf"{_API}/xet-write-token{_REVISION}", xet_write_token),
+    ("POST", r"/v1/xorb-grants/default/(?P<digest>[0-9a-f]{64})", xet_grant),
+    ("PUT", r"/xet/(?P<digest>[0-9a-f]{64})", xet_upload),
+    ("POST", r"/v1/xorb-commits/default/(?P<digest>[0-9a-f]{64})/grant/(?P<grant>.+)", xet_xorb),
     ("POST", r"/v1/xorbs/default/(?P<digest>[0-9a-f]{64})", xet_xorb),
-    ("POST", r"/v1/shards", xet_shard),
+    ("POST", r"/v(?P<version>[12])/shards", xet_shard),
     ("POST", rf"{_API}/commit{_REVISION}", commit),
     ("POST", rf"{_API}/tag{_REVISION}", create_tag),
     ("DELETE", rf"{_API}/tag{_REVISION}", delete_tag),

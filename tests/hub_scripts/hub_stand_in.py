@@ -8,8 +8,7 @@ Xet, as clients do of themselves (hub_xet.py).
 Tests read what it holds (`hub.repo("dataset", "ORG/name").files("v1.0")`), let others commit meanwhile
 (`.commit({"README.md": b"..."})`) and make requests fail (`hub.fail_next`, `hub.cut_next`). `hub.requests` is the log.
 
-Not here: private and gated repositories, downloads by Xet and its newer ways to upload (grants, /v2/shards), moving and
-deleting repositories, pages of long lists.
+Not here: private and gated repositories, downloads by Xet, moving and deleting repositories, pages of long lists.
 """
 
 import http.server

@@ -1,7 +1,8 @@
 """The Hub stand-in's Xet storage, by which the client sends large files unless it is told not to.
 
 As the protocol says (https://huggingface.co/docs/xet): files are cut into chunks, chunks lie compressed in xorbs, and a
-shard tells of which chunks a file consists. Nothing is found to be there already, and downloads go without Xet.
+shard tells of which chunks a file consists. What hf_xet 1.8 asks for is here: a token, a grant for each xorb, its
+upload to the address of the grant, and streamed shards; and how it went before. No chunk is ever there already.
 """
 
 import hashlib

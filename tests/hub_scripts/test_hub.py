@@ -373,16 +373,17 @@ def test_large_files_go_by_xet_as_the_client_sends_them_of_itself(hub, run_pytho
     def push_again(**options):
         return run_python("-c", PUBLISH, tmp_path / "data", token=hub.token, PYTHONPATH=str(ROOT), **options)
 
-    hub.fail_next("POST", "/v1/shards", status=400)  # the client does not try again then
+    hub.fail_next("POST", "/v2/shards", status=400)  # the client does not try again then
     refused = push_again(HF_HUB_DISABLE_XET="0", status=1).stderr
     assert "Committing to dataset ORG/data failed: " in refused
     assert refused.strip().endswith(f"{EMPTY} {AGAIN}")
     assert data(hub).files() == {}
     published = push_again(HF_HUB_DISABLE_XET="0")
     assert data(hub).files("v1.0") == files
-    uploads = [seen.path for seen in hub.requests if seen.method in ("POST", "PUT")]
-    assert [path for path in uploads if path.startswith("/v1/xorbs/")]
-    assert not [path for path in uploads if "lfs" in path]
+    uploads = [seen for seen in hub.requests if "/xet/" in seen.path]
+    assert uploads
+    assert not any(seen.authorized for seen in uploads)  # where they go is not the Hub
+    assert not [seen for seen in hub.requests if "lfs" in seen.path]
     assert push_again().stdout == "()\n"  # what went by git-lfs would be the same
     told = published.stdout + published.stderr + refused
     assert not [token for token in hub.users if token in told]

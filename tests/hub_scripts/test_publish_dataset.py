@@ -401,6 +401,9 @@ def test_a_version_that_is_not_at_hand_does_not_go_from_main(maintainer, tmp_pat
     with pytest.raises(SystemExit, match=r"ORG/holistic_bias has v1\.0, which is no frozen version of '.*other'"):
         publish(freeze_small(tmp_path / "other", "v2.0"), "v2.0")
     assert repo.at() == before
+    repo.tags["v2.0"] = before.oid
+    publish(tmp_path / "one", "v1.0")  # is there, and nothing would go
+    assert repo.at() == before
 
 
 def test_an_older_version_is_not_published_over_a_newer_one(maintainer, tmp_path):
