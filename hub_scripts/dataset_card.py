@@ -169,8 +169,7 @@ prompts = load_dataset("{repo_id}", "{version}", revision="{version}", split="{S
         f"[CC-BY-SA-4.0]({LICENSE_URL}); see `LICENSE`. Whoever passes the data on, changed or not, names the authors "
         f"of the paper ({', '.join(PAPER_AUTHORS)}), says what was changed, and passes it on under the same licence. "
         "`croissant.json` describes the files and the statements above for machines (Croissant 1.1, with its "
-        "responsible-AI fields), `eval.yaml` lists the tasks that results on model pages are of, and "
-        "`.published_files.json` the files that are replaced when the next version comes.",
+        "responsible-AI fields), and `.published_files.json` lists what is replaced when the next version comes.",
         _citation(),
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
