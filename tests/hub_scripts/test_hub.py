@@ -291,6 +291,18 @@ def test_a_record_that_is_gone_is_found_again_and_a_broken_one_stops(in_process)
     assert publish(in_process, LATER, tag="v3.0", among_other_files=True).kept == ("eval.yaml",)
 
 
+@pytest.mark.parametrize("path", [r"/resolve/", r"/commits/"])
+def test_where_nobody_can_say_what_is_ours_nothing_is_written(in_process, path):
+    publish(in_process)
+    data(in_process).commit({"theirs.txt": b"", **({RECORD_FILE: None} if "commits" in path else {})})
+    before = data(in_process).at()
+    in_process.fail_next("GET", path, status=500, times=ALWAYS)
+    message = refuse(in_process, LATER, tag="v2.0")
+    assert message.startswith("Looking at dataset ORG/data failed: ")
+    assert f"{NOTHING} {AGAIN}" in message
+    assert data(in_process).at() == before
+
+
 NEW_SPACE = b"""---
 title: Metric
 emoji: \xf0\x9f\x9a\x80
