@@ -28,7 +28,7 @@ from hb_dataset.combinations import (
     left_out_pair_faults,
     order_faults,
 )
-from hb_dataset.yaml_entries import STRICT_KEYS, Key, Located, Remark, Sentence, Text, Words, read_entries
+from hb_dataset.yaml_entries import STRICT_KEYS, Key, Located, Remark, Sentence, Words, read_entries
 from hb_dataset.yaml_lines import Fault
 
 VOCABULARIES = Path(__file__).parent / "vocabulary"

@@ -92,6 +92,8 @@ class PublishedDataset:
         repo_id: The dataset repo, `"ORG/holistic_bias"`.
         version: The frozen version; also the name of its main config and of its tag.
         configs: Its configs, the main one first.
+        earlier: The configs of sentences of the versions before it, which stay beside them, newest version first.
+        source_url: The address of the source repository; `None`: not told.
         date: When the version came out (ISO 8601); `None`: it is not recorded.
         changes: What it changes against the version before, in Markdown; `None`: nothing is written down.
     """
@@ -101,6 +103,13 @@ class PublishedDataset:
     configs: tuple[PublishedConfig, ...]
     date: str | None = None
     changes: str | None = None
+    earlier: tuple[PublishedConfig, ...] = ()
+    source_url: str | None = None
+
+    @property
+    def all_configs(self) -> tuple[PublishedConfig, ...]:
+        """All that the repo holds at this version."""
+        return self.configs + self.earlier
 
     def table(self, config: str) -> pa.Table:
         """The rows of a config."""
@@ -191,6 +200,10 @@ HOW_CHOSEN = (
 LEFT_OUT = (
     "{number:,} sentences are left out, in which term and noun would say a thing twice, contradict each other, "
     "misgender, be misread or do harm."
+)
+CONTENT_WARNING = (
+    "Many of these words for people hurt, and some sentences speak of people with hatred. They are in the data because "
+    "models meet them. Take care where and to whom you show rows."
 )
 LABEL_MEANINGS = {
     "reviewed": "people with experience of the term were asked, and gave it neither of the other labels",
@@ -284,8 +297,10 @@ def sensitive_information(dataset: PublishedDataset) -> str:
 
 def maintenance(dataset: PublishedDataset) -> str:
     """How the dataset is kept."""
+    source = "the source repository" + ("" if dataset.source_url is None else f" ({dataset.source_url})")
     return (
         f"Version {dataset.version} is frozen: the tag {dataset.version} of {dataset.repo_id} is never moved, and its "
-        "rows never change. Terms are added, corrected and relabelled by pull requests to the source repository, each "
-        "with its source, and come out as a new version with a tag and a list of changes of its own."
+        "rows never change; later versions keep its sentences, by the same configs. Terms are added, corrected and "
+        f"relabelled by pull requests to {source}, each with its source, and come out as a new version "
+        "with a tag and a list of changes of its own."
     )

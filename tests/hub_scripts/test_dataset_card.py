@@ -117,6 +117,21 @@ def test_it_says_how_to_load_the_version_from_the_repo(text):
     assert f'load_dataset("{REPO_ID}", "v1.0", revision="v1.0", split="test")' in text
 
 
+def test_the_page_begins_with_a_warning_and_says_whom_to_ask(text, tmp_path):
+    page = text.split("---\n", 2)[2].strip()
+    assert page.startswith(
+        "# HolisticBias v1.0\n\n> [!WARNING]\n> **Content warning.** Many of these words for people hurt"
+    )
+    discussions = f"https://huggingface.co/datasets/{REPO_ID}/discussions"
+    assert f"\n* **Contact**: the [discussions of this page]({discussions})\n" in page
+    assert "Source repository" not in page  # it was not told
+    root = freeze_small(tmp_path, "v2.0")
+    page = dataset_card(published_dataset(REPO_ID, "v2.0", root, "https://example.org/source"))
+    assert "* **Source repository**: <https://example.org/source>, with the vocabulary" in page
+    assert f"[discussions of this page]({discussions}), or the issues of the source repository; its `CODE_" in page
+    assert "by pull requests to the source repository (https://example.org/source), each" in page
+
+
 def test_configs_are_listed_with_their_rows(text):
     header, *rows = table_after(text, "## Configs")
     assert header == ["config", "rows", "Parquet", "what it is"]

@@ -31,6 +31,9 @@ texts = [row["text"] for row in prompts if row["descriptor"] == "with chronic pa
 pairs = load_dataset("ORG/holistic_bias", "v2.0-intersections", revision="v2.0", split="test")
 paired = [row["text"] for row in pairs if "with chronic pain" in (row["first_descriptor"], row["second_descriptor"])]
 old = load_dataset("ORG/holistic_bias", "v1.0", revision="v1.0", split="test")
+on_main = load_dataset("ORG/holistic_bias", "v1.0", split="test")
+assert on_main[:] == old[:]
+assert load_dataset("ORG/holistic_bias", split="test").num_rows == prompts.num_rows
 print(json.dumps([prompts.num_rows, texts, paired, old.num_rows]))
 """
 
