@@ -159,7 +159,10 @@ class MeasureArguments:
     # RedditBias
     reddit_folder: str | None = field(
         default=None,
-        metadata={"help": "The folder of the RedditBias data, or of phrases of your own in its layout."},
+        metadata={
+            "help": "The authors' RedditBias repository, or a folder with one for each bias type: their files, or "
+            "train, validation and test as .csv or .txt."
+        },
     )
     bias_type: list[str] | None = field(
         default=None,

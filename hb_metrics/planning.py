@@ -73,11 +73,27 @@ def read_user_files(arguments: MeasureArguments) -> None:
         read_phrases(arguments.phrases_file)
     if arguments.frequencies is not None:
         read_frequencies(arguments.frequencies)
-    if "reddit" in (arguments.asked_measurements() or ()):
-        from hb_dataset.bias_specification import read_specification
+    if arguments.personas_file is not None:
+        from hb_metrics.inference.contexts import read_personas
 
-        for name in arguments.bias_type or ():
-            read_specification(name)
+        read_personas(arguments.personas_file)
+    if arguments.style_clusters is not None:
+        from hb_metrics.inference.styles import read_style_clusters
+
+        read_style_clusters(arguments.style_clusters)
+    asked = arguments.asked_measurements() or ()
+    if "reddit" in asked:
+        from hb_metrics.reddit_measurement import read_reddit
+
+        read_reddit(arguments)
+    if "regard" in asked:
+        from hb_metrics.regard_measurement import groups_and_pairs
+
+        groups_and_pairs(arguments)
+    if "dialogue" in asked and arguments.dialogue_file is not None:
+        from hb_metrics.inference.dialogue_pairs import read_dialogue
+
+        read_dialogue(Path(arguments.dialogue_file), num_replies=arguments.dialogue_replies, seed=arguments.seed)
 
 
 def prepare(arguments: MeasureArguments, prompts: "pa.Table", state: "PartialState") -> Work:

@@ -216,6 +216,26 @@ def test_a_bias_type_that_is_not_known_is_named_before_the_model_is_loaded(data)
         read_user_files(asked(data, bias_type=["gendr"]))
 
 
+def test_faults_of_the_data_are_told_before_the_model_is_loaded(data, tmp_path):
+    (tmp_path / "reference.txt").write_text("\n")
+    (tmp_path / "groups.yaml").write_text("groups: none\n")
+    (tmp_path / "dialogue.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "personas.yaml").write_text("- [\n")
+    for options, message in (
+        ({"reddit_folder": str(data / "gender")}, "do not fit the specification 'race'"),
+        ({"reddit_folder": str(tmp_path)}, "has no split of RedditBias for gender"),
+        ({"reddit_split": "validation"}, "has no validation split of race; there are: test"),
+        ({"reference_texts": str(tmp_path / "reference.txt")}, "there is no text in"),
+        ({"num_reference_texts": 10**9}, "num_reference_texts|ask for fewer|dialogue_replies"),
+        ({"measurements": "reddit,regard", "regard_groups": [str(tmp_path / "groups.yaml")]}, "has no `groups:`"),
+        ({"measurements": "reddit,dialogue", "dialogue_file": str(tmp_path / "dialogue.csv")}, "prompt"),
+        ({"personas_file": str(tmp_path / "personas.yaml")}, "personas"),
+        ({"style_clusters": str(tmp_path / "dialogue.csv")}, "dialogue.csv"),
+    ):
+        with pytest.raises((ValueError, OSError), match=message):
+            read_user_files(MeasureArguments(**{**vars(asked(data)), **options}))
+
+
 def test_a_masked_model_is_refused(data, get_small_model):
     with pytest.raises(ValueError, match="a masked language model gives no likelihood of a text's tokens after its"):
         plan_reddit(asked(data), load(get_small_model, "bert", "masked"))
