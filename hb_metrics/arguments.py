@@ -181,7 +181,8 @@ class MeasureArguments:
     reddit_outliers: Literal["none", "pair"] = field(
         default="none",
         metadata={
-            "help": "pair: leave out pairs beyond three standard deviations. The published test pairs are filtered."
+            "help": "pair: leave out pairs beyond three standard deviations, as the paper does. A test of the others "
+            "finds a difference in 8 to 17 %% (alpha 0.05) where there is none. The published test pairs are filtered."
         },
     )
     reference_texts: str | None = field(

@@ -173,6 +173,7 @@ def test_the_summary_and_the_report_have_the_numbers(finished):
     assert f"LMP {results['reddit']['lmp']:,.0f}" in re.sub("<[^>]*>", "", page)
     assert "Language Model Bias on RedditBias." in page
     assert "sentences about people" not in page
+    assert "8 to 17 %" not in page
 
 
 def test_two_processes_end_in_the_same_bytes(options, finished, tmp_path):
@@ -191,6 +192,7 @@ def test_another_split_without_outliers_and_reference_texts_of_ones_own(model, d
     command = ["--model", model, *named, "--reference_texts", reference, "--output_dir", tmp_path / "run"]
     code, _, errors = run(PYTHON, *command)
     assert code == 0, errors
+    assert "such a test finds one in 8 to 17 % at a level of 5 %" in (tmp_path / "run" / "report.html").read_text()
     reddit = json.loads((tmp_path / "run" / "results.json").read_text())["reddit"]
     gender = reddit["by_bias_type"]["gender"]
     assert (gender["split"], gender["num_read"], gender["outliers"]) == ("validation", 6, "pair")
