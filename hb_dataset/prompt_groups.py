@@ -205,7 +205,7 @@ def find_groups(
     for item in named:
         if not isinstance(item, str | Path | PromptGroup):
             raise ValueError(NOT_GROUPS_ERROR.format(item=item))
-    if len(named) == 1 and not isinstance(named[0], PromptGroup) and Path(named[0]).is_file():
+    if len(named) == 1 and not isinstance(named[0], PromptGroup) and _is_file(named[0]):
         return read_groups(named[0])
     groups = [each for each in named if isinstance(each, PromptGroup)]
     if len(groups) < len(named):
@@ -213,6 +213,13 @@ def find_groups(
         groups = [each if isinstance(each, PromptGroup) else _vocabulary_group(vocabulary, str(each)) for each in named]
     check_groups(groups)
     return tuple(groups), ()
+
+
+def _is_file(path: str | Path) -> bool:
+    try:
+        return Path(path).is_file()
+    except OSError:  # longer than a file's name can be
+        return False
 
 
 def check_groups(groups: Sequence[PromptGroup]) -> None:

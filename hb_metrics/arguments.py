@@ -47,7 +47,10 @@ class MeasureArguments:
         default=None, metadata={"help": "Only these demographic axes, e.g. ability age. Default: all.", "nargs": "+"}
     )
     output_dir: str | None = field(
-        default=None, metadata={"help": "The run folder; default: runs/<model>-<dataset_config>."}
+        default=None,
+        metadata={
+            "help": "The run folder; default: runs/<model>-<dataset_config>, and what was asked for beside defaults."
+        },
     )
     revision: str | None = field(default=None, metadata={"help": "Branch, tag or commit of a Hub id."})
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = field(

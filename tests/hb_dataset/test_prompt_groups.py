@@ -9,6 +9,7 @@ from hb_dataset.prompt_groups import (
     Pair,
     PromptGroup,
     check_groups,
+    find_groups,
     read_groups,
     sound_article,
     vocabulary_groups,
@@ -221,11 +222,13 @@ def test_an_unknown_term_and_what_was_meant(vocabulary):
         ("people with lisps", "'people with lisps' is a plural: write 'person with a lisp'; "),
         ("gays", "did you mean 'gay'? "),
         ("*[", "nouns; write a term"),
+        ("tall " * 100, "did you mean 'tall' or"),
+        ("\0", "nouns; write a term"),
     ],
 )
 def test_the_hint_for_what_is_not_known(vocabulary, term, hint):
     with pytest.raises(ValueError, match=re.escape(hint)):
-        vocabulary_groups(vocabulary, [term])
+        find_groups([term], vocabulary)
 
 
 def test_a_term_and_a_noun_that_do_not_agree(vocabulary):
