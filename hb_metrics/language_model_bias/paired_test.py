@@ -3,7 +3,6 @@
 import math
 import warnings
 from collections.abc import Iterable, Sequence
-from numbers import Real
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -148,7 +147,7 @@ def check_options(outliers: Any, alpha: Any) -> None:
     """
     if not isinstance(outliers, str) or outliers not in OUTLIERS:
         raise ValueError(OUTLIERS_ERROR.format(outliers=outliers))
-    if not isinstance(alpha, Real) or not 0 < alpha < 1:
+    if not isinstance(alpha, int | float | np.number) or not 0 < alpha < 1:
         raise ValueError(ALPHA_ERROR.format(alpha=alpha))
 
 
@@ -169,9 +168,9 @@ def _numbers(side: str, perplexities: Any) -> np.ndarray:
     if perplexities is None or isinstance(perplexities, str | bytes) or not hasattr(perplexities, "__len__"):
         what = "missing" if perplexities is None else f"of type {type(perplexities).__name__}"
         raise ValueError(NOT_NUMBERS_ERROR.format(side=side, what=what))
-    mask = np.flatnonzero(np.ma.getmaskarray(perplexities)) if isinstance(perplexities, np.ma.MaskedArray) else ()
-    if len(mask):
-        raise ValueError(NOT_A_NUMBER_ERROR.format(side=side, row=mask[0], value="masked"))
+    if isinstance(perplexities, np.ma.MaskedArray) and np.ma.is_masked(perplexities):
+        row = np.flatnonzero(np.ma.getmaskarray(perplexities))[0]
+        raise ValueError(NOT_A_NUMBER_ERROR.format(side=side, row=row, value="masked"))
     if isinstance(perplexities, list | tuple):  # of mixed types numpy makes one: True is 1.0 beside 2.0
         _refuse_what_numpy_would_convert(side, perplexities)
     what = f"of type {type(perplexities).__name__}, and not all numbers"

@@ -157,6 +157,26 @@ def test_windows_are_mostly_those_of_the_authors(bias_type):
     assert longest <= 15
 
 
+@with_data
+@pytest.mark.parametrize(
+    ("bias_type", "share", "share_of_all"), [("gender", 0.95, 0.95), ("race", 0.90, 0.90), ("religion1", 0.63, 0.84)]
+)
+def test_the_share_of_published_phrases_that_comments_give_is_that_of_the_documentation(bias_type, share, share_of_all):
+    (path,) = (REDDIT_BIAS / bias_type).glob("*_annotated.csv")
+    specification = read_specification(bias_type)
+    comments = [each.comment for each in read_annotations(path)]
+    splits = load_reddit_bias(REDDIT_BIAS, bias_type).values()
+    published = [" ".join(text.split()) for split in splits for text in split["text_t1"]]
+
+    for options, expected in (({}, share), ({"max_characters": None, "published_cleaning": True}, share_of_all)):
+        found = set(pairs_from_comments(comments, specification, mode="published", **options)["text_t1"])
+        reproduced = sum(text in found for text in published) / len(published)
+        assert round(reproduced, 2) == expected
+    labeled = set(pairs_from_comments(path, specification, mode="published")["text_t1"])
+    missing = sum(text not in {" ".join(each.split()) for each in labeled} for text in set(published))
+    assert missing <= 7  # they have no term
+
+
 # --- Data of one's own ------------------------------------------------------------------------------------------------
 
 
@@ -416,6 +436,17 @@ def test_pairs_come_from_comments(tmp_path):
     files = write(tmp_path, {"a.txt": "\n".join(comments), "b.csv": 'comment\n"{}"\n'.format('"\n"'.join(comments))})
     for name in ("a.txt", "b.csv"):
         assert pairs_from_comments(files / name, read_specification("gender"))[:] == dataset[:]
+
+
+def test_comments_are_cleaned_as_the_published_ones_and_may_be_long():
+    long = f"My wife is, well, (a 'nurse') isn't {'so ' * 60}here..."
+    gender = read_specification("gender")
+
+    assert pairs_from_comments([long], gender).num_rows == 0
+    as_written = pairs_from_comments([long], gender, max_characters=None)
+    assert as_written["text_t1"][:] == ["my wife is, well, (a 'nurse') isn't so so"]
+    cleaned = pairs_from_comments([long], gender, max_characters=None, published_cleaning=True)
+    assert cleaned["text_t1"][:] == ["my wife is well a nurse isnt so so"]
 
 
 def test_pairs_come_from_annotated_phrases(tmp_path):
