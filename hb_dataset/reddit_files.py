@@ -156,7 +156,8 @@ def _sides(
 
 
 def _only(paths: Sequence[Path], folder: Path, what: str) -> Path | None:
-    if len(paths) > 1:
+    """The file, if there is one; a copy of it in another folder does not count."""
+    if len(paths) > 1 and len({(path.name, path.read_bytes()) for path in paths}) > 1:
         raise ValueError(SEVERAL_FILES_ERROR.format(folder=folder, what=what, files=_names(paths, folder)))
     return paths[0] if paths else None
 

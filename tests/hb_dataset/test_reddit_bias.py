@@ -319,6 +319,19 @@ def test_the_authors_repository_is_read_as_it_is(tmp_path):
             assert load_reddit_bias(root / part, bias_type).data == dataset.data, part
 
 
+def test_a_copy_of_the_training_file_beside_the_pairs_will_do_and_another_one_not(tmp_path):
+    root = authors_repository(tmp_path)
+    name = "race_bias_manual_train.txt"
+    copy = root / "data" / "race" / name
+    copy.write_bytes((root / "text_files" / "race" / name).read_bytes())
+
+    assert load_reddit_bias(root / "data", "race")["train"].num_rows == 3
+
+    copy.write_text("the black people are here\n")
+    with pytest.raises(ValueError, match=rf"several files for train \(race/{name}, ../text_files/race/{name}\)"):
+        load_reddit_bias(root / "data", "race")
+
+
 def test_the_current_folder_may_be_a_part_of_the_authors_repository(tmp_path, monkeypatch):
     root = authors_repository(tmp_path / "RedditBias")
     monkeypatch.chdir(root / "data" / "race")
