@@ -78,13 +78,13 @@ def measure(arguments: MeasureArguments) -> Path:
         prompts = only_axes(
             prompts, arguments.axes, arguments.vocabulary_dir or split_config(arguments.dataset_config)[0]
         )
-    read_user_files(arguments)
+    files = read_user_files(arguments)
 
     from hb_metrics.inference.processes import process_state
 
     state = process_state()
     with state.main_process_first():  # which converts and fits what is embedded the first time
-        work = prepare(arguments, prompts, state)
+        work = prepare(arguments, prompts, state, files)
     folder = Path(arguments.output_dir or default_folder(arguments))
     run = describe_run(arguments, work)
     with explained_write_errors(folder), hold_folder(folder) if state.is_main_process else nullcontext():

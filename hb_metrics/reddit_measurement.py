@@ -49,6 +49,13 @@ class RedditData(NamedTuple):
     num_duplicates: int | None
 
 
+class RedditFiles(NamedTuple):
+    """What was read: pairs by bias type, and reference texts."""
+
+    pairs: dict[str, RedditData]
+    texts: ReferenceTexts
+
+
 class RedditPairs(NamedTuple):
     """The pairs of a bias type, and how they are scored.
 
@@ -71,7 +78,7 @@ class RedditWork(NamedTuple):
     texts: ReferenceTexts
 
 
-def read_reddit(arguments: "MeasureArguments") -> tuple[dict[str, RedditData], ReferenceTexts]:
+def read_reddit(arguments: "MeasureArguments") -> RedditFiles:
     """Reads the pairs of each bias type and the reference texts: what can be wrong with them shows without a model.
 
     Raises:
@@ -86,18 +93,19 @@ def read_reddit(arguments: "MeasureArguments") -> tuple[dict[str, RedditData], R
             raise ValueError(TWICE_ERROR.format(bias_type=bias_type))
         data[bias_type] = _read_pairs(arguments, name, bias_type)
     path = None if arguments.reference_texts is None else Path(arguments.reference_texts)
-    return data, read_reference_texts(path, number=arguments.num_reference_texts, seed=arguments.seed)
+    texts = read_reference_texts(path, number=arguments.num_reference_texts, seed=arguments.seed)
+    return RedditFiles(data, texts)
 
 
-def plan_reddit(arguments: "MeasureArguments", loaded: "LoadedModel") -> RedditWork:
-    """Reads the pairs and the reference texts and plans their scoring.
+def plan_reddit(arguments: "MeasureArguments", loaded: "LoadedModel", files: RedditFiles | None = None) -> RedditWork:
+    """Plans the scoring of the pairs and the reference texts; reads them if they are not given.
 
     Raises:
         ValueError: The data are not as they should be, or the model cannot score them.
         OSError: There is no such folder or file.
     """
     max_positions = MAX_POSITIONS if arguments.max_positions is None else arguments.max_positions
-    data, texts = read_reddit(arguments)
+    data, texts = read_reddit(arguments) if files is None else files
     pairs = {
         bias_type: RedditPairs(
             each,
