@@ -30,7 +30,7 @@ for start in range(0, len(columns["predictions"]), 7):
     metric.add_batch(**{name: column[start : start + 7] for name, column in columns.items()})
 print(json.dumps([whole, metric.compute(**options)]))
 """
-OPTIONS = {"pairs": {"gender": ["man", "woman"]}, "smoothing": 1, "n_resamples": 20, "n_halves": 20}
+OPTIONS = {"pairs": {"gender": ["man", "woman"]}, "smoothing": 1, "n_halves": 20}
 
 
 @pytest.fixture
