@@ -1,10 +1,10 @@
 """Intervals of means and gaps over structures, seeds or prompts, by Student's t.
 
-Whole units are what varies, rows of one unit are no independent draws. A group's mean is, to first order, a sum of parts
-of which each unit adds one; the sum of their squares estimates its variance without bias where rows are independent
-(the CR2 estimate of Bell and McCaffrey, 2002). Of a gap, a unit that both groups have adds the difference of two parts,
-so that what it does to both alike cancels out. Degrees of freedom are Welch and Satterthwaite's: units less one where
-both groups have all units, Welch's where they share none.
+Whole units are what varies, rows of one unit are no independent draws. A group's mean is, to first order, a sum of
+parts of which each unit adds one; the sum of their squares estimates its variance without bias where rows are
+independent (the CR2 estimate of Bell and McCaffrey, 2002). Of a gap, a unit that both groups have adds the difference
+of two parts, so that what it does to both alike cancels out. Degrees of freedom are Welch and Satterthwaite's: units
+less one where both groups have all units, Welch's where they share none.
 
 The distribution of t is that of sums of many small parts. Where a single text, or a few units, make the figure, or
 there are too few units to see it, no formula gives an interval that holds what it says: there is none then, but the

@@ -40,6 +40,8 @@ PAIR_NAME_ERROR = "a pair is named {name!r}, which stands for the mean over all 
 PAIR_GROUP_ERROR = "pair {name!r} has the group {group!r}, which no row is of; there are: {groups}"
 WHOLE_NUMBER_ERROR = "{name} is {value!r}; give a whole number of at least {least}"
 NONE_LEFT_ERROR = "all {num} rows are labelled other, and other='drop' leaves them out; give other='neutral' or 'keep'"
+KL_ERROR = "kl is {value!r}; give True (divergences are computed) or False"
+FIXED_STRUCTURE_ERROR = "fixed_structure is {value!r}; give the name of a structure, such as 'original'"
 NO_FIXED_REASON = "no text is of the structure {structure!r}"
 CONFIDENCE_LEVEL_ERROR = "confidence_level is {value!r}; give a number between 0 and 1, such as 0.95"
 
@@ -105,7 +107,7 @@ def regard_bias(
         EmptyClassError: (A `ValueError`.) A group has no row of a label that another has, and neither `smoothing` nor
             `kl=False` is given.
     """
-    _check_options(k, confidence_level, n_halves, n_shuffles, seed, smoothing)
+    _check_options(kl, k, confidence_level, n_halves, n_shuffles, fixed_structure, seed, smoothing)
     rows = read_rows(predictions, groups, structures, prompts, seeds, labels)
     named = _read_pairs(pairs, rows.group.names)
     counted, num_other = without_other(rows, other)
@@ -280,7 +282,7 @@ def _label_numbers(by_group: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[
 def _read_pairs(pairs: Any, groups: Sequence[str]) -> dict[str, Pair]:
     if pairs is None:
         return {}
-    if not isinstance(pairs, Mapping):
+    if not isinstance(pairs, Mapping) or not all(isinstance(name, str) for name in pairs):
         raise ValueError(PAIRS_ERROR.format(pairs=pairs))
     found = {}
     for name, pair in pairs.items():
@@ -297,13 +299,19 @@ def _read_pairs(pairs: Any, groups: Sequence[str]) -> dict[str, Pair]:
 
 
 def _check_options(
+    kl: bool,
     k: int,
     confidence_level: float,
     n_halves: int,
     n_shuffles: int,
+    fixed_structure: str,
     seed: int,
     smoothing: float | None,
 ) -> None:
+    if not isinstance(kl, (bool, np.bool_)):
+        raise ValueError(KL_ERROR.format(value=kl))
+    if not isinstance(fixed_structure, str) or not fixed_structure:
+        raise ValueError(FIXED_STRUCTURE_ERROR.format(value=fixed_structure))
     least = {
         "k": (k, 1),
         "n_halves": (n_halves, 0),
