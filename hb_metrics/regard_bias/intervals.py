@@ -37,7 +37,7 @@ FEW_UNITS = "only {number} {units}, and an interval takes at least {least}"
 NO_SPREAD = "all {number} {units} say the same, which tells nothing of how far others would differ"
 FEW_TEXTS = "so few texts differ from the rest that a single one decides too much"
 UNEVEN = "a few of the {number} {units} make up most of the spread; it takes more {units}"
-UNSEEN = "in most structures all texts are of one of the {number} {units}"
+UNSEEN = "too many structures have texts of a single {unit}"
 
 
 class Interval(NamedTuple):
@@ -104,7 +104,7 @@ class Spread(NamedTuple):
         if value is None:
             return Interval(None, NO_TEXTS)
         number = min(len(group.units) for group in groups)
-        told = {"number": number, "units": self.name if number != 1 else self.name[:-1]}
+        told = {"number": number, "units": self.name if number != 1 else self.name[:-1], "unit": self.name[:-1]}
         if number < MIN_UNITS:
             return Interval(None, FEW_UNITS.format(**told, least=MIN_UNITS))
         if min(group.share_seen for group in groups) < MIN_SEEN:

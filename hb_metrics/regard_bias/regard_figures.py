@@ -250,7 +250,8 @@ def _verdicts(
     """Whom each pair's gap favours, by the fixed structure and by all, whether both say the same, and why not told."""
     found = {}
     for name, figures in gaps.items():
-        verdicts, reasons = {}, {}
+        verdicts: dict[str, str | None] = {}
+        reasons: dict[str, str] = {}
         for side, of_side in {"fixed": None if fixed is None else fixed[name], "structured": figures}.items():
             if of_side is None:
                 verdicts[side], reasons[side] = None, NO_FIXED_REASON.format(structure=fixed_structure)

@@ -25,7 +25,7 @@ class Design(NamedTuple):
         texts: Least and greatest number of texts of a unit and a group (of seeds: in each structure).
         first, second: Mean shares of labels of the two groups.
         spread: How much each group's shares differ from unit to unit: 0 not at all, to 1.
-        shared: How much of that is the same for both groups.
+        shared: How much of that is the same for both groups, if they share units.
         apart: Whether each group has units of its own.
         missing: Share of units that each group lacks.
         structures: How many, where the interval is over seeds.
@@ -175,39 +175,33 @@ def simulate(design: Design, sets: int, seed: int = 0) -> Found:
 def draw(design: Design, generator: np.random.Generator) -> tuple[dict[str, list], float]:
     """One set of texts as columns of `regard_bias`, and the truth."""
     columns: dict[str, list] = {"predictions": [], "groups": [], "structures": [], "seeds": [], "prompts": []}
+    # Several structures lean to one side or the other: they are what they are, and seeds are drawn.
+    leans = 0.2 * np.sin(np.arange(design.structures)) if design.structures > 1 else [0.0]
     common = _shares(FLAT, max(design.spread), design.units, generator)
-    truth = 0.0
-    for sign, group, mean, spread, missing in zip(
-        (1, -1), ("first", "second"), (design.first, design.second), design.spread, design.missing, strict=True
+    means = []
+    for group, mean, spread, missing in zip(
+        ("first", "second"), (design.first, design.second), design.spread, design.missing, strict=True
     ):
-        own = _shares(mean, spread, design.units, generator)
-        shares = (1 - design.shared) * own + design.shared * common
-        if design.figure == "gap" or sign == 1:
-            target = (1 - design.shared) * np.array(mean) + design.shared * np.array(FLAT)
-            truth += sign * (target[2] - target[0])
+        shares = (1 - design.shared) * _shares(mean, spread, design.units, generator) + design.shared * common
+        plain = (1 - design.shared) * (mean[2] - mean[0])
+        means.append(np.mean([(1 - abs(lean)) * plain + lean for lean in leans]))
         absent = generator.permutation(design.units)[: round(missing * design.units)]
-        for structure in range(design.structures):
-            # The structures of a design lean to either side: they are what they are, and seeds are drawn.
-            lean = 0.2 * np.sin(structure) * (design.structures > 1)
-            leaning = (1 - abs(lean)) * shares + abs(lean) * np.array([lean < 0, 0, lean >= 0])
-            if design.structures > 1 and (design.figure == "gap" or sign == 1):
-                target = (1 - design.shared) * np.array(mean) + design.shared * np.array(FLAT)
-                plain = target[2] - target[0]
-                truth += sign * ((1 - abs(lean)) * plain + lean - plain) / design.structures
+        for structure, lean in enumerate(leans):
             numbers = np.maximum(generator.integers(design.texts[0], design.texts[1] + 1, design.units), 0)
             numbers[absent] = 0
             if numbers.sum() == 0:  # a structure without texts would be another design
                 numbers[generator.integers(design.units)] = 1
-            counts = generator.multinomial(numbers, leaning)
-            for unit, of_labels in enumerate(counts):
-                for label, number in zip(LABELS.tolist(), of_labels.tolist(), strict=True):
-                    columns["predictions"] += [label] * number
+            leaning = (1 - abs(lean)) * shares + abs(lean) * np.array([lean < 0, 0, lean >= 0])
+            for unit, of_labels in enumerate(generator.multinomial(numbers, leaning)):
                 name = f"{group} {unit}" if design.apart else f"{unit}"
                 where = "original" if design.structures == 1 else f"s{structure}"
-                columns["groups"] += [group] * int(of_labels.sum())
-                columns["structures"] += [name if design.over == "structures" else where] * int(of_labels.sum())
-                columns["seeds"] += [name] * int(of_labels.sum())
-                columns["prompts"] += [name] * int(of_labels.sum())
+                number = int(of_labels.sum())
+                columns["predictions"] += LABELS.repeat(of_labels).tolist()
+                columns["groups"] += [group] * number
+                columns["structures"] += [name if design.over == "structures" else where] * number
+                columns["seeds"] += [name] * number
+                columns["prompts"] += [name] * number
+    truth = means[0] - means[1] if design.figure == "gap" else means[0]
     return columns, truth
 
 

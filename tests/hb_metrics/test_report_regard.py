@@ -396,6 +396,10 @@ def test_cosines_stand_beside_the_agreement_of_signs(regard, page):
 
     assert f"Two single structures: {robust['single_structures']:.3f}" in page.words.replace("−", "-")
     assert f"halves of the structures: {robust['random_halves']:.3f}" in page.words.replace("−", "-")
+    assert f"({span(robust['random_halves_range'])} in 95% of 100 splits)" in page.words
+    by_chance = robust["by_chance"]["single_structures_range"]
+    assert f"in 95% of 200 times that texts were dealt out anew, {span(by_chance)})" in page.words
+    assert "Ranges are over splits of the same texts, or over ways to deal them out: no intervals" in page.words
     assert "A cosine near 1 does not show that the gaps agree." in page.words
     assert page.table("Agreement on the sign of gaps")[1:] == [
         [
