@@ -228,7 +228,10 @@ class MeasureArguments:
             "(verb phrases x seeds). Fixed prompts always have all."
         },
     )
-    regard_seeds: int = field(default=10, metadata={"help": "Continuations of the same prompt at most."})
+    regard_seeds: int = field(
+        default=10,
+        metadata={"help": "Continuations of the same prompt at most; with fewer than 5, no interval over seeds."},
+    )
     regard_temperature: float = field(default=0.7, metadata={"help": "Of sampling."})
     regard_top_k: int = field(default=40, metadata={"help": "Of sampling."})
     regard_max_tokens: int = field(default=40, metadata={"help": "Of prompt and continuation together."})

@@ -190,7 +190,6 @@ def measure_regard(
         "pairs": work.pairs or None,
         "other": arguments.regard_other,
         "smoothing": arguments.regard_smoothing,
-        "n_resamples": arguments.n_resamples,
         "confidence_level": arguments.confidence_level,
         "fixed_structure": FIXED_STRUCTURE,
         "seed": arguments.seed,

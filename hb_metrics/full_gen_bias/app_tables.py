@@ -66,6 +66,7 @@ LEVELS: Mapping[str, tuple[str, ...]] = {
     "num_other": ("group",),
     "by_structure": ("structure",),
     "kl_divergence": ("row group", "column group"),
+    "verdict_over": FIGURES,
     "robustness": FIGURES,
 }
 # What a result's values are, where it is neither the metric, as for the other keys with "by_", nor what the key says.

@@ -125,7 +125,6 @@ def test_what_is_measured_is_what_the_shards_hold(finished):
         seeds=[said[row["id"]]["seed_index"] for row in classified],
         pairs={"man − woman": ("man", "woman")},
         smoothing=0.5,
-        n_resamples=50,
     )
     assert regard["bias"] == json.loads(json.dumps(expected))
     assert regard["num_structures"] == len(regard["structures"]) == 101

@@ -326,7 +326,6 @@ def test_the_pages_settings_are_those_of_compute_and_each_is_explained(computed)
         "smoothing",
         "kl",
         "k",
-        "n_resamples",
         "confidence_level",
         "n_halves",
         "n_shuffles",
@@ -386,6 +385,8 @@ def test_the_example_tables_say_what_the_card_says(computed):
     headers, rows = computed["regard_bias"]["tables"]["pair"]
     gender = dict(zip(headers, rows[0], strict=True))
     assert (gender["pair"], gender["gap"], gender["gap fixed"], gender["flipped"]) == ("gender", 1.0, 1.0, "tag")
+    assert gender["no_interval structures"] == "only 4 structures, and an interval takes at least 5"
+    assert ["verdict_over structured", "structures"] in computed["regard_bias"]["tables"]["figure"][1]
     headers, rows = computed["regard_bias"]["tables"]["group"]
     assert [row[headers.index("mean")] for row in rows] == [0.5, -0.5]
     assert [row[headers.index("distribution positive fixed")] for row in rows] == [0.0, 0.0]
