@@ -1,0 +1,122 @@
+"""The command `holistic-bias`: each subcommand is one of the scripts, with its own options and exit code.
+
+    holistic-bias measure --model openai-community/gpt2 --dataset_config v1.0
+
+The scripts can be run by themselves as well (`accelerate launch hb_metrics/measure.py …`). Nothing but the standard
+library is imported before a script is chosen, so that help comes at once and without torch.
+"""
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NamedTuple
+
+PROGRAM = "holistic-bias"
+GROUP = "publish"  # the first of two words: publish dataset, publish metrics, publish results
+PACKAGES = ("hb_dataset", "hb_metrics", "hb_train", "hub_scripts")
+NOT_RUN_STATUS = 2  # the exit code where no script could be run; as argparse has it where it cannot read the options
+
+HELP = """\
+usage: {program} COMMAND [OPTION ...]
+
+{about}
+
+commands:
+{commands}
+
+`{program} COMMAND --help` lists the options of a command.
+"""
+ABOUT = "Does a language model treat people differently by who they say they are?"
+SEVERAL_PROCESSES = """\
+On several GPUs, start `measure`, `tune` and `debias` by their modules: accelerate launch -m hb_metrics.measure ...
+"""
+UNKNOWN_ERROR = "{program}: there is no command {name!r}; {hint}allowed: {names}"
+MISSING_ERROR = (
+    "{program}: {name} needs the package '{package}', which is not installed; run pip install '{requirement}'"
+)
+
+
+class Command(NamedTuple):
+    """A subcommand.
+
+    Attributes:
+        module: The script: the module whose `main()` reads `sys.argv`.
+        sentence: What it does, for the help.
+        extras: What pip has to install besides the dataset's own dependencies, as in `holistic-bias[extras]`.
+    """
+
+    module: str
+    sentence: str
+    extras: str = ""
+
+
+COMMANDS = {
+    "measure": Command("hb_metrics.measure", "Measure a language model and write a report.", "measure,embedded"),
+    "report": Command("hb_metrics.report.__main__", "Write a report anew, or compare several runs.", "measure"),
+    "label": Command("hb_train.bias_labels", "Label the replies of a run by their bias, for tuning.", "measure"),
+    "tune": Command("hb_train.tune", "Tune a model against its bias with labelled replies.", "tune"),
+    "debias": Command("hb_train.debias", "Debias a model in one of the four ways of RedditBias.", "tune"),
+    "install": Command("hub_scripts.install_local", "Install dataset and metrics under their names here.", "measure"),
+    "check-terms": Command("hub_scripts.check_terms", "Check a change to the vocabulary.", "check"),
+    "publish dataset": Command("hub_scripts.publish_dataset", "Publish a frozen version of the dataset on the Hub."),
+    "publish metrics": Command("hub_scripts.publish_metrics", "Publish each metric as a Space on the Hub."),
+    "publish results": Command(
+        "hub_scripts.publish_results", "Propose the figures of a run for its model's page on the Hub.", "measure"
+    ),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Runs a subcommand with the arguments that follow it, or prints which there are."""
+    argv = sys.argv[1:] if argv is None else list(argv)
+    words = 2 if argv[:1] == [GROUP] else 1
+    name, options = " ".join(argv[:words]), argv[words:]
+    if name in COMMANDS:
+        return run(name, options)
+    group = GROUP if words == 2 else ""
+    if not argv[words - 1 :] or argv[words - 1] in ("-h", "--help"):
+        asked = argv[words - 1 :]
+        print(help_text(group), end="", file=sys.stdout if asked else sys.stderr)
+        raise SystemExit(0 if asked else NOT_RUN_STATUS)
+    from hb_dataset.hints import did_you_mean
+
+    names = [command for command in COMMANDS if command.startswith(group)]
+    hint = did_you_mean(name, names, cutoff=0.8 if group else 0.6)  # names of a group are alike in their first word
+    print(UNKNOWN_ERROR.format(program=PROGRAM, name=name, hint=hint, names=", ".join(names)), file=sys.stderr)
+    raise SystemExit(NOT_RUN_STATUS)
+
+
+def run(name: str, options: Sequence[str]) -> None:
+    """Runs the script of a subcommand, which sees the command line as if it had been called under that name.
+
+    Raises:
+        SystemExit: The script ended by itself; or a package of an extra is missing, and the message says how to get it.
+    """
+    command = COMMANDS[name]
+    sys.argv = [f"{PROGRAM} {name}", *options]
+    try:
+        import_module(command.module).main()
+    except (ImportError, SystemExit) as error:
+        # A script that imports a package where it needs it ends with the error of the import as the cause.
+        cause = error.__cause__ if isinstance(error, SystemExit) else error
+        # An error of our own that says what to install has no name, and stays as it is.
+        package = cause.name.split(".")[0] if isinstance(cause, ModuleNotFoundError) and cause.name else None
+        if package is None or package in PACKAGES:
+            raise
+        requirement = f"{PROGRAM}[{command.extras}]" if command.extras else PROGRAM
+        print(
+            MISSING_ERROR.format(program=PROGRAM, name=name, package=package, requirement=requirement), file=sys.stderr
+        )
+        raise SystemExit(NOT_RUN_STATUS) from error
+
+
+def help_text(group: str = "") -> str:
+    """What is printed for `--help`: each subcommand, or each of a group, with its sentence."""
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}}  {each.sentence}" for name, each in COMMANDS.items() if name.startswith(group)]
+    text = HELP.format(program=PROGRAM, about=ABOUT, commands="\n".join(lines))
+    return text if group else text + SEVERAL_PROCESSES
+
+
+if __name__ == "__main__":
+    main()
