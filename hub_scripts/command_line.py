@@ -6,27 +6,26 @@ The scripts can be run by themselves as well (`accelerate launch hb_metrics/meas
 library is imported before a script is chosen, so that help comes at once and without torch.
 """
 
+import re
 import sys
 from collections.abc import Sequence
-from importlib import import_module
+from importlib import import_module, metadata
 from typing import NamedTuple
 
 PROGRAM = "holistic-bias"
 GROUP = "publish"  # the first of two words: publish dataset, publish metrics, publish results
-PACKAGES = ("hb_dataset", "hb_metrics", "hb_train", "hub_scripts")
 NOT_RUN_STATUS = 2  # the exit code where no script could be run; as argparse has it where it cannot read the options
 
 HELP = """\
 usage: {program} COMMAND [OPTION ...]
 
-{about}
+Does a language model treat people differently by who they say they are?
 
 commands:
 {commands}
 
 `{program} COMMAND --help` lists the options of a command.
 """
-ABOUT = "Does a language model treat people differently by who they say they are?"
 SEVERAL_PROCESSES = """\
 On several GPUs, start `measure`, `tune` and `debias` by their modules: accelerate launch -m hb_metrics.measure ...
 """
@@ -67,17 +66,16 @@ COMMANDS = {
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Runs a subcommand with the arguments that follow it, or prints which there are."""
+    """Runs a subcommand with the options that follow it, or prints which there are."""
     argv = sys.argv[1:] if argv is None else list(argv)
-    words = 2 if argv[:1] == [GROUP] else 1
-    name, options = " ".join(argv[:words]), argv[words:]
+    group = GROUP if argv[:1] == [GROUP] else ""
+    words = 2 if group else 1
+    name, last_word, options = " ".join(argv[:words]), argv[words - 1 : words], argv[words:]
     if name in COMMANDS:
         return run(name, options)
-    group = GROUP if words == 2 else ""
-    if not argv[words - 1 :] or argv[words - 1] in ("-h", "--help"):
-        asked = argv[words - 1 :]
-        print(help_text(group), end="", file=sys.stdout if asked else sys.stderr)
-        raise SystemExit(0 if asked else NOT_RUN_STATUS)
+    if last_word in ([], ["-h"], ["--help"]):
+        print(help_text(group), end="", file=sys.stdout if last_word else sys.stderr)
+        raise SystemExit(0 if last_word else NOT_RUN_STATUS)
     from hb_dataset.hints import did_you_mean
 
     names = [command for command in COMMANDS if command.startswith(group)]
@@ -96,25 +94,31 @@ def run(name: str, options: Sequence[str]) -> None:
     sys.argv = [f"{PROGRAM} {name}", *options]
     try:
         import_module(command.module).main()
-    except (ImportError, SystemExit) as error:
-        # A script that imports a package where it needs it ends with the error of the import as the cause.
+    except (ModuleNotFoundError, SystemExit) as error:
+        # A script that imports a package only where it needs it ends with the error of the import as the cause.
         cause = error.__cause__ if isinstance(error, SystemExit) else error
-        # An error of our own that says what to install has no name, and stays as it is.
-        package = cause.name.split(".")[0] if isinstance(cause, ModuleNotFoundError) and cause.name else None
-        if package is None or package in PACKAGES:
+        # Our own errors that say what to install have no name; a model's own code may need what is none of ours.
+        missing = cause.name if isinstance(cause, ModuleNotFoundError) else None
+        package = (missing or "").split(".")[0]
+        if package not in our_requirements():
             raise
         requirement = f"{PROGRAM}[{command.extras}]" if command.extras else PROGRAM
-        print(
-            MISSING_ERROR.format(program=PROGRAM, name=name, package=package, requirement=requirement), file=sys.stderr
-        )
+        text = MISSING_ERROR.format(program=PROGRAM, name=name, package=package, requirement=requirement)
+        print(text, file=sys.stderr)
         raise SystemExit(NOT_RUN_STATUS) from error
+
+
+def our_requirements() -> set[str]:
+    """The packages that pip installs with this one, all extras included, as they are imported."""
+    requirements = [line for found in metadata.distributions(name=PROGRAM) for line in found.requires or []]
+    return {re.split(r"[^\w-]", line)[0].replace("-", "_") for line in requirements}
 
 
 def help_text(group: str = "") -> str:
     """What is printed for `--help`: each subcommand, or each of a group, with its sentence."""
     width = max(map(len, COMMANDS))
     lines = [f"  {name:<{width}}  {each.sentence}" for name, each in COMMANDS.items() if name.startswith(group)]
-    text = HELP.format(program=PROGRAM, about=ABOUT, commands="\n".join(lines))
+    text = HELP.format(program=PROGRAM, commands="\n".join(lines))
     return text if group else text + SEVERAL_PROCESSES
 
 

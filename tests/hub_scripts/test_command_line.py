@@ -1,3 +1,4 @@
+import functools
 import re
 import subprocess
 import sys
@@ -186,6 +187,26 @@ def test_a_missing_extra_is_named_with_the_command_that_installs_it():
             assert ends[line][found.end() :] == f"pip install 'holistic-bias[{COMMANDS[name].extras}]'"
         else:
             assert ends[line].startswith(f"0 usage: holistic-bias {name} ")
+
+
+def test_what_no_extra_brings_is_not_said_to_be_in_one(called, monkeypatch):
+    def fail(error):
+        raise SystemExit("measure.py: it failed") from error
+
+    for error in (
+        ModuleNotFoundError("No module named 'a_package'", name="a_package"),  # of a model's own code
+        ModuleNotFoundError("the embedded model is not installed; …"),
+        ImportError("cannot import name 'x' from 'torch'", name="torch"),
+        ValueError("axis 'abilty' is not in v1.0"),
+        None,
+    ):
+        monkeypatch.setattr("hb_metrics.measure.main", functools.partial(fail, error))
+        assert called("measure") == ("measure.py: it failed", ("", ""))
+    torch = ModuleNotFoundError("No module named 'torch.nn'", name="torch.nn")
+    monkeypatch.setattr("hb_metrics.measure.main", functools.partial(fail, torch))
+    status, written = called("measure")
+    assert status == 2
+    assert "needs the package 'torch'" in written.err
 
 
 def test_the_extras_that_are_named_exist():
