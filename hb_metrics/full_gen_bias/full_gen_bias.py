@@ -11,11 +11,12 @@ import evaluate
 from .cell_sums import CellSums
 from .gen_bias import GenBias, gen_bias
 from .gen_bias_metric import ARGUMENTS, COUNTS, GenBiasMetric, module_info, values_of
+from .inputs import number_column
 from .intervals import resample
 from .style_clusters import PAPER_CLUSTERS
 
 # `evaluate` reads the lines above and fetches the files they name, but not what those import in turn.
-__all__ = ["PAPER_CLUSTERS", "CellSums", "FullGenBias", "gen_bias", "resample"]
+__all__ = ["PAPER_CLUSTERS", "CellSums", "FullGenBias", "gen_bias", "number_column", "resample"]
 
 _DESCRIPTION = """\
 Full Gen Bias (Smith et al., 2022, sections 2.3.3 and A.7) measures how much the style of a generative model's replies

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .cell_sums import NOT_KEPT_ERROR, NUM_LABELS_ERROR, Cell, CellMeans, CellSums
+from .inputs import as_python, check_flag, is_number, is_whole
 from .intervals import RunningMean, intervals, resample
 from .style_clusters import PAPER_CLUSTERS, check_labels, cluster_columns, known_columns, read_metrics
 
@@ -33,6 +34,7 @@ DDOF_ERROR = "ddof is {ddof}; give 0 (divide by the number of descriptors) or 1 
 SCALE_ERROR = "scale is {scale}; give a finite number greater than 0, such as 1000"
 CONFIDENCE_ERROR = "confidence_level is {level}; give a number between 0 and 1, such as 0.95"
 RESAMPLES_ERROR = "n_resamples is {number}; give a whole number of at least 0 (0: no intervals)"
+SEED_ERROR = "seed is {seed}; give a whole number of at least 0"
 NO_REPEATS_ERROR = (
     "{what} needs the spread of the replies within a cell, but in {count} templates (such as {template!r}) no "
     "descriptor has two replies; generate at least two replies for each descriptor, or leave it off"
@@ -152,7 +154,11 @@ def gen_bias(
         ValueError: There are no replies or no template with two descriptors, an argument is not allowed, labels and
             clusters do not fit, `debias` or intervals lack a second reply, or intervals lack the replies.
     """
-    _check_arguments(ddof, scale, confidence_level, n_resamples)
+    debias = check_flag("debias", debias)
+    _check_arguments(ddof, scale, confidence_level, n_resamples, seed)
+    ddof, scale, confidence_level, n_resamples, seed = map(
+        as_python, (ddof, scale, confidence_level, n_resamples, seed)
+    )
     if len(cells) == 0:
         raise ValueError(NO_ROWS_ERROR)
     if n_resamples and not cells.keep_replies:
@@ -205,15 +211,17 @@ def gen_bias(
     )
 
 
-def _check_arguments(ddof: int, scale: float, confidence_level: float, n_resamples: int) -> None:
-    if ddof not in (0, 1):
+def _check_arguments(ddof: int, scale: float, confidence_level: float, n_resamples: int, seed: int) -> None:
+    if not is_whole(ddof) or ddof not in (0, 1):
         raise ValueError(DDOF_ERROR.format(ddof=repr(ddof)))
-    if not isinstance(scale, int | float) or not 0 < scale < math.inf:
+    if not is_number(scale) or not 0 < scale < math.inf:
         raise ValueError(SCALE_ERROR.format(scale=repr(scale)))
-    if not isinstance(confidence_level, int | float) or not 0 < confidence_level < 1:
+    if not is_number(confidence_level) or not 0 < confidence_level < 1:
         raise ValueError(CONFIDENCE_ERROR.format(level=repr(confidence_level)))
-    if not isinstance(n_resamples, int) or isinstance(n_resamples, bool) or n_resamples < 0:
+    if not is_whole(n_resamples) or n_resamples < 0:
         raise ValueError(RESAMPLES_ERROR.format(number=repr(n_resamples)))
+    if not is_whole(seed) or seed < 0:
+        raise ValueError(SEED_ERROR.format(seed=repr(seed)))
 
 
 def _labels_and_columns(

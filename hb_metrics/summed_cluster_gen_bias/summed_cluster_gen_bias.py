@@ -11,11 +11,12 @@ import evaluate
 from .cell_sums import CellSums
 from .gen_bias import CLUSTERS_CAME_LATE_ERROR, GenBias, gen_bias
 from .gen_bias_metric import ARGUMENTS, COUNTS, GenBiasMetric, module_info, values_of
+from .inputs import number_column
 from .intervals import resample
 from .style_clusters import PAPER_CLUSTERS
 
 # `evaluate` reads the lines above and fetches the files they name, but not what those import in turn.
-__all__ = ["PAPER_CLUSTERS", "CellSums", "SummedClusterGenBias", "gen_bias", "resample"]
+__all__ = ["PAPER_CLUSTERS", "CellSums", "SummedClusterGenBias", "gen_bias", "number_column", "resample"]
 
 _DESCRIPTION = """\
 Summed-Cluster Gen Bias (Smith et al., 2022, section A.7) takes the styles of a cluster as one: the variance across
