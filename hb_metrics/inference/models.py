@@ -3,6 +3,7 @@
 import hashlib
 import importlib.util
 import os
+import re
 import shutil
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -43,6 +44,12 @@ _BESIDE_THE_MODEL = (
     "README.md", "training_args.bin", "trainer_state.json", "run.json", "bias_tuning.json", "debias.json",
 )  # fmt: skip
 
+# Where a checkpoint was saved with the head of another task, its language-modelling head may be tied to the embeddings:
+# nothing is missing, and the likelihoods are those of a model that was trained away from them.
+_LANGUAGE_HEAD = re.compile(r"For[A-Z]\w*(LM|Generation|PreTraining|Seq2Seq)|LMHead|MTModel$")
+_OTHER_HEAD = re.compile(r"For[A-Z]|Reward|Classif|Regress|Scor(e|ing)|Critic|Rank")
+_OTHER_WEIGHTS = re.compile(r"(^|\.)(score|classifier|classification_head|qa_outputs|(reward|value|regression)_head)\.")
+
 NO_MODEL_ERROR = (
     "no model '{name}': give '{embedded}', a local folder with a config.json, or the id of a model on the Hub (which "
     "needs a connection, or an earlier download). {error}"
@@ -68,6 +75,11 @@ UNSAFE_WEIGHTS_ERROR = (
 GENERATION_CONFIG_ERROR = (
     "the generation_config.json of model '{name}' does not load; mend it, or remove it for the settings of "
     "config.json. {error}"
+)
+
+OTHER_HEAD_ERROR = (
+    "a checkpoint of {found} has the head of another task, such as classification or reward, and was trained for that: "
+    "its likelihoods say nothing of a language model; give the language model it was made from"
 )
 
 ModelKind = Literal["causal", "masked", "encoder-decoder"]
@@ -189,6 +201,9 @@ def load_model(
             f"({', '.join(sorted(loading['missing_keys'])[:3])}), which would be random; give a checkpoint with its "
             "language-modelling head"
         )
+    others = sorted(key for key in loading["unexpected_keys"] if _OTHER_WEIGHTS.search(key))
+    if others and not _has_language_head(found.config):
+        raise ValueError(OTHER_HEAD_ERROR.format(found=f"'{name}' ({', '.join(others[:3])})"))
     model = model.eval().to(device)
     return LoadedModel(**vars(found), model=model, dtype=str(model.dtype).removeprefix("torch."))
 
@@ -291,6 +306,9 @@ def model_kind(config: PreTrainedConfig) -> ModelKind:
         ValueError: It is no language model.
     """
     architectures = set(config.architectures or [])
+    other = [name for name in architectures if _OTHER_HEAD.search(name)]
+    if other and not _has_language_head(config):
+        raise ValueError(OTHER_HEAD_ERROR.format(found=", ".join(sorted(other))))
     if config.is_encoder_decoder and config.model_type in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES:
         return "encoder-decoder"
     # Several encoders (BERT, RoBERTa) also come as causal models; the checkpoint says which it was trained as.
@@ -304,6 +322,19 @@ def model_kind(config: PreTrainedConfig) -> ModelKind:
         f"a model of type '{config.model_type}' ({', '.join(sorted(architectures)) or 'no architecture'}) gives no "
         "likelihoods of sentences; give a causal, masked or encoder-decoder language model"
     )
+
+
+def _has_language_head(config: PreTrainedConfig) -> bool:
+    """Whether the checkpoint of a config says that it was saved with a language-modelling head."""
+    known = [
+        mapping.get(config.model_type)
+        for mapping in (
+            MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+            MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+            MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
+        )
+    ]
+    return any(name in known or _LANGUAGE_HEAD.search(name) for name in config.architectures or [])
 
 
 def embedded_model_folder(cache_dir: str | Path | None = None) -> Path:
