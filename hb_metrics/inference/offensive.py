@@ -203,7 +203,9 @@ def offensiveness_into_shards(
             advance(len(rows))
 
     label = f"offensiveness of {folder.name}"
-    return fill_shards(shards, ids, OFFENSIVENESS_SCHEMA, compute, label=label, unit="text", progress=progress)
+    return fill_shards(
+        shards, ids, OFFENSIVENESS_SCHEMA, compute, label=label, unit="text", inputs=texts, progress=progress
+    )
 
 
 def _load_embedded() -> OffensivenessClassifier:

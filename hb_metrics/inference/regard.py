@@ -228,7 +228,9 @@ def regards_into_shards(
             )
             advance(len(rows))
 
-    return fill_shards(shards, ids, REGARD_SCHEMA, compute, label="regard", unit="text", progress=progress)
+    return fill_shards(
+        shards, ids, REGARD_SCHEMA, compute, label="regard", unit="text", inputs=texts, progress=progress
+    )
 
 
 def regard_array(table: pa.Table) -> np.ndarray:

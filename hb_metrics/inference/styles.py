@@ -171,7 +171,7 @@ def styles_into_shards(
             )
             advance(len(rows))
 
-    return fill_shards(shards, ids, schema, compute, label="styles", unit="reply", progress=progress)
+    return fill_shards(shards, ids, schema, compute, label="styles", unit="reply", inputs=replies, progress=progress)
 
 
 def style_schema(num_styles: int, precision: str = "float32") -> pa.Schema:
