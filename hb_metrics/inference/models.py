@@ -12,8 +12,9 @@ from pickle import UnpicklingError
 from typing import Any, Literal, NoReturn
 
 import torch
-from huggingface_hub import hf_hub_download
+from huggingface_hub import constants, hf_hub_download
 from huggingface_hub.constants import HF_HOME
+from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
@@ -50,6 +51,7 @@ _LANGUAGE_HEAD = re.compile(r"For[A-Z]\w*(LM|Generation|PreTraining|Seq2Seq)|LMH
 _OTHER_HEAD = re.compile(r"For[A-Z]|Reward|Classif|Regress|Scor(e|ing)|Critic|Rank")
 _OTHER_WEIGHTS = re.compile(r"(^|\.)(score|classifier|classification_head|qa_outputs|(reward|value|regression)_head)\.")
 
+OFFLINE = "{variable} is set, so the Hub is not asked for what was not downloaded before; unset it to download."
 NO_MODEL_ERROR = (
     "no model '{name}': give '{embedded}', a local folder with a config.json, or the id of a model on the Hub (which "
     "needs a connection, or an earlier download). {error}"
@@ -213,7 +215,7 @@ def tokenizer_from(source: str, name: str, **hub: Any) -> PreTrainedTokenizerBas
     try:
         tokenizer = AutoTokenizer.from_pretrained(source, **hub)
     except Exception as error:  # a file of the wrong form raises what it likes
-        raise OSError(NO_TOKENIZER_ERROR.format(name=name, error=_first_line(error))) from error
+        raise OSError(NO_TOKENIZER_ERROR.format(name=name, error=_reason(error, source))) from error
     if len(tokenizer) <= len(tokenizer.all_special_ids):
         # From a folder without tokenizer files transformers makes some tokenizers up, with nothing in them.
         raise OSError(NO_TOKENIZER_ERROR.format(name=name, error="Its vocabulary is empty."))
@@ -241,7 +243,7 @@ def model_from(auto_class: Any, source: str, name: str, **settings: Any) -> tupl
     except (torch.OutOfMemoryError, MemoryError, ImportError):
         raise
     except Exception as error:  # damaged or missing files raise what they like
-        raise OSError(WEIGHTS_ERROR.format(name=name, error=_first_line(error))) from error
+        raise OSError(WEIGHTS_ERROR.format(name=name, error=_reason(error, source))) from error
 
 
 def raise_no_config(name: str, source: str, error: Exception, not_there: str) -> NoReturn:
@@ -260,7 +262,7 @@ def raise_no_config(name: str, source: str, error: Exception, not_there: str) ->
         raise OSError(CUSTOM_CODE_ERROR.format(name=name)) from error
     if (Path(source) / "config.json").is_file():
         raise OSError(CONFIG_ERROR.format(name=name, error=_first_line(error))) from error
-    raise OSError(not_there.format(name=name, embedded=EMBEDDED, error=_first_line(error))) from error
+    raise OSError(not_there.format(name=name, embedded=EMBEDDED, error=_reason(error, source))) from error
 
 
 def max_positions_of(model: PreTrainedModel) -> int | None:
@@ -391,6 +393,20 @@ def folder_digest(folder: Path) -> str:
             with path.open("rb") as file:
                 digest.update(hashlib.file_digest(file, "sha256").digest())
     return digest.hexdigest()
+
+
+def _reason(error: Exception, source: str) -> str:
+    """Why something does not load, in a line; of a Hub id in offline mode that this is set.
+
+    Libraries tell to check the connection then, or take a file that was not downloaded for one that there is not.
+    """
+    if not constants.HF_HUB_OFFLINE or Path(source).is_dir():
+        return _first_line(error)
+    names = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+    offline = OFFLINE.format(variable=next((name for name in names if os.environ.get(name)), names[0]))
+    if isinstance(error, LocalEntryNotFoundError | OfflineModeIsEnabled):
+        return offline
+    return _first_line(error) if isinstance(error, HFValidationError) else f"{_first_line(error)} {offline}"
 
 
 def _first_line(error: Exception) -> str:

@@ -32,7 +32,8 @@ CALIBRATION = REGARD_DATA / "calibration.yaml"
 # Both chosen on the calibration lines.
 DEPTHS = (0, 2, 4, 6)
 SHRINKAGE = 0.7
-ROWS_PER_SHARD = 8192
+# Some seconds of work for the embedded classifier on two cores: little is lost to a kill, and every process has some.
+ROWS_PER_SHARD = 512
 
 REGARD_SCHEMA = pa.schema(
     [

@@ -10,6 +10,7 @@ import torch
 import transformers
 
 from hb_metrics.inference.models import EMBEDDED_NAME, embedded_model_folder, load_model
+from hb_metrics.inference.sequence_classifier import load_sequence_classifier
 
 
 @pytest.mark.parametrize(
@@ -58,6 +59,35 @@ def test_a_dtype_is_taken_or_refused(save_small_model):
 def test_a_model_that_is_not_there_is_reported_with_what_to_give():
     with pytest.raises(OSError, match="no model 'no/such-model': give 'embedded', a local folder"):
         load_model("no/such-model")
+
+
+@pytest.mark.parametrize("variable", ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"])
+@pytest.mark.parametrize("load", [load_model, load_sequence_classifier])
+def test_offline_mode_is_told_and_not_the_connection(load, variable, monkeypatch):
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    for each in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
+        monkeypatch.delenv(each, raising=False)
+    monkeypatch.setenv(variable, "1")
+    with pytest.raises(OSError, match=f"'no/such-model': give .* {variable} is set, so the Hub is not asked") as raised:
+        load("no/such-model")
+    assert "check your" not in str(raised.value)
+
+
+def test_so_it_is_for_a_tokenizer_that_was_not_downloaded(save_small_model, monkeypatch):
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    name = f"model-{uuid4().hex}"
+    repository = Path(huggingface_hub.constants.HF_HUB_CACHE) / f"models--tests--{name}"
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    try:
+        (repository / "snapshots" / commit).mkdir(parents=True)
+        shutil.copy(save_small_model("llama") / "config.json", repository / "snapshots" / commit)
+        (repository / "refs").mkdir()
+        (repository / "refs" / "main").write_text(commit)
+        with pytest.raises(OSError, match=r"has no tokenizer that loads.* HF_HUB_OFFLINE is set"):
+            load_model(f"tests/{name}")
+    finally:
+        shutil.rmtree(repository)
 
 
 def test_a_folder_without_a_tokenizer_is_reported(save_small_model):
