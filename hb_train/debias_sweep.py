@@ -129,7 +129,7 @@ def sweep_grid(arguments: GridArguments, options: Sequence[str]) -> dict[str, An
         if word.startswith("--") and name in (*grid, "output_dir", "resume_from_checkpoint"):
             raise ValueError(OWN_ERROR.format(name=name))
     config = {} if arguments.config is None else read_config(arguments.config)
-    check_recorded(options, {**config, **grid})
+    check_recorded([*options, *(f"--{name}={','.join(values)}" for name, values in grid.items())], config)
     description = {
         "settings": {"script": "debias", "lmp_tolerance": arguments.lmp_tolerance, "grid": grid},
         "options": shlex.join(options),

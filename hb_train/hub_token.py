@@ -20,7 +20,10 @@ TOKEN_ERROR = (
     "{place} holds what looks like a Hugging Face token, which would be written into the run's files; give a token by "
     "--hub_token, in full, or log in with `hf auth login`, or set HF_TOKEN"
 )
-SHORT_ERROR = "--{name} is short for --hub_token; write it in full, so that the token is not written into files"
+SHORT_ERROR = (
+    "--{name} is taken for --hub_token; give that once, in full and not in a grid, so that the token is not written "
+    "into files"
+)
 
 
 class HubToken(str):
