@@ -29,7 +29,7 @@ def check_column(name: str, column: Any) -> None:
     """
     if column is None:
         what = "nothing"
-    elif isinstance(column, str | bytes):
+    elif isinstance(column, str | bytes | bytearray):
         what = "a single string"
     elif isinstance(column, AbstractSet):
         what = f"a {type(column).__name__}, which has no order,"
