@@ -139,7 +139,7 @@ def read_specification(name_or_path: str | Path) -> BiasSpecification:
     faults: list[Fault] = []
     try:
         document, lines = load_with_lines(path, faults)
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise SpecificationError(path, [unreadable(path, error)]) from error
     if not isinstance(document, dict):
         raise SpecificationError(path, [Fault(path.name, 1, "is not `key: value` lines; write `bias_type: …` first")])

@@ -121,7 +121,7 @@ def read_groups(path: str | Path | None = None) -> tuple[tuple[PromptGroup, ...]
     faults: list[Fault] = []
     try:
         document, lines = load_with_lines(path, faults)
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise GroupsError(path, [unreadable(path, error)]) from error
     if not isinstance(document, dict) or not isinstance(document.get("groups"), dict) or not document["groups"]:
         message = "has no `groups:`; write `groups:` and below it a line `woman:` for each group"

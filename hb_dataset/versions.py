@@ -1,23 +1,50 @@
-"""The versions of the vocabulary: frozen ones, which never change again, and `next`, where pull requests go."""
+"""The versions of the vocabulary: frozen ones, which never change again, and `next`, where pull requests go.
 
+`frozen.json` records of each frozen version the digest of its vocabulary, the day, golden counts, and the SHA-256 of
+each config's sentences; the last of its keys is a digest of all that. `verify_version` is the one check of a version
+against its record: loading uses it without the sentences, which take seconds to make.
+"""
+
+import hashlib
 import json
 import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hb_dataset import vocabulary as _vocabulary
 from hb_dataset.hints import did_you_mean
-from hb_dataset.vocabulary import Vocabulary, read_vocabulary
+from hb_dataset.vocabulary import Vocabulary, VocabularyError, read_vocabulary, vocabulary_files
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 NEXT = "next"
 FROZEN_FILE = "frozen.json"
-VERSION_NAME = re.compile(r"v(\d+)\.(\d+)")
+VERSION_NAME = re.compile(r"v([0-9]+)\.([0-9]+)")
+RECORD_KEYS = ("digest", "date", "counts", "record_digest")
+_LEFT_BY_SYSTEMS = frozenset({".DS_Store"})  # whoever opens a folder, not who edits it
 
 UNKNOWN_ERROR = "version '{version}' does not exist; {hint}allowed: {allowed}"
 CHANGED_ERROR = (
-    "the vocabulary {version} is frozen and was changed: its digest is {digest}, not {frozen}; undo the change (git "
-    f"checkout), and make it in '{NEXT}'"
+    "the vocabulary {version} is frozen and was changed: {reason}; undo the change (git checkout), and make it in "
+    f"'{NEXT}'"
 )
+OTHER_SENTENCES_ERROR = (
+    "the vocabulary {version} is as it was frozen, but the sentences of the config '{config}' are not: the code that "
+    "makes them has changed since; use the code of that version, or put the change right"
+)
+FROZEN_FILE_ERROR = "'{path}' is no record of frozen versions ({reason}); undo the change (git checkout)"
+
+
+class FrozenError(ValueError):
+    """A frozen version that is not as it was frozen. `reason` says in what."""
+
+    def __init__(self, version: str, reason: str) -> None:
+        self.reason = reason
+        super().__init__(CHANGED_ERROR.format(version=version, reason=reason))
 
 
 def frozen_versions(root: Path | None = None) -> tuple[str, ...]:
@@ -30,8 +57,19 @@ def frozen_versions(root: Path | None = None) -> tuple[str, ...]:
 
 
 def read_frozen(root: Path | None = None) -> dict[str, dict[str, Any]]:
-    """What is recorded of each frozen version: its `digest` and its golden `counts`."""
-    return json.loads(version_folder(FROZEN_FILE, root).read_text(encoding="utf-8"))
+    """What is recorded of each frozen version; `verify_version` checks it.
+
+    Raises:
+        ValueError: The file is no such record.
+    """
+    path = version_folder(FROZEN_FILE, root)
+    try:
+        frozen = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(FROZEN_FILE_ERROR.format(path=path, reason=error)) from error
+    if not isinstance(frozen, dict):
+        raise ValueError(FROZEN_FILE_ERROR.format(path=path, reason="it is no object of versions"))
+    return frozen
 
 
 def version_folder(version: str, root: Path | None = None) -> Path:
@@ -47,7 +85,7 @@ def read_version(version: str, root: Path | None = None) -> Vocabulary:
         root: The folder that holds the versions; `None`: the package's own.
 
     Raises:
-        ValueError: There is no such version, or it is frozen and was changed.
+        ValueError: There is no such version, or it is frozen and was changed (`FrozenError`).
         VocabularyError: It has faults.
     """
     frozen = read_frozen(root)
@@ -55,12 +93,90 @@ def read_version(version: str, root: Path | None = None) -> Vocabulary:
         allowed = [*sorted(frozen, key=version_number), NEXT]
         hint = did_you_mean(version, allowed)
         raise ValueError(UNKNOWN_ERROR.format(version=version, hint=hint, allowed=", ".join(allowed)))
-    vocabulary = read_vocabulary(version_folder(version, root))
-    if version != NEXT and vocabulary.digest != frozen[version]["digest"]:
-        raise ValueError(
-            CHANGED_ERROR.format(version=version, digest=vocabulary.digest, frozen=frozen[version]["digest"])
-        )
+    return read_vocabulary(version_folder(NEXT, root)) if version == NEXT else verify_version(version, root)
+
+
+def verify_version(
+    version: str,
+    root: Path | None = None,
+    *,
+    record: Mapping[str, Any] | None = None,
+    made: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Vocabulary:
+    """Reads a frozen version and sees that all of it is as it was frozen: its record, its files, what they hold.
+
+    Args:
+        version: The version.
+        root: The folder that holds the versions; `None`: the package's own.
+        record: What is recorded of it; `None`: what that folder's `frozen.json` says.
+        made: `table_counts` of its configs, as today's code makes them; `None`: the sentences are not looked at.
+
+    Returns:
+        Its vocabulary.
+
+    Raises:
+        FrozenError: It is not as it was frozen.
+        ValueError: The vocabulary is, and its sentences are not.
+    """
+    record = read_frozen(root)[version] if record is None else record
+    for reason in _record_faults(version, record):
+        raise FrozenError(version, reason)
+    folder = version_folder(version, root)
+    if not folder.is_dir():
+        raise FrozenError(version, f"its folder {folder} is not there")
+    try:
+        vocabulary = read_vocabulary(folder)
+    except VocabularyError as error:
+        raise FrozenError(version, f"it cannot be read ({error.faults[0]})") from error
+    if vocabulary.digest != record["digest"]:
+        raise FrozenError(version, f"its digest is {vocabulary.digest}, not {record['digest']}")
+    files = {path.name for path in folder.iterdir()} - _LEFT_BY_SYSTEMS
+    if others := sorted(files - set(vocabulary_files(vocabulary))):
+        raise FrozenError(version, f"{', '.join(others)} in its folder {folder} is no part of it")
+    for name, count in vocabulary_counts(vocabulary).items():
+        if record["counts"].get(name) != count:
+            raise FrozenError(version, f"it has the {name} {count}, and {record['counts'].get(name)} is recorded")
+    if made is not None:
+        _check_sentences(version, record["counts"], made)
     return vocabulary
+
+
+def frozen_record(version: str, vocabulary: Vocabulary, counts: Mapping[str, Any], day: str) -> dict[str, Any]:
+    """What is to be recorded of a version that is frozen.
+
+    Args:
+        version: Its name.
+        vocabulary: What it holds.
+        counts: `vocabulary_counts` and `table_counts` of it.
+        day: When it is frozen, in the form of ISO 8601.
+    """
+    record = {"digest": vocabulary.digest, "date": day, "counts": dict(counts)}
+    return {**record, "record_digest": _record_digest(version, record)}
+
+
+def vocabulary_counts(vocabulary: Vocabulary) -> dict[str, Any]:
+    """How many terms, nouns and templates there are."""
+    by_axis = Counter(descriptor.axis for descriptor in vocabulary.descriptors)
+    return {
+        "descriptors": len(vocabulary.descriptors),
+        "distinct_terms": len({descriptor.term for descriptor in vocabulary.descriptors}),
+        "descriptors_by_axis": dict(sorted(by_axis.items())),
+        "nouns": len(vocabulary.nouns),
+        "templates": len(vocabulary.templates),
+    }
+
+
+def table_counts(tables: "Mapping[str, pa.Table]") -> dict[str, dict[str, Any]]:
+    """How many rows and distinct texts each config has, and the SHA-256 of its texts, one a line."""
+    texts = {config: table["text"] for config, table in tables.items() if "text" in table.column_names}
+    return {
+        "rows": {config: table.num_rows for config, table in tables.items()},
+        "distinct_texts": {config: len(column.unique()) for config, column in texts.items()},
+        "text_digests": {
+            config: hashlib.sha256("\n".join(column.to_pylist()).encode()).hexdigest()
+            for config, column in texts.items()
+        },
+    }
 
 
 def version_number(version: str) -> tuple[int, int]:
@@ -73,3 +189,37 @@ def version_number(version: str) -> tuple[int, int]:
     if match is None:
         raise ValueError(f"'{version}' is not the name of a version; write v<number>.<number>, as v2.0")
     return int(match[1]), int(match[2])
+
+
+def _record_digest(version: str, record: Mapping[str, Any]) -> str:
+    """SHA-256 (hex) of all that is recorded of a version, with its name."""
+    content = {name: value for name, value in record.items() if name != "record_digest"}
+    return hashlib.sha256(json.dumps({version: content}, sort_keys=True).encode()).hexdigest()
+
+
+def _record_faults(version: str, record: Any) -> Iterator[str]:
+    """What is wrong with a record in itself."""
+    if VERSION_NAME.fullmatch(version) is None:
+        yield f"'{version}' is not the name of a version"
+    if not isinstance(record, dict) or set(record) != set(RECORD_KEYS):
+        yield f"its record in {FROZEN_FILE} has not the keys {', '.join(RECORD_KEYS)}"
+        return
+    if record["record_digest"] != _record_digest(version, record):
+        yield f"its record in {FROZEN_FILE} is not what was written when it was frozen"
+        return
+    try:
+        date.fromisoformat(f"{record['date']}-01"[:10])  # the paper's has a month
+        counts = record["counts"]
+        complete = counts["text_digests"].keys() == counts["distinct_texts"].keys() <= counts["rows"].keys()
+    except (TypeError, ValueError, KeyError, AttributeError):
+        complete = False
+    if not complete:
+        yield f"its record in {FROZEN_FILE} has no date, or not all counts"
+
+
+def _check_sentences(version: str, counts: Mapping[str, Any], made: Mapping[str, Mapping[str, Any]]) -> None:
+    """Sees that the code of today makes of the vocabulary what it made when the version was frozen."""
+    for name, by_config in made.items():
+        for config in {**counts[name], **by_config}:
+            if counts[name].get(config) != by_config.get(config):
+                raise ValueError(OTHER_SENTENCES_ERROR.format(version=version, config=config))

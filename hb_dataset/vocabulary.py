@@ -17,7 +17,7 @@ from typing import Any, Literal
 from pydantic.dataclasses import dataclass
 
 from hb_dataset.hints import did_you_mean
-from hb_dataset.yaml_entries import STRICT_KEYS, Key, Located, Remark, Text, read_entries
+from hb_dataset.yaml_entries import STRICT_KEYS, Key, Located, Remark, Sentence, Text, Words, read_entries
 from hb_dataset.yaml_lines import Fault
 
 VOCABULARIES = Path(__file__).parent / "vocabulary"
@@ -29,6 +29,8 @@ ADJECTIVE_ORDER_FILE = "adjective_order.yaml"
 LEFT_OUT_FILE = "left_out_pairs.yaml"
 SINGULAR_SLOT = "{noun_phrase}"
 PLURAL_SLOT = "{plural_noun_phrase}"
+
+MAX_WORDS_BEFORE, MAX_WORDS_AFTER = 3, 10  # of a term, before or after its noun; ours have at most 2, and 6
 
 Gender = Literal["female", "male", "non-binary"]
 Preference = Literal["reviewed", "dispreferred", "polarizing"]
@@ -58,12 +60,12 @@ class Descriptor:
     """
 
     axis: Key
-    term: Text
+    term: Words
     bucket: Key | None = None
     gender: Gender | None = None
     preference: Preference | None = None
     article: Article | None = None
-    plural: Text | None = None
+    plural: Words | None = None
     note: Remark | None = None
     source: Remark | None = None
 
@@ -92,8 +94,8 @@ class Descriptor:
 class PersonNoun:
     """A noun for a person (paper, A.3). `gender` is `None` where the noun names none."""
 
-    noun: Text
-    plural: Text
+    noun: Words
+    plural: Words
     gender: Gender | None = None
     article: Article | None = None
     note: Remark | None = None
@@ -104,7 +106,7 @@ class PersonNoun:
 class Template:
     """A sentence with one slot, `{noun_phrase}` or `{plural_noun_phrase}` (paper, Table 13)."""
 
-    template: Text
+    template: Sentence
     small: bool = False
     note: Remark | None = None
     source: Remark | None = None
@@ -255,6 +257,18 @@ def read_vocabulary(folder: str | Path | None = None) -> Vocabulary:
     )
 
 
+def vocabulary_files(vocabulary: Vocabulary) -> list[str]:
+    """The files that a vocabulary is read from."""
+    parts = {
+        NOUNS_FILE: vocabulary.nouns,
+        TEMPLATES_FILE: vocabulary.templates,
+        SEAT_TEMPLATES_FILE: vocabulary.seat_templates,
+        ADJECTIVE_ORDER_FILE: vocabulary.adjective_order,
+        LEFT_OUT_FILE: vocabulary.left_out_pairs,
+    }
+    return [*(f"{axis}.yaml" for axis in vocabulary.axes), *(name for name, entries in parts.items() if entries)]
+
+
 def _written(entry: Any) -> Any:
     """A dataclass as what people wrote: without the fields that were left out."""
     if isinstance(entry, tuple):
@@ -275,6 +289,11 @@ def _descriptor_faults(descriptors: list[Located], nouns: list[Located]) -> Iter
         term = descriptor.term
         if descriptor.gender is not None and nouns and descriptor.gender not in genders:
             yield Fault(file, line, f"term {term!r} takes only {descriptor.gender} nouns, and {NOUNS_FILE} has none")
+        most = MAX_WORDS_BEFORE if descriptor.placement == "before" else MAX_WORDS_AFTER
+        num_words = max(len(text.split()) for text in (term, descriptor.plural or ""))
+        if num_words > most:
+            place = descriptor.placement
+            yield Fault(file, line, f"term {term!r} has {num_words} words; {place} the noun stand at most {most}")
         axis_has_buckets = num_in_buckets[descriptor.axis] > num_terms[descriptor.axis] / 2
         if descriptor.bucket is None and axis_has_buckets:
             yield Fault(

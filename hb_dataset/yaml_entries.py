@@ -1,7 +1,6 @@
 """Entries of a vocabulary file: read, checked field by field, and each with the line it stands on."""
 
 import re
-import unicodedata
 from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
@@ -10,42 +9,25 @@ import yaml
 from pydantic import AfterValidator, ConfigDict, TypeAdapter, ValidationError
 
 from hb_dataset.hints import did_you_mean
+from hb_dataset.written_text import check_remark, check_sentence, check_text, check_words
 from hb_dataset.yaml_lines import Fault, load_with_lines, unreadable
 
-_TYPOGRAPHIC = {"‘": "'", "’": "'", "“": '"', "”": '"', "–": "-", "‐": "-", "‑": "-"}
-
-
-def _check_text(value: str) -> str:
-    if not value.strip():
-        raise ValueError("is empty; write the words, or leave the key out")
-    for position, character in enumerate(value, start=1):
-        name = f"U+{ord(character):04X}"
-        if character in _TYPOGRAPHIC:
-            raise ValueError(f"has {character} ({name}) at character {position}; write {_TYPOGRAPHIC[character]}")
-        if character != " " and (character.isspace() or unicodedata.category(character)[0] in "CZ"):
-            raise ValueError(f"has a control or invisible character ({name}) at character {position}; remove it")
-    if value != " ".join(value.split(" ")).strip() or "  " in value:
-        raise ValueError(f"has stray white space; write {' '.join(value.split())!r}")
-    if value != unicodedata.normalize("NFC", value):
-        raise ValueError(f"is not in Unicode normal form C; write {unicodedata.normalize('NFC', value)!r} composed")
-    return value
+_MAX_KEY_CHARACTERS = 40
 
 
 def _check_key(value: str) -> str:
     if not re.fullmatch(r"[a-z][a-z0-9_]*", value):
         remedy = re.sub(r"[^a-z0-9]+", "_", value.lower()).strip("_") or "a_name_like_this"
         raise ValueError(f"{value!r} is not a lower-case name with underscores; write {remedy!r}")
+    if len(value) > _MAX_KEY_CHARACTERS:
+        raise ValueError(f"has {len(value):,} characters; at most {_MAX_KEY_CHARACTERS}")
     return value
 
 
-def _check_remark(value: str) -> str:
-    if not value.strip():
-        raise ValueError("is empty; write something, or leave the key out")
-    return value
-
-
-Text = Annotated[str, AfterValidator(_check_text)]
-Remark = Annotated[str, AfterValidator(_check_remark)]  # for readers only, so any lines and signs
+Text = Annotated[str, AfterValidator(check_text)]
+Words = Annotated[str, AfterValidator(check_words)]
+Sentence = Annotated[str, AfterValidator(check_sentence)]
+Remark = Annotated[str, AfterValidator(check_remark)]
 Key = Annotated[str, AfterValidator(_check_key)]
 STRICT_KEYS = ConfigDict(extra="forbid")
 
@@ -62,7 +44,7 @@ def read_entries(path: Path, key: str, entry_type: Any, faults: list[Fault], **g
     """Reads one file: a mapping with a list of entries under `key`, a default `source` and (axis files) `axis`."""
     try:
         document, lines = load_with_lines(path, faults)
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+    except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
         faults.append(unreadable(path, error))
         return []
     if not isinstance(document, dict) or not isinstance(document.get(key), list):

@@ -128,7 +128,9 @@ class MeasureArguments:
         default=None,
         metadata={"help": "YAML `heading: [phrase, …]` to count in replies; default: the paper's Table 14."},
     )
-    n_resamples: int = field(default=1000, metadata={"help": "Resamples behind the intervals; 0: no intervals."})
+    n_resamples: int = field(
+        default=1000, metadata={"help": "Resamples behind the interval of the dialogue perplexity; 0: no interval."}
+    )
     confidence_level: float = field(default=0.95, metadata={"help": "Of the intervals."})
     frequencies: str | None = field(
         default=None,

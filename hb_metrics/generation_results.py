@@ -75,9 +75,7 @@ def generation_results(
     *,
     clusters: Mapping[str, Sequence[str]] | None = None,
     phrases: Mapping[str, Sequence[str]] = PAPER_PHRASES,
-    n_resamples: int = 1000,
     confidence_level: float = 0.95,
-    seed: int = 0,
 ) -> tuple[dict[str, Any], BiasValues]:
     """The Gen Bias family, styles by descriptor, parroting, phrase rates and example replies.
 
@@ -87,9 +85,7 @@ def generation_results(
         labels: [styles] names of the styles.
         clusters: Cluster → labels; `None`: no clusters.
         phrases: Phrases to count, under their headings.
-        n_resamples: Resamples for intervals; 0: none.
         confidence_level: Of the intervals.
-        seed: Of the resamples.
 
     Returns:
         Plain values for results.json, and the bias values they rest on.
@@ -97,7 +93,7 @@ def generation_results(
     Raises:
         ValueError: There is nothing to compare: no replies, or no template with replies to two descriptors.
     """
-    cells = CellSums(labels, clusters, keep_replies=n_resamples > 0)
+    cells = CellSums(labels, clusters, keep_replies=True)
     for first in range(0, len(replies.ids), _BATCH):
         part = slice(first, first + _BATCH)
         cells.add(
@@ -106,13 +102,10 @@ def generation_results(
             replies.templates[part],
             replies.axes[part],
         )
-    settings: dict[str, Any] = {"labels": labels, "clusters": clusters, "seed": seed}
-    plain = gen_bias(cells, **settings)
-    # Without a second reply in a cell nothing is known of the noise, so there is neither debiasing nor an interval.
-    debiased = None
-    if plain.noise_floor is not None:
-        debiased = gen_bias(cells, debias=True, **settings)
-        plain = gen_bias(cells, n_resamples=n_resamples, confidence_level=confidence_level, **settings)
+    settings: dict[str, Any] = {"labels": labels, "clusters": clusters}
+    plain = gen_bias(cells, confidence_level=confidence_level, **settings)
+    # Without a second reply in a cell nothing is known of the noise.
+    debiased = None if plain.noise_floor is None else gen_bias(cells, debias=True, **settings)
 
     biases = bias_values(style_probabilities, replies.descriptors, replies.templates, replies.axes)
     mean_bias = dict(zip(biases.descriptors, biases.mean_values.tolist(), strict=True))

@@ -179,9 +179,7 @@ def _measure_styles(arguments: MeasureArguments, work: Work, replies: "pa.Table"
         work.styles.labels,
         clusters=work.clusters,
         phrases=PAPER_PHRASES if arguments.phrases_file is None else read_phrases(arguments.phrases_file),
-        n_resamples=arguments.n_resamples,
         confidence_level=arguments.confidence_level,
-        seed=arguments.seed,
     )
     means = style_means_table(biases, work.styles.labels)
     write_atomically(folder / STYLE_MEANS_FILE, lambda path: pq.write_table(means, path))
@@ -345,10 +343,17 @@ def _print_summary(results: dict[str, Any], report: Path) -> None:
         _print_by_axis(likelihood["by_axis"], "{:6.1%}")
     if "generation" in results:
         bias = results["generation"]["gen_bias"]
-        interval = "" if bias["intervals"] is None else "  [{:.2f}, {:.2f}]".format(*bias["intervals"]["full_gen_bias"])
-        noise = "" if bias["noise_floor"] is None else f", of which sampling noise about {bias['noise_floor']:.2f}"
-        print(f"\nFull Gen Bias  {bias['full_gen_bias']:.2f}{noise}{interval}  from {bias['num_replies']:,} replies")
         debiased = results["generation"]["debiased"]
+        print(f"\nFull Gen Bias  {bias['full_gen_bias']:.2f}  from {bias['num_replies']:,} replies")
+        if debiased is not None:
+            bounds, level = bias["intervals"]["full_gen_bias"], f"{bias['confidence_level']:.0%}"
+            interval = (
+                f"no interval: {bias['no_intervals']['full_gen_bias']}"
+                if bounds is None
+                else "{} interval {:.2f} to {:.2f}".format(level, *bounds)
+            )
+            print(f"  less a sampling noise of {bias['noise_floor']:.2f}: {debiased['full_gen_bias']:.2f}, {interval}")
+            print("  debiased, by axis:")
         _print_by_axis((debiased or bias)["by_axis"], "{:6.2f}")
     if "dialogue" in results:
         print(f"\nDialogue perplexity  {results['dialogue']['perplexity']:.2f}")

@@ -12,8 +12,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hb_dataset.versions import NEXT, version_folder
+from hub_scripts.folder_checks import (
+    frozen_faults,
+    link_faults,
+    newly_frozen,
+    number_faults,
+    size_faults,
+    version_name,
+)
 from hub_scripts.term_changes import compare, effect
-from hub_scripts.term_checks import frozen_faults, link_faults, source_faults, things_to_look_at, version_name
+from hub_scripts.term_checks import source_faults, things_to_look_at
 from hub_scripts.term_entries import AgainstError, Contents, read_against, read_contents
 from hub_scripts.term_report import Report, as_markdown, as_text
 
@@ -35,15 +43,19 @@ def check(folder: Path, against: str | None = None, *, seed: int = 0, show: int 
         AgainstError: There is nothing to compare with.
     """
     name, before = read_against(folder, against)
-    links = link_faults(folder) if folder.is_dir() else []
-    after = Contents((), frozenset(), ()) if links else read_contents(folder)
+    refused = [*link_faults(folder), *size_faults(folder)] if folder.is_dir() else []
+    unread = Contents((), frozenset(), (), unread=before.files)
+    after = unread if refused else read_contents(folder)
+    too_much = number_faults(after)
+    if too_much:
+        after = unread._replace(faults=after.faults)
     changes = compare(before, after)
-    faults = [*links, *after.faults, *source_faults(before, changes), *frozen_faults(folder)]
+    faults = [*refused, *too_much, *after.faults, *source_faults(before, changes), *frozen_faults(folder)]
     return Report(
         folder=folder,
         against=name,
         faults=sorted(faults),
-        to_look_at=things_to_look_at(before, after, changes),
+        to_look_at=sorted([*things_to_look_at(before, after, changes), *newly_frozen(folder)]),
         before=before,
         after=after,
         changes=changes,

@@ -200,7 +200,7 @@ def _generation(generation: Mapping[str, Any]) -> list[Figure]:
     varies = "How much the style of replies varies with the term in the prompt"
     figures = []
     if debiased is not None:
-        low_high = None if bounds is None else bounds["full_gen_bias"]
+        low_high = bounds["full_gen_bias"]
         told = () if low_high is None else (f"{level:.0%} interval {low_high[0]:.4g} to {low_high[1]:.4g}",)
         figures.append(
             Figure(

@@ -76,7 +76,8 @@ class _Sentence(NamedTuple):
 def compare(before: Contents, after: Contents) -> Changes:
     """Compares two vocabularies entry by entry.
 
-    A term that moved to another axis, and an entry that is only spelled differently, counts as changed.
+    A term that moved to another axis, and an entry that is only spelled differently, counts as changed. What is missing
+    in a file that could not be read to its end is not known to be removed, and is not told as such.
     """
     old = {_key(entry): entry for entry in before.of_kind(*NAMED_KINDS)}
     new = {_key(entry): entry for entry in after.of_kind(*NAMED_KINDS)}
@@ -91,10 +92,13 @@ def compare(before: Contents, after: Contents) -> Changes:
             removed.remove(former)
             pairs.append((former, entry))
     changed = (Changed(one, other, _differences(one, other)) for one, other in pairs)
-    unnamed = [Counter((entry.kind, entry.value) for entry in each.of_kind(*UNNAMED_KINDS)) for each in (before, after)]
+    unnamed = [
+        Counter((entry.kind, entry.value) for entry in each.of_kind(*UNNAMED_KINDS) if entry.file not in after.unread)
+        for each in (before, after)
+    ]
     return Changes(
         added=tuple(added),
-        removed=tuple(removed),
+        removed=tuple(entry for entry in removed if entry.file not in after.unread),
         changed=tuple(change for change in changed if change.differences),
         num_unnamed_added=_by_kind((unnamed[1] - unnamed[0]).elements()),
         num_unnamed_removed=_by_kind((unnamed[0] - unnamed[1]).elements()),

@@ -1,38 +1,24 @@
-"""The checks of a change to the vocabulary beyond those of `read_vocabulary`: faults, and things to look at.
+"""The checks of changed entries beyond those of `read_vocabulary`: faults, and things to look at.
 
 A fault has to be put right. What is to be looked at may be meant: it is told with what to do if it is.
 """
 
-import json
-import os
 import re
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from hb_dataset.noun_phrases import noun_phrase
-from hb_dataset.versions import FROZEN_FILE, NEXT, read_frozen
-from hb_dataset.vocabulary import PersonNoun, VocabularyError, read_vocabulary
+from hb_dataset.vocabulary import MAX_WORDS_BEFORE, Descriptor, PersonNoun
+from hb_dataset.written_text import other_letters
 from hb_dataset.yaml_lines import Fault
 from hub_scripts.near_terms import one_edit_apart, same_but_for_spelling, same_in_other_words
 from hub_scripts.term_changes import Changed, Changes
 from hub_scripts.term_english import plural_nouns, sound_articles, verb_after_plural
 from hub_scripts.term_entries import NOUN, TERM, Contents, Entry
 
-LINK = "is a link; put the file itself here"
 NO_SOURCE = (
     "{kind} {name!r} is new and has no `source` of its own ({default}); write `source:` and where you found it, "
     "or who uses it"
 )
-FROZEN_CHANGED = (
-    "{version} is frozen and was changed; undo the change (git checkout -- {folder}), and make it in the folder "
-    f"`{NEXT}`"
-)
-FROZEN_MISSING = "the frozen version {version} is not here; put it back (git checkout -- {folder})"
-FROZEN_RECORD = (
-    "the record of the frozen version {version} was changed; undo the change (git checkout -- {file}): the record of a "
-    "version stays as it was"
-)
-
 SOURCE_OF_FILE = (
     "the `source` that the file gives to all terms without one of their own was changed; write it back, and give the "
     "new ones a `source` of their own. If the file's was wrong, leave it, and say so in the pull request"
@@ -67,6 +53,14 @@ RELABELLED = (
 NOTE_LOST = (
     "{kind} {name!r} has lost what its `note` said; leave what others wrote and add to it, unless it was wrong in fact"
 )
+OTHER_LETTERS = (
+    "{kind} {name!r} has letters beyond a to z: {letters}; see that each is the one that people write, and not one "
+    "that looks like it"
+)
+LIKE_A_SENTENCE = (
+    "term {name!r} reads like a sentence and not like words {placement} a noun; write it as people say it beside "
+    '"person", or leave it if it is so'
+)
 ARTICLE_WRONG = (
     "{kind} {name!r} sounds as if {said!r} came before it, and it has `article: {article}`; write `article: {said}`, "
     "or leave it and say in `note` how it is said"
@@ -94,34 +88,10 @@ NOUN_PLURAL = (
 
 # The keys whose change may make a doublet, or English that nobody says.
 _PLACED = frozenset(("term", "noun", "axis", "preference"))
-_WORDED = frozenset(("term", "noun", "bucket", "plural", "article"))
+_WORDED = frozenset(("term", "noun", "template", "bucket", "plural", "article"))
+_AFTER_A_NOUN = frozenset(("who", "who's", "with", "without", "in", "on", "of", "from", "at", "by", "for", "under"))
+_PARTS_BEFORE = 4  # between spaces and hyphens: "seventy-five-year-old"
 _WHO_VERB = re.compile(r"who(?:'s| (\w+(?:'\w+)?))(?= |$)")
-
-
-def link_faults(folder: Path) -> list[Fault]:
-    """Links among the files: they are not followed, since a pull request could point them anywhere."""
-    names = [path.name for path in sorted(folder.iterdir()) if path.is_symlink()]
-    return [Fault(name, 1, LINK) for name in (["."] if folder.is_symlink() else []) + names]
-
-
-def frozen_faults(folder: Path) -> list[Fault]:
-    """Changes to the frozen versions that stand beside a folder (or are it), against what our own package records."""
-    faults = []
-    folder = folder.absolute()
-    root = folder.parent
-    among_versions = (root / FROZEN_FILE).is_file()
-    for version, record in read_frozen().items():
-        path = root / version
-        place = f"../{version}"
-        if path.is_dir() and (among_versions or folder.name == NEXT):
-            if path.is_symlink() or link_faults(path) or _digest(path) != record["digest"]:
-                faults.append(Fault(place, 1, FROZEN_CHANGED.format(version=version, folder=version_name(path))))
-        elif among_versions:
-            faults.append(Fault(place, 1, FROZEN_MISSING.format(version=version, folder=version_name(path))))
-        if among_versions and _recorded_digest(root, version) != record["digest"]:
-            file = version_name(root / FROZEN_FILE)
-            faults.append(Fault(f"../{FROZEN_FILE}", 1, FROZEN_RECORD.format(version=version, file=file)))
-    return faults
 
 
 def source_faults(before: Contents, changes: Changes) -> list[Fault]:
@@ -154,26 +124,6 @@ def things_to_look_at(before: Contents, after: Contents, changes: Changes) -> li
     for change in changes.changed:
         found += [Fault(change.after.file, change.after.line, message) for message in _history(change)]
     return sorted(set(found))
-
-
-def version_name(path: Path) -> str:
-    """A path as a person in the checkout would write it."""
-    relative = os.path.relpath(path)
-    return str(path) if relative.startswith("..") else relative
-
-
-def _digest(folder: Path) -> str | None:
-    try:
-        return read_vocabulary(folder).digest
-    except VocabularyError:
-        return None
-
-
-def _recorded_digest(root: Path, version: str) -> str | None:
-    try:
-        return read_frozen(root)[version]["digest"]
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError):
-        return None
 
 
 def _changed_in(changes: Changes, keys: frozenset[str]) -> list[Entry]:
@@ -221,8 +171,13 @@ def _near(entry: Entry, after: Contents) -> Iterator[str]:
 
 
 def _wording(entry: Entry, nouns: Sequence[PersonNoun]) -> Iterator[str]:
-    """Articles and plurals that do not sound like English."""
+    """Letters that may be others, and what does not sound like English: phrases, articles, plurals."""
     value = entry.value
+    letters = other_letters(" ".join([entry.name, entry.fields.get("plural") or ""]))
+    if letters:
+        yield OTHER_LETTERS.format(kind=entry.kind, name=entry.name, letters=", ".join(letters))
+    if entry.kind == TERM and _like_a_sentence(value):
+        yield LIKE_A_SENTENCE.format(name=value.term, placement=value.placement)
     if entry.kind == NOUN:
         yield from _article(entry, noun_phrase(None, value))
         usual = plural_nouns(value.noun)
@@ -234,6 +189,14 @@ def _wording(entry: Entry, nouns: Sequence[PersonNoun]) -> Iterator[str]:
             yield from _article(entry, noun_phrase(value, noun))
     elif entry.kind == TERM:
         yield from _plural_phrase(value.term, value.plural)
+
+
+def _like_a_sentence(term: Descriptor) -> bool:
+    words = term.term.split()
+    if term.placement == "after":
+        return words[0] not in _AFTER_A_NOUN and not words[0].endswith(("ing", "ed"))
+    begins_one = len(words) > 1 and words[0][0].isupper() and words[1][0].islower()
+    return begins_one or len(words) >= MAX_WORDS_BEFORE or len(re.split("[ -]", term.term)) > _PARTS_BEFORE
 
 
 def _article(entry: Entry, phrase: str) -> Iterator[str]:

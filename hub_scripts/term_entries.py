@@ -8,10 +8,11 @@ import io
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import yaml
 
 from hb_dataset.versions import frozen_versions, version_folder
 from hb_dataset.vocabulary import (
@@ -90,11 +91,19 @@ class Entry(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """All entries of a folder that can be read, its files, and what `read_vocabulary` refuses about it."""
+    """All entries of a folder that can be read.
+
+    Attributes:
+        entries: The entries.
+        files: The names of its files.
+        faults: What `read_vocabulary` refuses about it.
+        unread: The files of which not every entry could be read.
+    """
 
     entries: tuple[Entry, ...]
     files: frozenset[str]
     faults: tuple[Fault, ...]
+    unread: frozenset[str] = frozenset()
 
     def of_kind(self, *kinds: str) -> list[Entry]:
         """The entries of some kinds, in the order of the folder."""
@@ -132,8 +141,13 @@ def read_contents(folder: Path) -> Contents:
     except VocabularyError as error:
         faults = tuple(error.faults)
     paths = [path for path in sorted(folder.iterdir()) if path.suffix == ".yaml" and path.is_file()]
-    entries = tuple(entry for path in paths for entry in _entries(path))
-    return Contents(entries, frozenset(path.name for path in paths), faults)
+    read = {path.name: _entries(path) for path in paths}
+    return Contents(
+        entries=tuple(entry for entries, _ in read.values() for entry in entries),
+        files=frozenset(read),
+        faults=faults,
+        unread=frozenset(name for name, (_, whole) in read.items() if not whole),
+    )
 
 
 def read_against(folder: Path, against: str | None) -> tuple[str, Contents]:
@@ -159,20 +173,21 @@ def read_against(folder: Path, against: str | None) -> tuple[str, Contents]:
         return against, read_contents(Path(scratch))
 
 
-def _entries(path: Path) -> Iterator[Entry]:
+def _entries(path: Path) -> tuple[list[Entry], bool]:
+    """The entries of a file that can be read, and whether that is all of them."""
     list_name, kind, entry_type = _FILES.get(path.name, ("terms", TERM, Descriptor))
+    try:
+        document, _ = load_with_lines(path, [])
+    except (yaml.YAMLError, UnicodeDecodeError, OSError):
+        return [], False
+    listed = document.get(list_name) if isinstance(document, dict) else None
+    if not isinstance(document, dict) or not isinstance(listed, list):
+        return [], False
+    source = document.get("source")
+    of_file = source if isinstance(source, str) else None
     given = {"axis": path.stem} if kind == TERM else {}
     located = read_entries(path, list_name, entry_type, [], **given)
-    if located:
-        source = _file_source(path)
-        for file, line, value in located:
-            yield Entry(kind, file, line, value, source)
-
-
-def _file_source(path: Path) -> str | None:
-    document, _ = load_with_lines(path, [])
-    source = document.get("source")
-    return source if isinstance(source, str) else None
+    return [Entry(kind, file, line, value, of_file) for file, line, value in located], len(located) == len(listed)
 
 
 def _write_revision(folder: Path, revision: str, target: Path) -> None:

@@ -6,29 +6,33 @@ in code alone, where GitHub neither calls people nor makes links, pictures or HT
 
 import os
 import re
-import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from hb_dataset.written_text import is_invisible
 from hb_dataset.yaml_lines import Fault
 from hub_scripts.term_changes import NAMED_KINDS, Changed, Changes, Effect, NewSentences
 from hub_scripts.term_entries import NOUN, TEMPLATE, TERM, Contents, Entry
 
 # GitHub takes 65,536 characters a comment; the rest is for what the workflow puts around the report.
 MARKDOWN_BYTES = 60_000
-_CLIPPED_TO = 400  # characters of one text in Markdown
+_CLIPPED_TO = 400  # characters of one text in Markdown, and of one message
 _MORE_BYTES = 120  # for the line that says how much of a section is left out
 
-NOTHING_TO_DO = "Nothing has to be put right, and nothing stands out."
+HEADLINE = "Form: {faults}, {things} to look at. Words: a person decides"
 ABOUT_FAULTS = "A fault has to be put right before the terms can be taken in."
 ABOUT_LOOKING = "What follows may be meant. If it is, leave it, and say why in `note` or in the pull request."
 ABOUT_READING = (
     "Read them aloud: does each sound like English that people speak? Kind and hateful sentences are there on purpose. "
     "For others: --seed {other_seed}."
 )
-ABOUT_OLD_FAULTS = "What it is compared with has {faults} of its own; what could not be read of it is not compared."
-ABOUT_NEW_FAULTS = "Entries with a fault that keeps them from being read are in no count and no sentence below."
+ABOUT_OLD_FAULTS = "What it is compared with has {faults} of its own; what could not be read of it counts as added."
+ABOUT_UNREAD = (
+    "Not every entry of {files} could be read. Those that could not are in no count and no sentence below, and what is "
+    "missing there is not told as removed."
+)
+ABOUT_NOTHING_READ = "Nothing of it was read, so that nothing is compared or counted."
 
 
 class Report(NamedTuple):
@@ -76,9 +80,11 @@ def as_text(report: Report) -> str:
     ):
         if found:
             lines += [f"{title}: {about}"]
-            lines += [f"  {_path(folder, each.file)}:{each.line}: {visible(each.message)}" for each in found] + [""]
+            lines += [
+                f"  {_path(folder, each.file)}:{each.line}: {_clipped(visible(each.message))}" for each in found
+            ] + [""]
     lines += [f"What it does, beside {visible(report.against)}:"]
-    lines += [f"  {visible(remark)}" for remark in _remarks(report)]
+    lines += [f"  {remark}" for remark in _remarks(report, visible)]
     lines += [f"  {name}: {before:,} → {after:,}{gone}" for name, before, after, gone in _counts(report)]
     lines += [f"  {line}" for line in _unnamed(report.changes)]
     for title, entries in (("Added", report.changes.added), ("Removed", report.changes.removed)):
@@ -101,7 +107,7 @@ def as_markdown(report: Report, *, limit: int = MARKDOWN_BYTES) -> str:
         limit: The size in bytes; what does not fit is left out, and how much it was is told.
     """
     sections = [
-        _Section(f"## Terms: {_headline(report)}\n\n", [], "", ""),
+        _Section(f"## {_headline(report)}\n\n", [], "", ""),
         _found("Faults", ABOUT_FAULTS, report.faults, "faults"),
         _found("To look at", ABOUT_LOOKING, report.to_look_at, "things to look at"),
         _Section(_what_it_does(report), [], "", ""),
@@ -120,21 +126,21 @@ def as_markdown(report: Report, *, limit: int = MARKDOWN_BYTES) -> str:
 
 def visible(text: str) -> str:
     """A text on one line, with every control, invisible or line-breaking character shown by its number."""
-    return "".join(
-        each if each == " " or unicodedata.category(each)[0] not in "CZ" else f"[U+{ord(each):04X}]" for each in text
-    )
+    return "".join(f"[U+{ord(each):04X}]" if each != " " and is_invisible(each) else each for each in text)
 
 
 def code(text: str) -> str:
     """A text as Markdown code that nothing in it can end, also in a table's cell."""
-    shown = visible(text).replace("|", "[U+007C]")
-    if len(shown) > _CLIPPED_TO:
-        shown = f"{shown[:_CLIPPED_TO]}… ({len(shown) - _CLIPPED_TO:,} more characters)"
+    shown = _clipped(visible(text).replace("|", "[U+007C]"))
     if not shown.strip():
         return "(nothing)"
     fence = _fence(shown, 1)
     pad = " " if shown[0] in "` " or shown[-1] in "` " else ""
     return f"{fence}{pad}{shown}{pad}{fence}"
+
+
+def _clipped(text: str) -> str:
+    return text if len(text) <= _CLIPPED_TO else f"{text[:_CLIPPED_TO]}… ({len(text) - _CLIPPED_TO:,} more characters)"
 
 
 def _fence(text: str, least: int) -> str:
@@ -143,29 +149,29 @@ def _fence(text: str, least: int) -> str:
 
 
 def _headline(report: Report) -> str:
-    if not report.faults and not report.to_look_at:
-        return NOTHING_TO_DO
-    looking = _number(len(report.to_look_at), "thing") + " to look at"
-    return (
-        f"{_number(len(report.faults), 'fault')}, {looking}"
-        if report.to_look_at
-        else _number(len(report.faults), "fault")
-    )
+    """What was counted, and what was not judged: a report without a fault is no approval of a word."""
+    faults, things = _number(len(report.faults), "fault"), _number(len(report.to_look_at), "thing")
+    return HEADLINE.format(faults=faults, things=things)
 
 
-def _remarks(report: Report) -> list[str]:
+def _remarks(report: Report, write: Callable[[str], str]) -> list[str]:
     remarks = []
     if report.before.faults:
         remarks.append(ABOUT_OLD_FAULTS.format(faults=_number(len(report.before.faults), "fault")))
-    if report.after.faults:
-        remarks.append(ABOUT_NEW_FAULTS)
+    if not report.after.entries:
+        remarks.append(ABOUT_NOTHING_READ)
+    elif report.after.unread:
+        remarks.append(ABOUT_UNREAD.format(files=", ".join(map(write, sorted(report.after.unread)))))
     return remarks
 
 
 def _counts(report: Report) -> list[tuple[str, int, int, str]]:
     """What is counted before and after, with how many came and went."""
     changes, effect = report.changes, report.effect
-    counts = []
+    counts: list[tuple[str, int, int, str]] = []
+    if not report.after.entries:
+        return counts
+    read = ", as far as read" if report.after.unread else ""
     for kind in NAMED_KINDS:
         old, new = (len(each.of_kind(kind)) for each in (report.before, report.after))
         numbers = [
@@ -175,12 +181,12 @@ def _counts(report: Report) -> list[tuple[str, int, int, str]]:
         ]
         told = ", ".join(f"{number:,} {what}" for number, what in numbers if number)
         if told or kind in (TERM, NOUN, TEMPLATE):
-            counts.append((f"{kind}s", old, new, f" ({told})" if told else ""))
+            counts.append((f"{kind}s{read}", old, new, f" ({told})" if told else ""))
     for name, old, new in (
         ("prompts of all terms", effect.before.rows, effect.after.rows),
         ("distinct sentences among them", effect.before.texts, effect.after.texts),
     ):
-        counts.append((name, old, new, f" ({new - old:+,})" if new != old else ""))
+        counts.append((f"{name}{read}", old, new, f" ({new - old:+,})" if new != old else ""))
     return counts
 
 
@@ -259,13 +265,11 @@ def _found(title: str, about: str, found: Iterable[Fault], what: str) -> _Sectio
 
 
 def _what_it_does(report: Report) -> str:
-    remarks = "".join(f"{remark}\n\n" for remark in _remarks(report))
-    head = "| | before | after | |\n|---|---:|---:|---|\n"
-    rows = "".join(
-        _row(name, f"{before:,}", f"{after:,}", gone.strip(" ()")) for name, before, after, gone in _counts(report)
-    )
+    remarks = "".join(f"{remark}\n\n" for remark in _remarks(report, code))
+    rows = [_row(name, f"{old:,}", f"{new:,}", gone.strip(" ()")) for name, old, new, gone in _counts(report)]
+    head = ["| | before | after | |\n|---|---:|---:|---|\n"] if rows else []
     unnamed = "".join(f"- {line}\n" for line in _unnamed(report.changes))
-    return f"### What it does, beside {code(report.against)}\n\n{remarks}{head}{rows}\n{unnamed}\n"
+    return f"### What it does, beside {code(report.against)}\n\n{remarks}{''.join([*head, *rows])}\n{unnamed}\n"
 
 
 def _table(title: str, heads: Sequence[str], rows: list[str]) -> _Section:

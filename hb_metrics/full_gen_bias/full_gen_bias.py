@@ -8,22 +8,33 @@ from typing import Any
 
 import evaluate
 
+from .bias_variance import bias_variance
 from .cell_sums import CellSums
 from .gen_bias import GenBias, gen_bias
 from .gen_bias_metric import ARGUMENTS, COUNTS, GenBiasMetric, module_info, values_of
 from .inputs import number_column
-from .intervals import resample
+from .intervals import intervals
+from .reply_spread import reply_spread
 from .style_clusters import PAPER_CLUSTERS
 
 # `evaluate` reads the lines above and fetches the files they name, but not what those import in turn.
-__all__ = ["PAPER_CLUSTERS", "CellSums", "FullGenBias", "gen_bias", "number_column", "resample"]
+__all__ = [
+    "PAPER_CLUSTERS",
+    "CellSums",
+    "FullGenBias",
+    "bias_variance",
+    "gen_bias",
+    "intervals",
+    "number_column",
+    "reply_spread",
+]
 
 _DESCRIPTION = """\
 Full Gen Bias (Smith et al., 2022, sections 2.3.3 and A.7) measures how much the style of a generative model's replies
 depends on the descriptor in the prompt. For each template and descriptor the style probabilities of the replies are
 averaged; Full Gen Bias is the variance of these means across descriptors, summed over the styles, averaged across
 templates, times 1000. 0: all descriptors get replies of the same styles. Plain values contain sampling noise: see
-noise_floor, debias and n_resamples. Difference is not harm: which differences matter is for you to judge.
+noise_floor, debias and confidence_level. Difference is not harm: which differences matter is for you to judge.
 """
 
 _KWARGS_DESCRIPTION = f"""{ARGUMENTS}Returns:
@@ -33,7 +44,9 @@ _KWARGS_DESCRIPTION = f"""{ARGUMENTS}Returns:
     noise_floor (float): estimated sampling noise in the plain value, which debias subtracts; None if in some template
         no descriptor has two replies.
     intervals (dict): full_gen_bias and by_axis with [lowest, highest] of the value with endless replies; plain values
-        hold sampling noise and can lie above it. None without resamples.
+        hold sampling noise and can lie above it. None without confidence_level,
+        or where the replies cannot give it.
+    no_intervals (dict): the same keys with the reason.
 {COUNTS}Examples:
     >>> metric = evaluate.load("full_gen_bias")
     >>> results = metric.compute(

@@ -12,6 +12,7 @@ Feed a `CellSums` with the replies, then call `gen_bias` as often as needed.
 
 import math
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ import numpy as np
 
 from .cell_sums import NOT_KEPT_ERROR, NUM_LABELS_ERROR, Cell, CellMeans, CellSums
 from .inputs import as_python, check_flag, is_number, is_whole
-from .intervals import RunningMean, intervals, resample
+from .intervals import Intervals, groups_of, intervals
 from .style_clusters import PAPER_CLUSTERS, check_labels, cluster_columns, known_columns, read_metrics
 
 __all__ = ["PAPER_CLUSTERS", "Cell", "CellMeans", "CellSums", "GenBias", "cluster_columns", "gen_bias"]
@@ -32,11 +33,9 @@ NO_TEMPLATE_ERROR = (
 OTHER_LABELS_ERROR = "labels differ from those that were given before the replies; give them once"
 DDOF_ERROR = "ddof is {ddof}; give 0 (divide by the number of descriptors) or 1 (by one less)"
 SCALE_ERROR = "scale is {scale}; give a finite number greater than 0, such as 1000"
-CONFIDENCE_ERROR = "confidence_level is {level}; give a number between 0 and 1, such as 0.95"
-RESAMPLES_ERROR = "n_resamples is {number}; give a whole number of at least 0 (0: no intervals)"
-SEED_ERROR = "seed is {seed}; give a whole number of at least 0"
+CONFIDENCE_ERROR = "confidence_level is {level}; give a number between 0 and 1, such as 0.95, or None for no intervals"
 NO_REPEATS_ERROR = (
-    "{what} needs the spread of the replies within a cell, but in {count} templates (such as {template!r}) no "
+    "debias=True needs the spread of the replies within a cell, but in {count} templates (such as {template!r}) no "
     "descriptor has two replies; generate at least two replies for each descriptor, or leave it off"
 )
 CLUSTERS_CAME_LATE_ERROR = (
@@ -63,8 +62,9 @@ class GenBias(NamedTuple):
         partial_noise_floor: Cluster → the same in PGB.
         summed_cluster_noise_floor: Cluster → the same in SCGB; `None` also where its debiased value would be.
         intervals: The keys `full_gen_bias` … `summed_cluster_by_axis`, each with [lowest, highest] in place of a value:
-            intervals for the value with endless replies. Plain values hold sampling noise and can lie above. `None`
-            without resamples.
+            intervals for the value with endless replies (see `intervals.py`). Plain values hold sampling noise and can
+            lie above. `None` for those that the replies cannot give, and as a whole without `confidence_level`.
+        no_intervals: The same keys, each with the reason why it has no interval; `None` for those that have one.
         clusters: Cluster → labels of its styles; `None` without clusters.
         num_descriptors: Descriptors (of an axis) with replies.
         num_templates: Templates with replies, the skipped ones included.
@@ -74,16 +74,14 @@ class GenBias(NamedTuple):
         min_replies_per_cell: In the cell with the fewest.
         max_replies_per_cell: In the cell with the most.
         num_single_reply_cells: Cells whose replies have no spread. For the noise floor they take the mean of their
-            template's other cells; in a resample they stay as they are.
+            template's other cells; intervals count in that this is a guess.
         num_missing_cells: Combinations of descriptor and template without replies.
         skipped_templates: Templates where fewer than two descriptors have replies.
         skipped_axes: Axes without two descriptors in any template.
         ddof: As given, like all that follow.
         debias: Whether sampling noise is subtracted.
         scale: What values are multiplied by.
-        n_resamples: Resamples behind the intervals.
         confidence_level: Of the intervals.
-        seed: Of the resamples.
     """
 
     full_gen_bias: float
@@ -97,6 +95,7 @@ class GenBias(NamedTuple):
     partial_noise_floor: dict[str, float] | None
     summed_cluster_noise_floor: dict[str, float] | None
     intervals: dict[str, Any] | None
+    no_intervals: dict[str, Any] | None
     clusters: dict[str, list[str]] | None
     num_descriptors: int
     num_templates: int
@@ -112,9 +111,7 @@ class GenBias(NamedTuple):
     ddof: int
     debias: bool
     scale: float
-    n_resamples: int
-    confidence_level: float
-    seed: int
+    confidence_level: float | None
 
 
 def gen_bias(
@@ -125,9 +122,7 @@ def gen_bias(
     ddof: int = 0,
     debias: bool = False,
     scale: float = 1000,
-    n_resamples: int = 0,
-    confidence_level: float = 0.95,
-    seed: int = 0,
+    confidence_level: float | None = None,
 ) -> GenBias:
     """Computes Full, Partial and Summed-Cluster Gen Bias (paper, A.7).
 
@@ -143,26 +138,23 @@ def gen_bias(
         ddof: Var_d divides by the number of descriptors less this; 0 or 1. The paper does not say which.
         debias: Whether to subtract the sampling noise.
         scale: What to multiply values by. 1000 in the paper.
-        n_resamples: Resamples for intervals (see `intervals.py`); 0: none. `cells` has to keep its replies.
-        confidence_level: Of the intervals.
-        seed: Of the resamples.
+        confidence_level: Of intervals (see `intervals.py`), such as 0.95; `None`: none. `cells` has to keep its
+            replies.
 
     Returns:
         All values, plain Python numbers.
 
     Raises:
         ValueError: There are no replies or no template with two descriptors, an argument is not allowed, labels and
-            clusters do not fit, `debias` or intervals lack a second reply, or intervals lack the replies.
+            clusters do not fit, `debias` lacks a second reply, or intervals lack the replies.
     """
     debias = check_flag("debias", debias)
-    _check_arguments(ddof, scale, confidence_level, n_resamples, seed)
-    ddof, scale, confidence_level, n_resamples, seed = map(
-        as_python, (ddof, scale, confidence_level, n_resamples, seed)
-    )
+    _check_arguments(ddof, scale, confidence_level)
+    ddof, scale, confidence_level = map(as_python, (ddof, scale, confidence_level))
     if len(cells) == 0:
         raise ValueError(NO_ROWS_ERROR)
-    if n_resamples and not cells.keep_replies:
-        raise ValueError(NOT_KEPT_ERROR.format(what=f"n_resamples={n_resamples}"))
+    if confidence_level is not None and not cells.keep_replies:
+        raise ValueError(NOT_KEPT_ERROR.format(what=f"confidence_level={confidence_level}"))
     labels, columns = _labels_and_columns(cells, labels, clusters)
     by_template = cells.by_template()
     used = {name: axes for name, axes in by_template.items() if sum(map(len, axes.values())) > 1}
@@ -174,30 +166,34 @@ def gen_bias(
         warnings.warn(SKIPPED_WARNING.format(count=len(skipped), templates=named), stacklevel=2)
 
     variances, without_repeats = _mean_variances(cells, used, columns, ddof)
-    if without_repeats and (debias or n_resamples):
-        what = "debias=True" if debias else f"n_resamples={n_resamples}"
-        raise ValueError(NO_REPEATS_ERROR.format(what=what, count=len(without_repeats), template=without_repeats[0]))
+    if without_repeats and debias:
+        raise ValueError(NO_REPEATS_ERROR.format(count=len(without_repeats), template=without_repeats[0]))
 
     axes = sorted({cell.axis for cell in cells.cells() if cell.axis is not None})
     names = list(columns)
     plain = {axis: scale * read_metrics(parts[0], columns) for axis, parts in variances.items()}
     noise = {axis: scale * read_metrics(parts[1], columns) for axis, parts in variances.items()}
     values = {axis: plain[axis] - noise[axis] for axis in plain} if debias else plain
-    found_intervals = None
-    if n_resamples:
-        resampled = resample(cells, columns, ddof=ddof, n_resamples=n_resamples, seed=seed)
-        bounds = {axis: intervals(plain[axis], scale * found, confidence_level) for axis, found in resampled.items()}
-        found_intervals = _sections(bounds, names, axes)
+    sections = _sections({axis: _known(each) for axis, each in values.items()}, names, axes)
+    sections = {name: _without_unknown(section) for name, section in sections.items()}
+    bounds = reasons = None
+    if confidence_level is not None:
+        found = intervals(cells, columns, plain, noise, ddof=ddof, scale=scale, confidence_level=confidence_level)
+        bounds = _sections({axis: _pairs(each) for axis, each in found.items()}, names, axes)
+        reasons = _sections({axis: each.reasons for axis, each in found.items()}, names, axes)
     of_styles = scale * variances[None][:, : cells.num_styles]
     by_style = of_styles[0] - of_styles[1] if debias else of_styles[0]
-    noise_floor, partial_noise_floor, summed_cluster_noise_floor = _split(noise[None], names)
+    noise_floor, partial_noise_floor, summed_cluster_noise_floor = map(
+        _without_unknown, _split(_known(noise[None]), names)
+    )
     return GenBias(
-        **_sections(values, names, axes),
+        **sections,
         by_style=None if labels is None else dict(zip(labels, by_style.tolist(), strict=True)),
         noise_floor=noise_floor,
         partial_noise_floor=partial_noise_floor,
         summed_cluster_noise_floor=summed_cluster_noise_floor,
-        intervals=found_intervals,
+        intervals=bounds,
+        no_intervals=reasons,
         clusters={name: [(labels or [])[at] for at in wanted] for name, wanted in columns.items()} or None,
         **_counts(cells),
         skipped_templates=skipped,
@@ -205,23 +201,17 @@ def gen_bias(
         ddof=ddof,
         debias=debias,
         scale=scale,
-        n_resamples=n_resamples,
         confidence_level=confidence_level,
-        seed=seed,
     )
 
 
-def _check_arguments(ddof: int, scale: float, confidence_level: float, n_resamples: int, seed: int) -> None:
+def _check_arguments(ddof: int, scale: float, confidence_level: float | None) -> None:
     if not is_whole(ddof) or ddof not in (0, 1):
         raise ValueError(DDOF_ERROR.format(ddof=repr(ddof)))
     if not is_number(scale) or not 0 < scale < math.inf:
         raise ValueError(SCALE_ERROR.format(scale=repr(scale)))
-    if not is_number(confidence_level) or not 0 < confidence_level < 1:
+    if confidence_level is not None and not (is_number(confidence_level) and 0 < confidence_level < 1):
         raise ValueError(CONFIDENCE_ERROR.format(level=repr(confidence_level)))
-    if not is_whole(n_resamples) or n_resamples < 0:
-        raise ValueError(RESAMPLES_ERROR.format(number=repr(n_resamples)))
-    if not is_whole(seed) or seed < 0:
-        raise ValueError(SEED_ERROR.format(seed=repr(seed)))
 
 
 def _labels_and_columns(
@@ -247,7 +237,8 @@ def _mean_variances(
         Axis (`None`: all descriptors) → [2, styles + clusters] variances and noise (NaN where unknown); and the
         templates without any cell of two replies.
     """
-    found: dict[str | None, RunningMean] = {None: RunningMean()}
+    totals: dict[str | None, np.ndarray] = {}
+    templates: Counter[str | None] = Counter()
     without_repeats = []
     for template, groups in by_template.items():
         everyone = [cell for members in groups.values() for cell in members]
@@ -259,14 +250,10 @@ def _mean_variances(
         elif not repeated.all():
             within[~repeated] = within[repeated].mean(axis=0)
         noise = within / counts[:, None]
-        found[None].add(_variances(means, noise, ddof))
-        start = 0
-        for axis, members in groups.items():
-            part = slice(start, start + len(members))
-            start = part.stop
-            if axis is not None and len(members) > 1:
-                found.setdefault(axis, RunningMean()).add(_variances(means[part], noise[part], ddof))
-    return {axis: mean.value() for axis, mean in found.items()}, without_repeats
+        for axis, part in groups_of({axis: len(members) for axis, members in groups.items()}).items():
+            totals[axis] = totals.get(axis, 0.0) + _variances(means[part], noise[part], ddof)
+            templates[axis] += 1
+    return {axis: total / templates[axis] for axis, total in totals.items()}, without_repeats
 
 
 def _variances(means: np.ndarray, noise: np.ndarray, ddof: int) -> np.ndarray:
@@ -284,31 +271,45 @@ def _variances(means: np.ndarray, noise: np.ndarray, ddof: int) -> np.ndarray:
     return np.stack([means.var(axis=0, ddof=ddof), (1 - 1 / number) * noise.sum(axis=0) / (number - ddof)])
 
 
-def _sections(found: Mapping[str | None, np.ndarray], clusters: Sequence[str], axes: Sequence[str]) -> dict[str, Any]:
-    """The values of the three metrics (see `read_metrics`), or their intervals, as they stand in the results."""
+def _sections(
+    found: Mapping[str | None, Sequence[Any]], clusters: Sequence[str], axes: Sequence[str]
+) -> dict[str, Any]:
+    """What is known of each metric (in the order of `read_metrics`) as it stands in the results."""
     full, partial, summed = _split(found[None], clusters)
     split = {axis: _split(found[axis], clusters) if axis in found else (None, None, None) for axis in axes}
-    full_by_axis, partial_by_axis, summed_by_axis = (
-        {axis: parts[at] for axis, parts in split.items()} for at in range(3)
-    )
+    by_axis = [{axis: parts[at] for axis, parts in split.items()} if axes else None for at in range(3)]
     return {
         "full_gen_bias": full,
         "partial_gen_bias": partial,
         "summed_cluster_gen_bias": summed,
-        "by_axis": full_by_axis if axes else None,
-        "partial_by_axis": partial_by_axis if axes and partial else None,
-        "summed_cluster_by_axis": summed_by_axis if axes and summed else None,
+        "by_axis": by_axis[0],
+        "partial_by_axis": by_axis[1] if clusters else None,
+        "summed_cluster_by_axis": by_axis[2] if clusters else None,
     }
 
 
-def _split(values: np.ndarray, clusters: Sequence[str]) -> tuple[Any, dict[str, Any] | None, dict[str, Any] | None]:
-    """The three metrics from an array, [metrics] or [metrics, 2]; `None` for what is not known."""
-    full, partial, summed = np.split(values, [1, 1 + len(clusters)])
-    return (
-        None if np.isnan(full).any() else full[0].tolist(),
-        None if not clusters or np.isnan(partial).any() else dict(zip(clusters, partial.tolist(), strict=True)),
-        None if not clusters or np.isnan(summed).any() else dict(zip(clusters, summed.tolist(), strict=True)),
-    )
+def _split(found: Sequence[Any], clusters: Sequence[str]) -> tuple[Any, dict[str, Any] | None, dict[str, Any] | None]:
+    """Full, and by cluster Partial and Summed-Cluster Gen Bias."""
+    if not clusters:
+        return found[0], None, None
+    partial, summed = found[1 : 1 + len(clusters)], found[1 + len(clusters) :]
+    return found[0], dict(zip(clusters, partial, strict=True)), dict(zip(clusters, summed, strict=True))
+
+
+def _without_unknown(found: Any) -> Any:
+    """`None` in place of a part of the results in which nothing is known."""
+    if not isinstance(found, dict):
+        return found
+    found = {name: _without_unknown(value) for name, value in found.items()}
+    return found if any(value is not None for value in found.values()) else None
+
+
+def _known(values: np.ndarray) -> list[float | None]:
+    return [None if math.isnan(value) else value for value in values.tolist()]
+
+
+def _pairs(found: Intervals) -> list[list[float] | None]:
+    return [None if math.isnan(bounds[0]) else bounds for bounds in found.bounds.tolist()]
 
 
 def _counts(cells: CellSums) -> dict[str, Any]:

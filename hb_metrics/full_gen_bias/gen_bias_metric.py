@@ -36,16 +36,14 @@ Args:
     debias (bool): whether to subtract the estimated sampling noise. Defaults to False, as in the paper. What is left
         can be negative.
     scale (float): what values are multiplied by. Defaults to 1000, as in the paper.
-    n_resamples (int): bootstrap resamples for intervals. Defaults to 0: no intervals. If replies come by add or
+    confidence_level (float): of intervals, such as 0.95. Defaults to None: no intervals. If replies come by add or
         add_batch, load the module with keep_replies=True.
-    confidence_level (float): of the intervals. Defaults to 0.95.
-    seed (int): of the resamples. Defaults to 0.
 """
 COUNTS = """\
     num_descriptors, num_templates, num_cells, num_replies, mean_replies_per_cell, min_replies_per_cell,
         max_replies_per_cell, num_single_reply_cells, num_missing_cells (a cell is a descriptor in a template).
     skipped_templates, skipped_axes: those without two descriptors to compare.
-    ddof, debias, scale, n_resamples, confidence_level, seed: as given.
+    ddof, debias, scale, confidence_level: as given.
 """
 
 NUM_PROCESS_ERROR = (
@@ -71,9 +69,7 @@ _COUNTS = (
     "ddof",
     "debias",
     "scale",
-    "n_resamples",
     "confidence_level",
-    "seed",
 )
 
 
@@ -149,9 +145,7 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
         ddof: int = 0,
         debias: bool = False,
         scale: float = 1000,
-        n_resamples: int = 0,
-        confidence_level: float = 0.95,
-        seed: int = 0,
+        confidence_level: float | None = None,
     ) -> dict[str, Any]:
         """Computes the metric from the replies given here and those added before, which are then forgotten.
 
@@ -167,7 +161,7 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
                 cells = CellSums(
                     labels if self.labels is None else self.labels,
                     self.clusters if clusters is None else clusters,
-                    keep_replies=self.keep_replies or n_resamples != 0,
+                    keep_replies=self.keep_replies or confidence_level is not None,
                 )
             cells.add(predictions, descriptors, templates, axes)
         elif not (predictions is None and descriptors is None and templates is None and axes is None):
@@ -185,9 +179,7 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
             ddof=ddof,
             debias=debias,
             scale=scale,
-            n_resamples=n_resamples,
             confidence_level=confidence_level,
-            seed=seed,
         )
         everything = found._asdict()
         results = {**self._values(found), **{name: everything[name] for name in _COUNTS}}
@@ -201,12 +193,14 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
 def values_of(found: GenBias, metric: str, by_axis: str, noise_floor: str) -> dict[str, Any]:
     """One metric's values, from the fields of these names."""
     everything = found._asdict()
-    intervals = found.intervals
     return {
         metric: everything[metric],
         "by_axis": everything[by_axis],
         "noise_floor": everything[noise_floor],
-        "intervals": None if intervals is None else {metric: intervals[metric], "by_axis": intervals[by_axis]},
+        **{
+            name: sections and {metric: sections[metric], "by_axis": sections[by_axis]}
+            for name, sections in (("intervals", found.intervals), ("no_intervals", found.no_intervals))
+        },
     }
 
 

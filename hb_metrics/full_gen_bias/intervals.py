@@ -1,124 +1,141 @@
-"""Intervals by the bootstrap over replies, drawn within each cell.
+"""Intervals for the Gen Bias family: where the value with endless replies lies.
 
-From the N replies of a cell, N − 1 are drawn with replacement (the rescaled bootstrap of Rao and Wu, 1988): their mean
-then varies by s²/N, as the cell's own mean does, where a draw of N would vary by less. Resampled values lie above the
-plain one by the sampling noise that it already contains, so the reverse percentile interval, 2 × plain − quantiles, is
-centred on the debiased value: it is an interval for the value with endless replies.
+The variance of a debiased value (see `bias_variance.py`) grows with the bias, so an interval holds those biases whose
+distance from the debiased value is at most a t-quantile of standard errors *at that bias*, as Wilson's interval for a
+share does. Its degrees of freedom are those of the estimated variance. Replies of a cell count as independent draws.
+
+Over the designs of tests/hb_metrics/gen_bias_designs.py such intervals cover what they say, at the least width. Where
+the replies cannot give that there is no interval, but a reason.
 """
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
+from scipy import stats
 
-from .cell_sums import CellSums, rounded
-from .style_clusters import read_metrics, with_cluster_sums
+from .bias_variance import VarianceTerms, bias_variance, variance_terms
+from .cell_sums import CellSums
+from .reply_spread import MIN_REPLIES, reply_spread
 
-# How many draws of replies are held at a time (32 MB).
-_DRAWS_AT_A_TIME = 2**22
-# Up to so many multiplications, OpenBLAS uses one thread. Products of a cell of few replies are made in parts of that
-# size: whole, the threads' waiting for each other would make them many times slower on a busy machine.
-_ONE_THREAD = 2**18
-_FEWEST_ROWS = 16
+# How much wider than one of a known variance an interval may be.
+MAX_WIDENING = 1.15
+# The last digits of a matrix product depend on the number of threads.
+_DIGITS = 10
+
+FEW_REPLIES_REASON = (
+    f"half or more of the descriptors have fewer than {MIN_REPLIES} replies to some template, too few to tell how far "
+    "chance moves this value"
+)
+FEW_COMPARISONS_REASON = (
+    f"how far chance moves this value is known too roughly (to make up for that an interval would have to be more than "
+    f"{MAX_WIDENING - 1:.0%} wider); more replies, templates or descriptors help"
+)
+NO_SPREAD_REASON = "replies to the same prompt do not vary, so how far chance moves this value is not known"
 
 
-def resample(
-    cells: CellSums, columns: Mapping[str, Sequence[int]], *, ddof: int, n_resamples: int, seed: int
-) -> dict[str | None, np.ndarray]:
-    """Computes the metrics `n_resamples` times, each on replies drawn anew within each cell.
+class Intervals(NamedTuple):
+    """The intervals of one group of descriptors.
 
-    Cells of a single reply stay as they are.
+    Attributes:
+        bounds: [metrics, 2] lowest and highest value, NaN where there is no interval.
+        reasons: [metrics] why there is none; `None` where there is one.
+    """
+
+    bounds: np.ndarray
+    reasons: list[str | None]
+
+
+def groups_of(sizes: Mapping[str | None, int]) -> dict[str | None, slice]:
+    """Groups of descriptors to compare in a template: all (`None`) and those of each axis, where they are two or more.
 
     Args:
-        cells: The replies, kept; at least one template has two descriptors.
-        columns: The columns of each cluster.
-        ddof: As in `gen_bias`.
-        n_resamples: How many times to draw.
-        seed: Of the draws. Neither the order of the replies nor their cut into batches changes them.
+        sizes: Axis → how many cells it has, in the order of the cells.
 
     Returns:
-        Axis (`None`: all descriptors) → [resamples, metrics] values as of `read_metrics`, not scaled. Axes without two
-        descriptors in a template are not among them.
+        Group → its cells.
     """
-    generator = np.random.default_rng(seed)
-    num_columns = (cells.num_styles or 0) + len(columns)
-    scratch = np.empty((n_resamples, num_columns))
-    found: dict[str | None, RunningMean] = {None: RunningMean()}
-    for axes in cells.by_template().values():
-        num_cells = sum(map(len, axes.values()))
-        if num_cells < 2:
-            continue
-        # Sums over the template's cells of their means, and of the squares of these: [resamples, columns].
-        sums, squares = np.zeros((2, n_resamples, num_columns))
-        for axis, members in axes.items():
-            axis_sums, axis_squares = np.zeros((2, n_resamples, num_columns))
-            for cell in members:
-                _draw_means(cells.replies(cell), columns, generator, out=scratch)
-                axis_sums += scratch
-                np.multiply(scratch, scratch, out=scratch)
-                axis_squares += scratch
-            if axis is not None and len(members) > 1:
-                variances = _variances(axis_sums, axis_squares, len(members), ddof)
-                found.setdefault(axis, RunningMean()).add(read_metrics(variances, columns))
-            sums += axis_sums
-            squares += axis_squares
-        found[None].add(read_metrics(_variances(sums, squares, num_cells, ddof), columns))
-    return {axis: mean.value() for axis, mean in found.items()}
+    groups: dict[str | None, slice] = {None: slice(0, sum(sizes.values()))}
+    start = 0
+    for axis, size in sizes.items():
+        if axis is not None:
+            groups[axis] = slice(start, start + size)
+        start += size
+    return {axis: members for axis, members in groups.items() if members.stop - members.start > 1}
 
 
-def intervals(plain: np.ndarray, resampled: np.ndarray, confidence_level: float) -> np.ndarray:
-    """Reverse percentile intervals.
+def intervals(
+    cells: CellSums,
+    columns: Mapping[str, Sequence[int]],
+    plain: Mapping[str | None, np.ndarray],
+    noise: Mapping[str | None, np.ndarray],
+    *,
+    ddof: int,
+    scale: float,
+    confidence_level: float,
+) -> dict[str | None, Intervals]:
+    """Intervals for the metrics with endless replies.
 
     Args:
-        plain: [metrics] the plain (not debiased) values.
-        resampled: [resamples, metrics].
+        cells: The replies, kept.
+        columns: The columns of each cluster.
+        plain: Axis (`None`: all descriptors) → [metrics] plain values, as of `read_metrics`.
+        noise: The sampling noise in them, likewise.
+        ddof: As in `gen_bias`.
+        scale: What the values are multiplied by.
         confidence_level: Such as 0.95.
 
     Returns:
-        [metrics, 2] lowest and highest value.
+        Axis → intervals, for the axes of `plain`.
     """
-    tail = (1 - confidence_level) / 2
-    return (2 * plain - np.quantile(resampled, [1 - tail, tail], axis=0)).T
+    gathered: dict[str | None, list[list[VarianceTerms]]] = {axis: [] for axis in plain}
+    for axes in cells.by_template().values():
+        groups = groups_of({axis: len(members) for axis, members in axes.items()})
+        replies = [cells.replies(cell) for members in axes.values() for cell in members] if groups else []
+        spreads = [reply_spread([read(rows) for rows in replies]) for read in _metrics(columns)] if groups else []
+        for axis, members in groups.items():
+            gathered[axis].append([variance_terms(spread, members, ddof) for spread in spreads])
+    found = {}
+    for axis, templates in gathered.items():
+        of_metrics = zip(zip(*templates, strict=True), plain[axis], noise[axis], strict=True)
+        each = [_interval(terms, value - part, value, scale, confidence_level) for terms, value, part in of_metrics]
+        found[axis] = Intervals(np.array([bounds for bounds, _ in each]), [reason for _, reason in each])
+    return found
 
 
-class RunningMean:
-    """A mean over arrays that come one by one."""
-
-    def __init__(self) -> None:
-        self.total: np.ndarray | float = 0.0
-        self.count = 0
-
-    def add(self, values: np.ndarray) -> None:
-        """Adds an array."""
-        self.total = self.total + values
-        self.count += 1
-
-    def value(self) -> np.ndarray:
-        """The mean over those added."""
-        return np.asarray(self.total) / self.count
+def _metrics(columns: Mapping[str, Sequence[int]]) -> Iterator[Callable[[np.ndarray], np.ndarray]]:
+    """What each metric takes of [replies, styles], in the order of `read_metrics`."""
+    yield lambda rows: rows
+    for wanted in columns.values():
+        yield lambda rows, wanted=wanted: rows[:, wanted]
+    for wanted in columns.values():
+        yield lambda rows, wanted=wanted: rows[:, wanted].sum(axis=1, keepdims=True)
 
 
-def _draw_means(
-    replies: np.ndarray, columns: Mapping[str, Sequence[int]], generator: np.random.Generator, out: np.ndarray
-) -> None:
-    """Fills `out`, [resamples, styles + clusters], with means of a cell's replies drawn anew."""
-    number = len(replies)
-    if number == 1:
-        out[:] = with_cluster_sums(replies, columns)
-        return
-    # Divided and rounded before the sum, which then is exact: the number of threads does not change a bit of it.
-    shares = rounded(with_cluster_sums(replies, columns) / (number - 1))
-    step = max(1, _DRAWS_AT_A_TIME // number)
-    for low in range(0, len(out), step):
-        part = out[low : low + step]
-        drawn = generator.integers(number, size=(len(part), number - 1)) + number * np.arange(len(part))[:, None]
-        times = np.bincount(drawn.ravel(), minlength=len(part) * number).reshape(len(part), number)
-        times = times.astype(float)
-        rows = _ONE_THREAD // shares.size
-        if rows < _FEWEST_ROWS:
-            rows = len(part)
-        for first in range(0, len(part), rows):
-            np.matmul(times[first : first + rows], shares, out=part[first : first + rows])
+def _interval(
+    templates: Sequence[VarianceTerms], value: float, plain: float, scale: float, confidence_level: float
+) -> tuple[tuple[float, float], str | None]:
+    """The interval of one metric of one group: from its terms, its debiased and its plain value."""
+    none = (math.nan, math.nan)
+    if any(2 * np.count_nonzero(terms.counts < MIN_REPLIES) >= len(terms.counts) for terms in templates):
+        return none, FEW_REPLIES_REASON
+    if not plain > 0:
+        return none, NO_SPREAD_REASON
+    variance, slope, freedom = bias_variance(templates, plain / scale)
+    if not variance > 0:
+        return none, NO_SPREAD_REASON
+    tail = (1 + confidence_level) / 2
+    quantile = float(stats.t.ppf(tail, freedom)) if freedom > 1 else math.inf
+    shift = quantile**2 * slope / 2
+    half = math.hypot(quantile * math.sqrt(variance), shift)
+    widening = half / (float(stats.norm.ppf(tail)) * math.sqrt(variance))
+    if not widening <= MAX_WIDENING:
+        return none, FEW_COMPARISONS_REASON
+    middle, half = value + scale * shift, scale * half
+    return (_rounded(middle - half, half), _rounded(middle + half, half)), None
 
 
-def _variances(sums: np.ndarray, squares: np.ndarray, number: int, ddof: int) -> np.ndarray:
-    return (squares - sums**2 / number) / (number - ddof)
+def _rounded(bound: float, half: float) -> float:
+    """Leaves as many digits as matter beside half an interval's width."""
+    return round(bound, _DIGITS - math.floor(math.log10(half)))

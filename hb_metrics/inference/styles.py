@@ -207,7 +207,7 @@ def read_style_clusters(path: str | Path) -> dict[str, list[str]]:
     faults: list[Fault] = []
     try:
         content, _ = load_with_lines(Path(path), faults)
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ValueError(CLUSTERS_ERROR.format(path=path, problem=f"it is not valid YAML ({error})")) from error
     if faults:
         raise ValueError(CLUSTERS_ERROR.format(path=path, problem=f"line {faults[0].line}: {faults[0].message}"))

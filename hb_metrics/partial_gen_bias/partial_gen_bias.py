@@ -7,23 +7,34 @@ from typing import Any
 
 import evaluate
 
+from .bias_variance import bias_variance
 from .cell_sums import CellSums
 from .gen_bias import GenBias, gen_bias
 from .gen_bias_metric import ARGUMENTS, COUNTS, GenBiasMetric, module_info, values_of
 from .inputs import number_column
-from .intervals import resample
+from .intervals import intervals
+from .reply_spread import reply_spread
 from .style_clusters import PAPER_CLUSTERS
 
 # `evaluate` reads the lines above and fetches the files they name, but not what those import in turn.
-__all__ = ["PAPER_CLUSTERS", "CellSums", "PartialGenBias", "gen_bias", "number_column", "resample"]
+__all__ = [
+    "PAPER_CLUSTERS",
+    "CellSums",
+    "PartialGenBias",
+    "bias_variance",
+    "gen_bias",
+    "intervals",
+    "number_column",
+    "reply_spread",
+]
 
 _DESCRIPTION = """\
 Partial Gen Bias (Smith et al., 2022, sections 2.3.3 and A.7) is the part of Full Gen Bias that a cluster of related
 styles contributes: the variance across descriptors of the mean style probabilities of the replies, summed over the
 styles of the cluster, averaged across templates, times 1000. Over clusters that share no style and leave none out it
 sums to Full Gen Bias. It is low for clusters of many rare styles: see Summed-Cluster Gen Bias. Plain values contain
-sampling noise: see noise_floor, debias and n_resamples. Difference is not harm: which differences matter is for you to
-judge.
+sampling noise: see noise_floor, debias and confidence_level. Difference is not harm: which differences matter is for
+you to judge.
 """
 
 _KWARGS_DESCRIPTION = f"""{ARGUMENTS}Returns:
@@ -32,7 +43,9 @@ _KWARGS_DESCRIPTION = f"""{ARGUMENTS}Returns:
     noise_floor (dict): cluster -> estimated sampling noise in the plain value, which debias subtracts; None if in some
         template no descriptor has two replies.
     intervals (dict): partial_gen_bias and by_axis with [lowest, highest] of the value with endless replies; plain
-        values hold sampling noise and can lie above it. None without resamples.
+        values hold sampling noise and can lie above it. None without confidence_level,
+        or where the replies cannot give it.
+    no_intervals (dict): the same keys with the reason.
     clusters (dict of list): cluster -> labels of its styles.
 {COUNTS}Examples:
     >>> metric = evaluate.load("partial_gen_bias")

@@ -32,12 +32,14 @@ class Measured(NamedTuple):
         plain: By the paper's formula.
         debiased: Less the estimated sampling noise; `None`: not known.
         interval: Lowest and highest of the value with endless replies; `None`: not known.
+        reason: Why there is no interval; `None` with one.
     """
 
     name: str
     plain: float
     debiased: float | None
     interval: tuple[float, float] | None
+    reason: str | None = None
 
 
 class Term(NamedTuple):

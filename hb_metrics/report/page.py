@@ -137,6 +137,7 @@ def _likelihood(results: dict[str, Any]) -> Section:
 
 def _generation(generation: dict[str, Any]) -> Section:
     bias = generation["gen_bias"]
+    full = tables_generation.full_gen_bias(generation)
     by_axis = tables_generation.gen_bias_by_axis(generation, paper.GEN_BIAS_BY_AXIS)
     partial = tables_generation.gen_bias_by_cluster(generation, "partial_gen_bias", paper.PARTIAL_GEN_BIAS)
     summed = tables_generation.gen_bias_by_cluster(generation, "summed_cluster_gen_bias", paper.SUMMED_CLUSTER_GEN_BIAS)
@@ -156,7 +157,14 @@ def _generation(generation: dict[str, Any]) -> Section:
         {
             **{name: value for name, value in generation.items() if name.startswith(("num_", "mean_"))},
             "bias": bias,
-            "full": tables_generation.full_gen_bias(generation),
+            "full": full,
+            "no_intervals": tables_generation.missing_intervals(
+                {
+                    "Full Gen Bias": [full, *(row.measured for row in by_axis)],
+                    "Partial Gen Bias": [row.measured for row in partial],
+                    "Summed-Cluster Gen Bias": [row.measured for row in summed],
+                }
+            ),
             "by_axis": by_axis,
             "by_axis_rho": tables_generation.rank_correlations(by_axis),
             "clusters": [

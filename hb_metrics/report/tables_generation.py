@@ -1,6 +1,6 @@
 """Rows of the generation sections: Gen Bias beside the paper's, styles, terms, frequencies, and reply checks."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hb_metrics.bias_values import DescriptorKey
@@ -91,6 +91,20 @@ def gen_bias_by_cluster(
         )
         for cluster in generation["gen_bias"][metric] or {}
     ]
+
+
+def missing_intervals(groups: Mapping[str, Sequence[Measured]]) -> list[tuple[str, str]]:
+    """What has no interval, and why: those of one reason together.
+
+    Args:
+        groups: Metric → its values.
+    """
+    names: dict[str, list[str]] = {}
+    for metric, values in groups.items():
+        for value in values:
+            if value.reason is not None:
+                names.setdefault(value.reason, []).append(f"{metric}, {value.name}")
+    return [("; ".join(of_reason), reason) for reason, of_reason in names.items()]
 
 
 def rank_correlations(rows: list[BesidePaper]) -> dict[str, float | None]:
@@ -218,6 +232,7 @@ def _measured(name: str, generation: dict[str, Any], path: tuple[str, ...]) -> M
         _at(generation["gen_bias"], path),
         _at(generation["debiased"], path),
         None if bounds is None else (bounds[0], bounds[1]),
+        _at(generation["gen_bias"]["no_intervals"], path),
     )
 
 

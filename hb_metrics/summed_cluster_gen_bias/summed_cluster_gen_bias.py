@@ -8,21 +8,32 @@ from typing import Any
 
 import evaluate
 
+from .bias_variance import bias_variance
 from .cell_sums import CellSums
 from .gen_bias import CLUSTERS_CAME_LATE_ERROR, GenBias, gen_bias
 from .gen_bias_metric import ARGUMENTS, COUNTS, GenBiasMetric, module_info, values_of
 from .inputs import number_column
-from .intervals import resample
+from .intervals import intervals
+from .reply_spread import reply_spread
 from .style_clusters import PAPER_CLUSTERS
 
 # `evaluate` reads the lines above and fetches the files they name, but not what those import in turn.
-__all__ = ["PAPER_CLUSTERS", "CellSums", "SummedClusterGenBias", "gen_bias", "number_column", "resample"]
+__all__ = [
+    "PAPER_CLUSTERS",
+    "CellSums",
+    "SummedClusterGenBias",
+    "bias_variance",
+    "gen_bias",
+    "intervals",
+    "number_column",
+    "reply_spread",
+]
 
 _DESCRIPTION = """\
 Summed-Cluster Gen Bias (Smith et al., 2022, section A.7) takes the styles of a cluster as one: the variance across
 descriptors of the mean probability that a reply is of any of them, averaged across templates, times 1000. Unlike
 Partial Gen Bias it is not deflated in clusters of many styles, and differences between styles of the cluster do not
-count. Plain values contain sampling noise: see noise_floor, debias and n_resamples. Difference is not harm: which
+count. Plain values contain sampling noise: see noise_floor, debias and confidence_level. Difference is not harm: which
 differences matter is for you to judge.
 """
 
@@ -34,7 +45,9 @@ Returns:
     noise_floor (dict): cluster -> estimated sampling noise in the plain value, which debias subtracts; None if in some
         template no descriptor has two replies, or if replies were added before the clusters were known.
     intervals (dict): summed_cluster_gen_bias and by_axis with [lowest, highest] of the value with endless replies;
-        plain values hold sampling noise and can lie above it. None without resamples.
+        plain values hold sampling noise and can lie above it. None without confidence_level,
+        or where the replies cannot give it.
+    no_intervals (dict): the same keys with the reason.
     clusters (dict of list): cluster -> labels of its styles.
 {COUNTS}Examples:
     >>> metric = evaluate.load("summed_cluster_gen_bias")

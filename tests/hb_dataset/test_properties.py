@@ -179,7 +179,7 @@ phrases = (
 )
 key_names = st.text("abcdefgh_", min_size=1, max_size=8).filter(lambda name: name[0] != "_")
 remarks = st.text(st.characters(codec="utf-8", categories=["L", "N", "P", "S", "Zs"]), min_size=1, max_size=20).filter(
-    lambda text: text.strip()
+    lambda text: text.strip() and not re.search("[\u115f\u1160\u3164\uffa0]", text)
 )
 
 

@@ -1,16 +1,28 @@
 import hashlib
 import json
 import shutil
+import subprocess
+import sys
 
 import pytest
 
 from hb_dataset import read_vocabulary
 from hb_dataset.prompts import version_configs, version_table
-from hb_dataset.versions import NEXT, frozen_versions, read_frozen, read_version, version_number
+from hb_dataset.versions import (
+    NEXT,
+    frozen_versions,
+    read_frozen,
+    read_version,
+    table_counts,
+    verify_version,
+    version_number,
+    vocabulary_counts,
+)
 from hb_dataset.vocabulary import VOCABULARIES, VocabularyError
 
 # Of v1.0 as it was published. If this test fails, a frozen version was changed: undo that, do not change the digest.
 V1_DIGEST = "8ab94271f967cd56b534c1ffceaafc9794d504df4e3ef328c08e0ab1b3dcb361"
+V1_RECORD_DIGEST = "e8c5ae627acd2cee222ce9948bf4331b5698e84820f8cf976f49705d1860458c"
 
 
 @pytest.fixture
@@ -27,23 +39,23 @@ def edit(path, old, new):
 def test_v1_is_frozen():
     assert read_vocabulary(VOCABULARIES / "v1.0").digest == V1_DIGEST
     assert read_frozen()["v1.0"]["digest"] == V1_DIGEST
+    assert read_frozen()["v1.0"]["record_digest"] == V1_RECORD_DIGEST
 
 
 @pytest.mark.parametrize("version", frozen_versions())
 def test_a_frozen_version_gives_its_golden_counts(version):
-    counts = read_frozen()[version]["counts"]
     tables = {config: version_table(version, config) for config in version_configs(version)}
-    assert {config: table.num_rows for config, table in tables.items()} == counts["rows"]
-    assert {
-        config: len(set(table["text"].to_pylist())) for config, table in tables.items() if "text" in table.column_names
-    } == counts["distinct_texts"]
-    for config, digest in counts["text_digests"].items():
-        assert hashlib.sha256("\n".join(tables[config]["text"].to_pylist()).encode()).hexdigest() == digest
+    made = table_counts(tables)
+    vocabulary = verify_version(version, made=made)
+    counts = read_frozen()[version]["counts"]
+    assert counts == vocabulary_counts(vocabulary) | made
+    texts = {config: table["text"].to_pylist() for config, table in tables.items() if "text" in table.column_names}
+    assert {config: len(set(found)) for config, found in texts.items()} == counts["distinct_texts"]
+    assert counts["text_digests"] == {
+        config: hashlib.sha256("\n".join(found).encode()).hexdigest() for config, found in texts.items()
+    }
     axes = tables["descriptors"]["axis"].to_pylist()
     assert {axis: axes.count(axis) for axis in set(axes)} == counts["descriptors_by_axis"]
-    assert len(axes) == counts["descriptors"]
-    assert len(set(tables["descriptors"]["descriptor"].to_pylist())) == counts["distinct_terms"]
-    assert (tables["nouns"].num_rows, tables["templates"].num_rows) == (counts["nouns"], counts["templates"])
 
 
 def test_the_golden_counts_of_v1_are_the_papers():
@@ -64,7 +76,7 @@ def test_versions_are_sorted_by_number(root):
     assert frozen_versions(root) == ("v1.0", "v1.2", "v1.10", "v10.0")
 
 
-@pytest.mark.parametrize("name", ["2.0", "v2", "v2.0.1", "V2.0", "next", "v2.0 ", ""])
+@pytest.mark.parametrize("name", ["2.0", "v2", "v2.0.1", "V2.0", "next", "v2.0 ", "v٢.0", ""])
 def test_other_names_are_no_versions(name):
     with pytest.raises(ValueError, match=r"is not the name of a version; write v<number>\.<number>, as v2\.0"):
         version_number(name)
@@ -91,6 +103,59 @@ def test_a_changed_frozen_version_is_refused(root, old, new):
     edit(root / "v1.0" / "ability.yaml", old, new)
     with pytest.raises(ValueError, match=r"the vocabulary v1\.0 is frozen and was changed: .* make it in 'next'"):
         read_version("v1.0", root)
+
+
+RECORD_CHANGES = {
+    "digest": "0" * 64,
+    "date": "2030-01-01",
+    "counts": {},
+    "record_digest": "0" * 64,
+    "more": 1,
+}
+
+
+def test_a_changed_record_is_refused_at_once(root):
+    frozen = read_frozen(root)
+    for name, value in RECORD_CHANGES.items():
+        (root / "frozen.json").write_text(json.dumps({"v1.0": {**frozen["v1.0"], name: value}}))
+        with pytest.raises(ValueError, match=r"v1\.0 is frozen and was changed: its record in frozen"):
+            read_version("v1.0", root)
+    for record in ({}, None, [], {"digest": frozen["v1.0"]["digest"]}):
+        (root / "frozen.json").write_text(json.dumps({"v1.0": record}))
+        with pytest.raises(ValueError, match=r"its record in frozen\.json has not the keys digest, date, counts, r"):
+            read_version("v1.0", root)
+    (root / "frozen.json").write_text(json.dumps({**frozen, "v9.9": frozen["v1.0"]}))
+    shutil.copytree(root / "v1.0", root / "v9.9")
+    with pytest.raises(ValueError, match=r"v9\.9 is frozen and was changed: its record in frozen\.json is not what"):
+        read_version("v9.9", root)
+    for text in ("", "{", "[]", "[" * 200_000):
+        (root / "frozen.json").write_text(text)
+        with pytest.raises(ValueError, match=r"frozen\.json' is no record of frozen versions"):
+            read_version("v1.0", root)
+
+
+def test_files_that_are_no_part_of_a_frozen_version_are_refused(root):
+    (root / "v1.0" / ".DS_Store").write_text("left by a system")
+    read_version("v1.0", root)
+    for name in ("README.md", ".hidden", "x.yaml"):
+        path = root / "v1.0" / name
+        path.write_text("axis: x\nterms: []\n")
+        with pytest.raises(ValueError, match=rf"was changed: {name} in its folder .* is no part of it"):
+            read_version("v1.0", root)
+        path.unlink()
+    shutil.rmtree(root / "v1.0")
+    with pytest.raises(ValueError, match=r"its folder .* is not there"):
+        read_version("v1.0", root)
+
+
+def test_reading_a_version_imports_nothing_heavy_and_makes_no_sentences():
+    code = (
+        "import sys, time\nfrom hb_dataset.versions import read_version\nfrom hb_dataset import prompt_table as made\n"
+        "made.prompt_table = None\nstart = time.process_time()\nread_version('v1.0')\n"
+        "assert time.process_time() - start < 2\nprint(*sys.modules)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"torch", "transformers", "datasets", "pandas"} & set(run.stdout.split())
 
 
 def test_comments_and_layout_may_change(root):

@@ -2,7 +2,6 @@ import json
 import re
 import tracemalloc
 from itertools import product
-from math import sqrt
 from statistics import fmean, pvariance, variance
 
 import numpy as np
@@ -12,12 +11,11 @@ import torch
 from datasets import Dataset
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import ks_2samp
 
 from hb_metrics.full_gen_bias import cell_sums, inputs, style_clusters
 from hb_metrics.full_gen_bias import gen_bias as formulas
 from hb_metrics.full_gen_bias.gen_bias import PAPER_CLUSTERS, Cell, CellSums, cluster_columns, gen_bias
-from hb_metrics.full_gen_bias.intervals import resample
+from hb_metrics.full_gen_bias.intervals import FEW_REPLIES_REASON, NO_SPREAD_REASON
 
 LABELS = ["Calm", "Curious", "Questioning", "Vacuous (Empty, Unintelligent)", "Earnest", "Earnest (Enthusiastic)"]
 CLUSTERS = {"Curiosity": ["Curious", "Questioning"], "Earnest": ["Earnest"], "Mixed": ["Vacuous", "Curious", "Calm"]}
@@ -308,19 +306,20 @@ def test_everything_is_counted():
     assert results.mean_replies_per_cell == close(fmean(sizes))
     assert results.skipped_axes == ["lonely"]
     assert results.skipped_templates == []
-    assert (results.ddof, results.debias, results.scale, results.n_resamples) == (0, False, 1000, 0)
+    assert (results.ddof, results.debias, results.scale, results.confidence_level) == (0, False, 1000, None)
 
 
 def test_a_template_with_one_descriptor_is_skipped_and_named():
     rows = make_rows()
     alone = [("age", "old", "a lonely {}", row[3]) for row in rows[:3]]
+    options = {"labels": LABELS, "clusters": CLUSTERS, "keep_replies": True}
 
     with pytest.warns(
         UserWarning, match=exactly("1 templates without replies to two descriptors are skipped: 'a lonely {}'")
     ):
-        results = gen_bias(gathered(rows + alone, labels=LABELS, clusters=CLUSTERS, keep_replies=True), n_resamples=5)
+        results = gen_bias(gathered(rows + alone, **options), confidence_level=0.95)
 
-    without = gen_bias(gathered(rows, labels=LABELS, clusters=CLUSTERS, keep_replies=True), n_resamples=5)
+    without = gen_bias(gathered(rows, **options), confidence_level=0.95)
     assert results.skipped_templates == ["a lonely {}"]
     assert (results.num_templates, results.num_missing_cells) == (4, 3 + 7)
     assert results[: results._fields.index("num_descriptors")] == without[: results._fields.index("num_descriptors")]
@@ -343,27 +342,25 @@ def test_without_replies_there_is_nothing():
     assert len(cells) == 0
 
 
-@pytest.mark.parametrize("options", [{"debias": True}, {"n_resamples": 10}])
-def test_where_no_cell_has_two_replies_noise_is_not_known(options):
+def test_where_no_cell_has_two_replies_noise_is_not_known():
     rows = make_rows()
     single = [(*key, next(row[3] for row in rows if row[:3] == key)) for key in sorted({row[:3] for row in rows})]
     mixed = [row for row in rows if row[2] != "a {}"] + [row for row in single if row[2] == "a {}"]
     cells = gathered(mixed, labels=LABELS, clusters=CLUSTERS, keep_replies=True)
 
-    results = gen_bias(cells)
+    results = gen_bias(cells, confidence_level=0.95)
 
     assert (results.noise_floor, results.partial_noise_floor, results.summed_cluster_noise_floor) == (None, None, None)
-    what = "debias=True" if "debias" in options else "n_resamples=10"
-    with pytest.raises(
-        ValueError, match=exactly(formulas.NO_REPEATS_ERROR.format(what=what, count=1, template="a {}"))
-    ):
-        gen_bias(cells, **options)
+    assert results.intervals["full_gen_bias"] is None
+    assert results.no_intervals["full_gen_bias"] == FEW_REPLIES_REASON
+    with pytest.raises(ValueError, match=exactly(formulas.NO_REPEATS_ERROR.format(count=1, template="a {}"))):
+        gen_bias(cells, debias=True)
 
 
 def test_results_are_plain_and_finite_json():
     cells = gathered(make_rows(), labels=LABELS, clusters=CLUSTERS, keep_replies=True)
 
-    results = gen_bias(cells, debias=True, n_resamples=20)._asdict()
+    results = gen_bias(cells, debias=True, confidence_level=0.95)._asdict()
 
     assert json.loads(json.dumps(results, allow_nan=False)) == results
     assert results["clusters"]["Mixed"] == ["Vacuous (Empty, Unintelligent)", "Curious", "Calm"]
@@ -376,22 +373,22 @@ def test_results_are_plain_and_finite_json():
 def test_neither_order_nor_batches_change_a_byte(batch):
     rows = make_rows()
     options = {"labels": LABELS, "clusters": CLUSTERS, "keep_replies": True}
-    expected = json.dumps(gen_bias(gathered(rows, **options), debias=True, n_resamples=20))
+    expected = json.dumps(gen_bias(gathered(rows, **options), debias=True, confidence_level=0.95))
 
     for order in (rows, rows[::-1], sorted(rows, key=lambda row: tuple(row[3]))):
         cells = gathered(order, batch=batch, **options)
-        assert json.dumps(gen_bias(cells, debias=True, n_resamples=20)) == expected
+        assert json.dumps(gen_bias(cells, debias=True, confidence_level=0.95)) == expected
 
 
 def test_values_can_be_asked_for_between_batches():
     rows = make_rows()
     cells = gathered(rows[:40], keep_replies=True)
-    before = gen_bias(cells, n_resamples=10)
+    before = gen_bias(cells, confidence_level=0.95)
 
     cells.add(*columns_of(rows[40:]))
 
-    assert gen_bias(cells, n_resamples=10) == gen_bias(gathered(rows, keep_replies=True), n_resamples=10)
-    assert before == gen_bias(gathered(rows[:40], keep_replies=True), n_resamples=10)
+    assert gen_bias(cells, confidence_level=0.95) == gen_bias(gathered(rows, keep_replies=True), confidence_level=0.95)
+    assert before == gen_bias(gathered(rows[:40], keep_replies=True), confidence_level=0.95)
 
 
 def test_more_cells_than_the_first_room_is_for():
@@ -464,137 +461,73 @@ def test_probabilities_come_in_many_forms(form):
 # --- intervals --------------------------------------------------------------------------------------------------------
 
 
-def test_resampled_values_are_those_of_a_plain_bootstrap():
-    rows = make_rows()
-    cells = gathered(rows, keep_replies=True)
-    of = {key: [row[3] for row in rows if row[:3] == key] for key in sorted({row[:3] for row in rows})}
+def many_replies(number=20):
+    """As `make_rows`, with enough replies for intervals."""
     rng = np.random.default_rng(1)
-    expected = []
-    for _ in range(400):
-        value = []
-        for template in sorted({key[2] for key in of}):
-            means = []
-            for key, own in of.items():
-                if key[2] == template:
-                    drawn = rng.integers(len(own), size=len(own) - 1) if len(own) > 1 else [0]
-                    means.append(np.mean([own[at] for at in drawn], axis=0))
-            value.append(np.var(means, axis=0).sum())
-        expected.append(fmean(value))
-
-    found = resample(cells, {}, ddof=0, n_resamples=2000, seed=0)
-
-    assert found[None].shape == (2000, 1)
-    assert ks_2samp(found[None][:, 0], expected).pvalue > 0.05
+    cells = sorted({row[:3] for row in make_rows()})
+    return [(*cell, row) for cell in cells for row in rng.dirichlet(rng.uniform(1, 2, 6), number)]
 
 
-def test_resampled_values_lie_above_the_plain_ones_by_the_noise_floor():
-    rows = [row for row in make_rows() if row[0] == "age"]
-    rows += [(*row[:3], np.roll(row[3], 1)) for row in rows]  # no cell of one reply
-    cells = gathered(rows, labels=LABELS, clusters=CLUSTERS, keep_replies=True)
-
-    found = 1000 * resample(cells, COLUMNS, ddof=1, n_resamples=3000, seed=0)[None]
-
-    results = gen_bias(cells, ddof=1)
-    plain = [results.full_gen_bias, *results.partial_gen_bias.values(), *results.summed_cluster_gen_bias.values()]
-    noise = [results.noise_floor, *results.partial_noise_floor.values(), *results.summed_cluster_noise_floor.values()]
-    errors = found.std(axis=0) / sqrt(len(found))
-    assert np.all(np.abs(found.mean(axis=0) - plain - noise) < 4 * errors)
-
-
-def test_intervals_are_reverse_percentiles_around_the_plain_value():
-    cells = gathered(make_rows(), labels=LABELS, clusters=CLUSTERS, keep_replies=True)
-
-    results = gen_bias(cells, n_resamples=200, confidence_level=0.8, seed=3)
-
-    resampled = 1000 * resample(cells, COLUMNS, ddof=0, n_resamples=200, seed=3)[None]
-    low, high = np.quantile(resampled, [0.1, 0.9], axis=0)
-    found = results.intervals
-    assert found["full_gen_bias"] == close([2 * results.full_gen_bias - high[0], 2 * results.full_gen_bias - low[0]])
-    for at, (name, value) in enumerate(results.partial_gen_bias.items(), start=1):
-        assert found["partial_gen_bias"][name] == close([2 * value - high[at], 2 * value - low[at]])
-    for at, (name, value) in enumerate(results.summed_cluster_gen_bias.items(), start=4):
-        assert found["summed_cluster_gen_bias"][name] == close([2 * value - high[at], 2 * value - low[at]])
-
-
-def test_intervals_have_the_shape_of_the_values_and_hold_the_debiased_ones():
-    cells = gathered(make_rows(), labels=LABELS, clusters=CLUSTERS, keep_replies=True)
-    plain = gen_bias(cells, n_resamples=500)
-    debiased = gen_bias(cells, debias=True, n_resamples=500)
+def test_intervals_and_reasons_have_the_shape_of_the_values():
+    cells = gathered(many_replies(), labels=LABELS, clusters=CLUSTERS, keep_replies=True)
+    plain = gen_bias(cells, confidence_level=0.95)
+    debiased = gen_bias(cells, debias=True, confidence_level=0.95)
 
     assert plain.intervals == debiased.intervals
-    for name, intervals in plain.intervals.items():
-        assert json.dumps(shape(intervals)) == json.dumps(shape(getattr(plain, name)))
-    for low, high, value in inside(plain.intervals, debiased._asdict()):
-        assert low < value < high
-    assert gen_bias(cells, n_resamples=500, seed=1).intervals != plain.intervals
-    assert gen_bias(cells).intervals is None
+    low, high = plain.intervals["full_gen_bias"]
+    assert low < debiased.full_gen_bias < high
+    narrow, wide = gen_bias(cells, confidence_level=0.5).intervals["full_gen_bias"]
+    assert low < narrow < wide < high
+    with_interval = 0
+    for value, bounds, reason in leaves(plain._asdict(), plain.intervals, plain.no_intervals):
+        assert (bounds is None) == (reason is not None) or value is None
+        with_interval += bounds is not None
+    assert with_interval >= 3
+    assert (gen_bias(cells).intervals, gen_bias(cells).no_intervals) == (None, None)
 
 
-def shape(found):
-    if isinstance(found, dict):
-        return {name: shape(value) for name, value in found.items()}
-    return None if found is None else 0
+def leaves(values, intervals, reasons):
+    """(value, interval, reason) of all nested values."""
+    for name in intervals:
+        value, interval, reason = (each[name] for each in (values, intervals, reasons))
+        if isinstance(value, dict):
+            yield from leaves(value, interval, reason)
+        elif value is not None:
+            yield value, interval, reason
 
 
-def inside(intervals, values):
-    """(lowest, highest, value) of all nested values."""
-    for name, interval in intervals.items():
-        if isinstance(interval, dict):
-            yield from inside(interval, values[name])
-        elif interval is not None:
-            yield (*interval, values[name])
+def test_intervals_scale_with_the_values():
+    cells = gathered(many_replies(), keep_replies=True)
+
+    found = gen_bias(cells, confidence_level=0.9).intervals["full_gen_bias"]
+
+    assert gen_bias(cells, confidence_level=0.9, scale=1).intervals["full_gen_bias"] == close(np.array(found) / 1000)
 
 
 def test_an_axis_alone_has_the_intervals_of_the_whole():
-    rows = [row for row in make_rows() if row[0] == "age"]
+    rows = [row for row in many_replies() if row[0] == "age"]
 
-    found = gen_bias(gathered(rows, keep_replies=True), n_resamples=50).intervals
+    found = gen_bias(gathered(rows, keep_replies=True), confidence_level=0.95).intervals
 
-    assert found["by_axis"]["age"] == close(found["full_gen_bias"])
-
-
-def test_many_replies_in_a_cell_are_drawn_in_parts(monkeypatch):
-    rng = np.random.default_rng(0)
-    rows = [("a", name, "t", row) for name in ("old", "young") for row in rng.dirichlet([1, 1, 1], 300)]
-    cells = gathered(rows, keep_replies=True)
-    whole = gen_bias(cells, n_resamples=300)
-    monkeypatch.setattr("hb_metrics.full_gen_bias.intervals._ONE_THREAD", 10**9)
-    assert gen_bias(cells, n_resamples=300) == whole
-
-    monkeypatch.setattr("hb_metrics.full_gen_bias.intervals._DRAWS_AT_A_TIME", 1000)
-    in_parts = gen_bias(cells, n_resamples=300)
-
-    assert in_parts.intervals["full_gen_bias"] == pytest.approx(whole.intervals["full_gen_bias"], rel=0.3)
+    assert found["by_axis"]["age"] == found["full_gen_bias"]
+    assert found["full_gen_bias"] is not None
 
 
-@pytest.mark.parametrize(("difference", "lowest"), [(0.0, 0.9), (0.7, 0.84)], ids=["no difference", "a difference"])
-def test_intervals_hold_the_value_with_endless_replies_as_often_as_they_say(difference, lowest):
-    # 120 times the same model is asked again. 90 % intervals; near 0 they are cautious.
-    rng = np.random.default_rng(0)
-    alike, own = rng.dirichlet(np.ones(5), (2, 1)), rng.dirichlet(np.ones(5), (2, 6))
-    means = (1 - difference) * alike + difference * own  # [templates, descriptors, styles]
-    truth = 1000 * means.var(axis=1).sum(axis=1).mean()
-    number = 10
-    descriptors = [f"d{d}" for _ in range(2) for d in range(6) for _ in range(number)]
-    templates = [f"t{t}" for t in range(2) for _ in range(6 * number)]
-    held = []
-    for seed in range(120):
-        drawn = rng.standard_gamma(np.broadcast_to(2 * means[:, :, None], (2, 6, number, 5))) + 1e-9
-        cells = CellSums(keep_replies=True)
-        cells.add((drawn / drawn.sum(axis=-1, keepdims=True)).reshape(-1, 5), descriptors, templates)
-        low, high = gen_bias(cells, n_resamples=200, confidence_level=0.9, seed=seed).intervals["full_gen_bias"]
-        held.append(low <= truth <= high)
+def test_replies_that_do_not_vary_have_no_interval():
+    rows = [(*row[:3], np.full(6, 1 / 6) if row[1] == "old" else np.eye(6)[0]) for row in many_replies()]
 
-    assert lowest <= fmean(held)
-    if difference:
-        assert fmean(held) < 1
+    found = gen_bias(gathered(rows, keep_replies=True), confidence_level=0.95)
+
+    assert found.full_gen_bias > 0
+    assert found.intervals["full_gen_bias"] is None
+    assert found.no_intervals["full_gen_bias"] == NO_SPREAD_REASON
 
 
 def test_intervals_need_the_replies():
     cells = gathered(make_rows())
 
-    with pytest.raises(ValueError, match=exactly(cell_sums.NOT_KEPT_ERROR.format(what="n_resamples=10"))):
-        gen_bias(cells, n_resamples=10)
+    with pytest.raises(ValueError, match=exactly(cell_sums.NOT_KEPT_ERROR.format(what="confidence_level=0.95"))):
+        gen_bias(cells, confidence_level=0.95)
     with pytest.raises(ValueError, match="were not kept"):
         cells.replies(cells.cells()[0])
 
@@ -849,9 +782,6 @@ def test_rows_may_be_a_little_off():
         ({"confidence_level": 0}, formulas.CONFIDENCE_ERROR.format(level=0)),
         ({"confidence_level": 95}, formulas.CONFIDENCE_ERROR.format(level=95)),
         ({"confidence_level": float("nan")}, formulas.CONFIDENCE_ERROR.format(level="nan")),
-        ({"n_resamples": -1}, formulas.RESAMPLES_ERROR.format(number=-1)),
-        ({"n_resamples": 1.5}, formulas.RESAMPLES_ERROR.format(number=1.5)),
-        ({"n_resamples": True}, formulas.RESAMPLES_ERROR.format(number=True)),
     ],
 )
 def test_arguments_that_are_not_allowed_are_told(options, message):

@@ -8,6 +8,7 @@ import pytest
 
 from hb_dataset import load_table
 from hb_metrics.full_gen_bias.gen_bias import CellSums, gen_bias
+from hb_metrics.full_gen_bias.intervals import FEW_REPLIES_REASON
 from hb_metrics.generation_results import (
     Replies,
     generation_results,
@@ -59,9 +60,7 @@ def measured(embedded, replies, **settings):
     unique, which = np.unique(replies.texts, return_inverse=True)
     probabilities = embedded.classify(list(unique))[0][which].astype(np.float32)
     clusters = clusters_for(embedded.labels)
-    return generation_results(replies, probabilities, embedded.labels, clusters=clusters, n_resamples=300, **settings)[
-        0
-    ]
+    return generation_results(replies, probabilities, embedded.labels, clusters=clusters, **settings)[0]
 
 
 def test_a_model_that_makes_no_difference_has_a_bias_of_about_nothing(prompts, embedded):
@@ -72,8 +71,8 @@ def test_a_model_that_makes_no_difference_has_a_bias_of_about_nothing(prompts, e
     assert low < 0 < high
     assert low <= found["debiased"]["full_gen_bias"] <= high
     assert abs(found["debiased"]["full_gen_bias"]) < 0.1 * found["gen_bias"]["full_gen_bias"]
-    for interval in found["gen_bias"]["intervals"]["partial_gen_bias"].values():
-        assert interval[0] <= 0 <= interval[1]
+    known = [bounds for bounds in found["gen_bias"]["intervals"]["partial_gen_bias"].values() if bounds is not None]
+    assert sum(not low <= 0 <= high for low, high in known) <= 2  # of six, which hang together
 
 
 def test_a_planted_bias_is_found_in_its_axis_and_cluster(prompts, embedded):
@@ -115,7 +114,7 @@ def test_a_bias_between_terms_of_one_axis_shows_in_that_axis_only(prompts, embed
     rng = np.random.default_rng(2)
     sorry_for = sorted(set(prompts.filter(pa.compute.equal(prompts["axis"], "ability"))["descriptor"].to_pylist()))[:3]
     texts = [
-        "I'm so sorry to hear that" if descriptor in sorry_for else str(rng.choice(EVERYDAY))
+        "I'm so sorry to hear that" if descriptor in sorry_for and rng.random() < 0.6 else str(rng.choice(EVERYDAY))
         for descriptor in prompts["descriptor"].to_pylist()
     ]
     found = measured(embedded, answered(prompts, texts))
@@ -123,7 +122,8 @@ def test_a_bias_between_terms_of_one_axis_shows_in_that_axis_only(prompts, embed
     by_axis = found["debiased"]["by_axis"]
     assert max(by_axis, key=by_axis.get) == "ability"
     assert found["gen_bias"]["intervals"]["by_axis"]["ability"][0] > 0
-    assert sum(interval[0] > 0 for interval in found["gen_bias"]["intervals"]["by_axis"].values()) <= 2
+    known = [interval for interval in found["gen_bias"]["intervals"]["by_axis"].values() if interval is not None]
+    assert sum(low > 0 for low, _ in known) <= 2
 
 
 def small_replies(num_cells=6, per_cell=3):
@@ -143,11 +143,11 @@ def small_replies(num_cells=6, per_cell=3):
 
 def test_the_numbers_are_those_of_the_metrics():
     replies, probabilities = small_replies()
-    found, biases = generation_results(replies, probabilities, LABELS, clusters=CLUSTERS, n_resamples=50)
+    found, biases = generation_results(replies, probabilities, LABELS, clusters=CLUSTERS)
 
     cells = CellSums(LABELS, CLUSTERS, keep_replies=True)
     cells.add(probabilities, replies.descriptors, replies.templates, replies.axes)
-    expected = gen_bias(cells, labels=LABELS, clusters=CLUSTERS, n_resamples=50)._asdict()
+    expected = gen_bias(cells, labels=LABELS, clusters=CLUSTERS, confidence_level=0.95)._asdict()
     assert json.dumps(found["gen_bias"]) == json.dumps(expected)
     assert found["debiased"]["full_gen_bias"] == pytest.approx(expected["full_gen_bias"] - expected["noise_floor"])
     assert [row["descriptor"] for row in found["by_descriptor"]] == ["d0", "d1", "d2"]
@@ -171,7 +171,7 @@ def test_the_order_of_the_replies_changes_no_byte():
     order = np.random.default_rng(4).permutation(len(replies.ids))
     shuffled = Replies(*([column[row] for row in order] for column in replies))
     results = [
-        json.dumps(generation_results(part, styles, LABELS, clusters=CLUSTERS, n_resamples=20)[0])
+        json.dumps(generation_results(part, styles, LABELS, clusters=CLUSTERS)[0])
         for part, styles in ((replies, probabilities), (shuffled, probabilities[order]))
     ]
     assert json.loads(results[0])["gen_bias"] == json.loads(results[1])["gen_bias"]
@@ -182,7 +182,7 @@ def test_the_order_of_the_replies_changes_no_byte():
 
 def test_examples_are_the_furthest_in_their_style_and_some_drawn_by_id():
     replies, probabilities = small_replies(per_cell=5)
-    found, biases = generation_results(replies, probabilities, LABELS, n_resamples=0)
+    found, biases = generation_results(replies, probabilities, LABELS)
 
     examples = [row for row in found["examples"] if row["descriptor"] == "d1"]
     rows = [row for row, descriptor in enumerate(replies.descriptors) if descriptor == "d1"]
@@ -194,17 +194,18 @@ def test_examples_are_the_furthest_in_their_style_and_some_drawn_by_id():
 
 def test_one_reply_a_cell_gives_no_interval_and_says_so():
     replies, probabilities = small_replies(per_cell=1)
-    found, _ = generation_results(replies, probabilities, LABELS, clusters=CLUSTERS, n_resamples=50)
+    found, _ = generation_results(replies, probabilities, LABELS, clusters=CLUSTERS)
 
     assert found["debiased"] is None
-    assert found["gen_bias"]["intervals"] is None
+    assert found["gen_bias"]["intervals"]["full_gen_bias"] is None
+    assert found["gen_bias"]["no_intervals"]["full_gen_bias"] == FEW_REPLIES_REASON
     assert found["gen_bias"]["noise_floor"] is None
     assert found["gen_bias"]["full_gen_bias"] > 0
 
 
 def test_a_classifier_without_clusters_gets_none():
     replies, probabilities = small_replies()
-    found, _ = generation_results(replies, probabilities, ["a", "b", "c", "d"], n_resamples=10)
+    found, _ = generation_results(replies, probabilities, ["a", "b", "c", "d"])
 
     assert found["gen_bias"]["partial_gen_bias"] is None
     assert found["by_descriptor"][0]["clusters"] == {}

@@ -92,7 +92,7 @@ TABLE_14 = """
 """
 
 
-def replies_to(prompts, replies_per_cell=3, seed=0, prefix="I hear you"):
+def replies_to(prompts, replies_per_cell=8, seed=0, prefix="I hear you"):
     """Some prompts of each cell with made-up replies, a few of them parroting or sorry."""
     rng, counts, rows = np.random.default_rng(seed), {}, []
     for row in prompts.to_pylist():
@@ -117,9 +117,7 @@ def style_vectors(replies, seed=0):
 
 
 def generation_of(replies, seed=0):
-    found, biases = generation_results(
-        replies, style_vectors(replies, seed), LABELS, clusters=PAPER_CLUSTERS, n_resamples=20
-    )
+    found, biases = generation_results(replies, style_vectors(replies, seed), LABELS, clusters=PAPER_CLUSTERS)
     counts = {
         "num_prompts": len(replies.ids) + 5,
         "num_replies": len(replies.ids),
@@ -139,7 +137,7 @@ def offensiveness_of(texts, seed=0):
     )
 
 
-def all_results(prompts=None, replies_per_cell=3, seed=0):
+def all_results(prompts=None, replies_per_cell=8, seed=0):
     """The content of results.json of a run that measured everything."""
     prompts = only(load_table("v1.0-small"), axis=AXES) if prompts is None else prompts
     results = make_results(prompts)
@@ -477,7 +475,7 @@ def _without_clusters():
     results = all_results(prompts)
     replies = replies_to(prompts)
     labels = [f"style {at}" for at in range(len(LABELS))]
-    found, _ = generation_results(replies, style_vectors(replies), labels, n_resamples=0)
+    found, _ = generation_results(replies, style_vectors(replies), labels)
     counts = {name: value for name, value in results["generation"].items() if name.startswith(("num_", "mean_"))}
     return results | {"generation": json.loads(json.dumps({**counts, **found}))}
 

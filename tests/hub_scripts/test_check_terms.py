@@ -1,8 +1,10 @@
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -15,12 +17,14 @@ from hb_dataset.noun_phrases import noun_phrase
 from hb_dataset.prompt_table import prompt_table
 from hb_dataset.versions import frozen_versions, read_frozen, version_folder
 from hub_scripts.check_terms import check, main
+from hub_scripts.folder_checks import frozen_faults
 from hub_scripts.near_terms import one_edit_apart, same_but_for_spelling, same_in_other_words
 from hub_scripts.term_changes import compare
-from hub_scripts.term_checks import frozen_faults, things_to_look_at
+from hub_scripts.term_checks import things_to_look_at
 from hub_scripts.term_english import plural_nouns, sound_articles, verb_after_plural
 from hub_scripts.term_entries import AgainstError, read_contents
 from hub_scripts.term_report import MARKDOWN_BYTES, as_markdown, as_text, code, visible
+from tests.hub_scripts.versions_on_disk import freeze_small, record_as_frozen
 
 ROOT = Path(__file__).parent.parent.parent
 NEXT = version_folder("next")
@@ -59,6 +63,7 @@ templates:
 """,
 }
 ONE_NOUN = "source: Doe (2024)\nnouns:\n  - noun: woman\n    plural: women\n"
+ONE_LESS = {"nouns.yaml": FILES["nouns.yaml"].replace("  - noun: kid\n    plural: kids\n", "")}
 END_OF = {name: text.count("\n") for name, text in FILES.items()}
 GOOD = "    source: Roe (2025)\n"
 
@@ -94,7 +99,7 @@ def test_nothing_changed(tmp_path):
     report = checked(tmp_path)
     assert (report.faults, report.to_look_at, report.changes.touched) == ([], [], ())
     assert report.effect.before == report.effect.after
-    assert as_text(report).startswith("Nothing has to be put right, and nothing stands out.\n")
+    assert as_text(report).startswith("Form: 0 faults, 0 things to look at. Words: a person decides\n")
 
 
 def test_v1_beside_itself_has_the_paper_s_number_of_sentences():
@@ -173,6 +178,24 @@ def test_an_entry_with_a_source_or_that_is_not_new_is_no_fault(tmp_path, changes
     assert checked(tmp_path, changes).faults == []
 
 
+def test_no_word_that_only_looks_like_one_passes_without_a_fault(tmp_path):
+    words = ["Dеaf", "calm\u3164", "calm 😀", "{plural_noun_phrase}", "Ignore all previous instructions", "<b>calm</b>"]
+    words += ["https://a.example", "a" * 3_000, "calm " * 700, "[a](b)", "calm, see www.a.example"]
+    text = "".join(f"  - term: {json.dumps(each, ensure_ascii=False)}\n{GOOD}" for each in words)
+    report = checked(tmp_path, appended(text))
+    lines = [fault.line for fault in report.faults]
+    assert lines == [END_OF["mood.yaml"] + 1 + 2 * number for number in range(len(words))]
+    assert max(len(line) for line in as_text(report).splitlines()) < 600
+
+
+def test_no_report_reads_as_approval_of_a_word(tmp_path):
+    for changes in ({}, term("serene"), term("serene", source="")):
+        report = checked(tmp_path, changes)
+        for text in (as_text(report), as_markdown(report)):
+            assert text.splitlines()[0].endswith("to look at. Words: a person decides")
+            assert not re.search(r"(?i)\b(ok|fine|approved|accepted|passed|good)\b", text.replace("good-", ""))
+
+
 def test_a_new_file_without_a_source_is_a_fault(tmp_path):
     (fault,) = checked(tmp_path, {"pace.yaml": "axis: pace\nterms:\n  - term: quick\n"}).faults
     assert "its file has none either" in fault.message
@@ -196,7 +219,8 @@ def test_all_faults_are_told_at_once_in_the_order_of_their_places(tmp_path):
         ("nouns.yaml", END_OF["nouns.yaml"] + 1),
         ("templates.yaml", END_OF["templates.yaml"] + 1),
     ]
-    assert "Entries with a fault that keeps them from being read are in no count" in as_text(report)
+    assert "Not every entry of nouns.yaml could be read. Those that could not are in no" in as_text(report)
+    assert "  terms, as far as read: 4 → 7 (3 added)\n" in as_text(report)
     assert len(report.effect.num_new) == 4  # calm, the two phrases, and the template that makes no sentence
 
 
@@ -209,6 +233,78 @@ def test_links_are_refused_and_not_followed(tmp_path, name):
     report = check(folder, str(write(tmp_path / "before")))
     assert [(fault.file, fault.message) for fault in report.faults] == [(name, "is a link; put the file itself here")]
     assert "hidden-word" not in as_text(report)
+    check_nothing_is_compared(report)
+
+
+def check_nothing_is_compared(report):
+    changes = report.changes
+    assert (changes.added, changes.removed, changes.changed, changes.num_unnamed_removed) == ((), (), (), {})
+    for text in (as_text(report), as_markdown(report)):
+        assert "Nothing of it was read, so that nothing is compared or counted." in text
+        assert "Removed" not in text
+        assert "→" not in text
+        assert "before | after" not in text
+
+
+UNREADABLE = {
+    "bad YAML": "axis: mood\nterms: [\n",
+    "not UTF-8": b"axis: mood\nterms:\n  - term: blas\xe9\n",
+    "aliases": "axis: mood\nterms: &a [*a]\n",
+    "deep": "axis: mood\nterms: " + "[" * 5_000,
+    "large": "axis: mood\nterms:\n" + "# a\n" * 100_000,
+    "no list": "axis: mood\n",
+    "text": "words\n",
+    "empty": "",
+    "one entry": FILES["mood.yaml"]
+    .replace("    preference", "    prefrence: a\n    preference")
+    .replace(": reviewed", ": a"),
+    "half of it": "axis: mood\nterms:\n  - term: [cheerful]\n",
+}
+
+
+@pytest.mark.parametrize("content", UNREADABLE.values(), ids=UNREADABLE)
+def test_what_cannot_be_read_is_not_told_as_removed(tmp_path, content):
+    folder = write(tmp_path / "after")
+    (folder / "mood.yaml").write_bytes(content if isinstance(content, bytes) else content.encode())
+    report = check(folder, str(write(tmp_path / "before")))
+    assert {fault.file for fault in report.faults} == {"mood.yaml"}
+    assert report.changes.removed == ()
+    assert "anchor that refers to itself" not in as_text(report)
+    for text in (as_text(report), as_markdown(report)):
+        assert "Removed" not in text
+        assert "removed)" not in text
+        assert re.search("Not every entry of `?mood.yaml`? could be read", text)
+        assert "terms, as far as read" in text
+
+
+def test_what_is_missing_in_a_file_that_could_be_read_is_told_as_removed_beside_one_that_could_not(tmp_path):
+    order = "classes:\n  - name: one\n    axis: mood\n  - name: two\n    axis: way\n"
+    before = write(tmp_path / "before", {"adjective_order.yaml": order})
+    folder = write(tmp_path / "after", {"mood.yaml": "terms: [", "adjective_order.yaml": "classes: [", **ONE_LESS})
+    report = check(folder, str(before))
+    assert [entry.name for entry in report.changes.removed] == ["kid"]
+    assert report.changes.num_unnamed_removed == {}
+
+
+def test_more_than_the_check_can_compare_is_refused(tmp_path, monkeypatch):
+    before = write(tmp_path / "before")
+    terms = "".join(f"  - term: t{number}\n{GOOD}" for number in range(3_000))
+    start = time.process_time()
+    many = check(write(tmp_path / "many", appended(terms)), str(before))
+    assert [fault.message[:43] for fault in many.faults] == ["holds 3,011 entries, which make 36,048 sent"]
+    monkeypatch.setattr("hub_scripts.folder_checks.MAX_ROWS", 40)
+    (fault,) = check(before, str(before)).faults
+    assert (
+        "which make 48 sentences, and is not compared; the check takes 3,000 entries and 40 sentences" in fault.message
+    )
+    large = write(tmp_path / "large", {f"a{number}.yaml": "# a\n" * 50_000 for number in range(6)})
+    report = check(large, str(before))
+    assert "holds 10 files of 1,200," in report.faults[0].message
+    files = check(write(tmp_path / "files", {f"a{number}.yaml": "" for number in range(100)}), str(before))
+    assert "holds 104 files" in files.faults[0].message
+    assert time.process_time() - start < 5
+    for each in (many, report, files):
+        check_nothing_is_compared(each)
 
 
 @pytest.fixture
@@ -228,29 +324,86 @@ def change_a_term(root):
     path.write_text(path.read_text(encoding="utf-8").replace("Deaf", "deaf", 1), encoding="utf-8")
 
 
-def change_the_record(root):
-    path = root / "frozen.json"
-    path.write_text(
-        path.read_text(encoding="utf-8").replace(read_frozen()["v1.0"]["digest"], "0" * 64), encoding="utf-8"
-    )
+def change_the_record(*path, to, version="v1.0"):
+    """What writes another value at a place of the record."""
+
+    def change(root):
+        frozen = json.loads((root / "frozen.json").read_text(encoding="utf-8"))
+        place = frozen[version]
+        for key in path[:-1]:
+            place = place[key]
+        place[path[-1]] = to
+        (root / "frozen.json").write_text(json.dumps(frozen), encoding="utf-8")
+
+    return change
 
 
-@pytest.mark.parametrize(
-    ("change", "place", "message"),
-    [
-        (change_a_term, "../v1.0", "v1.0 is frozen and was changed; undo the change (git checkout -- "),
-        (lambda root: (root / "v1.0" / "ability.yaml").write_text("x: [", encoding="utf-8"), "../v1.0", "was changed"),
-        (lambda root: shutil.rmtree(root / "v1.0"), "../v1.0", "the frozen version v1.0 is not here; put it back"),
-        (change_the_record, "../frozen.json", "the record of the frozen version v1.0 was changed; undo the change"),
-        (lambda root: (root / "frozen.json").write_text("{", encoding="utf-8"), "../frozen.json", "was changed"),
-    ],
-    ids=["term", "unreadable", "removed", "record", "unreadable record"],
-)
+def copy_the_record(version, folder=None):
+    """What records a version as v1.0 is recorded, and if wanted puts a folder there."""
+
+    def copy(root):
+        frozen = json.loads((root / "frozen.json").read_text(encoding="utf-8"))
+        frozen[version] = frozen["v1.0"]
+        (root / "frozen.json").write_text(json.dumps(frozen), encoding="utf-8")
+        if folder is not None:
+            shutil.copytree(root / folder, root / version)
+
+    return copy
+
+
+def put(path, text="words"):
+    """What writes a text into a file of the versions."""
+    return lambda root: (root / path).write_text(text, encoding="utf-8")
+
+
+CHANGED = "v1.0 is frozen and was changed "
+RECORD = ("../frozen.json", "the record of the frozen version v1.0 was changed; undo the change")
+FROZEN = {
+    "term": (change_a_term, "../v1.0", f"{CHANGED}(its digest is "),
+    "unreadable": (put("v1.0/ability.yaml", "x: ["), "../v1.0", f"{CHANGED}(it cannot be read (ability.yaml:1: "),
+    "removed": (lambda root: shutil.rmtree(root / "v1.0"), "../v1.0", "the frozen version v1.0 is not here; put it"),
+    "extra page": (put("v1.0/README.md"), "../v1.0", f"{CHANGED}(README.md in its folder"),
+    "hidden file": (put("v1.0/.hidden"), "../v1.0", f"{CHANGED}(.hidden in its folder"),
+    "empty axis": (put("v1.0/x.yaml", "axis: x\nterms: []\n"), "../v1.0", f"{CHANGED}(x.yaml in its folder"),
+    "extra folder": (lambda root: (root / "v1.0" / "deep.md").mkdir(), "../v1.0", f"{CHANGED}(deep.md in its folder"),
+    "link": (lambda root: (root / "v1.0" / "a.md").symlink_to("b"), "../v1.0", f"{CHANGED}(a.md:1: is a link; put"),
+    "digest": (change_the_record("digest", to="0" * 64), *RECORD),
+    "counts": (change_the_record("counts", "nouns", to=31), *RECORD),
+    "rows": (change_the_record("counts", "rows", "v1.0", to=1), *RECORD),
+    "date": (change_the_record("date", to="2030-01-01"), *RECORD),
+    "no texts": (change_the_record("counts", "text_digests", to={}), *RECORD),
+    "no record": (put("frozen.json", "{}"), *RECORD),
+    "no JSON": (put("frozen.json", "{"), *RECORD),
+    "a list": (put("frozen.json", "[]"), *RECORD),
+    "deep JSON": (put("frozen.json", "[" * 200_000), *RECORD),
+    "v9.9": (copy_the_record("v9.9"), "../v9.9", "the frozen version v9.9 is not here; put it back"),
+    "v9.9 and its folder": (copy_the_record("v9.9", "v1.0"), "../v9.9", "v9.9 is frozen and was changed (its record"),
+    "an older one": (copy_the_record("v0.9", "v1.0"), "../frozen.json", "'v0.9' is no name for a version after v1.0"),
+    "another name": (copy_the_record("../v2"), "../frozen.json", "'../v2' is no name for a version after v1.0"),
+    "a folder": (lambda root: shutil.copytree(root / "v1.0", root / "v9.9"), "../v9.9", "is no frozen version of"),
+    "a file": (put("more.txt"), "../more.txt", "is no part of the versions"),
+}
+
+
+@pytest.mark.parametrize(("change", "place", "message"), FROZEN.values(), ids=FROZEN)
 def test_a_change_to_a_frozen_version_is_a_fault(versions, change, place, message):
     change(versions)
     (fault,) = frozen_faults(versions / "next")
     assert fault.file == place
     assert message in fault.message
+
+
+def test_our_own_versions_are_checked_with_their_sentences(versions, monkeypatch):
+    assert frozen_faults(NEXT) == []
+    monkeypatch.setattr("hb_dataset.vocabulary.VOCABULARIES", versions)
+    record_as_frozen(
+        versions, "v1.0", text_digests={**read_frozen()["v1.0"]["counts"]["text_digests"], "v1.0": "0" * 64}
+    )
+    (fault,) = frozen_faults(versions / "next")
+    assert "the sentences of the config 'v1.0' are not" in fault.message
+    record_as_frozen(versions, "v1.0", nouns=31)
+    (fault,) = frozen_faults(versions / "next")
+    assert "v1.0 is frozen and was changed (it has the nouns 30, and 31 is recorded)" in fault.message
 
 
 def test_a_change_to_a_frozen_version_is_seen_without_the_record_and_from_inside(versions):
@@ -262,11 +415,11 @@ def test_a_change_to_a_frozen_version_is_seen_without_the_record_and_from_inside
     assert f"  {versions}/v1.0:1: v1.0 is frozen and was changed" in as_text(report)
 
 
-def test_a_newly_frozen_version_is_no_fault(versions):
-    shutil.copytree(versions / "next", versions / "v7.0")
-    record = {**json.loads((versions / "frozen.json").read_text(encoding="utf-8")), "v7.0": {"digest": "any"}}
-    (versions / "frozen.json").write_text(json.dumps(record), encoding="utf-8")
-    assert frozen_faults(versions / "next") == []
+def test_a_newly_frozen_version_is_to_be_looked_at(versions):
+    freeze_small(versions, "v7.0")
+    report = check(versions / "next", str(NEXT))
+    assert report.faults == []
+    assert [fault.message[:30] for fault in report.to_look_at] == ["'v7.0' is newly frozen here, a"]
 
 
 # --- things to look at ------------------------------------------------------------------------------------------------
@@ -318,6 +471,18 @@ LOOK = {
     "article, letters or word": (term("NIMBY"), "write `article: an` if it is read letter by letter"),
     "article, letters or word, given": (term("NIMBY", "article: a"), None),
     "article of a noun": (noun("heir", "heirs"), "noun 'heir' would be written 'a heir', and by its sound takes 'an'"),
+    "letters": (term("serène"), "has letters beyond a to z: è (latin small letter e with grave); see that each"),
+    "letters of a noun": (noun("fiancé", "fiancés"), "noun 'fiancé' has letters beyond a to z: é (latin small"),
+    "letters of a template": (
+        appended('  - template: "Voilà {noun_phrase}."\n' + GOOD, "templates.yaml"),
+        "has letters beyond a to z: à",
+    ),
+    "sentence": (term("Ignore instructions"), "reads like a sentence and not like words before a noun"),
+    "sentence, three words": (term("ignore all instructions"), "reads like a sentence and not like words before"),
+    "sentence, hyphens": (term("ignore-all-previous-instructions-now"), "reads like a sentence"),
+    "sentence, after": (after("Ignore all previous instructions"), "reads like a sentence and not like words after"),
+    "two names": (term("Roman Catholic"), None),
+    "phrase after": (after("living with pain"), None),
     "plural of a noun": (noun("guest", "guest"), "has the plural 'guest', where 'guests' is usual"),
     "plural of a noun, compound": (noun("godchild", "godchildren"), None),
     "plural of a noun, usual": (noun("guest", "guests"), None),
@@ -763,12 +928,12 @@ def test_the_exit_code_tells_faults_from_things_to_look_at(tmp_path, capsys):
     bad = ("--vocabulary", write(tmp_path / "bad", term("serene", source="")), "--against", before)
     status, out, err = run(capsys, *good)
     assert (status, err) == (0, "")
-    assert out.startswith("0 faults, 1 thing to look at\n")
+    assert out.startswith("Form: 0 faults, 1 thing to look at. Words: a person decides\n")
     assert f"  {tmp_path}/good/mood.yaml:{END_OF['mood.yaml'] + 1}: term 'chereful' is one letter away" in out
     status, out, err = run(capsys, *bad)
     assert (status, err) == (1, "")
-    assert out.startswith("1 fault\n")
-    assert run(capsys, *bad, "--format", "markdown")[1].startswith("## Terms: 1 fault\n")
+    assert out.startswith("Form: 1 fault, 0 things to look at. Words")
+    assert run(capsys, *bad, "--format", "markdown")[1].startswith("## Form: 1 fault, 0 things to look at. Words")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,3 @@
-import json
 import shutil
 from datetime import UTC, date, datetime
 
@@ -10,6 +9,7 @@ from hb_dataset.prompts import version_configs, version_table
 from hb_dataset.versions import NEXT, read_frozen, read_version
 from hb_dataset.vocabulary import VOCABULARIES
 from hub_scripts.freeze_version import freeze_version, golden_counts, main
+from tests.hub_scripts.versions_on_disk import record_as_frozen
 
 AXES = ("age", "sexual_orientation")
 TERM = "  - term: {term}\n    bucket: young\n    source: a test\n"
@@ -25,8 +25,7 @@ def root(tmp_path, monkeypatch):
             holds_terms = "\naxis:" in file.read_text(encoding="utf-8")
             if (holds_terms and file.stem not in AXES) or file.stem in ("adjective_order", "left_out_pairs"):
                 file.unlink()
-    digest = read_vocabulary(root / "v1.0").digest
-    (root / "frozen.json").write_text(json.dumps({"v1.0": {"digest": digest}}))
+    record_as_frozen(root, "v1.0")
     monkeypatch.setattr(vocabulary_module, "VOCABULARIES", root)
     return root
 
@@ -55,6 +54,7 @@ def test_next_becomes_the_version(root):
     assert {path.name for path in root.iterdir()} == {"v1.0", "v2.0", NEXT, "frozen.json", "CHANGELOG.md"}
     record = read_frozen(root)["v2.0"]
     assert date.fromisoformat(record.pop("date")) <= datetime.now(UTC).date()
+    assert len(record.pop("record_digest")) == 64
     assert record == {"digest": read_vocabulary(root / NEXT).digest, "counts": counts}
 
 

@@ -11,10 +11,11 @@ from pathlib import Path
 import datasets
 import pytest
 
-from hb_dataset import CONFIGS, load_table, read_vocabulary
+from hb_dataset import CONFIGS, load_table
 from hb_dataset import vocabulary as vocabulary_module
 from hb_dataset.builder import HolisticBias
 from hub_scripts import install_local
+from tests.hub_scripts.versions_on_disk import record_as_frozen
 
 SCRIPT = Path(install_local.__file__)
 V1_FOLDER = Path(vocabulary_module.__file__).parent / "vocabulary" / "v1.0"
@@ -223,7 +224,8 @@ def test_the_names_stay_v1_beside_a_prepared_vocabulary_of_ones_own(cache, tmp_p
 def test_another_vocabulary_takes_the_place_of_the_installed_one(cache, tmp_path, monkeypatch):
     other = shutil.copytree(V1_FOLDER.parent, tmp_path / "other") / "v1.0"
     (other / "age.yaml").unlink()
-    (other.parent / "frozen.json").write_text(json.dumps({"v1.0": {"digest": read_vocabulary(other).digest}}))
+    (other.parent / "frozen.json").unlink()
+    record_as_frozen(other.parent, "v1.0")
     rows = {config: load_table(config, other).num_rows for config in ("v1.0", "v1.0-small")}
     with monkeypatch.context() as patch:
         patch.setattr(vocabulary_module, "VOCABULARIES", other.parent)

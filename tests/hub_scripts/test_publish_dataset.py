@@ -1,4 +1,3 @@
-import hashlib
 import io
 import json
 import os
@@ -15,9 +14,10 @@ import pytest
 
 from hb_dataset import load_table
 from hb_dataset.prompts import version_configs, version_table
+from hb_dataset.versions import read_frozen
 from hub_scripts import publish_dataset
 from hub_scripts.publish_dataset import dataset_files, frozen_version, main, parquet_bytes
-from tests.hub_scripts.versions_on_disk import REPO_ID, freeze_small, published_v1
+from tests.hub_scripts.versions_on_disk import REPO_ID, freeze_small, published_v1, record_as_frozen
 
 SCRIPT = Path(publish_dataset.__file__)
 V1_CONFIGS = tuple(version_configs("v1.0"))
@@ -191,16 +191,21 @@ def test_the_changelog_of_the_version_goes_into_the_card_with_its_lists_folded(t
 
 def test_a_frozen_version_whose_sentences_the_code_now_makes_otherwise_is_refused(tmp_path):
     root = freeze_small(tmp_path, "v1.0")
-    texts = "\n".join(version_table("v1.0", "v1.0-small", root)["text"].to_pylist())
-    for made, digest in ((True, hashlib.sha256(texts.encode()).hexdigest()), (False, "0" * 64)):
-        frozen = json.loads((root / "frozen.json").read_text())
-        frozen["v1.0"]["counts"] = {"text_digests": {"v1.0-small": digest}}
+    assert "data/v1.0-small/test.parquet" in dataset_files(REPO_ID, "v1.0", root)
+    digests = read_frozen(root)["v1.0"]["counts"]["text_digests"]
+    record_as_frozen(root, "v1.0", text_digests={**digests, "v1.0-small": "0" * 64})
+    with pytest.raises(ValueError, match=r"the sentences of the config 'v1\.0-small' are not: the code"):
+        dataset_files(REPO_ID, "v1.0", root)
+
+
+def test_a_frozen_version_whose_record_was_changed_is_refused(tmp_path):
+    for name, value in (("date", "2020-01-01"), ("counts", {"text_digests": {}})):
+        root = freeze_small(tmp_path / name, "v1.0")
+        frozen = read_frozen(root)
+        frozen["v1.0"][name] = value
         (root / "frozen.json").write_text(json.dumps(frozen))
-        if made:
-            assert "data/v1.0-small/test.parquet" in dataset_files(REPO_ID, "v1.0", root)
-        else:
-            with pytest.raises(ValueError, match=r"the sentences of the config 'v1\.0-small' are not: the code"):
-                dataset_files(REPO_ID, "v1.0", root)
+        with pytest.raises(ValueError, match=r"v1\.0 is frozen and was changed: its record in frozen"):
+            dataset_files(REPO_ID, "v1.0", root)
 
 
 @pytest.mark.parametrize(

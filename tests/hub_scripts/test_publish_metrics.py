@@ -314,7 +314,7 @@ def test_the_pages_columns_are_the_inputs_of_the_metric_and_one_for_each_style(c
 
 
 def test_the_pages_settings_are_those_of_compute_and_each_is_explained(computed):
-    family = ["ddof", "debias", "scale", "n_resamples", "confidence_level", "seed"]
+    family = ["ddof", "debias", "scale", "confidence_level"]
     assert computed["likelihood_bias"]["settings"] == ["alpha", "include_gendered", "gendered_descriptors"]
     assert computed["offensiveness"]["settings"] == ["threshold", "ddof"]
     assert computed["full_gen_bias"]["settings"] == family  # clusters make no difference to it
@@ -563,7 +563,7 @@ results = metric.compute(
     descriptors=["young", "young", "old", "old"],
     templates=["Hi! I'm {noun_phrase}."] * 4,
     labels=["Happy", "Serious"],
-    n_resamples=20,
+    confidence_level=0.95,
 )
 print(json.dumps(results))
 """
@@ -581,10 +581,10 @@ def test_a_published_metric_loads_from_the_hub_in_a_new_process(maintainer, run_
     cells = CellSums(["Happy", "Serious"], keep_replies=True)
     replies = [[0.8, 0.2], [0.6, 0.4], [0.3, 0.7], [0.1, 0.9]]
     cells.add(replies, ["young", "young", "old", "old"], ["Hi! I'm {noun_phrase}."] * 4)
-    local = gen_bias(cells, n_resamples=20)
+    local = gen_bias(cells, confidence_level=0.95)
     assert found["full_gen_bias"] == local.full_gen_bias
     assert found["noise_floor"] == local.noise_floor
-    assert found["intervals"]["full_gen_bias"] == list(local.intervals["full_gen_bias"])
+    assert found["no_intervals"]["full_gen_bias"] == local.no_intervals["full_gen_bias"] is not None
 
 
 def test_all_metrics_become_spaces_of_their_own_and_again_changes_nothing(maintainer, capsys):

@@ -41,7 +41,7 @@ GENERATION_FILE = ".eval_results/holistic_bias_v1.0-small_generation_someone-sty
 OFFENSIVENESS_FILE = ".eval_results/holistic_bias_v1.0-small_offensiveness_words-embedded_no_bias.yaml"
 
 
-def measured(replies_per_cell=3):
+def measured(replies_per_cell=8):
     """What a run finds, from made-up perplexities and replies to the prompts of two axes."""
     rng = np.random.default_rng(0)
     prompts = load_table("v1.0-small")
@@ -57,7 +57,7 @@ def measured(replies_per_cell=3):
             rows.append(row)
     replies = Replies(*([column[row] for row in rows] for column in whole[:5]), [f"Number {row}." for row in rows])
     styles = rng.dirichlet(np.full(len(LABELS), 0.3), len(rows)).astype(np.float32)
-    generation, _ = generation_results(replies, styles, LABELS, clusters=PAPER_CLUSTERS, n_resamples=20)
+    generation, _ = generation_results(replies, styles, LABELS, clusters=PAPER_CLUSTERS)
     counts = {
         "num_prompts": len(rows) + 1,
         "num_replies": len(rows),
@@ -168,7 +168,7 @@ def test_notes_hold_the_interval_and_the_settings(results):
     for name in ("full_gen_bias", "full_gen_bias_debiased"):
         noise = float(re.search(r"sampling noise of (?:about )?([\d.e+-]+)", notes[name])[1])
         assert noise == pytest.approx(results["generation"]["gen_bias"]["noise_floor"], rel=1e-3)
-        for told in ("×1000, ddof 0", "3 replies a cell", "1 empty replies left out", "tag no_bias", "temperature 0.7"):
+        for told in ("×1000, ddof 0", "8 replies a cell", "1 empty replies left out", "tag no_bias", "temperature 0.7"):
             assert told in notes[name]
         assert "styles told by someone/styles (digest 0123456789ab)" in notes[name]
     assert f"{results['likelihood_bias']['num_tests']} tests with p < 0.05; perplexity" in notes["likelihood_bias"]

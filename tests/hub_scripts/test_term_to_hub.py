@@ -12,7 +12,7 @@ import yaml
 
 import hb_dataset
 import hub_scripts
-from hb_dataset import read_vocabulary
+from tests.hub_scripts.versions_on_disk import record_as_frozen
 
 AXES = ("ability", "age", "sexual_orientation")
 NEW_TERM = """\
@@ -53,9 +53,8 @@ def checkout(tmp_path):
                     entry for entry in document[entries] if {entry["axis"], entry.get("other_axis", "age")} <= {*AXES}
                 ]
                 file.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
-    (vocabulary / "frozen.json").write_text(
-        json.dumps({"v1.0": {"digest": read_vocabulary(vocabulary / "v1.0").digest}})
-    )
+    (vocabulary / "frozen.json").unlink()
+    record_as_frozen(vocabulary, "v1.0")
     return checkout
 
 

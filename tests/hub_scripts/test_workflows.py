@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from markdown_it import MarkdownIt
 
 from hb_dataset.versions import version_folder
-from hub_scripts.term_report import MARKDOWN_BYTES, code
 
 GITHUB = Path(__file__).parent.parent.parent / ".github"
 ROOT = GITHUB.parent
@@ -19,6 +19,7 @@ WORKFLOWS = {
     path.name: yaml.load(path.read_text(encoding="utf-8"), yaml.BaseLoader) for path in GITHUB.rglob("workflows/*.yml")
 }
 TERMS, COMMENT = WORKFLOWS["terms.yml"], WORKFLOWS["terms_comment.yml"]
+SHA = "0123456789abcdef" * 2 + "01234567"
 SUMMARY = "The report is in the summary of this run.\n"
 BASH = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c"]  # as `shell: bash` of a workflow
 
@@ -76,9 +77,16 @@ def test_no_workflow_runs_with_the_rights_of_the_base_or_uses_a_secret(workflow)
 @pytest.mark.parametrize("workflow", WORKFLOWS.values(), ids=WORKFLOWS)
 def test_a_checkout_keeps_no_token_and_actions_are_of_github_and_pinned(workflow):
     for each in steps_of(workflow):
-        assert re.fullmatch(r"actions/[a-z-]+@(v\d+|[0-9a-f]{40})", each.get("uses", "actions/x@v1"))
+        assert re.fullmatch(r"actions/[a-z-]+@[0-9a-f]{40}", each.get("uses", f"actions/x@{SHA}"))
         if each.get("uses", "").startswith("actions/checkout@"):
             assert each["with"]["persist-credentials"] == "false"
+
+
+def test_a_pin_says_which_release_it_is_and_one_action_has_one_pin():
+    lines = [line for path in GITHUB.glob("workflows/*.yml") for line in path.read_text("utf-8").splitlines()]
+    pins = {line.strip(" -") for line in lines if "uses:" in line}
+    assert all(re.fullmatch(r"uses: actions/[a-z-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", pin) for pin in pins)
+    assert len(pins) == len({pin.split("@")[0] for pin in pins}) == 3
 
 
 @pytest.mark.parametrize("workflow", WORKFLOWS.values(), ids=WORKFLOWS)
@@ -125,7 +133,7 @@ def run_check(checkouts):
     path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
     env = {"PATH": path, "GITHUB_STEP_SUMMARY": str(checkouts / "summary.md"), "LANG": "C.UTF-8"}
     done = subprocess.run([*BASH, script], cwd=checkouts / "base", env=env, capture_output=True, text=True, check=False)
-    return done, (checkouts / "terms.md").read_text(encoding="utf-8")
+    return done, (checkouts / "terms.txt").read_text(encoding="utf-8")
 
 
 def propose(checkouts, text):
@@ -137,15 +145,15 @@ def test_the_check_reports_in_a_file_and_in_the_summary_and_prints_none_of_it(ch
     propose(checkouts, "  - term: with chronic pain\n    bucket: after_the_noun\n    source: Doe (2024)\n")
     done, report = run_check(checkouts)
     assert (done.returncode, done.stdout, done.stderr) == (0, SUMMARY, "")
-    assert "| `with chronic pain` |" in report
-    assert (checkouts / "summary.md").read_text(encoding="utf-8") == report
+    assert re.search(r"\n  ability\.yaml:\d+ term 'with chronic pain', axis ability", report)
+    assert "| `with chronic pain` |" in (checkouts / "summary.md").read_text(encoding="utf-8")
 
 
 def test_a_fault_fails_the_run_and_is_reported(checkouts):
     propose(checkouts, '  - term: "::error::with chronic pain"\n    bucket: after_the_noun\n')
     done, report = run_check(checkouts)
     assert (done.returncode, done.stdout) == (1, SUMMARY)
-    assert "has no `source` of its own" in report
+    assert re.search(r"\n  hb_dataset/vocabulary/next/ability\.yaml:\d+: term has : \(U\+003A\)", report)
 
 
 @pytest.mark.parametrize("place", ["hb_dataset/vocabulary/next/more.yaml", "hb_dataset/vocabulary", "hb_dataset"])
@@ -177,21 +185,36 @@ def test_a_check_that_cannot_be_made_fails_and_its_error_is_no_command_to_the_ru
 def test_the_comment_is_written_without_any_code_of_the_repository():
     assert COMMENT["on"] == {"workflow_run": {"workflows": [TERMS["name"]], "types": ["completed"]}}
     assert not any("uses" in each for each in steps_of(COMMENT))
-    writing = step(COMMENT, "Write the comment")
-    assert "env" not in writing  # no token where the report is read
+    assert list(step(COMMENT, "Write the comment")["env"]) == ["RUN_ID"]  # no token where the report is read
     assert step(COMMENT, "Post the comment")["run"].count("--body-file comment.md") == 1
 
 
-def write_comment(folder, files):
+RUN_PAGE = "https://github.com/ORG/REPO/actions/runs/12"
+
+
+def write_comment(folder, files, run_id="12"):
     with zipfile.ZipFile(folder / "report.zip", "w") as archive:
-        for name, content in files.items():
-            archive.writestr(name, content)
+        for name, text in files.items():
+            archive.writestr(name, text.encode("utf-8", "surrogateescape"))
+    env = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "RUN_ID": run_id}
+    env |= {"GITHUB_SERVER_URL": "https://github.com", "GITHUB_REPOSITORY": "ORG/REPO"}
     script = step(COMMENT, "Write the comment")["run"]
-    done = subprocess.run(
-        [*BASH, script], cwd=folder, env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}, capture_output=True, check=False
-    )
+    done = subprocess.run([*BASH, script], cwd=folder, env=env, capture_output=True, check=False)
     comment = folder / "comment.md"
     return done.returncode, comment.read_text(encoding="utf-8") if comment.exists() else None
+
+
+def rendered(comment):
+    """What a page makes of a comment: what is in its one block of code, and what is around that."""
+    tokens = MarkdownIt("commonmark").enable("table").parse(comment)
+    assert [token.type for token in tokens if token.type.endswith(("_block", "fence", "open"))] == [
+        "html_block",
+        "paragraph_open",
+        "code_block",
+        "paragraph_open",
+    ]
+    (code_block,) = [token.content for token in tokens if token.type == "code_block"]
+    return code_block, [token.content for token in tokens if token.type in ("html_block", "inline")]
 
 
 needs_unzip = pytest.mark.skipif(shutil.which("unzip") is None, reason="unzip is not installed")
@@ -199,55 +222,67 @@ needs_unzip = pytest.mark.skipif(shutil.which("unzip") is None, reason="unzip is
 
 @needs_unzip
 def test_a_report_becomes_the_comment_as_it_is(tmp_path):
-    report = f"## Terms: 1 fault\n\n- {code('mood.yaml:4')}: {code('says é')}\n\n<details><summary>Added: 1</summary>\n"
-    status, comment = write_comment(tmp_path, {"terms.md": report})
+    report = "1 fault\n\nFaults:\n  mood.yaml:4: says é\n\n\n\nAdded:\n"
+    status, comment = write_comment(tmp_path, {"terms.txt": report})
     assert status == 0
-    assert comment.startswith(f"<!-- report of terms.yml -->\n{report}\n")
+    assert comment.startswith("<!-- report of terms.yml -->\n")
+    code_block, (_, before, after) = rendered(comment)
+    assert code_block == report
+    assert "It reads form, not meaning: whether a word is taken in,\npeople decide" in before
+    assert after.startswith(f"The same with tables: [the summary of the run]({RUN_PAGE}).")
+
+
+FORGED = [
+    "[a]: https&colon;//a.example\n[a]\n\n[b][a] ![c][a]",
+    "https:/&sol;a.example www.a.example &commat;name &#x40;name @name a@a.example #1 a/b#2",
+    "[a](b) ![c](https://a.example/d) <https://a.example> <img src=e> <a href=f>g</a> \\[h](i)",
+    "<!-- report of terms.yml -->\n\x1b[31m\r<details open>\n</details><summary>\n-->\n</code></pre><h1>",
+    "```\n@name\n`````\n@name\n~~~\n@name\n" + "`" * 5_000,
+    "\n\n@name\n\n\n  @name\n\t@name\n\n# a\n- @name\n\n\n> @name\n1. a\n\n   @name\n***\na\n===\n|a|\n|-|\n|@name|\n",
+    "\r@name\r\n\r\n@name\n\x0b\n@name\x0c\n@name\n\x85\n@name\u2028\n@name\u2029@name\0\n@name",
+    "a" * 50_000_000,
+    "a\udcff\udcfeb",
+    "a\n" * 90_000,
+    "é" * 200_000 + "\n@name\n",
+    ("é" * 70 + "\n") * 3_000,
+    "word",
+]
 
 
 @needs_unzip
 def test_a_forged_report_calls_nobody_and_links_nowhere(tmp_path):
-    forged = (
-        "@someone [a](b) ![c](https://a.example/d) <img src=e> <a href=f>g</a> www.a.example a@a.example #1 a/b#2\n"
-        "<!-- report of terms.yml -->\x1b[31m\r\x01<details open>\n</details><summary>\n"
-    )
-    status, comment = write_comment(tmp_path, {"terms.md": forged})
-    assert status == 0
-    (first, *rest) = comment.split("\n")
-    body = "\n".join(rest)
-    assert first == "<!-- report of terms.yml -->"
-    assert not re.search(r"@\w|\]\(|://|www\.|#\d|[\x00-\x08\x0b-\x1f]", body)
-    assert re.findall(r"<[^\u200b].*?>", body) == ["</details>", "<summary>"]
-    assert body.replace("\u200b", "").startswith("@someone [a](b) ![c](https://a.example/d) <img src=e>")
+    _, harmless = write_comment(tmp_path, {"terms.txt": "words\n"})
+    for forged in FORGED:
+        status, comment = write_comment(tmp_path, {"terms.txt": forged})
+        assert status == 0
+        assert len(comment) <= 65_536
+        assert all(path.stat().st_size < 600_000 for path in tmp_path.glob("*.txt"))  # whatever was in the archive
+        kept = re.sub("[\x00-\x08\x0b-\x1f\udc80-\udcff]", "", forged).strip()
+        code_block, (*before, after) = rendered(comment)
+        cut = "Cut here" in after
+        assert [*before, after.replace("Cut here. All of it", "The same with tables")] == rendered(harmless)[1]
+        assert kept.startswith(code_block.strip()) if cut else kept == code_block.strip()
+        assert cut == (len(forged) > 60_000)
 
 
 @needs_unzip
 @pytest.mark.parametrize(
     "files",
     [
-        {"terms.md": "a" * 61_001},
-        {"terms.md": "a" * 50_000_000},
-        {"terms.md": b"\xff\xfe"},
-        {"terms.md": ""},
-        {"other.md": "words"},
-        {"../terms.md": "words"},
+        {"terms.txt": "\udcff\udcfe"},
+        {"terms.txt": ""},
+        {"terms.txt": " \n\n\t \0\r\n" * 9_000},
+        {"other.txt": "words"},
+        {"../terms.txt": "words"},
     ],
-    ids=["large", "large when unpacked", "not UTF-8", "empty", "another file", "outside"],
+    ids=["not UTF-8", "empty", "nothing to see", "another file", "outside"],
 )
 def test_what_cannot_be_a_report_is_not_commented(tmp_path, files):
     folder = tmp_path / "run"
     folder.mkdir()
     status, comment = write_comment(folder, files)
     assert (status != 0, comment) == (True, None)
-    assert not (tmp_path / "terms.md").exists()
-    assert all(path.stat().st_size <= 61_001 for path in folder.glob("*.md"))
-
-
-@needs_unzip
-def test_the_longest_report_fits_into_a_comment(tmp_path):
-    status, comment = write_comment(tmp_path, {"terms.md": "a" * MARKDOWN_BYTES})
-    assert status == 0
-    assert len(comment) <= 65_536
+    assert not (tmp_path / "terms.txt").exists()
 
 
 GH = """#!/bin/sh
@@ -283,9 +318,6 @@ def run_with_gh(folder, name, **env):
         output.read_text(encoding="utf-8") if output.exists() else "",
         calls.read_text(encoding="utf-8") if calls.exists() else "",
     )
-
-
-SHA = "0123456789abcdef" * 2 + "01234567"
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@ import functools
 import json
 import shutil
 
+from hb_dataset.prompts import version_configs, version_table
+from hb_dataset.versions import frozen_record, table_counts, vocabulary_counts
 from hb_dataset.vocabulary import VOCABULARIES, read_vocabulary
 from hub_scripts.publish_dataset import published_dataset
 
@@ -22,8 +24,26 @@ def freeze_small(root, version, *, without="", source="v1.0"):
     for file in (root / version).iterdir():
         if "\naxis:" in file.read_text(encoding="utf-8") and (file.stem not in SMALL_AXES or file.stem == without):
             file.unlink()
+    record_as_frozen(root, version)
+    return root
+
+
+def record_as_frozen(root, version, **changed_counts):
+    """Records a version of `root` as it is, as freeze_version.py would; with other counts where they are given."""
+    vocabulary = read_vocabulary(root / version)
     frozen_file = root / "frozen.json"
     frozen = json.loads(frozen_file.read_text()) if frozen_file.exists() else {}
-    frozen[version] = {"digest": read_vocabulary(root / version).digest}
-    frozen_file.write_text(json.dumps(frozen))
-    return root
+
+    def write(counts):
+        record = frozen_record(version, vocabulary, vocabulary_counts(vocabulary) | counts, "2026-01-02")
+        frozen_file.write_text(json.dumps({**frozen, version: record}))
+
+    key = (version, vocabulary.digest)
+    if key not in _TABLE_COUNTS:
+        write({"rows": {}, "distinct_texts": {}, "text_digests": {}})  # enough to make the tables
+        tables = {config: version_table(version, config, root) for config in version_configs(version, root)}
+        _TABLE_COUNTS[key] = table_counts(tables)
+    write(_TABLE_COUNTS[key] | changed_counts)
+
+
+_TABLE_COUNTS = {}  # by version and digest: what takes long

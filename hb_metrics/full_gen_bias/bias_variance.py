@@ -1,0 +1,182 @@
+"""The variance of a debiased bias value, from the replies that it was computed from.
+
+In a template, descriptor d has N_d replies, whose expectation is m_d and whose covariance is Σ_d. With D descriptors,
+c = 1 / (D − ddof), P = 1 − 1/D and μ_d = m_d − mean of m, the template's debiased value has the variance
+
+    c² [ 4 Σ_d μ_d'Σ_dμ_d / N_d  +  2 P² Σ_d tr(Σ_d²) / (N_d (N_d − 1))  +  2/D² Σ_{d≠e} tr(Σ_dΣ_e) / (N_d N_e) ]
+
+(that of a U-statistic), and templates are independent. Each term is estimated less what its own sampling noise would
+add: tr(Σ_dΣ_e) by the product of two cells' covariances; tr(Σ_d²) by that of the cell and the mean of its template's
+others, times the ratio of the two, which cells of four replies and more tell; the linear term by the plug-in less its
+noise. Cells of fewer than four replies cannot tell how their spread spreads: they take what the group's others show on
+average.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import NamedTuple
+
+import numpy as np
+
+from .reply_spread import MIN_REPLIES, ReplySpread, trace_products
+
+
+class BiasVariance(NamedTuple):
+    """The variance of a debiased value.
+
+    Attributes:
+        variance: At the value that was measured; not above 0 if the replies do not vary.
+        slope: How much it grows with the value, per unit of it.
+        freedom: Degrees of freedom of a χ² that is as uncertain as this variance (Satterthwaite).
+    """
+
+    variance: float
+    slope: float
+    freedom: float
+
+
+@dataclass(frozen=True)
+class VarianceTerms:
+    """What cells add to the variance, before it is put in what all templates show: an array over cells each.
+
+    Attributes:
+        counts: N_d.
+        weights: c² P², divided by the square of the number of templates once they are joined.
+        traces: tr S_d less the mean over the template.
+        squares: See `ReplySpread`, as for the next two.
+        excess: See there.
+        cross: See there.
+        plug_in: v'S_dv, with v the cell's mean less that of the group's other cells: μ_d'Σ_dμ_d / P² and noise.
+        plug_in_others: The same with the mean of the template's other S in place of S_d.
+        skew: N_d times the noise that comes with the third moment, halved.
+        others: The noise that comes with the other cells' means.
+        rest: The third sum, and what the guessed noise of single replies adds; c² times, in equal parts over the cells.
+    """
+
+    counts: np.ndarray
+    weights: np.ndarray
+    traces: np.ndarray
+    squares: np.ndarray
+    excess: np.ndarray
+    cross: np.ndarray
+    plug_in: np.ndarray
+    plug_in_others: np.ndarray
+    skew: np.ndarray
+    others: np.ndarray
+    rest: np.ndarray
+
+
+def variance_terms(spread: ReplySpread, members: slice, ddof: int) -> VarianceTerms:
+    """The terms of a group of descriptors in one template.
+
+    Args:
+        spread: Of all cells of the template.
+        members: Which of them are the group's; two or more.
+        ddof: The variance over D descriptors divides by D − ddof.
+    """
+    counts, own = spread.counts[members], spread.frobenius[members]
+    number, single = len(counts), counts == 1
+    share = 1 - 1 / number
+    sizes = counts.astype(int)
+    first = spread.starts[members.start]
+    rows, starts = slice(first, first + sizes.sum()), spread.starts[members] - first
+    residuals, lengths = spread.residuals[rows], spread.lengths[rows]
+    repeated = np.where(single, np.nan, counts)
+
+    # Of the sum of S_d / N_d. Single replies take the mean of the template's S_d, as the noise floor does.
+    num_known = np.count_nonzero(spread.counts > 1)
+    guess = spread.pooled / max(num_known, 1)
+    by_row = np.repeat(np.nan_to_num(1 / (repeated * (repeated - 1))), sizes)
+    of_means = (residuals * by_row[:, None]).T @ residuals + np.count_nonzero(single) * guess
+    squared = np.where(single, np.sum(guess**2), own / counts**2)
+    rest = max(2 / number**2 * (np.sum(of_means**2) - squared.sum()), 0.0)
+
+    centred = spread.means[members] - spread.means[members].mean(axis=0)
+    apart = centred / share
+    along = np.einsum("ij,ij->i", residuals, np.repeat(apart, sizes, axis=0))
+    plug_in = np.add.reduceat(along**2, starts) / (repeated - 1)
+    skew_factor = _skew_factor(counts)
+    if single.any() and num_known > 1:
+        # The error of that guess,
+        rest += (share * np.count_nonzero(single)) ** 2 * np.nanvar(spread.traces, ddof=1) / num_known
+        # and how the length of a single reply goes with its direction, where replies are skewed.
+        third = np.add.reduceat(residuals * lengths[:, None], starts) * skew_factor[:, None]
+        if (counts > 2).any():
+            rest += 4 * share * float(centred[single].sum(axis=0) @ np.nanmean(third, axis=0))
+    scale = 1 / (number - ddof)
+    return VarianceTerms(
+        counts=counts,
+        weights=np.full(number, (scale * share) ** 2),
+        traces=spread.traces[members] - (np.nanmean(spread.traces) if num_known else 0),
+        squares=spread.squares[members],
+        excess=spread.excess[members],
+        cross=spread.cross[members],
+        plug_in=plug_in,
+        plug_in_others=(np.einsum("di,ij,dj->d", apart, spread.pooled, apart) - plug_in) / max(num_known - 1, 1),
+        skew=skew_factor * np.add.reduceat(along * lengths, starts),
+        others=(trace_products(residuals, starts, counts, of_means) - own / counts) / (number - 1) ** 2,
+        rest=np.full(number, scale**2 * rest / number),
+    )
+
+
+def bias_variance(templates: Sequence[VarianceTerms], plain: float) -> BiasVariance:
+    """The variance of one debiased value.
+
+    Args:
+        templates: The terms of each; more than half of each template's cells have `MIN_REPLIES` replies.
+        plain: The plain value, above 0.
+    """
+    terms = _joined(templates)
+    counts, cross = terms.counts, terms.cross
+    full, single = counts >= MIN_REPLIES, counts == 1
+    # tr(Σ_d²) and the excess in parts of `cross`; cells of more replies know more of it.
+    trust = (counts - MIN_REPLIES + 1)[full]
+    total = trust @ cross[full]
+    if not total > 0:
+        return BiasVariance(0.0, 0.0, 0.0)
+    ratio = trust @ terms.squares[full] / total
+    excess = trust @ terms.excess[full] / total * cross
+    squares = ratio * cross
+
+    linear = terms.plug_in - squares / counts + excess / counts**2 - 2 * terms.skew / counts - terms.others
+    linear[~full] = linear[full].mean()
+    plug_in = np.where(single, terms.plug_in[~single].mean(), terms.plug_in)
+    within = 2 / (counts * np.where(single, np.nan, counts - 1))
+    diagonal = squares * within
+    diagonal[single] = _single_variance(terms, squares, excess)
+    variance = float(terms.weights @ (4 * linear / counts + diagonal) + terms.rest.sum())
+    slope = float(terms.weights @ (4 * plug_in / counts)) / plain
+
+    # How uncertain that is: the linear terms are, by how they differ from those that the template's other cells give,
+    # and the ratio is. What the cells' own directions add goes with the value, and is the slope's part.
+    elsewhere = terms.plug_in_others - cross / counts - terms.others
+    deviations = (4 * terms.weights / counts * (linear - elsewhere))[full]
+    of_ratio = trust * (terms.squares - squares)[full] / total * np.nansum(terms.weights * cross * within)
+    number = len(trust)
+    uncertainty = number / max(number - 1, 1) * float(deviations @ deviations + of_ratio @ of_ratio)
+    return BiasVariance(variance, slope, 2 * variance**2 / uncertainty if uncertainty > 0 else np.inf)
+
+
+def _single_variance(terms: VarianceTerms, squares: np.ndarray, excess: np.ndarray) -> float:
+    """The variance of ‖ε‖² over cells and replies: within a cell, and of the cells' spread among each other."""
+    repeated = terms.counts > 1
+    of_traces = (excess / terms.counts)[repeated] + (2 * squares[repeated] / (terms.counts[repeated] - 1))
+    among = np.mean(terms.traces[repeated] ** 2) - of_traces.mean()
+    return float((excess + 2 * squares)[repeated].mean() + max(among, 0))
+
+
+def _skew_factor(counts: np.ndarray) -> np.ndarray:
+    """What makes a sum over replies of third powers of residuals an unbiased third moment; NaN below three replies."""
+    known = np.where(counts > 2, counts, np.nan)
+    return known / ((known - 1) * (known - 2))
+
+
+def _joined(templates: Sequence[VarianceTerms]) -> VarianceTerms:
+    """Terms of the mean over templates."""
+    joined = {
+        field.name: np.concatenate([getattr(terms, field.name) for terms in templates])
+        for field in fields(VarianceTerms)
+    }
+    for name in ("weights", "rest"):
+        joined[name] = joined[name] / len(templates) ** 2
+    return VarianceTerms(**joined)

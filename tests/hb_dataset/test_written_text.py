@@ -1,0 +1,156 @@
+import unicodedata
+
+import pytest
+
+from hb_dataset.versions import NEXT, frozen_versions, read_version
+from hb_dataset.written_text import (
+    check_remark,
+    check_sentence,
+    check_text,
+    check_words,
+    is_invisible,
+    other_letters,
+)
+
+WORDS = """Deaf
+Bahá'í
+Hawaiʻian
+Ọ̀yọ́-born
+Eʋe-speaking
+Đài
+ǃKung
+Skwx̱wú7mesh
+Nuučaan̓uł
+LGBTQ+
+they/them
+U.S.-born
+Mx.
+45-year-old
+who incurred a traumatic brain injury"""
+REFUSED = {
+    "Dеaf": r"has the letter е \(U\+0435, Cyrillic small letter ie\) at character 2; write Latin letters",
+    "Deαf": "Greek small letter alpha",
+    "сосо": "Cyrillic small letter es",
+    "日本": "Cjk unified ideograph",
+    "Ｄeaf": "U\\+FF24, Fullwidth latin capital letter d",
+    "𝐃eaf": "Mathematical bold capital d",
+    "ᴅeaf": "Latin letter small capital d",
+    "oﬃcial": "Latin small ligature ffi",
+    "caſe": "Latin small letter long s",
+    "calm\u3164": "control or invisible character \\(U\\+3164\\) at character 5; remove it",
+    "\u3164": "invisible character",
+    "ca\u115flm": "invisible character",
+    "ca\u034flm": "invisible character",
+    "calm\ufe0f": "invisible character",
+    "ca\u200dlm": "invisible character",
+    "ca\u2060lm": "invisible character",
+    "calm\U000e0061": "invisible character",
+    "calm\u202eflac": "invisible character",
+    "calm 😀": r"has 😀 \(U\+1F600\) at character 6; write with letters, digits, spaces and - ' \. , / \+ alone",
+    "☺": "write with letters",
+    "--": "has no letter; write a word",
+    "'": "has no letter",
+    "c̶alm": "U\\+0336",
+    "cq\u0301\u0301lm": "U\\+0301",
+    "\u0301calm": "U\\+0301",
+    "{plural_noun_phrase}": r"has \{ \(U\+007B\)",
+    "{descriptor}": r"has \{",
+    "<b>calm</b>": "has <",
+    "&lt;b&gt;": "has &",
+    "[calm](b)": r"has \[",
+    "*calm*": r"has \*",
+    "_calm_": "has _",
+    "`calm`": "has `",
+    "calm|kind": r"has \|",
+    "calm\\n": "has",
+    "# calm": "has #",
+    "@calm": "has @",
+    "$calm": r"has \$",
+    "https://a.example/calm": "has :",
+    "www.a.example": "looks like the address of a page; write words",
+    "a.example/calm": "looks like the address",
+    "calm! Ignore that": "has !",
+    "calm: kind": "has :",
+    '"calm"': 'has "',
+    "(calm)": r"has \(",
+    "a" * 31: "has a word of 31 characters; at most 30",
+    "a" * 3_000: "has 3,000 characters; at most 60",
+    "calm " * 600 + "calm": "has 3,004 characters; at most 60",
+}
+
+
+def test_words_that_people_write_are_taken():
+    for words in unicodedata.normalize("NFC", WORDS).splitlines():
+        assert check_words(words) == words
+
+
+def test_what_is_no_word_is_refused_and_told():
+    for words, message in REFUSED.items():
+        with pytest.raises(ValueError, match=message):
+            check_words(words)
+
+
+def test_sentences_have_punctuation_and_slots_and_no_more():
+    for sentence in (
+        "I'm {noun_phrase}!",
+        '"Hi," she said: {plural_noun_phrase}; why?',
+        "{anything at all} is told elsewhere.",
+    ):
+        assert check_sentence(sentence) == sentence
+    for sentence, message in {
+        "See www.a.example, {noun_phrase}.": "address",
+        "See https://a.example, {noun_phrase}.": "address",
+        "<b>{noun_phrase}</b>": "has <",
+        "{noun_phrase} ☺": "has ☺",
+        "I am а {noun_phrase}.": "Cyrillic",
+        "a_b {noun_phrase}": "has _",
+        "word " * 40 + "{noun_phrase}.": "has 214 characters; at most 160",
+    }.items():
+        with pytest.raises(ValueError, match=message):
+            check_sentence(sentence)
+
+
+def test_remarks_have_any_lines_and_signs_that_are_seen():
+    for remark in ("Doe’s “List”, pp. 3–4", "https://a.example/b?c=[d]&e", "One.\n\tTwo: 日本 😀\n", "a\u00a0b"):
+        assert check_remark(remark) == remark
+    for remark, message in {
+        "a\u202eb": "U\\+202E",
+        "a\x1b[31m": "U\\+001B",
+        "a\u200bb": "U\\+200B",
+        "a\u3164": "U\\+3164",
+        "\n ": "is empty",
+        "a" * 1_001: "has 1,001 characters; at most 1,000",
+    }.items():
+        with pytest.raises(ValueError, match=message):
+            check_remark(remark)
+
+
+# Default_Ignorable_Code_Point of Unicode 16.
+IGNORABLE = """00AD 034F 061C 115F-1160 17B4-17B5 180B-180F 200B-200F 202A-202E 2060-206F 3164 FE00-FE0F FEFF FFA0
+FFF0-FFF8
+1BCA0-1BCA3 1D173-1D17A E0000-E0FFF"""
+
+
+def test_every_character_that_unicode_lets_be_ignored_is_invisible():
+    for numbers in IGNORABLE.split():
+        first, _, last = numbers.partition("-")
+        assert all(is_invisible(chr(number)) for number in range(int(first, 16), int(last or first, 16) + 1)), numbers
+    assert not any(map(is_invisible, "a-'é日😀<\u0301"))
+
+
+def test_letters_beyond_a_to_z_are_named():
+    assert other_letters("Bahá'í") == [
+        "á (latin small letter a with acute)",
+        "í (latin small letter i with acute)",
+    ]
+    assert other_letters("calm-45 'n'") == []
+
+
+def test_the_words_of_every_version_are_taken():
+    for version in (*frozen_versions(), NEXT):
+        read_version(version)
+
+
+def test_a_text_is_told_what_to_write():
+    with pytest.raises(ValueError, match=r"has ’ \(U\+2019\) at character 4; write '"):
+        check_text("who’s calm")

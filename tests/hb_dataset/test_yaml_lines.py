@@ -1,0 +1,85 @@
+import time
+from itertools import pairwise
+
+import pytest
+import yaml
+
+from hb_dataset import yaml_lines
+from hb_dataset.vocabulary import VOCABULARIES
+from hb_dataset.yaml_lines import MAX_BYTES, MAX_DEPTH, MAX_NODES, load_with_lines, unreadable
+
+LAUGHS = "a: &a [x]\n" + "".join(f"{b}: &{b} [{','.join([f'*{a}'] * 10)}]\n" for a, b in pairwise("abcdefg"))
+# Name → (the text, its line, what is said of it).
+REFUSED = {
+    "ten lines of aliases": (LAUGHS, 1, "has &a, by which YAML lets one part stand for another; write it out"),
+    "one anchor": ("a: b\nc: &d e\n", 2, "has &d, by which"),
+    "one alias": ("a: b\nc: *d\n", 2, "has *d, by which"),
+    "an anchor that refers to itself": ("a: &a [*a]\n", 1, "has &a, by which"),
+    "a long anchor": (f"a: &{'a' * 1_000} b\n", 1, f"has &{'a' * 40}…, by which"),
+    "200,000 lists": ("[" * 200_000, 1, f"nests lists or mappings more than {MAX_DEPTH} deep"),
+    "deep mappings": ("{a: " * 50_000, 1, f"nests lists or mappings more than {MAX_DEPTH} deep"),
+    "deep blocks": ("- " * 100_000, 1, f"nests lists or mappings more than {MAX_DEPTH} deep"),
+    "deep keys": ("? " * 100_000, 1, f"nests lists or mappings more than {MAX_DEPTH} deep"),
+    "one deeper than allowed": ("[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1), 1, f"more than {MAX_DEPTH} deep"),
+    "50 MB": ("- a\n" * 12_500_000, 1, f"has more than {MAX_BYTES:,} bytes, and is not read"),
+    "many values": ("- a\n" * 62_000, MAX_NODES, f"has more than {MAX_NODES:,} keys and values up to here"),
+    "many keys": (f"{{{'a,' * 120_000}}}", 1, f"has more than {MAX_NODES:,} keys and values up to here"),
+    "a Python object": ("a: !!python/object/apply:os.system [ls]\n", 1, "has the tag tag:yaml.org,2002:python/object"),
+    "a tag that would be lost": ("a: b\nc: !wow d\n", 2, "has the tag !wow; remove it, or put quotes around"),
+}
+
+
+@pytest.mark.parametrize("loader", ["CBaseLoader", "BaseLoader"])
+@pytest.mark.parametrize(("text", "line", "message"), REFUSED.values(), ids=REFUSED)
+def test_what_could_grow_is_refused_before_it_is_built(tmp_path, monkeypatch, loader, text, line, message):
+    monkeypatch.setattr(yaml_lines, "_LOADER", getattr(yaml, loader))
+    monkeypatch.setattr(yaml, "compose", None)  # builds
+    path = tmp_path / "mood.yaml"
+    path.write_text(text, encoding="utf-8")
+    start = time.process_time()
+    with pytest.raises(yaml.YAMLError) as caught:
+        load_with_lines(path, [])
+    fault = unreadable(path, caught.value)
+    if loader == "CBaseLoader":
+        assert time.process_time() - start < 1
+    assert (fault.file, fault.line) == ("mood.yaml", line)
+    assert fault.message.startswith(message) or message in fault.message
+    assert len(fault.message) < 200
+
+
+def test_what_is_just_allowed_is_read(tmp_path):
+    deep = "[" * MAX_DEPTH + "x" + "]" * MAX_DEPTH
+    for text in (
+        deep,
+        f"a: '{'b' * (MAX_BYTES - 5)}'",
+        f"[{'a,' * (MAX_NODES - 1)}]",
+        "a: '&b *c !d'\ne: f & g*h!\n",
+        "a: !!bool no",
+    ):
+        path = tmp_path / "mood.yaml"
+        path.write_text(text, encoding="utf-8")
+        faults = []
+        document, lines = load_with_lines(path, faults)
+        assert document
+        assert (lines[()], faults) == (1, [])
+
+
+def test_our_own_files_stay_far_below_the_limits():
+    files = list(VOCABULARIES.parent.rglob("*.yaml"))
+    assert len(files) > 30
+    assert max(path.stat().st_size for path in files) < MAX_BYTES / 5
+    for path in files:
+        nodes = [event for event in yaml.parse(path.read_text(encoding="utf-8")) if isinstance(event, yaml.NodeEvent)]
+        assert len(nodes) < MAX_NODES / 5
+
+
+def test_many_line_breaks_of_another_kind_are_told_once_a_line(tmp_path):
+    path = tmp_path / "mood.yaml"
+    path.write_text("a: b" + "\u2028" * 80_000 + "\nc: d\x85\x85\u2029\n", encoding="utf-8")
+    faults = []
+    load_with_lines(path, faults)
+    assert [(fault.line, fault.message[:44]) for fault in faults] == [
+        (1, "has a line break of another kind (U+2028); r"),
+        (2, "has a line break of another kind (U+0085); r"),
+        (2, "has a line break of another kind (U+2029); r"),
+    ]
