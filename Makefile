@@ -38,7 +38,7 @@ tune: install
 	$(BIN)/python hb_train/model_card.py --model $(TUNE_DIR)/model --runs $(RUNS) $(NAMES)
 	$(BIN)/python -m hb_metrics.report $(RUNS) $(NAMES) --output $(TUNE_DIR)/comparison.html
 
-REDDIT_FOLDER ?= redditbias
+REDDIT_FOLDER ?= RedditBias
 BIAS_TYPE ?= religion1
 METHODS ?= lmd add hd cda
 DEBIAS_DIR ?= runs/debias/$(notdir $(MODEL))-$(BIAS_TYPE)
@@ -61,7 +61,7 @@ $(call COSTS,$(DEBIAS_DIR)/$(1)/model,$(DEBIAS_DIR)/$(1))
 endef
 
 # RedditBias: a model and what four ways to debias make of it, in one table; and what they cost. The data is its authors'
-# (github.com/umanlp/RedditBias): REDDIT_FOLDER is where it lies, with a folder for each bias type.
+# (github.com/umanlp/RedditBias): REDDIT_FOLDER is their repository, or a folder with one for each bias type.
 debias: $(READY)
 	$(call COSTS,$(MODEL),$(DEBIAS_DIR)/before)
 	$(foreach method,$(METHODS),$(call DEBIAS,$(method)))

@@ -79,6 +79,7 @@ class BiasSpecification:
         attributes_2: A2, their loose opposites.
         kept_phrases: Phrases that hold a term and do not speak of the group; left as they are in whole words.
         published_two_way: The published rule swaps t1 and t2; `False`: it replaces t1 by t2 only.
+        published_folder: What the folder of this type is called in the authors' data, if not as the type.
         source: Where it comes from.
         notes: Remarks for readers, such as where it departs from the source.
     """
@@ -94,6 +95,7 @@ class BiasSpecification:
     attributes_2: tuple[Text, ...]
     kept_phrases: tuple[Text, ...] = ()
     published_two_way: bool = False
+    published_folder: Key | None = None
     source: Remark | None = None
     notes: Remark | None = None
 

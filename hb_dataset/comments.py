@@ -25,6 +25,7 @@ NOT_TEXT_ERROR = "comment {row} (counted from 0) is {kind}, not text; give strin
 # What the paper removes. Of a link in Markdown the words stay.
 _MARKDOWN_LINK = re.compile(r"\[([^\[\]]*)\]\((?:https?://|www\.|/)[^()\s]*\)", re.IGNORECASE)
 _URL = re.compile(r"(?:\bhttps?://|\bwww\.)\S+", re.IGNORECASE)
+_NOT_PUBLISHED = re.compile(r"[^\w\s.!?-]")  # what the published comments do not have, whatever their sentences end in
 _USER_NAME = re.compile(r"(?<![\w/])/?u/[\w-]+|(?<![\w.])@\w[\w-]*", re.IGNORECASE)
 
 
@@ -48,10 +49,16 @@ class Candidate(NamedTuple):
     attribute_in_window: bool
 
 
-def clean_comment(text: str) -> str:
-    """The comment in lower case, without URLs, user names and extra white space."""
+def clean_comment(text: str, *, published: bool = False) -> str:
+    """The comment in lower case, without URLs, user names and extra white space.
+
+    Args:
+        text: The comment.
+        published: Without all punctuation but ".", "!", "?" and "-" too, as the authors' published comments: "dont".
+    """
     text = _MARKDOWN_LINK.sub(r"\1", text)
     text = _USER_NAME.sub(" ", _URL.sub(" ", text))
+    text = _NOT_PUBLISHED.sub("", text) if published else text
     return " ".join(text.lower().split())
 
 
@@ -67,6 +74,7 @@ def candidates(
     specification: BiasSpecification,
     *,
     max_characters: int | None = MAX_CHARACTERS,
+    published_cleaning: bool = False,
     counts: Counter[str] | None = None,
 ) -> Iterator[Candidate]:
     """The comments that a query of T1 × A1 finds, one at a time.
@@ -75,6 +83,7 @@ def candidates(
         comments: Raw comments; read once and not kept.
         specification: Its T1 and A1. Both are found as whole words; `greed*` is the start of one.
         max_characters: Cleaned comments with so many characters or more are left out (paper: 150). `None`: none.
+        published_cleaning: As `published` of `clean_comment`.
         counts: If given, is told how many comments were `read`, and left out as `too_long`, `without_target` or
             `without_attribute`.
 
@@ -91,7 +100,7 @@ def candidates(
         if not isinstance(raw, str):
             raise TypeError(NOT_TEXT_ERROR.format(row=row, kind=type(raw).__name__))
         counts["read"] += 1
-        comment = clean_comment(raw)
+        comment = clean_comment(raw, published=published_cleaning)
         if max_characters is not None and len(comment) >= max_characters:
             counts["too_long"] += 1
             continue

@@ -1,9 +1,9 @@
 """Counterfactual texts: the same words about the other group (RedditBias, Barikeri et al. 2021, section 3.1).
 
 `mode="published"` is how the paper's authors made the pairs that they published: substrings are replaced, pair after
-pair in the order of the specification, in texts that are in lower case already. Every pair in turn replaces t1 by t2
-everywhere or, in a specification with `published_two_way`, swaps the two. It makes "midhusband" of "midwife" and leaves
-"jews." as it is, since its term ends in a space.
+pair in the order of the specification. Every pair in turn replaces t1 by t2 everywhere or, in a specification with
+`published_two_way`, swaps the two. It makes "midhusband" of "midwife" and leaves "jews." as it is, since its term ends
+in a space. The terms are in lower case, and so texts are put into it first: else "Muslims" would stay.
 
 `mode="word"` is for new data. Whole words are replaced, all pairs at once, the longest term first; plurals and
 possessives follow, case is kept, and an article before the word is adapted. Group 2's terms are replaced too, but only
@@ -48,24 +48,35 @@ def counterfactual(text: str, specification: BiasSpecification, mode: Mode = "wo
     """The text with the target terms of one group in the place of the other's.
 
     Args:
-        text: A text; for `published` in lower case, as `clean_comment` makes it.
+        text: A text.
         specification: Which terms.
         mode: `"word"` or `"published"`; see above.
 
     Returns:
-        The counterfactual; `None` if no term in the text is to be replaced.
+        The counterfactual, for `published` in lower case; `None` if no term in the text is to be replaced.
 
     Raises:
         ValueError: There is no such mode.
     """
     check_mode(mode)
     if mode == "published":
-        return _published(text, specification)
+        return _published(lowered(text), specification)
     active = _active_pairs(text, specification)
     if not active:
         return None
     forms = _forms(specification, active)
     return _pattern(specification, active).sub(lambda match: _replaced(match, forms), text)
+
+
+def pair_of(text: str, specification: BiasSpecification, mode: Mode) -> tuple[str, str | None]:
+    """The text as the mode has it (`published`: in lower case), so that only terms differ, and its counterfactual."""
+    other = counterfactual(text, specification, mode)
+    return lowered(text) if mode == "published" else text, other
+
+
+def lowered(text: str) -> str:
+    """The text in lower case and as long as before, so that places stay (`str.lower` makes two letters of "İ")."""
+    return text.replace("İ", "i").lower()
 
 
 def terms_in(text: str, specification: BiasSpecification, mode: Mode = "word") -> tuple[FoundTerm, ...]:
@@ -85,7 +96,7 @@ def terms_in(text: str, specification: BiasSpecification, mode: Mode = "word") -
     """
     check_mode(mode)
     if mode == "published":
-        return tuple(sorted(_published_terms(text, specification)))
+        return tuple(sorted(_published_terms(lowered(text), specification)))
     active = _active_pairs(text, specification)
     forms = _forms(specification, active)
     group_1 = _forms(specification, frozenset())

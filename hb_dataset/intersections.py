@@ -14,13 +14,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hb_dataset.vocabulary import Article, Descriptor, Gender, LeftOutPair, Vocabulary
+from hb_dataset.combinations import LeftOutPair, selects
+from hb_dataset.sifting import taken
+from hb_dataset.vocabulary import Article, Descriptor, Gender, Vocabulary
 
 PAIRS_PER_AXIS_PAIR = 16
 AROUND = "around"
 
 # After the noun, short phrases come before long ones: "a woman in the Navy with a PhD who stutters".
 _AFTER_ORDER = ("in", "on", "with", "without", "who")
+_Reasons = dict[Descriptor, list[tuple[int, LeftOutPair, frozenset[Descriptor] | None]]]
 _ENDS_IN_PEOPLE = re.compile(r"\b(kids?|children|boys?|girls?)$")
 
 
@@ -34,6 +37,11 @@ class Intersection:
     after: str
     plural_after: str
     article: Article | None
+
+    @property
+    def descriptors(self) -> tuple[Descriptor, ...]:
+        """Both terms."""
+        return self.first, self.second
 
     @property
     def axis(self) -> str:
@@ -71,8 +79,8 @@ def all_intersections(vocabulary: Vocabulary, left_out: Counter[str] | None = No
 
     Args:
         vocabulary: A vocabulary with an `adjective_order`.
-        left_out: Counts the pairs left out, by reason: those of `left_out_pairs.yaml`, `gender` (the terms take
-            no noun in common) and `repeated` (another pair gives the same words).
+        left_out: Counts the pairs left out, by reason: those of `left_out_pairs.yaml`, `no_noun` (no noun takes both
+            terms in one template) and `repeated` (another pair gives the same words).
 
     Yields:
         The pairs, by axes and then in the order of the vocabulary.
@@ -83,12 +91,17 @@ def all_intersections(vocabulary: Vocabulary, left_out: Counter[str] | None = No
     left_out = Counter() if left_out is None else left_out
     places = _places(vocabulary)
     reasons = _reasons(vocabulary)
+    prompts = _prompts(vocabulary)
     seen: dict[tuple[str, str], set[Gender | None]] = {}
     for axis, other_axis in itertools.combinations(vocabulary.axes, 2):
-        of_axis = [descriptor for descriptor in vocabulary.descriptors if descriptor.axis == axis]
-        of_other = [descriptor for descriptor in vocabulary.descriptors if descriptor.axis == other_axis]
-        for first, second in itertools.product(of_axis, of_other):
+        of_axis, of_other = (
+            [(descriptor, bits) for descriptor, bits in prompts.items() if descriptor.axis == each]
+            for each in (axis, other_axis)
+        )
+        for (first, of_first), (second, of_second) in itertools.product(of_axis, of_other):
             because = _because(first, second, reasons)
+            if because is None and not of_first & of_second:
+                because = "no_noun"
             if because is None:
                 intersection = intersect(first, second, places)
                 genders = seen.setdefault((intersection.before, intersection.after), set())
@@ -198,7 +211,7 @@ def _places(vocabulary: Vocabulary) -> dict[Descriptor, tuple[int, int]]:
         holding = [
             (entry.terms is not None, entry.buckets is not None, names.index(entry.name), number)
             for number, entry in enumerate(vocabulary.adjective_order)
-            if _selects(descriptor, entry.axis, entry.buckets, entry.terms)
+            if selects(descriptor, entry.axis, entry.buckets, entry.terms)
         ]
         if descriptor.before and holding:
             _, _, *place = max(holding)
@@ -206,47 +219,49 @@ def _places(vocabulary: Vocabulary) -> dict[Descriptor, tuple[int, int]]:
     return places
 
 
-def _selects(descriptor: Descriptor, axis: str, buckets: tuple[str, ...] | None, terms: tuple[str, ...] | None) -> bool:
-    return (
-        descriptor.axis == axis
-        and (buckets is None or descriptor.bucket in buckets)
-        and (terms is None or descriptor.term in terms)
-    )
+def _prompts(vocabulary: Vocabulary) -> dict[Descriptor, int]:
+    """The prompts of each term, a bit for each noun in each template: those of a pair are the bits of both."""
+    found = taken(vocabulary.descriptors, vocabulary.nouns, vocabulary.templates, vocabulary.left_out_nouns)
+    return {
+        descriptor: int.from_bytes(np.packbits(takes).tobytes())
+        for descriptor, takes in zip(vocabulary.descriptors, found, strict=True)
+    }
 
 
-def _reasons(vocabulary: Vocabulary) -> dict[Descriptor, list[tuple[LeftOutPair, frozenset[Descriptor] | None]]]:
-    """For each term that some entry names on either side: the entry and the terms it goes not with; `None`: any."""
-    reasons: dict[Descriptor, list[tuple[LeftOutPair, frozenset[Descriptor] | None]]] = {}
-    for pair in vocabulary.left_out_pairs:
-        ones = [each for each in vocabulary.descriptors if _selects(each, pair.axis, pair.buckets, pair.terms)]
+def _reasons(vocabulary: Vocabulary) -> _Reasons:
+    """For each term that some entry names on either side: the entry's number, the entry, and the other terms.
+
+    `None` stands for any other term.
+    """
+    reasons: _Reasons = {}
+    for number, pair in enumerate(vocabulary.left_out_pairs):
+        ones = [each for each in vocabulary.descriptors if selects(each, pair.axis, pair.buckets, pair.terms)]
         others = None
         if pair.other_axis is not None:
             others = frozenset(
                 each
                 for each in vocabulary.descriptors
-                if _selects(each, pair.other_axis, pair.other_buckets, pair.other_terms)
+                if selects(each, pair.other_axis, pair.other_buckets, pair.other_terms)
             )
         for one in ones:
-            reasons.setdefault(one, []).append((pair, others))
+            reasons.setdefault(one, []).append((number, pair, others))
         for other in others or ():
-            reasons.setdefault(other, []).append((pair, frozenset(ones)))
+            reasons.setdefault(other, []).append((number, pair, frozenset(ones)))
     return reasons
 
 
-def _because(
-    first: Descriptor,
-    second: Descriptor,
-    reasons: dict[Descriptor, list[tuple[LeftOutPair, frozenset[Descriptor] | None]]],
-) -> str | None:
-    """Why a pair is left out, if it is."""
-    for one, other in ((first, second), (second, first)):
-        for pair, others in reasons.get(one, ()):
-            if others is None or other in others:
-                return pair.because
+def _because(first: Descriptor, second: Descriptor, reasons: _Reasons) -> str | None:
+    """Why a pair is left out, if it is; of several entries the one that comes first in the file."""
+    holding = [
+        (number, pair.because)
+        for one, other in ((first, second), (second, first))
+        for number, pair, others in reasons.get(one, ())
+        if (others is None or other in others) and (not pair.both_before or (one.before and other.before))
+    ]
+    if holding:
+        return min(holding)[1]
     if _plain(first.term) == _plain(second.term):
         return "same"
-    if first.gender is not None and second.gender is not None and first.gender != second.gender:
-        return "gender"
     return None
 
 

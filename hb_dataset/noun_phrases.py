@@ -3,11 +3,15 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from hb_dataset.vocabulary import Article, Gender, PersonNoun
+from hb_dataset.vocabulary import Article, Descriptor, Gender, PersonNoun
 
 
 class Modifier(Protocol):
     """What a noun is given: a `Descriptor`, or two of them as an `Intersection`."""
+
+    @property
+    def descriptors(self) -> tuple[Descriptor, ...]:
+        """The terms it is made of."""
 
     @property
     def before(self) -> str:
@@ -33,7 +37,8 @@ class Modifier(Protocol):
 def agrees(modifier: Modifier | None, noun: PersonNoun) -> bool:
     """Whether the term can be said of the noun.
 
-    A gendered term takes only nouns of its own gender, and no term takes the noun that is the same word.
+    A gendered term takes only nouns of its own gender, and no term takes the noun that is the same word. What the
+    vocabulary leaves out beyond grammar is not looked at here; see `hb_dataset.sifting`.
     """
     return agreeing(modifier, [noun]) == [0]
 

@@ -1,5 +1,6 @@
 """Groups that structured prompts are about: the paper's six, those of a user's file, or any term of the vocabulary."""
 
+import difflib
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -22,13 +23,24 @@ DEFAULT_NOUN = "person"
 
 UNKNOWN_TERM_ERROR = (
     "'{term}' is not a term of the vocabulary, nor a term with one of its nouns; {hint}write a term ('tall'), a term "
-    "with a noun ('tall woman', 'woman with a lisp') or a noun ('woman')"
+    "with a noun ('tall woman', 'woman with a lisp') or a noun ('woman'), or give a YAML file with groups of any words"
 )
+NOT_GROUPS_ERROR = "groups has {item!r}; give the path of a file, terms, or groups as `find_groups` returns them"
 DISAGREES_ERROR = "'{term}' puts a term and a noun together that do not agree; the term takes {allowed}"
 SAME_GROUP_ERROR = "the group '{name}' is given twice; remove one of them"
+PLURAL_ERROR = (
+    "singular {singular!r} of the group {name!r} reads as a plural; write the singular, as in 'wheelchair user', or "
+    "say by `article` that it is one"
+)
 SAME_PHRASE_ERROR = "the groups '{first}' and '{second}' are both '{phrase}'; remove one of them"
 
 _DETERMINER = re.compile(r"(an?|the|this|that|these|those) ", re.IGNORECASE)
+# What may follow the noun in the name of a group: "person with dyslexia", "man of color".
+_AFTER_THE_NOUN = re.compile(
+    r" (?:with|without|who(?:['’]s)?|whose|that|which|in|of|from|on|at|by|for|to|under|over|between|and|as|living) "
+)
+_CLOSE = 0.8  # of a word to another, as difflib has it
+_FILLERS = {"with", "without", "from", "uses", "using", "living", "person", "people"}  # of which many terms are made
 # What is written with a vowel and said with a consonant, and the other way round: "a European", "a US-born", "an FTM".
 _CONSONANT_SOUND = re.compile(
     r"(?i:eu|ewe|uni(?!n|m)|us[eu]|ut[eio]|ur[aiu]|uk\b|ukr|ugan|uyg|uig|one\b|once\b|oax)|U\.?[A-Z]|u\.[a-z]"
@@ -172,13 +184,13 @@ def vocabulary_groups(vocabulary: Vocabulary, terms: Sequence[str]) -> tuple[Pro
 
 
 def find_groups(
-    given: str | Path | Sequence[str] | None, vocabulary: Vocabulary | None = None
+    given: str | Path | PromptGroup | Sequence[str | PromptGroup] | None, vocabulary: Vocabulary | None = None
 ) -> tuple[tuple[PromptGroup, ...], tuple[Pair, ...]]:
     """Groups and pairs from what a user names: a file, or terms.
 
     Args:
-        given: The path of a file (see `read_groups`), alone or as the only item; terms (see `vocabulary_groups`); or
-            `None`: the paper's six groups.
+        given: The path of a file (see `read_groups`), alone or as the only item; terms (see `vocabulary_groups`), and
+            groups that are made already; or `None`: the paper's six groups.
         vocabulary: That the terms are of; `None`: `next`.
 
     Returns:
@@ -189,18 +201,32 @@ def find_groups(
     """
     if given is None:
         return read_groups()
-    named = [given] if isinstance(given, str | Path) else list(given)
-    if len(named) == 1 and Path(named[0]).is_file():
+    named = [given] if isinstance(given, str | Path | PromptGroup) else list(given)
+    for item in named:
+        if not isinstance(item, str | Path | PromptGroup):
+            raise ValueError(NOT_GROUPS_ERROR.format(item=item))
+    if len(named) == 1 and not isinstance(named[0], PromptGroup) and _is_file(named[0]):
         return read_groups(named[0])
-    terms = [str(each) for each in named]
-    return vocabulary_groups(read_version(NEXT) if vocabulary is None else vocabulary, terms), ()
+    groups = [each for each in named if isinstance(each, PromptGroup)]
+    if len(groups) < len(named):
+        vocabulary = read_version(NEXT) if vocabulary is None else vocabulary
+        groups = [each if isinstance(each, PromptGroup) else _vocabulary_group(vocabulary, str(each)) for each in named]
+    check_groups(groups)
+    return tuple(groups), ()
+
+
+def _is_file(path: str | Path) -> bool:
+    try:
+        return Path(path).is_file()
+    except OSError:  # longer than a file's name can be
+        return False
 
 
 def check_groups(groups: Sequence[PromptGroup]) -> None:
     """Sees that the groups differ, so that each prompt is about one of them.
 
     Raises:
-        ValueError: Two have the same name, singular or plural.
+        ValueError: Two have the same name, singular or plural, or a singular is none.
     """
     names: set[str] = set()
     phrases: dict[str, str] = {}
@@ -208,6 +234,8 @@ def check_groups(groups: Sequence[PromptGroup]) -> None:
         if group.name in names:
             raise ValueError(SAME_GROUP_ERROR.format(name=group.name))
         names.add(group.name)
+        if _reads_as_plural(group):
+            raise ValueError(PLURAL_ERROR.format(singular=group.singular, name=group.name))
         for phrase in {group.singular, group.plural}:
             first = phrases.setdefault(phrase, group.name)
             if first != group.name:
@@ -249,7 +277,19 @@ def _read_group(name: str, entry: Any) -> PromptGroup | list[tuple[str, str]]:
     for key, words in (("singular", singular), ("plural", plural)):
         if match := _DETERMINER.match(words):
             faults.append((key, f"{key} {words!r} starts with a determiner; write {words[match.end() :]!r}"))
-    return faults or PromptGroup(name=name, singular=singular, plural=plural, article=given.article)
+    group = PromptGroup(name=name, singular=singular, plural=plural, article=given.article)
+    if _reads_as_plural(group):
+        faults.append(("singular", PLURAL_ERROR.format(singular=singular, name=name)))
+    return faults or group
+
+
+def _reads_as_plural(group: PromptGroup) -> bool:
+    """Whether the singular's noun looks like a plural, of which "This wheelchair users worked as" would be made."""
+    if group.article is not None:
+        return False
+    noun = _AFTER_THE_NOUN.split(group.singular, maxsplit=1)[0].rpartition(" ")[2].casefold()
+    known = {each.plural for each in _person_nouns()} - {each.noun for each in _person_nouns()}
+    return noun in known or (noun.endswith("s") and not noun.endswith(("ss", "us", "is")))
 
 
 def _plural_by_last_word(singular: str) -> str | None:
@@ -294,9 +334,7 @@ def _vocabulary_group(vocabulary: Vocabulary, term: str) -> PromptGroup:
     """The group of what was written for it; see `vocabulary_groups`."""
     readings = list(_readings(vocabulary, " ".join(term.split())))
     if not readings:
-        known = [descriptor.term for descriptor in vocabulary.descriptors] + [noun.noun for noun in vocabulary.nouns]
-        hint = did_you_mean(term, known)
-        raise ValueError(UNKNOWN_TERM_ERROR.format(term=term, hint=hint))
+        raise ValueError(UNKNOWN_TERM_ERROR.format(term=term, hint=_hint(vocabulary, " ".join(term.split()))))
     agreed = [(descriptor, noun) for descriptor, noun in readings if agrees(descriptor, noun)]
     if not agreed:
         descriptor = readings[0][0]
@@ -329,6 +367,29 @@ def _readings(vocabulary: Vocabulary, term: str) -> Iterator[tuple[Descriptor | 
             for noun in vocabulary.nouns:
                 if _singular(descriptor, noun).casefold() == wanted:
                     yield descriptor, noun
+
+
+def _hint(vocabulary: Vocabulary, term: str) -> str:
+    """The singular of what was written, or a term written much like it, or terms with its words.
+
+    What community reviewers would rather not hear is not suggested.
+    """
+    wanted = term.casefold()
+    for descriptor in (None, *vocabulary.descriptors):
+        for noun in vocabulary.nouns:
+            if agrees(descriptor, noun) and plural_noun_phrase(descriptor, noun).casefold() == wanted:
+                return f"'{term}' is a plural: write '{_singular(descriptor, noun)}'; "
+    terms = dict.fromkeys(each.term for each in vocabulary.descriptors if each.preference != "dispreferred")
+    if hint := did_you_mean(term, [*terms, *(noun.noun for noun in vocabulary.nouns)], cutoff=_CLOSE):
+        return hint
+    nouns = {form for noun in vocabulary.nouns for form in (noun.noun, noun.plural)}
+    words = [word for word in _long_words(wanted) if word not in nouns]
+    alike = [each for each in terms if any(difflib.get_close_matches(w, _long_words(each), 1, _CLOSE) for w in words)]
+    return f"did you mean {' or '.join(repr(each) for each in alike[:3])}? " if alike else ""
+
+
+def _long_words(text: str) -> list[str]:
+    return [word.removesuffix("s") for word in re.findall(r"\w{4,}", text.casefold()) if word not in _FILLERS]
 
 
 def _singular(descriptor: Descriptor | None, noun: PersonNoun) -> str:

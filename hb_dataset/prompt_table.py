@@ -5,6 +5,7 @@ of what belongs to a descriptor, a pair or a template, so that all of v1.0 (462,
 """
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from itertools import chain, groupby, pairwise
 
@@ -12,8 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hb_dataset.combinations import LeftOutNoun
 from hb_dataset.intersections import Intersection
-from hb_dataset.noun_phrases import agreeing, at_sentence_start, noun_phrases, plural_noun_phrases
+from hb_dataset.noun_phrases import at_sentence_start, noun_phrases, plural_noun_phrases
+from hb_dataset.sifting import taken
 from hb_dataset.vocabulary import Descriptor, PersonNoun, Template
 
 _STRING_COLUMNS = [
@@ -45,7 +48,11 @@ SHARED_ID_ERROR = "two prompts share an id; lengthen the digests in hb_dataset/p
 
 
 def prompt_table(
-    descriptors: Sequence[Descriptor | None], nouns: Sequence[PersonNoun], templates: Sequence[Template]
+    descriptors: Sequence[Descriptor | None],
+    nouns: Sequence[PersonNoun],
+    templates: Sequence[Template],
+    left_out_nouns: Sequence[LeftOutNoun] = (),
+    left_out: Counter[str] | None = None,
 ) -> pa.Table:
     """All prompts of these terms, nouns and templates (paper, 2.2.2).
 
@@ -53,17 +60,23 @@ def prompt_table(
         descriptors: The terms; `None` stands for the noun alone.
         nouns: The person nouns.
         templates: The templates.
+        left_out_nouns: What the vocabulary leaves out.
+        left_out: Counts the prompts left out, by reason; see `hb_dataset.sifting.taken`.
 
     Returns:
         A table with the columns of `PROMPT_SCHEMA`; rows by descriptor, then noun, then template. An id is derived
         from the row's content, the same in every config, and different for a term that stands in two axes.
     """
-    columns, _ = _columns(descriptors, nouns, templates)
-    return pa.table(columns, PROMPT_SCHEMA)
+    columns, _, made = _columns(descriptors, nouns, templates, left_out_nouns, left_out)
+    return _made(pa.table(columns, PROMPT_SCHEMA), made)
 
 
 def intersection_table(
-    intersections: Sequence[Intersection], nouns: Sequence[PersonNoun], templates: Sequence[Template]
+    intersections: Sequence[Intersection],
+    nouns: Sequence[PersonNoun],
+    templates: Sequence[Template],
+    left_out_nouns: Sequence[LeftOutNoun] = (),
+    left_out: Counter[str] | None = None,
 ) -> pa.Table:
     """All prompts of these pairs of terms, nouns and templates.
 
@@ -71,17 +84,19 @@ def intersection_table(
         intersections: The pairs.
         nouns: The person nouns.
         templates: The templates.
+        left_out_nouns: What the vocabulary leaves out.
+        left_out: Counts the prompts left out, by reason; see `hb_dataset.sifting.taken`.
 
     Returns:
         As `prompt_table`, with the columns of `INTERSECTION_SCHEMA`: each pair's `axis` and `descriptor` as one, and
         both axes and terms in columns of their own.
     """
-    columns, num_rows = _columns(intersections, nouns, templates)
+    columns, num_rows, made = _columns(intersections, nouns, templates, left_out_nouns, left_out)
     for which in ("first", "second"):
         for name, attribute in (("axis", "axis"), ("descriptor", "term")):
             values = [getattr(getattr(pair, which), attribute) for pair in intersections]
             columns[f"{which}_{name}"] = _repeated(values, num_rows)
-    return pa.table(columns, INTERSECTION_SCHEMA)
+    return _made(pa.table(columns, INTERSECTION_SCHEMA), made)
 
 
 def descriptor_noun_spans(prompts: pa.Table) -> np.ndarray:
@@ -109,10 +124,20 @@ def content_digest(*parts: str) -> str:
 
 
 def _columns(
-    descriptors: Sequence[Descriptor | Intersection | None], nouns: Sequence[PersonNoun], templates: Sequence[Template]
-) -> tuple[dict[str, pa.Array], np.ndarray]:
-    """The columns of `PROMPT_SCHEMA`, and how many rows each descriptor has."""
-    of_descriptors = [agreeing(descriptor, nouns) for descriptor in descriptors]
+    descriptors: Sequence[Descriptor | Intersection | None],
+    nouns: Sequence[PersonNoun],
+    templates: Sequence[Template],
+    left_out_nouns: Sequence[LeftOutNoun],
+    left_out: Counter[str] | None,
+) -> tuple[dict[str, pa.Array], np.ndarray, np.ndarray]:
+    """The columns of `PROMPT_SCHEMA`, how many rows each descriptor has, and which rows are prompts.
+
+    A noun that a term takes has a row for every template; those which are left out are told by the third.
+    """
+    takes_cells = list(taken(descriptors, nouns, templates, left_out_nouns, left_out))
+    of_descriptors = [np.flatnonzero(cells.any(axis=1)).tolist() for cells in takes_cells]
+    of_pairs = [cells[found].ravel() for cells, found in zip(takes_cells, of_descriptors, strict=True)]
+    made = np.concatenate([np.zeros(0, dtype=bool), *of_pairs])
     # A template takes one of four forms of each phrase: singular, plural, and both at the start of a sentence.
     parts = [template.parts for template in templates]
     takes = [template.plural + 2 * (prefix == "") for template, (prefix, _) in zip(templates, parts, strict=True)]
@@ -155,7 +180,11 @@ def _columns(
         "plural": pa.array(np.tile([template.plural for template in templates], len(pair_nouns)), pa.bool_()),
         "template": _tiled([template.template for template in templates], len(pair_nouns)),
     }
-    return columns, num_rows
+    return columns, num_rows, made
+
+
+def _made(table: pa.Table, made: np.ndarray) -> pa.Table:
+    return table if made.all() else table.filter(pa.array(made)).combine_chunks()
 
 
 def _texts(

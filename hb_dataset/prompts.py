@@ -12,14 +12,15 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from hb_dataset.combinations import ADJECTIVE_ORDER_FILE
 from hb_dataset.hints import did_you_mean
 from hb_dataset.intersections import all_intersections, sample_intersections
 from hb_dataset.prompt_groups import PromptGroup
 from hb_dataset.prompt_table import INTERSECTION_SCHEMA, PROMPT_SCHEMA, content_digest, intersection_table, prompt_table
+from hb_dataset.sifting import taken
 from hb_dataset.structured_prompts import STRUCTURED_SCHEMA, structured_prompt_table
 from hb_dataset.versions import NEXT, frozen_versions, read_version, version_folder
 from hb_dataset.vocabulary import (
-    ADJECTIVE_ORDER_FILE,
     AFTER_THE_NOUN,
     SEAT_TEMPLATES_FILE,
     Descriptor,
@@ -40,7 +41,7 @@ _PROMPTS = {
     _SMALL: "A stratified sample for a quick look: six terms an axis, all nouns, four templates.",
     _BASELINE: "The nouns without a term, in every template.",
     _SEAT: "The terms in the SEAT sentences that the paper measures masked language models with.",
-    _INTERSECTIONS: "Pairs of terms of two axes: 16 pairs of each two axes, all nouns, four templates.",
+    _INTERSECTIONS: "Pairs of terms of two axes: 16 pairs of each two axes, all nouns they take, four templates.",
 }
 _TABLES = {"descriptors": "The demographic terms.", "nouns": "The person nouns.", "templates": "The templates."}
 FIXED_CONFIG, STRUCTURED_CONFIG = "robust-fixed", "robust-structured"
@@ -225,11 +226,12 @@ def intersection_batches(
     templates = vocabulary.templates if full else small_templates(vocabulary.templates)
     remaining = iter(pairs)
     while batch := tuple(itertools.islice(remaining, INTERSECTIONS_PER_BATCH)):
-        yield intersection_table(batch, vocabulary.nouns, templates)
+        yield intersection_table(batch, vocabulary.nouns, templates, vocabulary.left_out_nouns)
 
 
 def _table(kind: str, vocabulary: Vocabulary) -> pa.Table:
     descriptors, nouns, templates = vocabulary.descriptors, vocabulary.nouns, vocabulary.templates
+    rules = vocabulary.left_out_nouns
     if kind == "descriptors":
         return pa.Table.from_pylist([_descriptor_row(descriptor) for descriptor in descriptors], SCHEMAS[kind])
     if kind == "nouns":
@@ -239,16 +241,17 @@ def _table(kind: str, vocabulary: Vocabulary) -> pa.Table:
     if kind in ROBUST_CONFIGS:
         return robust_table(kind)
     if kind == _SMALL:
-        return prompt_table(small_descriptors(descriptors), nouns, small_templates(templates))
+        chosen = small_descriptors(_of_most_nouns(vocabulary))
+        return prompt_table(chosen, nouns, small_templates(templates), rules)
     if kind == _BASELINE:
-        return prompt_table([None], nouns, templates)
+        return prompt_table([None], nouns, templates, rules)
     if kind == _SEAT:
         if not vocabulary.seat_templates:
             raise ValueError(f"the vocabulary has no {SEAT_TEMPLATES_FILE}, which a config '…-seat' is made from")
-        return prompt_table(descriptors, nouns, vocabulary.seat_templates)
+        return prompt_table(descriptors, nouns, vocabulary.seat_templates, rules)
     if kind == _INTERSECTIONS:
         return pa.concat_tables(intersection_batches(vocabulary)).combine_chunks()
-    return prompt_table(descriptors, nouns, templates)
+    return prompt_table(descriptors, nouns, templates, rules)
 
 
 def small_templates(templates: Sequence[Template]) -> list[Template]:
@@ -274,6 +277,16 @@ def small_descriptors(descriptors: Sequence[Descriptor]) -> list[Descriptor]:
         rounds = [queue[turn] for turn in range(SMALL_TERMS_PER_AXIS) for queue in queues if turn < len(queue)]
         chosen |= {(axis, descriptor.term) for descriptor in rounds[:SMALL_TERMS_PER_AXIS]}
     return [descriptor for descriptor in descriptors if (descriptor.axis, descriptor.term) in chosen]
+
+
+def _of_most_nouns(vocabulary: Vocabulary) -> list[Descriptor]:
+    """The terms that are said of half of the nouns or more."""
+    cells = taken(vocabulary.descriptors, vocabulary.nouns, vocabulary.templates, vocabulary.left_out_nouns)
+    return [
+        descriptor
+        for descriptor, takes in zip(vocabulary.descriptors, cells, strict=True)
+        if takes.any(axis=1).sum() >= len(vocabulary.nouns) / 2
+    ]
 
 
 def _turn(bucket: str | None, size: int) -> tuple[bool, int, str]:

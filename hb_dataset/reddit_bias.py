@@ -1,57 +1,58 @@
 """RedditBias (Barikeri et al. 2021): phrases about one group, each with its counterfactual about the other.
 
-    dataset = load_reddit_bias("RedditBias/data", "gender")  # train, validation, test
+    dataset = load_reddit_bias("RedditBias", "gender")  # the authors' repository: train, validation, test
     dataset = pairs_from_comments(open("comments.txt"), read_specification("gender"))
 
-The phrases are hateful: they are read from a folder of yours and never shown. A folder may be laid out as the paper's
-authors' (`data/<bias type>/…_biased_test_reduced.csv`, …) or hold `train`, `validation` and `test` as .csv or .txt.
+The phrases are hateful: they are read from a folder of yours and never shown. `reddit_files.py` says how it may be laid
+out.
 """
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hb_dataset.bias_specification import BiasSpecification, read_specification
-from hb_dataset.comment_files import column_error, label_of, number_of, read_csv, read_header, read_lines
-from hb_dataset.comments import candidates
-from hb_dataset.counterfactuals import Mode, check_mode, counterfactual
+from hb_dataset.comment_files import label_of, read_csv, read_header, read_lines
+from hb_dataset.comments import MAX_CHARACTERS, candidates
+from hb_dataset.counterfactuals import Mode, check_mode, lowered, pair_of
+from hb_dataset.reddit_files import Phrase, read_phrase_files, share_about_group_1
 
 if TYPE_CHECKING:
     import datasets
 
-SPLITS = ("train", "validation", "test")
-TEXT_COLUMNS = ("text", "phrase", "comments_processed")  # the last is the authors' name, and holds phrases too
-START_MARK = "<bos> "
+# Data of another bias type has a term of group 1 in at most 15 % of its phrases, the authors' own in 99 %.
+MOST = 1 / 2
 
-NO_FOLDER_ERROR = "no folder '{folder}'; give the folder of the data, or the one above it that has it as '{bias_type}'"
-NO_SPLITS_ERROR = (
-    "'{folder}' has no split of RedditBias; put train, validation or test as .csv or .txt there, or the authors' files "
-    "*_bias_manual_train.txt and *_biased_valid_reduced.csv and *_biased_test_reduced.csv"
+OTHER_DATA_ERROR = (
+    "{number} of {read} {split} phrases in '{folder}' do not fit the specification '{bias_type}': {why}; give the "
+    "folder of {bias_type}, or the bias type of this one. (Of comments about anything, `pairs_from_comments` takes "
+    "those that fit.)"
 )
-SEVERAL_FILES_ERROR = "'{folder}' has several files for {what} ({files}); leave one of them"
-NOT_ALIGNED_ERROR = "'{path}' has {rows} rows, and '{other}' has {other_rows}; they are the two sides of the same pairs"
+NO_TERM, NOT_BY_RULE = (
+    "no term of its group 1 is in them",
+    "what stands against them is not their counterfactual by the published rule",
+)
+IDENTICAL_ERROR = (
+    "{number} of {read} counterfactuals in {what} are the same as their phrase, so that they compare nothing, and a "
+    "model trained on both would learn the stereotype twice; see that the terms of '{bias_type}' are in the phrases"
+)
 
-_AUTHORS_FILES = {"validation": "valid", "test": "test"}
 _LOG = logging.getLogger(__name__)
 
 
-class _Phrase(NamedTuple):
-    """A phrase, and what the files say of it. `given`: its counterfactual stands in a file of the user's own."""
-
-    t1: str
-    t2: str | None = None
-    perplexity_t1: float | None = None
-    perplexity_t2: float | None = None
-    given: bool = False
-
-
 class _Split(NamedTuple):
-    """The rows of a split, and of how many something is to be told."""
+    """The rows of a split, of how many something is to be told, and how many do not fit the specification.
+
+    `num_ruled`: phrases whose counterfactual is not the user's own, which may have any words. `misfits`: of those, how
+    many do not fit, by the reason.
+    """
 
     rows: list[dict[str, Any]]
     counts: dict[str, int]
+    num_ruled: int
+    misfits: dict[str, int]
 
 
 def load_reddit_bias(
@@ -60,28 +61,35 @@ def load_reddit_bias(
     """Reads phrases and their counterfactuals.
 
     Args:
-        folder: The data of the bias type, or the folder that has it as `<bias type>/`. The authors' layout, or
-            `train`, `validation`, `test` as .txt (a phrase a line) or .csv (one of `TEXT_COLUMNS`, and `text_t2` and
-            perplexities if they are known). UTF-8 or Latin-1.
+        folder: The authors' repository or its `data`; or the data of the bias type, or the folder that has it as
+            `<bias type>/`: the authors' files, or `train`, `validation`, `test` as .txt (a phrase a line) or .csv (one
+            of `TEXT_COLUMNS`, and `text_t2` and perplexities if they are known). UTF-8 or Latin-1.
         bias_type: A name of `specification_names()`, the path of a specification, or one that was read.
         mode: `"published"` (default for the authors' files): the counterfactuals in the files, and by the published
-            rule where there are none; a phrase without a term is its own counterfactual, as in the authors' data.
+            rule where there are none, all in lower case, as that rule is made for it; a phrase without a term is its
+            own counterfactual, as in the authors' data.
             `"word"` (default for others): in whole words (see `counterfactual`), but for rows with a `text_t2` of your
             own; phrases without a term are left out, which `reddit_bias_report` counts.
 
     Returns:
         The splits that are there, of `train`, `validation` and `test`, with the columns `id`, `text_t1`, `text_t2`,
-        `perplexity_t1`, `perplexity_t2` (as the files have them for just these texts, else null). A warning in the log
-        says how many texts stand in two splits.
+        `perplexity_t1`, `perplexity_t2` (as the files have them for just these texts, else null). Warnings in the log
+        say how many texts stand in two splits, and how many are their own counterfactual.
 
     Raises:
         FileNotFoundError, NotADirectoryError: There is no such folder, or no split in it.
-        ValueError: A file is not as it should be; the message names it, and holds none of its text.
+        ValueError: A file is not as it should be, or most phrases of a split do not fit the specification (no term of
+            group 1, a counterfactual that is not the rule's) or are their own counterfactual. The message holds none of
+            their text.
     """
     import datasets
 
     specification = _specification(bias_type)
     splits, _ = _read_splits(Path(folder), specification, mode)
+    for name, split in splits.items():
+        _check_fit(folder, name, split, specification.bias_type)
+        texts_t1, texts_t2 = ([row[side] for row in split.rows] for side in ("text_t1", "text_t2"))
+        check_identical(texts_t1, texts_t2, f"the {name} split of '{folder}'", specification)
     for pair, report in _shared_texts(splits).items():
         if report["num_rows"]:
             _LOG.warning("%s: %d rows of both %s have the same text", specification.bias_type, report["num_rows"], pair)
@@ -100,6 +108,7 @@ def reddit_bias_report(
 
     Returns:
         `bias_type`, `mode`, `splits` and `duplicates`. A split has `num_read` (phrases in the file), `num_pairs`,
+        `num_lowered` (put into lower case, for the published rule), `num_without_group_1` (no term of group 1),
         `num_without_term` (no term to replace: left out in whole words, else their own counterfactual),
         `num_not_by_rule` (the counterfactual in the file is not the rule's), `num_identical` (the two texts of a pair
         are the same) and `num_duplicates` (rows whose text_t1 stood in the split before). `duplicates`
@@ -107,7 +116,8 @@ def reddit_bias_report(
         and their `ids`.
 
     Raises:
-        FileNotFoundError, NotADirectoryError, ValueError: As `load_reddit_bias`.
+        FileNotFoundError, NotADirectoryError: As `load_reddit_bias`.
+        ValueError: A file is not as it should be. Data that do not fit are no error here, but told.
     """
     specification = _specification(bias_type)
     splits, mode = _read_splits(Path(folder), specification, mode)
@@ -132,15 +142,25 @@ def pairs_from_comments(
     specification: BiasSpecification,
     *,
     mode: Mode = "word",
+    max_characters: int | None = MAX_CHARACTERS,
+    published_cleaning: bool = False,
     counts: Counter[str] | None = None,
 ) -> "datasets.Dataset":
     """Pairs from any comments.
+
+    Of the phrases that the paper's authors published it makes 95 % (gender), 90 % (race) and 63 % (religion1) again
+    from the comments in their annotated files, the last 84 % with `max_characters=None`: a third of those comments have
+    150 characters and more, though the paper leaves such out. The others the authors cut elsewhere, many around the
+    target without its verb ("women", where the queries have "women are") or around a later one in the comment. Raw
+    comments need `published_cleaning` for that.
 
     Args:
         comments: Raw comments, or a file: .txt with one a line, .csv with a column `comment`. A .csv with the columns
             `phrase` and `bias_phrase` is an annotated one, of which the phrases labeled 1 are taken as they are.
         specification: Which terms.
         mode: How counterfactuals are made.
+        max_characters: Comments with so many characters or more are left out (paper: 150). `None`: none.
+        published_cleaning: Whether commas, quotes, apostrophes and so on are removed, as in the authors' comments.
         counts: If given, is told how many comments were `read` and `paired`, and why others were left out:
             `too_long`, `without_target`, `without_attribute` (see `candidates`), `not_biased` (annotated, and the
             phrase not labeled 1), `without_term` (the phrase has no term to replace).
@@ -156,12 +176,13 @@ def pairs_from_comments(
     check_mode(mode)
     counts = Counter() if counts is None else counts
     rows = []
-    for row, phrase in _phrases(comments, specification, counts):
-        other = counterfactual(phrase, specification, mode)
+    options = {"max_characters": max_characters, "published_cleaning": published_cleaning, "counts": counts}
+    for row, phrase in _phrases(comments, specification, counts, options):
+        text, other = pair_of(phrase, specification, mode)
         if other is None:
             counts["without_term"] += 1
             continue
-        rows.append(_row(f"{specification.bias_type}-{row}", phrase, other))
+        rows.append(_row(f"{specification.bias_type}-{row}", text, other))
     counts["paired"] += len(rows)
     return _dataset(rows)
 
@@ -173,106 +194,69 @@ def _specification(bias_type: str | Path | BiasSpecification) -> BiasSpecificati
     return bias_type if isinstance(bias_type, BiasSpecification) else read_specification(bias_type)
 
 
+def check_identical(
+    texts_t1: Sequence[str], texts_t2: Sequence[str], what: str, specification: BiasSpecification
+) -> None:
+    """Tells in the log how many texts are their own counterfactual, if any.
+
+    Raises:
+        ValueError: Most are.
+    """
+    number = sum(t1 == t2 for t1, t2 in zip(texts_t1, texts_t2, strict=True))
+    if number > MOST * len(texts_t1):
+        raise ValueError(
+            IDENTICAL_ERROR.format(number=number, read=len(texts_t1), what=what, bias_type=specification.bias_type)
+        )
+    if number:
+        _LOG.warning("%s: %d of %d phrases are their own counterfactual", what, number, len(texts_t1))
+
+
 def _read_splits(folder: Path, specification: BiasSpecification, mode: Mode | None) -> tuple[dict[str, _Split], Mode]:
     """The splits that are there, and how their counterfactuals are made."""
     if mode is not None:
         check_mode(mode)
-    bias_type = specification.bias_type
-    if not folder.is_dir():
-        raise NotADirectoryError(NO_FOLDER_ERROR.format(folder=folder, bias_type=bias_type))
-    folder = folder / bias_type if (folder / bias_type).is_dir() else folder
+    read = read_phrase_files(folder, specification)
     if mode is None:
-        mode = "published" if any(folder.glob("*_bias_manual_train.txt")) or _reduced(folder, "*") else "word"
-    splits = {}
-    for name in SPLITS:
-        phrases = _read_phrases(folder, name)
-        if phrases is not None:
-            splits[name] = _paired(phrases, specification, mode, name)
-    if not splits:
-        raise FileNotFoundError(NO_SPLITS_ERROR.format(folder=folder))
-    return splits, mode
+        mode = "published" if read.authors else "word"
+    return {name: _paired(phrases, specification, mode, name) for name, phrases in read.splits.items()}, mode
 
 
-def _read_phrases(folder: Path, split: str) -> list[_Phrase] | None:
-    """The phrases of a split, and what the files say of each; `None` if it is not there."""
-    plain = [path for path in (folder / f"{split}.csv", folder / f"{split}.txt") if path.is_file()]
-    path = _only(plain, folder, split)
-    if path is not None:
-        return _plain_phrases(path)
-    if split == "train":
-        path = _only(sorted(folder.glob("*_bias_manual_train.txt")), folder, split)
-        return None if path is None else _plain_phrases(path)
-    sides: tuple[list[Path], list[Path]] = ([], [])
-    for each in _reduced(folder, _AUTHORS_FILES[split]):  # the counterfactuals' file names what was replaced by what
-        sides["replaced_demo" in read_header(each)].append(each)
-    path, other = _only(sides[0], folder, split), _only(sides[1], folder, f"{split} (counterfactuals)")
-    return None if path is None else _aligned_phrases(path, other)
+def _check_fit(folder: str | Path, name: str, split: _Split, bias_type: str) -> None:
+    """Refuses the data of another bias type."""
+    for why, number in split.misfits.items():
+        if number > MOST * split.num_ruled:
+            raise ValueError(
+                OTHER_DATA_ERROR.format(
+                    number=number, read=split.num_ruled, split=name, folder=folder, bias_type=bias_type, why=why
+                )
+            )
 
 
-def _reduced(folder: Path, split: str) -> list[Path]:
-    return sorted(folder.glob(f"*_biased_{split}_reduced.csv"))
-
-
-def _only(paths: list[Path], folder: Path, what: str) -> Path | None:
-    if len(paths) > 1:
-        files = ", ".join(path.name for path in paths)
-        raise ValueError(SEVERAL_FILES_ERROR.format(folder=folder, what=what, files=files))
-    return paths[0] if paths else None
-
-
-def _plain_phrases(path: Path) -> list[_Phrase]:
-    if path.suffix == ".txt":
-        return [_Phrase(_without_start_mark(line)) for line in read_lines(path)]
-    columns = read_header(path)
-    text = next((name for name in ("text_t1", *TEXT_COLUMNS) if name in columns), None)
-    if text is None:
-        raise column_error(path, TEXT_COLUMNS, columns)
-    return [
-        _Phrase(
-            _without_start_mark(cells[text]),
-            _without_start_mark(cells["text_t2"]) if cells.get("text_t2") else None,
-            number_of(cells, "perplexity_t1", path, row),
-            number_of(cells, "perplexity_t2", path, row),
-            given=bool(cells.get("text_t2")),
-        )
-        for row, cells in enumerate(read_csv(path))
-    ]
-
-
-def _aligned_phrases(path: Path, other: Path | None) -> list[_Phrase]:
-    """The authors' two files of a split, whose rows belong together."""
-    rows = read_csv(path, ("comments_processed",))
-    counterparts = [{} for _ in rows] if other is None else read_csv(other, ("comments_processed",))
-    if len(rows) != len(counterparts):
-        raise ValueError(NOT_ALIGNED_ERROR.format(path=path, rows=len(rows), other=other, other_rows=len(counterparts)))
-    return [
-        _Phrase(
-            _without_start_mark(cells["comments_processed"]),
-            _without_start_mark(against["comments_processed"]) if against else None,
-            number_of(cells, "perplexity", path, row),
-            number_of(against, "perplexity", other or path, row),
-        )
-        for row, (cells, against) in enumerate(zip(rows, counterparts, strict=True))
-    ]
-
-
-def _paired(phrases: list[_Phrase], specification: BiasSpecification, mode: Mode, split: str) -> _Split:
-    counts = {"num_read": len(phrases), "num_without_term": 0, "num_not_by_rule": 0}
+def _paired(phrases: Sequence[Phrase], specification: BiasSpecification, mode: Mode, split: str) -> _Split:
+    counts = dict.fromkeys(("num_lowered", "num_without_group_1", "num_without_term", "num_not_by_rule"), 0)
+    misfits = dict.fromkeys((NO_TERM, NOT_BY_RULE), 0)
     rows = []
     for index, phrase in enumerate(phrases):
-        other = counterfactual(phrase.t1, specification, mode)
+        t1, other = pair_of(phrase.t1, specification, mode)
+        t2 = phrase.t2 if phrase.t2 is None or mode == "word" else lowered(phrase.t2)
+        without_group_1 = share_about_group_1([t1], specification) == 0
+        counts["num_lowered"] += t1 != phrase.t1
+        counts["num_without_group_1"] += without_group_1
         counts["num_without_term"] += other is None
         if other is None and mode == "published":
-            other = phrase.t1
-        if phrase.t2 is not None and (phrase.given or mode == "published"):
-            counts["num_not_by_rule"] += phrase.t2 != other
-            other = phrase.t2
+            other = t1
+        if t2 is not None and (phrase.given or mode == "published"):
+            counts["num_not_by_rule"] += t2 != other
+            misfits[NOT_BY_RULE] += t2 != other and not phrase.given
+            other = t2
+        misfits[NO_TERM] += without_group_1 and not phrase.given
         if other is None:
             continue
-        perplexity_t2 = phrase.perplexity_t2 if other == phrase.t2 else None  # it is of the file's own text
-        identity = f"{specification.bias_type}-{split}-{index}"
-        rows.append(_row(identity, phrase.t1, other, phrase.perplexity_t1, perplexity_t2))
-    return _Split(rows, counts)
+        # The files' perplexities are of their own texts.
+        perplexity_t1 = phrase.perplexity_t1 if t1 == phrase.t1 else None
+        perplexity_t2 = phrase.perplexity_t2 if other == phrase.t2 else None
+        rows.append(_row(f"{specification.bias_type}-{split}-{index}", t1, other, perplexity_t1, perplexity_t2))
+    return _Split(rows, {"num_read": len(phrases), **counts}, sum(not phrase.given for phrase in phrases), misfits)
 
 
 def _shared_texts(splits: Mapping[str, _Split]) -> dict[str, dict[str, Any]]:
@@ -290,7 +274,10 @@ def _shared_texts(splits: Mapping[str, _Split]) -> dict[str, dict[str, Any]]:
 
 
 def _phrases(
-    comments: Iterable[str] | str | Path, specification: BiasSpecification, counts: Counter[str]
+    comments: Iterable[str] | str | Path,
+    specification: BiasSpecification,
+    counts: Counter[str],
+    options: Mapping[str, Any],
 ) -> Iterator[tuple[int, str]]:
     """The phrases to pair, each with the row it comes from."""
     if isinstance(comments, str | Path):
@@ -307,13 +294,8 @@ def _phrases(
             comments = [cells["comment"] for cells in read_csv(path, ("comment",))]
         else:
             comments = read_lines(path)
-    for candidate in candidates(comments, specification, counts=counts):
+    for candidate in candidates(comments, specification, **options):
         yield candidate.row, candidate.phrase
-
-
-def _without_start_mark(text: str) -> str:
-    """The text without the start token that the authors' scripts wrote into some files."""
-    return text.removeprefix(START_MARK)
 
 
 def _row(

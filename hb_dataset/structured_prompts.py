@@ -1,11 +1,12 @@
 """Structured prompts: every group with every verb phrase in every syntactic structure (Aggarwal et al., 2022)."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Literal, get_args
 
 import pyarrow as pa
 
-from hb_dataset.prompt_groups import PromptGroup, check_groups, read_groups
+from hb_dataset.prompt_groups import PromptGroup, find_groups
 from hb_dataset.structures import FIXED_STRUCTURE, parse_of, read_structures, read_verb_phrases, realise
 
 Structures = Literal["all", "original"]
@@ -36,11 +37,14 @@ STRUCTURED_SCHEMA = pa.schema(
 WHICH_ERROR = "structures is {structures!r}; write one of {allowed}"
 
 
-def structured_prompt_table(groups: Sequence[PromptGroup] | None = None, structures: Structures = "all") -> pa.Table:
+def structured_prompt_table(
+    groups: str | Path | PromptGroup | Sequence[str | PromptGroup] | None = None, structures: Structures = "all"
+) -> pa.Table:
     """The prompts of these groups.
 
     Args:
-        groups: Who the prompts are about; `None`: the paper's six groups.
+        groups: Who the prompts are about: groups, terms of the vocabulary, or a file (see `find_groups`); `None`: the
+            paper's six groups.
         structures: `"all"`: the fixed prompt and the 100 other structures; `"original"`: the fixed prompt only.
 
     Returns:
@@ -49,15 +53,14 @@ def structured_prompt_table(groups: Sequence[PromptGroup] | None = None, structu
         that are not of the vocabulary.
 
     Raises:
-        ValueError: Two groups are the same, or `structures` is neither.
+        ValueError: A group is not known, two are the same, or `structures` is neither.
     """
     if structures not in get_args(Structures):
         raise ValueError(WHICH_ERROR.format(structures=structures, allowed=", ".join(get_args(Structures))))
-    groups = read_groups()[0] if groups is None else groups
-    check_groups(groups)
+    found, _ = find_groups(groups)
     chosen = [each for each in read_structures() if structures == "all" or each.id == FIXED_STRUCTURE]
     rows = []
-    for group in groups:
+    for group in found:
         for verb_phrase in read_verb_phrases():
             for structure in chosen:
                 text, noun_phrase = realise(structure, verb_phrase, group)

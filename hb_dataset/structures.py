@@ -28,7 +28,7 @@ FIXED_STRUCTURE = "original"
 SINGULAR_SLOTS = ("the", "a", "this", "that", "bare")
 PLURAL_SLOT = "plural"
 VERB_SLOTS = ("past", "present", "base", "participle", "rest")
-OTHER_SLOTS = ("did", "didnt", "does", "has", "gap")
+OTHER_SLOTS = ("did", "didnt", "does", "has", "what", "gap")
 PREDICATE_SLOT = "predicate"
 # The labels of the Penn Treebank's bracketing guidelines: those of clauses, phrases and, as the children of a clause,
 # of words.
@@ -88,6 +88,8 @@ class VerbPhrase:
         predicate: The Penn label of `rest`.
         content: What all forms have in common, and no paraphrase may lose: `"known"`.
         gap: What follows where the answer is asked for: "What did the woman earn money by doing?".
+        what: What is asked for where "what" would be stilted: `"what kind of job"`, `"what kinds of jobs"`.
+        taken: The end of each form, which `what` stands for: "What kind of job did the woman have?".
         note: A remark for readers.
         source: Where it comes from.
     """
@@ -105,6 +107,8 @@ class VerbPhrase:
     predicate: Literal["VP", "ADJP"]
     content: Text
     gap: Text | None = None
+    what: tuple[Text, Text] | None = None
+    taken: tuple[Text, Text] | None = None
     note: Remark | None = None
     source: Remark | None = None
 
@@ -157,6 +161,8 @@ def realise(structure: Structure, verb_phrase: VerbPhrase, group: PromptGroup) -
         case where they start the sentence.
     """
     plural = int(structure.generalizes)
+    asked = "what" in _SLOT.findall(structure.pattern)
+    taken = f" {verb_phrase.taken[plural]}" if asked and verb_phrase.taken else ""
     words = {
         "the": f"the {group.singular}",
         "a": group.indefinite,
@@ -164,15 +170,12 @@ def realise(structure: Structure, verb_phrase: VerbPhrase, group: PromptGroup) -
         "that": f"that {group.singular}",
         "bare": group.singular,
         "plural": group.plural,
-        "past": verb_phrase.past[plural],
-        "present": verb_phrase.present[plural],
-        "base": verb_phrase.base[plural],
-        "participle": verb_phrase.participle[plural],
+        **{name: getattr(verb_phrase, name)[plural].removesuffix(taken) for name in VERB_SLOTS},
         "did": verb_phrase.did[plural],
         "didnt": verb_phrase.didnt[plural],
         "does": verb_phrase.does[plural],
         "has": ("has", "have")[plural],
-        "rest": verb_phrase.rest[plural],
+        "what": verb_phrase.what[plural] if verb_phrase.what else "what",
         "gap": f" {verb_phrase.gap}" if verb_phrase.gap else "",
     }
     slot = noun_phrase_slot(structure)
@@ -251,8 +254,12 @@ def _verb_phrase_faults(located: list[Located]) -> Iterator[Fault]:
         if entry.past[0] != entry.verb_phrase:
             message = f"the first `past` is {entry.past[0]!r}; write {entry.verb_phrase!r}, the verb phrase"
             yield Fault(file, line, message)
-        for name in ("past", "present", "base", "participle", "rest"):
-            for form in getattr(entry, name):
+        if (entry.what is None) != (entry.taken is None):
+            yield Fault(file, line, f"{entry.verb_phrase!r} has one of `what` and `taken`; write both, or none")
+        for name in VERB_SLOTS:
+            for place, form in enumerate(getattr(entry, name)):
+                if entry.taken is not None and not form.endswith(f" {entry.taken[place]}"):
+                    yield Fault(file, line, f"{name} {form!r} does not end in {entry.taken[place]!r}; correct one")
                 if not all(word in form for word in entry.content.split(" ")):
                     yield Fault(file, line, f"{name} {form!r} does not have the content {entry.content!r}; correct one")
 

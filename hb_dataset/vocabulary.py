@@ -1,7 +1,8 @@
 """The vocabulary: terms, person nouns and templates that people write in YAML, read and checked.
 
 A vocabulary is a folder: one YAML file per demographic axis (`ability.yaml`, …), `nouns.yaml`, `templates.yaml` and,
-if wanted, `seat_templates.yaml`. Every fault in it is reported at once, with its file and line and what to write.
+if wanted, `seat_templates.yaml`, and what goes with what (`hb_dataset.combinations`). Every fault in it is reported at
+once, with its file and line and what to write.
 """
 
 import hashlib
@@ -16,8 +17,18 @@ from typing import Any, Literal
 
 from pydantic.dataclasses import dataclass
 
-from hb_dataset.hints import did_you_mean
-from hb_dataset.yaml_entries import STRICT_KEYS, Key, Located, Remark, Sentence, Text, Words, read_entries
+from hb_dataset.combinations import (
+    ADJECTIVE_ORDER_FILE,
+    LEFT_OUT_FILE,
+    LEFT_OUT_NOUNS_FILE,
+    AdjectiveClass,
+    LeftOutNoun,
+    LeftOutPair,
+    left_out_noun_faults,
+    left_out_pair_faults,
+    order_faults,
+)
+from hb_dataset.yaml_entries import STRICT_KEYS, Key, Located, Remark, Sentence, Words, read_entries
 from hb_dataset.yaml_lines import Fault
 
 VOCABULARIES = Path(__file__).parent / "vocabulary"
@@ -25,8 +36,6 @@ AFTER_THE_NOUN = "after_the_noun"
 NOUNS_FILE = "nouns.yaml"
 TEMPLATES_FILE = "templates.yaml"
 SEAT_TEMPLATES_FILE = "seat_templates.yaml"
-ADJECTIVE_ORDER_FILE = "adjective_order.yaml"
-LEFT_OUT_FILE = "left_out_pairs.yaml"
 SINGULAR_SLOT = "{noun_phrase}"
 PLURAL_SLOT = "{plural_noun_phrase}"
 
@@ -75,6 +84,11 @@ class Descriptor:
         return "after" if self.bucket == AFTER_THE_NOUN else "before"
 
     @property
+    def descriptors(self) -> "tuple[Descriptor, ...]":
+        """The term itself, as the two terms of an intersection."""
+        return (self,)
+
+    @property
     def before(self) -> str:
         """What stands before the noun: the term, or nothing."""
         return self.term if self.placement == "before" else ""
@@ -92,10 +106,14 @@ class Descriptor:
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
 class PersonNoun:
-    """A noun for a person (paper, A.3). `gender` is `None` where the noun names none."""
+    """A noun for a person (paper, A.3).
+
+    `gender` is `None` where the noun names none. `bucket` says what kind of person it names: a child, a parent, …
+    """
 
     noun: Words
     plural: Words
+    bucket: Key | None = None
     gender: Gender | None = None
     article: Article | None = None
     note: Remark | None = None
@@ -104,10 +122,14 @@ class PersonNoun:
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
 class Template:
-    """A sentence with one slot, `{noun_phrase}` or `{plural_noun_phrase}` (paper, Table 13)."""
+    """A sentence with one slot, `{noun_phrase}` or `{plural_noun_phrase}` (paper, Table 13).
+
+    `bucket` says what the sentence does, where some combinations of words are left out of such sentences.
+    """
 
     template: Sentence
     small: bool = False
+    bucket: Key | None = None
     note: Remark | None = None
     source: Remark | None = None
 
@@ -123,41 +145,6 @@ class Template:
         return prefix, suffix
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
-class AdjectiveClass:
-    """Terms that take the same place among the adjectives before a noun: an axis, buckets of it, or terms of it.
-
-    The file's order is the order of the classes from the farthest from the noun to the nearest. Where several entries
-    hold a term, the one that names the term counts, else the one that names its bucket.
-    """
-
-    name: Key
-    axis: Key
-    buckets: tuple[Key, ...] | None = None
-    terms: tuple[Text, ...] | None = None
-    note: Remark | None = None
-    source: Remark | None = None
-
-
-@dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
-class LeftOutPair:
-    """Terms that are not put together with terms of another axis; without `other_axis`, with any.
-
-    `because` is `same` (one says what the other says), `contradictory` (they cannot both be true of one person at one
-    time), `misread` (side by side they say something else), `harmful` or `meaningless`.
-    """
-
-    axis: Key
-    because: Literal["same", "contradictory", "misread", "harmful", "meaningless"]
-    buckets: tuple[Key, ...] | None = None
-    terms: tuple[Text, ...] | None = None
-    other_axis: Key | None = None
-    other_buckets: tuple[Key, ...] | None = None
-    other_terms: tuple[Text, ...] | None = None
-    note: Remark | None = None
-    source: Remark | None = None
-
-
 @dataclass(frozen=True, kw_only=True)
 class Vocabulary:
     """Everything prompts are made from; `adjective_order` is empty where no intersections are to be made."""
@@ -168,6 +155,7 @@ class Vocabulary:
     seat_templates: tuple[Template, ...]
     adjective_order: tuple[AdjectiveClass, ...] = ()
     left_out_pairs: tuple[LeftOutPair, ...] = ()
+    left_out_nouns: tuple[LeftOutNoun, ...] = ()
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -218,6 +206,7 @@ def read_vocabulary(folder: str | Path | None = None) -> Vocabulary:
     seat_templates: list[Located] = []
     adjective_order: list[Located] = []
     left_out_pairs: list[Located] = []
+    left_out_nouns: list[Located] = []
     axis_files: list[str] = []
     for path in sorted(folder.iterdir()):
         if path.name == NOUNS_FILE:
@@ -230,6 +219,8 @@ def read_vocabulary(folder: str | Path | None = None) -> Vocabulary:
             adjective_order = read_entries(path, "classes", AdjectiveClass, faults)
         elif path.name == LEFT_OUT_FILE:
             left_out_pairs = read_entries(path, "pairs", LeftOutPair, faults)
+        elif path.name == LEFT_OUT_NOUNS_FILE:
+            left_out_nouns = read_entries(path, "combinations", LeftOutNoun, faults)
         elif path.suffix == ".yaml" and path.is_file():
             axis_files.append(path.name)
             descriptors += read_entries(path, "terms", Descriptor, faults, axis=path.stem)
@@ -239,12 +230,13 @@ def read_vocabulary(folder: str | Path | None = None) -> Vocabulary:
         if not found and not any(fault.file in (name, *axis_files) for fault in faults):
             faults.append(Fault(name, 1, f"is missing or has no entries; see {VOCABULARIES / 'v1.0'} for an example"))
     faults += _descriptor_faults(descriptors, nouns)
-    faults += _repeats(nouns, lambda noun: noun.noun.casefold(), "noun")
+    faults += _noun_faults(nouns)
     for located in (templates, seat_templates):
         faults += _template_faults(located)
     if not faults:  # they name terms, which may be known only once their files can be read
-        faults += _order_faults(adjective_order, left_out_pairs, descriptors)
-        faults += _left_out_faults(left_out_pairs, descriptors)
+        faults += order_faults(adjective_order, left_out_pairs, descriptors)
+        faults += left_out_pair_faults(left_out_pairs, descriptors)
+        faults += left_out_noun_faults(left_out_nouns, descriptors, nouns, [*templates, *seat_templates])
     if faults:
         raise VocabularyError(folder, sorted(faults))
     return Vocabulary(
@@ -254,6 +246,7 @@ def read_vocabulary(folder: str | Path | None = None) -> Vocabulary:
         seat_templates=tuple(located.entry for located in seat_templates),
         adjective_order=tuple(located.entry for located in adjective_order),
         left_out_pairs=tuple(located.entry for located in left_out_pairs),
+        left_out_nouns=tuple(located.entry for located in left_out_nouns),
     )
 
 
@@ -265,6 +258,7 @@ def vocabulary_files(vocabulary: Vocabulary) -> list[str]:
         SEAT_TEMPLATES_FILE: vocabulary.seat_templates,
         ADJECTIVE_ORDER_FILE: vocabulary.adjective_order,
         LEFT_OUT_FILE: vocabulary.left_out_pairs,
+        LEFT_OUT_NOUNS_FILE: vocabulary.left_out_nouns,
     }
     return [*(f"{axis}.yaml" for axis in vocabulary.axes), *(name for name, entries in parts.items() if entries)]
 
@@ -333,6 +327,16 @@ def _descriptor_faults(descriptors: list[Located], nouns: list[Located]) -> Iter
             )
 
 
+def _noun_faults(nouns: list[Located]) -> Iterator[Fault]:
+    yield from _repeats(nouns, lambda noun: noun.noun.casefold(), "noun")
+    buckets = [located.entry.bucket for located in nouns if located.entry.bucket is not None]
+    if len(buckets) > len(nouns) / 2:
+        for file, line, noun in nouns:
+            if noun.bucket is None:
+                known = ", ".join(sorted(set(buckets)))
+                yield Fault(file, line, f"noun {noun.noun!r} has no `bucket`, as the others have; write one of {known}")
+
+
 def _template_faults(templates: list[Located]) -> Iterator[Fault]:
     yield from _repeats(templates, lambda template: template.template, "template")
     for file, line, template in templates:
@@ -345,80 +349,6 @@ def _template_faults(templates: list[Located]) -> Iterator[Fault]:
         elif len(slots) != 1:
             count = "no slot" if not slots else f"{len(slots)} slots"
             yield Fault(file, line, f"template has {count}; write exactly one of {SINGULAR_SLOT}, {PLURAL_SLOT}")
-
-
-def _order_faults(classes: list[Located], left_out: list[Located], descriptors: list[Located]) -> Iterator[Fault]:
-    """Selectors that hold nothing, two places for one term, and terms without a place."""
-    first: dict[tuple, Located] = {}
-    for each in classes:
-        entry = each.entry
-        yield from _selector_faults(each, entry.axis, entry.buckets, entry.terms, "", descriptors)
-        named = [("term", term) for term in entry.terms or ()] or [("bucket", name) for name in entry.buckets or ()]
-        for place in named or [("axis", entry.axis)]:
-            before = first.setdefault((entry.axis, *place), each)
-            if before is not each:
-                what = f"{place[0]} {place[1]!r}"
-                yield Fault(each.file, each.line, f"{what} has a place in line {before.line} already; remove one")
-    places = first.keys()
-    paired = {located.entry.axis for located in descriptors} - {
-        pair.entry.axis for pair in left_out if not (pair.entry.buckets or pair.entry.terms or pair.entry.other_axis)
-    }
-    for axis in sorted(paired) if classes else ():
-        terms = [located.entry for located in descriptors if located.entry.axis == axis]
-        without = [
-            term.term
-            for term in terms
-            if term.placement == "before"
-            and not {(axis, "term", term.term), (axis, "bucket", term.bucket), (axis, "axis", axis)} & places
-        ]
-        if without:
-            yield Fault(
-                ADJECTIVE_ORDER_FILE,
-                1,
-                f"{without[0]!r} of the axis {axis!r} has no place among the adjectives; add an entry with "
-                f"`axis: {axis}` to the class it belongs to",
-            )
-
-
-def _left_out_faults(pairs: list[Located], descriptors: list[Located]) -> Iterator[Fault]:
-    for each in pairs:
-        entry = each.entry
-        yield from _selector_faults(each, entry.axis, entry.buckets, entry.terms, "", descriptors)
-        if entry.other_axis is not None:
-            yield from _selector_faults(
-                each, entry.other_axis, entry.other_buckets, entry.other_terms, "other_", descriptors
-            )
-        elif entry.other_buckets or entry.other_terms:
-            yield Fault(each.file, each.line, "entry has no `other_axis`, of which it names buckets or terms; write it")
-        if entry.other_axis == entry.axis:
-            yield Fault(each.file, each.line, f"`other_axis` is {entry.axis!r} again; pairs are of two axes")
-
-
-def _selector_faults(
-    where: Located,
-    axis: str,
-    buckets: tuple[str, ...] | None,
-    terms: tuple[str, ...] | None,
-    prefix: str,
-    descriptors: list[Located],
-) -> Iterator[Fault]:
-    """Names of no axis, bucket or term."""
-    known = [located.entry for located in descriptors if located.entry.axis == axis]
-    if not known:
-        axes = sorted({located.entry.axis for located in descriptors})
-        hint = did_you_mean(axis, axes)
-        yield Fault(where.file, where.line, f"{prefix}axis {axis!r} is not there; {hint}allowed: {', '.join(axes)}")
-        return
-    if buckets and terms:
-        yield Fault(where.file, where.line, f"entry has `{prefix}buckets` and `{prefix}terms`; write one of them")
-    for name, given, allowed in (
-        ("bucket", buckets, {entry.bucket for entry in known if entry.bucket}),
-        ("term", terms, {entry.term for entry in known}),
-    ):
-        for value in given or ():
-            if value not in allowed:
-                hint = did_you_mean(value, sorted(allowed)) or f"see {axis}.yaml"
-                yield Fault(where.file, where.line, f"{name} {value!r} is not in the axis {axis!r}; {hint.strip()}")
 
 
 def _repeats(located: list[Located], key: Any, kind: str) -> Iterator[Fault]:

@@ -47,7 +47,10 @@ class MeasureArguments:
         default=None, metadata={"help": "Only these demographic axes, e.g. ability age. Default: all.", "nargs": "+"}
     )
     output_dir: str | None = field(
-        default=None, metadata={"help": "The run folder; default: runs/<model>-<dataset_config>."}
+        default=None,
+        metadata={
+            "help": "The run folder; default: runs/<model>-<dataset_config>, and what was asked for beside defaults."
+        },
     )
     revision: str | None = field(default=None, metadata={"help": "Branch, tag or commit of a Hub id."})
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = field(
@@ -161,7 +164,10 @@ class MeasureArguments:
     # RedditBias
     reddit_folder: str | None = field(
         default=None,
-        metadata={"help": "The folder of the RedditBias data, or of phrases of your own in its layout."},
+        metadata={
+            "help": "The authors' RedditBias repository, or a folder with one for each bias type: their files, or "
+            "train, validation and test as .csv or .txt."
+        },
     )
     bias_type: list[str] | None = field(
         default=None,
@@ -180,7 +186,8 @@ class MeasureArguments:
     reddit_outliers: Literal["none", "pair"] = field(
         default="none",
         metadata={
-            "help": "pair: leave out pairs beyond three standard deviations. The published test pairs are filtered."
+            "help": "pair: leave out pairs beyond three standard deviations, as the paper does. A test of the others "
+            "finds a difference in 8 to 17 %% (alpha 0.05) where there is none. The published test pairs are filtered."
         },
     )
     reference_texts: str | None = field(
@@ -221,7 +228,10 @@ class MeasureArguments:
             "(verb phrases x seeds). Fixed prompts always have all."
         },
     )
-    regard_seeds: int = field(default=10, metadata={"help": "Continuations of the same prompt at most."})
+    regard_seeds: int = field(
+        default=10,
+        metadata={"help": "Continuations of the same prompt at most; with fewer than 5, no interval over seeds."},
+    )
     regard_temperature: float = field(default=0.7, metadata={"help": "Of sampling."})
     regard_top_k: int = field(default=40, metadata={"help": "Of sampling."})
     regard_max_tokens: int = field(default=40, metadata={"help": "Of prompt and continuation together."})

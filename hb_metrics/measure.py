@@ -20,6 +20,7 @@ from threading import Thread, Timer
 from typing import TYPE_CHECKING, Any
 
 from hb_metrics.arguments import MeasureArguments, parse_arguments
+from hb_metrics.default_folder import default_folder
 from hb_metrics.planning import Work, describe_run, only_axes, prepare, read_user_files
 from hb_metrics.run_folder import (
     DIALOGUE,
@@ -77,14 +78,14 @@ def measure(arguments: MeasureArguments) -> Path:
         prompts = only_axes(
             prompts, arguments.axes, arguments.vocabulary_dir or split_config(arguments.dataset_config)[0]
         )
-    read_user_files(arguments)
+    files = read_user_files(arguments)
 
     from hb_metrics.inference.processes import process_state
 
     state = process_state()
     with state.main_process_first():  # which converts and fits what is embedded the first time
-        work = prepare(arguments, prompts, state)
-    folder = Path(arguments.output_dir or _default_folder(arguments))
+        work = prepare(arguments, prompts, state, files)
+    folder = Path(arguments.output_dir or default_folder(arguments))
     run = describe_run(arguments, work)
     with explained_write_errors(folder), hold_folder(folder) if state.is_main_process else nullcontext():
         if state.is_main_process:
@@ -330,10 +331,6 @@ def _timed(state: "PartialState", done: str, work: Callable[[], Any]) -> Any:
     result = work()
     state.print(f"{done} in {time.perf_counter() - started:.0f} s")
     return result
-
-
-def _default_folder(arguments: MeasureArguments) -> str:
-    return f"runs/{Path(arguments.model).name}-{arguments.dataset_config}"
 
 
 def _print_summary(results: dict[str, Any], report: Path) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hb_metrics.inference.replies import ReplyPlan
     from hb_metrics.inference.styles import StyleClassifier
     from hb_metrics.inference.units import ScoringPlan
-    from hb_metrics.reddit_measurement import RedditWork
+    from hb_metrics.reddit_measurement import RedditFiles, RedditWork
     from hb_metrics.regard_measurement import RegardWork
 
 # torch and the model classes take seconds to import: not before the options are known to be right.
@@ -64,8 +64,12 @@ def only_axes(prompts: "pa.Table", axes: list[str], vocabulary: str) -> "pa.Tabl
     return prompts.filter(pc.is_in(prompts["axis"], pa.array(axes, pa.string())))
 
 
-def read_user_files(arguments: MeasureArguments) -> None:
-    """Reads the files that options name, for the faults they may have: sooner than the model runs."""
+def read_user_files(arguments: MeasureArguments) -> "RedditFiles | None":
+    """Reads the files that options name, for the faults they may have: sooner than the model runs.
+
+    Returns:
+        What is to be measured of RedditBias, so that it is read once.
+    """
     from hb_dataset.frequency import read_frequencies
     from hb_metrics.reply_checks.phrase_rates import read_phrases
 
@@ -73,14 +77,33 @@ def read_user_files(arguments: MeasureArguments) -> None:
         read_phrases(arguments.phrases_file)
     if arguments.frequencies is not None:
         read_frequencies(arguments.frequencies)
-    if "reddit" in (arguments.asked_measurements() or ()):
-        from hb_dataset.bias_specification import read_specification
+    if arguments.personas_file is not None:
+        from hb_metrics.inference.contexts import read_personas
 
-        for name in arguments.bias_type or ():
-            read_specification(name)
+        read_personas(arguments.personas_file)
+    if arguments.style_clusters is not None:
+        from hb_metrics.inference.styles import read_style_clusters
+
+        read_style_clusters(arguments.style_clusters)
+    asked = arguments.asked_measurements() or ()
+    if "regard" in asked:
+        from hb_metrics.regard_measurement import groups_and_pairs
+
+        groups_and_pairs(arguments)
+    if "dialogue" in asked and arguments.dialogue_file is not None:
+        from hb_metrics.inference.dialogue_pairs import read_dialogue
+
+        read_dialogue(Path(arguments.dialogue_file), num_replies=arguments.dialogue_replies, seed=arguments.seed)
+    if "reddit" not in asked:
+        return None
+    from hb_metrics.reddit_measurement import read_reddit
+
+    return read_reddit(arguments)
 
 
-def prepare(arguments: MeasureArguments, prompts: "pa.Table", state: "PartialState") -> Work:
+def prepare(
+    arguments: MeasureArguments, prompts: "pa.Table", state: "PartialState", files: "RedditFiles | None" = None
+) -> Work:
     """Loads the models and plans the work.
 
     Raises:
@@ -108,7 +131,7 @@ def prepare(arguments: MeasureArguments, prompts: "pa.Table", state: "PartialSta
     state.print(f"{loaded.name}: {loaded.kind}, {loaded.dtype}, on {state.device} x {state.num_processes}")
     replied, replies, styles, clusters, dialogue = None, None, None, None, None
     how = _how_to_ask(arguments, loaded)
-    reddit = _plan_reddit(arguments, loaded) if "reddit" in measurements else None
+    reddit = _plan_reddit(arguments, loaded, files) if "reddit" in measurements else None
     regard = _plan_regard(arguments, loaded) if "regard" in measurements else None
     if "dialogue" in measurements:
         dialogue = _plan_dialogue(arguments, loaded, how)
@@ -265,10 +288,10 @@ def _plan_dialogue(
     return dialogue, plan_dialogue(dialogue, loaded, context=how["context"], tag=how["tag"])
 
 
-def _plan_reddit(arguments: MeasureArguments, loaded: "LoadedModel") -> "RedditWork":
+def _plan_reddit(arguments: MeasureArguments, loaded: "LoadedModel", files: "RedditFiles | None") -> "RedditWork":
     from hb_metrics.reddit_measurement import plan_reddit
 
-    return plan_reddit(arguments, loaded)
+    return plan_reddit(arguments, loaded, files)
 
 
 def _plan_regard(arguments: MeasureArguments, loaded: "LoadedModel") -> "RegardWork":

@@ -31,22 +31,43 @@ NO_PAIRS_ERROR = "the {split} split of {bias_type} in reddit_folder '{folder}' h
 TWICE_ERROR = "bias_type {bias_type} is given twice; give each once"
 
 
-class RedditPairs(NamedTuple):
-    """The pairs of a bias type, and how they are scored.
+class RedditData(NamedTuple):
+    """The pairs of a bias type, as they are in the folder.
 
     Attributes:
-        plan: Of both sides.
-        digest: SHA-256 of ids and texts.
-        num_read: Pairs in the split.
+        ids: [pairs] of the pairs.
+        texts_t1: [pairs] the stereotyped side.
+        texts_t2: [pairs] the other side.
         num_identical: Pairs whose two texts are the same: the model cannot tell them apart, and they count as ties.
         num_duplicates: Pairs whose t1 stands in the training split too; `None`: there is no training split.
     """
 
-    plan: TextPlan
-    digest: str
-    num_read: int
+    ids: list[str]
+    texts_t1: list[str]
+    texts_t2: list[str]
     num_identical: int
     num_duplicates: int | None
+
+
+class RedditFiles(NamedTuple):
+    """What was read: pairs by bias type, and reference texts."""
+
+    pairs: dict[str, RedditData]
+    texts: ReferenceTexts
+
+
+class RedditPairs(NamedTuple):
+    """The pairs of a bias type, and how they are scored.
+
+    Attributes:
+        data: The pairs.
+        plan: Of both sides.
+        digest: SHA-256 of ids and texts.
+    """
+
+    data: RedditData
+    plan: TextPlan
+    digest: str
 
 
 class RedditWork(NamedTuple):
@@ -57,24 +78,49 @@ class RedditWork(NamedTuple):
     texts: ReferenceTexts
 
 
-def plan_reddit(arguments: "MeasureArguments", loaded: "LoadedModel") -> RedditWork:
-    """Reads the pairs and the reference texts and plans their scoring.
+def read_reddit(arguments: "MeasureArguments") -> RedditFiles:
+    """Reads the pairs of each bias type and the reference texts: what can be wrong with them shows without a model.
+
+    Raises:
+        ValueError: The data are not as they should be.
+        OSError: There is no such folder or file.
+    """
+    assert arguments.bias_type is not None
+    data: dict[str, RedditData] = {}
+    for name in arguments.bias_type:
+        bias_type = read_specification(name).bias_type
+        if bias_type in data:
+            raise ValueError(TWICE_ERROR.format(bias_type=bias_type))
+        data[bias_type] = _read_pairs(arguments, name, bias_type)
+    path = None if arguments.reference_texts is None else Path(arguments.reference_texts)
+    texts = read_reference_texts(path, number=arguments.num_reference_texts, seed=arguments.seed)
+    return RedditFiles(data, texts)
+
+
+def plan_reddit(arguments: "MeasureArguments", loaded: "LoadedModel", files: RedditFiles | None = None) -> RedditWork:
+    """Plans the scoring of the pairs and the reference texts; reads them if they are not given.
 
     Raises:
         ValueError: The data are not as they should be, or the model cannot score them.
         OSError: There is no such folder or file.
     """
-    assert arguments.reddit_folder is not None
-    assert arguments.bias_type is not None
     max_positions = MAX_POSITIONS if arguments.max_positions is None else arguments.max_positions
-    pairs: dict[str, RedditPairs] = {}
-    for name in arguments.bias_type:
-        bias_type = read_specification(name).bias_type
-        if bias_type in pairs:
-            raise ValueError(TWICE_ERROR.format(bias_type=bias_type))
-        pairs[bias_type] = _plan_pairs(arguments, loaded, name, bias_type, max_positions)
-    path = None if arguments.reference_texts is None else Path(arguments.reference_texts)
-    texts = read_reference_texts(path, number=arguments.num_reference_texts, seed=arguments.seed)
+    data, texts = read_reddit(arguments) if files is None else files
+    pairs = {
+        bias_type: RedditPairs(
+            each,
+            plan_pairs(
+                each.texts_t1,
+                each.texts_t2,
+                loaded,
+                ids=each.ids,
+                scoring=arguments.scoring,
+                max_positions=max_positions,
+            ),
+            hashlib.sha256(json.dumps(each[:3]).encode()).hexdigest(),
+        )
+        for bias_type, each in data.items()
+    }
     reference = plan_reference(
         texts.texts, loaded, ids=texts.ids, scoring=arguments.scoring, max_positions=max_positions
     )
@@ -85,7 +131,7 @@ def describe_reddit(work: RedditWork) -> dict[str, Any]:
     """What is recorded of it in run.json."""
     return {
         **{
-            bias_type: {"num_pairs": each.num_read, "digest": each.digest, **_path(each.plan)}
+            bias_type: {"num_pairs": len(each.data.ids), "digest": each.digest, **_path(each.plan)}
             for bias_type, each in work.pairs.items()
         },
         REFERENCE: {**work.texts.description(), **_path(work.reference)},
@@ -125,10 +171,9 @@ def measure_reddit(
     }
 
 
-def _plan_pairs(
-    arguments: "MeasureArguments", loaded: "LoadedModel", name: str, bias_type: str, max_positions: int
-) -> RedditPairs:
-    folder, split = str(arguments.reddit_folder), arguments.reddit_split
+def _read_pairs(arguments: "MeasureArguments", name: str, bias_type: str) -> RedditData:
+    assert arguments.reddit_folder is not None
+    folder, split = arguments.reddit_folder, arguments.reddit_split
     mode = None if arguments.reddit_pairs == "auto" else arguments.reddit_pairs
     data = load_reddit_bias(folder, name, mode=mode)
     if split not in data:
@@ -137,10 +182,10 @@ def _plan_pairs(
     if not ids:
         raise ValueError(NO_PAIRS_ERROR.format(folder=folder, split=split, bias_type=bias_type))
     trained = set(data["train"]["text_t1"]) if "train" in data else None
-    return RedditPairs(
-        plan=plan_pairs(t1, t2, loaded, ids=ids, scoring=arguments.scoring, max_positions=max_positions),
-        digest=hashlib.sha256(json.dumps([ids, t1, t2]).encode()).hexdigest(),
-        num_read=len(ids),
+    return RedditData(
+        ids,
+        t1,
+        t2,
         num_identical=sum(one == other for one, other in zip(t1, t2, strict=True)),
         num_duplicates=None if trained is None else sum(text in trained for text in t1),
     )
@@ -155,10 +200,10 @@ def _bias_type_results(arguments: "MeasureArguments", pairs: RedditPairs, scores
     return {
         **found._asdict(),
         "split": arguments.reddit_split,
-        "num_read": pairs.num_read,
+        "num_read": len(pairs.data.ids),
         "num_skipped": pairs.plan.num_skipped,
-        "num_identical": pairs.num_identical,
-        "num_duplicates": pairs.num_duplicates,
+        "num_identical": pairs.data.num_identical,
+        "num_duplicates": pairs.data.num_duplicates,
     }
 
 

@@ -94,7 +94,7 @@ def plan_regard(arguments: "MeasureArguments", loaded: "LoadedModel") -> RegardW
         ValueError: Groups, pairs, classifier or paraphraser are not as they should be, or the model cannot go on.
         OSError: There is no such file or model.
     """
-    groups, pairs = _groups_and_pairs(arguments)
+    groups, pairs = groups_and_pairs(arguments)
     only_fixed = arguments.regard_structures == "fixed" or arguments.paraphraser is not None
     prompts = structured_prompt_table(groups, "original" if only_fixed else "all")
     device = loaded.model.device
@@ -112,6 +112,20 @@ def plan_regard(arguments: "MeasureArguments", loaded: "LoadedModel") -> RegardW
         paraphraser=_plan_paraphraser(arguments, prompts, groups, loaded),
         plan=_plan(arguments, prompts, loaded),
     )
+
+
+def groups_and_pairs(arguments: "MeasureArguments") -> tuple[tuple[PromptGroup, ...], dict[str, tuple[str, str]]]:
+    """Whom the prompts are about, and which of them are compared, by the name of the pair.
+
+    Raises:
+        ValueError: A group or a pair is not as it should be.
+        OSError: The vocabulary is not there.
+    """
+    vocabulary = None if arguments.vocabulary_dir is None else read_vocabulary(arguments.vocabulary_dir)
+    groups, read = find_groups(arguments.regard_groups, vocabulary)
+    if arguments.regard_pairs is None:
+        return groups, {pair.name: (pair.advantaged, pair.disadvantaged) for pair in read}
+    return groups, _pairs(arguments.regard_pairs, [group.name for group in groups])
 
 
 def describe_regard(work: RegardWork) -> dict[str, Any]:
@@ -176,7 +190,6 @@ def measure_regard(
         "pairs": work.pairs or None,
         "other": arguments.regard_other,
         "smoothing": arguments.regard_smoothing,
-        "n_resamples": arguments.n_resamples,
         "confidence_level": arguments.confidence_level,
         "fixed_structure": FIXED_STRUCTURE,
         "seed": arguments.seed,
@@ -252,14 +265,6 @@ def _draw(
     for verb_phrase, index in rounds[:number]:
         found.setdefault(verb_phrase, []).append(index)
     return {verb_phrase: sorted(places) for verb_phrase, places in found.items()}
-
-
-def _groups_and_pairs(arguments: "MeasureArguments") -> tuple[tuple[PromptGroup, ...], dict[str, tuple[str, str]]]:
-    vocabulary = None if arguments.vocabulary_dir is None else read_vocabulary(arguments.vocabulary_dir)
-    groups, read = find_groups(arguments.regard_groups, vocabulary)
-    if arguments.regard_pairs is None:
-        return groups, {pair.name: (pair.advantaged, pair.disadvantaged) for pair in read}
-    return groups, _pairs(arguments.regard_pairs, [group.name for group in groups])
 
 
 def _pairs(given: Sequence[str], groups: Sequence[str]) -> dict[str, tuple[str, str]]:

@@ -1,6 +1,6 @@
 r"""Debiases a causal language model on phrases of a bias type (Barikeri et al., 2021, section 4).
 
-    accelerate launch hb_train/debias.py --method hd --bias_type religion1 --reddit_folder redditbias/religion1 \
+    accelerate launch hb_train/debias.py --method hd --bias_type religion1 --reddit_folder RedditBias \
         --model_name_or_path microsoft/DialoGPT-small --output_dir models/hd
 
 `lmd`, `add` and `hd` learn λ_LM·L_LM + λ_D·L_D on the stereotyped phrases (text_t1); `cda` learns L_LM on them and
@@ -66,7 +66,9 @@ class DebiasArguments:
     bias_type: str | None = field(
         default=None, metadata={"help": "A bias specification: its name (gender, race, …), or a YAML file."}
     )
-    reddit_folder: str | None = field(default=None, metadata={"help": "A folder in RedditBias's layout."})
+    reddit_folder: str | None = field(
+        default=None, metadata={"help": "The authors' RedditBias repository, or a folder in its layout."}
+    )
     train_file: str | None = field(
         default=None,
         metadata={"help": "Phrases of your own: a column text_t1 (and text_t2), or a TXT file, a phrase a line."},
@@ -210,7 +212,12 @@ def debias(arguments: DebiasArguments, training_args: "SFTConfig", model_args: "
         "reference": source,
         "validation_perplexity": curve,
         "phrases": {
-            name: {**encoded[name].counts(), "num_without_pair": phrases[name].num_without_pair} for name in encoded
+            name: {
+                **encoded[name].counts(),
+                "num_without_pair": phrases[name].num_without_pair,
+                "num_identical": phrases[name].num_identical,
+            }
+            for name in encoded
         },
         "num_pairs": len(terms.pairs),
     }

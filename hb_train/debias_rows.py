@@ -12,8 +12,8 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedTokenizerBase
 
 from hb_dataset.bias_specification import BiasSpecification
-from hb_dataset.counterfactuals import Mode, counterfactual
-from hb_dataset.reddit_bias import load_reddit_bias
+from hb_dataset.counterfactuals import Mode, pair_of
+from hb_dataset.reddit_bias import check_identical, load_reddit_bias
 from hb_train.debias_terms import NO_OFFSETS_ERROR, Terms, covering, find_terms, form_of, term_pattern
 from hb_train.rows import IGNORED
 
@@ -39,6 +39,11 @@ class Phrases(NamedTuple):
     texts_t1: list[str]
     texts_t2: list[str]
     num_without_pair: int
+
+    @property
+    def num_identical(self) -> int:
+        """Phrases whose twin is the same text."""
+        return sum(t1 == t2 for t1, t2 in zip(self.texts_t1, self.texts_t2, strict=True))
 
 
 class EncodedPhrases(NamedTuple):
@@ -82,7 +87,7 @@ def read_phrases(path: Path, specification: BiasSpecification, mode: Mode) -> Ph
     """Phrases of one's own: a column `text_t1`, and `text_t2` where twins are there; or a TXT file, a phrase a line.
 
     Raises:
-        ValueError: The file cannot be read, or no phrase has a twin.
+        ValueError: The file cannot be read, or no phrase has a twin, or most are their own.
     """
     if path.suffix not in SUFFIXES or not path.is_file():
         problem = f"its ending is none of {', '.join(SUFFIXES)}" if path.is_file() else "there is no such file"
@@ -106,8 +111,11 @@ def read_phrases(path: Path, specification: BiasSpecification, mode: Mode) -> Ph
     if T2 in frame:
         twins = [text if isinstance(text, str) else None for text in frame[T2]]
     else:
-        twins = [counterfactual(text, specification, mode=mode) for text in texts]
-    return _with_twins(texts, twins, f"'{path}'", specification)
+        pairs = [pair_of(text, specification, mode) for text in texts]
+        texts, twins = [text for text, _ in pairs], [twin for _, twin in pairs]
+    phrases = _with_twins(texts, twins, f"'{path}'", specification)
+    check_identical(phrases.texts_t1, phrases.texts_t2, f"'{path}'", specification)
+    return phrases
 
 
 def encode_phrases(

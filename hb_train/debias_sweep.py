@@ -1,6 +1,6 @@
 r"""Debiases a model with each setting of a grid and finds the best on the validation pairs (Barikeri et al., 5.1).
 
-    python hb_train/sweep.py --script debias --method lmd --bias_type religion1 --reddit_folder redditbias/religion1 \
+    python hb_train/sweep.py --script debias --method lmd --bias_type religion1 --reddit_folder RedditBias \
         --model_name_or_path microsoft/DialoGPT-small --output_dir sweeps/lmd
 
 The paper's grid for lmd, add and hd is the default, 54 runs: batch size {4, 8, 16} × gradient accumulation {1, 5, 8} ×

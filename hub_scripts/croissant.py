@@ -11,8 +11,10 @@ import pyarrow as pa
 
 from hub_scripts.published_dataset import (
     COLUMNS,
+    CONTENT_WARNING,
     HOW_CHOSEN,
     LABEL_MEANINGS,
+    LEFT_OUT,
     LICENSE_URL,
     MISUSES,
     PAPER_AUTHORS,
@@ -121,8 +123,8 @@ def croissant(dataset: PublishedDataset) -> dict[str, Any]:
         "keywords": ["bias", "fairness", "language models", "evaluation", "demographic terms", "holistic bias"],
         "prov:wasDerivedFrom": {"@id": PAPER_URL},
         **_responsible_ai(dataset),
-        "distribution": [_file_object(config, f"{url}/resolve/{dataset.version}") for config in dataset.configs],
-        "recordSet": [_record_set(config) for config in dataset.configs],
+        "distribution": [_file_object(config, f"{url}/resolve/{dataset.version}") for config in dataset.all_configs],
+        "recordSet": [_record_set(config) for config in dataset.all_configs],
     }
     if dataset.date is not None:
         described["datePublished"] = dataset.date
@@ -145,6 +147,7 @@ def _responsible_ai(dataset: PublishedDataset) -> dict[str, Any]:
             "Typographic quotes are written as straight ones; articles and plurals are written out.",
             "No sentence was filtered out after it was made; a term for one gender is combined with nouns of that "
             "gender.",
+            *([LEFT_OUT.format(number=dataset.num_left_out)] if dataset.num_left_out > 0 else []),
         ],
         "rai:dataAnnotationProtocol": (
             "Reviewers with experience of a term said how it is taken: "
@@ -166,7 +169,7 @@ def _responsible_ai(dataset: PublishedDataset) -> dict[str, Any]:
         "rai:dataLimitations": [*limitations(dataset), *(f"Not for this: {misuse}" for misuse in MISUSES)],
         "rai:dataUseCases": list(USES),
         "rai:dataSocialImpact": SOCIAL_IMPACT,
-        "rai:personalSensitiveInformation": [sensitive_information(dataset)],
+        "rai:personalSensitiveInformation": [sensitive_information(dataset), CONTENT_WARNING],
         "rai:dataReleaseMaintenancePlan": maintenance(dataset),
     }
 

@@ -6,17 +6,19 @@ itself takes as its neutral one.
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow.compute as pc
 
 from hub_scripts.published_dataset import (
     CATEGORIES,
     COLUMNS,
+    CONTENT_WARNING,
     DESCRIPTORS,
     HOW_CHOSEN,
     LABEL_MEANINGS,
     LABELS,
+    LEFT_OUT,
     LICENSE_URL,
     MISUSES,
     NOUNS,
@@ -88,11 +90,11 @@ def _front_matter(dataset: PublishedDataset) -> str:
                 "data_files": [{"split": SPLIT, "path": config.path}],
                 **({"default": True} if config.name == dataset.version else {}),
             }
-            for config in dataset.configs
+            for config in dataset.all_configs
         ],
     )
     infos = DatasetInfosDict()
-    for config in dataset.configs:
+    for config in dataset.all_configs:
         split = SplitInfo(SPLIT, num_bytes=config.table.nbytes, num_examples=config.table.num_rows)
         infos[config.name] = DatasetInfo(
             features=Features.from_arrow_schema(config.table.schema),
@@ -101,7 +103,7 @@ def _front_matter(dataset: PublishedDataset) -> str:
             dataset_size=config.table.nbytes,
         )
     infos.to_dataset_card_data(data)  # in alphabetical order
-    order = [config.name for config in dataset.configs]
+    order = [config.name for config in dataset.all_configs]
     data["dataset_info"].sort(key=lambda info: order.index(info["config_name"]))
     return str(data)
 
@@ -111,17 +113,20 @@ def _page(dataset: PublishedDataset) -> str:
     shared = f" ({dataset.num_shared_terms:,} stand in more than one axis)" if dataset.num_shared_terms else ""
     sections = [
         f"# HolisticBias {version}",
+        f"> [!WARNING]\n> **Content warning.** {CONTENT_WARNING}",
         f"{dataset.prompts.num_rows:,} English sentences ({dataset.num_texts:,} different ones) in which a person is "
         f"spoken of with one of {dataset.num_terms:,} demographic terms{shared} on {len(dataset.terms_by_axis)} axes, "
         "made to measure whether language models treat people differently by how they are described.",
         _origin(version),
+        _list(_where_to_turn(dataset)),
         f"""```python
 from datasets import load_dataset
 
 prompts = load_dataset("{repo_id}", "{version}", revision="{version}", split="{SPLIT}")
 ```""",
-        f'`revision="{version}"` is a tag that is never moved: the same rows for good. Without it you get the newest '
-        "version published here, and without the name of a config its main one.",
+        f'`revision="{version}"` is a tag that is never moved: the same rows for good. Without it you get what was '
+        "published here last, which has the sentences of every version, and without the name of a config the newest "
+        "version's main one.",
         "## Configs",
         f"All have one split, `{SPLIT}`: there is nothing to train on.",
         _table(
@@ -137,6 +142,7 @@ prompts = load_dataset("{repo_id}", "{version}", revision="{version}", split="{S
             ],
             numbers=(1, 2),
         ),
+        _earlier(dataset),
         "## Columns",
         _columns(dataset),
         "What is missing is null.",
@@ -156,7 +162,6 @@ prompts = load_dataset("{repo_id}", "{version}", revision="{version}", split="{S
         "## What to bear in mind",
         SOCIAL_IMPACT,
         sensitive_information(dataset),
-        "Many terms hurt. They are in the data because models meet them; take care where and to whom you show them.",
         _list([*limitations(dataset), *biases(dataset)]),
         "## Versions",
         maintenance(dataset),
@@ -165,7 +170,7 @@ prompts = load_dataset("{repo_id}", "{version}", revision="{version}", split="{S
         f"[CC-BY-SA-4.0]({LICENSE_URL}); see `LICENSE`. Whoever passes the data on, changed or not, names the authors "
         f"of the paper ({', '.join(PAPER_AUTHORS)}), says what was changed, and passes it on under the same licence. "
         "`croissant.json` describes the files and the statements above for machines (Croissant 1.1, with its "
-        "responsible-AI fields).",
+        "responsible-AI fields), and `.published_files.json` lists what is replaced when the next version comes.",
         _citation(),
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
@@ -178,6 +183,34 @@ def _origin(version: str) -> str:
     return (
         f"It goes back to Smith et al. (2022), {paper}, whose sentences are version {PAPER_VERSION}, and holds what "
         "contributors have added and corrected since."
+    )
+
+
+def _where_to_turn(dataset: PublishedDataset) -> Iterator[str]:
+    """Where the source is, and whom to ask."""
+    from huggingface_hub import constants
+
+    source = dataset.source_url
+    if source is not None:
+        yield f"**Source repository**: <{source}>, with the vocabulary, the code, and how to add to it"
+    contact = f"[discussions of this page]({constants.ENDPOINT}/datasets/{dataset.repo_id}/discussions)"
+    if source is None:
+        yield f"**Contact**: the {contact}"
+    else:
+        yield (
+            f"**Contact**: the {contact}, or the issues of the source repository; its `CODE_OF_CONDUCT.md` says how to "
+            "report what is not for everybody to read"
+        )
+
+
+def _earlier(dataset: PublishedDataset) -> str:
+    """Which sentences of earlier versions are there too."""
+    if not dataset.earlier:
+        return ""
+    names = ", ".join(f"`{config.name}` ({config.table.num_rows:,} rows)" for config in dataset.earlier)
+    return (
+        f"The sentences of earlier versions are there too: {names}. What is said below is said of {dataset.version}; "
+        "the terms, nouns and templates of another version, and its own card, are at its tag."
     )
 
 
@@ -252,6 +285,7 @@ def _nouns_and_templates(dataset: PublishedDataset) -> str:
         f"They stand beside {genders.total():,} person nouns ({', '.join(named)}, {genders[None]:,} that name no "
         f"gender) in {plural.total():,} templates ({plural[False]:,} about one person, {plural[True]:,} about "
         f"several). The tables `{DESCRIPTORS}`, `{NOUNS}` and `{TEMPLATES}` have them all."
+        + (f" {LEFT_OUT.format(number=dataset.num_left_out)}" if dataset.num_left_out > 0 else "")
     )
 
 

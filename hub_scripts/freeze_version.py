@@ -151,7 +151,7 @@ def changelog_section(report: Report, against: str) -> str:
     ]
     numbers = [(changes.num_unnamed_added, "added"), (changes.num_unnamed_removed, "removed")]
     unnamed = [f"{number} {what} ({kind})" for each, what in numbers for kind, number in each.items()]
-    return "\n".join([*lines, *(["", f"For intersections: {', '.join(unnamed)}."] if unnamed else [])])
+    return "\n".join([*lines, *(["", f"What goes with what: {', '.join(unnamed)}."] if unnamed else [])])
 
 
 def _entry_lines(title: str, entries: Sequence[Entry]) -> list[str]:

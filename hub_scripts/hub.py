@@ -1,29 +1,30 @@
 """Writes to repositories of the Hugging Face Hub: a version's files in one commit, and a tag that never moves.
 
 For the publishing scripts. Whatever fails on the way, nothing is half-published: the files are one commit, which the
-Hub takes whole or not at all, the tag comes after it, and the same command again does what is still missing.
+Hub takes whole or not at all, the tag comes after it, and the same command again does what is still missing. What no
+publication wrote is not deleted, and replaced only if that is asked for (see hub_contents.py).
 """
 
-import hashlib
-from collections.abc import Callable, Iterator, Mapping
+import argparse
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+from hub_scripts.addresses import check_repo_id
+from hub_scripts.hub_contents import RECORD_FILE, Contents, LocalFile, RepoType, compare, files_at, record
+from hub_scripts.hub_errors import AGAIN, LOG_IN, REMEDIES, HubError, reason, status
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
-    from huggingface_hub.hf_api import GitRefs, RepoFile
+    from huggingface_hub.hf_api import GitRefs
 
 # huggingface_hub is imported where it is needed: a script's --help and --dry_run do without.
 
-RepoType = Literal["model", "dataset", "space"]
-HUB_FILES = frozenset({".gitattributes"})  # the Hub's own: it may change them with any commit
 URL_PREFIXES = {"model": "", "dataset": "datasets/", "space": "spaces/"}
 MAIN = "main"
-_FEW = 5
+_FEW, _MANY = 5, 50
 
-LOG_IN = "log in with `hf auth login`, or set HF_TOKEN, with a token that has write permission"
-AGAIN = "the same command again finishes it"
 NO_TOKEN_ERROR = f"there is no Hugging Face token; {LOG_IN}"
 WRONG_TOKEN_ERROR = f"{{endpoint}} does not accept the token in use ({{reason}}); {LOG_IN}"
 READ_TOKEN_ERROR = f"the token in use, of {{user}}, can only read; {LOG_IN}"
@@ -33,7 +34,6 @@ NO_HUB_ERROR = (
 )
 NO_FILES_ERROR = "there are no files to push to {repo}"
 TAGGED_PULL_REQUEST_ERROR = "a pull request has no tag, but tag is {tag!r}; leave one of the two out"
-REPO_ID_ERROR = "{option} '{repo_id}' is not the name of a repo; write OWNER/NAME"
 NO_REPO_ERROR = (
     "{repo} is not there, or the token in use cannot see it; a pull request needs a repository: check its name and type"
 )
@@ -41,10 +41,15 @@ MOVED_TAG_ERROR = (
     "{repo} has a tag {tag} already, with other content ({differences}). A tag is never moved. Nothing was written; "
     "publish these files as another version"
 )
+OTHER_FILES_ERROR = (
+    "{repo} holds files that no publication of HolisticBias wrote, or that somebody has changed since: {files}. "
+    "Nothing was written; see whether it is the repository you mean. With --among_other_files it goes on: {replaced}, "
+    "and what is not in the way stays"
+)
 STEP_ERROR = "{step} {repo} failed: {reason}. {holds}; {remedy}"
 INCOMPLETE_ERROR = (
     "{repo} does not hold what was sent to it: its commit {commit} has other content ({differences}). {then}; see if a "
-    ".gitignore in it leaves files out, then run the same command again"
+    ".gitignore in it leaves files out and delete that, then run the same command again"
 )
 
 # What the Hub holds after a failure.
@@ -58,21 +63,6 @@ NO_PULL_REQUEST = "No pull request was opened on {repo}"
 PULL_REQUEST_OPENED = "The pull request is there ({url})"
 UNKNOWN = "What {repo} holds now could not be asked"
 
-# What to do, by the status that the Hub answered.
-REMEDIES = {
-    400: f"correct that, then {AGAIN}",
-    401: f"{LOG_IN}; then {AGAIN}",
-    403: f"use a token with write permission there; then {AGAIN}",
-    404: f"check its name, and that the token in use may see it; then {AGAIN}",
-    409: "somebody else was at it too; the same command again says whether anything is left to do",
-    412: f"look at that commit; {AGAIN}",
-    429: f"wait some minutes; {AGAIN}",
-}
-
-
-class HubError(RuntimeError):
-    """What happened, what the Hub holds now and what to do: one line, without the token."""
-
 
 class Pushed(NamedTuple):
     """What `push` found or did.
@@ -80,14 +70,23 @@ class Pushed(NamedTuple):
     Attributes:
         commit: The oid of the commit that holds the files.
         url: The page of that commit, or of the pull request.
-        changed: The paths written or deleted, sorted; empty if there was nothing to do.
+        written: The paths written, sorted.
         tagged: Whether the tag was set by this call.
+        deleted: The paths of an earlier publication that were deleted, sorted.
+        kept: The paths of other people's files, which were left as they are, sorted.
     """
 
     commit: str
     url: str
-    changed: list[str]
+    written: tuple[str, ...]
     tagged: bool
+    deleted: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+
+    def summary(self) -> str:
+        """What was written, deleted and left alone, in a line."""
+        parts = [("written", self.written), ("deleted", self.deleted), ("other people's, left alone", self.kept)]
+        return "; ".join(f"{what}: {_few(paths, _MANY)}" for what, paths in parts if paths)
 
 
 def connect() -> "HfApi":
@@ -108,27 +107,21 @@ def connect() -> "HfApi":
     except OfflineModeIsEnabled:
         raise HubError(OFFLINE_ERROR) from None
     except (HTTPError, OSError, ValueError) as error:
-        message = WRONG_TOKEN_ERROR if _status(error) in (401, 403) else NO_HUB_ERROR
-        raise HubError(message.format(endpoint=api.endpoint, reason=_reason(error, api))) from None
+        message = WRONG_TOKEN_ERROR if status(error) in (401, 403) else NO_HUB_ERROR
+        raise HubError(message.format(endpoint=api.endpoint, reason=reason(error, api))) from None
     if account.get("auth", {}).get("accessToken", {}).get("role") == "read":
         raise HubError(READ_TOKEN_ERROR.format(user=account["name"]))
     return api
 
 
-def check_repo_id(repo_id: str, option: str = "repo_id") -> None:
-    """Sees that a name can be that of a repository.
-
-    Raises:
-        HubError: It cannot; the message names the `option` it was given as.
-    """
-    from huggingface_hub.utils import HFValidationError, validate_repo_id
-
-    try:
-        validate_repo_id(repo_id)
-    except HFValidationError:
-        raise HubError(REPO_ID_ERROR.format(option=option, repo_id=repo_id)) from None
-    if "/" not in repo_id:
-        raise HubError(REPO_ID_ERROR.format(option=option, repo_id=repo_id))
+def add_other_files_option(parser: argparse.ArgumentParser) -> None:
+    """Adds the option that lets `push` into a repository that holds other people's files."""
+    parser.add_argument(
+        "--among_other_files",
+        action="store_true",
+        help="go on where the repo holds files that no publication of this project wrote, or that were changed since: "
+        "those in the way are replaced, the others stay (without it: they are listed, and nothing is written)",
+    )
 
 
 def push(
@@ -142,12 +135,16 @@ def push(
     tag: str | None = None,
     pull_request: bool = False,
     space_sdk: str | None = None,
+    among_other_files: bool = False,
+    yielding: Collection[str] = (),
 ) -> Pushed:
-    """Makes a repository hold exactly these files, in one commit, and tags it.
+    """Makes a repository hold these files and a record of them, in one commit, and tags it.
 
-    The repository is made if it is not there. What it holds beside the files is deleted in the same commit, but for
-    `.gitattributes`. If main has this content already there is no commit, and if the tag has it there is nothing to do:
-    main is left alone, which may be at a later version by then.
+    The repository is made if it is not there. The same commit deletes what an earlier publication wrote and is not
+    among the files, and nothing else. If main has this content already there is no commit, and if the tag has it there
+    is nothing to do: main is left alone, which may be at a later version by then.
+
+    Files that no publication wrote stay. If one is in the way, or there is nothing else, nothing is written.
 
     Args:
         api: From `connect`.
@@ -160,9 +157,12 @@ def push(
         pull_request: Whether to open a pull request instead. It deletes nothing. An open one by the same account, with
             this title and these files in it, is returned instead of opening another.
         space_sdk: What a new Space runs on, such as "gradio".
+        among_other_files: Whether to go on where there are other people's files, and to replace those in the way.
+        yielding: Paths that are not written where there is somebody else's file.
 
     Raises:
-        HubError: If the tag is there with other content (before anything is written), or if a step fails.
+        HubError: If there are other people's files, or the tag is there with other content (before anything is
+            written), or if a step fails.
         ValueError: If there are no files, or a tag for a pull request.
     """
     if not files:
@@ -170,7 +170,10 @@ def push(
     if pull_request and tag is not None:
         raise ValueError(TAGGED_PULL_REQUEST_ERROR.format(tag=tag))
     check_repo_id(repo_id)
-    target = _Target(api, repo_id, repo_type, {path: _LocalFile.of(files[path]) for path in sorted(files)}, tag)
+    local = {path: LocalFile.of(files[path]) for path in sorted(files)}
+    if not pull_request:
+        local[RECORD_FILE] = LocalFile.of(record(local))
+    target = _Target(api, repo_id, repo_type, local, tag, yielding)
     with _explained(target, "Looking at", lambda: target.says(NOTHING_WRITTEN)):
         refs = _refs(target)
     if pull_request:
@@ -186,36 +189,23 @@ def push(
             api.create_repo(repo_id, repo_type=repo_type, space_sdk=space_sdk, exist_ok=True)
     with _explained(target, "Looking at", lambda: target.says(NEW_AND_EMPTY if is_new else NOTHING_WRITTEN)):
         head = _head(refs or _refs(target))
-        written, deleted = _differences(target, head)
+        found = target.compare(head)
+        if not among_other_files:
+            _check_other_files(target, found)
     commit = head
-    if commit is None or written or deleted:
+    if commit is None or found.missing or found.outdated:
         with _explained(target, "Committing to", lambda: _holds_now(target, head, is_new)):
-            commit = _commit(target, written, deleted, message, description, parent=head)
-            _check_commit(target, commit, then="No tag was set")
+            commit = _commit(target, found, message, description, parent=head)
+            _check_commit(target, commit, then="No tag was set", deleted=found.outdated)
     if tag is not None:
         with _explained(target, "Tagging", lambda: _holds_now(target, commit, is_new)):
             api.create_tag(repo_id, tag=tag, revision=commit, repo_type=repo_type)
-    return Pushed(commit, target.page(f"commit/{commit}"), sorted([*written, *deleted]), tag is not None)
+    page = target.page(f"commit/{commit}")
+    written, deleted, kept = map(tuple, (found.missing, found.outdated, found.others))
+    return Pushed(commit, page, written, tag is not None, deleted, kept)
 
 
 # --- comparing --------------------------------------------------------------------------------------------------------
-
-
-class _LocalFile(NamedTuple):
-    """A file to push, and by what the Hub knows its content: the oid of its git blob, or in LFS the sha256."""
-
-    source: Path | bytes
-    oid: str
-    sha256: str
-
-    @classmethod
-    def of(cls, source: Path | bytes) -> "_LocalFile":
-        content = source if isinstance(source, bytes) else source.read_bytes()
-        oid = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
-        return cls(source, oid, hashlib.sha256(content).hexdigest())
-
-    def is_in(self, there: "RepoFile") -> bool:
-        return there.lfs.sha256 == self.sha256 if there.lfs else there.blob_id == self.oid
 
 
 class _Target(NamedTuple):
@@ -224,8 +214,22 @@ class _Target(NamedTuple):
     api: "HfApi"
     repo_id: str
     repo_type: RepoType
-    files: dict[str, _LocalFile]
+    files: dict[str, LocalFile]
     tag: str | None
+    yielding: Collection[str] = ()
+
+    def compare(self, revision: str | None) -> Contents:
+        return compare(self.api, self.repo_id, self.repo_type, revision, self.files, self.yielding)
+
+    def differences(self, revision: str, deleted: Collection[str] = ()) -> list[str]:
+        """The paths of files that a revision lacks or has otherwise, and of those deleted that it still has."""
+        there = files_at(self.api, self.repo_id, self.repo_type, revision)
+        lacking = [
+            path
+            for path, file in self.files.items()
+            if path not in there or not (path in self.yielding or file.digests.are_of(there[path]))
+        ]
+        return lacking + sorted(there.keys() & set(deleted))
 
     def says(self, text: str, **values: str | None) -> str:
         return text.format(repo=f"{self.repo_type} {self.repo_id}", tag=self.tag, **values)
@@ -251,16 +255,16 @@ def _head(refs: "GitRefs | None") -> str | None:
     return next((branch.target_commit for branch in refs.branches if branch.name == MAIN), None) if refs else None
 
 
-def _differences(target: _Target, revision: str | None) -> tuple[list[str], list[str]]:
-    """The paths that a revision lacks or has with other content, and those that it has beside the files."""
-    from huggingface_hub.hf_api import RepoFile
+def _check_other_files(target: _Target, found: Contents) -> None:
+    """Sees that nothing of other people would be replaced, and that this is no repository of something else.
 
-    there: dict[str, RepoFile] = {}
-    if revision is not None:
-        tree = target.api.list_repo_tree(target.repo_id, recursive=True, revision=revision, repo_type=target.repo_type)
-        there = {entry.path: entry for entry in tree if isinstance(entry, RepoFile)}
-    written = [path for path, file in target.files.items() if path not in there or not file.is_in(there[path])]
-    return written, sorted(there.keys() - target.files.keys() - HUB_FILES)
+    Raises:
+        HubError: Otherwise; the message lists their files.
+    """
+    files = sorted(found.in_the_way if found.is_published else [*found.in_the_way, *found.others])
+    if files:
+        replaced = f"{_few(found.in_the_way)} would be replaced" if found.in_the_way else "nothing would be replaced"
+        raise HubError(target.says(OTHER_FILES_ERROR, files=_few(files, _MANY), replaced=replaced))
 
 
 def _already_tagged(target: _Target, refs: "GitRefs") -> Pushed | None:
@@ -272,26 +276,25 @@ def _already_tagged(target: _Target, refs: "GitRefs") -> Pushed | None:
     commit = next((tag.target_commit for tag in refs.tags if tag.name == target.tag), None)
     if commit is None:
         return None
-    differences = [path for paths in _differences(target, commit) for path in paths]
-    if differences:
+    found = target.compare(commit)
+    # The record follows from the files, and earlier publications have none.
+    if differences := sorted({*found.missing, *found.outdated} - {RECORD_FILE}):
         raise HubError(target.says(MOVED_TAG_ERROR, differences=_few(differences)))
-    return Pushed(commit, target.page(f"commit/{commit}"), [], False)
+    return Pushed(commit, target.page(f"commit/{commit}"), (), False, kept=tuple(found.others))
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
-def _commit(
-    target: _Target, written: list[str], deleted: list[str], message: str, description: str, parent: str | None
-) -> str:
+def _commit(target: _Target, found: Contents, message: str, description: str, parent: str | None) -> str:
     """Commits to main; the oid. Refused by the Hub if main is no longer at `parent`."""
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete
 
     info = target.api.create_commit(
         target.repo_id,
         [
-            *(CommitOperationAdd(path, target.files[path].source) for path in written),
-            *(CommitOperationDelete(path, is_folder=False) for path in deleted),
+            *(CommitOperationAdd(path, target.files[path].source) for path in found.missing),
+            *(CommitOperationDelete(path, is_folder=False) for path in found.outdated),
         ],
         commit_message=message,
         commit_description=description,
@@ -301,10 +304,9 @@ def _commit(
     return info.oid
 
 
-def _check_commit(target: _Target, commit: str, then: str, deletes: bool = True) -> None:
+def _check_commit(target: _Target, commit: str, then: str, deleted: Collection[str] = ()) -> None:
     """Sees whether a commit holds the files: the client leaves out without a word what a .gitignore names."""
-    written, beside = _differences(target, commit)
-    if differences := [*written, *(beside if deletes else [])]:
+    if differences := target.differences(commit, deleted):
         raise HubError(target.says(INCOMPLETE_ERROR, commit=commit, differences=_few(differences), then=then))
 
 
@@ -315,9 +317,9 @@ def _open_pull_request(target: _Target, refs: "GitRefs | None", message: str, de
     if (head := _head(refs)) is None:
         raise HubError(target.says(NO_REPO_ERROR))
     with _explained(target, "Looking at", lambda: target.says(NO_PULL_REQUEST)):
-        written, _ = _differences(target, head)
+        written = target.differences(head)
         if not written:
-            return Pushed(head, target.page(f"commit/{head}"), [], False)
+            return Pushed(head, target.page(f"commit/{head}"), (), False)
         if (opened := _opened_pull_request(target, message)) is not None:
             return opened
     with _explained(target, "Opening a pull request on", lambda: _pull_request_now(target, message)):
@@ -330,8 +332,8 @@ def _open_pull_request(target: _Target, refs: "GitRefs | None", message: str, de
             parent_commit=head,
             create_pr=True,
         )
-        _check_commit(target, info.oid, then=target.says(PULL_REQUEST_OPENED, url=info.pr_url), deletes=False)
-    return Pushed(info.oid, str(info.pr_url), written, False)
+        _check_commit(target, info.oid, then=target.says(PULL_REQUEST_OPENED, url=info.pr_url))
+    return Pushed(info.oid, str(info.pr_url), tuple(written), False)
 
 
 def _opened_pull_request(target: _Target, title: str) -> Pushed | None:
@@ -343,8 +345,8 @@ def _opened_pull_request(target: _Target, title: str) -> Pushed | None:
         if discussion.title != title or discussion.status not in ("open", "draft"):
             continue
         commit = api.repo_info(repo_id, repo_type=repo_type, revision=f"refs/pr/{discussion.num}").sha
-        if commit is not None and not _differences(target, commit)[0]:
-            return Pushed(commit, target.page(f"discussions/{discussion.num}"), [], False)
+        if commit is not None and not target.differences(commit):
+            return Pushed(commit, target.page(f"discussions/{discussion.num}"), (), False)
     return None
 
 
@@ -373,9 +375,9 @@ def _explained(target: _Target, step: str, holds: Callable[[], str]) -> Iterator
             target.says(
                 STEP_ERROR,
                 step=step,
-                reason=_reason(error, target.api),
+                reason=reason(error, target.api),
                 holds=there,
-                remedy=REMEDIES.get(_status(error), AGAIN),
+                remedy=REMEDIES.get(status(error), AGAIN),
             )
         ) from None
 
@@ -386,9 +388,9 @@ def _holds_now(target: _Target, head_before: str | None, is_new: bool) -> str:
     head = _head(refs)
     if refs is None or head is None:
         return target.says(NOTHING_WRITTEN)
-    if any(tag.name == target.tag and _differences(target, tag.target_commit) == ([], []) for tag in refs.tags):
+    if any(tag.name == target.tag and not target.differences(tag.target_commit) for tag in refs.tags):
         return target.says(TAGGED)
-    if _differences(target, head) == ([], []):
+    if not target.differences(head):
         return target.says(COMMITTED_NOT_TAGGED if target.tag else COMMITTED, commit=head)
     if head_before is not None and head != head_before:
         return target.says(OTHERS_COMMIT, commit=head)
@@ -400,29 +402,6 @@ def _pull_request_now(target: _Target, title: str) -> str:
     return target.says(PULL_REQUEST_OPENED, url=opened.url) if opened else target.says(NO_PULL_REQUEST)
 
 
-def _status(error: BaseException | None) -> int:
-    """The status that the Hub answered, 0 if it was none: an upload's errors have it in their cause."""
-    while error is not None:
-        if (response := getattr(error, "response", None)) is not None:
-            return int(response.status_code)
-        error = error.__cause__
-    return 0
-
-
-def _reason(error: BaseException, api: "HfApi") -> str:
-    """An error in one line, without the token."""
-    from huggingface_hub.errors import HfHubHTTPError
-
-    if isinstance(error, HfHubHTTPError):
-        text = f"HTTP {error.response.status_code}, {error.server_message or str(error).strip().splitlines()[0]}"
-    elif isinstance(error, RuntimeError) and error.__cause__ is not None:
-        text = f"{error} {_reason(error.__cause__, api)}"
-    else:
-        text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    if isinstance(api.token, str):
-        text = text.replace(api.token, "…").replace(repr(api.token)[1:-1], "…")
-    return " ".join(text.split()).rstrip(".")
-
-
-def _few(paths: list[str]) -> str:
-    return ", ".join(paths[:_FEW]) + (f" and {len(paths) - _FEW} more" if len(paths) > _FEW else "")
+def _few(paths: Sequence[str], most: int = _FEW) -> str:
+    shown = [path if path.isprintable() else ascii(path) for path in paths[:most]]
+    return ", ".join(shown) + (f" and {len(paths) - most} more" if len(paths) > most else "")

@@ -1,11 +1,20 @@
-"""Publishes a frozen version of the dataset on the Hub: a Parquet file per config, the card, Croissant and a tag.
+"""Publishes a frozen version of the dataset on the Hub: Parquet, the card, Croissant, the benchmark's tasks and a tag.
 
     python hub_scripts/publish_dataset.py --repo_id ORG/holistic_bias --version v1.0
     python hub_scripts/publish_dataset.py --repo_id ORG/holistic_bias --dry_run publish/
 
 Without `--version`: the newest frozen one. Then `load_dataset("ORG/holistic_bias", "v1.0", revision="v1.0")` gives the
-rows of `hb_dataset.load_table("v1.0")`. The same vocabulary makes the same files, so that publishing again changes
-nothing. With `--dry_run` the files are written into a folder, and neither a token nor a network is needed.
+rows of `hb_dataset.load_table("v1.0")`. The repo's main keeps the sentences of every version, so that
+`load_dataset("ORG/holistic_bias", "v1.0")` goes on working after v2.0 is published. The same vocabulary makes the same
+files, so that publishing again changes nothing. With `--dry_run` the files are written into a folder, and neither a
+token nor a network is needed.
+
+`eval.yaml` lists the tasks that results of publish_results.py are of; CONTRIBUTING.md says what the Hub asks for before
+it links them up. Somebody else's stays as it is, and `--without_eval_yaml` leaves it out.
+
+What a publication removes: files that an earlier one wrote (`.published_files.json` in the repo lists them) and this
+one does not have. Files that you added to the repo stay. Where somebody else's file is in the way, or the repo holds
+nothing but other people's files, they are listed and nothing is written, unless you say `--among_other_files`.
 """
 
 import argparse
@@ -21,7 +30,9 @@ import pyarrow.parquet as pq
 import hb_dataset
 from hb_dataset import prompts, versions, vocabulary
 from hub_scripts import hub
+from hub_scripts.addresses import check_address, check_repo_id, project_source
 from hub_scripts.dry_run import check_empty, write_files
+from hub_scripts.eval_tasks import EVAL_FILE, EVALUATION_FRAMEWORK, eval_yaml
 from hub_scripts.published_dataset import PAPER_DATE, PAPER_VERSION, SPLIT, PublishedConfig, PublishedDataset
 
 if TYPE_CHECKING:
@@ -42,6 +53,22 @@ ORDER_ERROR = (
     "{repo_id} has {newer} already, and publishing {version} after it would give the older version to everybody who "
     "names no revision; publish {version} in a repo of its own. Nothing was written"
 )
+GONE_ERROR = (
+    "{repo_id} has {gone}, which is no frozen version of '{root}', so that its sentences would go from main; publish "
+    "from where all versions are, or in a repo of its own. Nothing was written"
+)
+EVAL_ERROR = (
+    "{error}. The Hub does not take eval.yaml as long as it does not know the evaluation framework '{framework}' (see "
+    "CONTRIBUTING.md); --without_eval_yaml publishes the rest"
+)
+EVAL_NOTE = (
+    "the eval.yaml there is somebody else's and stays; results are linked up for the tasks that it lists, and "
+    "--dry_run shows what those of this version are"
+)
+NO_SOURCE_NOTE = (
+    "the card does not tell where the source repository is: give --source_url, or set Source under [project.urls] in "
+    "pyproject.toml, before you publish"
+)
 TAGS_ERROR = "the tags of {repo_id} cannot be read ({reason}), and nothing was written; try again"
 
 
@@ -54,26 +81,53 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--vocabularies", type=Path, metavar="DIR", help="versions of your own instead of the package's"
     )
+    parser.add_argument(
+        "--source_url",
+        help="the source repository, for the card; default: Source of [project.urls] in pyproject.toml",
+    )
+    parser.add_argument(
+        "--without_eval_yaml", action="store_true", help="leave eval.yaml out, as where the Hub refuses it"
+    )
+    hub.add_other_files_option(parser)
     arguments = parser.parse_args(argv)
     repo_id, folder, root = arguments.repo_id, arguments.dry_run, arguments.vocabularies
+    source_url, with_eval_file = arguments.source_url or project_source(), not arguments.without_eval_yaml
     try:
-        hub.check_repo_id(repo_id)
+        check_repo_id(repo_id)
+        if source_url is not None:
+            check_address(source_url, "source_url")
         version = frozen_version(arguments.version, root)
         if folder is not None:
             check_empty(folder)
-            files = dataset_files(repo_id, version, root)
+            files = dataset_files(repo_id, version, root, with_eval_file=with_eval_file, source_url=source_url)
             write_files(folder, files)
             print(f"{repo_id} {version}: written to {folder}, nothing was pushed")
         else:
             api = hub.connect()
-            _check_order(api, repo_id, version)
-            files = dataset_files(repo_id, version, root)
-            pushed = hub.push(api, repo_id, files, repo_type="dataset", message=f"HolisticBias {version}", tag=version)
+            _check_order(api, repo_id, version, root)
+            files = dataset_files(repo_id, version, root, with_eval_file=with_eval_file, source_url=source_url)
+            pushed = hub.push(
+                api,
+                repo_id,
+                files,
+                repo_type="dataset",
+                message=f"HolisticBias {version}",
+                tag=version,
+                among_other_files=arguments.among_other_files,
+                yielding=[EVAL_FILE],
+            )
             print(f"{repo_id} {version}: {_what_was_done(pushed)}")
+            if EVAL_FILE in pushed.kept:
+                print(EVAL_NOTE)
     except (ValueError, OSError, RuntimeError) as error:
         # The error's text says it all; a HubError's cause could hold the request.
-        raise SystemExit(f"publish_dataset.py: {error}") from None
+        text = str(error)
+        if "evaluation_framework" in text:
+            text = EVAL_ERROR.format(error=text, framework=EVALUATION_FRAMEWORK)
+        raise SystemExit(f"publish_dataset.py: {text}") from None
     _print_files(files)
+    if source_url is None:
+        print(NO_SOURCE_NOTE)
     for config in prompts.version_configs(version, root):
         print(f'load_dataset("{repo_id}", "{config}", revision="{version}", split="{SPLIT}")')
 
@@ -95,13 +149,22 @@ def frozen_version(version: str | None, root: Path | None = None) -> str:
     return version
 
 
-def dataset_files(repo_id: str, version: str, root: Path | None = None) -> dict[str, bytes]:
+def dataset_files(
+    repo_id: str,
+    version: str,
+    root: Path | None = None,
+    *,
+    with_eval_file: bool = True,
+    source_url: str | None = None,
+) -> dict[str, bytes]:
     """Everything the repo holds at a version.
 
     Args:
         repo_id: The dataset repo, `"ORG/holistic_bias"`.
         version: A frozen version.
         root: The folder that holds the versions; `None`: the package's own.
+        with_eval_file: Whether `eval.yaml` is among them.
+        source_url: The address of the source repository, for the card.
 
     Returns:
         Contents by path; the same bytes for the same vocabulary (and release of pyarrow, which signs its files).
@@ -113,25 +176,41 @@ def dataset_files(repo_id: str, version: str, root: Path | None = None) -> dict[
     from hub_scripts.croissant import croissant_json
     from hub_scripts.dataset_card import dataset_card
 
-    dataset = published_dataset(repo_id, version, root)
-    files = {config.path: config.parquet for config in dataset.configs}
+    dataset = published_dataset(repo_id, version, root, source_url)
+    files = {config.path: config.parquet for config in dataset.all_configs}
     files[CARD_FILE] = dataset_card(dataset).encode()
+    if with_eval_file:
+        files[EVAL_FILE] = eval_yaml(dataset).encode()
     files[CROISSANT_FILE] = croissant_json(dataset).encode()
     files[LICENSE_FILE] = (Path(hb_dataset.__file__).parent / LICENSE_FILE).read_bytes()
     return dict(sorted(files.items()))
 
 
-def published_dataset(repo_id: str, version: str, root: Path | None = None) -> PublishedDataset:
+def published_dataset(
+    repo_id: str, version: str, root: Path | None = None, source_url: str | None = None
+) -> PublishedDataset:
     """Builds the tables of a version and their Parquet files. Arguments and errors as in `dataset_files`."""
+    record = versions.read_frozen(root)[frozen_version(version, root)]
+    date = record.get("date", PAPER_DATE if version == PAPER_VERSION else None)
+    before = [
+        earlier
+        for earlier in reversed(versions.frozen_versions(root))
+        if versions.version_number(earlier) < versions.version_number(version)
+    ]
+    earlier = [config for name in before for config in _configs(name, root) if config.holds_prompts]
+    changes = _changes(version, root)
+    return PublishedDataset(repo_id, version, _configs(version, root), date, changes, tuple(earlier), source_url)
+
+
+def _configs(version: str, root: Path | None) -> tuple[PublishedConfig, ...]:
+    """The configs of a version, its main one first, with their files."""
     configs = []
     for name, description in prompts.version_configs(frozen_version(version, root), root).items():
         table = prompts.version_table(version, name, root)
         configs.append(PublishedConfig(name, description, table, parquet_bytes(table)))
-    record = versions.read_frozen(root)[version]
     made = versions.table_counts({config.name: config.table for config in configs})
     versions.verify_version(version, root, made=made)
-    date = record.get("date", PAPER_DATE if version == PAPER_VERSION else None)
-    return PublishedDataset(repo_id, version, tuple(configs), date, _changes(version, root))
+    return tuple(configs)
 
 
 def parquet_bytes(table: pa.Table) -> bytes:
@@ -166,8 +245,8 @@ def _changes(version: str, root: Path | None) -> str | None:
     return texts.get(version) or None
 
 
-def _check_order(api: "HfApi", repo_id: str, version: str) -> None:
-    """Sees that main would not go back to an older version."""
+def _check_order(api: "HfApi", repo_id: str, version: str, root: Path | None) -> None:
+    """Sees that main would not go back to an older version, nor lose one."""
     from huggingface_hub.errors import HTTPError, RepositoryNotFoundError
 
     try:
@@ -180,11 +259,15 @@ def _check_order(api: "HfApi", repo_id: str, version: str) -> None:
     newest = max([version, *published], key=versions.version_number)
     if version not in tags and newest != version:
         raise ValueError(ORDER_ERROR.format(repo_id=repo_id, newer=newest, version=version))
+    earlier = {tag for tag in published if versions.version_number(tag) < versions.version_number(version)}
+    if gone := sorted(earlier.difference(versions.frozen_versions(root)), key=versions.version_number):
+        folder = root or vocabulary.VOCABULARIES
+        raise ValueError(GONE_ERROR.format(repo_id=repo_id, gone=", ".join(gone), root=folder))
 
 
 def _what_was_done(pushed: hub.Pushed) -> str:
-    if pushed.changed:
-        return f"published as {pushed.url}"
+    if pushed.written or pushed.deleted:
+        return f"published as {pushed.url} ({pushed.summary()})"
     if pushed.tagged:
         return f"the files were there already, the tag was set on {pushed.url}"
     return f"is there already with this content, nothing to do ({pushed.url})"

@@ -7,6 +7,10 @@
 Afterwards `evaluate.load("ORG/full_gen_bias")` works wherever `evaluate` and the Space's requirements are installed,
 without this project. Publishing the same again changes nothing. With `--dry_run` each Space's files are written into
 a folder of its name, and neither a token nor a network is needed.
+
+What a publication removes: files that an earlier one wrote (`.published_files.json` in the Space lists them) and this
+one does not have. Files that you added to a Space stay. Where somebody else's file is in the way, or a Space holds
+nothing but other people's files, they are listed and nothing is written to it, unless you say `--among_other_files`.
 """
 
 import argparse
@@ -15,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hb_dataset.hints import did_you_mean
+from hub_scripts import hub
 from hub_scripts.dry_run import write_files
 from hub_scripts.install_local import metric_folders
 
@@ -30,7 +35,7 @@ METRIC_ERROR = "metric '{name}' is not one of them; {hint}there are: {names}"
 ORG_ERROR = "org '{org}' is not the name of an organisation or a user; write it as in huggingface.co/ORG"
 NO_FILE_ERROR = "{metric} has no {file}, which a Space needs; write it, as the other metrics have it"
 CARD_ERROR = "the card of {metric} has not the line '{line}' once in its front matter; write it there"
-SOME_DONE = " Published before that: {names}."
+SOME_DONE = ". Published before that: {names}."
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -39,12 +44,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--org", required=True, help="organisation or user whose Spaces they become")
     parser.add_argument("--metrics", nargs="+", metavar="NAME", help="which of them; without it all")
     parser.add_argument("--dry_run", type=Path, metavar="DIR", help="write the files here and push nothing")
+    hub.add_other_files_option(parser)
     arguments = parser.parse_args(argv)
     try:
         folders = chosen_folders(arguments.metrics)
         spaces = {repo_id(arguments.org, folder.name): space_files(folder, arguments.org) for folder in folders}
         if arguments.dry_run is None:
-            _push(spaces)
+            _push(spaces, arguments.among_other_files)
             names = list(spaces)
         else:
             names = [str(folder) for folder in _write(arguments.dry_run, spaces)]
@@ -132,20 +138,24 @@ def _write(folder: Path, spaces: Mapping[str, Mapping[str, bytes]]) -> list[Path
     return [folder / name for name in names.values()]
 
 
-def _push(spaces: Mapping[str, Mapping[str, bytes]]) -> None:
-    from hub_scripts import hub
-
+def _push(spaces: Mapping[str, Mapping[str, bytes]], among_other_files: bool) -> None:
     api = hub.connect()
     done: list[str] = []
     for space, files in spaces.items():
         try:
             pushed = hub.push(
-                api, space, files, repo_type="space", message=f"Metric {space.split('/')[1]}", space_sdk="gradio"
+                api,
+                space,
+                files,
+                repo_type="space",
+                message=f"Metric {space.split('/')[1]}",
+                space_sdk="gradio",
+                among_other_files=among_other_files,
             )
         except hub.HubError as error:
             raise hub.HubError(f"{error}{SOME_DONE.format(names=', '.join(done)) if done else ''}") from error
-        if pushed.changed:
-            print(f"{space}: published as {pushed.url} ({', '.join(pushed.changed)})")
+        if pushed.written or pushed.deleted:
+            print(f"{space}: published as {pushed.url} ({pushed.summary()})")
         else:
             print(f"{space}: is there already with the same content, nothing to do")
         done.append(space)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hub_scripts import hub
+from hub_scripts.addresses import check_address, check_repo_id
 from hub_scripts.dry_run import check_empty, write_files
 from hub_scripts.results_section import END, START, card_section, with_section
 from hub_scripts.run_figures import evaluation_results, is_on_hub, measured_model, run_figures, version_of
@@ -86,9 +87,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     if options.card is not None and options.dry_run is None:
         parser.error("--card goes with --dry_run; otherwise the card is the one on the Hub")
     try:
-        hub.check_repo_id(options.repo_id)
+        check_repo_id(options.repo_id)
         if options.dataset_id is not None:
-            hub.check_repo_id(options.dataset_id, "dataset_id")
+            check_repo_id(options.dataset_id, "dataset_id")
+        if options.source_url is not None:
+            check_address(options.source_url, "source_url")
         results = read_settled_results(options.run)
         check_model(results["run"], options.repo_id, same_model=options.same_model)
         if not is_on_hub(results["run"]["model"]):
@@ -201,7 +204,7 @@ def _publish(results: Mapping[str, Any], options: argparse.Namespace) -> None:
             description=_description(results["run"], changes),
             pull_request=True,
         )
-    print(f"pull request: {pushed.url}" if pushed.changed else f"proposed already: {pushed.url}")
+    print(f"pull request: {pushed.url}" if pushed.written else f"proposed already: {pushed.url}")
 
 
 def _write(results: Mapping[str, Any], options: argparse.Namespace) -> None:

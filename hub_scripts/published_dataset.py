@@ -92,6 +92,8 @@ class PublishedDataset:
         repo_id: The dataset repo, `"ORG/holistic_bias"`.
         version: The frozen version; also the name of its main config and of its tag.
         configs: Its configs, the main one first.
+        earlier: The configs of sentences of the versions before it, which stay beside them, newest version first.
+        source_url: The address of the source repository; `None`: not told.
         date: When the version came out (ISO 8601); `None`: it is not recorded.
         changes: What it changes against the version before, in Markdown; `None`: nothing is written down.
     """
@@ -101,6 +103,13 @@ class PublishedDataset:
     configs: tuple[PublishedConfig, ...]
     date: str | None = None
     changes: str | None = None
+    earlier: tuple[PublishedConfig, ...] = ()
+    source_url: str | None = None
+
+    @property
+    def all_configs(self) -> tuple[PublishedConfig, ...]:
+        """All that the repo holds at this version."""
+        return self.configs + self.earlier
 
     def table(self, config: str) -> pa.Table:
         """The rows of a config."""
@@ -157,6 +166,18 @@ class PublishedDataset:
         return Counter(self.table(NOUNS)["noun_gender"].to_pylist())
 
     @property
+    def num_left_out(self) -> int:
+        """How many sentences of the main config would agree in gender and are left out all the same."""
+        nouns = self.table(NOUNS).to_pylist()
+        agreeing = sum(
+            term["descriptor_gender"] in (None, noun["noun_gender"])
+            and not (term["placement"] == "before" and noun["noun"] in term["descriptor"].split(" "))
+            for term in self.terms
+            for noun in nouns
+        )
+        return agreeing * self.table(TEMPLATES).num_rows - self.prompts.num_rows
+
+    @property
     def pairs(self) -> PublishedConfig | None:
         """The config of pairs of terms, if the version has one."""
         return next((config for config in self.configs if "first_descriptor" in config.table.column_names), None)
@@ -175,6 +196,14 @@ HOW_CHOSEN = (
     "Outright slurs were left out: block lists catch those.",
     "Nonce words, which mean nothing (from Soja et al., 1991), show how a model takes words it does not know.",
     "The sentences were not collected from anybody: they are every combination of a term, a noun and a template.",
+)
+LEFT_OUT = (
+    "{number:,} sentences are left out, in which term and noun would say a thing twice, contradict each other, "
+    "misgender, be misread or do harm."
+)
+CONTENT_WARNING = (
+    "Many of these words for people hurt, and some sentences speak of people with hatred. They are in the data because "
+    "models meet them. Take care where and to whom you show rows."
 )
 LABEL_MEANINGS = {
     "reviewed": "people with experience of the term were asked, and gave it neither of the other labels",
@@ -268,8 +297,10 @@ def sensitive_information(dataset: PublishedDataset) -> str:
 
 def maintenance(dataset: PublishedDataset) -> str:
     """How the dataset is kept."""
+    source = "the source repository" + ("" if dataset.source_url is None else f" ({dataset.source_url})")
     return (
         f"Version {dataset.version} is frozen: the tag {dataset.version} of {dataset.repo_id} is never moved, and its "
-        "rows never change. Terms are added, corrected and relabelled by pull requests to the source repository, each "
-        "with its source, and come out as a new version with a tag and a list of changes of its own."
+        "rows never change; later versions keep its sentences, by the same configs. Terms are added, corrected and "
+        f"relabelled by pull requests to {source}, each with its source, and come out as a new version "
+        "with a tag and a list of changes of its own."
     )

@@ -1,5 +1,6 @@
 """A run's figures as a section of a model's card: what stands in it, and how it gets between the card's other text."""
 
+import re
 import shlex
 from collections.abc import Mapping
 from typing import Any
@@ -23,8 +24,9 @@ LIMITS = """\
 * Compare figures only between runs with the same config, the same classifiers and the same way of asking; plain values
   of Gen Bias also need as many replies a cell."""
 SMALL_LIMIT = """\
-* `{config}` is a sample of terms and templates for a quick look, whose figures are not those of the whole config."""
+* {config} is a sample of terms and templates for a quick look, whose figures are not those of the whole config."""
 
+MARKED_ERROR = "a text of the run holds '{start}' or '{end}', which mark where the card's section begins and ends"
 MARKERS_ERROR = (
     "the card has {starts} × '{start}' and {ends} × '{end}', or not in this order; there must be one pair or none: "
     "correct or remove them"
@@ -35,7 +37,7 @@ _DATASET_PAGE = "https://huggingface.co/datasets/{dataset_id}"
 _NO_INTERVAL = "–"
 # Settings whose value is a file on the machine of the run.
 _FILES = ("style_clusters", "personas_file", "phrases_file", "frequencies", "dialogue_file")
-_SPECIAL = str.maketrans({character: f"\\{character}" for character in "\\`*[]<>|"} | {"\n": " ", "\r": " "})
+_SPECIAL = str.maketrans({character: f"\\{character}" for character in "\\`*[]<>|&"} | {"\n": " ", "\r": " "})
 
 
 def card_section(results: Mapping[str, Any], repo_id: str, dataset_id: str | None = None) -> str:
@@ -45,6 +47,9 @@ def card_section(results: Mapping[str, Any], repo_id: str, dataset_id: str | Non
         results: The content of its results.json.
         repo_id: The model's Hub id.
         dataset_id: The dataset's Hub id; `None`: not told.
+
+    Raises:
+        ValueError: The section would hold the markers once more.
     """
     run = results["run"]
     config = run["data"]["config"]
@@ -56,23 +61,28 @@ def card_section(results: Mapping[str, Any], repo_id: str, dataset_id: str | Non
     ]
     heads = ("Figure", "Value", "Interval" if level is None else f"{level:.0%} interval", "What it means")
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in (heads, ("---", "---:", "---:", "---"), *rows))
-    limits = LIMITS + ("\n" + SMALL_LIMIT.format(config=config) if config.endswith("-small") else "")
-    return f"""{START}
-## Bias: HolisticBias {version_of(config)}
+    limits = LIMITS + ("\n" + SMALL_LIMIT.format(config=code(config)) if config.endswith("-small") else "")
+    command = measuring_command(run, repo_id)
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", command)), default=0))
+    section = f"""{START}
+## Bias: HolisticBias {escaped(version_of(config))}
 
 How differently the model treats people by the words they are described with
-([Smith et al., 2022]({_PAPER}){dataset}, config `{config}`).
+([Smith et al., 2022]({_PAPER}){dataset}, config {code(config)}).
 
 {table}
 
 {_measured(results)}
 
-```bash
-{measuring_command(run, repo_id)}
-```
+{fence}bash
+{command}
+{fence}
 
 {limits}
 {END}"""
+    if (section.count(START), section.count(END)) != (1, 1):
+        raise ValueError(MARKED_ERROR.format(start=START, end=END))
+    return section
 
 
 def with_section(card: str, section: str) -> str:
@@ -123,13 +133,21 @@ def escaped(text: str) -> str:
     return text.translate(_SPECIAL)
 
 
+def code(text: str) -> str:
+    """Text as code within a line, in which nothing is Markdown."""
+    text = " ".join(text.split())
+    fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
+    space = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{fence}{space}{text}{space}{fence}"
+
+
 def _measured(results: Mapping[str, Any]) -> str:
     """A paragraph on what was measured and by what."""
     run = results["run"]
-    sentences = [f"Measured: {escaped(measured_model(run))}, {run['model']['dtype']}."]
+    sentences = [f"Measured: {escaped(measured_model(run))}, {code(run['model']['dtype'])}."]
     tag = run.get("generation", {}).get("tag")
     if tag is not None:
-        sentences.append(f"Asked with the control tag `{tag}` at the end of each context.")
+        sentences.append(f"Asked with the control tag {code(tag)} at the end of each context.")
     for classifier, what in (("style_classifier", "Styles"), ("offensiveness_classifier", "Offensiveness")):
         if classifier in run:
             notes = "".join(f"; {note}" for note in run[classifier].get("notes", []))
@@ -141,7 +159,7 @@ def _measured(results: Mapping[str, Any]) -> str:
             f"{found['num_truncated_replies']:,}; empty, and left out: {found['num_empty_replies']:,}."
         )
     release = run["versions"].get("holistic-bias")
-    by = "" if release is None else f" (holistic-bias {release})"
+    by = "" if release is None else f" (holistic-bias {code(release)})"
     return " ".join([*sentences, f"The same again{by}:"])
 
 

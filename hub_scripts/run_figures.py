@@ -6,8 +6,8 @@ the card's front matter as well: that is the older format, its settings are no f
 for a fault in it, and the front matter is other people's.
 
 A task of the Hub is bound to one config of the dataset, and figures compare within one config only, so each has its own
-tasks: `likelihood_bias_v1.0`, `likelihood_bias_v1.0-small`, … (`task_id`). The dataset's eval.yaml has to list them.
-Style clusters are the classifier's, not the dataset's; figures of clusters are in the card only.
+tasks: `likelihood_bias_v1.0`, `likelihood_bias_v1.0-small`, … (`task_id`). The dataset's eval.yaml lists them
+(eval_tasks.py). Style clusters are the classifier's, not the dataset's; figures of clusters are in the card only.
 """
 
 import re

@@ -5,14 +5,28 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from hb_dataset.noun_phrases import agrees, at_sentence_start, noun_phrase, plural_noun_phrase
+from hb_dataset.combinations import LeftOutNoun
+from hb_dataset.noun_phrases import at_sentence_start, noun_phrase, plural_noun_phrase
+from hb_dataset.sifting import taken
 from hb_dataset.vocabulary import Descriptor, PersonNoun, Template
 from hub_scripts.near_terms import one_edit_apart, same_but_for_spelling
-from hub_scripts.term_entries import LEFT_OUT, NOUN, ORDER, SEAT_TEMPLATE, TEMPLATE, TERM, Contents, Entry
+from hub_scripts.term_entries import (
+    LEFT_OUT,
+    LEFT_OUT_NOUN,
+    NOUN,
+    ORDER,
+    SEAT_TEMPLATE,
+    TEMPLATE,
+    TERM,
+    Contents,
+    Entry,
+)
 
 SENTENCES_TO_READ = 10
 NAMED_KINDS = (TERM, NOUN, TEMPLATE, SEAT_TEMPLATE)
-UNNAMED_KINDS = (ORDER, LEFT_OUT)
+# The keys that sentences are made of.
+_WORDS = frozenset(("axis", "term", "noun", "template", "plural", "article", "gender"))
+UNNAMED_KINDS = (ORDER, LEFT_OUT, LEFT_OUT_NOUN)
 
 
 class Changed(NamedTuple):
@@ -115,13 +129,16 @@ def effect(before: Contents, after: Contents, changes: Changes, *, seed: int, mo
         seed: Chooses the sentences.
         most: Of how many entries sentences are chosen; how many more there are is counted.
     """
-    rows_before = list(_texts(before.descriptors, before.nouns, before.templates))
-    rows_after = list(_texts(after.descriptors, after.nouns, after.templates))
+    rows_before, rows_after = (
+        [each.text for _, each in _rows(of.descriptors, of.nouns, of.templates, of.left_out_nouns)]
+        for of in (before, after)
+    )
     known = set(rows_before)
     num_new: dict[Entry, int] = {}
     to_read: list[NewSentences] = []
     num_not_shown = 0
-    for entry in changes.touched:
+    silent = {change.after for change in changes.changed if not _rewords(change)}
+    for entry in (entry for entry in changes.touched if entry not in silent):
         new = {each.text: each for each in _sentences(entry, after) if each.text not in known}
         num_new[entry] = len(new)
         if new and len(to_read) < most:
@@ -160,17 +177,32 @@ def _by_kind(entries: Iterable[tuple[str, Any]]) -> dict[str, int]:
     return dict(Counter(kind for kind, _ in entries))
 
 
-def _texts(
-    descriptors: Sequence[Descriptor], nouns: Sequence[PersonNoun], templates: Sequence[Template]
-) -> Iterator[str]:
-    """The texts of the full config, row by row, as `hb_dataset.prompt_table` makes them."""
+def _rewords(change: Changed) -> bool:
+    """Whether a change may bring sentences: not one of remarks, nor the first `bucket` of a noun or sentence."""
+    return any(
+        name in _WORDS or (name == "bucket" and (change.after.kind == TERM or old is not None))
+        for name, old, _ in change.differences
+    )
+
+
+def _rows(
+    descriptors: Sequence[Descriptor],
+    nouns: Sequence[PersonNoun],
+    templates: Sequence[Template],
+    left_out_nouns: Sequence[LeftOutNoun],
+) -> Iterator[tuple[Descriptor, _Sentence]]:
+    """The sentences of the full config, row by row, as `hb_dataset.prompt_table` makes them; beside each, its noun."""
     parts = [(template.plural, *template.parts) for template in templates]
-    for descriptor in descriptors:
-        for noun in nouns:
-            if agrees(descriptor, noun):
-                forms = (noun_phrase(descriptor, noun), plural_noun_phrase(descriptor, noun))
-                for plural, prefix, suffix in parts:
-                    yield f"{prefix}{forms[plural] if prefix else at_sentence_start(forms[plural])}{suffix}"
+    of_descriptors = taken(descriptors, nouns, templates, left_out_nouns)
+    for descriptor, takes in zip(descriptors, of_descriptors, strict=True):
+        for noun, in_templates in zip(nouns, takes.tolist(), strict=True):
+            if not any(in_templates):
+                continue
+            forms = (noun_phrase(descriptor, noun), plural_noun_phrase(descriptor, noun))
+            for template, (plural, prefix, suffix), takes_it in zip(templates, parts, in_templates, strict=True):
+                if takes_it:
+                    text = f"{prefix}{forms[plural] if prefix else at_sentence_start(forms[plural])}{suffix}"
+                    yield descriptor, _Sentence(text, noun.noun, plural, template.template)
 
 
 def _sentences(entry: Entry, contents: Contents) -> Iterator[_Sentence]:
@@ -180,11 +212,8 @@ def _sentences(entry: Entry, contents: Contents) -> Iterator[_Sentence]:
     templates = [entry.value] if entry.kind == TEMPLATE else contents.templates
     if entry.kind == SEAT_TEMPLATE or (entry.kind == TEMPLATE and entry.value not in contents.templates):
         return
-    pairs = [(one, noun) for one in descriptors for noun in nouns if agrees(one, noun)]
-    rows = ((one, noun, template) for one, noun in pairs for template in templates)
-    for (descriptor, noun, template), text in zip(rows, _texts(descriptors, nouns, templates), strict=True):
-        beside = noun.noun if entry.kind == TERM else descriptor.term
-        yield _Sentence(text, beside, template.plural, template.template)
+    for descriptor, sentence in _rows(descriptors, nouns, templates, contents.left_out_nouns):
+        yield sentence if entry.kind == TERM else sentence._replace(beside=descriptor.term)
 
 
 def _choose(sentences: Sequence[_Sentence], seed: int) -> list[_Sentence]:

@@ -14,16 +14,20 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from hb_dataset.versions import frozen_versions, version_folder
-from hb_dataset.vocabulary import (
+from hb_dataset.combinations import (
     ADJECTIVE_ORDER_FILE,
     LEFT_OUT_FILE,
+    LEFT_OUT_NOUNS_FILE,
+    AdjectiveClass,
+    LeftOutNoun,
+    LeftOutPair,
+)
+from hb_dataset.versions import frozen_versions, version_folder
+from hb_dataset.vocabulary import (
     NOUNS_FILE,
     SEAT_TEMPLATES_FILE,
     TEMPLATES_FILE,
-    AdjectiveClass,
     Descriptor,
-    LeftOutPair,
     PersonNoun,
     Template,
     VocabularyError,
@@ -33,7 +37,7 @@ from hb_dataset.yaml_entries import read_entries
 from hb_dataset.yaml_lines import Fault, load_with_lines
 
 TERM, NOUN, TEMPLATE, SEAT_TEMPLATE = "term", "noun", "template", "SEAT template"
-ORDER, LEFT_OUT = "place among the adjectives", "pair left out"
+ORDER, LEFT_OUT, LEFT_OUT_NOUN = "place among the adjectives", "pair left out", "noun left out of some terms"
 _NAMES = {TERM: "term", NOUN: "noun"}  # the keys of what an entry is called; of all else that is "template"
 # The list each file has, what its entries are called, and their type; every other .yaml is an axis with terms.
 _FILES: dict[str, tuple[str, str, Any]] = {
@@ -42,6 +46,7 @@ _FILES: dict[str, tuple[str, str, Any]] = {
     SEAT_TEMPLATES_FILE: ("templates", SEAT_TEMPLATE, Template),
     ADJECTIVE_ORDER_FILE: ("classes", ORDER, AdjectiveClass),
     LEFT_OUT_FILE: ("pairs", LEFT_OUT, LeftOutPair),
+    LEFT_OUT_NOUNS_FILE: ("combinations", LEFT_OUT_NOUN, LeftOutNoun),
 }
 
 NOT_A_FOLDER_ERROR = (
@@ -118,6 +123,11 @@ class Contents(NamedTuple):
     def nouns(self) -> list[PersonNoun]:
         """The person nouns themselves."""
         return [entry.value for entry in self.of_kind(NOUN)]
+
+    @property
+    def left_out_nouns(self) -> list[LeftOutNoun]:
+        """The combinations of terms and nouns that are left out."""
+        return [entry.value for entry in self.of_kind(LEFT_OUT_NOUN)]
 
     @property
     def templates(self) -> list[Template]:

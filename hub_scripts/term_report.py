@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from hb_dataset.written_text import is_invisible
 from hb_dataset.yaml_lines import Fault
 from hub_scripts.term_changes import NAMED_KINDS, Changed, Changes, Effect, NewSentences
-from hub_scripts.term_entries import NOUN, TEMPLATE, TERM, Contents, Entry
+from hub_scripts.term_entries import LEFT_OUT_NOUN, NOUN, TEMPLATE, TERM, Contents, Entry
 
 # GitHub takes 65,536 characters a comment; the rest is for what the workflow puts around the report.
 MARKDOWN_BYTES = 60_000
@@ -191,10 +191,12 @@ def _counts(report: Report) -> list[tuple[str, int, int, str]]:
 
 
 def _unnamed(changes: Changes) -> list[str]:
-    """The entries for intersections, which have no name to compare them by."""
+    """The entries that say what goes with what, which have no name to compare them by."""
     lines = []
     for what, numbers in (("added", changes.num_unnamed_added), ("removed", changes.num_unnamed_removed)):
-        lines += [f"for intersections, {kind}: {number:,} {what}" for kind, number in numbers.items()]
+        for kind, number in numbers.items():
+            about = "" if kind == LEFT_OUT_NOUN else "for intersections, "
+            lines.append(f"{about}{kind}: {number:,} {what}")
     return lines
 
 

@@ -9,7 +9,8 @@ and the first case of tests.py what the table shows at first. `evaluate.utils.la
 import json
 import re
 import runpy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from inspect import Parameter, Signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,13 +35,21 @@ FILES_KEPT = 3600  # seconds
 MAX_SETTINGS = {"n_resamples": 10_000, "n_halves": 10_000, "n_shuffles": 1_000}
 SEARCHED_FROM = 12  # rows
 MAX_HEIGHT = 820  # pixels of a table
+# On a phone the card's tables are as wide as the page, and long names break.
+STYLE = """
+@media (max-width: 640px) {
+  .prose table { table-layout: fixed; width: 100%; }
+  .prose th:first-child { width: 35%; }
+  .prose td, .prose td code { overflow-wrap: anywhere; white-space: normal; }
+}
+"""
 
 NO_METRIC_ERROR = "README.md has the title '{title}', but there is no {name}.py beside it; title it as the metric"
 
 
 def main() -> None:
     """Shows the page."""
-    page().launch(max_file_size=MAX_FILE_SIZE)
+    page().launch(max_file_size=MAX_FILE_SIZE, css=STYLE)
 
 
 def metric_name(card: SpaceCard) -> str:
@@ -113,19 +122,33 @@ def page() -> Any:
         with gr.Accordion("Settings", open=False):
             settings = _settings(gr, _argument_texts(metric.inputs_description), taken, case)
         button = gr.Button("Compute", variant="primary")
-        above = gr.Markdown()
+        above = gr.Markdown(label="message")
         shown = [
-            gr.Dataframe(label=_title(levels), visible=False, interactive=False, max_height=MAX_HEIGHT)
+            gr.Dataframe(
+                label=_title(levels),
+                visible=False,
+                interactive=False,
+                max_height=MAX_HEIGHT,
+                # Long names would push the values out of a phone's page.
+                **({"wrap": True, "column_widths": ["60%", "40%"]} if levels == tables.FIGURES else {}),
+            )
             for levels in tables.TABLES
         ]
         with gr.Accordion("All results, as compute returns them", open=False, visible=False) as everything:
-            results = gr.JSON(show_label=False)
+            results = gr.JSON(label="results", show_label=False)
         gr.Markdown("---")
         gr.Markdown(card.text)
         # While there is a file, its rows count: the table is put away.
         file.change(lambda path: gr.Dataframe(visible=path is None), file, table, api_visibility="private")
+        _name_inputs(show, ("rows", "file", *taken.settings))
         button.click(show, [table, file, *settings], [above, *shown, everything, results], api_name="compute")
     return blocks
+
+
+def _name_inputs(function: Callable[..., Any], names: Sequence[str]) -> None:
+    """Says what clients of the page's API call the inputs of a function; `None` stands for an input's default."""
+    inputs = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=None) for name in names]
+    function.__signature__ = Signature(inputs)  # type: ignore[attr-defined]
 
 
 def _how_to(taken: tables.Takes) -> str:
@@ -136,11 +159,8 @@ def _how_to(taken: tables.Takes) -> str:
         else " and ".join(f"`{name}`" for name in taken.numbers)
     )
     columns = ", and ".join(part for part in (texts, numbers) if part)
-    understood = " The singular names of the dataset's columns, such as `descriptor`, are understood too."
-    return (
-        f"Edit the rows, or choose a file with these columns: {columns}."
-        f"{understood if texts else ''} Below the figures is the metric's card."
-    )
+    understood = tables.other_names(taken)
+    return f"Edit the rows, or choose a file with these columns: {columns}.{understood} Below the figures is its card."
 
 
 def _settings(gr: Any, texts: Mapping[str, str], taken: tables.Takes, case: Mapping[str, Any]) -> list[Any]:

@@ -32,6 +32,9 @@ SINGULAR = {
     "regard": PREDICTIONS,
 }
 FIGURES = ("figure",)
+# Results of which one figure each stands above the tables, if there is no single one: by name of result, the figure's.
+HEADLINES = {"gaps": "gap", "by_group": "mean"}
+MAX_HEADLINES = 5
 # Results that hold others once more, and what those are called: they stand in columns beside the first.
 BESIDE = {"intervals": " interval", "fixed": " fixed"}
 
@@ -63,12 +66,14 @@ LEVELS: Mapping[str, tuple[str, ...]] = {
     "num_other": ("group",),
     "by_structure": ("structure",),
     "kl_divergence": ("row group", "column group"),
+    "verdict_over": FIGURES,
     "robustness": FIGURES,
 }
 # What a result's values are, where it is neither the metric, as for the other keys with "by_", nor what the key says.
 VALUES = {"by_descriptor_and_template": "mean", "bh_by_axis": "bh_likelihood_bias", "clusters": "styles"}
 # All tables there can be, in the order of the page; the last two are of offensiveness without axes.
-TABLES = tuple(dict.fromkeys([("cluster",), FIGURES, *LEVELS.values(), ("descriptor",), ("descriptor", "template")]))
+TABLES = (("cluster",), ("pair",), FIGURES, *LEVELS.values(), ("descriptor",), ("descriptor", "template"))
+TABLES = tuple(dict.fromkeys(TABLES))
 DIGITS = 6
 DECIMALS = 9  # below are traces of rounding: probabilities are kept in steps of 10⁻¹²
 
@@ -139,12 +144,14 @@ def takes(metric: "evaluate.Metric") -> Takes:
 
 
 def example_rows(case: Mapping[str, Any], taken: Takes) -> pd.DataFrame:
-    """A test case as the rows of the table: one column for each text and each style."""
-    texts = {name: case.get(name, [""] * len(case[PREDICTIONS])) for name in taken.texts}
-    if not taken.is_per_style:
-        return pd.DataFrame({**texts, **{name: case[name] for name in taken.numbers}})
-    styles = dict(zip(case["labels"], zip(*case[PREDICTIONS], strict=True), strict=True))
-    return pd.DataFrame({**texts, **styles})
+    """A test case as the rows of the table: one column for each text and each style, the empty ones last."""
+    texts = {name: case[name] for name in taken.texts if name in case}
+    empty = {name: [""] * len(case[PREDICTIONS]) for name in taken.texts if name not in case}
+    if taken.is_per_style:
+        numbers = dict(zip(case["labels"], zip(*case[PREDICTIONS], strict=True), strict=True))
+    else:
+        numbers = {name: case[name] for name in taken.numbers}
+    return pd.DataFrame({**texts, **numbers, **empty})
 
 
 def read_file(path: str | Path, taken: Takes) -> pd.DataFrame:
@@ -356,11 +363,29 @@ def tables_of(results: Mapping[str, Any]) -> dict[tuple[str, ...], Table]:
 
 
 def message(results: Mapping[str, Any], notes: Sequence[str], source: str) -> str:
-    """What stands above the tables: the metric, if it is one number, what it was computed from, and warnings."""
-    metric, value = next(iter(results.items()))
-    headline = [] if isinstance(value, Mapping) else [f"## {metric.replace('_', ' ')}: {_cell(value)}"]
+    """What stands above the tables: the metric's figures, what they were computed from, and warnings."""
     told = [f"From {source}: {notes[0]}.", *(f"⚠️ {note}" for note in notes[1:])]
-    return "\n\n".join([*headline, *(html.escape(text, quote=False) for text in told)])
+    return "\n\n".join(html.escape(text, quote=False) for text in [f"## {headline(results)}", *told])
+
+
+def headline(results: Mapping[str, Any]) -> str:
+    """The figure that counts, or those of each pair, group or cluster; the largest, if they are many."""
+    name, value = next(iter(results.items()))
+    if name in HEADLINES:
+        of = next((key for key in HEADLINES if results.get(key)), name)
+        name, value = HEADLINES[of], {key: figures[HEADLINES[of]] for key, figures in (results[of] or {}).items()}
+    if not isinstance(value, Mapping):
+        return f"{name.replace('_', ' ')}: {_cell(value)}"
+    known = sorted((key for key in value if value[key] is not None), key=lambda key: -abs(value[key]))
+    shown = [f"{' '.join(key.split())} {_cell(value[key])}" for key in known[:MAX_HEADLINES]]
+    more = [f"{len(value) - len(shown)} more below"] if len(value) > len(shown) else []
+    return f"{name.replace('_', ' ')}: {', '.join([*shown, *more]) or '–'}"
+
+
+def other_names(taken: Takes) -> str:
+    """What to say of the other names that columns may have; nothing if there are none."""
+    names = [f"`{other}`" for other, name in SINGULAR.items() if name in taken.texts]
+    return f" Columns may also be named {', '.join(names)}, as in the dataset and in a run's files." if names else ""
 
 
 def refusal(error: ValueError) -> str:

@@ -9,7 +9,7 @@ the replies cannot give that there is no interval, but a reason.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -92,8 +92,10 @@ def intervals(
     gathered: dict[str | None, list[list[VarianceTerms]]] = {axis: [] for axis in plain}
     for axes in cells.by_template().values():
         groups = groups_of({axis: len(members) for axis, members in axes.items()})
-        replies = [cells.replies(cell) for members in axes.values() for cell in members] if groups else []
-        spreads = [reply_spread([read(rows) for rows in replies]) for read in _metrics(columns)] if groups else []
+        if not groups:
+            continue
+        replies = [_metrics(cells.replies(cell), columns) for members in axes.values() for cell in members]
+        spreads = [reply_spread(of_metric) for of_metric in zip(*replies, strict=True)]
         for axis, members in groups.items():
             gathered[axis].append([variance_terms(spread, members, ddof) for spread in spreads])
     found = {}
@@ -104,13 +106,10 @@ def intervals(
     return found
 
 
-def _metrics(columns: Mapping[str, Sequence[int]]) -> Iterator[Callable[[np.ndarray], np.ndarray]]:
+def _metrics(rows: np.ndarray, columns: Mapping[str, Sequence[int]]) -> list[np.ndarray]:
     """What each metric takes of [replies, styles], in the order of `read_metrics`."""
-    yield lambda rows: rows
-    for wanted in columns.values():
-        yield lambda rows, wanted=wanted: rows[:, wanted]
-    for wanted in columns.values():
-        yield lambda rows, wanted=wanted: rows[:, wanted].sum(axis=1, keepdims=True)
+    partial = [rows[:, wanted] for wanted in columns.values()]
+    return [rows, *partial, *(part.sum(axis=1, keepdims=True) for part in partial)]
 
 
 def _interval(

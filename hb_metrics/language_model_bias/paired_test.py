@@ -1,7 +1,8 @@
 """The paired test of Language Model Bias, without `evaluate`."""
 
+import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -18,11 +19,13 @@ UNEQUAL_LENGTHS_ERROR = (
     "there are {num_t1} perplexities of t1 and {num_t2} of t2; give one of each for every pair, in the same order"
 )
 NO_PAIRS_ERROR = "there are no pairs; give a perplexity of each side for at least one"
+NOT_NUMBERS_ERROR = "perplexities of {side} are {what}; give a list or an array of numbers, one for each pair"
+NOT_A_NUMBER_ERROR = "perplexity of {side} in row {row} is {value}, which is no number; give one, or leave the pair out"
 SHAPE_ERROR = "perplexities of {side} have the shape {shape}; give one number for each pair"
 PERPLEXITY_ERROR = (
     "perplexity of {side} in row {row} is {value}; perplexities are finite and greater than 0 ({count} are not)"
 )
-ALPHA_ERROR = "alpha is {alpha}; give a number between 0 and 1, such as 0.05"
+ALPHA_ERROR = "alpha is {alpha!r}; give a number between 0 and 1, such as 0.05"
 OUTLIERS_ERROR = "outliers is {outliers!r}; allowed: none (all pairs count), pair (pairs beyond 3 sd are left out)"
 
 
@@ -90,7 +93,9 @@ def language_model_bias(
         perplexities_t1: [pairs] perplexity of each stereotyped phrase; finite and greater than 0.
         perplexities_t2: [pairs] that of its counterpart about the other group, in the same order.
         outliers: `"pair"`: pairs of which either side is beyond three standard deviations (population, one pass) of
-            its own side's mean are left out of all figures; `"none"`: all count.
+            its own side's mean are left out of all figures, which is the paper's rule; `"none"`: all count. A test of
+            what that rule leaves is no test at `alpha`: in simulations without any difference between the sides it
+            found one in 8 to 17 % at 5 % (100 to 250 log-normal pairs; fewer, the more alike the sides of a pair are).
         alpha: Significance level.
 
     Returns:
@@ -100,13 +105,8 @@ def language_model_bias(
         ValueError: There are no pairs, the sides differ in length, a perplexity is not finite and positive, or an
             option is not one.
     """
-    if outliers not in OUTLIERS:
-        raise ValueError(OUTLIERS_ERROR.format(outliers=outliers))
-    if not 0 < alpha < 1:
-        raise ValueError(ALPHA_ERROR.format(alpha=alpha))
-    t1, t2 = _checked("t1", perplexities_t1), _checked("t2", perplexities_t2)
-    if len(t1) != len(t2):
-        raise ValueError(UNEQUAL_LENGTHS_ERROR.format(num_t1=len(t1), num_t2=len(t2)))
+    check_options(outliers, alpha)
+    t1, t2 = checked_sides(perplexities_t1, perplexities_t2)
     if not len(t1):
         raise ValueError(NO_PAIRS_ERROR)
     given = len(t1)
@@ -128,8 +128,8 @@ def language_model_bias(
         p_value_log=log.p_value,
         mean_difference_log=log.mean_difference,
         effect_size_log=log.effect_size,
-        mean_perplexity_t1=float(t1.mean()),
-        mean_perplexity_t2=float(t2.mean()),
+        mean_perplexity_t1=_mean(t1),
+        mean_perplexity_t2=_mean(t2),
         num_pairs=len(t1),
         num_ties=int((t1 == t2).sum()),
         num_outliers=given - len(t1),
@@ -139,6 +139,61 @@ def language_model_bias(
     )
 
 
+def check_options(outliers: Any, alpha: Any) -> None:
+    """Refuses what is no option.
+
+    Raises:
+        ValueError: One is none.
+    """
+    if not isinstance(outliers, str) or outliers not in OUTLIERS:
+        raise ValueError(OUTLIERS_ERROR.format(outliers=outliers))
+    if not isinstance(alpha, int | float | np.number) or not 0 < alpha < 1:
+        raise ValueError(ALPHA_ERROR.format(alpha=alpha))
+
+
+def checked_sides(perplexities_t1: Any, perplexities_t2: Any) -> tuple[np.ndarray, np.ndarray]:
+    """[pairs] of each side, where they are perplexities.
+
+    Raises:
+        ValueError: A side is no sequence of finite positive numbers, or they differ in length.
+    """
+    t1, t2 = _checked("t1", perplexities_t1), _checked("t2", perplexities_t2)
+    if len(t1) != len(t2):
+        raise ValueError(UNEQUAL_LENGTHS_ERROR.format(num_t1=len(t1), num_t2=len(t2)))
+    return t1, t2
+
+
+def _numbers(side: str, perplexities: Any) -> np.ndarray:
+    """The numbers of a side; NaN for `None`. What numpy makes numbers of is refused: text, truth values, masks."""
+    if perplexities is None or isinstance(perplexities, str | bytes) or not hasattr(perplexities, "__len__"):
+        what = "missing" if perplexities is None else f"of type {type(perplexities).__name__}"
+        raise ValueError(NOT_NUMBERS_ERROR.format(side=side, what=what))
+    if isinstance(perplexities, np.ma.MaskedArray) and np.ma.is_masked(perplexities):
+        row = np.flatnonzero(np.ma.getmaskarray(perplexities))[0]
+        raise ValueError(NOT_A_NUMBER_ERROR.format(side=side, row=row, value="masked"))
+    if isinstance(perplexities, list | tuple):  # of mixed types numpy makes one: True is 1.0 beside 2.0
+        _refuse_what_numpy_would_convert(side, perplexities)
+    what = f"of type {type(perplexities).__name__}, and not all numbers"
+    try:
+        values = np.asarray(perplexities)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(NOT_NUMBERS_ERROR.format(side=side, what=what)) from error
+    if values.dtype.kind in "bSUcmM" or not values.ndim:
+        raise ValueError(NOT_NUMBERS_ERROR.format(side=side, what=what))
+    if values.dtype.kind == "O":
+        _refuse_what_numpy_would_convert(side, values)
+    try:
+        return values.astype(float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(NOT_NUMBERS_ERROR.format(side=side, what=what)) from error
+
+
+def _refuse_what_numpy_would_convert(side: str, values: Iterable[Any]) -> None:
+    for row, value in enumerate(values):
+        if isinstance(value, str | bytes | bool | np.bool_) or value is np.ma.masked:
+            raise ValueError(NOT_A_NUMBER_ERROR.format(side=side, row=row, value=repr(value)))
+
+
 class _PairedT(NamedTuple):
     t: float | None
     p_value: float | None
@@ -146,15 +201,27 @@ class _PairedT(NamedTuple):
     effect_size: float | None
 
 
+def _scaled(*sides: np.ndarray) -> tuple[int, list[np.ndarray]]:
+    """An exponent of 2, and values divided by it so that the largest is about 1: exact, with finite squares."""
+    exponent = math.frexp(max(float(np.abs(side).max()) for side in sides))[1]
+    return exponent, [np.ldexp(side, -exponent) for side in sides]
+
+
+def _mean(values: np.ndarray) -> float:
+    exponent, (scaled,) = _scaled(values)
+    return math.ldexp(float(scaled.mean()), exponent)
+
+
 def _paired_t(x: np.ndarray, y: np.ndarray) -> _PairedT:
+    exponent, (x, y) = _scaled(x, y)
     differences = x - y
     mean = float(differences.mean())
     sd = float(differences.std(ddof=1)) if len(differences) > 1 else 0.0
     largest = max(np.abs(x).max(), np.abs(y).max())
     if sd <= _ROUNDING * np.finfo(float).eps * largest:
-        return _PairedT(None, None, mean, None)
+        return _PairedT(None, None, math.ldexp(mean, exponent), None)
     found = stats.ttest_rel(x, y)
-    return _PairedT(float(found.statistic), float(found.pvalue), mean, mean / sd)
+    return _PairedT(float(found.statistic), float(found.pvalue), math.ldexp(mean, exponent), mean / sd)
 
 
 def _wilcoxon(t1: np.ndarray, t2: np.ndarray) -> tuple[float | None, float | None]:
@@ -169,11 +236,12 @@ def _wilcoxon(t1: np.ndarray, t2: np.ndarray) -> tuple[float | None, float | Non
 
 def _within(perplexities: np.ndarray) -> np.ndarray:
     """[pairs] of bool: within three population standard deviations of the mean, bounds included."""
-    return np.abs(perplexities - perplexities.mean()) <= OUTLIER_SDS * perplexities.std()
+    _, (scaled,) = _scaled(perplexities)
+    return np.abs(scaled - scaled.mean()) <= OUTLIER_SDS * scaled.std()
 
 
 def _checked(side: str, perplexities: Any) -> np.ndarray:
-    values = np.asarray(perplexities, dtype=float)
+    values = _numbers(side, perplexities)
     if values.ndim != 1:
         raise ValueError(SHAPE_ERROR.format(side=side, shape=values.shape))
     bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))

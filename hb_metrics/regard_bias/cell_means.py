@@ -119,5 +119,6 @@ def kl_matrix(counts: Mapping[str, Mapping[str, float]], smoothing: float | None
 
 def check_smoothing(smoothing: float | None) -> None:
     """Raises a `ValueError` unless `smoothing` is `None`, or a finite number of at least 0."""
-    if smoothing is not None and not (isinstance(smoothing, (int, float)) and 0 <= smoothing < math.inf):
+    is_number = isinstance(smoothing, (int, float)) and not isinstance(smoothing, bool)
+    if smoothing is not None and not (is_number and 0 <= smoothing < math.inf):
         raise ValueError(SMOOTHING_ERROR.format(smoothing=smoothing))

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from .bootstrap import SHUFFLE_DRAWS, by_content, generator, percentile_interval
 from .cell_means import cell_means, cleaned
+from .draws import SHUFFLE_DRAWS, by_content, generator, middle_range
 from .regard_rows import SCORED
-from .robustness import HALVES_LEVEL, pairwise_cosine
+from .robustness import pairwise_cosine
 from .structure_figures import Pair, structure_gaps
 
 
@@ -27,7 +27,7 @@ def by_chance(counts: np.ndarray, pairs: Mapping[str, Pair], *, n_shuffles: int,
         seed: Of the shuffles.
 
     Returns:
-        single_structures: the mean of the mean cosine, and single_structures_interval, the middle 95 % of it;
+        single_structures: the mean of the mean cosine, and single_structures_range, the middle 95 % of it;
         num_flipped: pair → mean number of structures whose gap has the other sign than the mean of that shuffle;
         n_shuffles. `None` where undefined, or without shuffles.
     """
@@ -47,7 +47,7 @@ def by_chance(counts: np.ndarray, pairs: Mapping[str, Pair], *, n_shuffles: int,
     known = cosines[~np.isnan(cosines)]
     return {
         "single_structures": cleaned(known.mean()) if len(known) else None,
-        "single_structures_interval": percentile_interval(cosines, HALVES_LEVEL),
+        "single_structures_range": middle_range(cosines),
         "num_flipped": {name: float(np.mean(found)) if found else None for name, found in num_flipped.items()},
         "n_shuffles": n_shuffles,
     }

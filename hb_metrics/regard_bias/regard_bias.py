@@ -11,24 +11,26 @@ import datasets
 import evaluate
 import numpy as np
 
-from .bootstrap import percentile_interval
 from .cell_means import kl_matrix
 from .chance import by_chance
-from .regard_figures import CONFIDENCE_LEVEL, FIXED_STRUCTURE, N_HALVES, N_RESAMPLES, N_SHUFFLES, K, Other, regard_bias
-from .regard_rows import EMPTY_ERROR, REGARDS
+from .draws import middle_range
+from .intervals import spread_over_structures
+from .regard_figures import CONFIDENCE_LEVEL, FIXED_STRUCTURE, N_HALVES, N_SHUFFLES, K, Other, regard_bias
+from .regard_rows import EMPTY_ERROR, REGARDS, check_columns, check_names
 from .robustness import robustness
 from .structure_figures import by_structure
 
-# `evaluate` reads the lines above and fetches the files they name, but not what those import in turn: hence all seven.
+# `evaluate` reads the lines above and fetches the files they name, but not what those import in turn: hence all eight.
 __all__ = [
     "REGARDS",
     "RegardBias",
     "by_chance",
     "by_structure",
     "kl_matrix",
-    "percentile_interval",
+    "middle_range",
     "regard_bias",
     "robustness",
+    "spread_over_structures",
 ]
 
 _DESCRIPTION = """\
@@ -63,26 +65,27 @@ Args:
     smoothing (float): added to each count before divergences. Defaults to none: an empty class is an error.
     kl (bool): whether to compute divergences. Defaults to True.
     k (int): how many best and worst structures. Defaults to 5, as in the paper.
-    n_resamples (int): bootstrap resamples for intervals; 0: none. Defaults to 1000.
-    confidence_level (float): of the intervals. Defaults to 0.95.
+    confidence_level (float): of the intervals, by Student's t. Defaults to 0.95.
     n_halves (int): how many times the structures are split in two at random. Defaults to 1000.
     n_shuffles (int): how many times each group's rows are dealt out anew among the structures, for what chance alone
         makes of single structures. Defaults to 200.
     num_sampled (int): how many structures to draw for the cosine of single ones (the paper: 10). Defaults to all.
     fixed_structure (str): the structure whose figures stand beside those of all. Defaults to original.
-    seed (int): of all draws. Defaults to 0.
+    seed (int): of all draws; intervals hang on none. Defaults to 0.
 Returns:
     gaps (dict): pair -> advantaged, disadvantaged, gap (mean of advantaged - of disadvantaged), interval_structures,
-        interval_seeds, and of single structures num_structures, num_flipped, flipped, share_flipped, num_zero.
-    by_group (dict): group -> distribution, counts, mean, sd, num, interval_structures, interval_seeds.
+        interval_seeds, no_interval, and of single structures num_structures, num_flipped, flipped, share_flipped,
+        num_zero.
+    by_group (dict): group -> distribution, counts, mean, sd, num, interval_structures, interval_seeds, no_interval.
+        no_interval says over what there is no interval, and why: below 5 units, or where none would hold the truth.
     kl_divergence (dict of dict): row group -> column group -> KL(row || column), natural logarithm.
     by_structure (dict): structure -> mean (by group), overall, gap (by pair), num, num_groups.
     best_structures, worst_structures (list): by overall mean. largest_gap, smallest_gap (dict): pair, or all -> list.
     robustness (dict): mean cosine of the group means of single_structures and of random_halves, and agreement.
     fixed (dict): the same figures of the fixed structure alone, with interval_prompts.
-    verdicts (dict): pair -> fixed, structured (advantaged, disadvantaged or undecided), survives.
-    labels, num_rows, num_other, num_counted, num_structures, num_prompts, num_seeds, num_undefined_resamples, and the
-        options as given.
+    verdicts (dict): pair -> fixed, structured (advantaged, disadvantaged or undecided), survives, no_verdict (why not).
+    verdict_over (dict): which intervals verdicts rest on.
+    labels, num_rows, num_other, num_counted, num_structures, num_prompts, num_seeds, and the options as given.
     None stands for what is not defined.
 Examples:
     >>> metric = evaluate.load("regard_bias")
@@ -105,6 +108,7 @@ FORMAT_ERROR = (
     "the first row has the prediction {prediction!r} and the group {group!r}; give a label, or a list of "
     "probabilities, and the group as a string"
 )
+REFERENCES_ERROR = "references were given; this metric compares groups with each other and takes none"
 
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
@@ -136,45 +140,56 @@ class RegardBias(evaluate.Metric):
         self,
         *,
         prediction: Any = None,
+        reference: None = None,
         structures: str | None = None,
         prompts: str | None = None,
         seeds: str | int | None = None,
         **kwargs: Any,
     ) -> None:
         """As `evaluate.Metric.add`; `structures`, `prompts` and `seeds` may be left out."""
+        _check_references(reference)
         _check_row(prediction, kwargs.get("groups"))
-        seed = None if seeds is None else str(seeds)
+        check_columns({"predictions": [prediction], "seeds": [seeds]})
+        seed = _seed_names([seeds])[0]
         super().add(prediction=prediction, structures=structures, prompts=prompts, seeds=seed, **kwargs)
 
     def add_batch(
         self,
         *,
         predictions: Any = None,
+        references: None = None,
         structures: Sequence[Any] | None = None,
         prompts: Sequence[Any] | None = None,
         seeds: Sequence[Any] | None = None,
         **kwargs: Any,
     ) -> None:
         """As `evaluate.Metric.add_batch`; `structures`, `prompts` and `seeds` may be left out."""
+        _check_references(references)
+        columns = {"predictions": predictions, "structures": structures, "prompts": prompts, "seeds": seeds, **kwargs}
+        check_columns({name: column for name, column in columns.items() if column is not None})
         if predictions is not None:
             if not len(predictions):
                 raise ValueError(EMPTY_ERROR)
-            _check_row(predictions[0], next(iter(kwargs.get("groups", ())), None))
-            nulls = [None] * len(predictions)
-            structures, prompts = (nulls if column is None else column for column in (structures, prompts))
-            seeds = nulls if seeds is None else [None if value is None else str(value) for value in seeds]
-        super().add_batch(predictions=predictions, structures=structures, prompts=prompts, seeds=seeds, **kwargs)
+            # `evaluate` looks for the row 0, which not all that is a list to others has.
+            columns = {
+                name: [None] * len(predictions) if each is None else list(each) for name, each in columns.items()
+            }
+            _check_row(columns["predictions"][0], next(iter(columns.get("groups", ())), None))
+            columns["seeds"] = _seed_names(columns["seeds"])
+        super().add_batch(**columns)
 
     def compute(
         self,
         *,
         predictions: Any = None,
+        references: None = None,
         structures: Sequence[Any] | None = None,
         prompts: Sequence[Any] | None = None,
         seeds: Sequence[Any] | None = None,
         **kwargs: Any,
     ) -> dict[str, Any] | None:
         """As `evaluate.Metric.compute`; `structures`, `prompts` and `seeds` may be left out."""
+        _check_references(references)
         return super().compute(predictions=predictions, structures=structures, prompts=prompts, seeds=seeds, **kwargs)
 
     def _compute(
@@ -190,7 +205,6 @@ class RegardBias(evaluate.Metric):
         smoothing: float | None = None,
         kl: bool = True,
         k: int = K,
-        n_resamples: int = N_RESAMPLES,
         confidence_level: float = CONFIDENCE_LEVEL,
         n_halves: int = N_HALVES,
         n_shuffles: int = N_SHUFFLES,
@@ -210,7 +224,6 @@ class RegardBias(evaluate.Metric):
             smoothing=smoothing,
             kl=kl,
             k=k,
-            n_resamples=n_resamples,
             confidence_level=confidence_level,
             n_halves=n_halves,
             n_shuffles=n_shuffles,
@@ -218,6 +231,18 @@ class RegardBias(evaluate.Metric):
             fixed_structure=fixed_structure,
             seed=seed,
         )
+
+
+def _check_references(references: Any) -> None:
+    """`evaluate` would drop them without a word."""
+    if references is not None:
+        raise ValueError(REFERENCES_ERROR)
+
+
+def _seed_names(seeds: Sequence[Any]) -> list[str | None]:
+    """Seeds as the strings that `evaluate` keeps them as; checked before, since any value makes a string."""
+    check_names("seeds", [seed for seed in seeds if seed is not None])
+    return [None if seed is None else str(seed) for seed in seeds]
 
 
 def _check_row(prediction: Any, group: Any) -> None:

@@ -5,9 +5,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .bootstrap import PROMPT_DRAWS, SEED_DRAWS, Interval, Resamples, Sampling, resample_structures, resample_units
 from .cell_means import EmptyClassError, check_smoothing, cleaned, group_figures, kl_matrix
 from .chance import by_chance
+from .intervals import MIN_UNITS, Interval, Spread, spread_over_structures, spread_over_units
 from .regard_rows import REGARDS, SCORED, RegardRows, read_rows, without_other
 from .robustness import robustness
 from .structure_figures import ALL_PAIRS, Pair, by_structure, flips, rankings
@@ -15,7 +15,6 @@ from .structure_figures import ALL_PAIRS, Pair, by_structure, flips, rankings
 Other = Literal["drop", "neutral", "keep"]
 FIXED_STRUCTURE = "original"
 K = 5  # paper, 4
-N_RESAMPLES = 1000
 CONFIDENCE_LEVEL = 0.95
 N_HALVES = 1000
 N_SHUFFLES = 200
@@ -29,6 +28,7 @@ _OF_STRUCTURES = (
     "robustness",
     "fixed",
     "verdicts",
+    "verdict_over",
 )
 
 PAIR_ERROR = (
@@ -40,6 +40,9 @@ PAIR_NAME_ERROR = "a pair is named {name!r}, which stands for the mean over all 
 PAIR_GROUP_ERROR = "pair {name!r} has the group {group!r}, which no row is of; there are: {groups}"
 WHOLE_NUMBER_ERROR = "{name} is {value!r}; give a whole number of at least {least}"
 NONE_LEFT_ERROR = "all {num} rows are labelled other, and other='drop' leaves them out; give other='neutral' or 'keep'"
+KL_ERROR = "kl is {value!r}; give True (divergences are computed) or False"
+FIXED_STRUCTURE_ERROR = "fixed_structure is {value!r}; give the name of a structure, such as 'original'"
+NO_FIXED_REASON = "no text is of the structure {structure!r}"
 CONFIDENCE_LEVEL_ERROR = "confidence_level is {value!r}; give a number between 0 and 1, such as 0.95"
 
 
@@ -56,7 +59,6 @@ def regard_bias(
     smoothing: float | None = None,
     kl: bool = True,
     k: int = K,
-    n_resamples: int = N_RESAMPLES,
     confidence_level: float = CONFIDENCE_LEVEL,
     n_halves: int = N_HALVES,
     n_shuffles: int = N_SHUFFLES,
@@ -87,14 +89,14 @@ def regard_bias(
         smoothing: Added to the count of every label before divergences.
         kl: Whether to compute divergences.
         k: How many best and worst structures.
-        n_resamples: Of the bootstrap; 0: no intervals.
-        confidence_level: Of its percentile intervals.
+        confidence_level: Of the intervals, which are by Student's t.
         n_halves: How many times the structures are split in two at random.
         n_shuffles: How many times the rows of each group are dealt out anew among the structures, for what single
             structures would say if they made no difference; 0: not asked.
         num_sampled: How many structures are drawn for the cosine of single structures (the paper: 10); `None`: all.
         fixed_structure: The structure whose figures stand beside those of all.
-        seed: Of all draws. Neither the order of the rows nor the names of structures and seeds change them.
+        seed: Of all draws, which intervals are none of. Neither the order of the rows nor the names of structures and
+            seeds change them.
 
     Returns:
         The results that the module's card lists; plain Python values, `None` where something is not defined.
@@ -105,19 +107,18 @@ def regard_bias(
         EmptyClassError: (A `ValueError`.) A group has no row of a label that another has, and neither `smoothing` nor
             `kl=False` is given.
     """
-    _check_options(k, n_resamples, confidence_level, n_halves, n_shuffles, seed, smoothing)
+    _check_options(kl, k, confidence_level, n_halves, n_shuffles, fixed_structure, seed, smoothing)
     rows = read_rows(predictions, groups, structures, prompts, seeds, labels)
     named = _read_pairs(pairs, rows.group.names)
     counted, num_other = without_other(rows, other)
     if not len(counted.label):
         raise ValueError(NONE_LEFT_ERROR.format(num=len(rows.label)))
     counts = counted.counts()
-    sampling = Sampling(n_resamples, confidence_level, seed)
-    draws = {
-        "interval_structures": None if rows.structure is None else resample_structures(counts, sampling),
-        "interval_seeds": resample_units(counted, counted.seed, sampling, SEED_DRAWS),
-    }
-    found = _figures(counted, counts, named, other, draws)
+    over_structures = Spread("structures", [], confidence_level)
+    if rows.structure is not None:
+        over_structures = spread_over_structures(counts, confidence_level)
+    spreads = [over_structures, spread_over_units(counted, counted.seed, "seeds", confidence_level)]
+    found = _figures(counted, counts, named, other, spreads)
     kl_divergence = kl_matrix(_label_numbers(found["by_group"]), smoothing) if kl else None
     of_structures: dict[str, Any] = dict.fromkeys(_OF_STRUCTURES)
     if rows.structure is not None:
@@ -126,7 +127,8 @@ def regard_bias(
         for name, figures in found["gaps"].items():
             gaps = {structure: of["gap"][name] for structure, of in singles.items()}
             figures.update(flips(gaps, figures["gap"]), num_flipped_by_chance=chance["num_flipped"][name])
-        fixed = _fixed(rows, fixed_structure, named, other, smoothing, kl, sampling)
+        fixed = _fixed(rows, fixed_structure, named, other, smoothing, kl, confidence_level)
+        over = {"fixed": "seeds" if _enough_seeds(counted, fixed_structure) else "prompts", "structured": "structures"}
         of_structures = {
             "by_structure": singles,
             **rankings(singles, list(named), k),
@@ -135,7 +137,8 @@ def regard_bias(
                 "by_chance": {name: value for name, value in chance.items() if name != "num_flipped"},
             },
             "fixed": fixed,
-            "verdicts": _verdicts(found["gaps"], None if fixed is None else fixed["gaps"]),
+            "verdicts": _verdicts(found["gaps"], None if fixed is None else fixed["gaps"], over, fixed_structure),
+            "verdict_over": over,
         }
     return {
         **found,
@@ -148,11 +151,9 @@ def regard_bias(
         "num_structures": None if rows.structure is None else len(rows.structure.names),
         "num_prompts": None if rows.prompt is None else len(rows.prompt.names),
         "num_seeds": None if rows.seed is None else len(rows.seed.names),
-        "num_undefined_resamples": sum(drawn.num_undefined() for drawn in draws.values() if drawn),
         "other": other,
         "smoothing": smoothing,
         "k": k,
-        "n_resamples": n_resamples,
         "confidence_level": float(confidence_level),
         "n_halves": n_halves,
         "n_shuffles": n_shuffles,
@@ -168,13 +169,13 @@ def _figures(
     counts: np.ndarray,
     pairs: Mapping[str, Pair],
     other: str,
-    draws: Mapping[str, Resamples | None],
+    spreads: Sequence[Spread],
 ) -> dict[str, Any]:
-    """Figures of groups and gaps, with the intervals of each kind of draws."""
+    """Figures of groups and gaps, with the intervals over each kind of units."""
     by_group: dict[str, dict[str, Any]] = {}
     for place, group in enumerate(rows.group.names):
-        intervals = {name: drawn.of_group(place) if drawn else None for name, drawn in draws.items()}
-        by_group[group] = {**group_figures(counts[place], keep_other=other == "keep"), **intervals}
+        figures = group_figures(counts[place], keep_other=other == "keep")
+        by_group[group] = figures | _intervals({each.name: each.of_mean(figures["mean"], place) for each in spreads})
     gaps: dict[str, dict[str, Any]] = {}
     for name, pair in pairs.items():
         advantaged, disadvantaged = (rows.group.names[place] for place in pair)
@@ -183,9 +184,17 @@ def _figures(
             "advantaged": advantaged,
             "disadvantaged": disadvantaged,
             "gap": None if None in means else cleaned(means[0] - means[1]),
-            **{name: drawn.of_gap(*pair) if drawn else None for name, drawn in draws.items()},
         }
+        gaps[name] |= _intervals({each.name: each.of_gap(gaps[name]["gap"], pair) for each in spreads})
     return {"gaps": gaps, "by_group": by_group}
+
+
+def _intervals(found: Mapping[str, Interval]) -> dict[str, Any]:
+    """interval_structures and the like, and no_interval: why there is none, by what there is none over."""
+    return {
+        **{f"interval_{over}": interval.bounds for over, interval in found.items()},
+        "no_interval": {over: interval.reason for over, interval in found.items() if interval.bounds is None},
+    }
 
 
 def _fixed(
@@ -195,7 +204,7 @@ def _fixed(
     other: str,
     smoothing: float | None,
     kl: bool,
-    sampling: Sampling,
+    confidence_level: float,
 ) -> dict[str, Any] | None:
     """The figures of one structure alone; `None` if no row has it.
 
@@ -205,10 +214,12 @@ def _fixed(
         return None
     chosen = rows.where(rows.structure.codes == rows.structure.names.index(structure))
     counted, num_other = without_other(chosen, other)
-    by_seeds = resample_units(counted, counted.seed, sampling, SEED_DRAWS)
-    by_prompts = resample_units(counted, counted.prompt, sampling, PROMPT_DRAWS)
-    draws = {"interval_structures": None, "interval_seeds": by_seeds, "interval_prompts": by_prompts}
-    found = _figures(counted, counted.counts(), pairs, other, draws)
+    spreads = [
+        spread_over_structures(counted.counts(), confidence_level),
+        spread_over_units(counted, counted.seed, "seeds", confidence_level),
+        spread_over_units(counted, counted.prompt, "prompts", confidence_level),
+    ]
+    found = _figures(counted, counted.counts(), pairs, other, spreads)
     kl_divergence, kl_error = None, None
     if kl:
         try:
@@ -222,24 +233,38 @@ def _fixed(
         "num_rows": len(chosen.label),
         "num_other": num_other,
         "num_counted": len(counted.label),
-        "num_undefined_resamples": sum(drawn.num_undefined() for drawn in draws.values() if drawn),
     }
 
 
-def _verdicts(gaps: Mapping[str, Any], fixed: Mapping[str, Any] | None) -> dict[str, dict[str, Any]]:
-    """Whom each pair's gap favours, by the fixed structure and by all, and whether both say the same."""
+def _enough_seeds(rows: RegardRows, structure: str) -> bool:
+    """Whether the fixed structure is judged over seeds: it has enough of them, or prompts are not given."""
+    if rows.seed is None or rows.structure is None or structure not in rows.structure.names:
+        return rows.prompt is None
+    number = len(np.unique(rows.seed.codes[rows.structure.codes == rows.structure.names.index(structure)]))
+    return number >= MIN_UNITS or rows.prompt is None
+
+
+def _verdicts(
+    gaps: Mapping[str, Any], fixed: Mapping[str, Any] | None, over: Mapping[str, str], fixed_structure: str
+) -> dict[str, dict[str, Any]]:
+    """Whom each pair's gap favours, by the fixed structure and by all, whether both say the same, and why not told."""
     found = {}
     for name, figures in gaps.items():
-        of_all = _verdict(figures["interval_structures"])
-        of_fixed = None
-        if fixed is not None:
-            of_fixed = _verdict(fixed[name]["interval_seeds"] or fixed[name]["interval_prompts"])
-        survives = None if of_fixed is None or of_all is None else of_fixed == of_all
-        found[name] = {"fixed": of_fixed, "structured": of_all, "survives": survives}
+        verdicts: dict[str, str | None] = {}
+        reasons: dict[str, str] = {}
+        for side, of_side in {"fixed": None if fixed is None else fixed[name], "structured": figures}.items():
+            if of_side is None:
+                verdicts[side], reasons[side] = None, NO_FIXED_REASON.format(structure=fixed_structure)
+                continue
+            verdicts[side] = _verdict(of_side[f"interval_{over[side]}"])
+            if verdicts[side] is None:
+                reasons[side] = of_side["no_interval"][over[side]]
+        survives = None if reasons else verdicts["fixed"] == verdicts["structured"]
+        found[name] = {**verdicts, "survives": survives, "no_verdict": reasons}
     return found
 
 
-def _verdict(interval: Interval) -> str | None:
+def _verdict(interval: list[float] | None) -> str | None:
     if interval is None:
         return None
     lowest, highest = interval
@@ -258,7 +283,7 @@ def _label_numbers(by_group: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[
 def _read_pairs(pairs: Any, groups: Sequence[str]) -> dict[str, Pair]:
     if pairs is None:
         return {}
-    if not isinstance(pairs, Mapping):
+    if not isinstance(pairs, Mapping) or not all(isinstance(name, str) for name in pairs):
         raise ValueError(PAIRS_ERROR.format(pairs=pairs))
     found = {}
     for name, pair in pairs.items():
@@ -275,17 +300,21 @@ def _read_pairs(pairs: Any, groups: Sequence[str]) -> dict[str, Pair]:
 
 
 def _check_options(
+    kl: bool,
     k: int,
-    n_resamples: int,
     confidence_level: float,
     n_halves: int,
     n_shuffles: int,
+    fixed_structure: str,
     seed: int,
     smoothing: float | None,
 ) -> None:
+    if not isinstance(kl, (bool, np.bool_)):
+        raise ValueError(KL_ERROR.format(value=kl))
+    if not isinstance(fixed_structure, str) or not fixed_structure:
+        raise ValueError(FIXED_STRUCTURE_ERROR.format(value=fixed_structure))
     least = {
         "k": (k, 1),
-        "n_resamples": (n_resamples, 0),
         "n_halves": (n_halves, 0),
         "n_shuffles": (n_shuffles, 0),
         "seed": (seed, 0),

@@ -1,6 +1,6 @@
 """Rows of regard, checked and turned into codes and counts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +15,15 @@ TOLERANCE = 1e-3
 EMPTY_ERROR = "there are no rows; give the regard of at least one text"
 UNEQUAL_LENGTHS_ERROR = "inputs differ in length: {}; give one value of each for every row, in the same order"
 ONE_TEXT_ERROR = "{name} is the single string {text!r}; give a list, one for each row"
+NOT_A_COLUMN_ERROR = (
+    "{name} is of type {kind}, which has no rows in order; give a list or an array, one value for each row"
+)
+MASKED_ERROR = (
+    "{name} has masked values in row {row} (in {count} rows altogether); leave these rows out of every column"
+)
+DIGITS_ERROR = (
+    "row {row} of predictions holds {value!r}, a text and no number; give a label, or a list of numbers, for every row"
+)
 MISSING_ERROR = (
     "{name} is {value!r} in row {row}; give a string for every row (seeds: or a whole number); structures, prompts and "
     "seeds may be left out altogether"
@@ -90,10 +99,8 @@ def read_rows(
         "prompts": prompts,
         "seeds": seeds,
     }
-    columns = {name: column for name, column in given.items() if column is not None}
-    for name, column in columns.items():
-        if isinstance(column, str):
-            raise ValueError(ONE_TEXT_ERROR.format(name=name, text=column))
+    needed = ("predictions", "groups")
+    columns = check_columns({name: each for name, each in given.items() if each is not None or name in needed})
     sizes = {name: len(column) for name, column in columns.items()}
     if len(set(sizes.values())) > 1:
         raise ValueError(UNEQUAL_LENGTHS_ERROR.format(", ".join(f"{size} {name}" for name, size in sizes.items())))
@@ -106,6 +113,29 @@ def read_rows(
         None if prompts is None else _column("prompts", prompts),
         None if seeds is None else _column("seeds", seeds),
     )
+
+
+def check_columns(columns: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The columns as they are.
+
+    Raises:
+        ValueError: One is no list of rows, has masked values, or has texts where there should be probabilities.
+    """
+    for name, column in columns.items():
+        if isinstance(column, (str, bytes, bytearray)):
+            raise ValueError(ONE_TEXT_ERROR.format(name=name, text=column))
+        is_unordered = isinstance(column, (Set, Mapping)) or not hasattr(column, "__getitem__")
+        if is_unordered or getattr(column, "ndim", 1) == 0:
+            raise ValueError(NOT_A_COLUMN_ERROR.format(name=name, kind=type(column).__name__))
+        masked = [row for row, value in enumerate(column) if np.ma.is_masked(value)]
+        if masked:
+            raise ValueError(MASKED_ERROR.format(name=name, row=masked[0], count=len(masked)))
+    for row, prediction in enumerate(columns.get("predictions", ())):
+        if isinstance(prediction, (list, tuple, np.ndarray)):
+            text = next((value for value in prediction if isinstance(value, (str, bytes))), None)
+            if text is not None:
+                raise ValueError(DIGITS_ERROR.format(row=row, value=str(text)))
+    return columns
 
 
 def without_other(rows: RegardRows, other: str) -> tuple[RegardRows, Mapping[str, int]]:
@@ -133,12 +163,17 @@ def without_other(rows: RegardRows, other: str) -> tuple[RegardRows, Mapping[str
     return rows, num_other
 
 
-def _column(name: str, values: Sequence[Any]) -> Column:
-    """The column, its names in alphabetical order."""
+def check_names(name: str, values: Sequence[Any]) -> None:
+    """Raises a `ValueError` where a value is no name: no string, and in a column of seeds no whole number."""
     for row, value in enumerate(values):
         is_whole = name == "seeds" and isinstance(value, (int, np.integer)) and not isinstance(value, bool)
         if not (is_whole or (isinstance(value, str) and value)):
             raise ValueError(MISSING_ERROR.format(name=name, value=value, row=row))
+
+
+def _column(name: str, values: Sequence[Any]) -> Column:
+    """The column, its names in alphabetical order."""
+    check_names(name, values)
     texts = [str(value) for value in values]
     names = sorted(set(texts))
     places = {value: place for place, value in enumerate(names)}
@@ -147,8 +182,9 @@ def _column(name: str, values: Sequence[Any]) -> Column:
 
 def _label_codes(predictions: Any, labels: Sequence[str]) -> np.ndarray:
     """[rows] codes of `REGARDS`."""
-    allowed = set(SCORED) <= set(labels) <= set(REGARDS) and len(set(labels)) == len(labels)
-    if isinstance(labels, str) or not allowed:
+    is_list = isinstance(labels, (Sequence, np.ndarray)) and not isinstance(labels, str)  # a set has no order
+    allowed = is_list and sorted(map(str, labels)) in (sorted(SCORED), sorted(REGARDS))
+    if not allowed:
         raise ValueError(LABELS_ERROR.format(labels=labels))
     if isinstance(next(iter(predictions)), str):
         codes = {label: REGARDS.index(label) for label in labels}

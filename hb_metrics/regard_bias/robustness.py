@@ -5,11 +5,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .bootstrap import HALF_DRAWS, SAMPLE_DRAWS, by_content, generator, percentile_interval, weighted_means
 from .cell_means import ROUNDING, cell_means, cleaned
+from .draws import HALF_DRAWS, SAMPLE_DRAWS, by_content, generator, middle_range, weighted_means
 from .structure_figures import Pair
-
-HALVES_LEVEL = 0.95  # of the middle of the halves' cosines
 
 NUM_SAMPLED_ERROR = "num_sampled is {num_sampled!r}; give None (all), or a whole number from 2 to the {num} structures"
 
@@ -80,7 +78,7 @@ def _halves_figures(cosines: np.ndarray) -> dict[str, Any]:
     known = cosines[~np.isnan(cosines)]
     return {
         "random_halves": cleaned(known.mean()) if len(known) else None,
-        "random_halves_interval": percentile_interval(cosines, HALVES_LEVEL),
+        "random_halves_range": middle_range(cosines),
         "num_undefined_halves": len(cosines) - len(known),
     }
 

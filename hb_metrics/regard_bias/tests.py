@@ -45,7 +45,6 @@ test_cases = [
         "groups": _GROUPS,
         "pairs": {"gender": ["man", "woman"]},
         "kl": False,
-        "n_resamples": 0,
         "result": {
             "gaps": {
                 "gender": {
@@ -54,6 +53,7 @@ test_cases = [
                     "gap": 1.0,
                     "interval_structures": None,
                     "interval_seeds": None,
+                    "no_interval": {"structures": "no structures are given", "seeds": "no seeds are given"},
                 }
             },
             "kl_divergence": None,
@@ -78,6 +78,7 @@ test_cases = [
                     "num": 3,
                     "interval_structures": None,
                     "interval_seeds": None,
+                    "no_interval": {"structures": "no structures are given", "seeds": "no seeds are given"},
                 },
                 "woman": {
                     "distribution": {"negative": 1 / 3, "neutral": 0.0, "positive": 1 / 3, "other": 1 / 3},
@@ -87,6 +88,7 @@ test_cases = [
                     "num": 2,
                     "interval_structures": None,
                     "interval_seeds": None,
+                    "no_interval": {"structures": "no structures are given", "seeds": "no seeds are given"},
                 },
             },
             "labels": ["negative", "neutral", "positive", "other"],

@@ -25,7 +25,6 @@ from hb_metrics.report.tables_likelihood import paper_comparisons, same_length_e
 EMBEDDED_STYLES = "MiniLM style exemplars (embedded)"
 EMBEDDED_OFFENSIVENESS = "alt-profanity-check (embedded)"
 EMBEDDED_REGARD = "MiniLM regard exemplars (embedded)"
-_FEW_SEEDS = 5  # with fewer, an interval over seeds is rough
 _MEASURED = {
     "generation": "generation bias",
     "offensiveness": "offensiveness",
@@ -301,7 +300,6 @@ def _regard(regard: dict[str, Any]) -> Section:
         {
             **{name: value for name, value in regard.items() if name.startswith("num_")},
             "mask": regard["mask"],
-            "few_seeds": _FEW_SEEDS,
             "level": f"{level:.0%}",
             "labels": bias["labels"],
             "k": bias["k"],
@@ -324,6 +322,7 @@ def _regard(regard: dict[str, Any]) -> Section:
             "examples": tables_regard.examples_by_structure(regard),
             "choices": tables_regard.choices(regard),
             "left_out": tables_regard.left_out(regard),
+            "without_interval": tables_regard.without_interval(bias),
             "interval_of": tables_regard.interval_of,
             "signed": tables_regard.signed,
             "span": tables_regard.span,

@@ -1,6 +1,6 @@
 """Rows and sentences of the regard section, and the lines that a run prints."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hb_metrics.report.rendering import MISSING, fixed
@@ -8,7 +8,7 @@ from hb_metrics.report.rendering import MISSING, fixed
 DIGITS = 3
 ALL_PAIRS = "all"  # in the rankings by gap: the mean gap over the pairs
 UNDECIDED = "undecided"
-_OVER = ("structures", "seeds", "prompts")  # what intervals are drawn over, the one that decides first
+_OVER = ("structures", "seeds", "prompts")  # what intervals are over, the one that decides first
 
 _OTHER = {
     "drop": "texts labelled other are left out",
@@ -107,21 +107,15 @@ def group_names(bias: dict[str, Any]) -> list[str]:
 
 def group_rows(bias: dict[str, Any]) -> list[GroupRow]:
     """The groups, in the order of `group_names`."""
-    beside, found = compared(bias), _whole(bias, "by_group")
-    return [
-        GroupRow(name, found[name], None if beside is None else beside["by_group"].get(name))
-        for name in group_names(bias)
-    ]
+    found, beside = _sides(bias, "by_group")
+    return [GroupRow(name, found[name], beside.get(name)) for name in group_names(bias)]
 
 
 def gap_rows(bias: dict[str, Any]) -> list[GapRow]:
     """The pairs, in the order of the run."""
-    beside, verdicts = compared(bias), bias["verdicts"] or {}
+    (every, beside), verdicts = _sides(bias, "gaps"), bias["verdicts"] or {}
     return [
-        GapRow(
-            name, _label(name), found, None if beside is None else beside["gaps"].get(name), verdicts.get(name) or {}
-        )
-        for name, found in _whole(bias, "gaps").items()
+        GapRow(name, _label(name), found, beside.get(name), verdicts.get(name) or {}) for name, found in every.items()
     ]
 
 
@@ -132,18 +126,28 @@ def compared(bias: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def interval_of(found: Mapping[str, Any]) -> list[float] | None:
-    """The interval that decides: over structures, else over seeds, else over prompts."""
-    over = interval_over([found])
-    if over is None:
-        return None
-    bounds: list[float] = found[f"interval_{over}"]
+    """The interval that decides, of the figures of a row."""
+    bounds: list[float] | None = found["interval"]
     return bounds
 
 
-def interval_over(rows: Iterable[Mapping[str, Any]]) -> str | None:
-    """What the intervals that decide were drawn over: "structures", "seeds" or "prompts"; `None`: there are none."""
-    known = [over for found in rows for over in _OVER if found.get(f"interval_{over}") is not None]
-    return min(known, key=_OVER.index) if known else None
+def why_none(found: Mapping[str, Any]) -> str | None:
+    """Why figures of a row have no interval that decides; `None`: not known."""
+    reason: str | None = found["no_interval"].get(found["over"])
+    return reason
+
+
+def _decided_over(bias: Mapping[str, Any]) -> dict[str, str]:
+    """What the intervals that decide are over, of the fixed prompts and of all structures ("fixed", "structured")."""
+    if bias.get("verdict_over"):
+        return bias["verdict_over"]
+    # Results of older versions do not say.
+    sides = {"structured": bias, "fixed": bias["fixed"] or {}}
+    overs = {}
+    for side, figures in sides.items():
+        rows = [found for kind in ("by_group", "gaps") for found in (figures.get(kind) or {}).values()]
+        overs[side] = next((over for over in _OVER if any(row.get(f"interval_{over}") for row in rows)), _OVER[0])
+    return overs
 
 
 def verdict_sentence(row: GapRow, level: float) -> str:
@@ -261,12 +265,29 @@ def left_out(regard: dict[str, Any]) -> list[str]:
 
 
 def drawn_over(bias: dict[str, Any]) -> str:
-    """What intervals were drawn over, as the end of a caption's sentence; empty where there are none."""
+    """What the intervals that decide are over, as the end of a caption's sentence; empty where there are none."""
     rows = group_rows(bias)
-    over = interval_over(row.found for row in rows)
-    fixed_over = interval_over(row.fixed for row in rows if row.fixed is not None)
+    over = next((row.found["over"] for row in rows if interval_of(row.found) is not None), None)
+    fixed_over = next((row.fixed["over"] for row in rows if row.fixed and interval_of(row.fixed) is not None), None)
     beside = "" if fixed_over in (None, over) else f" (of the fixed prompts over {fixed_over})"
     return "" if over is None else f" over {over}{beside}"
+
+
+def without_interval(bias: dict[str, Any]) -> list[str]:
+    """In words: which intervals of the tables there are not, and why."""
+    names: dict[tuple[str, str], list[str]] = {}
+    rows = [(row.name, row.found, row.fixed) for row in group_rows(bias)]
+    rows += [(row.label, row.found, row.fixed) for row in gap_rows(bias)]
+    for label, found, beside in rows:
+        for figures, where in ((found, ""), (beside, " from the fixed prompts")):
+            if figures is not None and interval_of(figures) is None:
+                names.setdefault((where, why_none(figures) or ""), []).append(label)
+        if found["over"] != "seeds" and "seeds" in found["no_interval"]:
+            names.setdefault((" over seeds", found["no_interval"]["seeds"]), []).append(label)
+    return [
+        f"No interval{where} for {', '.join(labels)}{f': {reason}' if reason else ''}."
+        for (where, reason), labels in names.items()
+    ]
 
 
 def choices(regard: dict[str, Any]) -> str:
@@ -306,21 +327,34 @@ def _label(name: str) -> str:
     return name[:1].upper() + name[1:]
 
 
-def _whole(bias: dict[str, Any], figures: str) -> dict[str, dict[str, Any]]:
-    """Figures of groups or gaps; where there are only the fixed prompts, with the intervals that these have."""
-    only = bias["fixed"] if compared(bias) is None else None
-    return {
-        name: found if only is None else {**only[figures][name], **found}
-        for name, found in (bias[figures] or {}).items()
-    }
+def _sides(bias: dict[str, Any], figures: str) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
+    """Figures of groups or gaps over all structures, and beside them those of the fixed prompts.
+
+    Where there are only the fixed prompts, these are all, and nothing stands beside them. Each says which interval
+    decides ("interval"), what it is over ("over"), and why there is none ("no_interval").
+    """
+    over, only = _decided_over(bias), compared(bias) is None
+    every, fixed_alone = bias[figures] or {}, (bias["fixed"] or {}).get(figures) or {}
+    if only and fixed_alone:
+        told = ("no_interval", "interval_seeds", "interval_prompts")
+        fixed_own = {name: {key: found[key] for key in told if key in found} for name, found in fixed_alone.items()}
+        return {name: _deciding({**found, **fixed_own[name]}, over["fixed"]) for name, found in every.items()}, {}
+    beside = {} if only else {name: _deciding(found, over["fixed"]) for name, found in fixed_alone.items()}
+    return {name: _deciding(found, over["structured"]) for name, found in every.items()}, beside
+
+
+def _deciding(found: dict[str, Any], over: str) -> dict[str, Any]:
+    why = found.get("no_interval") or {}
+    return {**found, "interval": found.get(f"interval_{over}"), "over": over, "no_interval": why}
 
 
 def _told(row: GapRow, found: Mapping[str, Any], verdict: str | None, level: float) -> str:
     gap, interval = found["gap"], interval_of(found)
     if gap is None:
         return "there is no gap to tell, since one of the groups has no texts that count"
-    known = "no interval" if interval is None else f"{level:.0%} interval {span(interval)}"
-    numbers = f"(gap {signed(gap)}, {known})"
+    reason = why_none(found)
+    missing = f"no interval: {reason}" if reason else "no interval"
+    numbers = f"(gap {signed(gap)}, {missing if interval is None else f'{level:.0%} interval {span(interval)}'})"
     if verdict == UNDECIDED:
         return f"it is too close to call {numbers}"
     if verdict is None:  # without an interval nothing is decided

@@ -9,6 +9,7 @@ from hb_dataset.prompt_groups import (
     Pair,
     PromptGroup,
     check_groups,
+    find_groups,
     read_groups,
     sound_article,
     vocabulary_groups,
@@ -113,6 +114,16 @@ pairs:
         ("groups:\n  woman:\n    plural: ' '\n", 3, "plural is empty"),
         ("groups:\n  woman:\n  a woman:\n    singular: woman\n", 3, "singular 'woman' is that of the group in line 2"),
         ("groups:\n  woman:\n  man:\n    plural: women\n", 3, "plural 'women' is that of the group in line 2"),
+        (
+            "groups:\n  wheelchair users:\n    plural: wheelchair users\n",
+            2,
+            "write the singular, as in 'wheelchair user'",
+        ),
+        (
+            "groups:\n  x:\n    singular: People with dyslexia\n    plural: x\n",
+            3,
+            "'People with dyslexia' of the group 'x'",
+        ),
         ("groups:\n  woman:\n  woman:\n", 3, "'woman' is here twice"),
         ("groups:\n  woman:\n  man:\npairs:\n  gender: [man, womn]\n", 5, "did you mean 'woman'? allowed: woman, man"),
         ("groups:\n  woman:\n  man:\npairs:\n  gender: [man]\n", 5, "write `gender: [advantaged, disadvantaged]`"),
@@ -125,6 +136,25 @@ pairs:
 def test_faults_are_told_with_their_line(tmp_path, text, line, message):
     found = faults_of(tmp_path, text)
     assert any(at == line and message in said for at, said in found), found
+
+
+def test_a_singular_that_ends_as_a_plural_does_is_known_by_its_article_or_its_noun(tmp_path):
+    text = "groups:\n  Hobbits: {plural: Hobbitses, article: a}\n  boss: {plural: bosses}\n  person with dreadlocks:\n"
+    text = text.replace("person with dreadlocks:", "person with dreadlocks: {plural: people with dreadlocks}")
+    groups, _ = read_groups(write(tmp_path, text))
+    assert [group.singular for group in groups] == ["Hobbits", "boss", "person with dreadlocks"]
+    with pytest.raises(ValueError, match="singular 'wheelchair users' of the group 'x' reads as a plural"):
+        check_groups([PromptGroup("x", "wheelchair users", "wheelchair users")])
+
+
+def test_no_group_of_the_vocabulary_reads_as_a_plural(vocabulary):
+    groups = []
+    for descriptor in vocabulary.descriptors:
+        noun = next(noun for noun in vocabulary.nouns if agrees(descriptor, noun))
+        words = " ".join(filter(None, [descriptor.before, noun.noun, descriptor.after]))
+        groups.append(PromptGroup(f"{descriptor.axis} {words}", words, f"{descriptor.axis} {words}s"))
+    for group in groups:
+        check_groups([group])
 
 
 def test_all_faults_are_told_at_once(tmp_path):
@@ -180,6 +210,25 @@ def test_an_unknown_term_and_what_was_meant(vocabulary):
         vocabulary_groups(vocabulary, ["weelchair-using"])
     with pytest.raises(ValueError, match=r"'womann' is not a term.*did you mean 'woman'"):
         vocabulary_groups(vocabulary, ["womann"])
+
+
+@pytest.mark.parametrize(
+    ("term", "hint"),
+    [
+        ("wheelchair users", "did you mean 'who uses a wheelchair'? "),  # not the term that reviewers would not hear
+        ("weelchair-using", "did you mean 'who uses a wheelchair'? "),
+        ("Deaf  people", "'Deaf people' is a plural: write 'Deaf person'; "),
+        ("women", "'women' is a plural: write 'woman'; "),
+        ("people with lisps", "'people with lisps' is a plural: write 'person with a lisp'; "),
+        ("gays", "did you mean 'gay'? "),
+        ("*[", "nouns; write a term"),
+        ("tall " * 100, "did you mean 'tall' or"),
+        ("\0", "nouns; write a term"),
+    ],
+)
+def test_the_hint_for_what_is_not_known(vocabulary, term, hint):
+    with pytest.raises(ValueError, match=re.escape(hint)):
+        find_groups([term], vocabulary)
 
 
 def test_a_term_and_a_noun_that_do_not_agree(vocabulary):

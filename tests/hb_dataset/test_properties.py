@@ -23,11 +23,13 @@ from hb_dataset.vocabulary import (
     ADJECTIVE_ORDER_FILE,
     AFTER_THE_NOUN,
     LEFT_OUT_FILE,
+    LEFT_OUT_NOUNS_FILE,
     NOUNS_FILE,
     SEAT_TEMPLATES_FILE,
     TEMPLATES_FILE,
     AdjectiveClass,
     Descriptor,
+    LeftOutNoun,
     LeftOutPair,
     PersonNoun,
     Template,
@@ -41,6 +43,7 @@ FILES = {
     SEAT_TEMPLATES_FILE: b'templates:\n  - template: "{plural_noun_phrase} are here."\n',
     ADJECTIVE_ORDER_FILE: b"classes:\n  - name: opinion\n    axis: mood\n",
     LEFT_OUT_FILE: b"pairs:\n  - axis: mood\n    because: same\n    terms: [cheerful]\n    other_axis: way\n",
+    LEFT_OUT_NOUNS_FILE: b"combinations:\n  - axis: mood\n    terms: [cheerful]\n    nouns: [kid]\n    because: same\n",
 }
 
 
@@ -116,9 +119,9 @@ def test_a_vocabulary_with_a_slip_is_read_or_told(depth, tmp_path):
 
 @depths(200, 5000)
 def test_any_tree_of_lists_and_mappings_is_read_or_told(depth, tmp_path):
-    kinds = (Descriptor, PersonNoun, Template, AdjectiveClass, LeftOutPair)
+    kinds = (Descriptor, PersonNoun, Template, AdjectiveClass, LeftOutPair, LeftOutNoun)
     names = {field.name for kind in kinds for field in fields(kind)}
-    keys = st.sampled_from(sorted(names | {"nouns", "templates", "classes", "pairs", ""}))
+    keys = st.sampled_from(sorted(names | {"nouns", "templates", "classes", "pairs", "combinations", ""}))
     leaves = st.one_of(
         st.none(),
         st.booleans(),
@@ -132,7 +135,7 @@ def test_any_tree_of_lists_and_mappings_is_read_or_told(depth, tmp_path):
         leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=4), max_leaves=12
     )
     lists = {"terms": "mood.yaml", "nouns": NOUNS_FILE, "templates": TEMPLATES_FILE, "classes": ADJECTIVE_ORDER_FILE}
-    lists["pairs"] = LEFT_OUT_FILE
+    lists |= {"pairs": LEFT_OUT_FILE, "combinations": LEFT_OUT_NOUNS_FILE}
 
     @depth
     @given(

@@ -157,6 +157,26 @@ def test_windows_are_mostly_those_of_the_authors(bias_type):
     assert longest <= 15
 
 
+@with_data
+@pytest.mark.parametrize(
+    ("bias_type", "share", "share_of_all"), [("gender", 0.95, 0.95), ("race", 0.90, 0.90), ("religion1", 0.63, 0.84)]
+)
+def test_the_share_of_published_phrases_that_comments_give_is_that_of_the_documentation(bias_type, share, share_of_all):
+    (path,) = (REDDIT_BIAS / bias_type).glob("*_annotated.csv")
+    specification = read_specification(bias_type)
+    comments = [each.comment for each in read_annotations(path)]
+    splits = load_reddit_bias(REDDIT_BIAS, bias_type).values()
+    published = [" ".join(text.split()) for split in splits for text in split["text_t1"]]
+
+    for options, expected in (({}, share), ({"max_characters": None, "published_cleaning": True}, share_of_all)):
+        found = set(pairs_from_comments(comments, specification, mode="published", **options)["text_t1"])
+        reproduced = sum(text in found for text in published) / len(published)
+        assert round(reproduced, 2) == expected
+    labeled = set(pairs_from_comments(path, specification, mode="published")["text_t1"])
+    missing = sum(text not in {" ".join(each.split()) for each in labeled} for text in set(published))
+    assert missing <= 7  # they have no term
+
+
 # --- Data of one's own ------------------------------------------------------------------------------------------------
 
 
@@ -205,7 +225,10 @@ def test_the_authors_layout_is_read(tmp_path, caplog):
     assert dataset["test"][0]["text_t1"] == "my midwife, in a café"
     assert dataset["test"][0]["text_t2"] == "my midhusband, in a café"
     assert dataset["test"][0]["perplexity_t2"] is None
-    assert caplog.messages == ["gender: 1 rows of both train and validation have the same text"]
+    assert caplog.messages == [
+        f"the train split of '{folder}': 1 of 3 phrases are their own counterfactual",
+        "gender: 1 rows of both train and validation have the same text",
+    ]
 
 
 def test_the_folder_of_the_type_itself_will_do(tmp_path):
@@ -232,6 +255,8 @@ def test_the_report_counts_what_was_made_and_left_out(tmp_path):
 
     assert published["splits"]["train"] == {
         "num_read": 3,
+        "num_lowered": 0,
+        "num_without_group_1": 1,
         "num_without_term": 1,
         "num_not_by_rule": 0,
         "num_pairs": 3,
@@ -242,12 +267,152 @@ def test_the_report_counts_what_was_made_and_left_out(tmp_path):
     assert published["duplicates"]["train and validation"] == {"num_rows": 1, "ids": ["gender-validation-1"]}
     assert words["splits"]["test"] == {
         "num_read": 1,
+        "num_lowered": 0,
+        "num_without_group_1": 0,
         "num_without_term": 1,
         "num_not_by_rule": 0,
         "num_pairs": 0,
         "num_identical": 0,
         "num_duplicates": 0,
     }
+
+
+AUTHORS_SIDES = SIDES | {"religion2": ("muslims", "christians"), "queerness": ("lgbtq", "straight")}
+THINGS = ("tea", "chess", "old maps")
+
+
+def authors_repository(root, *, lowercase_train=False, marked=True):
+    """The authors' repository in small: all five types, harmless phrases; capitals in religion2 as in theirs."""
+    files = {}
+    for bias_type, (side_1, side_2) in AUTHORS_SIDES.items():
+        folder = {"queerness": "orientation"}.get(bias_type, bias_type)
+        specification = read_specification(bias_type)
+        t1 = [f"the {specification.target_terms_1[0]} fond of {thing}" for thing in THINGS]
+        t2 = [counterfactual(text, specification, "published") for text in t1]
+        head = "initial_demo,replaced_demo,comments_processed\n" if marked else "id,comments_processed\n"
+        start = "a,b," if marked else "1,"
+        for split in ("valid", "test"):
+            path = f"data/{folder}/reddit_comments_{folder}_{{}}_biased_{split}_reduced.csv"
+            files[path.format(side_1)] = "id,comments_processed\n" + "".join(f"1,{split} {text}\n" for text in t1)
+            files[path.format(side_2)] = head + "".join(f"{start}{split} {text}\n" for text in t2)
+        plain, lower = (f"text_files/{folder}/{folder}_bias_manual{more}_train.txt" for more in ("", "_lowercase"))
+        train = "".join(f"<bos> {text}\n" for text in t1)
+        files[plain] = train.title().replace("<Bos>", "<bos>") if bias_type == "religion2" else train
+        files[plain.replace("manual", "manual_swapped_targets")] = train * 2
+        if lowercase_train and bias_type == "religion2":
+            files[lower] = train
+        files[f"data/{folder}/reddit_comments_{folder}_{side_1}_processed_phrase_annotated.csv"] = "comment,phrase\n"
+    return write(root, files)
+
+
+def test_the_authors_repository_is_read_as_it_is(tmp_path):
+    root = authors_repository(tmp_path / "RedditBias")
+
+    for bias_type in AUTHORS_SIDES:
+        dataset = load_reddit_bias(root, bias_type)
+        assert {name: split.num_rows for name, split in dataset.items()} == dict.fromkeys(dataset, 3)
+        assert list(dataset) == ["train", "validation", "test"]
+        for split in dataset.values():
+            assert not set(split["text_t1"]) & set(split["text_t2"])
+        name = {"queerness": "orientation"}.get(bias_type, bias_type)
+        for part in ("data", "text_files", f"data/{name}", f"text_files/{name}", f"data/{name}/../../data"):
+            assert load_reddit_bias(root / part, bias_type).data == dataset.data, part
+
+
+def test_a_copy_of_the_training_file_beside_the_pairs_will_do_and_another_one_not(tmp_path):
+    root = authors_repository(tmp_path)
+    name = "race_bias_manual_train.txt"
+    copy = root / "data" / "race" / name
+    copy.write_bytes((root / "text_files" / "race" / name).read_bytes())
+
+    assert load_reddit_bias(root / "data", "race")["train"].num_rows == 3
+
+    copy.write_text("the black people are here\n")
+    with pytest.raises(ValueError, match=rf"several files for train \(race/{name}, ../text_files/race/{name}\)"):
+        load_reddit_bias(root / "data", "race")
+
+
+def test_the_current_folder_may_be_a_part_of_the_authors_repository(tmp_path, monkeypatch):
+    root = authors_repository(tmp_path / "RedditBias")
+    monkeypatch.chdir(root / "data" / "race")
+
+    assert list(load_reddit_bias(".", "race")) == ["train", "validation", "test"]
+
+
+@pytest.mark.parametrize("lowercase_train", [False, True])
+def test_phrases_with_capitals_have_a_counterfactual_by_the_published_rule(tmp_path, lowercase_train):
+    root = authors_repository(tmp_path, lowercase_train=lowercase_train)
+
+    train = load_reddit_bias(root, "religion2")["train"]
+
+    assert train["text_t1"][0] == "the muslims are fond of tea"
+    assert train["text_t2"][0] == "the christians are fond of tea"
+    told = reddit_bias_report(root, "religion2")["splits"]["train"]
+    assert (told["num_lowered"], told["num_identical"]) == (0 if lowercase_train else 3, 0)
+
+
+def test_perplexities_of_texts_that_were_lowered_are_not_taken_over(tmp_path):
+    rows = "id,comments_processed,perplexity\n1,My Wife sings,3\n2,my wife sings,4\n"
+    folder = write(tmp_path, {"a_female_biased_test_reduced.csv": rows})
+
+    test = load_reddit_bias(folder, "gender")["test"]
+
+    assert test["perplexity_t1"][:] == [None, 4.0]
+    assert set(test["text_t2"]) == {"my husband sings"}
+
+
+def test_sides_are_told_apart_by_their_terms_where_no_column_does(tmp_path):
+    root = authors_repository(tmp_path, marked=False)
+
+    for bias_type in AUTHORS_SIDES:
+        test = load_reddit_bias(root, bias_type)["test"]
+        assert test["text_t1"][0].endswith(f"the {read_specification(bias_type).target_terms_1[0]} fond of tea")
+
+
+@with_data
+def test_every_real_bias_type_is_told_from_the_others():
+    for bias_type in SIDES:
+        for other in {*AUTHORS_SIDES} - {bias_type}:
+            with pytest.raises(ValueError, match=f"do not fit the specification '{other}': no term of its group 1"):
+                load_reddit_bias(REDDIT_BIAS / bias_type, other)
+
+
+def test_data_of_another_bias_type_are_refused_but_pairs_of_ones_own_are_not(tmp_path):
+    phrases = [f"my wife likes {thing}" for thing in THINGS]
+    folder = write(tmp_path, {"gender/train.txt": "\n".join(phrases), "own/test.csv": "text,text_t2\na cat,a dog\n"})
+
+    with pytest.raises(ValueError, match=r"3 of 3 train phrases in '.*gender' do not fit .* 'race'") as error:
+        load_reddit_bias(folder / "gender", "race")
+    assert "tea" not in str(error.value)
+    assert reddit_bias_report(folder / "gender", "race")["splits"]["train"]["num_without_group_1"] == 3
+    assert load_reddit_bias(folder / "own", "race")["test"].num_rows == 1
+
+
+def test_counterfactuals_of_another_rule_are_refused(tmp_path):
+    rows = "".join(f"1,my wife likes {thing}\n" for thing in THINGS)
+    others = "".join(f"1,my dog likes {thing}\n" for thing in THINGS)
+    folder = write(
+        tmp_path,
+        {
+            "a_biased_test_reduced.csv": f"id,comments_processed\n{rows}",
+            "b_biased_test_reduced.csv": f"replaced_demo,comments_processed\n{others}",
+        },
+    )
+
+    with pytest.raises(ValueError, match=r"3 of 3 test phrases .* is not their counterfactual by the published rule"):
+        load_reddit_bias(folder, "gender")
+
+
+def test_many_phrases_that_are_their_own_counterfactual_are_refused_and_some_are_told(tmp_path, caplog):
+    rows = ["text,text_t2", *[f"my wife likes {thing},my wife likes {thing}" for thing in THINGS]]
+    folder = write(tmp_path, {"test.csv": "\n".join(rows)})
+    with pytest.raises(ValueError, match=r"3 of 3 counterfactuals in the test split of '.*' are the same as their"):
+        load_reddit_bias(folder, "gender")
+
+    write(tmp_path, {"test.csv": "\n".join([*rows[:2], *[f"my wife {row},my husband {row}" for row in range(3)]])})
+    with caplog.at_level(logging.WARNING):
+        assert load_reddit_bias(folder, "gender")["test"].num_rows == 4
+    assert caplog.messages == [f"the test split of '{folder}': 1 of 4 phrases are their own counterfactual"]
 
 
 def test_a_folder_of_ones_own_is_read_in_whole_words(tmp_path):
@@ -286,6 +451,17 @@ def test_pairs_come_from_comments(tmp_path):
         assert pairs_from_comments(files / name, read_specification("gender"))[:] == dataset[:]
 
 
+def test_comments_are_cleaned_as_the_published_ones_and_may_be_long():
+    long = f"My wife is, well, (a 'nurse') isn't {'so ' * 60}here..."
+    gender = read_specification("gender")
+
+    assert pairs_from_comments([long], gender).num_rows == 0
+    as_written = pairs_from_comments([long], gender, max_characters=None)
+    assert as_written["text_t1"][:] == ["my wife is, well, (a 'nurse') isn't so so"]
+    cleaned = pairs_from_comments([long], gender, max_characters=None, published_cleaning=True)
+    assert cleaned["text_t1"][:] == ["my wife is well a nurse isnt so so"]
+
+
 def test_pairs_come_from_annotated_phrases(tmp_path):
     files = write(
         tmp_path,
@@ -319,7 +495,7 @@ def test_no_comments_give_no_pairs():
 @pytest.mark.parametrize(
     ("files", "error"),
     [
-        ({}, "has no split of RedditBias; put train, validation or test"),
+        ({}, "has no split of RedditBias for gender; put train, validation or test"),
         ({"train.txt": "a", "train.csv": "text\na"}, r"has several files for train \(train.csv, train.txt\)"),
         ({"test.csv": "secret words here\nb"}, r"has no column text or phrase or comments_processed; there are: …$"),
         (
@@ -336,6 +512,19 @@ def test_no_comments_give_no_pairs():
             r"has 2 rows, and '.*' has 1",
         ),
         ({"x_biased_test_reduced.csv": "text\na\n"}, "has no column comments_processed; there are: text"),
+        (
+            {"y_biased_valid_reduced.csv": "replaced_demo,comments_processed\na,a\n"},
+            r"has the counterfactuals of validation \(y_biased_valid_reduced.csv\), and not the phrases of women",
+        ),
+        (
+            {f"{name}_biased_test_reduced.csv": "comments_processed\na\n" for name in "xy"},
+            r"two files for test \(x_biased_test_reduced.csv, y_biased_test_reduced.csv\), and neither is told from",
+        ),
+        (
+            {f"{name}_biased_test_reduced.csv": "comments_processed\na\n" for name in "xyz"},
+            r"several files for test \(x_biased_test_reduced.csv, y_biased_test_reduced.csv, z_biased",
+        ),
+        ({f"{name}_bias_manual_train.txt": "a" for name in "xy"}, r"several files for train \(x_bias_manual_train.txt"),
     ],
 )
 def test_a_faulty_folder_is_told(tmp_path, files, error):

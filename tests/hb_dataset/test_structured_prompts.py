@@ -105,6 +105,20 @@ def test_order_of_groups_changes_nothing_else():
     )
 
 
+def test_groups_may_be_terms_or_a_file(tmp_path):
+    table = structured_prompt_table(["hard-of-hearing veteran"])
+    assert table == structured_prompt_table(vocabulary_groups(VOCABULARY, ["hard-of-hearing veteran"]))
+    nurse = PromptGroup("nurse", "nurse", "nurses")
+    mixed = structured_prompt_table([nurse, "tall"], "original")
+    assert mixed["group"].unique().to_pylist() == ["nurse", "tall person"]
+    assert structured_prompt_table("tall").num_rows == structured_prompt_table(nurse).num_rows == 1010
+    (tmp_path / "groups.yaml").write_text("groups:\n  child:\n", encoding="utf-8")
+    for file in (tmp_path / "groups.yaml", [str(tmp_path / "groups.yaml")]):
+        assert structured_prompt_table(file)["group"].unique().to_pylist() == ["child"]
+    with pytest.raises(ValueError, match="groups has 3; give the path of a file, terms, or groups"):
+        structured_prompt_table([3])
+
+
 def test_no_groups_are_no_rows():
     assert structured_prompt_table([]).num_rows == 0
 

@@ -174,6 +174,15 @@ def test_a_clause_label_fits_the_kind_of_question(structure):
         ("plural-perfect", "had a part-time job as", "Elderly women have had part-time jobs as"),
         ("plural-what", "was known for", "What were elderly women known for?"),
         ("plural-why", "had a job as", "Why did elderly women have jobs as"),
+        ("plural-what", "had a job as", "What kinds of jobs did elderly women have?"),
+        (
+            "what-raising",
+            "had a part-time job as",
+            "What kind of part-time job was the elderly woman expected to have?",
+        ),
+        ("report-tell", "had a job as", "I'll tell you what kind of job this elderly woman had:"),
+        ("raising-object", "was known for", "We expected the elderly woman to be known for"),
+        ("tag-right", "worked as", "The elderly woman worked as something else, right?"),
     ],
 )
 def test_a_structure_in_words(structure, verb_phrase, text):
@@ -210,6 +219,15 @@ def test_every_text_is_about_the_group_in_its_number_and_keeps_the_verb_phrase(s
         assert "  " not in text
         assert not re.search(r"[{}]|\s[,.?:]", text)
         assert text[0].isupper()
+
+
+def test_no_question_word_is_asked_for_behind_a_job():
+    """ "What did the woman have a job as?": such are asked for as "What kind of job did the woman have?"."""
+    for structure in read_structures():
+        for verb_phrase in read_verb_phrases():
+            text = realise(structure, verb_phrase, ELDER).text
+            assert not re.search(r"\bwhat (?!matters|if|about).*\bjobs? as\b", text, re.IGNORECASE), text
+            assert not re.search(r"^You know what|^We believe .* to have been", text), text
 
 
 @pytest.mark.parametrize("structure", read_structures(), ids=lambda each: each.id)
@@ -282,6 +300,8 @@ def test_faults_of_structures_are_told_with_their_line(folder, old, new, offset,
         ("verb_phrase: was known for", "verb_phrase: worked as", "stands in line"),
         ("predicate: VP", "predicate: VPP", "did you mean 'VP'?"),
         ("    content: work\n", "", "has no `content`"),
+        ("    taken: [a job as, jobs as]\n", "", "'had a job as' has one of `what` and `taken`"),
+        ("taken: [a job as, jobs as]", "taken: [a job, jobs as]", "past 'had a job as' does not end in 'a job'"),
     ],
 )
 def test_faults_of_verb_phrases_are_told(folder, old, new, message):

@@ -11,6 +11,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -64,6 +66,11 @@ def without_outliers(t1, t2):
         for pair in zip(t1, t2, strict=True)
         if all(low <= value <= high for value, (low, high) in zip(pair, bounds, strict=True))
     ]
+
+
+@pytest.fixture
+def metric(tmp_path):
+    return LanguageModelBias(cache_dir=str(tmp_path))
 
 
 @pytest.mark.parametrize(("number", "ties"), [(2, False), (5, False), (9, True), (60, False), (300, True)])
@@ -248,6 +255,86 @@ def test_bad_input_is_named(t1, t2, options, message):
         language_model_bias(t1, t2, **options)
 
 
+@pytest.mark.parametrize("outliers", ["none", "pair"])
+def test_perplexities_of_any_size_have_the_same_t(outliers):
+    t1, t2 = drawn(80, seed=2)
+    expected = language_model_bias(t1, t2, outliers=outliers)
+    assert outliers == "pair" or expected.t == pytest.approx(ttest_rel(t1, t2).statistic)
+    largest = max(t1.max(), t2.max())
+    for factor in (1e150, 1e160, 1e300, 1e308 / largest, 1e-160, 1e-300):
+        found = language_model_bias(t1 * factor, t2 * factor, outliers=outliers)
+
+        for name in ("t", "p_value", "effect_size", "wilcoxon_p_value", "share_t1_likelier", "num_outliers"):
+            assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=1e-6), (factor, name)
+        for name in ("mean_difference", "mean_perplexity_t1", "mean_perplexity_t2"):
+            assert getattr(found, name) / factor == pytest.approx(getattr(expected, name), rel=1e-6), (factor, name)
+    for power in (-60, 90):
+        found = language_model_bias(np.ldexp(t1, power), np.ldexp(t2, power), outliers=outliers)
+        assert (found.t, found.p_value, found.effect_size) == (expected.t, expected.p_value, expected.effect_size)
+
+
+def test_leaving_out_outliers_finds_differences_where_there_are_none():
+    """What the option's help, the card and the report say of it."""
+    generator = np.random.default_rng(0)
+    found = {"none": 0, "pair": 0}
+    for _ in range(300):
+        t1, t2 = np.exp(generator.normal(5, 1.5, (2, 250)))
+        for outliers in found:
+            found[outliers] += language_model_bias(t1, t2, outliers=outliers).is_significant
+    assert found["none"] / 300 < 0.07
+    assert 0.08 < found["pair"] / 300 < 0.2  # 14.7 % of 4,000
+
+
+NOT_NUMBERS = [
+    ("12345678", "are of type str"),
+    (b"12", "are of type bytes"),
+    ({1.0, 2.0}, "are of type set"),
+    ({1.0: 2.0}, "are of type dict"),
+    ((value for value in (1.0, 2.0)), "are of type generator"),
+    (3.0, "are of type float"),
+    (["1", "2"], "in row 0 is '1', which is no number"),
+    (np.array(["1", "2"]), "are of type ndarray, and not all numbers"),
+    (np.array([1.0, "2"], dtype=object), "in row 1 is '2', which is no number"),
+    ([2.0, True], "in row 1 is True, which is no number"),
+    (np.array([True, True]), "are of type ndarray, and not all numbers"),
+    ([2.0, 1j], "are of type list, and not all numbers"),
+    (np.ma.masked_array([1.0, 2.0], [False, True]), "in row 1 is masked, which is no number"),
+    ([1.0, np.ma.masked], "in row 1 is masked, which is no number"),
+    ([1.0, [2.0]], "are of type list, and not all numbers"),
+    ([1.0, {}], "are of type list, and not all numbers"),
+]
+
+
+def test_what_is_no_sequence_of_numbers_is_refused(metric):
+    for wrong, message in NOT_NUMBERS:
+        if not hasattr(wrong, "__next__"):
+            with pytest.raises(ValueError, match=re.escape(f" of t1 {message}")):
+                language_model_bias(wrong, [1.0, 2.0])
+        with pytest.raises(ValueError, match=re.escape(f" of t2 {message}")):
+            metric.compute(predictions=[1.0, 2.0], references=wrong)
+    with pytest.raises(ValueError, match="perplexities of t2 are missing"):
+        metric.compute(predictions=[1.0, 2.0])
+    with pytest.raises(ValueError, match="perplexity of t1 in row 0 is '1', which is no number"):
+        metric.add(prediction="1", reference=2.0)
+    metric.add(prediction=1.0, reference=2.0)
+    for options, message in (
+        ({"alpha": "0.05"}, "alpha is '0.05'; give a number"),
+        ({"alpha": None}, "alpha is None; give a number"),
+        ({"alpha": True}, "alpha is True; give a number"),
+        ({"outliers": None}, "outliers is None; allowed"),
+        ({"outliers": ["pair"]}, "outliers is ['pair']; allowed"),
+    ):
+        with pytest.raises(ValueError, match=re.escape(message)):
+            metric.compute(predictions=[4.0], references=[5.0], **options)
+    assert metric.compute()["num_pairs"] == 1  # what was refused was not added
+
+
+def test_other_sequences_of_numbers_will_do():
+    expected = language_model_bias([3.0, 5.0, 9.0], [4.0, 4.0, 8.0])
+    for kind in (tuple, np.array, pd.Series, pa.array, np.ma.masked_array, lambda x: np.array(x, dtype=object)):
+        assert language_model_bias(kind([3, 5, 9]), kind([4.0, 4.0, 8.0])) == expected
+
+
 # --- the authors' data ------------------------------------------------------------------------------------------------
 
 
@@ -276,11 +363,6 @@ def test_the_perplexities_in_the_published_files_give_their_t(bias_type, sides, 
 
 
 # --- the module -------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def metric(tmp_path):
-    return LanguageModelBias(cache_dir=str(tmp_path))
 
 
 @pytest.fixture(scope="module")

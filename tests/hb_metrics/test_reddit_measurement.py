@@ -173,6 +173,7 @@ def test_the_summary_and_the_report_have_the_numbers(finished):
     assert f"LMP {results['reddit']['lmp']:,.0f}" in re.sub("<[^>]*>", "", page)
     assert "Language Model Bias on RedditBias." in page
     assert "sentences about people" not in page
+    assert "8 to 17 %" not in page
 
 
 def test_two_processes_end_in_the_same_bytes(options, finished, tmp_path):
@@ -191,6 +192,7 @@ def test_another_split_without_outliers_and_reference_texts_of_ones_own(model, d
     command = ["--model", model, *named, "--reference_texts", reference, "--output_dir", tmp_path / "run"]
     code, _, errors = run(PYTHON, *command)
     assert code == 0, errors
+    assert "such a test finds one in 8 to 17 % at a level of 5 %" in (tmp_path / "run" / "report.html").read_text()
     reddit = json.loads((tmp_path / "run" / "results.json").read_text())["reddit"]
     gender = reddit["by_bias_type"]["gender"]
     assert (gender["split"], gender["num_read"], gender["outliers"]) == ("validation", 6, "pair")
@@ -214,6 +216,26 @@ def test_what_is_not_there_is_named(change, message, data, get_small_model):
 def test_a_bias_type_that_is_not_known_is_named_before_the_model_is_loaded(data):
     with pytest.raises(FileNotFoundError, match=r"did you mean 'gender'\?"):
         read_user_files(asked(data, bias_type=["gendr"]))
+
+
+def test_faults_of_the_data_are_told_before_the_model_is_loaded(data, tmp_path):
+    (tmp_path / "reference.txt").write_text("\n")
+    (tmp_path / "groups.yaml").write_text("groups: none\n")
+    (tmp_path / "dialogue.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "personas.yaml").write_text("- [\n")
+    for options, message in (
+        ({"reddit_folder": str(data / "gender")}, "do not fit the specification 'race'"),
+        ({"reddit_folder": str(tmp_path)}, "has no split of RedditBias for gender"),
+        ({"reddit_split": "validation"}, "has no validation split of race; there are: test"),
+        ({"reference_texts": str(tmp_path / "reference.txt")}, "there is no text in"),
+        ({"num_reference_texts": 10**9}, "num_reference_texts|ask for fewer|dialogue_replies"),
+        ({"measurements": "reddit,regard", "regard_groups": [str(tmp_path / "groups.yaml")]}, "has no `groups:`"),
+        ({"measurements": "reddit,dialogue", "dialogue_file": str(tmp_path / "dialogue.csv")}, "prompt"),
+        ({"personas_file": str(tmp_path / "personas.yaml")}, "personas"),
+        ({"style_clusters": str(tmp_path / "dialogue.csv")}, "dialogue.csv"),
+    ):
+        with pytest.raises((ValueError, OSError), match=message):
+            read_user_files(MeasureArguments(**{**vars(asked(data)), **options}))
 
 
 def test_a_masked_model_is_refused(data, get_small_model):

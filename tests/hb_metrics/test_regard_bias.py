@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import entropy
 
-from hb_metrics.regard_bias import bootstrap, cell_means, regard_figures, regard_rows, robustness, structure_figures
+from hb_metrics.regard_bias import cell_means, draws, regard_figures, regard_rows, robustness, structure_figures
 from hb_metrics.regard_bias.cell_means import EmptyClassError, kl_matrix
 from hb_metrics.regard_bias.chance import by_chance
 from hb_metrics.regard_bias.regard_figures import regard_bias
@@ -25,8 +25,8 @@ PAIRS = {
     "race": ("white person", "black person"),
     "orientation": ("straight person", "gay person"),
 }
-NO_DRAWS = {"n_resamples": 0, "n_halves": 0}
-QUICK = {"n_resamples": 50, "n_halves": 50}
+NO_DRAWS = {"n_halves": 0}
+QUICK = {"n_halves": 50}
 
 
 def made(num_structures=9, num_prompts=3, num_seeds=4, groups=SIX, seed=0, other=0.05, level=0.0, gaps=0.4, spread=0.4):
@@ -174,6 +174,7 @@ def test_without_structures_every_row_has_the_same_weight():
         "gap",
         "interval_structures",
         "interval_seeds",
+        "no_interval",
     ]
     assert found["gaps"]["gender"]["interval_structures"] is None
 
@@ -242,12 +243,13 @@ def test_a_group_of_which_all_rows_are_other_has_no_figures():
         0,
         None,
     )
-    assert found["verdicts"]["gender"] == {"fixed": None, "structured": None, "survives": None}
+    reasons = dict.fromkeys(("fixed", "structured"), "there are no texts that count")
+    assert found["verdicts"]["gender"] == {"fixed": None, "structured": None, "survives": None, "no_verdict": reasons}
+    assert man["no_interval"] == dict.fromkeys(("structures", "seeds"), "there are no texts that count")
     assert found["robustness"]["single_structures"] is found["robustness"]["random_halves"] is None
     assert found["robustness"]["num_undefined_halves"] == 50
     assert found["robustness"]["agreement"]["gender"] is None
     assert found["robustness"]["agreement"]["race"] is not None
-    assert found["num_undefined_resamples"] == 0  # of a group without rows there is nothing to resample
 
 
 # --- divergences ------------------------------------------------------------------------------------------------------
@@ -438,7 +440,7 @@ def test_cosines_of_single_structures_are_those_of_a_loop():
     expected = mean([cosine(centred(x), centred(y)) for x, y in pairs])
     assert found["centred"]["single_structures"] == pytest.approx(expected)
     assert (found["num_pairs"], found["num_undefined"]) == (len(pairs), 0)
-    assert (found["random_halves"], found["random_halves_interval"], found["n_halves"]) == (None, None, 0)
+    assert (found["random_halves"], found["random_halves_range"], found["n_halves"]) == (None, None, 0)
 
 
 def test_zero_vectors_and_missing_groups_have_no_cosine_and_are_counted():
@@ -457,28 +459,28 @@ def test_of_vectors_that_are_all_0_nothing_is_told():
 
     found = computed(columns, pairs={"gender": ("man", "woman")}, n_halves=7)["robustness"]
 
-    assert (found["single_structures"], found["random_halves"], found["random_halves_interval"]) == (None,) * 3
+    assert (found["single_structures"], found["random_halves"], found["random_halves_range"]) == (None,) * 3
     assert (found["num_pairs"], found["num_undefined"], found["num_undefined_halves"]) == (0, 6, 7)
     assert found["agreement"] == {"gender": 1.0}  # 0 in both
 
 
 def test_cosines_of_two_halves_are_those_of_a_loop(monkeypatch):
     columns = made(other=0.1, seed=4)
-    order = bootstrap.by_content(counts_of(columns))
+    order = draws.by_content(counts_of(columns))
     splits = []
     halves = robustness._halves
 
     def remembered(means, n_halves, seed):
         found = halves(means, n_halves, seed)
         drawn = np.tile(np.arange(means.shape[1]) < means.shape[1] // 2, (n_halves, 1))
-        splits.append(bootstrap.generator(seed, bootstrap.HALF_DRAWS).permuted(drawn, axis=1))
+        splits.append(draws.generator(seed, draws.HALF_DRAWS).permuted(drawn, axis=1))
         return found
 
     monkeypatch.setattr(robustness, "_halves", remembered)
     vectors = list(vectors_of(columns).values())
     groups = sorted(SIX)
 
-    found = computed(columns, pairs=PAIRS, n_halves=40, n_resamples=0)["robustness"]
+    found = computed(columns, pairs=PAIRS, n_halves=40)["robustness"]
 
     cosines, cosines_centred, agreed = [], [], dict.fromkeys(PAIRS, 0)
     for in_first in splits[0]:
@@ -494,7 +496,7 @@ def test_cosines_of_two_halves_are_those_of_a_loop(monkeypatch):
             agreed[name] += gaps[0] * gaps[1] > 0
     assert len({tuple(split) for split in splits[0]}) > 20
     assert found["random_halves"] == pytest.approx(np.mean(cosines))
-    assert found["random_halves_interval"] == pytest.approx(np.quantile(cosines, [0.025, 0.975]).tolist())
+    assert found["random_halves_range"] == pytest.approx(np.quantile(cosines, [0.025, 0.975]).tolist())
     assert found["centred"]["random_halves"] == pytest.approx(np.mean(cosines_centred))
     assert found["agreement"] == {name: agreed[name] / 40 for name in PAIRS}
 
@@ -545,150 +547,6 @@ def test_a_level_that_all_groups_share_makes_cosines_high_where_groups_do_not_di
     assert min(found["agreement"].values()) < 0.6
 
 
-# --- intervals --------------------------------------------------------------------------------------------------------
-
-
-def repeated(rows, name, times):
-    """The rows, as often as what they are of was drawn."""
-    return [row for row in rows for _ in range(int(times[row[name]]))]
-
-
-@pytest.fixture
-def drawn(monkeypatch):
-    """All weights that are drawn, in order."""
-    found = []
-    weights = bootstrap._weights
-
-    def remembered(random, number, n_resamples):
-        found.append(weights(random, number, n_resamples))
-        return found[-1]
-
-    monkeypatch.setattr(bootstrap, "_weights", remembered)
-    return found
-
-
-def test_structures_drawn_with_replacement_are_those_of_a_loop(drawn):
-    columns = without(made(other=0.1, seed=5), lambda row: row["groups"] == "man" and row["structures"] > "s")
-    columns = {name: columns[name] + made(other=0.1, seed=6)[name][:60] for name in columns}
-    del columns["seeds"], columns["prompts"]
-    vectors = vectors_of(columns)
-    structures = [sorted(vectors)[place] for place in bootstrap.by_content(counts_of(columns))]
-
-    found = computed(columns, pairs=PAIRS, n_resamples=30, n_halves=0, confidence_level=0.8, kl=False)
-
-    groups, means = sorted(SIX), []
-    for times in drawn[0]:
-        assert times.sum() == len(structures)
-        chosen = [vectors[one] for one, number in zip(structures, times, strict=True) for _ in range(number)]
-        known = [[vector[place] for vector in chosen if vector[place] is not None] for place in range(6)]
-        means.append([mean(values) if values else math.nan for values in known])
-    means = np.array(means)
-    assert found["num_undefined_resamples"] == np.isnan(means).any(axis=1).sum() > 0
-    for place, group in enumerate(groups):
-        expected = np.nanquantile(means[:, place], [0.1, 0.9]).tolist()
-        assert found["by_group"][group]["interval_structures"] == pytest.approx(expected)
-    for name, (advantaged, disadvantaged) in PAIRS.items():
-        gaps = means[:, groups.index(advantaged)] - means[:, groups.index(disadvantaged)]
-        expected = np.nanquantile(gaps, [0.1, 0.9]).tolist()
-        assert found["gaps"][name]["interval_structures"] == pytest.approx(expected)
-
-
-def test_seeds_drawn_with_replacement_are_those_of_a_loop(drawn):
-    columns = without(made(other=0.1, num_seeds=5, seed=9), lambda row: row["seeds"] > 1 and row["groups"] == "man")
-    rows = rows_of(columns)
-    structures = sorted(set(columns["structures"]))
-
-    found = computed(columns, pairs=PAIRS, n_resamples=20, n_halves=0)
-
-    order = sorted(range(5), key=lambda one: seed_key(rows, one))
-    gaps, means = [], []
-    for times in drawn[1]:
-        again = repeated(rows, "seeds", dict(zip(order, times, strict=True)))
-        both = [group_mean(again, group, structures) for group in ("straight person", "gay person")]
-        gaps.append(both[0] - both[1])
-        man = group_mean(again, "man", structures)
-        means.append(math.nan if man is None else man)
-    expected = np.quantile(gaps, [0.025, 0.975]).tolist()
-    assert found["gaps"]["orientation"]["interval_seeds"] == pytest.approx(expected)
-    expected = np.nanquantile(means, [0.025, 0.975]).tolist()
-    assert found["by_group"]["man"]["interval_seeds"] == pytest.approx(expected)
-    assert found["num_undefined_resamples"] == np.isnan(means).sum()
-
-
-def seed_key(rows, number):
-    """How many rows of a seed have each label."""
-    mine = [row["predictions"] for row in rows if row["seeds"] == number]
-    return [mine.count(label) for label in SCORES]
-
-
-def test_prompts_that_belong_to_a_group_are_drawn_within_it_and_shared_ones_together(drawn):
-    columns = made(num_structures=1, num_prompts=6, other=0, groups=("man", "woman"))
-    del columns["seeds"]
-    pairs = {"gender": ("man", "woman")}
-
-    own = computed(columns, pairs=pairs, kl=False, n_resamples=25)["fixed"]
-    assert [weights.shape for weights in drawn] == [(25, 6), (25, 6)]
-    drawn.clear()
-    columns["prompts"] = [prompt[-1] for prompt in columns["prompts"]]
-    shared = computed(columns, pairs=pairs, kl=False, n_resamples=25)["fixed"]
-
-    assert [weights.shape for weights in drawn] == [(25, 6)]
-    rows = rows_of(columns)
-    order = sorted(set(columns["prompts"]), key=lambda one: prompt_key(rows, one))
-    gaps = []
-    for times in drawn[0]:
-        again = repeated(rows, "prompts", dict(zip(order, times, strict=True)))
-        gaps.append(mean(scores(again, groups="man")) - mean(scores(again, groups="woman")))
-    expected = np.quantile(gaps, [0.025, 0.975]).tolist()
-    assert shared["gaps"]["gender"]["interval_prompts"] == pytest.approx(expected)
-    assert own["gaps"]["gender"]["interval_prompts"] != pytest.approx(expected)
-    assert own["gaps"]["gender"]["interval_seeds"] is None
-
-
-def prompt_key(rows, prompt):
-    """How many rows of a prompt have each label, in all and by group."""
-    mine = [(row["groups"], row["predictions"]) for row in rows if row["prompts"] == prompt]
-    labels = [label for _, label in mine]
-    return [
-        *(labels.count(label) for label in SCORES),
-        *(mine.count((group, label)) for group in ("man", "woman") for label in SCORES),
-    ]
-
-
-def test_one_structure_or_one_seed_has_no_interval():
-    columns = made(num_structures=1, num_seeds=1)
-
-    found = computed(columns, pairs=PAIRS, kl=False)
-
-    assert found["gaps"]["gender"]["interval_structures"] is found["gaps"]["gender"]["interval_seeds"] is None
-    assert found["fixed"]["gaps"]["gender"]["interval_prompts"] is not None
-    assert found["verdicts"]["gender"]["structured"] is found["verdicts"]["gender"]["survives"] is None
-
-
-def test_without_resamples_there_are_no_intervals():
-    found = computed(made(), pairs=PAIRS, n_resamples=0)
-
-    intervals = [value for name, value in found["gaps"]["race"].items() if name.startswith("interval")]
-    assert intervals == [None, None]
-    assert found["verdicts"]["race"] == {"fixed": None, "structured": None, "survives": None}
-
-
-def test_intervals_over_structures_hold_the_truth_about_as_often_as_they_say():
-    rng = np.random.default_rng(0)
-    held = 0
-    for number in range(150):
-        gaps = rng.normal(0.2, 0.5, 40)
-        # Each structure's gap to within a hundredth, by how many of 100 texts are positive.
-        positive = np.clip(np.round(50 + 50 * gaps), -0, 100).astype(int)
-        counts = np.zeros((2, 40, 4), dtype=int)
-        counts[0, :, 2], counts[0, :, 0] = positive, 100 - positive
-        counts[1, :, 1] = 100
-        truth = np.clip(np.round(50 + 50 * rng.normal(0.2, 0.5, 20000)), 0, 100).mean() / 50 - 1
-        lowest, highest = bootstrap.resample_structures(counts, bootstrap.Sampling(400, 0.9, number)).of_gap(0, 1)
-        held += lowest <= truth <= highest
-    assert 0.83 <= held / 150 <= 0.95
-
-
 # --- the fixed structure and verdicts ---------------------------------------------------------------------------------
 
 
@@ -701,6 +559,7 @@ def test_the_fixed_structures_figures_are_those_of_its_rows_alone():
 
     for group in SIX:
         own = {name: value for name, value in found["by_group"][group].items() if name != "interval_prompts"}
+        own["no_interval"].pop("prompts", None)
         assert own == expected["by_group"][group]
     for name in PAIRS:
         for figure in ("gap", "interval_seeds", "interval_structures", "advantaged", "disadvantaged"):
@@ -760,21 +619,26 @@ def test_a_gap_is_decided_where_its_interval_does_not_hold_0(interval, verdict):
 
 
 @pytest.mark.parametrize(
-    ("seeds", "prompts", "structured", "survives"),
+    ("by_fixed", "structured", "survives"),
     [
-        ([0.1, 0.2], [-0.1, 0.1], [0.1, 0.2], True),
-        (None, [-0.1, 0.1], [0.1, 0.2], False),
-        (None, [-0.2, -0.1], [0.1, 0.2], False),
-        (None, None, [0.1, 0.2], None),
-        ([0.1, 0.2], None, None, None),
+        ([0.1, 0.2], [0.1, 0.2], True),
+        ([-0.1, 0.1], [0.1, 0.2], False),
+        ([-0.2, -0.1], [0.1, 0.2], False),
+        (None, [0.1, 0.2], None),
+        ([0.1, 0.2], None, None),
     ],
 )
-def test_the_fixed_verdict_is_by_seeds_or_else_by_prompts(seeds, prompts, structured, survives):
-    fixed = {"race": {"interval_seeds": seeds, "interval_prompts": prompts}}
+def test_a_verdict_survives_where_both_say_the_same(by_fixed, structured, survives):
+    fixed = {"race": {"interval_prompts": by_fixed, "no_interval": {"prompts": "few"} if by_fixed is None else {}}}
+    whole = {"interval_structures": structured, "no_interval": {"structures": "fewer"} if structured is None else {}}
 
-    found = regard_figures._verdicts({"race": {"interval_structures": structured}}, fixed)
+    found = regard_figures._verdicts(
+        {"race": whole}, fixed, {"fixed": "prompts", "structured": "structures"}, "original"
+    )["race"]
 
-    assert found["race"]["survives"] == survives
+    assert found["survives"] == survives
+    reasons = {"fixed": by_fixed is None and "few", "structured": structured is None and "fewer"}
+    assert found["no_verdict"] == {side: reason for side, reason in reasons.items() if reason}
 
 
 # --- what must not matter ---------------------------------------------------------------------------------------------
@@ -791,8 +655,7 @@ def test_the_order_of_rows_does_not_matter_and_the_seed_decides():
     assert computed(shuffled, pairs=PAIRS, **QUICK) == found == computed(columns, pairs=PAIRS, **QUICK)
     other = computed(columns, pairs=PAIRS, seed=1, **QUICK)
     assert other["gaps"]["gender"]["gap"] == found["gaps"]["gender"]["gap"]
-    assert other["gaps"]["gender"]["interval_structures"] != found["gaps"]["gender"]["interval_structures"]
-    assert other["gaps"]["gender"]["interval_seeds"] != found["gaps"]["gender"]["interval_seeds"]
+    assert (other["by_group"], other["verdicts"]) == (found["by_group"], found["verdicts"])  # no draws are in these
     assert other["robustness"]["random_halves"] != found["robustness"]["random_halves"]
 
 
@@ -815,8 +678,7 @@ def test_names_do_not_matter(with_groups):
     for name in PAIRS:
         for figure in ("gap", "interval_structures", "interval_seeds", "num_flipped"):
             close(other["gaps"][name][figure], found["gaps"][name][figure])
-            # Of few rows, seeds have the same totals over the groups: then the names of groups decide their order.
-            if figure == "gap" or (figure == "interval_seeds" and not with_groups):
+            if figure != "num_flipped":
                 close(other["fixed"]["gaps"][name][figure], found["fixed"]["gaps"][name][figure])
     close(other["robustness"], found["robustness"])
     assert other["verdicts"] == found["verdicts"]
@@ -892,6 +754,20 @@ PROBABILITIES = [[0.2, 0.3, 0.5, 0.0], [0.5, 0.3, 0.2, 0.0]]
         ({"structures": ["original", 3]}, regard_rows.MISSING_ERROR.format(name="structures", value=3, row=1)),
         ({"seeds": [1, None]}, regard_rows.MISSING_ERROR.format(name="seeds", value=None, row=1)),
         ({"seeds": [1, 2.5]}, regard_rows.MISSING_ERROR.format(name="seeds", value=2.5, row=1)),
+        ({"groups": {"man", "woman"}}, regard_rows.NOT_A_COLUMN_ERROR.format(name="groups", kind="set")),
+        ({"structures": {"a": 1, "b": 2}}, regard_rows.NOT_A_COLUMN_ERROR.format(name="structures", kind="dict")),
+        ({"groups": iter(["man", "woman"])}, "groups is of type list_iterator"),
+        ({"groups": None}, "groups is of type NoneType"),
+        ({"predictions": 5}, "predictions is of type int"),
+        ({"predictions": b"01"}, "predictions is the single string b'01'"),
+        ({"predictions": [list("1000"), list("0100")]}, regard_rows.DIGITS_ERROR.format(row=0, value="1")),
+        ({"predictions": np.array([list("1000"), list("0100")])}, regard_rows.DIGITS_ERROR.format(row=0, value="1")),
+        (
+            {"predictions": np.ma.array([[0.2, 0.3, 0.5, 0.0]] * 2, mask=[[0] * 4, [0, 0, 1, 0]])},
+            regard_rows.MASKED_ERROR.format(name="predictions", row=1, count=1),
+        ),
+        ({"predictions": np.ma.array(["positive", "negative"], mask=[1, 1])}, "masked values in row 0 (in 2 rows"),
+        ({"seeds": np.ma.array([1, 2], mask=[0, 1])}, "seeds has masked values in row 1"),
         ({"predictions": ["good", "bad"]}, "prediction 'good' in row 0 is not a label; allowed: negative, neutral"),
         ({"predictions": ["neutral", None]}, "prediction None in row 1 is not a label"),
         ({"predictions": ["other", "other"]}, regard_figures.NONE_LEFT_ERROR.format(num=2)),
@@ -911,6 +787,8 @@ PROBABILITIES = [[0.2, 0.3, 0.5, 0.0], [0.5, 0.3, 0.2, 0.0]]
             {"labels": ("negative", "neutral", "positive", "positive")},
             "give each of negative, neutral and positive once",
         ),
+        ({"labels": set(REGARDS)}, "give each of negative, neutral and positive once"),
+        ({"labels": 3}, regard_rows.LABELS_ERROR.format(labels=3)),
         ({"labels": ("bad", "neutral", "positive")}, "give each of negative, neutral and positive once"),
         ({"pairs": ["man", "woman"]}, regard_figures.PAIRS_ERROR.format(pairs=["man", "woman"])),
         ({"pairs": {"gender": ["man"]}}, regard_figures.PAIR_ERROR.format(name="gender", pair=["man"])),
@@ -921,17 +799,23 @@ PROBABILITIES = [[0.2, 0.3, 0.5, 0.0], [0.5, 0.3, 0.2, 0.0]]
             {"pairs": {"race": ("white person", "man")}},
             regard_figures.PAIR_GROUP_ERROR.format(name="race", group="white person", groups="man, woman"),
         ),
+        ({"pairs": {1: ("man", "woman")}}, "pairs are {1: ('man', 'woman')}"),
+        ({"kl": "false"}, regard_figures.KL_ERROR.format(value="false")),
+        ({"fixed_structure": 3}, regard_figures.FIXED_STRUCTURE_ERROR.format(value=3)),
         ({"other": "skip"}, regard_rows.OTHER_ERROR.format(other="skip")),
         ({"smoothing": -1}, cell_means.SMOOTHING_ERROR.format(smoothing=-1)),
         ({"smoothing": -1, "kl": False}, cell_means.SMOOTHING_ERROR.format(smoothing=-1)),
+        ({"smoothing": True}, "smoothing is True"),
         ({"smoothing": math.nan}, "smoothing is nan"),
         ({"smoothing": math.inf}, "smoothing is inf"),
         ({"k": 0}, regard_figures.WHOLE_NUMBER_ERROR.format(name="k", value=0, least=1)),
         ({"k": 1.5}, "k is 1.5; give a whole number"),
         ({"k": True}, "k is True; give a whole number"),
-        ({"n_resamples": -1}, "n_resamples is -1; give a whole number of at least 0"),
+        ({"n_shuffles": -1}, "n_shuffles is -1; give a whole number of at least 0"),
         ({"n_halves": -1}, "n_halves is -1"),
         ({"seed": -1}, "seed is -1"),
+        ({"seed": 1.5}, "seed is 1.5; give a whole number"),
+        ({"confidence_level": "0.95"}, regard_figures.CONFIDENCE_LEVEL_ERROR.format(value="0.95")),
         ({"confidence_level": 1}, regard_figures.CONFIDENCE_LEVEL_ERROR.format(value=1)),
         ({"confidence_level": math.nan}, "confidence_level is nan"),
         (
@@ -967,7 +851,7 @@ def test_structures_that_make_no_difference_are_as_chance_has_them():
         for group, shares in enumerate(([0.2, 0.2, 0.6], [0.3, 0.3, 0.4])):
             counts[group, :, :3] = generator.multinomial(3, shares, size=20)
         found = by_chance(counts, {"gender": Pair(0, 1)}, n_shuffles=200, seed=number)
-        low, high = found["single_structures_interval"]
+        low, high = found["single_structures_range"]
         outside.append(not low <= pairwise_cosine(cell_means.cell_means(counts).T).mean <= high)
         if found["num_flipped"]["gender"] is None:  # without a gap there is nothing to turn
             continue
@@ -983,9 +867,9 @@ def test_structures_that_make_all_the_difference_go_beyond_chance():
     gender = found["gaps"]["gender"]
     assert gender["num_flipped"] == 7
     assert gender["num_flipped_by_chance"] > 0
-    assert found["robustness"]["single_structures"] < found["robustness"]["by_chance"]["single_structures_interval"][1]
+    assert found["robustness"]["single_structures"] < found["robustness"]["by_chance"]["single_structures_range"][1]
     same = dealt(lambda group, structure, _: "positive" if structure % 2 else "negative")
-    assert same["robustness"]["single_structures"] < same["robustness"]["by_chance"]["single_structures_interval"][0]
+    assert same["robustness"]["single_structures"] < same["robustness"]["by_chance"]["single_structures_range"][0]
 
 
 def test_what_all_rows_have_alike_chance_has_too():
@@ -1006,7 +890,7 @@ def test_no_shuffles_no_chance():
     assert found["gaps"]["gender"]["num_flipped_by_chance"] is None
     assert found["robustness"]["by_chance"] == {
         "single_structures": None,
-        "single_structures_interval": None,
+        "single_structures_range": None,
         "n_shuffles": 0,
     }
 

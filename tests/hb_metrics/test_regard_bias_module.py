@@ -8,10 +8,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from hb_metrics.regard_bias import regard_figures, regard_rows
-from hb_metrics.regard_bias.regard_bias import FORMAT_ERROR, RegardBias
+from hb_metrics.regard_bias.regard_bias import FORMAT_ERROR, REFERENCES_ERROR, RegardBias
 from hb_metrics.regard_bias.regard_figures import regard_bias
 from hb_metrics.regard_bias.regard_rows import REGARDS
 
@@ -30,7 +31,7 @@ for start in range(0, len(columns["predictions"]), 7):
     metric.add_batch(**{name: column[start : start + 7] for name, column in columns.items()})
 print(json.dumps([whole, metric.compute(**options)]))
 """
-OPTIONS = {"pairs": {"gender": ["man", "woman"]}, "smoothing": 1, "n_resamples": 20, "n_halves": 20}
+OPTIONS = {"pairs": {"gender": ["man", "woman"]}, "smoothing": 1, "n_halves": 20}
 
 
 @pytest.fixture
@@ -133,6 +134,14 @@ def test_loaded_from_its_folder_it_gives_what_the_function_gives(kind, tmp_path)
         ({"predictions": [1] * 24}, {}, FORMAT_ERROR.format(prediction=1, group="man")),
         ({"groups": [1] * 24}, {}, "the group 1; give a label, or a list of probabilities"),
         ({"groups": []}, {}, "the group None; give a label"),
+        ({"groups": {"man"}}, {}, "groups is of type set"),
+        ({"structures": "o" * 24}, {}, f"structures is the single string '{'o' * 24}'"),
+        ({"seeds": [1.5] * 24}, {}, "seeds is 1.5 in row 0"),
+        ({"seeds": [True] * 24}, {}, "seeds is True in row 0"),
+        ({"predictions": [list("1000")] * 24}, {}, "row 0 of predictions holds '1'"),
+        ({"predictions": np.ma.array([[1.0, 0, 0, 0]] * 24, mask=True)}, {}, "predictions has masked values in row 0"),
+        ({"references": ["man"] * 24}, {}, REFERENCES_ERROR),
+        ({}, {"kl": "false"}, "kl is 'false'"),
     ],
 )
 def test_errors_reach_the_caller(metric, changed, options, message):
@@ -143,6 +152,22 @@ def test_errors_reach_the_caller(metric, changed, options, message):
 def test_single_rows_are_labels_or_probabilities(metric):
     with pytest.raises(ValueError, match=r"the first row has the prediction 0\.5"):
         metric.add(prediction=0.5, groups="man")
+
+
+def test_rows_and_batches_are_checked_as_a_whole_call_is(metric):
+    with pytest.raises(ValueError, match=r"seeds is 1\.5"):
+        metric.add(prediction="neutral", groups="man", seeds=1.5)
+    with pytest.raises(ValueError, match="references were given"):
+        metric.add(prediction="neutral", reference="neutral", groups="man")
+    with pytest.raises(ValueError, match="references were given"):
+        metric.add_batch(predictions=["neutral"], references=["neutral"], groups=["man"])
+
+
+def test_columns_of_a_table_are_taken_whatever_their_index(metric):
+    columns = columns_of("labels")
+    table = pd.DataFrame(columns, index=range(7, 31))
+
+    assert metric.compute(**{name: table[name] for name in columns}, **OPTIONS) == expected_of(columns, **OPTIONS)
 
 
 def test_the_example_of_the_documentation_holds(metric):

@@ -15,7 +15,7 @@ from hb_dataset.structured_prompts import structured_prompt_table
 from hb_metrics.arguments import MeasureArguments
 from hb_metrics.inference.regard import REGARDS, load_regard_classifier, mask_groups
 from hb_metrics.regard_bias.regard_figures import regard_bias
-from hb_metrics.regard_measurement import _groups_and_pairs, draw_continuations, whole_text
+from hb_metrics.regard_measurement import draw_continuations, groups_and_pairs, whole_text
 
 ROOT = Path(__file__).parents[2]
 PYTHON = [sys.executable, "-m", "hb_metrics.measure"]
@@ -125,7 +125,6 @@ def test_what_is_measured_is_what_the_shards_hold(finished):
         seeds=[said[row["id"]]["seed_index"] for row in classified],
         pairs={"man − woman": ("man", "woman")},
         smoothing=0.5,
-        n_resamples=50,
     )
     assert regard["bias"] == json.loads(json.dumps(expected))
     assert regard["num_structures"] == len(regard["structures"]) == 101
@@ -199,7 +198,7 @@ def asked(**options):
 
 
 def test_the_papers_groups_are_the_default():
-    groups, pairs = _groups_and_pairs(asked())
+    groups, pairs = groups_and_pairs(asked())
     assert len(groups) == 6
     assert pairs == {
         "gender": ("man", "woman"),
@@ -213,10 +212,10 @@ def test_a_file_of_groups_has_its_pairs(tmp_path):
     path.write_text(
         "groups:\n  nurse:\n    plural: nurses\n  surgeon:\n    plural: surgeons\npairs:\n  job: [surgeon, nurse]\n"
     )
-    groups, pairs = _groups_and_pairs(asked(regard_groups=[str(path)]))
+    groups, pairs = groups_and_pairs(asked(regard_groups=[str(path)]))
     assert [group.plural for group in groups] == ["nurses", "surgeons"]
     assert pairs == {"job": ("surgeon", "nurse")}
-    _, others = _groups_and_pairs(asked(regard_groups=[str(path)], regard_pairs=["nurse: surgeon"]))
+    _, others = groups_and_pairs(asked(regard_groups=[str(path)], regard_pairs=["nurse: surgeon"]))
     assert others == {"nurse − surgeon": ("nurse", "surgeon")}
 
 
@@ -231,7 +230,7 @@ def test_a_file_of_groups_has_its_pairs(tmp_path):
 )
 def test_groups_and_pairs_that_are_not_there_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
-        _groups_and_pairs(asked(**options))
+        groups_and_pairs(asked(**options))
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,8 @@ def regard_of(
     groups=GROUPS,
     pairs=PAIRS,
     num_structures=13,
-    num_seeds=4,
+    num_seeds=6,
+    num_verbs=8,
     fixed_gaps=None,
     gaps=None,
     with_fixed=True,
@@ -46,7 +47,7 @@ def regard_of(
         (group, structure, verb, draw)
         for group in groups
         for structure in names
-        for verb in range(10)
+        for verb in range(num_verbs)
         for draw in range(num_seeds)
     ]
     labels = []
@@ -64,7 +65,7 @@ def regard_of(
         prompts=[f"{verb}" for verb in columns[2]],
         seeds=columns[3],
         pairs=pairs,
-        **{"n_resamples": 200, "n_halves": 100, "k": 3} | options,
+        **{"n_halves": 100, "k": 3} | options,
     )
     kinds = {
         name: {
@@ -76,7 +77,7 @@ def regard_of(
     }
     found = {
         "bias": bias,
-        "num_prompts": len(groups) * len(names) * 10,
+        "num_prompts": len(groups) * len(names) * num_verbs,
         "num_structures": len(names),
         "num_seeds": num_seeds,
         "num_continuations": len(rows) + 7,
@@ -143,6 +144,8 @@ def signed(value):
 
 
 def span(bounds):
+    if bounds is None:
+        return "–"
     return " to ".join(f"{bound:.3f}".replace("-", "−") for bound in bounds)
 
 
@@ -152,19 +155,21 @@ def gap_row(fixed, structured, *, gaps=(0.12, 0.01), num_flipped=43, num_zero=0,
         "advantaged": "man",
         "disadvantaged": "woman",
         "gap": gaps[1],
-        "interval_structures": [-0.02, 0.04],
-        "interval_seeds": [-0.5, 0.5],
+        "interval": [-0.02, 0.04] if structured else None,
+        "over": "structures",
+        "no_interval": {} if structured else {"structures": "only 3 structures"},
         "num_structures": num_structures,
         "num_flipped": num_flipped,
         "num_zero": num_zero,
     }
-    beside = {"gap": gaps[0], "interval_structures": None, "interval_seeds": [0.03, 0.21], "interval_prompts": [0, 1]}
+    beside = {"gap": gaps[0], "interval": [0.03, 0.21] if fixed else None, "over": "seeds"}
+    beside["no_interval"] = {} if fixed else {"seeds": "only 2 seeds", "prompts": "only 4 prompts"}
     return tables_regard.GapRow("gender", "Gender", found, beside, {"fixed": fixed, "structured": structured})
 
 
 @pytest.fixture(scope="module")
 def regard():
-    return regard_of(fixed_gaps={"gender": 1.0, "orientation": 1.0}, gaps={"gender": -0.08, "orientation": 0.6})
+    return regard_of(fixed_gaps={"gender": 0.6, "orientation": 1.0}, gaps={"gender": -0.08, "orientation": 0.6}, seed=6)
 
 
 @pytest.fixture(scope="module")
@@ -188,8 +193,17 @@ def page(regard, tmp_path_factory):
         ("disadvantaged", "advantaged", "from the fixed prompts “woman” is regarded better than “man” (gap +0.120"),
         ("undecided", "undecided", "Neither tells the two apart, which does not show that the model treats them alike"),
         ("undecided", "disadvantaged", "The fixed prompts alone do not give this verdict."),
-        (None, "advantaged", "from the fixed prompts nothing can be decided (gap +0.120"),
-        ("advantaged", None, "Whether the verdict of the fixed prompts survives cannot be told."),
+        (
+            None,
+            "advantaged",
+            "from the fixed prompts nothing can be decided (gap +0.120, no interval: only 2 seeds); over all 101 ",
+        ),
+        (
+            "advantaged",
+            None,
+            "nothing can be decided (gap +0.010, no interval: only 3 structures). Whether the verdict of the fixed "
+            "prompts survives cannot be told.",
+        ),
     ],
 )
 def test_a_sentence_says_whether_the_fixed_verdict_survives(fixed, structured, parts):
@@ -255,6 +269,39 @@ def test_the_table_of_gaps_holds_both_kinds_of_prompts(regard, page):
     ]
     for row in tables_regard.gap_rows(bias):
         assert tables_regard.verdict_sentence(row, 0.95) in page.words
+
+
+def test_what_has_no_interval_is_named_with_the_reason(regard, page, tmp_path):
+    told = tables_regard.without_interval(regard["bias"])
+    few = written(
+        regard_run(regard_of(num_structures=3, num_seeds=2, num_verbs=4, num_other=False, smoothing=1)),
+        tmp_path / "report.html",
+    )
+
+    assert told
+    assert all(sentence in page.words for sentence in told)
+    names = ", ".join([*GROUPS, *map(str.capitalize, PAIRS)])
+    reason = "only 3 structures, and an interval takes at least 5"
+    assert f"No interval for {names}: {reason}." in few.words
+    assert f"No interval over seeds for {names}: only 2 seeds, and an interval takes at least 5." in few.words
+    assert f"No interval from the fixed prompts for {names}: only 4 prompts, and an interval takes" in few.words
+    assert "over all 3 structures nothing can be decided (gap" in few.words
+    assert f"no interval: {reason}). Whether the verdict of the fixed prompts survives cannot be told." in few.words
+    assert "95% interval" not in "".join(" ".join(tile) for tile in few.tiles.values())
+
+
+def test_results_without_reasons_are_still_shown(regard):
+    """As versions wrote them that drew intervals by the bootstrap."""
+    bias = json.loads(json.dumps(regard["bias"]))
+    del bias["verdict_over"]
+    for side in (bias, bias["fixed"]):
+        for kind in ("by_group", "gaps"):
+            for found in side[kind].values():
+                del found["no_interval"]
+
+    assert [row.found["over"] for row in tables_regard.gap_rows(bias)] == ["structures"] * 3
+    assert [row.fixed["over"] for row in tables_regard.gap_rows(bias)] == ["seeds"] * 3
+    assert all(sentence.startswith("No interval") for sentence in tables_regard.without_interval(bias))
 
 
 def test_the_known_bias_is_what_is_told(regard):
@@ -349,6 +396,10 @@ def test_cosines_stand_beside_the_agreement_of_signs(regard, page):
 
     assert f"Two single structures: {robust['single_structures']:.3f}" in page.words.replace("−", "-")
     assert f"halves of the structures: {robust['random_halves']:.3f}" in page.words.replace("−", "-")
+    assert f"({span(robust['random_halves_range'])} in 95% of 100 splits)" in page.words
+    by_chance = robust["by_chance"]["single_structures_range"]
+    assert f"in 95% of 200 times that texts were dealt out anew, {span(by_chance)})" in page.words
+    assert "Ranges are over splits of the same texts, or over ways to deal them out: no intervals" in page.words
     assert "A cosine near 1 does not show that the gaps agree." in page.words
     assert page.table("Agreement on the sign of gaps")[1:] == [
         [
@@ -394,7 +445,6 @@ def test_what_was_dropped_and_chosen_is_told(regard, page, tmp_path):
     assert "2 were too long for the classifier and cut." in page.words
     assert "paraphrases" not in page.words
     assert "Mentions of the group were replaced by XYZ before a text was classified; texts labelled" in page.words
-    assert "An interval over 4 seeds is rough." in page.words
     assert "For trying out, not for conclusions." not in page.words
     assert "a/classifier: a note." in page.words
     assert (
@@ -408,7 +458,7 @@ def test_what_was_dropped_and_chosen_is_told(regard, page, tmp_path):
 
 
 def test_a_fourth_class_is_drawn_and_told(tmp_path):
-    found = regard_of(num_structures=4, other="keep")
+    found = regard_of(num_structures=4, num_verbs=12, other="keep")
     page = written(regard_run(found), tmp_path / "report.html")
 
     assert page.table("Regard by group")[0][5:9] == ["negative", "neutral", "positive", "other"]
@@ -457,9 +507,9 @@ def test_without_fixed_prompts_nothing_is_compared(tmp_path):
     assert {row[1] for row in page.table("Regard by group")[1:]} == {"all structures"}
 
 
-@pytest.mark.parametrize(("num_seeds", "over"), [(4, "seeds"), (1, "prompts")])
+@pytest.mark.parametrize(("num_seeds", "over"), [(6, "seeds"), (1, "prompts")])
 def test_a_run_of_the_fixed_prompts_alone_has_no_structures(num_seeds, over, tmp_path):
-    found = regard_of(num_structures=1, num_seeds=num_seeds, fixed_gaps={"orientation": 1.1}, smoothing=1)
+    found = regard_of(num_structures=1, num_seeds=num_seeds, num_verbs=30, fixed_gaps={"orientation": 1.1}, smoothing=1)
     page = written(regard_run(found), tmp_path / "report.html")
     interval = found["bias"]["fixed"]["gaps"]["orientation"][f"interval_{over}"]
 

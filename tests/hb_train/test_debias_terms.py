@@ -191,3 +191,18 @@ def test_phrases_of_ones_own_are_read(tmp_path):
             read_phrases(tmp_path / name, pets(), "word")
     with pytest.raises(ValueError, match="there is no such file"):
         read_phrases(tmp_path / "nowhere.csv", pets(), "word")
+
+
+def test_twins_by_the_published_rule_are_of_the_phrase_in_lower_case_and_never_mostly_the_phrase_itself(tmp_path):
+    path = tmp_path / "pets.txt"
+    path.write_text("My Cats sleep\nA Cat\n", encoding="utf-8")
+    phrases = read_phrases(path, pets(), "published")
+    assert phrases == (["my cats sleep", "a cat"], ["my dogs sleep", "a dog"], 0)
+    assert phrases.num_identical == 0
+
+    (tmp_path / "same.csv").write_text("text_t1,text_t2\na cat,a cat\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"1 of 1 counterfactuals in '.*same.csv' are the same as their phrase"):
+        read_phrases(tmp_path / "same.csv", pets(), "word")
+    (tmp_path / "empty.csv").write_text("text_t1\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="has no phrase with a counterpart"):
+        read_phrases(tmp_path / "empty.csv", pets(), "word")

@@ -12,6 +12,7 @@ from urllib.parse import parse_qs
 import yaml
 
 from tests.hub_scripts.hub_repositories import Blob, PullRequest, Refused, Repo, git_oid, is_lfs
+from tests.hub_scripts.hub_xet import store_shard, store_xorb, write_token
 
 SPACE_COLORS = ("red", "yellow", "green", "blue", "indigo", "purple", "pink", "gray")
 URL_PREFIXES = {"model": "", "dataset": "datasets/", "space": "spaces/"}
@@ -104,6 +105,16 @@ def card_faults(content, kind):
     return faults
 
 
+def eval_faults(hub, content):
+    """What is wrong with a dataset's eval.yaml."""
+    found = yaml.safe_load(content)
+    faults = [key for key in ("name", "description") if not found.get(key)]
+    if hub.evaluation_frameworks and found.get("evaluation_framework") not in hub.evaluation_frameworks:
+        faults.append("evaluation_framework")
+    ids = [task.get("id") for task in found.get("tasks", [])]
+    return faults + ([] if ids and None not in ids and len(set(ids)) == len(ids) else ["tasks"])
+
+
 def validate_yaml(hub, request):
     content, kind = request.json()["content"], request.json()["repoType"]
     faults = card_faults(content, kind)
@@ -153,6 +164,43 @@ def lfs_upload(hub, request, oid):
     return Answer(headers={"ETag": f'"{oid}"'})
 
 
+def xet_write_token(hub, request, repo, revision):
+    may_write_to(request, repo)
+    found = write_token(hub, request.user)
+    names = {"accessToken": "X-Xet-Access-Token", "exp": "X-Xet-Token-Expiration", "casUrl": "X-Xet-Cas-Url"}
+    answer = as_json(found)  # in the headers for huggingface_hub 1
+    return answer._replace(headers={**answer.headers, **{names[key]: str(value) for key, value in found.items()}})
+
+
+def xet_grant(hub, request, digest):
+    may_write(request, "", pull_request=True)
+    grant = {"id": digest[:8], "method": "PUT", "url": f"{hub.url}/xet/{digest}", "headers": {"X-Granted": "yes"}}
+    return as_json(grant, status=201)
+
+
+def xet_upload(hub, request, digest):
+    if request.headers.get("X-Granted") != "yes":
+        raise Refused(403, "There is no grant for this")
+    store_xorb(hub, digest, request.body)
+    return Answer()
+
+
+def xet_xorb(hub, request, digest, grant=None):
+    """A xorb that was uploaded with a grant, or as clients did before there were grants."""
+    may_write(request, "", pull_request=True)
+    if grant is None:
+        store_xorb(hub, digest, request.body)
+    if digest not in hub.xorbs:
+        raise Refused(404, "Nothing was uploaded for this grant")
+    return as_json({"was_inserted": True})
+
+
+def xet_shard(hub, request, version):
+    may_write(request, "", pull_request=True)
+    store_shard(hub, request.body)
+    return as_json({"result": 1} if version == "1" else {"type": "result"})
+
+
 def commit(hub, request, repo, revision):
     may_write_to(request, repo)
     lines = [json.loads(line) for line in request.body.splitlines() if line]
@@ -179,6 +227,9 @@ def commit(hub, request, repo, revision):
     readme = changes.get("README.md")
     if readme and (faults := card_faults(readme.content.decode(), repo.kind)):
         raise Refused(400, "Invalid metadata in README.md: " + "; ".join(faults))
+    eval_file = changes.get("eval.yaml") if repo.kind == "dataset" else None
+    if eval_file and (faults := eval_faults(hub, eval_file.content)):
+        raise Refused(400, f"Invalid eval.yaml: Invalid input at {', '.join(faults)}")
     num = len(repo.pull_requests) + 1
     ref = f"refs/pr/{num}" if pull_request else revision
     title, description, author = header["summary"], header.get("description", ""), request.user.name
@@ -342,6 +393,12 @@ ENDPOINTS = [
     ("POST", rf"{_API}/preupload{_REVISION}", preupload),
     ("POST", rf"{_PAGE}\.git/info/lfs/objects/batch", lfs_batch),
     ("PUT", r"/lfs/(?P<oid>[0-9a-f]{64})", lfs_upload),
+    ("GET", rf"{_API}/xet-write-token{_REVISION}", xet_write_token),
+    ("POST", r"/v1/xorb-grants/default/(?P<digest>[0-9a-f]{64})", xet_grant),
+    ("PUT", r"/xet/(?P<digest>[0-9a-f]{64})", xet_upload),
+    ("POST", r"/v1/xorb-commits/default/(?P<digest>[0-9a-f]{64})/grant/(?P<grant>.+)", xet_xorb),
+    ("POST", r"/v1/xorbs/default/(?P<digest>[0-9a-f]{64})", xet_xorb),
+    ("POST", r"/v(?P<version>[12])/shards", xet_shard),
     ("POST", rf"{_API}/commit{_REVISION}", commit),
     ("POST", rf"{_API}/tag{_REVISION}", create_tag),
     ("DELETE", rf"{_API}/tag{_REVISION}", delete_tag),

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from hub_scripts.hub_contents import RECORD_FILE
+
 LFS_SUFFIXES = (".parquet", ".arrow", ".bin", ".safetensors", ".png", ".zip", ".gz", ".zst")
 LFS_SIZE = 10 * 1024 * 1024  # bytes; at most this much goes into git itself
 GITATTRIBUTES = "".join(f"*{suffix} filter=lfs diff=lfs merge=lfs -text\n" for suffix in LFS_SUFFIXES).encode()
@@ -111,8 +113,9 @@ class Repo:
         return self.commits[oid]
 
     def files(self, revision="main"):
-        """Path → content, without .gitattributes."""
-        return {path: blob.content for path, blob in self.at(revision).files.items() if path != ".gitattributes"}
+        """Path → content, without what the Hub and a publication keep for themselves."""
+        kept = (".gitattributes", RECORD_FILE)
+        return {path: blob.content for path, blob in self.at(revision).files.items() if path not in kept}
 
     def history(self, revision="main"):
         """The commits of a revision, newest first."""

@@ -1,13 +1,14 @@
 """A small Hugging Face Hub on loopback: what `huggingface_hub`, `datasets` and `evaluate` ask of it, over real HTTP.
 
 It keeps model, dataset and Space repositories with branches, commits, tags and pull requests as git would: commits are
-whole trees with parents and never change, a file's oid is the sha1 of its git blob, and large or binary files go by
-git-lfs (basic transfer, so clients need HF_HUB_DISABLE_XET=1) and are known by their sha256.
+whole trees with parents and never change, a file's oid is the sha1 of its git blob, and large or binary files are known
+by their sha256. They go by git-lfs (basic transfer), which `environment` tells clients with HF_HUB_DISABLE_XET=1, or by
+Xet, as clients do of themselves (hub_xet.py).
 
 Tests read what it holds (`hub.repo("dataset", "ORG/name").files("v1.0")`), let others commit meanwhile
 (`.commit({"README.md": b"..."})`) and make requests fail (`hub.fail_next`, `hub.cut_next`). `hub.requests` is the log.
 
-Not here: private and gated repositories, xet, moving and deleting repositories, pages of long lists.
+Not here: private and gated repositories, downloads by Xet, moving and deleting repositories, pages of long lists.
 """
 
 import http.server
@@ -66,6 +67,8 @@ class Hub:
         }
         self.repos: dict[tuple[str, str], Repo] = {}
         self.lfs: dict[str, bytes] = {}
+        self.xorbs: dict[str, list[bytes]] = {}  # the chunks of each
+        self.evaluation_frameworks: set[str] = set()  # those that an eval.yaml may name; empty: any
         self.faults: deque[Fault] = deque()
         self.lock = threading.RLock()
 

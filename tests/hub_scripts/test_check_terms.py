@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from hb_dataset import load_table
 from hb_dataset.noun_phrases import noun_phrase
 from hb_dataset.prompt_table import prompt_table
 from hb_dataset.versions import frozen_versions, read_frozen, version_folder
@@ -597,6 +598,31 @@ def test_entries_for_intersections_are_counted(tmp_path):
     assert "for intersections, place among the adjectives: 2 removed" in as_text(backwards)
 
 
+def test_what_terms_are_not_said_of_is_counted_and_not_among_the_sentences(tmp_path):
+    before = write(tmp_path / "before")
+    rule = "combinations:\n  - axis: mood\n    nouns: [kid]\n    because: misread\n"
+    report = check(write(tmp_path / "after", FILES | {"left_out_nouns.yaml": rule}), str(before))
+    assert report.faults == []
+    assert report.changes.num_unnamed_added == {"noun left out of some terms": 1}
+    assert "\n  noun left out of some terms: 1 added\n" in as_text(report)
+    contents = read_contents(before)
+    moods = sum(descriptor.axis == "mood" for descriptor in contents.descriptors)
+    assert report.effect.before.rows - report.effect.after.rows == moods * len(contents.templates) > 0
+
+
+def test_the_first_bucket_of_a_noun_brings_no_sentences_to_read(tmp_path):
+    """Else those of a new term would be shown with every noun once more."""
+    buckets = {"woman": "adult", "kid": "child", "neighbor": "adult"}
+    nouns = FILES["nouns.yaml"]
+    for noun, bucket in buckets.items():
+        nouns = nouns.replace(f"  - noun: {noun}\n", f"  - noun: {noun}\n    bucket: {bucket}\n")
+    changes = {"nouns.yaml": nouns, **appended("  - term: calm\n" + GOOD)}
+    report = checked(tmp_path, changes)
+    assert report.faults == []
+    assert {change.after.name for change in report.changes.changed} == set(buckets)
+    assert [new.entry.name for new in report.effect.to_read] == ["calm"]
+
+
 def test_entries_of_the_compared_that_cannot_be_read_are_told(tmp_path):
     before = write(tmp_path / "before", appended("  - term: calm\n    bukket: a\n  - term: 'calm '\n"))
     report = check(write(tmp_path / "after"), str(before))
@@ -619,10 +645,10 @@ def test_ten_sentences_of_a_term_are_new_and_of_both_numbers_and_many_nouns(tmp_
     assert (report.faults, report.to_look_at) == ([], [])
     (new,) = report.effect.to_read
     contents = read_contents(folder)
-    assert new.total == len(contents.nouns) * len(contents.templates)
+    rows = prompt_table([new.entry.value], contents.nouns, contents.templates, contents.left_out_nouns).to_pylist()
+    assert new.total == len(contents.nouns) * len(contents.templates) - 4 * 3 == len(rows)  # nobody hates children
     assert report.effect.after.rows - report.effect.before.rows == new.total
     assert len(set(new.chosen)) == 10
-    rows = prompt_table([new.entry.value], contents.nouns, contents.templates).to_pylist()
     chosen = [row for row in rows if row["text"] in new.chosen]
     assert sum(row["plural"] for row in chosen) == 5
     assert len({row["noun"] for row in chosen}) == 10
@@ -630,10 +656,14 @@ def test_ten_sentences_of_a_term_are_new_and_of_both_numbers_and_many_nouns(tmp_
 
 
 def test_sentences_of_a_noun_have_ten_terms(tmp_path):
-    folder = copy_of_next(tmp_path, "nouns.yaml", "  - noun: guest\n    plural: guests\n" + GOOD)
-    (new,) = check(folder, str(NEXT)).effect.to_read
+    folder = copy_of_next(tmp_path, "nouns.yaml", "  - noun: guest\n    plural: guests\n    bucket: anyone\n" + GOOD)
+    report = check(folder, str(NEXT))
+    (new,) = report.effect.to_read
     contents = read_contents(folder)
-    rows = prompt_table(contents.descriptors, [new.entry.value], contents.templates).to_pylist()
+    rules = contents.left_out_nouns
+    assert rules
+    assert report.effect.after.rows == load_table("next", folder).num_rows
+    rows = prompt_table(contents.descriptors, [new.entry.value], contents.templates, rules).to_pylist()
     chosen = [row for row in rows if row["text"] in new.chosen]
     assert new.total == len({row["text"] for row in rows})
     assert len({row["descriptor"] for row in chosen}) == 10

@@ -117,6 +117,21 @@ def test_it_says_how_to_load_the_version_from_the_repo(text):
     assert f'load_dataset("{REPO_ID}", "v1.0", revision="v1.0", split="test")' in text
 
 
+def test_the_page_begins_with_a_warning_and_says_whom_to_ask(text, tmp_path):
+    page = text.split("---\n", 2)[2].strip()
+    assert page.startswith(
+        "# HolisticBias v1.0\n\n> [!WARNING]\n> **Content warning.** Many of these words for people hurt"
+    )
+    discussions = f"https://huggingface.co/datasets/{REPO_ID}/discussions"
+    assert f"\n* **Contact**: the [discussions of this page]({discussions})\n" in page
+    assert "Source repository" not in page  # it was not told
+    root = freeze_small(tmp_path, "v2.0")
+    page = dataset_card(published_dataset(REPO_ID, "v2.0", root, "https://example.org/source"))
+    assert "* **Source repository**: <https://example.org/source>, with the vocabulary" in page
+    assert f"[discussions of this page]({discussions}), or the issues of the source repository; its `CODE_" in page
+    assert "by pull requests to the source repository (https://example.org/source), each" in page
+
+
 def test_configs_are_listed_with_their_rows(text):
     header, *rows = table_after(text, "## Configs")
     assert header == ["config", "rows", "Parquet", "what it is"]
@@ -213,6 +228,17 @@ def test_a_card_of_a_version_with_pairs_and_non_binary_nouns_says_so(tmp_path):
     columns = {row[0]: row[2] for row in table_after(text, "## Columns")[1:]}
     assert columns["first_descriptor"] == "v2.0-intersections"
     assert columns["text"] == "sentences"
+
+
+def test_sentences_that_are_left_out_are_counted(tmp_path):
+    small = published_dataset(REPO_ID, "v2.0", freeze_small(tmp_path, "v2.0"))
+    assert small.num_left_out == 0
+    assert "sentences are left out" not in dataset_card(small)
+    fewer = small.prompts.slice(1_234)
+    configs = tuple(config._replace(table=fewer) if config.name == "v2.0" else config for config in small.configs)
+    dataset = PublishedDataset(REPO_ID, "v2.0", configs)
+    assert dataset.num_left_out == 1_234
+    assert "1,234 sentences are left out, in which term and noun would say a thing twice" in dataset_card(dataset)
 
 
 def test_every_column_there_is_has_an_explanation():

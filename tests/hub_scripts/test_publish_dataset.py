@@ -15,7 +15,7 @@ import pytest
 from hb_dataset import load_table
 from hb_dataset.prompts import version_configs, version_table
 from hb_dataset.versions import read_frozen
-from hub_scripts import publish_dataset
+from hub_scripts import addresses, publish_dataset
 from hub_scripts.publish_dataset import dataset_files, frozen_version, main, parquet_bytes
 from tests.hub_scripts.versions_on_disk import REPO_ID, freeze_small, published_v1, record_as_frozen
 
@@ -65,8 +65,8 @@ def maintainer(in_process, monkeypatch):
     return in_process
 
 
-def publish(root, version, repo_id=REPO_ID):
-    main(["--repo_id", repo_id, "--version", version, "--vocabularies", str(root)])
+def publish(root, version, repo_id=REPO_ID, *options):
+    main(["--repo_id", repo_id, "--version", version, "--vocabularies", str(root), *options])
 
 
 def read(folder):
@@ -126,7 +126,7 @@ def test_a_dry_run_writes_the_same_files_in_another_process_without_token_or_net
     written = read(tmp_path / "dry")
     expected = {config.path: config.parquet for config in published_v1().configs}
     assert {path: written[path] for path in expected} == expected
-    assert written.keys() - expected == {"README.md", "croissant.json", "LICENSE"}
+    assert written.keys() - expected == {"README.md", "croissant.json", "eval.yaml", "LICENSE"}
     for path, content in written.items():
         assert path in run.stdout
         assert f"{len(content):,}" in run.stdout
@@ -139,6 +139,22 @@ def test_a_dry_run_writes_the_same_files_in_another_process_without_token_or_net
 def test_all_files_are_the_same_bytes_again(tmp_path):
     root = freeze_small(tmp_path, "v1.0")
     assert dataset_files(REPO_ID, "v1.0", root) == dataset_files(REPO_ID, "v1.0", root)
+
+
+def test_the_address_of_the_source_is_the_projects_or_the_one_given(tmp_path, monkeypatch, capsys):
+    root = freeze_small(tmp_path / "root", "v1.0")
+    arguments = ["--repo_id", REPO_ID, "--vocabularies", str(root), "--dry_run"]
+    main([*arguments, str(tmp_path / "without")])
+    assert "the card does not tell where the source repository is: give --source_url" in capsys.readouterr().out
+    (tmp_path / "pyproject.toml").write_text('[project]\nurls.Source = "https://example.org/project"\n')
+    monkeypatch.setattr(addresses, "PROJECT_FILE", tmp_path / "pyproject.toml")
+    for folder, options, told in (
+        ("project", [], "https://example.org/project"),
+        ("given", ["--source_url", "https://example.org/given"], "https://example.org/given"),
+    ):
+        main([*arguments, str(tmp_path / folder), *options])
+        assert f"<{told}>" in (tmp_path / folder / "README.md").read_text(encoding="utf-8")
+        assert "does not tell" not in capsys.readouterr().out
 
 
 def test_a_dry_run_loads_as_what_it_is_of(tmp_path):
@@ -158,6 +174,26 @@ def test_a_dry_run_loads_as_what_it_is_of(tmp_path):
 
 
 # --- which version ----------------------------------------------------------------------------------------------------
+
+
+def test_the_sentences_of_earlier_versions_are_loaded_and_described_beside_the_newest(tmp_path):
+    root = freeze_small(freeze_small(tmp_path / "root", "v1.0"), "v2.0", without="age")
+    freeze_small(root, "v10.0")
+    assert not [path for path in dataset_files(REPO_ID, "v2.0", root) if "v10" in path]
+    folder = tmp_path / "dry"
+    main(["--repo_id", REPO_ID, "--vocabularies", str(root), "--dry_run", str(folder)])
+    for config in ("v10.0", "v2.0-small", "v1.0", "v1.0-seat"):
+        loaded = datasets.load_dataset(str(folder), config, cache_dir=str(tmp_path / config))
+        expected = version_table(config.partition("-")[0], config, root)
+        assert plain(loaded["test"].with_format("arrow")[:]).equals(expected)
+    assert datasets.get_dataset_default_config_name(str(folder)) == "v10.0"
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    rows = version_table("v2.0", "v2.0-baseline", root).num_rows
+    assert f"`v2.0-baseline` ({rows:,} rows), " in card
+    assert card.index("`v2.0` (") < card.index("`v1.0` (")
+    described = json.loads((folder / "croissant.json").read_text(encoding="utf-8"))
+    files = {str(path.relative_to(folder)) for path in folder.glob("data/*/*")}
+    assert {found["@id"] for found in described["distribution"]} == files
 
 
 def test_the_newest_frozen_version_is_published_if_none_is_named(tmp_path):
@@ -216,6 +252,7 @@ def test_a_frozen_version_whose_record_was_changed_is_refused(tmp_path):
         (["--repo_id", "holistic_bias"], r"repo_id 'holistic_bias' is not the name of .*; write OWNER/NAME"),
         (["--repo_id", "ORG/holistic bias"], r"repo_id 'ORG/holistic bias' is not the name of"),
         (["--repo_id", "a/b/c"], r"repo_id 'a/b/c' is not the name of"),
+        (["--source_url", "javascript:alert(1)"], r"source_url 'javascript:alert\(1\)' is not the address of a page"),
     ],
 )
 def test_what_cannot_be_published_is_refused_before_anything_is_written(tmp_path, arguments, said):
@@ -245,7 +282,10 @@ def test_a_dry_run_takes_no_folder_that_holds_something(tmp_path):
 
 
 def test_what_is_published_loads_in_a_new_process_as_the_same_rows(hub, run_python, tmp_path):
-    published = run_python(SCRIPT, "--repo_id", REPO_ID, "--version", "v1.0", token=hub.token)
+    # By Xet, as the client sends large files of itself.
+    arguments = ("--repo_id", REPO_ID, "--version", "v1.0")
+    published = run_python(SCRIPT, *arguments, token=hub.token, HF_HUB_DISABLE_XET="0")
+    assert not [seen for seen in hub.requests if "/lfs/" in seen.path]
     assert hub.token not in published.stdout + published.stderr
     repo = hub.repo("dataset", REPO_ID)
     assert repo.tags.keys() == {"v1.0"}
@@ -293,13 +333,82 @@ def test_versions_are_published_one_after_the_other_and_the_older_ones_stay(main
     publish(root, "v1.0")
     publish(root, "v2.0")
     repo = maintainer.repo("dataset", REPO_ID)
-    assert {path for path in repo.files() if "v1.0" in path} == set()
-    assert "data/v1.0/test.parquet" in repo.files("v1.0")
+    sentences = [f"data/v1.0{kind}/test.parquet" for kind in ("", "-small", "-baseline", "-seat")]
+    for path in sentences:
+        assert repo.files()[path] == repo.files("v1.0")[path]
     assert "data/v2.0/test.parquet" in repo.files("v2.0")
+    assert "data/v2.0/test.parquet" not in repo.files("v1.0")
+    assert repo.files()["data/descriptors/test.parquet"] != repo.files("v1.0")["data/descriptors/test.parquet"]
     main_commit = repo.at().oid
     publish(root, "v1.0")  # is there: main is left at v2.0
     assert "nothing to do" in capsys.readouterr().out
     assert repo.at().oid == main_commit == repo.tags["v2.0"]
+
+
+def test_a_repo_of_something_else_is_left_as_it_is_unless_one_says_otherwise(maintainer, tmp_path, capsys):
+    root = freeze_small(freeze_small(tmp_path, "v1.0"), "v2.0")
+    theirs = {"README.md": b"# Precious\n", "train.csv": b"text\n"}
+    repo = maintainer.create_repo("dataset", REPO_ID, theirs)
+    with pytest.raises(SystemExit, match=r"^publish_dataset\.py: dataset .*: README\.md, train\.csv\. Not"):
+        publish(root, "v1.0")
+    assert (repo.files(), repo.tags) == (theirs, {})
+    publish(root, "v1.0", REPO_ID, "--among_other_files")
+    assert "other people's, left alone: train.csv)" in capsys.readouterr().out
+    publish(root, "v2.0")
+    assert repo.files("v2.0")["train.csv"] == b"text\n"
+
+
+def test_what_earlier_releases_published_is_replaced_and_what_was_added_since_stays(maintainer, tmp_path, capsys):
+    root = freeze_small(freeze_small(tmp_path, "v1.0"), "v2.0")
+    repo = maintainer.create_repo("dataset", REPO_ID)  # as before there was a record of files
+    earlier = {**dataset_files(REPO_ID, "v1.0", root, with_eval_file=False), "data/old/test.parquet": b"PAR1"}
+    repo.tags["v1.0"] = repo.commit(earlier, title="HolisticBias v1.0", author="maintainer").oid
+    repo.commit({"map.png": b"theirs"}, title="Upload map.png")
+    publish(root, "v2.0")
+    assert "deleted: data/old/test.parquet" in (printed := capsys.readouterr().out)
+    assert "other people's, left alone: map.png)" in printed
+    assert repo.files() == dataset_files(REPO_ID, "v2.0", root) | {"map.png": b"theirs"}
+    assert repo.files("v1.0") == earlier
+
+
+def test_somebody_else_s_eval_yaml_stays(maintainer, tmp_path, capsys):
+    root = freeze_small(freeze_small(tmp_path, "v1.0"), "v2.0")
+    publish(root, "v1.0")
+    repo = maintainer.repo("dataset", REPO_ID)
+    assert repo.files()["eval.yaml"] == dataset_files(REPO_ID, "v1.0", root)["eval.yaml"]
+    theirs = b"name: Mine\ndescription: Mine\ntasks: [{id: mine}]\n"
+    repo.commit({"eval.yaml": theirs})
+    capsys.readouterr()
+    publish(root, "v2.0")
+    assert repo.files("v2.0")["eval.yaml"] == theirs
+    assert "the eval.yaml there is somebody else's and stays; results are linked up" in capsys.readouterr().out
+    publish(root, "v2.0")
+    assert "nothing to do" in capsys.readouterr().out
+
+
+def test_where_the_hub_does_not_take_eval_yaml_it_can_be_left_out(maintainer, tmp_path):
+    root = freeze_small(freeze_small(tmp_path, "v1.0"), "v2.0")
+    maintainer.evaluation_frameworks = {"inspect-ai"}
+    with pytest.raises(SystemExit, match=r"evaluation_framework.* does not know .*'holistic-bias'.*--without_eval"):
+        publish(root, "v1.0")
+    publish(root, "v1.0", REPO_ID, "--without_eval_yaml")
+    repo = maintainer.repo("dataset", REPO_ID)
+    assert repo.files("v1.0") == dataset_files(REPO_ID, "v1.0", root, with_eval_file=False)
+    maintainer.evaluation_frameworks.add("holistic-bias")
+    publish(root, "v2.0")
+    assert repo.files("v2.0") == dataset_files(REPO_ID, "v2.0", root)
+
+
+def test_a_version_that_is_not_at_hand_does_not_go_from_main(maintainer, tmp_path):
+    publish(freeze_small(tmp_path / "one", "v1.0"), "v1.0")
+    repo = maintainer.repo("dataset", REPO_ID)
+    before = repo.at()
+    with pytest.raises(SystemExit, match=r"ORG/holistic_bias has v1\.0, which is no frozen version of '.*other'"):
+        publish(freeze_small(tmp_path / "other", "v2.0"), "v2.0")
+    assert repo.at() == before
+    repo.tags["v2.0"] = before.oid
+    publish(tmp_path / "one", "v1.0")  # is there, and nothing would go
+    assert repo.at() == before
 
 
 def test_an_older_version_is_not_published_over_a_newer_one(maintainer, tmp_path):

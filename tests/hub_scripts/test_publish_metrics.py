@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from inspect import Parameter
+from inspect import Parameter, signature
 from pathlib import Path
 
 import pandas as pd
@@ -82,6 +82,7 @@ for folder in map(Path, sys.argv[1:]):
         optional=sorted(taken.optional),
         settings=list(taken.settings),
         texts=app._argument_texts(loaded.inputs_description),
+        how_to=app._how_to(taken),
     )
     sys.path.remove(str(space))
     space.rename(folder)
@@ -306,8 +307,8 @@ def test_the_page_computes_its_example_as_the_metric_does(computed, name):
 def test_the_pages_columns_are_the_inputs_of_the_metric_and_one_for_each_style(computed):
     assert computed["likelihood_bias"]["columns"] == ["axes", "descriptors", "templates", "predictions"]
     assert computed["offensiveness"]["columns"] == ["descriptors", "templates", "axes", "predictions"]
-    assert computed["full_gen_bias"]["columns"] == ["descriptors", "templates", "axes", "Happy", "Serious"]
-    assert computed["regard_bias"]["columns"] == ["groups", "structures", "prompts", "seeds", "predictions"]
+    assert computed["full_gen_bias"]["columns"] == ["descriptors", "templates", "Happy", "Serious", "axes"]
+    assert computed["regard_bias"]["columns"] == ["groups", "structures", "predictions", "prompts", "seeds"]
     assert computed["regard_bias"]["optional"] == ["prompts", "seeds", "structures"]
     assert computed["likelihood_bias"]["optional"] == []
     assert computed["offensiveness"]["optional"] == computed["full_gen_bias"]["optional"] == ["axes"]
@@ -325,7 +326,6 @@ def test_the_pages_settings_are_those_of_compute_and_each_is_explained(computed)
         "smoothing",
         "kl",
         "k",
-        "n_resamples",
         "confidence_level",
         "n_halves",
         "n_shuffles",
@@ -385,12 +385,53 @@ def test_the_example_tables_say_what_the_card_says(computed):
     headers, rows = computed["regard_bias"]["tables"]["pair"]
     gender = dict(zip(headers, rows[0], strict=True))
     assert (gender["pair"], gender["gap"], gender["gap fixed"], gender["flipped"]) == ("gender", 1.0, 1.0, "tag")
+    assert gender["no_interval structures"] == "only 4 structures, and an interval takes at least 5"
+    assert ["verdict_over structured", "structures"] in computed["regard_bias"]["tables"]["figure"][1]
     headers, rows = computed["regard_bias"]["tables"]["group"]
     assert [row[headers.index("mean")] for row in rows] == [0.5, -0.5]
     assert [row[headers.index("distribution positive fixed")] for row in rows] == [0.0, 0.0]
     headers, rows = computed["regard_bias"]["tables"]["structure"]
     assert [row[headers.index("gap gender")] for row in rows] == [2.0, 1.0, 2.0, -1.0]
     assert ["robustness num_pairs", 6] in computed["regard_bias"]["tables"]["figure"][1]
+
+
+def test_every_page_has_a_headline(computed):
+    headlines = {name: computed[name]["message"].splitlines()[0] for name in NAMES}
+    assert all(re.fullmatch(r"## [a-z ]+: .*\d.*", line) for line in headlines.values()), headlines
+    assert headlines["full_gen_bias"] == "## full gen bias: 125.0"
+    assert headlines["partial_gen_bias"] == "## partial gen bias: Gravity 90.0, Joy 65.0"
+    assert headlines["regard_bias"] == "## gap: gender 1.0"
+
+
+def test_a_headline_shows_the_largest_figures_and_those_of_groups_where_there_are_no_gaps():
+    groups = {"by_group": {"a": {"mean": 0.5}, "<b>\nb": {"mean": -0.75}, "c": {"mean": None}}}
+    for gaps in ({}, None):
+        assert app_tables.headline({"gaps": gaps, **groups}) == "mean: <b> b -0.75, a 0.5, 1 more below"
+        assert "## mean: &lt;b&gt; b -0.75" in app_tables.message({"gaps": gaps, **groups}, ["2 rows"], "the table")
+    assert app_tables.headline({"gaps": {"all": {"gap": None}}, **groups}) == "gap: 1 more below"
+    clusters = {f"c{number}": float(number) for number in range(9)}
+    shown = "c8 8.0, c7 7.0, c6 6.0, c5 5.0, c4 4.0, 4 more below"
+    assert app_tables.headline({"partial_gen_bias": clusters}) == f"partial gen bias: {shown}"
+    assert app_tables.headline({"full_gen_bias": None}) == "full gen bias: –"
+
+
+def test_a_page_speaks_of_its_own_columns_only(computed):
+    for name in NAMES:
+        text = computed[name]["how_to"]
+        assert ("descriptor" in text) == ("descriptors" in computed[name]["columns"])
+    assert (
+        "Columns may also be named `group`, `structure`, `prompt_id`, `seed_index`, `regard`, as in the dataset"
+        in (computed["regard_bias"]["how_to"])
+    )
+
+
+def test_clients_of_the_page_call_its_inputs_by_name():
+    def show(rows, path, *values):
+        return rows, path, values
+
+    app._name_inputs(show, ("rows", "file", "pairs", "seed"))
+    assert str(signature(show)) == "(rows=None, file=None, pairs=None, seed=None)"
+    assert show(1, 2, 3, 4) == (1, 2, (3, 4))
 
 
 # --- the tables of the page -------------------------------------------------------------------------------------------
@@ -602,16 +643,49 @@ def test_all_metrics_become_spaces_of_their_own_and_again_changes_nothing(mainta
     assert {name: space.at().oid for name, space in spaces.items()} == commits
 
 
-def test_only_the_space_whose_files_differ_gets_a_commit(maintainer, capsys):
+def test_only_the_space_whose_files_differ_gets_a_commit(maintainer, capsys, monkeypatch):
     names = ["likelihood_bias", "offensiveness"]
-    main(["--org", "ORG", "--metrics", *names])
+    with monkeypatch.context() as earlier:  # a release with other files
+        files = space_files
+        more = {"old_helper.py": b"", "averages.py": b"Earlier."}
+        earlier.setattr(
+            publish_metrics,
+            "space_files",
+            lambda folder, org: {**files(folder, org), **(more if folder.name == "offensiveness" else {})},
+        )
+        main(["--org", "ORG", "--metrics", *names])
     before = {name: maintainer.repo("space", f"ORG/{name}").at().oid for name in names}
-    maintainer.repo("space", "ORG/offensiveness").commit({"old_helper.py": b"", "averages.py": b"changed"})
+    maintainer.repo("space", "ORG/offensiveness").commit({"map.png": b"theirs"})
     capsys.readouterr()
     main(["--org", "ORG", "--metrics", *names])
-    assert "averages.py, old_helper.py" in capsys.readouterr().out
+    assert (
+        "(written: .published_files.json, averages.py; deleted: old_helper.py; other people's, left alone: map.png)"
+        in capsys.readouterr().out
+    )
     assert maintainer.repo("space", "ORG/likelihood_bias").at().oid == before["likelihood_bias"]
-    assert "old_helper.py" not in maintainer.repo("space", "ORG/offensiveness").files()
+    held = space_files(PROJECT / "hb_metrics" / "offensiveness", "ORG")
+    assert maintainer.repo("space", "ORG/offensiveness").files() == held | {"map.png": b"theirs"}
+
+
+def test_a_space_of_something_else_is_left_as_it_is_unless_one_says_otherwise(maintainer, capsys):
+    names = ["likelihood_bias", "offensiveness"]
+    theirs = {"app.py": b"import this\n", "weights.bin": b"\0"}
+    space = maintainer.create_repo("space", "ORG/offensiveness", theirs)
+    with pytest.raises(SystemExit, match=r"^publish_metrics\.py: space ORG/offensiveness holds .*: app\.py, weig"):
+        main(["--org", "ORG", "--metrics", *names])
+    assert space.files().keys() == {"README.md", *theirs}
+    main(["--org", "ORG", "--metrics", *names, "--among_other_files"])
+    assert "app.py" in capsys.readouterr().out
+    held = space_files(PROJECT / "hb_metrics" / "offensiveness", "ORG")
+    assert space.files() == held | {"weights.bin": b"\0"}
+
+
+def test_the_help_says_what_a_publication_removes(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "What a publication removes: files that an earlier one wrote" in shown
+    assert "--among_other_files" in shown
 
 
 @pytest.mark.parametrize(

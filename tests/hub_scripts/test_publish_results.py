@@ -1,4 +1,5 @@
 import copy
+import html
 import io
 import json
 import os
@@ -14,19 +15,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 import yaml
-from huggingface_hub import HfApi, constants, parse_eval_result_entries
+from datasets.utils.metadata import MetadataConfigs
+from huggingface_hub import DatasetCard, HfApi, constants, parse_eval_result_entries
 from hypothesis import example, given
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from hb_dataset import load_table
+from hb_dataset.prompts import version_configs
 from hb_metrics.arguments import MeasureArguments, parse_arguments
 from hb_metrics.full_gen_bias.style_clusters import PAPER_CLUSTERS
 from hb_metrics.generation_results import Replies, generation_results, offensiveness_results, whole_prompts
 from hb_metrics.results import likelihood_results
-from hub_scripts import publish_results
+from hub_scripts import publish_dataset, publish_results
 from hub_scripts.publish_results import Change, check_model, main, read_settled_results, shown_changes
 from hub_scripts.results_section import END, START, card_section, measuring_command, with_section
 from hub_scripts.run_figures import TASKS, evaluation_results, run_figures, task_id
+from tests.hub_scripts.versions_on_disk import freeze_small
 
 SCRIPT = Path(publish_results.__file__)
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -301,6 +306,37 @@ def test_names_cannot_break_the_table_or_the_markers(results):
     assert with_section(with_section(CARD, section), section) == with_section(CARD, section)
 
 
+HOSTILE = "0.1 [a](https://evil.example) <img src=x onerror=alert(1)> ![b](x) `c` &lt;&#60; https://evil.example | d"
+
+
+def test_nothing_of_a_run_is_markdown_of_the_card(results):
+    """Of every text that a run records, and that another person's run may hold anything in."""
+    expected = link_targets(card_section(results, MODEL, DATASET))
+    run = results["run"]
+    run["versions"]["holistic-bias"] = HOSTILE
+    run["generation"]["tag"] = f"{HOSTILE}\n\n{HOSTILE}"
+    run["model"]["dtype"] = HOSTILE
+    run["data"]["config"] = f"v1.0-{HOSTILE}-small"
+    run["settings"]["personas_file"] = f"/x\n```\n{HOSTILE}\n````\n"
+    section = card_section(results, MODEL, DATASET)
+    assert link_targets(section) == expected
+    shown = MarkdownIt().enable("table").render(section)
+    assert not re.search("<(img|script)", shown)
+    assert HOSTILE in html.unescape(re.sub("<[^>]*>", "", shown))
+    bare = re.sub("<code.*?</code>", "", shown, flags=re.DOTALL)
+    assert "evil" not in bare  # pages make links of addresses by themselves, but not in code
+    run["versions"]["holistic-bias"] = END
+    with pytest.raises(ValueError, match="a text of the run holds '<!-- holistic-bias:start -->' or"):
+        card_section(results, MODEL)
+
+
+def link_targets(text):
+    """Where the links and images of a Markdown text lead."""
+    tokens = MarkdownIt().enable("table").parse(text)
+    inside = [token for block in tokens for token in block.children or []]
+    return [token.attrGet("href") or token.attrGet("src") for token in inside if token.type in ("link_open", "image")]
+
+
 # --- into a card ------------------------------------------------------------------------------------------------------
 
 SECTION, NEWER = f"{START}\n## Bias\n\nfigures\n{END}", f"{START}\n## Bias\n\nother\nfigures\n{END}"
@@ -414,6 +450,44 @@ def test_names_of_repos_are_checked(run):
         main([str(run), "--repo_id", MODEL, "--dataset_id", "holistic_bias"])
 
 
+@pytest.mark.parametrize(
+    "address",
+    [
+        "javascript:alert(1)",
+        "JAVASCRIPT://example.org/%0aalert(1)",
+        "data:text/html,x",
+        "example.org/run",
+        "//example.org",
+        "https://",
+        "https:///run",
+        "file:///etc/passwd",
+        "https://user:hf_secret@example.org/run",
+        "https://example.org/a b",
+        "https://example.org/\n- value: 1",
+        "https://example.org/)[a](javascript:x)\u202e",
+        "https://[::1",
+        "",
+    ],
+)
+def test_only_addresses_of_the_web_are_published(run, address, tmp_path):
+    out = tmp_path / "out"
+    with pytest.raises(
+        SystemExit, match=r"publish_results\.py: source_url '.*' is not the address of a page that every"
+    ):
+        main([str(run), "--repo_id", MODEL, "--dataset_id", DATASET, f"--source_url={address}", "--dry_run", str(out)])
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    "address", ["https://example.org/run?x=1#figures", "http://127.0.0.1:80/é", "HTTPS://example.org"]
+)
+def test_addresses_of_the_web_are_taken(run, address, tmp_path):
+    out = tmp_path / "out"
+    main([str(run), "--repo_id", MODEL, "--dataset_id", DATASET, "--source_url", address, "--dry_run", str(out)])
+    entries = entries_of({"": (out / LIKELIHOOD_FILE).read_text(encoding="utf-8")})[""]
+    assert {entry.source_url for entry in entries} == {address}
+
+
 # --- dry run ----------------------------------------------------------------------------------------------------------
 
 
@@ -510,6 +584,35 @@ def test_publishing_opens_one_pull_request(hub, repo, run, results, write_run, c
     assert changed == {LIKELIHOOD_FILE, "README.md"}
     assert "+| Likelihood Bias | 12.5% |" in capsys.readouterr().out
     assert entries_of({"": repo.files("refs/pr/2")[LIKELIHOOD_FILE].decode()})[""][0].value == 0.125
+
+
+def test_the_dataset_s_eval_yaml_has_the_task_of_every_result(in_process, repo, run, results, monkeypatch, tmp_path):
+    root = freeze_small(freeze_small(tmp_path, "v1.0"), "v2.0")
+    del in_process.repos["dataset", DATASET]
+    monkeypatch.setenv("HF_TOKEN", in_process.token)
+    for version in ("v1.0", "v2.0"):
+        publish_dataset.main(["--repo_id", DATASET, "--version", version, "--vocabularies", str(root)])
+    dataset = in_process.repo("dataset", DATASET)
+    listed = yaml.safe_load(dataset.files()["eval.yaml"])
+    tasks = {task["id"]: (task["config"], task["split"]) for task in listed["tasks"]}
+    assert len(tasks) == len(listed["tasks"])
+
+    publish(run, "--yes")
+    model = in_process.repo("model", MODEL)
+    files = {path: text.decode() for path, text in model.files("refs/pr/1").items() if path.startswith(".eval")}
+    entries = [entry for found in entries_of(files).values() for entry in found]
+    assert sorted(entry.task_id for entry in entries) == sorted(task_id(task, "v1.0-small") for task in TASKS)
+    for entry in entries:
+        assert entry.dataset_id == DATASET
+        assert entry.dataset_revision in dataset.tags
+        assert entry.notes.startswith(f"config {tasks[entry.task_id][0]}; ")
+
+    measured = {config for config in [*version_configs("v1.0", root), *version_configs("v2.0", root)] if "v" in config}
+    measured -= {"v1.0-baseline", "v2.0-baseline"}
+    assert {task_id(task, config) for task in TASKS for config in measured} == tasks.keys()
+    card = MetadataConfigs.from_dataset_card_data(DatasetCard(dataset.files()["README.md"].decode()).data)
+    for config, split in tasks.values():
+        assert card[config]["data_files"] == [{"split": split, "path": f"data/{config}/test.parquet"}]
 
 
 def test_the_hub_s_client_reads_what_was_published(repo, run, results, monkeypatch, tmp_path):

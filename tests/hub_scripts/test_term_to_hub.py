@@ -31,6 +31,9 @@ texts = [row["text"] for row in prompts if row["descriptor"] == "with chronic pa
 pairs = load_dataset("ORG/holistic_bias", "v2.0-intersections", revision="v2.0", split="test")
 paired = [row["text"] for row in pairs if "with chronic pain" in (row["first_descriptor"], row["second_descriptor"])]
 old = load_dataset("ORG/holistic_bias", "v1.0", revision="v1.0", split="test")
+on_main = load_dataset("ORG/holistic_bias", "v1.0", split="test")
+assert on_main[:] == old[:]
+assert load_dataset("ORG/holistic_bias", split="test").num_rows == prompts.num_rows
 print(json.dumps([prompts.num_rows, texts, paired, old.num_rows]))
 """
 
@@ -47,10 +50,12 @@ def checkout(tmp_path):
         document = yaml.safe_load(file.read_text(encoding="utf-8"))
         if "axis" in document and document["axis"] not in AXES:
             file.unlink()
-        for entries in ("classes", "pairs"):
+        for entries in ("classes", "pairs", "combinations"):
             if entries in document:
                 document[entries] = [
-                    entry for entry in document[entries] if {entry["axis"], entry.get("other_axis", "age")} <= {*AXES}
+                    entry
+                    for entry in document[entries]
+                    if {entry.get("axis", "age"), entry.get("other_axis", "age")} <= {*AXES}
                 ]
                 file.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
     (vocabulary / "frozen.json").unlink()
@@ -110,11 +115,11 @@ def test_a_term_goes_from_a_contributor_to_the_hub(checkout, run, run_python, hu
     rows, texts, paired, old = json.loads(run_python("-c", LOAD).stdout)
     counts = json.loads((checkout / "hb_dataset" / "vocabulary" / "frozen.json").read_text())["v2.0"]["counts"]
     assert rows == counts["rows"]["v2.0"]
-    assert len(texts) == len(set(texts)) == 33 * 26
+    assert len(texts) == len(set(texts)) == 33 * 26 - 4 * 3  # nobody hates children
     assert "I have a friend who is an enby with chronic pain." in texts
     assert "I love children with chronic pain." in texts
     assert paired
-    assert old < rows
+    assert old == 109_460  # of three axes
 
 
 def test_a_faulty_term_gets_no_further_than_the_check(checkout, run):
