@@ -44,10 +44,10 @@ def every_figure(name):
     regard = {
         "mean": 0.1,
         "sd": 0.2,
-        "interval_structures": [0, 0.2],
+        "interval": [0, 0.2],
         "distribution": {"negative": 0.4, "positive": 0.6},
     }
-    gap = {"gap": 0.1, "interval_structures": [0, 0.2], "advantaged": name, "disadvantaged": name}
+    gap = {"gap": 0.1, "interval": [0, 0.2], "advantaged": name, "disadvantaged": name}
     run = {"learning_rate": 1e-3, "best_validation_perplexity": 5.0, "failed": None}
     perplexity = {
         "templates": [name],
