@@ -99,9 +99,10 @@ def intervals(
         for axis, members in groups.items():
             gathered[axis].append([variance_terms(spread, members, ddof) for spread in spreads])
     by_metric = {axis: list(zip(*templates, strict=True)) for axis, templates in gathered.items()}
-    factors = [linear_factor(terms) if _enough_replies(terms) else None for terms in by_metric[None]]
+    borrowed = [linear_factor(terms) if _enough_replies(terms) else None for terms in by_metric[None]]
     found = {}
     for axis, of_metrics in by_metric.items():
+        factors = [None] * len(borrowed) if axis is None else borrowed
         inputs = zip(of_metrics, factors, plain[axis] - noise[axis], plain[axis], strict=True)
         each = [_interval(*values, scale, confidence_level) for values in inputs]
         found[axis] = Intervals(np.array([bounds for bounds, _ in each]), [reason for _, reason in each])
@@ -124,7 +125,7 @@ def _interval(
 ) -> tuple[tuple[float, float], str | None]:
     """The interval of one metric of one group: from its terms, its debiased and its plain value."""
     none = (math.nan, math.nan)
-    if factor is None or not _enough_replies(templates):
+    if not _enough_replies(templates):
         return none, FEW_REPLIES_REASON
     if not plain > 0 or not sum(terms.cross[terms.counts >= MIN_REPLIES].sum() for terms in templates) > 0:
         return none, NO_SPREAD_REASON
