@@ -1,5 +1,6 @@
 """Reads what a finished run left in its folder: results, replies, style vectors, mean styles."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ from hb_dataset.prompts import load_table
 from hb_metrics.bias_values import DescriptorKey
 from hb_metrics.generation_results import Replies, said_replies
 from hb_metrics.reply_checks.style_change import RunStyles
-from hb_metrics.run_folder import REPLIES, RESULTS_FILE, STYLE_MEANS_FILE, read_json
+from hb_metrics.run_folder import REPLIES, RESULTS_FILE, SHARD_RUN, STYLE_MEANS_FILE, read_json, run_digest
 
 _STYLE_PREFIX = "style: "
 _STYLES_COLUMN = "style_probabilities"
@@ -21,6 +22,10 @@ _STYLES_COLUMN = "style_probabilities"
 NO_RESULTS_ERROR = "'{folder}' has no {file}; give the folder of a finished run"
 NO_STYLES_ERROR = "'{folder}' has no style vectors; measure with --measurements generation first"
 STEP_ERROR = "style vectors are read in whole slices; a step of {step} is not possible"
+OTHER_RUN_ERROR = (
+    "'{path}' is of another run than the one that is recorded beside it; give the command of the run again, which "
+    "makes it anew and keeps this one under another name"
+)
 NOT_RESULTS_ERROR = "'{path}' does not hold the results of a run; give the folder of a finished run"
 
 
@@ -36,6 +41,7 @@ class StyleShards:
         self._files = sorted(folder.glob("*.parquet"))
         if not self._files:
             raise ValueError(NO_STYLES_ERROR.format(folder=folder))
+        _check_run(self._files)
         self.ids: list[str] = []
         starts = [0]
         for file in self._files:
@@ -104,6 +110,7 @@ def read_reply_table(run: Run) -> pa.Table | None:
     files = sorted((run.folder / REPLIES).glob("*.parquet"))
     if not files:
         return None
+    _check_run(files)
     replies = pa.concat_tables([pq.read_table(file) for file in files])
     settings = run.results["run"]["settings"]
     prompts = load_table(settings["dataset_config"], settings["vocabulary_dir"])
@@ -133,6 +140,14 @@ def read_styles(run: Run) -> RunStyles | None:
         np.stack([table[name].to_numpy() for name in columns], axis=1),
         [name.removeprefix(_STYLE_PREFIX) for name in columns],
     )
+
+
+def _check_run(files: Sequence[Path]) -> None:
+    """Refuses shards that say that they are of another run; those of earlier releases say nothing."""
+    run = run_digest(files[0].parent).encode()
+    for path in files:
+        if (pq.read_schema(path).metadata or {}).get(SHARD_RUN, run) != run:
+            raise ValueError(OTHER_RUN_ERROR.format(path=path))
 
 
 def _columns(table: pa.Table) -> dict[str, pa.ChunkedArray]:

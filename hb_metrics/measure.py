@@ -56,7 +56,7 @@ LOST_PROCESS_ERROR = (
 def main(argv: list[str] | None = None) -> None:
     """Score, reply, classify, measure, report."""
     argv = sys.argv[1:] if argv is None else argv
-    with _ended_by_ctrl_c(argv):
+    with _ended_by_signals(argv):
         try:
             measure(parse_arguments(argv, (__doc__ or "").split("\n", 1)[0]))
         except (ValueError, OSError, ImportError, MemoryError) as error:
@@ -266,8 +266,8 @@ def _measure_regard(arguments: MeasureArguments, work: Work, folder: Path) -> di
 
 
 @contextmanager
-def _ended_by_ctrl_c(argv: Sequence[str]) -> Iterator[None]:
-    """While this lasts, Ctrl-C ends the process at once and says how to go on.
+def _ended_by_signals(argv: Sequence[str]) -> Iterator[None]:
+    """While this lasts, Ctrl-C and SIGTERM, which schedulers send, end the process at once and say how to go on.
 
     Not by `KeyboardInterrupt`, which waits for the threads that compute, where a batch may take minutes, and for the
     main thread, which may itself wait for another process. Nothing is lost by that, since whatever is written is there
@@ -276,30 +276,31 @@ def _ended_by_ctrl_c(argv: Sequence[str]) -> Iterator[None]:
     again = shlex.join(["python", "-m", "hb_metrics.measure", *argv])
     text = f"\ninterrupted; finished shards are kept. To go on, give the same command again:\n  {again}\n"
     message = text.encode() if os.environ.get("RANK", "0") == "0" else b""
-    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as for `nohup` and in the background
-        yield
-        return
+    # Those that are ignored stay so, as Ctrl-C is in the background.
+    signals = [each for each in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(each) != signal.SIG_IGN]
 
     def watch() -> None:
         while number := os.read(reader, 1):
-            if number[0] == signal.SIGINT:
+            if number[0] in signals:
+                code = 1 if number[0] == signal.SIGINT else 128 + number[0]
                 os.write(2, message)
-                Timer(1, os._exit, [1]).start()  # should whoever reads the output have stopped to
+                Timer(1, os._exit, [code]).start()  # should whoever reads the output have stopped to
                 sys.stdout.flush()
-                os._exit(1)
+                os._exit(code)
 
     # Python calls handlers in the main thread, when that gets back to it; the number of a signal is written at once.
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     watcher = Thread(target=watch, daemon=True)
     watcher.start()
-    handler = signal.signal(signal.SIGINT, lambda *_: None)
+    handlers = {each: signal.signal(each, lambda *_: None) for each in signals}
     wakeup = signal.set_wakeup_fd(writer)
     try:
         yield
     finally:
         signal.set_wakeup_fd(wakeup)
-        signal.signal(signal.SIGINT, handler)
+        for each, handler in handlers.items():
+            signal.signal(each, handler)
         os.close(writer)
         watcher.join()
         os.close(reader)

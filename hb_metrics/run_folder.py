@@ -1,6 +1,7 @@
 """A run's folder: what was asked, written before anything is computed, and its JSON files. One run writes at a time."""
 
 import errno
+import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ LOCK_FILE = ".lock"  # hidden, as files are that are no part of a run
 # Subfolders, of Parquet shards.
 PERPLEXITIES, REPLIES, STYLES, OFFENSIVENESS = "perplexities", "replies", "style_probabilities", "offensiveness"
 DIALOGUE, REDDIT, REGARD = "dialogue", "reddit", "regard"
+SHARD_RUN = b"holistic_bias.run"  # in the metadata of a shard: the digest of the run it is of
 # The packages whose release can move a number.
 VERSIONED = ("holistic-bias", "torch", "transformers", "tokenizers", "numpy", "scipy", "scikit-learn")
 
@@ -74,6 +76,13 @@ def package_versions(*more: str) -> dict[str, str | None]:
         except PackageNotFoundError:  # run from a checkout that is not installed
             found[package] = None
     return found
+
+
+def run_digest(folder: Path) -> str:
+    """What identifies the run that a folder is part of: a SHA-256 of its record; of no run, that of nothing."""
+    path = next((each / RUN_FILE for each in (folder, *folder.parents) if (each / RUN_FILE).is_file()), None)
+    record = "" if path is None else json.dumps(read_json(path), sort_keys=True)
+    return hashlib.sha256(record.encode()).hexdigest()
 
 
 def open_run(folder: Path, run: dict[str, Any]) -> bool:

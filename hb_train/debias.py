@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from hb_metrics.run_folder import open_run, read_json, write_json
+from hb_train.hub_token import parse_training_options
 from hb_train.processes import end_processes
 from hb_train.tune import (
     LORA_ERROR,
@@ -126,7 +127,7 @@ def parse_options(argv: list[str]) -> tuple[DebiasArguments, "SFTConfig", "Model
         use_cpu=no_accelerator,
         bf16=bfloat16_is_fast() if no_accelerator else None,
     )
-    return parser.parse_args_and_config(argv)
+    return parse_training_options(parser, argv)
 
 
 def debias(arguments: DebiasArguments, training_args: "SFTConfig", model_args: "ModelConfig") -> dict[str, Any]:

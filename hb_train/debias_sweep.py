@@ -25,6 +25,7 @@ from tqdm import tqdm
 from hb_dataset.whole_files import write_text
 from hb_metrics.run_folder import open_run, package_versions, read_json, write_json
 from hb_train.debias import DEBIAS_FILE
+from hb_train.hub_token import NOT_RECORDED, check_recorded
 from hb_train.sweep import SWEEP_FILE, check_alike, read_config, remove_weights, run_processes
 
 TABLE_FILE = "sweep.md"
@@ -59,6 +60,9 @@ class GridArguments:
     num_parallel: int = field(default=1, metadata={"help": "How many runs at a time."})
     keep: Literal["best", "all"] = field(
         default="best", metadata={"help": "Which runs keep their weights; the others keep what they recorded."}
+    )
+    hub_token: str | None = field(
+        default=None, repr=False, metadata={"help": "A token to push with; handed to the runs, and not recorded."}
     )
 
     def __post_init__(self) -> None:
@@ -125,10 +129,11 @@ def sweep_grid(arguments: GridArguments, options: Sequence[str]) -> dict[str, An
         if word.startswith("--") and name in (*grid, "output_dir", "resume_from_checkpoint"):
             raise ValueError(OWN_ERROR.format(name=name))
     config = {} if arguments.config is None else read_config(arguments.config)
+    check_recorded([*options, *(f"--{name}={','.join(values)}" for name, values in grid.items())], config)
     description = {
         "settings": {"script": "debias", "lmp_tolerance": arguments.lmp_tolerance, "grid": grid},
         "options": shlex.join(options),
-        "config": {name: value for name, value in config.items() if name not in (*grid, "output_dir")},
+        "config": {name: value for name, value in config.items() if name not in (*grid, "output_dir", *NOT_RECORDED)},
         "versions": package_versions("accelerate", "peft", "trl"),
     }
     open_run(folder, description)
@@ -146,7 +151,7 @@ def sweep_grid(arguments: GridArguments, options: Sequence[str]) -> dict[str, An
     found = _record(arguments, folder, runs, failed)
     with (
         tqdm(desc="settings", total=len(runs), initial=len(runs) - len(commands), unit="run") as bar,
-        closing(run_processes(commands, arguments.num_parallel)) as processes,
+        closing(run_processes(commands, arguments.num_parallel, arguments.hub_token)) as processes,
     ):
         for log, reason in processes:
             if reason is not None:

@@ -25,6 +25,7 @@ import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from hb_metrics.run_folder import open_run, package_versions, write_json
+from hb_train.hub_token import parse_training_options
 from hb_train.processes import end_processes
 from hb_train.state_dialogues import MADE_UP, SlotValue, read_state_turns, slot_ontology, slot_values
 from hb_train.tune import MISSING_ERROR, bfloat16_is_fast, say
@@ -226,7 +227,7 @@ def parse_options(argv: list[str]) -> tuple[StateTrackingArguments, "TrainingArg
         use_cpu=no_accelerator,
         bf16=no_accelerator and bfloat16_is_fast(),
     )
-    return parser.parse_args_and_config(argv)
+    return parse_training_options(parser, argv)
 
 
 def track_states(arguments: StateTrackingArguments, training_args: "TrainingArguments") -> dict[str, Any] | None:

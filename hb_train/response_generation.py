@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hb_metrics.run_folder import open_run, write_json
+from hb_train.hub_token import parse_training_options
 from hb_train.processes import end_processes
 from hb_train.tune import LORA_ERROR, MISSING_ERROR, QUANTIZED_ERROR, bfloat16_is_fast, say, training_description
 
@@ -127,7 +128,7 @@ def parse_options(argv: list[str]) -> tuple[ResponseArguments, "SFTConfig", "Mod
         use_cpu=no_accelerator,
         bf16=bfloat16_is_fast() if no_accelerator else None,
     )
-    return parser.parse_args_and_config(argv)
+    return parse_training_options(parser, argv)
 
 
 def split_pairs(dialogue: "Dialogue", num_test: int, seed: int) -> ResponseData:

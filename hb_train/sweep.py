@@ -29,6 +29,7 @@ import yaml
 from tqdm import tqdm
 
 from hb_metrics.run_folder import RUN_FILE, open_run, package_versions, read_json, write_json
+from hb_train.hub_token import NOT_RECORDED, TOKEN_VARIABLE, check_recorded
 
 # torch, transformers and the page's packages take seconds to import: not before they are needed.
 
@@ -76,6 +77,9 @@ class SweepArguments:
     num_parallel: int = field(default=1, metadata={"help": "How many runs at a time."})
     keep: Literal["best", "all"] = field(
         default="best", metadata={"help": "Which runs keep their weights; the others keep what they recorded."}
+    )
+    hub_token: str | None = field(
+        default=None, repr=False, metadata={"help": "A token to push with; handed to the runs, and not recorded."}
     )
 
     def __post_init__(self) -> None:
@@ -172,7 +176,7 @@ def sweep(arguments: SweepArguments, options: Sequence[str]) -> dict[str, Any]:
     ended = arguments.num_runs - len(commands)
     with (
         tqdm(desc="learning rates", total=arguments.num_runs, initial=ended, unit="run") as bar,
-        closing(run_processes(commands, arguments.num_parallel)) as processes,
+        closing(run_processes(commands, arguments.num_parallel, arguments.hub_token)) as processes,
     ):
         for log, failed in processes:
             run = results[log.stem]
@@ -209,12 +213,15 @@ def read_config(path: str) -> dict[str, Any]:
     return config
 
 
-def run_processes(commands: Mapping[Path, Sequence[str]], num_parallel: int) -> Generator[tuple[Path, str | None]]:
+def run_processes(
+    commands: Mapping[Path, Sequence[str]], num_parallel: int, hub_token: str | None = None
+) -> Generator[tuple[Path, str | None]]:
     """Runs commands, so many at a time, and stops those that run when it is closed or interrupted.
 
     Args:
         commands: The file that a command's output is added to → the command.
         num_parallel: How many run at a time; each gets a share of the cores, and one of the graphics cards if any.
+        hub_token: What they may push with, handed to them past their command lines.
 
     Yields:
         The file of a command that has ended, and why it failed, or `None`.
@@ -229,7 +236,7 @@ def run_processes(commands: Mapping[Path, Sequence[str]], num_parallel: int) -> 
                     ended = running.pop(place)
                     yield ended.log, _reason(ended)
                 if place not in running and waiting:
-                    running[place] = _start(*waiting.pop(0), place, num_parallel, cards)
+                    running[place] = _start(*waiting.pop(0), place, num_parallel, cards, hub_token)
             time.sleep(_PAUSE)
     finally:
         _stop([each.process for each in running.values()])
@@ -252,13 +259,14 @@ def _description(arguments: SweepArguments, options: Sequence[str]) -> dict[str,
     from hb_train.bias_labels import read_labels
 
     config = {} if arguments.config is None else read_config(arguments.config)
+    check_recorded(options, config)
     dataset_name = arguments.dataset_name or config.get("dataset_name")
     if dataset_name is None:
         raise ValueError(DATASET_ERROR)
     return {
         "settings": {name: getattr(arguments, name) for name in ("lowest", "highest", "num_runs")},
         "options": shlex.join(options),
-        "config": {name: value for name, value in config.items() if name not in (*_OWN, "dataset_name")},
+        "config": {name: value for name, value in config.items() if name not in (*_OWN, "dataset_name", *NOT_RECORDED)},
         "labels": read_labels(Path(dataset_name)),
         "versions": package_versions("accelerate", "peft", "trl"),
     }
@@ -365,8 +373,12 @@ class _Process(NamedTuple):
     start: int
 
 
-def _start(log: Path, command: Sequence[str], place: int, num_parallel: int, cards: Sequence[str]) -> _Process:
+def _start(
+    log: Path, command: Sequence[str], place: int, num_parallel: int, cards: Sequence[str], hub_token: str | None
+) -> _Process:
     environment = {**os.environ, "PYTHONUNBUFFERED": "1", "TQDM_DISABLE": "1"}  # lines in the log, no bars
+    if hub_token:
+        environment[TOKEN_VARIABLE] = hub_token
     if cards:  # one, whatever their number: a batch would else be as many times as large
         environment["CUDA_VISIBLE_DEVICES"] = cards[place % len(cards)]
     with log.open("ab") as output:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from hb_metrics.run_folder import open_run, package_versions
+from hb_train.hub_token import parse_training_options
 from hb_train.processes import end_processes
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def parse_options(argv: list[str]) -> tuple[TuneArguments, "ScriptArguments", "S
         use_cpu=no_accelerator,
         bf16=bfloat16_is_fast() if no_accelerator else None,
     )
-    return parser.parse_args_and_config(argv)
+    return parse_training_options(parser, argv)
 
 
 def tune(

@@ -7,9 +7,9 @@ c = 1 / (D − ddof), P = 1 − 1/D and μ_d = m_d − mean of m, the template's
 
 (that of a U-statistic), and templates are independent. Each term is estimated less what its own sampling noise would
 add: tr(Σ_dΣ_e) by the product of two cells' covariances; tr(Σ_d²) by that of the cell and the mean of its template's
-others, times the ratio of the two, which cells of four replies and more tell; the linear term by the plug-in less its
-noise. Cells of fewer than four replies cannot tell how their spread spreads: they take what the group's others show on
-average.
+others, times the ratio of the two, which cells of four replies and more tell; the linear term by the plug-in less
+its noise, with the covariance of the template's other cells, times a factor likewise. Cells of fewer than four replies
+cannot tell how their spread spreads: they take what the group's others show on average.
 """
 
 from collections.abc import Sequence
@@ -33,6 +33,18 @@ class BiasVariance(NamedTuple):
     variance: float
     slope: float
     freedom: float
+
+
+class LinearFactor(NamedTuple):
+    """See `linear_factor`.
+
+    Attributes:
+        value: The factor.
+        variance: Of its estimate.
+    """
+
+    value: float
+    variance: float
 
 
 @dataclass(frozen=True)
@@ -119,50 +131,102 @@ def variance_terms(spread: ReplySpread, members: slice, ddof: int) -> VarianceTe
     )
 
 
-def bias_variance(templates: Sequence[VarianceTerms], plain: float) -> BiasVariance:
+def linear_factor(templates: Sequence[VarianceTerms]) -> LinearFactor:
+    """How much larger linear terms are with a cell's own covariance than with its template's others.
+
+    A descriptor that moves the mean of a style moves its variance too. One cell says little of that, all together do,
+    and an axis borrows from them.
+
+    Args:
+        templates: The terms of all descriptors in each template.
+    """
+    pooled = _pooled(templates)
+    full = pooled.full
+    by_cell = (4 * pooled.terms.weights / pooled.terms.counts)[full]
+    linear, elsewhere = pooled.linear[full], pooled.elsewhere[full]
+    own, others = by_cell @ linear, by_cell @ elsewhere
+    # Where there is hardly a difference between descriptors both sums are noise, and the factor goes to 1.
+    noise = _sum_variance(by_cell * (linear - elsewhere))
+    if not others**2 + noise > 0:
+        return LinearFactor(1.0, np.inf)
+    factor = max((own * others + noise) / (others**2 + noise), 0.0)
+    return LinearFactor(factor, _sum_variance(by_cell * (linear - factor * elsewhere)) / (others**2 + noise))
+
+
+def bias_variance(templates: Sequence[VarianceTerms], plain: float, factor: LinearFactor | None = None) -> BiasVariance:
     """The variance of one debiased value.
 
     Args:
         templates: The terms of each; more than half of each template's cells have `MIN_REPLIES` replies.
         plain: The plain value, above 0.
+        factor: From the terms of all descriptors, for a part of them; `None`: the cells' own linear terms.
     """
-    terms = _joined(templates)
-    counts, cross = terms.counts, terms.cross
-    full, single = counts >= MIN_REPLIES, counts == 1
-    # tr(Σ_d²) and the excess in parts of `cross`; cells of more replies know more of it.
-    trust = (counts - MIN_REPLIES + 1)[full]
-    total = trust @ cross[full]
-    if not total > 0:
-        return BiasVariance(0.0, 0.0, 0.0)
-    ratio = trust @ terms.squares[full] / total
-    excess = trust @ terms.excess[full] / total * cross
-    squares = ratio * cross
-
-    linear = terms.plug_in - squares / counts + excess / counts**2 - 2 * terms.skew / counts - terms.others
-    linear[~full] = linear[full].mean()
+    pooled = _pooled(templates)
+    terms, full = pooled.terms, pooled.full
+    single = terms.counts == 1
+    by_cell = 4 * terms.weights / terms.counts
+    elsewhere = np.where(full, pooled.elsewhere, pooled.elsewhere[full].mean())
+    if factor is None:
+        linear = float(by_cell @ np.where(full, pooled.linear, pooled.linear[full].mean()))
+        # What the cells' own directions add to the linear terms goes with the value, and is the slope's part.
+        linear_variance = _sum_variance((by_cell * (pooled.linear - pooled.elsewhere))[full])
+    else:
+        linear = factor.value * float(by_cell @ elsewhere)
+        linear_variance = float(by_cell @ elsewhere) ** 2 * factor.variance
     plug_in = np.where(single, terms.plug_in[~single].mean(), terms.plug_in)
-    within = 2 / (counts * np.where(single, np.nan, counts - 1))
-    diagonal = squares * within
-    diagonal[single] = _single_variance(terms, squares, excess)
-    variance = float(terms.weights @ (4 * linear / counts + diagonal) + terms.rest.sum())
-    slope = float(terms.weights @ (4 * plug_in / counts)) / plain
-
-    # How uncertain that is: the linear terms are, by how they differ from those that the template's other cells give,
-    # and the ratio is. What the cells' own directions add goes with the value, and is the slope's part.
-    elsewhere = terms.plug_in_others - cross / counts - terms.others
-    deviations = (4 * terms.weights / counts * (linear - elsewhere))[full]
-    of_ratio = trust * (terms.squares - squares)[full] / total * np.nansum(terms.weights * cross * within)
-    number = len(trust)
-    uncertainty = number / max(number - 1, 1) * float(deviations @ deviations + of_ratio @ of_ratio)
+    diagonal = np.where(single, _single_variance(pooled), pooled.diagonal)
+    variance = linear + float(terms.weights @ diagonal + terms.rest.sum())
+    slope = float(by_cell @ plug_in) / plain
+    of_ratio = np.nansum(terms.weights * pooled.diagonal / pooled.ratio) ** 2 * pooled.ratio_variance
+    uncertainty = linear_variance + of_ratio
     return BiasVariance(variance, slope, 2 * variance**2 / uncertainty if uncertainty > 0 else np.inf)
 
 
-def _single_variance(terms: VarianceTerms, squares: np.ndarray, excess: np.ndarray) -> float:
+def _sum_variance(errors: np.ndarray) -> float:
+    """The variance of a sum, from the errors that are its summands."""
+    return len(errors) / max(len(errors) - 1, 1) * float(errors @ errors)
+
+
+class _Pooled(NamedTuple):
+    """The terms of all templates, with what all of them show put in: [cells] but for the ratio.
+
+    `linear` has the cell's own covariance, `elsewhere` that of its template's other cells; `diagonal` is NaN for single
+    replies.
+    """
+
+    terms: VarianceTerms
+    full: np.ndarray
+    ratio: float
+    ratio_variance: float
+    squares: np.ndarray
+    excess: np.ndarray
+    linear: np.ndarray
+    elsewhere: np.ndarray
+    diagonal: np.ndarray
+
+
+def _pooled(templates: Sequence[VarianceTerms]) -> _Pooled:
+    terms = _joined(templates)
+    counts, cross = terms.counts, terms.cross
+    full = counts >= MIN_REPLIES
+    # tr(Σ_d²) and the excess in parts of `cross`; cells of more replies know more of it.
+    trust = (counts - MIN_REPLIES + 1)[full]
+    total = trust @ cross[full]
+    ratio, excess_ratio = trust @ terms.squares[full] / total, trust @ terms.excess[full] / total
+    squares, excess = ratio * cross, excess_ratio * cross
+    errors = trust * (terms.squares - squares)[full] / total
+    linear = terms.plug_in - squares / counts + excess / counts**2 - 2 * terms.skew / counts - terms.others
+    elsewhere = terms.plug_in_others - cross / counts - terms.others
+    diagonal = 2 * squares / (counts * np.where(counts > 1, counts - 1, np.nan))
+    return _Pooled(terms, full, float(ratio), _sum_variance(errors), squares, excess, linear, elsewhere, diagonal)
+
+
+def _single_variance(pooled: _Pooled) -> float:
     """The variance of ‖ε‖² over cells and replies: within a cell, and of the cells' spread among each other."""
-    repeated = terms.counts > 1
-    of_traces = (excess / terms.counts)[repeated] + (2 * squares[repeated] / (terms.counts[repeated] - 1))
-    among = np.mean(terms.traces[repeated] ** 2) - of_traces.mean()
-    return float((excess + 2 * squares)[repeated].mean() + max(among, 0))
+    repeated = pooled.terms.counts > 1
+    counts, squares, excess = pooled.terms.counts[repeated], pooled.squares[repeated], pooled.excess[repeated]
+    among = np.mean(pooled.terms.traces[repeated] ** 2) - np.mean(excess / counts + 2 * squares / (counts - 1))
+    return float(np.mean(excess + 2 * squares) + max(among, 0))
 
 
 def _skew_factor(counts: np.ndarray) -> np.ndarray:

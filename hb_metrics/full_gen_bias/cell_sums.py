@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from scipy import sparse
 
+from .inputs import as_numbers, check_column, check_flag
 from .style_clusters import check_labels, cluster_sums, known_columns, with_cluster_sums
 
 # How far a row of probabilities may be from summing to 1.
@@ -30,7 +31,6 @@ SHAPE_ERROR = "style probabilities have the shape {shape}; give [replies, styles
 UNEQUAL_LENGTHS_ERROR = "inputs differ in length: {}; give one value of each for every reply"
 MISSING_ERROR = "{name} is missing in row {row}; leave out replies without one (the baseline) beforehand"
 NOT_TEXT_ERROR = "{name} is not text in every row ({error}); give each reply's as a string"
-ONE_TEXT_ERROR = "{name} is the single string {text!r}; give a list, one of each reply"
 PROBABILITY_ERROR = (
     "style probability {value} in row {row}, column {column}; probabilities are numbers of at least 0 "
     "({count} rows have others)"
@@ -101,7 +101,7 @@ class CellSums:
     ) -> None:
         self.labels = None if labels is None else check_labels(labels)
         self.columns = known_columns(self.labels, clusters)
-        self.keep_replies = keep_replies
+        self.keep_replies = check_flag("keep_replies", keep_replies)
         self.num_styles: int | None = None
         self._num_replies = 0
         self._with_axes = False
@@ -135,12 +135,16 @@ class CellSums:
             axes: [replies] its demographic axis. A descriptor that stands in two axes is two descriptors.
 
         Raises:
-            ValueError: Shapes or lengths do not fit, a value is missing, or a row does not hold probabilities.
+            ValueError: An input is no column, shapes or lengths do not fit, a value is missing, or a row does not hold
+                probabilities.
         """
         values = _as_matrix(style_probabilities)
-        lengths = {"predictions": len(values), "descriptors": len(descriptors), "templates": len(templates)}
+        columns = {"predictions": values, "descriptors": descriptors, "templates": templates}
         if axes is not None:
-            lengths["axes"] = len(axes)
+            columns["axes"] = axes
+        for name, column in columns.items():
+            check_column(name, column)
+        lengths = {name: len(column) for name, column in columns.items()}
         if len(set(lengths.values())) > 1:
             raise ValueError(
                 UNEQUAL_LENGTHS_ERROR.format(", ".join(f"{size} {name}" for name, size in lengths.items()))
@@ -279,14 +283,12 @@ def rounded(values: np.ndarray) -> np.ndarray:
 
 
 def _as_matrix(values: Any) -> np.ndarray:
+    check_column("predictions", values)
     try:
         found = np.asarray(values[:])  # a column of `datasets` reads itself whole
         if found.dtype == object:  # rows that are arrays, or a missing number
             found = np.stack(list(found))
-        if found.dtype.kind not in "biufO":
-            raise TypeError(f"type {found.dtype}")
-        if found.dtype.kind == "O":
-            found = found.astype(float)
+        found = as_numbers(found)
     except (TypeError, ValueError, RuntimeError, IndexError) as error:
         raise ValueError(NOT_NUMBERS_ERROR.format(error=error)) from error
     if found.ndim != 2 and found.shape != (0,):
@@ -350,8 +352,6 @@ def _cells(
 
 def _codes(name: str, column: Sequence[str]) -> tuple[np.ndarray, list[str]]:
     """A whole number for each row and the names it stands for."""
-    if isinstance(column, str):
-        raise ValueError(ONE_TEXT_ERROR.format(name=name, text=column))
     try:
         encoded = pa.array(column, pa.string()).dictionary_encode()
     except pa.ArrowException as error:

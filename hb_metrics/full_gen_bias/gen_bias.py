@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .cell_sums import NOT_KEPT_ERROR, NUM_LABELS_ERROR, Cell, CellMeans, CellSums
+from .inputs import as_python, check_flag, is_number, is_whole
 from .intervals import Intervals, groups_of, intervals
 from .style_clusters import PAPER_CLUSTERS, check_labels, cluster_columns, known_columns, read_metrics
 
@@ -147,7 +148,9 @@ def gen_bias(
         ValueError: There are no replies or no template with two descriptors, an argument is not allowed, labels and
             clusters do not fit, `debias` lacks a second reply, or intervals lack the replies.
     """
+    debias = check_flag("debias", debias)
     _check_arguments(ddof, scale, confidence_level)
+    ddof, scale, confidence_level = map(as_python, (ddof, scale, confidence_level))
     if len(cells) == 0:
         raise ValueError(NO_ROWS_ERROR)
     if confidence_level is not None and not cells.keep_replies:
@@ -203,11 +206,11 @@ def gen_bias(
 
 
 def _check_arguments(ddof: int, scale: float, confidence_level: float | None) -> None:
-    if ddof not in (0, 1):
+    if not is_whole(ddof) or ddof not in (0, 1):
         raise ValueError(DDOF_ERROR.format(ddof=repr(ddof)))
-    if not isinstance(scale, int | float) or not 0 < scale < math.inf:
+    if not is_number(scale) or not 0 < scale < math.inf:
         raise ValueError(SCALE_ERROR.format(scale=repr(scale)))
-    if confidence_level is not None and not (isinstance(confidence_level, int | float) and 0 < confidence_level < 1):
+    if confidence_level is not None and not (is_number(confidence_level) and 0 < confidence_level < 1):
         raise ValueError(CONFIDENCE_ERROR.format(level=repr(confidence_level)))
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from .bias_variance import VarianceTerms, bias_variance, variance_terms
+from .bias_variance import LinearFactor, VarianceTerms, bias_variance, linear_factor, variance_terms
 from .cell_sums import CellSums
 from .reply_spread import MIN_REPLIES, reply_spread
 
@@ -98,10 +98,13 @@ def intervals(
         spreads = [reply_spread(of_metric) for of_metric in zip(*replies, strict=True)]
         for axis, members in groups.items():
             gathered[axis].append([variance_terms(spread, members, ddof) for spread in spreads])
+    by_metric = {axis: list(zip(*templates, strict=True)) for axis, templates in gathered.items()}
+    borrowed = [linear_factor(terms) if _enough_replies(terms) else None for terms in by_metric[None]]
     found = {}
-    for axis, templates in gathered.items():
-        of_metrics = zip(zip(*templates, strict=True), plain[axis], noise[axis], strict=True)
-        each = [_interval(terms, value - part, value, scale, confidence_level) for terms, value, part in of_metrics]
+    for axis, of_metrics in by_metric.items():
+        factors = [None] * len(borrowed) if axis is None else borrowed
+        inputs = zip(of_metrics, factors, plain[axis] - noise[axis], plain[axis], strict=True)
+        each = [_interval(*values, scale, confidence_level) for values in inputs]
         found[axis] = Intervals(np.array([bounds for bounds, _ in each]), [reason for _, reason in each])
     return found
 
@@ -113,15 +116,20 @@ def _metrics(rows: np.ndarray, columns: Mapping[str, Sequence[int]]) -> list[np.
 
 
 def _interval(
-    templates: Sequence[VarianceTerms], value: float, plain: float, scale: float, confidence_level: float
+    templates: Sequence[VarianceTerms],
+    factor: LinearFactor | None,
+    value: float,
+    plain: float,
+    scale: float,
+    confidence_level: float,
 ) -> tuple[tuple[float, float], str | None]:
     """The interval of one metric of one group: from its terms, its debiased and its plain value."""
     none = (math.nan, math.nan)
-    if any(2 * np.count_nonzero(terms.counts < MIN_REPLIES) >= len(terms.counts) for terms in templates):
+    if not _enough_replies(templates):
         return none, FEW_REPLIES_REASON
-    if not plain > 0:
+    if not plain > 0 or not sum(terms.cross[terms.counts >= MIN_REPLIES].sum() for terms in templates) > 0:
         return none, NO_SPREAD_REASON
-    variance, slope, freedom = bias_variance(templates, plain / scale)
+    variance, slope, freedom = bias_variance(templates, plain / scale, factor)
     if not variance > 0:
         return none, NO_SPREAD_REASON
     tail = (1 + confidence_level) / 2
@@ -133,6 +141,10 @@ def _interval(
         return none, FEW_COMPARISONS_REASON
     middle, half = value + scale * shift, scale * half
     return (_rounded(middle - half, half), _rounded(middle + half, half)), None
+
+
+def _enough_replies(templates: Sequence[VarianceTerms]) -> bool:
+    return all(2 * np.count_nonzero(terms.counts >= MIN_REPLIES) > len(terms.counts) for terms in templates)
 
 
 def _rounded(bound: float, half: float) -> float:

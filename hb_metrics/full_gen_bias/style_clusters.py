@@ -6,9 +6,12 @@ all three metrics are read off one vector of variances: see `read_metrics`.
 
 import difflib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 import numpy as np
+
+from .inputs import check_column
 
 # The paper's six (A.7), in the order of its tables.
 PAPER_CLUSTERS: Mapping[str, Sequence[str]] = {
@@ -47,6 +50,7 @@ def check_labels(labels: Sequence[str]) -> list[str]:
     """
     if isinstance(labels, str):
         raise ValueError(LABELS_TEXT_ERROR.format(labels=labels))
+    check_column("labels", labels)
     names = [str(label) for label in labels]
     for label, count in Counter(names).items():
         if count > 1:
@@ -79,7 +83,7 @@ def cluster_columns(
     if (
         not isinstance(clusters, Mapping)
         or not clusters
-        or any(isinstance(styles, str) for styles in clusters.values())
+        or any(isinstance(styles, str) or not isinstance(styles, Collection) for styles in clusters.values())
     ):
         raise ValueError(CLUSTERS_ERROR.format(clusters=clusters))
     return {cluster: _columns(cluster, styles, labels) for cluster, styles in clusters.items()}
@@ -124,7 +128,7 @@ def _columns(cluster: str, styles: Sequence[str], labels: Sequence[str]) -> list
     if len(styles) == 0:
         raise ValueError(EMPTY_CLUSTER_ERROR.format(cluster=cluster))
     found: list[int] = []
-    for style in styles:
+    for style in sorted(styles) if isinstance(styles, AbstractSet) else styles:  # the order stands in the results
         # A full label comes first: "Earnest" is one, and also the beginning of "Earnest (Enthusiastic)".
         matches = [at for at, label in enumerate(labels) if label == style]
         matches = matches or [at for at, label in enumerate(labels) if _before_bracket(label) == style]

@@ -98,7 +98,16 @@ def decode_into_shards(
             finally:
                 pool.shutdown(wait=False, cancel_futures=True)  # on Ctrl-C do not start the batches still waiting
 
-    return fill_shards(shards, task.ids, task.schema, compute, label=task.label, unit=task.unit, progress=progress)
+    return fill_shards(
+        shards,
+        task.ids,
+        task.schema,
+        compute,
+        label=task.label,
+        unit=task.unit,
+        inputs=task.contexts,
+        progress=progress,
+    )
 
 
 def fitting_batch_size(loaded: LoadedModel, length: int, num_beams: int) -> int:

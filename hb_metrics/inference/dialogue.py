@@ -166,6 +166,7 @@ def dialogue_into_shards(
         loaded.model.device,
         label="dialogue",
         unit="reply",
+        inputs=list(zip(plan.prompts, plan.replies, strict=True)),
         progress=progress,
     )
 

@@ -3,6 +3,7 @@
 import hashlib
 import importlib.util
 import os
+import re
 import shutil
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -11,8 +12,9 @@ from pickle import UnpicklingError
 from typing import Any, Literal, NoReturn
 
 import torch
-from huggingface_hub import hf_hub_download
+from huggingface_hub import constants, hf_hub_download
 from huggingface_hub.constants import HF_HOME
+from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
@@ -44,6 +46,13 @@ _BESIDE_THE_MODEL = (
     "README.md", "training_args.bin", "trainer_state.json", "run.json", "bias_tuning.json", "debias.json",
 )  # fmt: skip
 
+# Where a checkpoint was saved with the head of another task, its language-modelling head may be tied to the embeddings:
+# nothing is missing, and the likelihoods are those of a model that was trained away from them.
+_LANGUAGE_HEAD = re.compile(r"For[A-Z]\w*(LM|Generation|PreTraining|Seq2Seq)|LMHead|MTModel$")
+_OTHER_HEAD = re.compile(r"For[A-Z]|Reward|Classif|Regress|Scor(e|ing)|Critic|Rank")
+_OTHER_WEIGHTS = re.compile(r"(^|\.)(score|classifier|classification_head|qa_outputs|(reward|value|regression)_head)\.")
+
+OFFLINE = "{variable} is set, so the Hub is not asked for what was not downloaded before; unset it to download."
 NO_MODEL_ERROR = (
     "no model '{name}': give '{embedded}', a local folder with a config.json, or the id of a model on the Hub (which "
     "needs a connection, or an earlier download). {error}"
@@ -69,6 +78,11 @@ UNSAFE_WEIGHTS_ERROR = (
 GENERATION_CONFIG_ERROR = (
     "the generation_config.json of model '{name}' does not load; mend it, or remove it for the settings of "
     "config.json. {error}"
+)
+
+OTHER_HEAD_ERROR = (
+    "a checkpoint of {found} has the head of another task, such as classification or reward, and was trained for that: "
+    "its likelihoods say nothing of a language model; give the language model it was made from"
 )
 
 ModelKind = Literal["causal", "masked", "encoder-decoder"]
@@ -190,6 +204,9 @@ def load_model(
             f"({', '.join(sorted(loading['missing_keys'])[:3])}), which would be random; give a checkpoint with its "
             "language-modelling head"
         )
+    others = sorted(key for key in loading["unexpected_keys"] if _OTHER_WEIGHTS.search(key))
+    if others and not _has_language_head(found.config):
+        raise ValueError(OTHER_HEAD_ERROR.format(found=f"'{name}' ({', '.join(others[:3])})"))
     model = model.eval().to(device)
     return LoadedModel(**vars(found), model=model, dtype=str(model.dtype).removeprefix("torch."))
 
@@ -199,7 +216,7 @@ def tokenizer_from(source: str, name: str, **hub: Any) -> PreTrainedTokenizerBas
     try:
         tokenizer = AutoTokenizer.from_pretrained(source, **hub)
     except Exception as error:  # a file of the wrong form raises what it likes
-        raise OSError(NO_TOKENIZER_ERROR.format(name=name, error=_first_line(error))) from error
+        raise OSError(NO_TOKENIZER_ERROR.format(name=name, error=_reason(error, source))) from error
     if len(tokenizer) <= len(tokenizer.all_special_ids):
         # From a folder without tokenizer files transformers makes some tokenizers up, with nothing in them.
         raise OSError(NO_TOKENIZER_ERROR.format(name=name, error="Its vocabulary is empty."))
@@ -227,7 +244,7 @@ def model_from(auto_class: Any, source: str, name: str, **settings: Any) -> tupl
     except (torch.OutOfMemoryError, MemoryError, ImportError):
         raise
     except Exception as error:  # damaged or missing files raise what they like
-        raise OSError(WEIGHTS_ERROR.format(name=name, error=_first_line(error))) from error
+        raise OSError(WEIGHTS_ERROR.format(name=name, error=_reason(error, source))) from error
 
 
 def raise_no_config(name: str, source: str, error: Exception, not_there: str) -> NoReturn:
@@ -246,7 +263,7 @@ def raise_no_config(name: str, source: str, error: Exception, not_there: str) ->
         raise OSError(CUSTOM_CODE_ERROR.format(name=name)) from error
     if (Path(source) / "config.json").is_file():
         raise OSError(CONFIG_ERROR.format(name=name, error=_first_line(error))) from error
-    raise OSError(not_there.format(name=name, embedded=EMBEDDED, error=_first_line(error))) from error
+    raise OSError(not_there.format(name=name, embedded=EMBEDDED, error=_reason(error, source))) from error
 
 
 def max_positions_of(model: PreTrainedModel) -> int | None:
@@ -292,6 +309,9 @@ def model_kind(config: PreTrainedConfig) -> ModelKind:
         ValueError: It is no language model.
     """
     architectures = set(config.architectures or [])
+    other = [name for name in architectures if _OTHER_HEAD.search(name)]
+    if other and not _has_language_head(config):
+        raise ValueError(OTHER_HEAD_ERROR.format(found=", ".join(sorted(other))))
     if config.is_encoder_decoder and config.model_type in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES:
         return "encoder-decoder"
     # Several encoders (BERT, RoBERTa) also come as causal models; the checkpoint says which it was trained as.
@@ -305,6 +325,19 @@ def model_kind(config: PreTrainedConfig) -> ModelKind:
         f"a model of type '{config.model_type}' ({', '.join(sorted(architectures)) or 'no architecture'}) gives no "
         "likelihoods of sentences; give a causal, masked or encoder-decoder language model"
     )
+
+
+def _has_language_head(config: PreTrainedConfig) -> bool:
+    """Whether the checkpoint of a config says that it was saved with a language-modelling head."""
+    known = [
+        mapping.get(config.model_type)
+        for mapping in (
+            MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+            MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+            MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
+        )
+    ]
+    return any(name in known or _LANGUAGE_HEAD.search(name) for name in config.architectures or [])
 
 
 def embedded_model_folder(cache_dir: str | Path | None = None) -> Path:
@@ -360,6 +393,20 @@ def folder_digest(folder: Path) -> str:
             with path.open("rb") as file:
                 digest.update(hashlib.file_digest(file, "sha256").digest())
     return digest.hexdigest()
+
+
+def _reason(error: Exception, source: str) -> str:
+    """Why something does not load, in a line; of a Hub id in offline mode that this is set.
+
+    Libraries tell to check the connection then, or take a file that was not downloaded for one that there is not.
+    """
+    if not constants.HF_HUB_OFFLINE or Path(source).is_dir():
+        return _first_line(error)
+    names = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+    offline = OFFLINE.format(variable=next((name for name in names if os.environ.get(name)), names[0]))
+    if isinstance(error, LocalEntryNotFoundError | OfflineModeIsEnabled):
+        return offline
+    return _first_line(error) if isinstance(error, HFValidationError) else f"{_first_line(error)} {offline}"
 
 
 def _first_line(error: Exception) -> str:

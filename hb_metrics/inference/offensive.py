@@ -29,7 +29,8 @@ from hb_metrics.inference.sequence_classifier import (
 from hb_metrics.inference.shards import fill_shards, plan_row_shards
 from hb_metrics.inference.units import distinct
 
-ROWS_PER_SHARD = 65_536
+# Nothing for the embedded classifier, a minute or so for a transformer: few files, and little is lost to a kill.
+ROWS_PER_SHARD = 4096
 OFFENSIVENESS_SCHEMA = pa.schema([("id", pa.string()), ("probability", pa.float64()), ("truncated", pa.bool_())])
 EMBEDDED_CLASSIFIER_NAME = "alt-profanity-check (embedded)"
 EMBEDDED_CLASSIFIER_WHEEL = "alt-profanity-check"
@@ -201,7 +202,9 @@ def offensiveness_into_shards(
             advance(len(rows))
 
     label = f"offensiveness of {folder.name}"
-    return fill_shards(shards, ids, OFFENSIVENESS_SCHEMA, compute, label=label, unit="text", progress=progress)
+    return fill_shards(
+        shards, ids, OFFENSIVENESS_SCHEMA, compute, label=label, unit="text", inputs=texts, progress=progress
+    )
 
 
 def _load_embedded() -> OffensivenessClassifier:

@@ -55,6 +55,7 @@ class TextPlan(NamedTuple):
 
     Attributes:
         ids: [texts] of the texts; of pairs first all of t1 ("<id>:t1"), then all of t2 in the same order.
+        texts: [texts] themselves.
         kept: [pairs or texts] which of those given are scored.
         num_skipped: Pairs (or texts) left out, by reason: `one_token` (a text has nothing to predict), `too_long`.
         scoring: The texts cut into units.
@@ -63,6 +64,7 @@ class TextPlan(NamedTuple):
     """
 
     ids: list[str]
+    texts: list[str]
     kept: np.ndarray
     num_skipped: dict[str, int]
     scoring: ScoringPlan
@@ -195,6 +197,7 @@ def texts_into_shards(
         loaded.model.device,
         label=label,
         unit="text",
+        inputs=plan.texts,
         progress=progress,
     )
 
@@ -236,6 +239,7 @@ def _plan(
     marks = [""] if sides is None else [f":{side}" for side in sides]
     return TextPlan(
         ids=[f"{names[row]}{mark}" for mark in marks for row in kept],
+        texts=texts,
         kept=kept,
         num_skipped=num_skipped,
         scoring=plan,

@@ -32,7 +32,8 @@ CALIBRATION = REGARD_DATA / "calibration.yaml"
 # Both chosen on the calibration lines.
 DEPTHS = (0, 2, 4, 6)
 SHRINKAGE = 0.7
-ROWS_PER_SHARD = 8192
+# Some seconds of work for the embedded classifier on two cores: little is lost to a kill, and every process has some.
+ROWS_PER_SHARD = 512
 
 REGARD_SCHEMA = pa.schema(
     [
@@ -228,7 +229,9 @@ def regards_into_shards(
             )
             advance(len(rows))
 
-    return fill_shards(shards, ids, REGARD_SCHEMA, compute, label="regard", unit="text", progress=progress)
+    return fill_shards(
+        shards, ids, REGARD_SCHEMA, compute, label="regard", unit="text", inputs=texts, progress=progress
+    )
 
 
 def regard_array(table: pa.Table) -> np.ndarray:

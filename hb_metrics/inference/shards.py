@@ -1,15 +1,18 @@
 """Raw outputs on disk: Parquet shards that any number of processes can share out, and go on with after a kill.
 
 What belongs to a shard follows from the data and the settings alone. A process takes every n-th of the shards still
-missing; a shard is written to a temporary name and renamed, so one that is there is whole. One that was damaged since,
-or is none of these, is kept under another name, and said so.
+missing; a shard is written to a temporary name and renamed, so one that is there is whole. It says what run it is of
+and what its rows were made from. One that was damaged since, is of another run or was made from something else, is kept
+under another name, and said so.
 """
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+import hashlib
+import json
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import count, islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,9 +25,11 @@ from hb_dataset.whole_files import write_atomically
 from hb_metrics.inference.perplexity import perplexity_scores
 from hb_metrics.inference.processes import process_state
 from hb_metrics.inference.units import ScoringPlan, run_units
+from hb_metrics.run_folder import SHARD_RUN, run_digest
 
 # About half a minute of work for the embedded model on two cores: little is lost to a kill, few files for a long run.
 UNITS_PER_SHARD = 8
+_INPUTS = b"holistic_bias.inputs"  # beside SHARD_RUN in a shard's metadata
 
 PERPLEXITY_SCHEMA = pa.schema(
     [
@@ -56,6 +61,7 @@ def fill_shards(
     *,
     label: str,
     unit: str,
+    inputs: Sequence[Any] | None = None,
     progress: bool = True,
 ) -> pa.Table | None:
     """Computes the shards that are not on disk yet, shared among the processes, and reads all of them.
@@ -67,19 +73,26 @@ def fill_shards(
         compute: Makes the tables of this process's missing shards.
         label: What the progress bar says.
         unit: What a row is: "text", "reply".
+        inputs: [rows] what each row is made from, such as a text or token ids; a shard made from other ones is made
+            again. `None`: what the ids stand for.
         progress: Whether the main process shows a progress bar.
 
     Returns:
         A table of all rows in the order of `ids`, on the main process; `None` on all others.
     """
     state = process_state()
+    run = run_digest(shards[0].path.parent) if shards else ""
+
+    def marks(index: int) -> dict[bytes, bytes]:
+        return _marks(shards[index], run, ids, inputs)
+
     if state.is_main_process:
         for folder in {shard.path.parent for shard in shards}:
             folder.mkdir(parents=True, exist_ok=True)
             _set_strangers_aside(folder, shards)
     # The main process decides what is missing, before anybody writes.
     missing = (
-        [index for index, shard in enumerate(shards) if not _is_whole(shard, ids, schema)]
+        [index for index, shard in enumerate(shards) if not _is_whole(shard, ids, schema, marks(index))]
         if state.is_main_process
         else []
     )
@@ -95,7 +108,7 @@ def fill_shards(
         tables = compute(mine, bar.update)
         try:
             for index, table in zip(mine, tables, strict=True):
-                _write(shards[index].path, table.cast(schema))
+                _write(shards[index].path, table.cast(schema).replace_schema_metadata(marks(index)))
         finally:  # when a write fails: what is still to be computed would be, before the process ends
             if isinstance(tables, Generator):
                 tables.close()
@@ -159,6 +172,7 @@ def score_into_shards(
         device,
         label=plan.scoring,
         unit="text",
+        inputs=texts,
         progress=progress,
     )
 
@@ -173,6 +187,7 @@ def score_units_into_shards(
     *,
     label: str,
     unit: str,
+    inputs: Sequence[Any],
     progress: bool = True,
 ) -> pa.Table | None:
     """Runs the units of a plan that are not on disk yet, and reads all of their rows.
@@ -187,6 +202,7 @@ def score_units_into_shards(
         device: Where the model is.
         label: What the progress bar says.
         unit: What a row is: "text", "reply".
+        inputs: [texts] what each row is made from.
         progress: Whether the main process shows a progress bar.
 
     Returns:
@@ -205,7 +221,7 @@ def score_units_into_shards(
                     advance(int(num_texts[scored.sequences].sum()))
                 yield make_table(nll, shards[index].rows)
 
-    return fill_shards(shards, ids, schema, compute, label=label, unit=unit, progress=progress)
+    return fill_shards(shards, ids, schema, compute, label=label, unit=unit, inputs=inputs, progress=progress)
 
 
 def plan_shards(plan: ScoringPlan, folder: Path) -> list[Shard]:
@@ -248,7 +264,14 @@ def _write(path: Path, table: pa.Table) -> None:
     write_atomically(path, lambda scratch: pq.write_table(table, scratch, compression="zstd", write_page_checksum=True))
 
 
-def _is_whole(shard: Shard, ids: Sequence[str], schema: pa.Schema) -> bool:
+def _marks(shard: Shard, run: str, ids: Sequence[str], inputs: Sequence[Any] | None) -> dict[bytes, bytes]:
+    """A shard's metadata: the run it is of, and a digest of what its rows are made from."""
+    rows = [[ids[row], None if inputs is None else inputs[row]] for row in shard.rows]
+    digest = hashlib.sha256(json.dumps(rows, default=int).encode()).hexdigest()
+    return {SHARD_RUN: run.encode(), _INPUTS: digest.encode()}
+
+
+def _is_whole(shard: Shard, ids: Sequence[str], schema: pa.Schema, marks: Mapping[bytes, bytes]) -> bool:
     """Whether a shard's file is there and reads as it was written; another is reported and makes room for it."""
     if not shard.path.exists():
         return False
@@ -260,9 +283,17 @@ def _is_whole(shard: Shard, ids: Sequence[str], schema: pa.Schema) -> bool:
     except (OSError, pa.ArrowException, KeyError, UnicodeDecodeError) as error:
         fault = f"is damaged ({str(error).partition(chr(10))[0]})"
     else:
-        if columns.equals(schema) and found == [ids[row] for row in shard.rows]:
+        found_marks = columns.metadata or {}
+        if not columns.equals(schema):
+            fault = "holds other columns than it should"
+        elif found != [ids[row] for row in shard.rows]:
+            fault = "holds other rows than it should"
+        elif found_marks.get(SHARD_RUN) != marks[SHARD_RUN]:
+            fault = "is of another run"
+        elif found_marks.get(_INPUTS) != marks[_INPUTS]:
+            fault = "was made from other texts than are there now"
+        else:
             return True
-        fault = f"holds other {'rows' if columns.equals(schema) else 'columns'} than it should"
     kept = _set_aside(shard.path)
     print(f"{shard.path} {fault}; its rows are computed again, and it is kept as {kept.name}")
     return False

@@ -19,7 +19,8 @@ from hb_metrics.inference.sequence_classifier import BATCH_SIZE, load_sequence_c
 from hb_metrics.inference.shards import fill_shards, plan_row_shards
 from hb_metrics.inference.units import distinct
 
-ROWS_PER_SHARD = 8192
+# Some seconds of work for the embedded classifier on two cores: little is lost to a kill, and every process has some.
+ROWS_PER_SHARD = 512
 PRECISIONS = ("float32", "float16")
 CLUSTER_FILES = tuple(
     Path(__file__).parent / "style_data" / name for name in ("clusters_217.yaml", "clusters_goemotions.yaml")
@@ -171,7 +172,7 @@ def styles_into_shards(
             )
             advance(len(rows))
 
-    return fill_shards(shards, ids, schema, compute, label="styles", unit="reply", progress=progress)
+    return fill_shards(shards, ids, schema, compute, label="styles", unit="reply", inputs=replies, progress=progress)
 
 
 def style_schema(num_styles: int, precision: str = "float32") -> pa.Schema:

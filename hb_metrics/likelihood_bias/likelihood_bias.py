@@ -10,11 +10,13 @@ from typing import Any
 import datasets
 import evaluate
 
+from .checked_metric import CheckedMetric
+from .inputs import number_column
 from .mann_whitney import pairwise_mann_whitney
 from .shares import GENDERED_DESCRIPTORS, likelihood_bias
 
-# `evaluate` reads the lines above and fetches the files they name, but not what those import in turn: hence the first.
-__all__ = ["GENDERED_DESCRIPTORS", "LikelihoodBias", "likelihood_bias", "pairwise_mann_whitney"]
+# `evaluate` reads the lines above and fetches the files they name, but not what those import in turn: hence all.
+__all__ = ["GENDERED_DESCRIPTORS", "LikelihoodBias", "likelihood_bias", "number_column", "pairwise_mann_whitney"]
 
 _DESCRIPTION = """\
 Likelihood Bias (Smith et al., 2022, section 2.3.2) measures to what extent a language model treats the descriptors of a
@@ -66,7 +68,7 @@ Examples:
 
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
-class LikelihoodBias(evaluate.Metric):
+class LikelihoodBias(CheckedMetric):
     """The `evaluate` module around `likelihood_bias`."""
 
     def _info(self) -> evaluate.MetricInfo:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from .inputs import as_python, check_column, check_flag, is_number, number_column
 from .mann_whitney import pairwise_mann_whitney
 
 # The terms of HolisticBias v1.0 that the paper uses only with female or only with male nouns (Table 5).
@@ -17,7 +18,7 @@ NUM_EXTREMES = 3
 UNEQUAL_LENGTHS_ERROR = "inputs differ in length: {}; give one value of each for every sentence"
 MISSING_ERROR = "{name} is missing in row {row}; leave out sentences without a descriptor (the baseline) beforehand"
 PERPLEXITY_ERROR = "perplexity in row {row} is {value}; perplexities are finite and greater than 0 ({count} are not)"
-GENDERED_ERROR = "gendered_descriptors is the string {name!r}; give a list of descriptors"
+GENDERED_ERROR = "gendered_descriptors is {given}; give a list of descriptors"
 SHAPE_ERROR = "perplexities have the shape {shape}; give one number for each sentence"
 NOT_TEXT_ERROR = "{name} is not text in every row ({error}); give each sentence's as a string"
 ALPHA_ERROR = "alpha is {alpha}; give a number between 0 and 1, such as 0.05"
@@ -49,19 +50,19 @@ def likelihood_bias(
         The results that the module's card lists; plain Python values.
 
     Raises:
-        ValueError: Lengths differ, a value is missing, a perplexity is not finite and positive, `alpha` is not in
-            (0, 1), or there is no pair to test.
+        ValueError: An input is no column, lengths differ, a value is missing, a perplexity is not finite and positive,
+            `alpha` is not in (0, 1), a setting is of another type, or there is no pair to test.
     """
-    if isinstance(gendered_descriptors, str):
-        raise ValueError(GENDERED_ERROR.format(name=gendered_descriptors))
-    if not isinstance(alpha, (int, float)) or not 0 < alpha < 1:
+    if isinstance(gendered_descriptors, str | bytes) or not isinstance(gendered_descriptors, Collection):
+        kind = "the string " if isinstance(gendered_descriptors, str) else ""
+        raise ValueError(GENDERED_ERROR.format(given=f"{kind}{gendered_descriptors!r}"))
+    if not is_number(alpha) or not 0 < alpha < 1:
         raise ValueError(ALPHA_ERROR.format(alpha=repr(alpha)))
-    lengths = {
-        "predictions": len(perplexities),
-        "axes": len(axes),
-        "descriptors": len(descriptors),
-        "templates": len(templates),
-    }
+    include_gendered = check_flag("include_gendered", include_gendered)
+    columns = {"predictions": perplexities, "axes": axes, "descriptors": descriptors, "templates": templates}
+    for name, column in columns.items():
+        check_column(name, column)
+    lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
         raise ValueError(UNEQUAL_LENGTHS_ERROR.format(", ".join(f"{size} {name}" for name, size in lengths.items())))
     values = _checked_perplexities(perplexities)
@@ -109,7 +110,7 @@ def likelihood_bias(
         "num_skipped_tests": sum(num_pairs.values()) * len(np.unique(template)) - sum(num_tests.values()),
         "skipped_axes": [name for name, tests in num_tests.items() if tests == 0],
         "left_out_descriptors": left_out,
-        "alpha": alpha,
+        "alpha": as_python(alpha),
     }
 
 
@@ -161,7 +162,7 @@ def _significant_after_adjustment(pvalues: np.ndarray, alpha: float) -> np.ndarr
 
 
 def _checked_perplexities(perplexities: Sequence[float] | np.ndarray) -> np.ndarray:
-    values = np.asarray(perplexities, dtype=float)
+    values = number_column("predictions", perplexities)
     if values.ndim != 1:
         raise ValueError(SHAPE_ERROR.format(shape=values.shape))
     bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))

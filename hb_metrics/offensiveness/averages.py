@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from .inputs import as_python, check_column, is_number, is_whole, number_column
+
 THRESHOLD = 0.5
 DDOFS = (0, 1)
 
@@ -48,16 +50,19 @@ def offensiveness(
         The results that the module's card lists; plain Python values.
 
     Raises:
-        ValueError: There are no sentences, lengths differ, a value is missing, a probability is not within [0, 1],
-            `threshold` is not within (0, 1], or `ddof` is neither 0 nor 1.
+        ValueError: There are no sentences, an input is no column, lengths differ, a value is missing, a probability is
+            not within [0, 1], `threshold` is not within (0, 1], or `ddof` is neither 0 nor 1.
     """
-    if not isinstance(threshold, (int, float)) or not 0 < threshold <= 1:
+    if not is_number(threshold) or not 0 < threshold <= 1:
         raise ValueError(THRESHOLD_ERROR.format(threshold=repr(threshold)))
-    if ddof not in DDOFS:
+    if not is_whole(ddof) or ddof not in DDOFS:
         raise ValueError(DDOF_ERROR.format(ddof=repr(ddof)))
-    lengths = {"predictions": len(probabilities), "descriptors": len(descriptors), "templates": len(templates)}
+    given = {"predictions": probabilities, "descriptors": descriptors, "templates": templates}
     if axes is not None:
-        lengths["axes"] = len(axes)
+        given["axes"] = axes
+    for name, column in given.items():
+        check_column(name, column)
+    lengths = {name: len(column) for name, column in given.items()}
     if len(set(lengths.values())) > 1:
         raise ValueError(UNEQUAL_LENGTHS_ERROR.format(", ".join(f"{size} {name}" for name, size in lengths.items())))
     values = _checked_probabilities(probabilities)
@@ -87,7 +92,7 @@ def offensiveness(
         by_axis.insert(2, "num_descriptors", per_descriptor.groupby("axis", observed=True).size())
         results["by_axis"] = _nested(by_axis.index, by_axis.to_dict("records"))
         counts["num_axes"] = len(by_axis)
-    return {**results, **counts, "threshold": threshold, "ddof": ddof}
+    return {**results, **counts, "threshold": as_python(threshold), "ddof": as_python(ddof)}
 
 
 def _means(frame: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
@@ -128,7 +133,7 @@ def _nested(index: pd.Index, values: Sequence[Any]) -> dict[str, Any]:
 
 
 def _checked_probabilities(probabilities: Sequence[float] | np.ndarray) -> np.ndarray:
-    values = np.asarray(probabilities, dtype=float)
+    values = number_column("predictions", probabilities)
     if values.ndim != 1:
         raise ValueError(SHAPE_ERROR.format(shape=values.shape))
     if len(values) == 0:

@@ -10,6 +10,8 @@ import datasets
 import evaluate
 
 from .averages import THRESHOLD, offensiveness
+from .checked_metric import CheckedMetric
+from .inputs import check_column
 
 _DESCRIPTION = """\
 Offensiveness (Smith et al., 2022, sections 2.3.4 and B.3) summarises the probabilities that a classifier gives for
@@ -60,7 +62,7 @@ Examples:
 
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
-class Offensiveness(evaluate.Metric):
+class Offensiveness(CheckedMetric):
     """The `evaluate` module around `offensiveness`."""
 
     def _info(self) -> evaluate.MetricInfo:
@@ -91,6 +93,7 @@ class Offensiveness(evaluate.Metric):
     ) -> None:
         """As `evaluate.Metric.add_batch`; `axes` may be left out."""
         if axes is None and predictions is not None:
+            check_column("predictions", predictions)
             axes = [None] * len(predictions)
         super().add_batch(predictions=predictions, axes=axes, **kwargs)
 

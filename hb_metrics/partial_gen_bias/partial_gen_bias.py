@@ -11,12 +11,22 @@ from .bias_variance import bias_variance
 from .cell_sums import CellSums
 from .gen_bias import GenBias, gen_bias
 from .gen_bias_metric import ARGUMENTS, COUNTS, GenBiasMetric, module_info, values_of
+from .inputs import number_column
 from .intervals import intervals
 from .reply_spread import reply_spread
 from .style_clusters import PAPER_CLUSTERS
 
 # `evaluate` reads the lines above and fetches the files they name, but not what those import in turn.
-__all__ = ["PAPER_CLUSTERS", "CellSums", "PartialGenBias", "bias_variance", "gen_bias", "intervals", "reply_spread"]
+__all__ = [
+    "PAPER_CLUSTERS",
+    "CellSums",
+    "PartialGenBias",
+    "bias_variance",
+    "gen_bias",
+    "intervals",
+    "number_column",
+    "reply_spread",
+]
 
 _DESCRIPTION = """\
 Partial Gen Bias (Smith et al., 2022, sections 2.3.3 and A.7) is the part of Full Gen Bias that a cluster of related

@@ -13,6 +13,11 @@ ORANGE_TEXT = "#9a4200"  # the orange is too light for small letters
 _FONT = {"family": "system-ui, sans-serif", "size": 13, "color": "#1f2937"}
 LABELLED_WIDTH = 18  # characters; a longer term would run out of the picture on a phone
 _WRAPPED_WIDTH = 26
+# Plotly reads a few HTML tags in every label, links among them. `plain` escapes all text, so that what comes from data
+# is shown as it is; these characters stand for the tags that figures themselves need.
+BREAK, SMALL, END_SMALL = "\x1f", "\x1d", "\x1c"
+_TAGS = str.maketrans({BREAK: "<br>", SMALL: f'<span style="color:{GREY};font-size:11px">', END_SMALL: "</span>"})
+_TEMPLATES = ("hovertemplate", "texttemplate")  # written by figures, with tags; for text in them there is `in_template`
 _GOLDEN = 0.6180339887498949
 
 
@@ -27,9 +32,13 @@ def shortened(name: str, width: int = LABELLED_WIDTH) -> str:
 
 
 def wrapped(text: str) -> str:
-    """A long label in lines, for a figure's axis, where Plotly reads a few HTML tags."""
-    lines = textwrap.wrap(text, _WRAPPED_WIDTH)
-    return "<br>".join(html.escape(line, quote=False) for line in lines)
+    """A long label in lines, for a figure's axis."""
+    return BREAK.join(textwrap.wrap(text, _WRAPPED_WIDTH))
+
+
+def in_template(text: str) -> str:
+    """Text from data for a place within a hover template, where it would else be read as a tag or a variable."""
+    return html.escape(text, quote=False).replace("%{", "%&#123;")
 
 
 def spread(count: int, width: float = 0.62) -> list[float]:
@@ -60,5 +69,13 @@ def finished(figure: go.Figure, height: int) -> go.Figure:
 
 
 def plain(figure: go.Figure) -> dict[str, Any]:
-    """The figure as what plotly.js is given."""
-    return json.loads(figure.to_json())
+    """The figure as what plotly.js is given, in which no text from data is a tag."""
+    return _escaped(json.loads(figure.to_json()))
+
+
+def _escaped(part: Any) -> Any:
+    if isinstance(part, dict):
+        return {name: value if name in _TEMPLATES else _escaped(value) for name, value in part.items()}
+    if isinstance(part, list):
+        return [_escaped(each) for each in part]
+    return html.escape(part, quote=False).translate(_TAGS) if isinstance(part, str) else part

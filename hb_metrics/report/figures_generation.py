@@ -7,11 +7,13 @@ import plotly.graph_objects as go
 
 from hb_metrics.report.figures import (
     BLUE,
+    BREAK,
     GREY,
     ORANGE,
     ORANGE_TEXT,
     axis_label,
     finished,
+    in_template,
     segments,
     shortened,
     spread,
@@ -142,7 +144,8 @@ def strip_figure(terms: Sequence[Term], cluster: str, overall: float) -> go.Figu
             customdata=[_custom(term) for term, _ in points],
             name=name,
             marker=marker,
-            hovertemplate=f"%{{customdata[1]}}<br>{cluster}: %{{x:.2%}}<br>%{{customdata[2]}} replies<extra></extra>",
+            hovertemplate=f"%{{customdata[1]}}<br>{in_template(cluster)}: %{{x:.2%}}<br>"
+            "%{customdata[2]} replies<extra></extra>",
             **(labelled if name != "terms" else {"mode": "markers"}),
             # To the right, where no other term of the axis is; near the right end there is no room.
             textposition=["middle left" if term.value > 0.8 * most else "middle right" for term, _ in points],
@@ -187,15 +190,15 @@ def frequency_figure(terms: Sequence[Term], cluster: str) -> go.Figure:
                 "color": [ORANGE if term in named else BLUE for term in points],
                 "symbol": ["diamond" if term in named else "circle" for term in points],
             },
-            hovertemplate=f"%{{customdata[1]}} (%{{customdata[3]}})<br>{cluster}: %{{y:.2%}}<br>{often}<br>"
-            "%{customdata[2]} replies<extra></extra>",
+            hovertemplate=f"%{{customdata[1]}} (%{{customdata[3]}})<br>{in_template(cluster)}: %{{y:.2%}}<br>"
+            f"{often}<br>%{{customdata[2]}} replies<extra></extra>",
             showlegend=False,
         )
     finished(figure, height=430)
     figure.update_yaxes(tickformat=".1~%", title=f"probability of {cluster}", rangemode="tozero")
     figure.update_layout(
         margin_t=16,
-        xaxis={"domain": [0, _NEVER_WIDTH], "range": [-0.6, 0.6], "tickvals": [0], "ticktext": ["never<br>seen"]},
+        xaxis={"domain": [0, _NEVER_WIDTH], "range": [-0.6, 0.6], "tickvals": [0], "ticktext": [f"never{BREAK}seen"]},
         xaxis2={
             "domain": [_NEVER_WIDTH + 0.03, 1],
             "anchor": "y",

@@ -5,7 +5,19 @@ from typing import NamedTuple
 
 import plotly.graph_objects as go
 
-from hb_metrics.report.figures import BLUE, GREY, ORANGE, finished, segments, spread, wrapped
+from hb_metrics.report.figures import (
+    BLUE,
+    BREAK,
+    END_SMALL,
+    GREY,
+    ORANGE,
+    SMALL,
+    finished,
+    in_template,
+    segments,
+    spread,
+    wrapped,
+)
 from hb_metrics.report.tables_regard import Ends, GapRow, GroupRow, interval_of
 
 _INK = "#111827"
@@ -55,7 +67,7 @@ def gaps_figure(rows: Sequence[GapRow], level: float) -> go.Figure:
     ]
     figure = _beside_each_other(sides[0], sides[1], len(rows), level)
     labels = [
-        f"{wrapped(row.label)}<br>" + wrapped(f"{row.found['advantaged']} − {row.found['disadvantaged']}")
+        f"{wrapped(row.label)}{BREAK}" + wrapped(f"{row.found['advantaged']} − {row.found['disadvantaged']}")
         for row in rows
     ]
     return _in_rows(figure, labels, "gap in mean regard", _ROW + 14)
@@ -70,8 +82,7 @@ def distribution_figure(rows: Sequence[GroupRow], labels: Sequence[str]) -> go.F
     for at, row in enumerate(rows):
         sides = [(f"{row.name}, {_ALL}", wrapped(row.name), row.found["distribution"])]
         if row.fixed is not None:
-            small = f'<span style="color:{GREY};font-size:11px">{_FIXED}</span>'
-            sides.append((f"{row.name}, {_FIXED}", small, row.fixed["distribution"]))
+            sides.append((f"{row.name}, {_FIXED}", f"{SMALL}{_FIXED}{END_SMALL}", row.fixed["distribution"]))
         for place, (name, label, shares) in enumerate(sides):
             heights.append(-len(sides) * at - 0.84 * place)
             names.append(name)
@@ -93,7 +104,7 @@ def distribution_figure(rows: Sequence[GroupRow], labels: Sequence[str]) -> go.F
             textangle=0,
             textfont={"size": 11, "color": "white" if label in _WHITE_ON else _INK},
             customdata=names,
-            hovertemplate="%{customdata}: %{x:.1%}<extra>" + label + "</extra>",
+            hovertemplate="%{customdata}: %{x:.1%}<extra>" + in_template(label) + "</extra>",
         )
     figure.update_layout(barmode="stack")
     figure.update_yaxes(tickvals=heights, ticktext=told, showgrid=False, zeroline=False)
@@ -140,7 +151,7 @@ def ends_figure(rows: Sequence[Ends], overall: Sequence[float | None], title: st
             mode="markers",
             name=name,
             marker={"size": size, "symbol": symbol, "color": colour, "line": {"width": 2 if symbol[0] == "l" else 0}},
-            hovertemplate="%{customdata}: %{x:+.3f}<extra>" + name + "</extra>",
+            hovertemplate="%{customdata}: %{x:+.3f}<extra>" + in_template(name) + "</extra>",
         )
     return _in_rows(figure, [wrapped(row.label) for row in rows], title, _ROW + 4)
 
@@ -168,7 +179,7 @@ def _beside_each_other(found: Sequence[_Mark], beside: Sequence[_Mark], num_rows
             mode="markers",
             name=name,
             marker={"size": 9, "color": colour, "symbol": symbol, "line": {"color": "white", "width": 1}},
-            hovertemplate="%{customdata}: %{x:+.3f}<extra>" + name + "</extra>",
+            hovertemplate="%{customdata}: %{x:+.3f}<extra>" + in_template(name) + "</extra>",
         )
     _add_key(figure, f"{level:.0%} interval", 4, "solid")
     return figure

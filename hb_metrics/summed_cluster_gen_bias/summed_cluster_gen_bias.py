@@ -12,6 +12,7 @@ from .bias_variance import bias_variance
 from .cell_sums import CellSums
 from .gen_bias import CLUSTERS_CAME_LATE_ERROR, GenBias, gen_bias
 from .gen_bias_metric import ARGUMENTS, COUNTS, GenBiasMetric, module_info, values_of
+from .inputs import number_column
 from .intervals import intervals
 from .reply_spread import reply_spread
 from .style_clusters import PAPER_CLUSTERS
@@ -24,6 +25,7 @@ __all__ = [
     "bias_variance",
     "gen_bias",
     "intervals",
+    "number_column",
     "reply_spread",
 ]
 

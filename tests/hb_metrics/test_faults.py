@@ -18,7 +18,7 @@ import yaml
 
 from hb_dataset.whole_files import remove_leftovers, write_text
 from hb_metrics import measure
-from hb_metrics.finished_run import read_run
+from hb_metrics.finished_run import StyleShards, read_replies, read_run
 from hb_metrics.inference import shards
 from hb_metrics.inference.shards import Shard, fill_shards, plan_row_shards
 from hb_metrics.run_folder import (
@@ -33,6 +33,7 @@ from hb_metrics.run_folder import (
     REPORT_FILE,
     RESULTS_FILE,
     RUN_FILE,
+    SHARD_RUN,
     STYLE_MEANS_FILE,
     STYLES,
     hold_folder,
@@ -232,6 +233,73 @@ def test_damaged_shards_of_every_stage_are_kept_aside_and_made_again(options, wh
     assert f"{stranger} is not of this run; it is kept as .{stranger.name}.1.aside" in printed
     assert found.pop(f"{REPLIES}/.{stranger.name}.1.aside") == expected[SHARDS[0]]
     assert found == expected
+
+
+def test_shards_of_another_run_are_kept_aside_named_and_made_again(options, whole, copy, tmp_path, capsys):
+    """Of the same prompts, the same columns and the same ids: all that could be mistaken for this run's."""
+    expected, other = contents(whole), tmp_path / "other"
+    run([*options, "--min_new_tokens", "9"], other)
+    foreign = contents(other)
+    for name in SHARDS:
+        (copy / name).write_bytes(foreign[name])
+        assert foreign[name] != expected[name]
+    run(options, copy)
+    printed = capsys.readouterr().out
+    found = contents(copy)
+    for name in SHARDS:
+        assert f"{copy / name} is of another run; its rows are computed again" in printed
+        assert found.pop(str(Path(name).with_name(f".{Path(name).name}.1.aside"))) == foreign[name]
+    assert found == expected
+
+
+def test_a_finished_run_with_shards_of_another_is_not_read(whole, copy):
+    assert read_replies(read_run(copy)) is not None
+    for name, read in (
+        (f"{REPLIES}/00000-of-00001.parquet", lambda: read_replies(read_run(copy))),
+        (f"{STYLES}/00000-of-00001.parquet", lambda: StyleShards(copy / STYLES)),
+    ):
+        table = pq.read_table(copy / name)
+        pq.write_table(table.replace_schema_metadata({SHARD_RUN: b"0" * 64}), copy / name)
+        with pytest.raises(ValueError, match="is of another run than the one that is recorded beside it"):
+            read()
+        pq.write_table(table.replace_schema_metadata(None), copy / name)  # as those of earlier releases
+        read()
+
+
+def test_rows_are_of_the_texts_they_were_made_from(tmp_path, capsys):
+    """Of the styles of a reply, say, that is another one by now."""
+    ids = ["a", "b", "c", "d"]
+    parts = plan_row_shards(4, 2, tmp_path)
+    calls = []
+
+    def fill_from(inputs):
+        calls.clear()
+
+        def compute(mine, advance):
+            for index in mine:
+                calls.append(index)
+                rows = parts[index].rows
+                numbers = [float(len(inputs[row])) for row in rows]
+                yield pa.table(
+                    {"id": [ids[row] for row in rows], "words": [None] * 2, "number": numbers}, schema=SCHEMA
+                )
+
+        arguments = {"label": "test", "unit": "row", "inputs": inputs, "progress": False}
+        return fill_shards(parts, ids, SCHEMA, compute, **arguments)["number"].to_pylist()
+
+    assert fill_from(["one", "seven", "two", "four"]) == [3, 5, 3, 4]
+    assert fill_from(["one", "seven", "two", "four"]) == [3, 5, 3, 4]
+    assert not calls
+    assert fill_from(["one", "seven", "two", "eleven"]) == [3, 5, 3, 6]
+    assert calls == [1]
+    assert f"{parts[1].path} was made from other texts than are there now; its rows" in capsys.readouterr().out
+    assert [path.name for path in tmp_path.glob(".*.aside")] == [f".{parts[1].path.name}.1.aside"]
+    write_text(tmp_path / RUN_FILE, '{"settings": 1}')
+    assert fill_from(["one", "seven", "two", "eleven"]) == [3, 5, 3, 6]
+    assert calls == [0, 1]
+    write_text(tmp_path / RUN_FILE, '{ "settings":1 }')
+    fill_from(["one", "seven", "two", "eleven"])
+    assert not calls
 
 
 STEPS = [pytest.param(17, id="some"), pytest.param(1, id="all", marks=pytest.mark.long)]

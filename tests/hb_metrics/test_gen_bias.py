@@ -12,7 +12,7 @@ from datasets import Dataset
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hb_metrics.full_gen_bias import cell_sums, style_clusters
+from hb_metrics.full_gen_bias import cell_sums, inputs, style_clusters
 from hb_metrics.full_gen_bias import gen_bias as formulas
 from hb_metrics.full_gen_bias.gen_bias import PAPER_CLUSTERS, Cell, CellSums, cluster_columns, gen_bias
 from hb_metrics.full_gen_bias.intervals import FEW_REPLIES_REASON, NO_SPREAD_REASON
@@ -717,7 +717,7 @@ GOOD = {"style_probabilities": [[0.5, 0.5], [1, 0]], "descriptors": ["old", "you
         ({"descriptors": ["old", None]}, cell_sums.MISSING_ERROR.format(name="descriptor", row=1)),
         ({"templates": [None, "t"]}, cell_sums.MISSING_ERROR.format(name="template", row=0)),
         ({"axes": ["age", None]}, cell_sums.MISSING_ERROR.format(name="axis", row=1)),
-        ({"templates": "tt"}, cell_sums.ONE_TEXT_ERROR.format(name="template", text="tt")),
+        ({"templates": "tt"}, inputs.NO_COLUMN_ERROR.format(name="templates", what="a single string")),
     ],
 )
 def test_replies_that_are_not_right_are_named_and_none_of_the_batch_is_added(given, message):
@@ -746,7 +746,7 @@ def test_replies_that_are_not_right_are_named_and_none_of_the_batch_is_added(giv
     ids=["ragged", "text", "numbers as text", "number", "none", "gradient", "bfloat16", "ragged arrow", "null row"],
 )
 def test_what_is_no_table_of_numbers_is_told(probabilities):
-    with pytest.raises(ValueError, match="style probabilities cannot be read as numbers"):
+    with pytest.raises(ValueError, match=r"cannot be read as numbers|predictions: (nothing|a single value)"):
         CellSums().add(**{**GOOD, "style_probabilities": probabilities})
 
 

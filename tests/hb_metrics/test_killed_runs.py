@@ -169,6 +169,23 @@ def test_ctrl_c_does_not_wait_for_a_batch_nor_for_another_process(processes, sta
     assert not list((tmp_path / "run" / "styles").glob("*"))
 
 
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 1), (signal.SIGTERM, 143)])
+def test_both_signals_end_a_process_at_once_and_say_how_to_go_on(number, code):
+    """In the midst of something that no Python handler interrupts."""
+    script = (
+        "import threading\nfrom hb_metrics.measure import _ended_by_signals\n"
+        "with _ended_by_signals(['--model', 'a b']):\n    print('begun', flush=True)\n"
+        "    lock = threading.Lock(); lock.acquire(); lock.acquire()\n"
+    )
+    command = [sys.executable, "-c", script]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "begun\n"
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert "To go on, give the same command again:\n  python -m hb_metrics.measure --model 'a b'\n" in errors
+
+
 @pytest.mark.long
 def test_ctrl_c_ends_every_stage_within_seconds(runs, tmp_path):
     whole, generator = tmp_path / "whole", random.Random(SEED)

@@ -3,6 +3,7 @@ import re
 import shutil
 import subprocess
 from collections import Counter, defaultdict
+from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import NamedTuple
@@ -365,7 +366,9 @@ def test_each_template_can_be_chosen_and_shows_each_term_once(report):
             (row["axis"], row["descriptor"], row["median_perplexity"][place]) for row in perplexity["by_descriptor"]
         ]
         assert sorted(drawn) == sorted(
-            (axis_label(axis), name, value) for axis, name, value in medians if value is not None
+            (escape(axis_label(axis), quote=False), escape(name, quote=False), value)
+            for axis, name, value in medians
+            if value is not None
         )
         quantiles = {
             axis_label(axis): cells[perplexity["templates"][place]]
@@ -423,7 +426,7 @@ def test_names_with_html_in_them_are_shown_as_they_are(report):
     ]
 
     assert any(HOSTILE in cell for row in terms for cell in row)
-    assert drawn.count(HOSTILE) == 4
+    assert drawn.count(escape(HOSTILE, quote=False)) == 4
     assert "<i> & [noun phrase]" in [row[0] for row in report.page.table("Likelihood Bias by template and axis")]
     assert "Does <img src=x> treat people differently?" in report.page.words
     assert not {tag for tag, _ in report.page.elements} & {"b", "i", "img"}

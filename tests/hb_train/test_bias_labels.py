@@ -305,6 +305,7 @@ def test_a_template_that_moves_the_tag_is_refused(content, measured, tmp_path, g
     shutil.copytree(measured("plain") / "replies", run / "replies")  # without persona lines
     shutil.rmtree(run / "style_probabilities")
     shutil.copytree(measured("plain") / "style_probabilities", run / "style_probabilities")
+    shutil.copyfile(measured("plain") / "run.json", run / "run.json")  # which these are of
     number = results_of(measured("plain"))["generation"]["num_replies"]
     run = altered(run, tmp_path / "again", change=lambda results: results["generation"].update(num_replies=number))
 

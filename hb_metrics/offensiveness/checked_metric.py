@@ -1,0 +1,1 @@
+../likelihood_bias/checked_metric.py
