@@ -196,11 +196,9 @@ def test_measure_commands_are_parsed_and_only_the_same_command_shares_a_folder(t
     monkeypatch.chdir(tmp_path)
     (tmp_path / "RedditBias").mkdir()
     runs = [module_and_options(words) for page in GUIDES for words in commands(page)]
-    different = {shlex.join(options): options for module, options in filter(None, runs) if module == MEASURE}
-    folders = []
-    for options in different.values():
-        arguments = parse_arguments(options)
-        folders.append(arguments.output_dir or default_folder(arguments))
+    asked = [parse_arguments(options) for module, options in filter(None, runs) if module == MEASURE]
+    different = {repr(arguments): arguments for arguments in asked}
+    folders = [arguments.output_dir or default_folder(arguments) for arguments in different.values()]
     assert len(set(folders)) == len(folders) > 8
 
 
