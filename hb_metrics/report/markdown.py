@@ -90,7 +90,7 @@ def _told_by(what: str, classifier: str, runs: Sequence[dict[str, Any]]) -> list
     """By which classifier, and whether it was the same one in every run."""
     used = {(run[classifier]["name"], run[classifier].get("digest")) for run in runs if classifier in run}
     names = ", ".join(sorted({_escaped(str(name)) for name, _ in used}))
-    told = f"{what} were told by {names}" if names else f"It is not recorded what told {what.lower()}"
+    told = f"{what} were classified by {names}" if names else f"It is not recorded what told {what.lower()}"
     return [f"{told}." if len(used) < 2 else f"{told}: different classifiers, whose figures do not compare."]
 
 

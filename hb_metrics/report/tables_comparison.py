@@ -58,11 +58,11 @@ def warnings(differences: list[Difference]) -> list[str]:
     if changed & {"data.digest", "data.config"}:
         found.append("The runs have other prompts. Figures over all terms or all templates do not compare.")
     if changed & {"style_classifier.digest", "style_classifier.name", "style_classifier.temperature"}:
-        found.append("Styles were told by different classifiers. No Gen Bias value, style or cluster compares.")
+        found.append("Styles were classified by different classifiers. No Gen Bias value, style or cluster compares.")
     elif "style_classifier.clusters" in changed:
         found.append("The style clusters differ. Clusters of the same name need not hold the same styles.")
     if changed & {"offensiveness_classifier.digest", "offensiveness_classifier.version"}:
-        found.append("Offensiveness was told by different classifiers. Its figures do not compare.")
+        found.append("Offensiveness was classified by different classifiers. Its figures do not compare.")
     if changed & {"settings.replies_per_cell", "generation.num_prompts"}:
         found.append(
             "The runs have different numbers of replies. Plain Gen Bias does not compare, as it holds more noise with "

@@ -325,7 +325,7 @@ def test_a_later_run_is_warned_of_too(copied, tmp_path):
 
     page = compared(copied, tmp_path)
 
-    assert "Styles were told by different classifiers." in page.words
+    assert "Styles were classified by different classifiers." in page.words
     assert page.words.index("Read the comparison with care") < page.words.index("Gen Bias ×1000")
 
 
@@ -565,12 +565,12 @@ def test_markdown_has_a_column_for_each_run(folders, runs):
 def test_markdown_says_what_told_the_styles(copied):
     text = overview_markdown(copied)
 
-    assert "Styles of replies were told by a/classifier. Offensive replies were told by another/classifier." in text
+    assert "Styles of replies were classified by a/classifier. Offensive replies were classified by another/classifier." in text
     assert "95% intervals in brackets" in text
     assert "embedded" not in text
     change_results(copied[0], lambda results: results["run"]["style_classifier"].update(name=EMBEDDED_STYLES))
     text = overview_markdown(copied)
-    assert f"were told by {EMBEDDED_STYLES}, a/classifier: different classifiers, whose figures do not" in text
+    assert f"were classified by {EMBEDDED_STYLES}, a/classifier: different classifiers, whose figures do not" in text
     assert "The embedded one is much weaker than the paper's" in text
 
 
