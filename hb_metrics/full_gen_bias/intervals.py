@@ -99,7 +99,9 @@ def intervals(
         for axis, members in groups.items():
             gathered[axis].append([variance_terms(spread, members, ddof) for spread in spreads])
     by_metric = {axis: list(zip(*templates, strict=True)) for axis, templates in gathered.items()}
-    factors = [linear_factor(terms) if _enough_replies(terms) else None for terms in by_metric[None]]
+    factors = [
+        linear_factor(terms) if _enough_replies(terms) and _has_spread(terms) else None for terms in by_metric[None]
+    ]
     found = {}
     for axis, of_metrics in by_metric.items():
         inputs = zip(of_metrics, factors, plain[axis] - noise[axis], plain[axis], strict=True)
@@ -124,13 +126,15 @@ def _interval(
 ) -> tuple[tuple[float, float], str | None]:
     """The interval of one metric of one group: from its terms, its debiased and its plain value."""
     none = (math.nan, math.nan)
-    if factor is None or not _enough_replies(templates):
+    if not _enough_replies(templates):
         return none, FEW_REPLIES_REASON
-    if not plain > 0 or not sum(terms.cross[terms.counts >= MIN_REPLIES].sum() for terms in templates) > 0:
+    if not plain > 0 or not _has_spread(templates):
         return none, NO_SPREAD_REASON
+    if factor is None:  # what all descriptors tell is missing
+        return none, FEW_REPLIES_REASON
     variance, slope, freedom = bias_variance(templates, plain / scale, factor)
-    if not variance > 0:
-        return none, NO_SPREAD_REASON
+    if not variance > 0:  # it is known so roughly that the estimate came out below
+        return none, FEW_COMPARISONS_REASON
     tail = (1 + confidence_level) / 2
     quantile = float(stats.t.ppf(tail, freedom)) if freedom > 1 else math.inf
     shift = quantile**2 * slope / 2
@@ -144,6 +148,10 @@ def _interval(
 
 def _enough_replies(templates: Sequence[VarianceTerms]) -> bool:
     return all(2 * np.count_nonzero(terms.counts >= MIN_REPLIES) > len(terms.counts) for terms in templates)
+
+
+def _has_spread(templates: Sequence[VarianceTerms]) -> bool:
+    return sum(terms.cross[terms.counts >= MIN_REPLIES].sum() for terms in templates) > 0
 
 
 def _rounded(bound: float, half: float) -> float:
