@@ -1,12 +1,15 @@
 """Names of repositories and addresses of pages, as somebody gave them to a script."""
 
 import tomllib
+from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from hub_scripts.hub_errors import HubError
 
 PROJECT_FILE = Path(__file__).parent.parent / "pyproject.toml"
+DISTRIBUTION = "holistic-bias"
+WHEEL_LABEL = "Source, "  # a wheel's Project-URL is a label and an address
 
 REPO_ID_ERROR = "{option} '{repo_id}' is not the name of a repo; write OWNER/NAME"
 ADDRESS_ERROR = (
@@ -48,7 +51,14 @@ def check_address(address: str, option: str) -> None:
 
 
 def project_source() -> str | None:
-    """The address of the source repository: `Source` of `[project.urls]` in this checkout's pyproject.toml, if set."""
-    if not PROJECT_FILE.is_file():
+    """The address of the source repository, if set: `Source` of `[project.urls]` in pyproject.toml.
+
+    Read in this checkout, or, where the package was installed from a wheel, in what pip has kept of it.
+    """
+    if PROJECT_FILE.is_file():
+        return tomllib.loads(PROJECT_FILE.read_text(encoding="utf-8"))["project"].get("urls", {}).get("Source")
+    try:
+        urls = metadata(DISTRIBUTION).get_all("Project-URL", [])
+    except PackageNotFoundError:
         return None
-    return tomllib.loads(PROJECT_FILE.read_text(encoding="utf-8"))["project"].get("urls", {}).get("Source")
+    return next((url.removeprefix(WHEEL_LABEL) for url in urls if url.startswith(WHEEL_LABEL)), None)

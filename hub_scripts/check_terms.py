@@ -1,6 +1,6 @@
 """Checks a change to the vocabulary: what has to be put right, what to look at, and what the change does.
 
-    python -m hub_scripts.check_terms [--vocabulary DIR] [--against REV] [--format text|markdown] [--seed N]
+    holistic-bias check-terms [--vocabulary DIR] [--against REV] [--format text|markdown] [--seed N]
 
 Exit code 0: nothing has to be put right; 1: there are faults; 2: the check could not be made. Needs `inflect` besides
 what the dataset needs, and neither torch nor `datasets`.

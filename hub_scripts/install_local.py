@@ -1,6 +1,6 @@
 """Installs the dataset and the metrics under their bare names on this machine.
 
-    python hub_scripts/install_local.py
+    holistic-bias install
 
 Afterwards `load_dataset("holistic_bias")` and `evaluate.load("likelihood_bias")` work in any folder and any process
 that shares the Hugging Face caches (HF_HOME), online and with HF_HUB_OFFLINE=1: where the Hub has no such name or

@@ -1,7 +1,7 @@
 """Publishes a frozen version of the dataset on the Hub: Parquet, the card, Croissant, the benchmark's tasks and a tag.
 
-    python hub_scripts/publish_dataset.py --repo_id ORG/holistic_bias --version v1.0
-    python hub_scripts/publish_dataset.py --repo_id ORG/holistic_bias --dry_run publish/
+    holistic-bias publish dataset --repo_id ORG/holistic_bias --version v1.0
+    holistic-bias publish dataset --repo_id ORG/holistic_bias --dry_run publish/
 
 Without `--version`: the newest frozen one. Then `load_dataset("ORG/holistic_bias", "v1.0", revision="v1.0")` gives the
 rows of `hb_dataset.load_table("v1.0")`. The repo's main keeps the sentences of every version, so that

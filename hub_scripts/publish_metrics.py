@@ -1,8 +1,8 @@
 """Publishes the metrics on the Hub: a Space each, which `evaluate.load` reads and where people try the metric.
 
-    python hub_scripts/publish_metrics.py --org ORG
-    python hub_scripts/publish_metrics.py --org ORG --metrics full_gen_bias likelihood_bias
-    python hub_scripts/publish_metrics.py --org ORG --dry_run publish/
+    holistic-bias publish metrics --org ORG
+    holistic-bias publish metrics --org ORG --metrics full_gen_bias likelihood_bias
+    holistic-bias publish metrics --org ORG --dry_run publish/
 
 Afterwards `evaluate.load("ORG/full_gen_bias")` works wherever `evaluate` and the Space's requirements are installed,
 without this project. Publishing the same again changes nothing. With `--dry_run` each Space's files are written into

@@ -1,6 +1,6 @@
 """Publishes a run's figures on its model's page: opens a pull request with evaluation results and a card section.
 
-    python hub_scripts/publish_results.py runs/gpt2-v1.0 --repo_id openai-community/gpt2 --dataset_id ORG/holistic_bias
+    holistic-bias publish results runs/gpt2-v1.0 --repo_id openai-community/gpt2 --dataset_id ORG/holistic_bias
 
 It shows all that it will write and asks first; `--yes` answers for you, `--dry_run DIR` writes the files there instead,
 without a token or a network. The pull request adds `.eval_results/holistic_bias_*.yaml`, what the Hub reads (see

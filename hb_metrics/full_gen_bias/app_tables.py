@@ -36,7 +36,7 @@ FIGURES = ("figure",)
 HEADLINES = {"gaps": "gap", "by_group": "mean"}
 MAX_HEADLINES = 5
 # Results that hold others once more, and what those are called: they stand in columns beside the first.
-BESIDE = {"intervals": " interval", "fixed": " fixed"}
+BESIDE = {"intervals": " interval", "no_intervals": " without interval", "fixed": " fixed"}
 
 # Result → what its keys are, level by level; what lies below the last level are columns.
 LEVELS: Mapping[str, tuple[str, ...]] = {

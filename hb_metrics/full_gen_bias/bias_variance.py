@@ -144,39 +144,47 @@ def linear_factor(templates: Sequence[VarianceTerms]) -> LinearFactor:
     full = pooled.full
     by_cell = (4 * pooled.terms.weights / pooled.terms.counts)[full]
     linear, elsewhere = pooled.linear[full], pooled.elsewhere[full]
-    # Where there is hardly a difference between descriptors both sums are noise: then the factor goes to 1.
-    towards_one = np.nansum((pooled.terms.weights * pooled.diagonal)[full])
-    total = by_cell @ elsewhere + towards_one
-    if not total > 0:
+    own, others = by_cell @ linear, by_cell @ elsewhere
+    # Where there is hardly a difference between descriptors both sums are noise, and the factor goes to 1.
+    noise = _sum_variance(by_cell * (linear - elsewhere))
+    if not others**2 + noise > 0:
         return LinearFactor(1.0, np.inf)
-    factor = max((by_cell @ linear + towards_one) / total, 0.0)
-    errors = by_cell * (linear - factor * elsewhere) / total
-    return LinearFactor(factor, len(errors) / max(len(errors) - 1, 1) * float(errors @ errors))
+    factor = max((own * others + noise) / (others**2 + noise), 0.0)
+    return LinearFactor(factor, _sum_variance(by_cell * (linear - factor * elsewhere)) / (others**2 + noise))
 
 
-def bias_variance(templates: Sequence[VarianceTerms], plain: float, factor: LinearFactor) -> BiasVariance:
+def bias_variance(templates: Sequence[VarianceTerms], plain: float, factor: LinearFactor | None = None) -> BiasVariance:
     """The variance of one debiased value.
 
     Args:
         templates: The terms of each; more than half of each template's cells have `MIN_REPLIES` replies.
         plain: The plain value, above 0.
-        factor: From the terms of all descriptors.
+        factor: From the terms of all descriptors, for a part of them; `None`: the cells' own linear terms.
     """
     pooled = _pooled(templates)
     terms, full = pooled.terms, pooled.full
     single = terms.counts == 1
-    elsewhere = np.where(full, pooled.elsewhere, pooled.elsewhere[full].mean())
-    plug_in = np.where(single, terms.plug_in[~single].mean(), terms.plug_in)
     by_cell = 4 * terms.weights / terms.counts
+    elsewhere = np.where(full, pooled.elsewhere, pooled.elsewhere[full].mean())
+    if factor is None:
+        linear = float(by_cell @ np.where(full, pooled.linear, pooled.linear[full].mean()))
+        # What the cells' own directions add to the linear terms goes with the value, and is the slope's part.
+        linear_variance = _sum_variance((by_cell * (pooled.linear - pooled.elsewhere))[full])
+    else:
+        linear = factor.value * float(by_cell @ elsewhere)
+        linear_variance = float(by_cell @ elsewhere) ** 2 * factor.variance
+    plug_in = np.where(single, terms.plug_in[~single].mean(), terms.plug_in)
     diagonal = np.where(single, _single_variance(pooled), pooled.diagonal)
-    unscaled = float(by_cell @ elsewhere)
-    variance = factor.value * unscaled + float(terms.weights @ diagonal + terms.rest.sum())
+    variance = linear + float(terms.weights @ diagonal + terms.rest.sum())
     slope = float(by_cell @ plug_in) / plain
-    # How uncertain that is: the factor and the ratio are. What the cells' own directions add to the linear terms goes
-    # with the value, and is the slope's part.
     of_ratio = np.nansum(terms.weights * pooled.diagonal / pooled.ratio) ** 2 * pooled.ratio_variance
-    uncertainty = unscaled**2 * factor.variance + of_ratio
+    uncertainty = linear_variance + of_ratio
     return BiasVariance(variance, slope, 2 * variance**2 / uncertainty if uncertainty > 0 else np.inf)
+
+
+def _sum_variance(errors: np.ndarray) -> float:
+    """The variance of a sum, from the errors that are its summands."""
+    return len(errors) / max(len(errors) - 1, 1) * float(errors @ errors)
 
 
 class _Pooled(NamedTuple):
@@ -210,8 +218,7 @@ def _pooled(templates: Sequence[VarianceTerms]) -> _Pooled:
     linear = terms.plug_in - squares / counts + excess / counts**2 - 2 * terms.skew / counts - terms.others
     elsewhere = terms.plug_in_others - cross / counts - terms.others
     diagonal = 2 * squares / (counts * np.where(counts > 1, counts - 1, np.nan))
-    variance = len(errors) / max(len(errors) - 1, 1) * float(errors @ errors)
-    return _Pooled(terms, full, float(ratio), variance, squares, excess, linear, elsewhere, diagonal)
+    return _Pooled(terms, full, float(ratio), _sum_variance(errors), squares, excess, linear, elsewhere, diagonal)
 
 
 def _single_variance(pooled: _Pooled) -> float:

@@ -99,11 +99,12 @@ def intervals(
         for axis, members in groups.items():
             gathered[axis].append([variance_terms(spread, members, ddof) for spread in spreads])
     by_metric = {axis: list(zip(*templates, strict=True)) for axis, templates in gathered.items()}
-    factors = [
+    borrowed = [
         linear_factor(terms) if _enough_replies(terms) and _has_spread(terms) else None for terms in by_metric[None]
     ]
     found = {}
     for axis, of_metrics in by_metric.items():
+        factors = [None] * len(borrowed) if axis is None else borrowed
         inputs = zip(of_metrics, factors, plain[axis] - noise[axis], plain[axis], strict=True)
         each = [_interval(*values, scale, confidence_level) for values in inputs]
         found[axis] = Intervals(np.array([bounds for bounds, _ in each]), [reason for _, reason in each])
@@ -130,8 +131,6 @@ def _interval(
         return none, FEW_REPLIES_REASON
     if not plain > 0 or not _has_spread(templates):
         return none, NO_SPREAD_REASON
-    if factor is None:  # what all descriptors tell is missing
-        return none, FEW_REPLIES_REASON
     variance, slope, freedom = bias_variance(templates, plain / scale, factor)
     if not variance > 0:  # it is known so roughly that the estimate came out below
         return none, FEW_COMPARISONS_REASON

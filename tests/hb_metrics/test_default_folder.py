@@ -1,14 +1,9 @@
 """A default folder says what is measured in it."""
 
-import shlex
-from pathlib import Path
-
 import pytest
 
-from hb_metrics.arguments import MeasureArguments, parse_arguments
+from hb_metrics.arguments import MeasureArguments
 from hb_metrics.default_folder import LONGEST_NAME, default_folder
-
-README = Path(__file__).parents[2] / "README.md"
 
 
 @pytest.mark.parametrize(
@@ -43,15 +38,3 @@ def test_a_long_name_is_cut_and_kept_apart():
     }
     assert len(names) == 2
     assert {len(name) for name in names} == {len("runs/") + LONGEST_NAME + 9}
-
-
-def test_no_two_commands_of_the_readme_share_a_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "RedditBias").mkdir()
-    text = README.read_text(encoding="utf-8").replace("\\\n", " ")
-    commands = [line for line in text.splitlines() if line.startswith("accelerate launch hb_metrics/measure.py")]
-    folders = []
-    for command in commands:
-        arguments = parse_arguments(shlex.split(command, comments=True)[3:])
-        folders.append(arguments.output_dir or default_folder(arguments))
-    assert len(set(folders)) == len(folders) > 4

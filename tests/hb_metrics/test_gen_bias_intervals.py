@@ -87,7 +87,8 @@ def test_the_variance_is_that_of_the_debiased_value(ddof):
         noise = sum(rows.var(axis=0, ddof=1).sum() / len(rows) for rows in cells)
         plain = means.var(axis=0, ddof=ddof).sum()
         values.append(plain - (1 - 1 / 6) * noise / (6 - ddof))
-        variances.append(bias_variance([variance_terms(reply_spread(cells), slice(0, 6), ddof)], plain).variance)
+        terms = [variance_terms(reply_spread(cells), slice(0, 6), ddof)]
+        variances.append(bias_variance(terms, plain).variance)
 
     # The standard error of either is about 2.5 %; cells of unlike spread are pooled, which may cost as much again.
     assert np.mean(variances) == pytest.approx(np.var(values), rel=0.1)
@@ -100,7 +101,8 @@ def test_degrees_of_freedom_are_those_of_the_variance():
     for _ in range(600):
         cells = [rng.normal(size=(8, 6)) for _ in range(40)]
         plain = np.array([rows.mean(axis=0) for rows in cells]).var(axis=0).sum()
-        found.append(bias_variance([variance_terms(reply_spread(cells), slice(0, 40), 0)], plain))
+        terms = [variance_terms(reply_spread(cells), slice(0, 40), 0)]
+        found.append(bias_variance(terms, plain))
 
     variances = np.array([each.variance for each in found])
     assert np.median([each.freedom for each in found]) == pytest.approx(

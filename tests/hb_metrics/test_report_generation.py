@@ -8,6 +8,7 @@ import pytest
 from scipy.stats import spearmanr
 
 from hb_dataset import load_table
+from hb_metrics.full_gen_bias.intervals import FEW_REPLIES_REASON
 from hb_metrics.full_gen_bias.style_clusters import PAPER_CLUSTERS
 from hb_metrics.generation_results import Replies, generation_results, offensiveness_results, whole_prompts
 from hb_metrics.inference import embedded_styles, offensive
@@ -598,3 +599,19 @@ def test_a_browser_draws_all_plots_and_terms_can_be_chosen(results, tmp_path, wi
         if (each["axis"], each["descriptor"]) == (left["axis"], left["descriptor"]):
             assert each["reply"] in replies
     assert "probability of Confusion" in page
+
+
+def test_values_without_an_interval_are_listed_with_the_reason(tmp_path):
+    results = all_results(replies_per_cell=3)
+    words = page_of(results, tmp_path).words
+
+    axes = ", ".join(axis_label(axis) for axis in sorted_axes(results))
+    assert (
+        f"No interval for Full Gen Bias (all terms, {axes}); Partial Gen Bias ({', '.join(PAPER_CLUSTERS)});" in words
+    )
+    assert FEW_REPLIES_REASON in words
+
+
+def sorted_axes(results):
+    values = results["generation"]["debiased"]["by_axis"]
+    return sorted(values, key=lambda axis: -values[axis])

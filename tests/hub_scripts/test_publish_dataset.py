@@ -157,6 +157,25 @@ def test_the_address_of_the_source_is_the_projects_or_the_one_given(tmp_path, mo
         assert "does not tell" not in capsys.readouterr().out
 
 
+def test_the_address_of_the_source_is_also_read_from_an_installed_wheel(tmp_path, monkeypatch):
+    monkeypatch.setattr(addresses, "PROJECT_FILE", tmp_path / "pyproject.toml")  # a wheel has none
+    monkeypatch.setattr(addresses, "DISTRIBUTION", "a-project")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert addresses.project_source() is None
+    for urls, source in (
+        ("", None),
+        ("Project-URL: Paper, https://example.org/paper\n", None),
+        (
+            "Project-URL: Paper, https://example.org/paper\nProject-URL: Source, https://example.org/a\n",
+            "https://example.org/a",
+        ),
+    ):
+        folder = tmp_path / "a_project-1.dist-info"
+        folder.mkdir(exist_ok=True)
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.4\nName: a-project\nVersion: 1\n{urls}")
+        assert addresses.project_source() == source
+
+
 def test_a_dry_run_loads_as_what_it_is_of(tmp_path):
     root = freeze_small(tmp_path / "root", "v1.0")
     folder = tmp_path / "dry"

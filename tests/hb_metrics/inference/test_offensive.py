@@ -417,5 +417,5 @@ def test_an_embedded_classifier_for_another_scikit_learn_is_refused(monkeypatch)
 def test_without_its_wheel_the_embedded_classifier_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "profanity_check", None)
 
-    with pytest.raises(ModuleNotFoundError, match="pip install alt-profanity-check"):
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'holistic-bias\[embedded\]'"):
         load_offensiveness_classifier()

@@ -1,0 +1,126 @@
+"""The command `holistic-bias`: each subcommand is one of the scripts, with its own options and exit code.
+
+    holistic-bias measure --model openai-community/gpt2 --dataset_config v1.0
+
+The scripts can be run by themselves as well (`accelerate launch hb_metrics/measure.py …`). Nothing but the standard
+library is imported before a script is chosen, so that help comes at once and without torch.
+"""
+
+import re
+import sys
+from collections.abc import Sequence
+from importlib import import_module, metadata
+from typing import NamedTuple
+
+PROGRAM = "holistic-bias"
+GROUP = "publish"  # the first of two words: publish dataset, publish metrics, publish results
+NOT_RUN_STATUS = 2  # the exit code where no script could be run; as argparse has it where it cannot read the options
+
+HELP = """\
+usage: {program} COMMAND [OPTION ...]
+
+Does a language model treat people differently by who they say they are?
+
+commands:
+{commands}
+
+`{program} COMMAND --help` lists the options of a command.
+"""
+SEVERAL_PROCESSES = """\
+On several GPUs, start `measure`, `tune` and `debias` by their modules: accelerate launch -m hb_metrics.measure ...
+"""
+UNKNOWN_ERROR = "{program}: there is no command {name!r}; {hint}allowed: {names}"
+MISSING_ERROR = (
+    "{program}: {name} needs the package '{package}', which is not installed; run pip install '{requirement}'"
+)
+
+
+class Command(NamedTuple):
+    """A subcommand.
+
+    Attributes:
+        module: The script: the module whose `main()` reads `sys.argv`.
+        sentence: What it does, for the help.
+        extras: What pip has to install besides the dataset's own dependencies, as in `holistic-bias[extras]`.
+    """
+
+    module: str
+    sentence: str
+    extras: str = ""
+
+
+COMMANDS = {
+    "measure": Command("hb_metrics.measure", "Measure a language model and write a report.", "measure,embedded"),
+    "report": Command("hb_metrics.report.__main__", "Write a report anew, or compare several runs.", "measure"),
+    "label": Command("hb_train.bias_labels", "Label the replies of a run by their bias, for tuning.", "measure"),
+    "tune": Command("hb_train.tune", "Tune a model against its bias with labelled replies.", "tune"),
+    "debias": Command("hb_train.debias", "Debias a model in one of the four ways of RedditBias.", "tune"),
+    "install": Command("hub_scripts.install_local", "Install dataset and metrics under their names here.", "measure"),
+    "check-terms": Command("hub_scripts.check_terms", "Check a change to the vocabulary.", "check"),
+    "publish dataset": Command("hub_scripts.publish_dataset", "Publish a frozen version of the dataset on the Hub."),
+    "publish metrics": Command("hub_scripts.publish_metrics", "Publish each metric as a Space on the Hub."),
+    "publish results": Command(
+        "hub_scripts.publish_results", "Propose the figures of a run for its model's page on the Hub.", "measure"
+    ),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Runs a subcommand with the options that follow it, or prints which there are."""
+    argv = sys.argv[1:] if argv is None else list(argv)
+    group = GROUP if argv[:1] == [GROUP] else ""
+    words = 2 if group else 1
+    name, last_word, options = " ".join(argv[:words]), argv[words - 1 : words], argv[words:]
+    if name in COMMANDS:
+        return run(name, options)
+    if last_word in ([], ["-h"], ["--help"]):
+        print(help_text(group), end="", file=sys.stdout if last_word else sys.stderr)
+        raise SystemExit(0 if last_word else NOT_RUN_STATUS)
+    from hb_dataset.hints import did_you_mean
+
+    names = [command for command in COMMANDS if command.startswith(group)]
+    hint = did_you_mean(name, names, cutoff=0.8 if group else 0.6)  # names of a group are alike in their first word
+    print(UNKNOWN_ERROR.format(program=PROGRAM, name=name, hint=hint, names=", ".join(names)), file=sys.stderr)
+    raise SystemExit(NOT_RUN_STATUS)
+
+
+def run(name: str, options: Sequence[str]) -> None:
+    """Runs the script of a subcommand, which sees the command line as if it had been called under that name.
+
+    Raises:
+        SystemExit: The script ended by itself; or a package of an extra is missing, and the message says how to get it.
+    """
+    command = COMMANDS[name]
+    sys.argv = [f"{PROGRAM} {name}", *options]
+    try:
+        import_module(command.module).main()
+    except (ModuleNotFoundError, SystemExit) as error:
+        # A script that imports a package only where it needs it ends with the error of the import as the cause.
+        cause = error.__cause__ if isinstance(error, SystemExit) else error
+        # Our own errors that say what to install have no name; a model's own code may need what is none of ours.
+        missing = cause.name if isinstance(cause, ModuleNotFoundError) else None
+        package = (missing or "").split(".")[0]
+        if package not in our_requirements():
+            raise
+        requirement = f"{PROGRAM}[{command.extras}]" if command.extras else PROGRAM
+        text = MISSING_ERROR.format(program=PROGRAM, name=name, package=package, requirement=requirement)
+        print(text, file=sys.stderr)
+        raise SystemExit(NOT_RUN_STATUS) from error
+
+
+def our_requirements() -> set[str]:
+    """The packages that pip installs with this one, all extras included, as they are imported."""
+    requirements = [line for found in metadata.distributions(name=PROGRAM) for line in found.requires or []]
+    return {re.split(r"[^\w-]", line)[0].replace("-", "_") for line in requirements}
+
+
+def help_text(group: str = "") -> str:
+    """What is printed for `--help`: each subcommand, or each of a group, with its sentence."""
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}}  {each.sentence}" for name, each in COMMANDS.items() if name.startswith(group)]
+    text = HELP.format(program=PROGRAM, commands="\n".join(lines))
+    return text if group else text + SEVERAL_PROCESSES
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,211 @@
+"""README, CONTRIBUTING, the pages of docs and the cards: links, files, commands and options that they name exist."""
+
+import ast
+import importlib
+import re
+import shlex
+import sys
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from markdown_it import MarkdownIt
+
+from hb_metrics.arguments import parse_arguments
+from hb_metrics.default_folder import default_folder
+from hub_scripts.command_line import COMMANDS, GROUP, PROGRAM
+
+ROOT = Path(__file__).parent.parent
+README, ARCHITECTURE = ROOT / "README.md", ROOT / "docs" / "architecture.md"
+GUIDES = [README, ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+CARDS = sorted([*ROOT.glob("hb_*/README.md"), *ROOT.glob("hb_*/*/*.md")])
+LONGEST_README = 130  # lines: a page
+RUNNERS = (["accelerate", "launch"], ["torchrun"], ["python"])
+MEASURE = "hb_metrics.measure"
+NOT_OURS = {"git", "hf", "pip", "source"}  # commands that are not checked
+OUR_PATH = re.compile(r"(hb_|hub_scripts|tests/|docs/|\.github|\.ci)[\w./-]*")
+PACKAGES = ("hb_dataset", "hb_metrics", "hb_train", "hub_scripts")
+
+name_of = {page: str(page.relative_to(ROOT)) for page in [*GUIDES, *CARDS]}.get
+
+
+@cache
+def tokens(page):
+    """The page's blocks, and what is inside its lines, one after the other."""
+    blocks = MarkdownIt("commonmark").enable("table").parse(page.read_text(encoding="utf-8"))
+    return [token for block in blocks for token in (block, *(block.children or ()))]
+
+
+def links(page):
+    return [token.attrs[name] for token in tokens(page) for name in ("href", "src") if name in token.attrs]
+
+
+def headings(page):
+    """The anchors of the page's headings, as GitHub makes them."""
+    texts = [
+        "".join(part.content for part in after.children)
+        for token, after in pairwise(tokens(page))
+        if token.type == "heading_open"
+    ]
+    return {re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-") for text in texts}
+
+
+def inline_code(page):
+    return [token.content for token in tokens(page) if token.type == "code_inline"]
+
+
+def code_blocks(page, language):
+    return [token.content for token in tokens(page) if token.type == "fence" and token.info == language]
+
+
+def commands(page):
+    """The commands of the page's shell blocks, each as its words."""
+    for block in code_blocks(page, "bash"):
+        for line in block.replace("\\\n", " ").splitlines():
+            words = shlex.split(line, comments=True)
+            while "&&" in words:
+                yield words[: words.index("&&")]
+                words = words[words.index("&&") + 1 :]
+            if words:
+                yield words
+
+
+def module_and_options(words):
+    """What a command of ours runs, as a module, and the options it is given; `None`: it runs nothing of ours."""
+    if words[0] == "make" and words[1] == "measure":
+        given = dict(word.split("=", 1) for word in words[2:])
+        options = [f"--model={given.get('MODEL', 'embedded')}"]
+        options += [f"--dataset_config={given['DATASET_CONFIG']}"] if "DATASET_CONFIG" in given else []
+        return MEASURE, [*options, *shlex.split(given.get("ARGS", ""))]
+    if words[0] == PROGRAM:
+        name = " ".join(words[1:3] if words[1] == GROUP else words[1:2])
+        return COMMANDS[name].module.removesuffix(".__main__"), words[1 + len(name.split()) :]
+    for runner in RUNNERS:
+        if words[: len(runner)] == runner:
+            rest = words[len(runner) :]
+            if rest[0] == "-m":
+                return rest[1], rest[2:]
+            script = next(index for index, word in enumerate(rest) if word.endswith(".py"))
+            assert (ROOT / rest[script]).is_file(), f"there is no {rest[script]}"
+            return rest[script].removesuffix(".py").replace("/", "."), rest[script + 1 :]
+    return None
+
+
+def check_make(words):
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for word in words[1:]:
+        name, is_variable, _ = word.partition("=")
+        pattern = rf"\$\({name}\)|\(if \$\({name}\)" if is_variable else rf"^{re.escape(name)}:"
+        assert re.search(pattern, makefile, re.MULTILINE), f"the Makefile does not know {name}"
+
+
+def test_the_script_of_a_command_is_known():
+    for line, expected in (
+        ("holistic-bias report runs/a --names a", ("hb_metrics.report", ["runs/a", "--names", "a"])),
+        ("holistic-bias publish metrics --org A", ("hub_scripts.publish_metrics", ["--org", "A"])),
+        ("accelerate launch -m hb_train.tune --labels none", ("hb_train.tune", ["--labels", "none"])),
+        ("python hub_scripts/install_local.py", ("hub_scripts.install_local", [])),
+    ):
+        assert module_and_options(shlex.split(line)) == expected
+
+
+@pytest.mark.parametrize("page", [*GUIDES, *CARDS], ids=name_of)
+def test_links_and_images_lead_somewhere(page):
+    missing = []
+    for link in links(page):
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if re.match(r"https?:|mailto:", link):
+            continue
+        if not target.exists() or ROOT not in target.parents or (anchor and anchor not in headings(target)):
+            missing.append(link)
+    assert missing == []
+
+
+def test_links_are_found_and_headings_have_the_anchors_of_github():
+    assert {"docs/report.png", "docs/measurements.md#likelihood", "hb_dataset/LICENSE"} <= set(links(README))
+    assert {"running-it", "how-often-the-terms-occur"} <= headings(ROOT / "docs" / "measurements.md")
+    assert "redditbias-pairs-from-real-comments" in headings(ROOT / "hb_dataset" / "README.md")
+
+
+def test_the_readme_is_a_page_and_leads_to_all_others():
+    assert len(README.read_text(encoding="utf-8").splitlines()) <= LONGEST_README
+    linked = {link.partition("#")[0] for link in links(README)}
+    assert {str(page.relative_to(ROOT)) for page in GUIDES if page != README} <= linked
+    from_guides = {(page.parent / link.partition("#")[0]).resolve() for page in GUIDES for link in links(page)}
+    assert [card for card in CARDS if card.name == "README.md" and card not in from_guides] == []
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=name_of)
+def test_files_and_make_targets_that_a_page_names_are_there(page):
+    paths = [code for code in inline_code(page) if OUR_PATH.fullmatch(code)]
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+    for code in inline_code(page):
+        if code.startswith("make "):
+            check_make(shlex.split(code))
+
+
+def test_what_the_plan_of_the_house_says_of_a_file_is_in_that_file():
+    rows = [[]]
+    for token in tokens(ARCHITECTURE):
+        if token.type in ("tr_open", "tr_close"):
+            rows.append([])
+        elif token.type == "td_open":
+            rows[-1].append([])
+        elif token.type == "code_inline" and rows[-1]:
+            rows[-1][-1].append(token.content)
+    checked = 0
+    for row in rows:
+        files = [ROOT / code for code in row[0] if (ROOT / code).is_file()] if row else []
+        text = "\n".join(file.read_text(encoding="utf-8") for file in files)
+        for code in row[1] if files else ():
+            if re.fullmatch(r"\w+", code):
+                assert re.search(rf"\b{code}\b", text), f"{code} is not in {row[0]}"
+                checked += 1
+    assert checked > 30
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=name_of)
+def test_commands_of_a_page_can_be_given(page, monkeypatch, capsys):
+    for words in commands(page):
+        if words[0] == "make":
+            check_make(words)
+        run = module_and_options(words)
+        if run is None:
+            assert words[0] in NOT_OURS | {"make"}, f"{words[0]}: how is this command checked?"
+        elif run[0] != MEASURE:  # those are parsed below
+            module, options = run
+            named = {option.partition("=")[0] for option in options if option.startswith("--")}
+            assert not named or named <= options_of(module, monkeypatch, capsys), words
+
+
+def options_of(module, monkeypatch, capsys):
+    """The options that a script lists with --help."""
+    is_package = (ROOT / module.replace(".", "/")).is_dir()
+    script = importlib.import_module(f"{module}.__main__" if is_package else module)
+    monkeypatch.setattr(sys, "argv", [module, "--help"])
+    with pytest.raises(SystemExit) as ended:
+        script.main()
+    assert not ended.value.code
+    unlisted = {"--config"} if module in ("hb_train.tune", "hb_train.debias") else set()  # TRL's parser leaves it out
+    return unlisted | set(re.findall(r"--[\w-]+", capsys.readouterr().out))
+
+
+def test_measure_commands_are_parsed_and_only_the_same_command_shares_a_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "RedditBias").mkdir()
+    runs = [module_and_options(words) for page in GUIDES for words in commands(page)]
+    asked = [parse_arguments(options) for module, options in filter(None, runs) if module == MEASURE]
+    different = {repr(arguments): arguments for arguments in asked}
+    folders = [arguments.output_dir or default_folder(arguments) for arguments in different.values()]
+    assert len(set(folders)) == len(folders) > 8
+
+
+@pytest.mark.parametrize("page", [*GUIDES, ROOT / "hb_dataset" / "README.md"], ids=name_of)
+def test_python_of_a_page_is_python_and_imports_what_there_is(page):
+    for block in code_blocks(page, "python"):
+        for node in ast.walk(ast.parse(block)):
+            if isinstance(node, ast.ImportFrom) and str(node.module).split(".")[0] in PACKAGES:
+                module = importlib.import_module(node.module)
+                assert [alias.name for alias in node.names if not hasattr(module, alias.name)] == []
