@@ -113,7 +113,9 @@ def test_degrees_of_freedom_are_those_of_the_variance():
 def found_of(replies, counts, num_templates=2, **options):
     """Gen Bias with intervals of [replies, styles], of which `counts` a descriptor and template are taken in turn."""
     cells = CellSums(keep_replies=True)
-    prompts = [(f"d{d}", f"t{t}") for t in range(num_templates) for d, number in enumerate(counts) for _ in range(number)]
+    prompts = [
+        (f"d{d}", f"t{t}") for t in range(num_templates) for d, number in enumerate(counts) for _ in range(number)
+    ]
     cells.add(replies, [descriptor for descriptor, _ in prompts], [template for _, template in prompts])
     return gen_bias(cells, debias=True, **{"confidence_level": 0.95, **options})
 

@@ -296,7 +296,7 @@ def test_a_space_whose_title_is_like_ours_keeps_its_code_unless_it_is_named_so_t
         pushed = push(api, "ORG/data", files, repo_type="space", message=title)
         assert pushed.deleted == ("requirements.txt", "train.py")
         return
-    with pytest.raises(HubError, match="README.md, requirements.txt, train.py. Nothing was written"):
+    with pytest.raises(HubError, match=r"README.md, requirements.txt, train.py. Nothing was written"):
         push(api, "ORG/data", files, repo_type="space", message="Metric data")
     assert repo.files() == theirs
 
