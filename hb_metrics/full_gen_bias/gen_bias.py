@@ -175,7 +175,7 @@ def gen_bias(
     noise = {axis: scale * read_metrics(parts[1], columns) for axis, parts in variances.items()}
     values = {axis: plain[axis] - noise[axis] for axis in plain} if debias else plain
     sections = _sections({axis: _known(each) for axis, each in values.items()}, names, axes)
-    sections = {name: _without_unknown(section) for name, section in sections.items()}
+    sections = _without_unknown(sections)
     bounds = reasons = None
     if confidence_level is not None:
         found = intervals(cells, columns, plain, noise, ddof=ddof, scale=scale, confidence_level=confidence_level)
@@ -183,9 +183,8 @@ def gen_bias(
         reasons = _sections({axis: each.reasons for axis, each in found.items()}, names, axes)
     of_styles = scale * variances[None][:, : cells.num_styles]
     by_style = of_styles[0] - of_styles[1] if debias else of_styles[0]
-    noise_floor, partial_noise_floor, summed_cluster_noise_floor = map(
-        _without_unknown, _split(_known(noise[None]), names)
-    )
+    noise_floor, *noise_of_clusters = _split(_known(noise[None]), names)
+    partial_noise_floor, summed_cluster_noise_floor = map(_any_known, noise_of_clusters)
     return GenBias(
         **sections,
         by_style=None if labels is None else dict(zip(labels, by_style.tolist(), strict=True)),
@@ -297,12 +296,17 @@ def _split(found: Sequence[Any], clusters: Sequence[str]) -> tuple[Any, dict[str
     return found[0], dict(zip(clusters, partial, strict=True)), dict(zip(clusters, summed, strict=True))
 
 
-def _without_unknown(found: Any) -> Any:
-    """`None` in place of a part of the results in which nothing is known."""
-    if not isinstance(found, dict):
-        return found
-    found = {name: _without_unknown(value) for name, value in found.items()}
-    return found if any(value is not None for value in found.values()) else None
+def _without_unknown(found: dict[str, Any]) -> dict[str, Any]:
+    """Values with `None` in place of clusters of which none is known."""
+    kept = {name: _any_known(found[name]) for name in ("partial_gen_bias", "summed_cluster_gen_bias")}
+    for name, whole in (("partial_by_axis", "partial_gen_bias"), ("summed_cluster_by_axis", "summed_cluster_gen_bias")):
+        of_axes = None if kept[whole] is None else found[name]
+        kept[name] = of_axes and {axis: _any_known(clusters) for axis, clusters in of_axes.items()}
+    return {**found, **kept}
+
+
+def _any_known(found: dict[str, Any] | None) -> dict[str, Any] | None:
+    return found if found is not None and any(value is not None for value in found.values()) else None
 
 
 def _known(values: np.ndarray) -> list[float | None]:

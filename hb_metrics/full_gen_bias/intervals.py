@@ -104,7 +104,8 @@ def intervals(
     ]
     found = {}
     for axis, of_metrics in by_metric.items():
-        factors = [None] * len(borrowed) if axis is None else borrowed
+        # An axis that is all there is borrows from nobody.
+        factors = borrowed if _num_cells(of_metrics[0]) < _num_cells(by_metric[None][0]) else [None] * len(borrowed)
         inputs = zip(of_metrics, factors, plain[axis] - noise[axis], plain[axis], strict=True)
         each = [_interval(*values, scale, confidence_level) for values in inputs]
         found[axis] = Intervals(np.array([bounds for bounds, _ in each]), [reason for _, reason in each])
@@ -143,6 +144,10 @@ def _interval(
         return none, FEW_COMPARISONS_REASON
     middle, half = value + scale * shift, scale * half
     return (_rounded(middle - half, half), _rounded(middle + half, half)), None
+
+
+def _num_cells(templates: Sequence[VarianceTerms]) -> int:
+    return sum(len(terms.counts) for terms in templates)
 
 
 def _enough_replies(templates: Sequence[VarianceTerms]) -> bool:
