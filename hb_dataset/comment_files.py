@@ -8,13 +8,15 @@ import io
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 COLUMN_ERROR = "'{path}' has no column {names}; there are: {columns}"
 CSV_ERROR = "'{path}' line {line} is not CSV: {error}"
 CELL_ERROR = "'{path}' row {row} (counted from 0): {name} is not a finite number; write one, or leave it empty"
+BLANK_ERROR = "'{path}' row {row} (counted from 0): {name} is blank; write the text, or leave the row out"
+TWICE_ERROR = "'{path}' has two columns of the same name; leave one of them"
 ROW_ERROR = "'{path}' row {row} (counted from 0) has {count} cells, and the header has {columns}"
 
 
@@ -107,25 +109,33 @@ def read_lines(path: Path) -> list[str]:
 
 def read_header(path: Path) -> list[str]:
     """The columns of a CSV file."""
-    return next(csv.reader(io.StringIO(read_text(path), newline="")), [])
+    return next(_csv_rows(path), [])
 
 
 def read_csv(path: Path, required: tuple[str, ...] = ()) -> list[dict[str, str]]:
     """The rows of a CSV file, which must have the required columns."""
-    reader = csv.reader(io.StringIO(read_text(path), newline=""))
-    columns = next(reader, [])
+    lines = _csv_rows(path)
+    columns = next(lines, [])
     missing = [name for name in required if name not in columns]
     if missing:
         raise column_error(path, missing, columns)
+    if any(name and columns.count(name) > 1 for name in columns):
+        raise ValueError(TWICE_ERROR.format(path=path))
     rows = []
+    for row, cells in enumerate(filter(None, lines)):
+        if len(cells) != len(columns):
+            raise ValueError(ROW_ERROR.format(path=path, row=row, count=len(cells), columns=len(columns)))
+        rows.append(dict(zip(columns, cells, strict=True)))
+    return rows
+
+
+def _csv_rows(path: Path) -> Iterator[list[str]]:
+    """The header and the rows. Strictly: else a quote that is not closed takes all rows behind it into its cell."""
+    reader = csv.reader(io.StringIO(read_text(path), newline=""), strict=True)
     try:
-        for row, cells in enumerate(filter(None, reader)):
-            if len(cells) != len(columns):
-                raise ValueError(ROW_ERROR.format(path=path, row=row, count=len(cells), columns=len(columns)))
-            rows.append(dict(zip(columns, cells, strict=True)))
+        yield from reader
     except csv.Error as error:
         raise ValueError(CSV_ERROR.format(path=path, line=reader.line_num, error=error)) from error
-    return rows
 
 
 def column_error(path: Path, missing: Sequence[str], columns: Iterable[str]) -> ValueError:
@@ -137,6 +147,17 @@ def column_error(path: Path, missing: Sequence[str], columns: Iterable[str]) -> 
 def label_of(cell: str) -> int | None:
     """The label in a cell that holds 0, 1 or 2 and nothing else."""
     return {"0": 0, "1": 1, "2": 2}.get(cell.strip().removesuffix(".0"))
+
+
+def text_of(cells: Mapping[str, str], name: str, path: Path, row: int) -> str:
+    """The text in a cell.
+
+    Raises:
+        ValueError: It is blank.
+    """
+    if not cells[name].strip():
+        raise ValueError(BLANK_ERROR.format(path=path, row=row, name=name))
+    return cells[name]
 
 
 def number_of(cells: Mapping[str, str], name: str, path: Path, row: int) -> float | None:

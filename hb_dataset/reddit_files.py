@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hb_dataset.bias_specification import BiasSpecification
-from hb_dataset.comment_files import column_error, number_of, read_csv, read_header, read_lines
+from hb_dataset.comment_files import column_error, number_of, read_csv, read_header, read_lines, text_of
 from hb_dataset.counterfactuals import terms_in
 
 SPLITS = ("train", "validation", "test")
@@ -38,6 +38,7 @@ NO_SPLITS_ERROR = (
     "give the authors' repository, which has *_biased_valid_reduced.csv and *_biased_test_reduced.csv in data/{name}/ "
     "and *_bias_manual_train.txt in text_files/{name}/"
 )
+NO_PHRASES_ERROR = "the {split} file in '{folder}' has no phrase in it; put its phrases there, or remove it"
 SEVERAL_FILES_ERROR = "'{folder}' has several files for {what} ({files}); leave one of them"
 NO_T1_ERROR = (
     "'{folder}' has the counterfactuals of {split} ({file}), and not the phrases of {group} that they belong to; put "
@@ -82,6 +83,9 @@ def read_phrase_files(folder: Path, specification: BiasSpecification) -> PhraseF
     places = _folders(folder, specification)
     read = {name: _read_split(folder, places, name, specification) for name in SPLITS}
     splits = {name: phrases for name, phrases in read.items() if phrases is not None}
+    for name, phrases in splits.items():
+        if not phrases:
+            raise ValueError(NO_PHRASES_ERROR.format(folder=folder, split=name))
     if not splits:
         name = specification.published_folder or specification.bias_type
         raise FileNotFoundError(NO_SPLITS_ERROR.format(folder=folder, bias_type=specification.bias_type, name=name))
@@ -175,11 +179,11 @@ def _plain_phrases(path: Path) -> list[Phrase]:
         raise column_error(path, TEXT_COLUMNS, columns)
     return [
         Phrase(
-            _without_start_mark(cells[text]),
-            _without_start_mark(cells["text_t2"]) if cells.get("text_t2") else None,
+            _without_start_mark(text_of(cells, text, path, row)),
+            _without_start_mark(cells["text_t2"]) if cells.get("text_t2", "").strip() else None,
             number_of(cells, "perplexity_t1", path, row),
             number_of(cells, "perplexity_t2", path, row),
-            given=bool(cells.get("text_t2")),
+            given=bool(cells.get("text_t2", "").strip()),
         )
         for row, cells in enumerate(read_csv(path))
     ]
@@ -193,8 +197,8 @@ def _aligned_phrases(path: Path, other: Path | None) -> list[Phrase]:
         raise ValueError(NOT_ALIGNED_ERROR.format(path=path, rows=len(rows), other=other, other_rows=len(counterparts)))
     return [
         Phrase(
-            _without_start_mark(cells["comments_processed"]),
-            _without_start_mark(against["comments_processed"]) if against else None,
+            _without_start_mark(text_of(cells, "comments_processed", path, row)),
+            _without_start_mark(text_of(against, "comments_processed", other or path, row)) if against else None,
             number_of(cells, "perplexity", path, row),
             number_of(against, "perplexity", other or path, row),
         )

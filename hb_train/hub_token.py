@@ -17,8 +17,8 @@ _OPTION = "hub_token"
 _TOKEN = re.compile(r"hf_[A-Za-z0-9]{20,}")
 
 TOKEN_ERROR = (
-    "{place} holds what looks like a Hugging Face token, which would be written into the run's files; give a token by "
-    "--hub_token, in full, or log in with `hf auth login`, or set HF_TOKEN"
+    "{place} holds what looks like a Hugging Face token or is named like one, which would be written into the run's "
+    "files; give a token by --hub_token, in full, or log in with `hf auth login`, or set HF_TOKEN"
 )
 SHORT_ERROR = (
     "--{name} is taken for --hub_token; give that once, in full and not in a grid, so that the token is not written "
@@ -64,11 +64,19 @@ def check_recorded(options: Iterable[str], config: Mapping[str, Any]) -> None:
         ValueError: There is one, or the option is shortened.
     """
     for word in options:
-        name = word.partition("=")[0].removeprefix("--").replace("-", "_")
-        if word.startswith("--") and name and _OPTION.startswith(name):
+        name = word.partition("=")[0].lstrip("-").replace("-", "_")
+        is_short = word.startswith("--") and name and _OPTION.startswith(name.lower())
+        if is_short or _is_misspelt(name):
             raise ValueError(SHORT_ERROR.format(name=name))
         if _TOKEN.search(word):
             raise ValueError(TOKEN_ERROR.format(place="the command line"))
     for key, value in config.items():
-        if key not in NOT_RECORDED and (_TOKEN.search(repr(value)) or str(key).replace("-", "_") == _OPTION):
+        if key in NOT_RECORDED:
+            continue
+        if _TOKEN.search(repr(value)) or _is_misspelt(str(key)) or str(key).lower() in NOT_RECORDED:
             raise ValueError(TOKEN_ERROR.format(place=f"option '{key}' of the config"))
+
+
+def _is_misspelt(name: str) -> bool:
+    """Whether a name is that of the token to people, such as Hub_Token: no script knows it, and a sweep records it."""
+    return re.sub("[^a-z]", "", name.lower()).startswith("hubtok")

@@ -87,7 +87,8 @@ def frozen_faults(folder: Path) -> list[Fault]:
     folder = folder.absolute()
     root, own = folder.parent, read_frozen()
     own_root = version_folder(FROZEN_FILE).parent.resolve()
-    if not (root / FROZEN_FILE).is_file():
+    # A folder of that name in a checkout holds the versions, whatever somebody has removed from it.
+    if not (root / FROZEN_FILE).is_file() and root.resolve().parts[-2:] != own_root.parts[-2:]:
         beside = [version for version in own if folder.name == NEXT and (root / version).is_dir()]
         return [fault for version in beside for fault in _version_faults(root, version, own[version])]
     faults = []

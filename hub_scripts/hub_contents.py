@@ -3,7 +3,7 @@
 A publication leaves a record of its files in the repository (`RECORD_FILE`): paths with digests. A file is a
 publication's own if the record has it with the content that it has now. Whatever else is there, somebody else put or
 changed, and no publication deletes it. The publications of before the record made a repository hold their files and
-nothing else, so that theirs are the files of the last commit with the title of one.
+nothing else, so that theirs are the files of the last commit with the title of one, if there are no others in it.
 """
 
 import json
@@ -27,9 +27,11 @@ RECORD_TEXT = (
 HUB_FILES = frozenset({".gitattributes"})  # the Hub's own: it may change them with any commit
 CARD_FILE = "README.md"
 
-# Publications of before the record, by their titles, and the files they can have written.
-_EARLIER_TITLE = re.compile(r"HolisticBias v\d+\.\d+|Metric \w+")
-_EARLIER_FILE = re.compile(r"README\.md|LICENSE|croissant\.json|data/[^/]+/test\.parquet|requirements\.txt|\w+\.py")
+# Publications of before the record: their titles ({name}: that of the repository), and the files they can have written.
+_EARLIER = {
+    "dataset": (r"HolisticBias v\d+\.\d+", r"README\.md|LICENSE|croissant\.json|data/[^/]+/test\.parquet"),
+    "space": (r"Metric {name}", r"README\.md|requirements\.txt|\w+\.py"),
+}
 # What the Hub writes into the card of a new repository.
 _NEW_CARD_KEYS = {"title", "emoji", "colorFrom", "colorTo", "sdk", "sdk_version", "python_version", "app_file"}
 _NEW_CARD_KEYS |= {"pinned", "license", "short_description"}
@@ -159,22 +161,25 @@ def _published(repo: _Repo, revision: str, there: Mapping[str, "RepoFile"]) -> d
     """What the last publication wrote, by path; `None`: there was none, or its record cannot be read."""
     if RECORD_FILE in there:
         return _recorded(repo.read(RECORD_FILE, revision))
+    if repo.repo_type not in _EARLIER:
+        return None
+    title, file_of_ours = _EARLIER[repo.repo_type]
+    title = title.format(name=re.escape(repo.repo_id.rpartition("/")[2]))
     commits = repo.api.list_repo_commits(repo.repo_id, repo_type=repo.repo_type, revision=revision)
-    last = next((commit.commit_id for commit in commits if _EARLIER_TITLE.fullmatch(commit.title)), None)
+    last = next((commit.commit_id for commit in commits if re.fullmatch(title, commit.title)), None)
     if last is None:
         return None
     wrote = files_at(*repo, last)
     if RECORD_FILE in wrote:  # somebody has deleted it since
         return _recorded(repo.read(RECORD_FILE, last))
-    return {
-        path: Digests(file.blob_id, file.lfs.sha256 if file.lfs else "")
-        for path, file in wrote.items()
-        if _EARLIER_FILE.fullmatch(path)
-    }
+    wrote = {path: file for path, file in wrote.items() if path not in HUB_FILES}
+    if not all(re.fullmatch(file_of_ours, path) for path in wrote):  # somebody else's commit with such a title
+        return None
+    return {path: Digests(file.blob_id, file.lfs.sha256 if file.lfs else "") for path, file in wrote.items()}
 
 
 def _recorded(text: str) -> dict[str, Digests] | None:
     try:
         return {path: Digests(found["git"], found["sha256"]) for path, found in json.loads(text)["files"].items()}
-    except (ValueError, LookupError, TypeError, AttributeError):
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None

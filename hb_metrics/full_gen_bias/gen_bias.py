@@ -209,7 +209,8 @@ def _check_arguments(ddof: int, scale: float, confidence_level: float | None) ->
         raise ValueError(DDOF_ERROR.format(ddof=repr(ddof)))
     if not is_number(scale) or not 0 < scale < math.inf:
         raise ValueError(SCALE_ERROR.format(scale=repr(scale)))
-    if confidence_level is not None and not (is_number(confidence_level) and 0 < confidence_level < 1):
+    # Halves, so that levels are refused that differ from 0 or 1 by less than a tail can.
+    if confidence_level is not None and not (is_number(confidence_level) and 0.5 < (1 + confidence_level) / 2 < 1):
         raise ValueError(CONFIDENCE_ERROR.format(level=repr(confidence_level)))
 
 

@@ -99,7 +99,9 @@ def intervals(
         for axis, members in groups.items():
             gathered[axis].append([variance_terms(spread, members, ddof) for spread in spreads])
     by_metric = {axis: list(zip(*templates, strict=True)) for axis, templates in gathered.items()}
-    borrowed = [linear_factor(terms) if _enough_replies(terms) else None for terms in by_metric[None]]
+    borrowed = [
+        linear_factor(terms) if _enough_replies(terms) and _has_spread(terms) else None for terms in by_metric[None]
+    ]
     found = {}
     for axis, of_metrics in by_metric.items():
         # An axis that is all there is borrows from nobody.
@@ -128,11 +130,11 @@ def _interval(
     none = (math.nan, math.nan)
     if not _enough_replies(templates):
         return none, FEW_REPLIES_REASON
-    if not plain > 0 or not sum(terms.cross[terms.counts >= MIN_REPLIES].sum() for terms in templates) > 0:
+    if not plain > 0 or not _has_spread(templates):
         return none, NO_SPREAD_REASON
     variance, slope, freedom = bias_variance(templates, plain / scale, factor)
-    if not variance > 0:
-        return none, NO_SPREAD_REASON
+    if not variance > 0:  # it is known so roughly that the estimate came out below
+        return none, FEW_COMPARISONS_REASON
     tail = (1 + confidence_level) / 2
     quantile = float(stats.t.ppf(tail, freedom)) if freedom > 1 else math.inf
     shift = quantile**2 * slope / 2
@@ -150,6 +152,10 @@ def _num_cells(templates: Sequence[VarianceTerms]) -> int:
 
 def _enough_replies(templates: Sequence[VarianceTerms]) -> bool:
     return all(2 * np.count_nonzero(terms.counts >= MIN_REPLIES) > len(terms.counts) for terms in templates)
+
+
+def _has_spread(templates: Sequence[VarianceTerms]) -> bool:
+    return sum(terms.cross[terms.counts >= MIN_REPLIES].sum() for terms in templates) > 0
 
 
 def _rounded(bound: float, half: float) -> float:

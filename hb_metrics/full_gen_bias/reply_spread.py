@@ -51,8 +51,12 @@ def reply_spread(cells: Sequence[np.ndarray]) -> ReplySpread:
     counts = np.array([len(replies) for replies in cells], dtype=float)
     rows = np.concatenate(cells)
     starts = np.append(0, np.cumsum(counts)[:-1]).astype(int)
-    means = np.add.reduceat(rows, starts) / counts[:, None]
-    residuals = rows - np.repeat(means, counts.astype(int), axis=0)
+    # From the cell's first reply on, so that what does not vary is 0 and not what rounding leaves.
+    sizes = counts.astype(int)
+    residuals = np.subtract(rows, np.repeat(rows[starts], sizes, axis=0), dtype=float)
+    shifts = np.add.reduceat(residuals, starts) / counts[:, None]
+    residuals -= np.repeat(shifts, sizes, axis=0)
+    means = rows[starts] + shifts
     lengths = np.einsum("ij,ij->i", residuals, residuals)
     with np.errstate(divide="ignore", invalid="ignore"):
         freedom = np.where(counts > 1, counts - 1, np.nan)

@@ -503,6 +503,12 @@ def test_no_comments_give_no_pairs():
             r"row 0 \(counted from 0\): perplexity_t1 is not a finite number",
         ),
         ({"test.csv": "text,perplexity_t1\na,3\nb,nan\n"}, r"row 1 \(counted from 0\): perplexity_t1 is not a finite"),
+        ({"test.csv": 'text\n"secret women\nwomen are\n'}, r"line 3 is not CSV: unexpected end of data"),
+        ({"test.csv": '"text\nsecret women\n'}, r"line 2 is not CSV: unexpected end of data"),
+        ({"test.csv": "text,text\nwomen are,women\n"}, "has two columns of the same name"),
+        ({"test.csv": "text,text_t2\nwomen are,\n ,men are\n"}, r"row 1 \(counted from 0\): text is blank"),
+        ({"test.csv": "text\n"}, "the test file in '.*' has no phrase in it"),
+        ({"train.txt": "\ufeff\n"}, "the train file in '.*' has no phrase in it"),
         ({"test.csv": "text,label\na\n"}, r"row 0 \(counted from 0\) has 1 cells, and the header has 2"),
         (
             {

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from hb_metrics.full_gen_bias.bias_variance import bias_variance, variance_terms
+from hb_metrics.full_gen_bias.gen_bias import CellSums, gen_bias
 from hb_metrics.full_gen_bias.reply_spread import reply_spread
 from tests.hb_metrics.gen_bias_designs import ALL, SMALL, Design, each, simulate
 
@@ -107,3 +108,37 @@ def test_degrees_of_freedom_are_those_of_the_variance():
     assert np.median([each.freedom for each in found]) == pytest.approx(
         2 * variances.mean() ** 2 / variances.var(), rel=0.5
     )
+
+
+def found_of(replies, counts, num_templates=2, **options):
+    """Gen Bias with intervals of [replies, styles], of which `counts` a descriptor and template are taken in turn."""
+    cells = CellSums(keep_replies=True)
+    prompts = [
+        (f"d{d}", f"t{t}") for t in range(num_templates) for d, number in enumerate(counts) for _ in range(number)
+    ]
+    cells.add(replies, [descriptor for descriptor, _ in prompts], [template for _, template in prompts])
+    return gen_bias(cells, debias=True, **{"confidence_level": 0.95, **options})
+
+
+def test_replies_that_do_not_vary_within_their_cell_give_no_interval_and_no_warning():
+    # Greedy decoding, say: what rounding leaves of the spread is none.
+    means = np.random.default_rng(0).dirichlet(np.ones(5), 20)
+    for replies in (np.repeat(means, 6, axis=0), np.tile([1.0, 0, 0, 0, 0], (120, 1)), np.ones((120, 1))):
+        found = found_of(replies, [6] * 10)
+        assert found.intervals["full_gen_bias"] is None
+        assert found.no_intervals["full_gen_bias"].startswith("replies to the same prompt do not vary")
+
+
+def test_a_variance_that_comes_out_below_0_is_no_sign_of_replies_that_do_not_vary():
+    reasons = set()
+    for seed in range(20):
+        replies = np.random.default_rng(seed).dirichlet(np.ones(5), 120)
+        reasons.add(found_of(replies, [20] * 3).no_intervals["full_gen_bias"])
+    assert {reason[:13] for reason in reasons if reason} == {"how far chanc"}
+
+
+def test_levels_that_no_quantile_tells_from_0_or_1_are_refused():
+    replies = np.random.default_rng(0).dirichlet(np.ones(5), 120)
+    for level in (1e-300, 1e-17, 1 - 1e-16):
+        with pytest.raises(ValueError, match="give a number between 0 and 1"):
+            found_of(replies, [6] * 10, confidence_level=level)

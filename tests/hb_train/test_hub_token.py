@@ -148,13 +148,20 @@ def test_a_token_that_would_be_written_is_refused_and_not_repeated(script, optio
         "short": ["--hub_tok", UNSHAPED],
         "shorter": [f"--hub={UNSHAPED}"],
         "mistyped": ["--hub_tokne", TOKEN],
+        "capitals": ["--Hub_Token", UNSHAPED],
+        "without dashes": ["hub_token", UNSHAPED],
         "twice": ["--hub_token", TOKEN, "--hub-t", UNSHAPED],
         "nested": ["--model_init_kwargs", f'{{"token": "{TOKEN}"}}'],
     }
     if script == "debias":
         bad["grid"] = ["--grid", f"hub_token={UNSHAPED},x"]
         bad["grid of tokens"] = ["--grid", f"run_name={TOKEN},x"]
-    configs = {"dashed": f"hub-token: {UNSHAPED}\n", "mistyped in the config": f"hub_tokn: {TOKEN}\n"}
+    configs = {
+        "dashed": f"hub-token: {UNSHAPED}\n",
+        "mistyped in the config": f"hub_tokn: {TOKEN}\n",
+        "capitals in the config": f"Hub_Token: {UNSHAPED}\n",
+        "environment in capitals": f"Env:\n  WANDB_API_KEY: {UNSHAPED}\n",
+    }
     for name, text in configs.items():
         path = tmp_path / f"{name}.yaml"
         path.write_text(text, encoding="utf-8")

@@ -416,6 +416,15 @@ def test_a_change_to_a_frozen_version_is_seen_without_the_record_and_from_inside
     assert f"  {versions}/v1.0:1: v1.0 is frozen and was changed" in as_text(report)
 
 
+def test_a_checkout_whose_record_was_removed_is_no_folder_of_ones_own(versions, tmp_path):
+    checkout = tmp_path / "hb_dataset" / "vocabulary"
+    shutil.copytree(versions, checkout)
+    (checkout / "frozen.json").unlink()
+    assert [fault.file for fault in frozen_faults(checkout / "next")] == ["../frozen.json"]
+    shutil.rmtree(checkout / "v1.0")
+    assert [fault.file for fault in frozen_faults(checkout / "next")] == ["../frozen.json", "../v1.0"]
+
+
 def test_a_newly_frozen_version_is_to_be_looked_at(versions):
     freeze_small(versions, "v7.0")
     report = check(versions / "next", str(NEXT))

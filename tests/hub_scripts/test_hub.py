@@ -274,18 +274,38 @@ def test_of_publications_before_the_record_the_last_one_tells_what_is_ours(in_pr
 
 
 def test_a_title_like_ours_takes_nobody_s_other_files(in_process):
-    in_process.create_repo("dataset", "ORG/data")
-    data(in_process).commit({"train.csv": b"text\n", "data/train.csv": b"text\n"}, title="HolisticBias v1.0")
-    assert publish(in_process).kept == ("data/train.csv", "train.csv")
+    repo = in_process.create_repo("dataset", "ORG/data")
+    repo.commit({**EARLIER, "train.csv": b"text\n", "data/train.csv": b"text\n"}, title="HolisticBias v1.0")
+    theirs = "LICENSE, croissant.json, data/first/test.parquet, data/train.csv, train.csv"
+    stopped(in_process, theirs)
+    pushed = publish(in_process, among_other_files=True)
+    assert (pushed.deleted, ", ".join(pushed.kept)) == ((), theirs)
     data(in_process).commit({"train.csv": None, "README.md": b"By hand."}, title="HolisticBias v1.1")
     stopped(in_process, "README.md", "README.md", tag="v2.0")
+
+
+@pytest.mark.parametrize("title", ["Metric accuracy", "Metric data", "HolisticBias v1.0"])
+def test_a_space_whose_title_is_like_ours_keeps_its_code_unless_it_is_named_so_too(in_process, title):
+    theirs = {"README.md": b"Mine.", "train.py": b"", "requirements.txt": b"torch"}
+    repo = in_process.create_repo("space", "ORG/data")
+    repo.commit(theirs, title=title)
+    files = {"README.md": CARD, "app.py": b""}
+    api = HfApi(endpoint=in_process.url, token=in_process.token)
+    if title == "Metric data":
+        files["README.md"] = b"---\nsdk: gradio\n---\n"
+        pushed = push(api, "ORG/data", files, repo_type="space", message=title)
+        assert pushed.deleted == ("requirements.txt", "train.py")
+        return
+    with pytest.raises(HubError, match=r"README.md, requirements.txt, train.py. Nothing was written"):
+        push(api, "ORG/data", files, repo_type="space", message="Metric data")
+    assert repo.files() == theirs
 
 
 def test_a_record_that_is_gone_is_found_again_and_a_broken_one_stops(in_process):
     publish(in_process, message="HolisticBias v1.0")
     data(in_process).commit({"eval.yaml": b"name: Ours\n", RECORD_FILE: None})
     assert publish(in_process, LATER, tag="v2.0").kept == ("eval.yaml",)
-    for broken in (b"", b"[]", b"{}", b'{"files": {"README.md": "x"}}', b'{"files": [1]}', b"\xff"):
+    for broken in (b"", b"[]", b"{}", b'{"files": {"README.md": "x"}}', b'{"files": [1]}', b"\xff", b"[" * 100_000):
         data(in_process).commit({RECORD_FILE: broken})
         stopped(in_process, f"{RECORD_FILE}, eval.yaml", RECORD_FILE, files=LATER, tag="v3.0")
     assert publish(in_process, LATER, tag="v3.0", among_other_files=True).kept == ("eval.yaml",)
