@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 PAIRS, REFERENCE = "pairs", "reference"  # subfolders
 
 NO_SPLIT_ERROR = "reddit_folder '{folder}' has no {split} split of {bias_type}; there are: {splits}"
-NO_PAIRS_ERROR = "the {split} split of {bias_type} in reddit_folder '{folder}' has no pairs; give one that has"
 TWICE_ERROR = "bias_type {bias_type} is given twice; give each once"
 
 
@@ -179,8 +178,6 @@ def _read_pairs(arguments: "MeasureArguments", name: str, bias_type: str) -> Red
     if split not in data:
         raise ValueError(NO_SPLIT_ERROR.format(folder=folder, split=split, bias_type=bias_type, splits=", ".join(data)))
     ids, t1, t2 = (list(data[split][column]) for column in ("id", "text_t1", "text_t2"))
-    if not ids:
-        raise ValueError(NO_PAIRS_ERROR.format(folder=folder, split=split, bias_type=bias_type))
     trained = set(data["train"]["text_t1"]) if "train" in data else None
     return RedditData(
         ids,

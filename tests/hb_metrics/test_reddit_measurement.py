@@ -245,7 +245,7 @@ def test_a_masked_model_is_refused(data, get_small_model):
 
 def test_an_empty_split_is_named(data, get_small_model, tmp_path):
     (tmp_path / "test.txt").write_text("")
-    with pytest.raises(ValueError, match=r"the test split of race in reddit_folder .* has no pairs"):
+    with pytest.raises(ValueError, match=r"the test file in .* has no phrase in it"):
         plan_reddit(asked(tmp_path, bias_type=["race"]), load(get_small_model, "llama", "causal"))
 
 
