@@ -21,6 +21,8 @@ from .reply_spread import MIN_REPLIES, reply_spread
 
 # How much wider than one of a known variance an interval may be.
 MAX_WIDENING = 1.15
+# With fewer, the data that pass the bound above are those that chance made look sure.
+MIN_CELLS = 20
 # The last digits of a matrix product depend on the number of threads.
 _DIGITS = 10
 
@@ -31,6 +33,10 @@ FEW_REPLIES_REASON = (
 FEW_COMPARISONS_REASON = (
     f"how far chance moves this value is known too roughly (to make up for that an interval would have to be more than "
     f"{MAX_WIDENING - 1:.0%} wider); more replies, templates or descriptors help"
+)
+FEW_CELLS_REASON = (
+    f"fewer than {MIN_CELLS} combinations of descriptor and template have {MIN_REPLIES} replies, too few to tell how "
+    "far chance moves this value"
 )
 NO_SPREAD_REASON = "replies to the same prompt do not vary, so how far chance moves this value is not known"
 
@@ -130,6 +136,8 @@ def _interval(
     none = (math.nan, math.nan)
     if not _enough_replies(templates):
         return none, FEW_REPLIES_REASON
+    if sum(np.count_nonzero(terms.counts >= MIN_REPLIES) for terms in templates) < MIN_CELLS:
+        return none, FEW_CELLS_REASON
     if not plain > 0 or not _has_spread(templates):
         return none, NO_SPREAD_REASON
     variance, slope, freedom = bias_variance(templates, plain / scale, factor)

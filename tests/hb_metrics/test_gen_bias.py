@@ -465,7 +465,8 @@ def many_replies(number=20):
     """As `make_rows`, with enough replies for intervals."""
     rng = np.random.default_rng(1)
     cells = sorted({row[:3] for row in make_rows()})
-    return [(*cell, row) for cell in cells for row in rng.dirichlet(rng.uniform(1, 2, 6), number)]
+    more = [(axis, name, f"{template} {at}") for axis, name, template in cells for at in range(3)]
+    return [(*cell, row) for cell in more for row in rng.dirichlet(rng.uniform(1, 2, 6), number)]
 
 
 def test_intervals_and_reasons_have_the_shape_of_the_values():

@@ -565,7 +565,10 @@ def test_markdown_has_a_column_for_each_run(folders, runs):
 def test_markdown_says_what_told_the_styles(copied):
     text = overview_markdown(copied)
 
-    assert "Styles of replies were classified by a/classifier. Offensive replies were classified by another/classifier." in text
+    assert (
+        "Styles of replies were classified by a/classifier. Offensive replies were classified by another/classifier."
+        in text
+    )
     assert "95% intervals in brackets" in text
     assert "embedded" not in text
     change_results(copied[0], lambda results: results["run"]["style_classifier"].update(name=EMBEDDED_STYLES))
