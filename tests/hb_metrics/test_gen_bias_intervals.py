@@ -21,11 +21,11 @@ def check(design, sets):
         assert None not in found.reasons
         return
     assert found.share > 0.5, found
-    # Four standard errors of a share around 93 to 97 %, and of a standard deviation around 15 % of the ideal width.
-    # (500 sets: one of a share, which is 1 %.)
-    margin = (1 if sets >= SETS else 4) * sqrt(0.05 * 0.95 / sets)
+    # Chance in the simulation itself: four standard errors of it with few sets, one with many.
+    errors = 1 if sets >= SETS else 4
+    margin = errors * sqrt(0.05 * 0.95 / sets)
     assert 0.93 - margin <= found.coverage <= 0.97 + margin, found
-    assert abs(found.width - 1) <= 0.15 + (0 if sets >= SETS else 4 / sqrt(2 * sets)), found
+    assert abs(found.width - 1) <= 0.15 + errors / sqrt(2 * sets), found
 
 
 @pytest.mark.parametrize("design", SMALL, ids=lambda design: design.name)
