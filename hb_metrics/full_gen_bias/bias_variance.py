@@ -49,7 +49,9 @@ class LinearFactor(NamedTuple):
 
 @dataclass(frozen=True)
 class VarianceTerms:
-    """What cells add to the variance, before it is put in what all templates show: an array over cells each.
+    """What cells add to the variance, before ratios that all templates give together are filled in.
+
+    Every field is an array over cells.
 
     Attributes:
         counts: N_d.
