@@ -131,9 +131,9 @@ def test_replies_that_do_not_vary_within_their_cell_give_no_interval_and_no_warn
 
 def test_a_variance_that_comes_out_below_0_is_no_sign_of_replies_that_do_not_vary():
     reasons = set()
-    for seed in range(20):
-        replies = np.random.default_rng(seed).dirichlet(np.ones(5), 120)
-        reasons.add(found_of(replies, [20] * 3).no_intervals["full_gen_bias"])
+    for seed in range(20):  # one of these estimates is below 0
+        replies = np.random.default_rng(seed).dirichlet(np.full(5, 0.1), 80)
+        reasons.add(found_of(replies, [4] * 2, num_templates=10).no_intervals["full_gen_bias"])
     assert {reason[:13] for reason in reasons if reason} == {"how far chanc"}
 
 

@@ -139,7 +139,11 @@ def test_a_browser_finds_no_link_in_any_figure(tmp_path):
     drawn = {f"plot{place}": [plain(make(*given))] for place, (make, given) in enumerate(every_figure(LIVE).items())}
     page = tmp_path / "figures.html"
     marks = "".join(f'<div id="{name}"></div>' for name in drawn)
-    script = "for (const [id, [each]] of Object.entries(figures)) Plotly.newPlot(id, each.data, each.layout);"
+    # As in report.js: the bar of buttons has a link of its own, to plotly.com.
+    script = (
+        "const config = {displayModeBar: false};"
+        "for (const [id, [each]] of Object.entries(figures)) Plotly.newPlot(id, each.data, each.layout, config);"
+    )
     page.write_text(
         f"<!doctype html><meta charset=utf-8>{marks}<script>{rendering.get_plotlyjs()}</script>"
         f"<script>const figures = {rendering._for_script(drawn)};{script}</script>",
