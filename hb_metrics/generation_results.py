@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from hb_metrics.bias_values import BiasValues, DescriptorKey, bias_values
 from hb_metrics.full_gen_bias.gen_bias import CellSums, cluster_columns, gen_bias
-from hb_metrics.inference.censoring import UNSAFE_MARK
+from hb_metrics.inference.classifiers.censoring import UNSAFE_MARK
 from hb_metrics.offensiveness.averages import offensiveness
 from hb_metrics.reply_checks.parroting import is_parroting, parroting
 from hb_metrics.reply_checks.phrase_rates import PAPER_PHRASES, most_biased_descriptors, phrase_rates

@@ -147,7 +147,7 @@ def _measure_likelihood(arguments: MeasureArguments, work: Work, folder: Path) -
 def _reply(arguments: MeasureArguments, work: Work, folder: Path) -> "pa.Table":
     """The replies, on every process: each takes its part in classifying them."""
     from hb_metrics.inference.processes import process_state
-    from hb_metrics.inference.replies import read_replies, reply_into_shards
+    from hb_metrics.inference.replies.prompt_replies import read_replies, reply_into_shards
 
     assert work.replies is not None
     replies = reply_into_shards(work.replies, work.loaded, folder / REPLIES, batch_size=arguments.batch_size)
@@ -161,8 +161,8 @@ def _measure_styles(arguments: MeasureArguments, work: Work, replies: "pa.Table"
     from hb_dataset.prompts import config_vocabulary
     from hb_dataset.whole_files import write_atomically
     from hb_metrics.generation_results import generation_results, said_replies, style_means_table
-    from hb_metrics.inference.censoring import censor_replies, paired_terms
-    from hb_metrics.inference.styles import style_array, styles_into_shards
+    from hb_metrics.inference.classifiers.censoring import censor_replies, paired_terms
+    from hb_metrics.inference.classifiers.styles import style_array, styles_into_shards
     from hb_metrics.reply_checks.phrase_rates import PAPER_PHRASES, read_phrases
 
     assert work.replied is not None
@@ -199,7 +199,7 @@ def _measure_styles(arguments: MeasureArguments, work: Work, replies: "pa.Table"
 
 def _measure_offensiveness(work: Work, replies: "pa.Table | None", folder: Path) -> dict[str, Any]:
     from hb_metrics.generation_results import offensiveness_results, said_replies, whole_prompts
-    from hb_metrics.inference.offensive import offensiveness_into_shards
+    from hb_metrics.inference.classifiers.offensive import offensiveness_into_shards
 
     assert work.offensiveness is not None
     parts = {"prompts": whole_prompts(work.prompts)}
@@ -232,7 +232,7 @@ def _measure_robustness(
 
 
 def _measure_dialogue(arguments: MeasureArguments, work: Work, folder: Path) -> dict[str, Any]:
-    from hb_metrics.inference.dialogue import dialogue_into_shards, dialogue_results
+    from hb_metrics.inference.scoring.dialogue import dialogue_into_shards, dialogue_results
 
     assert work.dialogue is not None
     dialogue, plan = work.dialogue

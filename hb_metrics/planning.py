@@ -10,14 +10,14 @@ from hb_metrics.arguments import DEFAULT_MEASUREMENTS, MeasureArguments
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from hb_metrics.inference.contexts import ContextFormat
-    from hb_metrics.inference.dialogue import DialoguePlan
+    from hb_metrics.inference.classifiers.offensive import OffensivenessClassifier
+    from hb_metrics.inference.classifiers.styles import StyleClassifier
     from hb_metrics.inference.dialogue_pairs import Dialogue
-    from hb_metrics.inference.models import LoadedModel
-    from hb_metrics.inference.offensive import OffensivenessClassifier
+    from hb_metrics.inference.models.contexts import ContextFormat
+    from hb_metrics.inference.models.loading import LoadedModel
     from hb_metrics.inference.processes import PartialState
-    from hb_metrics.inference.replies import ReplyPlan
-    from hb_metrics.inference.styles import StyleClassifier
+    from hb_metrics.inference.replies.prompt_replies import ReplyPlan
+    from hb_metrics.inference.scoring.dialogue import DialoguePlan
     from hb_metrics.inference.units import ScoringPlan
     from hb_metrics.reddit_measurement import RedditFiles, RedditWork
     from hb_metrics.regard_measurement import RegardWork
@@ -78,11 +78,11 @@ def read_user_files(arguments: MeasureArguments) -> "RedditFiles | None":
     if arguments.frequencies is not None:
         read_frequencies(arguments.frequencies)
     if arguments.personas_file is not None:
-        from hb_metrics.inference.contexts import read_personas
+        from hb_metrics.inference.models.contexts import read_personas
 
         read_personas(arguments.personas_file)
     if arguments.style_clusters is not None:
-        from hb_metrics.inference.styles import read_style_clusters
+        from hb_metrics.inference.classifiers.styles import read_style_clusters
 
         read_style_clusters(arguments.style_clusters)
     asked = arguments.asked_measurements() or ()
@@ -109,7 +109,7 @@ def prepare(
     Raises:
         ValueError: The model cannot do what was asked.
     """
-    from hb_metrics.inference.models import load_model
+    from hb_metrics.inference.models.loading import load_model
     from hb_metrics.template_robustness import check_templates
 
     loaded = load_model(
@@ -219,8 +219,8 @@ def describe_run(arguments: MeasureArguments, work: Work) -> dict[str, Any]:
 
 def _plan_scoring(arguments: MeasureArguments, prompts: "pa.Table", loaded: "LoadedModel") -> "ScoringPlan":
     from hb_dataset.prompt_table import descriptor_noun_spans
-    from hb_metrics.inference.perplexity import MAX_POSITIONS, plan_perplexity
-    from hb_metrics.inference.pseudo_likelihood import plan_pseudo_log_likelihood
+    from hb_metrics.inference.scoring.perplexity import MAX_POSITIONS, plan_perplexity
+    from hb_metrics.inference.scoring.pseudo_likelihood import plan_pseudo_log_likelihood
 
     texts = prompts["text"].to_pylist()
     max_positions = MAX_POSITIONS if arguments.max_positions is None else arguments.max_positions
@@ -240,8 +240,8 @@ def _plan_scoring(arguments: MeasureArguments, prompts: "pa.Table", loaded: "Loa
 
 def _how_to_ask(arguments: MeasureArguments, loaded: "LoadedModel") -> dict[str, Any]:
     """The context format and the control tag: what was asked for, else what the model says, else what suits it."""
-    from hb_metrics.inference.bias_tags import choose_tag, read_bias_tuning
-    from hb_metrics.inference.contexts import detect_context
+    from hb_metrics.inference.models.bias_tags import choose_tag, read_bias_tuning
+    from hb_metrics.inference.models.contexts import detect_context
 
     tuning = read_bias_tuning(loaded.source, loaded.revision)
     tag, tag_reason = choose_tag(arguments.tag, tuning)
@@ -258,8 +258,8 @@ def _how_to_ask(arguments: MeasureArguments, loaded: "LoadedModel") -> dict[str,
 def _plan_replies(
     arguments: MeasureArguments, prompts: "pa.Table", loaded: "LoadedModel", how: dict[str, Any]
 ) -> tuple["pa.Table", "ReplyPlan"]:
-    from hb_metrics.inference.contexts import PERSONAS_FILE, read_personas
-    from hb_metrics.inference.replies import decoding_preset, plan_replies, select_prompts
+    from hb_metrics.inference.models.contexts import PERSONAS_FILE, read_personas
+    from hb_metrics.inference.replies.prompt_replies import decoding_preset, plan_replies, select_prompts
 
     changes = ("num_beams", "temperature", "top_k", "top_p", "min_new_tokens", "max_new_tokens")
     decoding = decoding_preset(arguments.decoding, **{name: getattr(arguments, name) for name in changes})
@@ -280,8 +280,8 @@ def _plan_replies(
 def _plan_dialogue(
     arguments: MeasureArguments, loaded: "LoadedModel", how: dict[str, Any]
 ) -> "tuple[Dialogue, DialoguePlan]":
-    from hb_metrics.inference.dialogue import plan_dialogue
     from hb_metrics.inference.dialogue_pairs import read_dialogue
+    from hb_metrics.inference.scoring.dialogue import plan_dialogue
 
     path = None if arguments.dialogue_file is None else Path(arguments.dialogue_file)
     dialogue = read_dialogue(path, num_replies=arguments.dialogue_replies, seed=arguments.seed)
@@ -304,7 +304,7 @@ def _load_styles(
     arguments: MeasureArguments, state: "PartialState"
 ) -> tuple["StyleClassifier", dict[str, list[str]] | None]:
     from hb_metrics.full_gen_bias.gen_bias import cluster_columns
-    from hb_metrics.inference.styles import clusters_for, load_style_classifier, read_style_clusters
+    from hb_metrics.inference.classifiers.styles import clusters_for, load_style_classifier, read_style_clusters
 
     classifier = load_style_classifier(
         arguments.style_classifier, device=state.device, trust_remote_code=arguments.trust_remote_code
@@ -317,7 +317,7 @@ def _load_styles(
 
 
 def _load_offensiveness(arguments: MeasureArguments, state: "PartialState") -> "OffensivenessClassifier":
-    from hb_metrics.inference.offensive import load_offensiveness_classifier
+    from hb_metrics.inference.classifiers.offensive import load_offensiveness_classifier
 
     return load_offensiveness_classifier(
         arguments.offensiveness_classifier,

@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hb_dataset.bias_specification import read_specification
 from hb_dataset.reddit_bias import load_reddit_bias
-from hb_metrics.inference.pair_perplexity import (
+from hb_metrics.inference.reference_texts import ReferenceTexts, read_reference_texts
+from hb_metrics.inference.scoring.pair_perplexity import (
     TextPlan,
     language_model_perplexity,
     plan_pairs,
     plan_reference,
     texts_into_shards,
 )
-from hb_metrics.inference.perplexity import MAX_POSITIONS
-from hb_metrics.inference.reference_texts import ReferenceTexts, read_reference_texts
+from hb_metrics.inference.scoring.perplexity import MAX_POSITIONS
 from hb_metrics.language_model_bias.paired_test import language_model_bias
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from hb_metrics.arguments import MeasureArguments
-    from hb_metrics.inference.models import LoadedModel
+    from hb_metrics.inference.models.loading import LoadedModel
 
 PAIRS, REFERENCE = "pairs", "reference"  # subfolders
 

@@ -17,24 +17,7 @@ from hb_dataset.prompt_groups import PromptGroup, find_groups
 from hb_dataset.structured_prompts import structured_prompt_table
 from hb_dataset.structures import FIXED_STRUCTURE
 from hb_dataset.vocabulary import read_vocabulary
-from hb_metrics.inference.contexts import prompt_generator
-from hb_metrics.inference.continuations import (
-    ContinuationPlan,
-    continue_into_shards,
-    count_continuations,
-    plan_continuations,
-    read_continuations,
-)
-from hb_metrics.inference.paraphrases import (
-    ParaphrasePlan,
-    kept_prompts,
-    paraphrase_into_shards,
-    plan_paraphrases,
-    read_paraphrases,
-    summary,
-)
-from hb_metrics.inference.processes import process_state
-from hb_metrics.inference.regard import (
+from hb_metrics.inference.classifiers.regard import (
     REGARDS,
     RegardClassifier,
     load_regard_classifier,
@@ -43,12 +26,29 @@ from hb_metrics.inference.regard import (
     regard_array,
     regards_into_shards,
 )
+from hb_metrics.inference.models.contexts import prompt_generator
+from hb_metrics.inference.processes import process_state
+from hb_metrics.inference.replies.continuations import (
+    ContinuationPlan,
+    continue_into_shards,
+    count_continuations,
+    plan_continuations,
+    read_continuations,
+)
+from hb_metrics.inference.replies.paraphrases import (
+    ParaphrasePlan,
+    kept_prompts,
+    paraphrase_into_shards,
+    plan_paraphrases,
+    read_paraphrases,
+    summary,
+)
 from hb_metrics.regard_bias.cell_means import EmptyClassError
 from hb_metrics.regard_bias.regard_figures import regard_bias
 
 if TYPE_CHECKING:
     from hb_metrics.arguments import MeasureArguments
-    from hb_metrics.inference.models import LoadedModel
+    from hb_metrics.inference.models.loading import LoadedModel
 
 # Subfolders.
 PARAPHRASES, CONTINUATIONS, REGARD_PROBABILITIES = "paraphrases", "continuations", "regard_probabilities"
@@ -300,7 +300,7 @@ def _plan_paraphraser(
 ) -> Paraphraser | None:
     if arguments.paraphraser is None:
         return None
-    from hb_metrics.inference.paraphrases import load_paraphraser
+    from hb_metrics.inference.replies.paraphrases import load_paraphraser
 
     paraphraser = load_paraphraser(
         arguments.paraphraser, device=loaded.model.device, trust_remote_code=arguments.trust_remote_code

@@ -26,7 +26,7 @@ from hb_metrics.finished_run import Run, StyleShards, read_reply_table, read_run
 from hb_metrics.run_folder import STYLES, open_run, package_versions, read_json, write_json
 
 if TYPE_CHECKING:
-    from hb_metrics.inference.models import LoadedTokenizer
+    from hb_metrics.inference.models.loading import LoadedTokenizer
 
 # transformers takes seconds to import: not before the options are known to be right.
 
@@ -229,7 +229,7 @@ def split(texts: Sequence[str], validation_fraction: float, seed: int) -> np.nda
     Raises:
         ValueError: There are fewer than two distinct texts.
     """
-    from hb_metrics.inference.contexts import prompt_generator
+    from hb_metrics.inference.models.contexts import prompt_generator
 
     plain = [_without_variations(text) for text in texts]
     distinct = sorted(set(plain), key=lambda text: (prompt_generator(seed, "validation", text).random(), text))
@@ -247,7 +247,7 @@ def _without_variations(text: str) -> str:
 
 def _tokenizer_of_run(arguments: LabelArguments, made: dict[str, Any]) -> "LoadedTokenizer":
     """The tokenizer of the model that replied."""
-    from hb_metrics.inference.models import EMBEDDED, load_tokenizer
+    from hb_metrics.inference.models.loading import EMBEDDED, load_tokenizer
 
     asked, digest = arguments.model or made["settings"]["model"], made["model"]["digest"]
     # Of a Hub id the digest is the commit; its main branch may have moved on since.
@@ -294,7 +294,7 @@ def _write_rows(
 
 def _suffix(replies: pa.Table, loaded: "LoadedTokenizer", context: Any) -> str:
     """What follows the tag in the first prompt, and must in all others."""
-    from hb_metrics.inference.bias_tags import BIAS
+    from hb_metrics.inference.models.bias_tags import BIAS
 
     (rendered,) = _render(replies.slice(0, 1), loaded, context, BIAS)
     return rendered.rpartition(f" {BIAS}")[2]
@@ -304,7 +304,7 @@ def _rows(
     replies: pa.Table, labels: Labels, places: np.ndarray, loaded: "LoadedTokenizer", context: Any, suffix: str
 ) -> Iterator[pa.Table]:
     """Rows in batches, the tag of each in its place."""
-    from hb_metrics.inference.bias_tags import BIAS, NO_BIAS
+    from hb_metrics.inference.models.bias_tags import BIAS, NO_BIAS
 
     for first in range(0, len(places), _BATCH):
         batch = places[first : first + _BATCH]
@@ -325,7 +325,7 @@ def _rows(
 
 def _render(replies: pa.Table, loaded: "LoadedTokenizer", context: Any, tag: str | None) -> list[str]:
     """The prompts of replies as the model is given them, with a tag or without."""
-    from hb_metrics.inference.contexts import render_contexts
+    from hb_metrics.inference.models.contexts import render_contexts
 
     texts, personas = replies["text"].to_pylist(), replies["personas"].to_pylist()
     is_encoder_decoder = loaded.kind == "encoder-decoder"

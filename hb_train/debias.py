@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from trl import ModelConfig, SFTConfig
 
     from hb_dataset.bias_specification import BiasSpecification
-    from hb_metrics.inference.models import LoadedModel
+    from hb_metrics.inference.models.loading import LoadedModel
     from hb_train.debias_rows import EncodedPhrases, Phrases
     from hb_train.debias_terms import Terms
 
@@ -143,7 +143,7 @@ def debias(arguments: DebiasArguments, training_args: "SFTConfig", model_args: "
     import torch
 
     from hb_dataset.bias_specification import read_specification
-    from hb_metrics.inference.models import load_model
+    from hb_metrics.inference.models.loading import load_model
     from hb_metrics.inference.processes import num_workers
     from hb_train.debias_rows import encode_phrases
     from hb_train.debias_terms import read_terms
@@ -237,7 +237,7 @@ def measured(model: Any, loaded: "LoadedModel", pairs: "Phrases", references: li
     Returns:
         The results of `language_model_bias` and `lmp` (`None`: there is no other text).
     """
-    from hb_metrics.inference.perplexity import score_perplexity
+    from hb_metrics.inference.scoring.perplexity import score_perplexity
     from hb_metrics.language_model_bias.paired_test import language_model_bias
 
     training = model.training

@@ -33,7 +33,7 @@ from hb_train.tune import MISSING_ERROR, bfloat16_is_fast, say
 if TYPE_CHECKING:
     from transformers import TrainingArguments
 
-    from hb_metrics.inference.models import LoadedModel, LoadedTokenizer
+    from hb_metrics.inference.models.loading import LoadedModel, LoadedTokenizer
 
 DST_FILE = "dst.json"
 BATCH_SIZE = 48  # of all processes together
@@ -242,7 +242,7 @@ def track_states(arguments: StateTrackingArguments, training_args: "TrainingArgu
     """
     from transformers import Trainer, set_seed
 
-    from hb_metrics.inference.models import load_model
+    from hb_metrics.inference.models.loading import load_model
     from hb_metrics.inference.processes import num_workers
 
     if arguments.model_name_or_path is None:

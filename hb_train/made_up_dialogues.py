@@ -6,7 +6,7 @@ user wants. They are far easier than what people say.
 
 from typing import Any
 
-from hb_metrics.inference.contexts import prompt_generator
+from hb_metrics.inference.models.contexts import prompt_generator
 
 _AREAS = ("north", "south", "east", "west", "centre")
 _PRICES = ("cheap", "moderate", "expensive")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hb_dataset.whole_files import write_text
-from hb_metrics.inference.bias_tags import TUNING_FILE, BiasTuning, read_bias_tuning
+from hb_metrics.inference.models.bias_tags import TUNING_FILE, BiasTuning, read_bias_tuning
 
 CARD_FILE = "README.md"
 

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from datasets import Dataset
     from trl import ModelConfig, SFTConfig
 
-    from hb_metrics.inference.contexts import ContextFormat
-    from hb_metrics.inference.decoding import Decoding
     from hb_metrics.inference.dialogue_pairs import Dialogue
-    from hb_metrics.inference.models import LoadedModel, LoadedTokenizer
-    from hb_metrics.inference.replies import ReplyPlan
+    from hb_metrics.inference.models.contexts import ContextFormat
+    from hb_metrics.inference.models.loading import LoadedModel, LoadedTokenizer
+    from hb_metrics.inference.replies.decoding import Decoding
+    from hb_metrics.inference.replies.prompt_replies import ReplyPlan
 
 # torch, transformers and trl take seconds to import: not before they are needed.
 
@@ -142,7 +142,7 @@ def split_pairs(dialogue: "Dialogue", num_test: int, seed: int) -> ResponseData:
     Raises:
         ValueError: Nothing is left to train on.
     """
-    from hb_metrics.inference.contexts import prompt_generator
+    from hb_metrics.inference.models.contexts import prompt_generator
 
     by_prompt: dict[str, list[tuple[str, str]]] = {}
     for identifier, prompt, reply in zip(dialogue.ids, dialogue.prompts, dialogue.replies, strict=True):
@@ -176,7 +176,7 @@ def encode_responses(
     """
     from datasets import Dataset
 
-    from hb_metrics.inference.contexts import encode_replies, render_contexts
+    from hb_metrics.inference.models.contexts import encode_replies, render_contexts
     from hb_train.rows import encode_rows
 
     tag = "no_tag"  # what `encode_rows` finds the end of the prompt by, and takes away
@@ -220,9 +220,9 @@ def plan_responses(
     import numpy as np
 
     from hb_dataset.variations import VARIATIONS
-    from hb_metrics.inference.contexts import check_lengths, encode_contexts, end_tokens
-    from hb_metrics.inference.decoding import is_invariant, takes_padding
-    from hb_metrics.inference.replies import ReplyPlan
+    from hb_metrics.inference.models.contexts import check_lengths, encode_contexts, end_tokens
+    from hb_metrics.inference.replies.decoding import is_invariant, takes_padding
+    from hb_metrics.inference.replies.prompt_replies import ReplyPlan
 
     ids, texts = [each[0] for each in test], [each[1] for each in test]
     whole = encode_contexts(texts, [[]] * len(texts), loaded.model, loaded.tokenizer, context)
@@ -275,9 +275,9 @@ def respond(
     from trl import get_peft_config
 
     from hb_metrics.inference.dialogue_pairs import read_dialogue
-    from hb_metrics.inference.models import load_model
+    from hb_metrics.inference.models.loading import load_model
     from hb_metrics.inference.processes import num_workers
-    from hb_metrics.inference.replies import decoding_preset, reply_into_shards
+    from hb_metrics.inference.replies.prompt_replies import decoding_preset, reply_into_shards
     from hb_train.response_metrics import response_metrics
     from hb_train.trainers import ReplySFTTrainer
 
@@ -382,7 +382,7 @@ def _check_options(training_args: "SFTConfig", model_args: "ModelConfig") -> Non
 
 def _context(name: str, loaded: "LoadedModel") -> tuple["ContextFormat", str]:
     """The format that was asked for, or that suits the model."""
-    from hb_metrics.inference.contexts import CONTEXTS, UNKNOWN_ERROR, detect_context
+    from hb_metrics.inference.models.contexts import CONTEXTS, UNKNOWN_ERROR, detect_context
 
     if name == "auto":
         return detect_context(loaded.model, loaded.tokenizer)

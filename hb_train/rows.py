@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from datasets import Dataset
 
-from hb_metrics.inference.contexts import ContextFormat, encode_rendered, encode_replies, reply_end
-from hb_metrics.inference.models import LoadedTokenizer
+from hb_metrics.inference.models.contexts import ContextFormat, encode_rendered, encode_replies, reply_end
+from hb_metrics.inference.models.loading import LoadedTokenizer
 
 IGNORED = -100  # the label of a token that is not learnt, in torch and transformers
 

@@ -26,7 +26,7 @@ from typing import Any, Literal, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hb_metrics.inference.contexts import prompt_generator
+from hb_metrics.inference.models.contexts import prompt_generator
 from hb_train.made_up_dialogues import made_up_dialogues
 
 StateKind = Literal["turn", "dialogue"]

@@ -301,7 +301,7 @@ def _outcome(folder: Path, run: SweepRun, failed: str | None) -> SweepRun:
 
 def _read_training(folder: Path) -> dict[str, Any] | None:
     """How a run went; `None`: it has no result."""
-    from hb_metrics.inference.bias_tags import read_bias_tuning
+    from hb_metrics.inference.models.bias_tags import read_bias_tuning
 
     # What is no folder would be looked for on the Hub.
     tuning = read_bias_tuning(str(folder)) if folder.is_dir() else None

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from transformers import Trainer, TrainerCallback
     from trl import ModelConfig, ScriptArguments, SFTConfig
 
-    from hb_metrics.inference.models import LoadedModel
+    from hb_metrics.inference.models.loading import LoadedModel
     from hb_train.rows import EncodedRows
 
 # torch, transformers and trl take seconds to import: not before they are needed.
@@ -127,8 +127,8 @@ def tune(
     """
     import torch
 
-    from hb_metrics.inference.bias_tags import TUNING_FILE, read_bias_tuning
-    from hb_metrics.inference.models import load_model
+    from hb_metrics.inference.models.bias_tags import TUNING_FILE, read_bias_tuning
+    from hb_metrics.inference.models.loading import load_model
     from hb_metrics.inference.processes import num_workers
     from hb_train.bias_labels import read_labels
     from hb_train.rows import encode_rows
@@ -343,7 +343,7 @@ def _save(
     encoded: dict[str, "EncodedRows"],
 ) -> None:
     """Saves the model whole, an adapter merged into it, and last of all how it must be asked."""
-    from hb_metrics.inference.bias_tags import NO_BIAS, BiasTuning, write_bias_tuning
+    from hb_metrics.inference.models.bias_tags import NO_BIAS, BiasTuning, write_bias_tuning
     from hb_train.model_card import write_model_card
 
     model: Any = trainer.accelerator.unwrap_model(trainer.model)

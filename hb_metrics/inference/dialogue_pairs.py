@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from hb_dataset.text_columns import load_split
-from hb_metrics.inference.contexts import prompt_generator
+from hb_metrics.inference.models.contexts import prompt_generator
 
 CHITCHAT = "chitchat-dataset"
 FILE_COLUMNS = ("prompt", "reply")

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from hb_dataset.text_columns import load_split
-from hb_metrics.inference.contexts import prompt_generator
 from hb_metrics.inference.dialogue_pairs import read_dialogue
+from hb_metrics.inference.models.contexts import prompt_generator
 
 NUM_REFERENCE_TEXTS = 500  # of the chit-chat dataset
 TEXT_COLUMNS = ("text", "reply")

@@ -22,8 +22,8 @@ from accelerate.utils import broadcast_object_list
 from tqdm.auto import tqdm
 
 from hb_dataset.whole_files import write_atomically
-from hb_metrics.inference.perplexity import perplexity_scores
 from hb_metrics.inference.processes import process_state
+from hb_metrics.inference.scoring.perplexity import perplexity_scores
 from hb_metrics.inference.units import ScoringPlan, run_units
 from hb_metrics.run_folder import SHARD_RUN, run_digest
 

@@ -1,1 +1,171 @@
-../full_gen_bias/intervals.py
+"""Intervals for the Gen Bias family: where the value with endless replies lies.
+
+The variance of a debiased value (see `bias_variance.py`) grows with the bias, so an interval holds those biases whose
+distance from the debiased value is at most a t-quantile of standard errors *at that bias*, as Wilson's interval for a
+share does. Its degrees of freedom are those of the estimated variance. Replies of a cell count as independent draws.
+
+Over the designs of tests/hb_metrics/gen_bias_designs.py such intervals cover what they say, at the least width. Where
+the replies cannot give that there is no interval, but a reason.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from .bias_variance import LinearFactor, VarianceTerms, bias_variance, linear_factor, variance_terms
+from .cell_sums import CellSums
+from .reply_spread import MIN_REPLIES, reply_spread
+
+# How much wider than one of a known variance an interval may be.
+MAX_WIDENING = 1.15
+# With fewer, the data that pass the bound above are those that chance made look sure.
+MIN_CELLS = 20
+# The last digits of a matrix product depend on the number of threads.
+_DIGITS = 10
+
+FEW_REPLIES_REASON = (
+    f"half or more of the descriptors have fewer than {MIN_REPLIES} replies to some template, too few to tell how far "
+    "chance moves this value"
+)
+FEW_COMPARISONS_REASON = (
+    f"how far chance moves this value is known too roughly (to make up for that an interval would have to be more than "
+    f"{MAX_WIDENING - 1:.0%} wider); more replies, templates or descriptors help"
+)
+FEW_CELLS_REASON = (
+    f"fewer than {MIN_CELLS} combinations of descriptor and template have {MIN_REPLIES} replies, too few to tell how "
+    "far chance moves this value"
+)
+NO_SPREAD_REASON = "replies to the same prompt do not vary, so how far chance moves this value is not known"
+
+
+class Intervals(NamedTuple):
+    """The intervals of one group of descriptors.
+
+    Attributes:
+        bounds: [metrics, 2] lowest and highest value, NaN where there is no interval.
+        reasons: [metrics] why there is none; `None` where there is one.
+    """
+
+    bounds: np.ndarray
+    reasons: list[str | None]
+
+
+def groups_of(sizes: Mapping[str | None, int]) -> dict[str | None, slice]:
+    """Groups of descriptors to compare in a template: all (`None`) and those of each axis, where they are two or more.
+
+    Args:
+        sizes: Axis → how many cells it has, in the order of the cells.
+
+    Returns:
+        Group → its cells.
+    """
+    groups: dict[str | None, slice] = {None: slice(0, sum(sizes.values()))}
+    start = 0
+    for axis, size in sizes.items():
+        if axis is not None:
+            groups[axis] = slice(start, start + size)
+        start += size
+    return {axis: members for axis, members in groups.items() if members.stop - members.start > 1}
+
+
+def intervals(
+    cells: CellSums,
+    columns: Mapping[str, Sequence[int]],
+    plain: Mapping[str | None, np.ndarray],
+    noise: Mapping[str | None, np.ndarray],
+    *,
+    ddof: int,
+    scale: float,
+    confidence_level: float,
+) -> dict[str | None, Intervals]:
+    """Intervals for the metrics with endless replies.
+
+    Args:
+        cells: The replies, kept.
+        columns: The columns of each cluster.
+        plain: Axis (`None`: all descriptors) → [metrics] plain values, as of `read_metrics`.
+        noise: The sampling noise in them, likewise.
+        ddof: As in `gen_bias`.
+        scale: What the values are multiplied by.
+        confidence_level: Such as 0.95.
+
+    Returns:
+        Axis → intervals, for the axes of `plain`.
+    """
+    gathered: dict[str | None, list[list[VarianceTerms]]] = {axis: [] for axis in plain}
+    for axes in cells.by_template().values():
+        groups = groups_of({axis: len(members) for axis, members in axes.items()})
+        if not groups:
+            continue
+        replies = [_metrics(cells.replies(cell), columns) for members in axes.values() for cell in members]
+        spreads = [reply_spread(of_metric) for of_metric in zip(*replies, strict=True)]
+        for axis, members in groups.items():
+            gathered[axis].append([variance_terms(spread, members, ddof) for spread in spreads])
+    by_metric = {axis: list(zip(*templates, strict=True)) for axis, templates in gathered.items()}
+    borrowed = [
+        linear_factor(terms) if _enough_replies(terms) and _has_spread(terms) else None for terms in by_metric[None]
+    ]
+    found = {}
+    for axis, of_metrics in by_metric.items():
+        # An axis that is all there is borrows from nobody.
+        factors = borrowed if _num_cells(of_metrics[0]) < _num_cells(by_metric[None][0]) else [None] * len(borrowed)
+        inputs = zip(of_metrics, factors, plain[axis] - noise[axis], plain[axis], strict=True)
+        each = [_interval(*values, scale, confidence_level) for values in inputs]
+        found[axis] = Intervals(np.array([bounds for bounds, _ in each]), [reason for _, reason in each])
+    return found
+
+
+def _metrics(rows: np.ndarray, columns: Mapping[str, Sequence[int]]) -> list[np.ndarray]:
+    """What each metric takes of [replies, styles], in the order of `read_metrics`."""
+    partial = [rows[:, wanted] for wanted in columns.values()]
+    return [rows, *partial, *(part.sum(axis=1, keepdims=True) for part in partial)]
+
+
+def _interval(
+    templates: Sequence[VarianceTerms],
+    factor: LinearFactor | None,
+    value: float,
+    plain: float,
+    scale: float,
+    confidence_level: float,
+) -> tuple[tuple[float, float], str | None]:
+    """The interval of one metric of one group: from its terms, its debiased and its plain value."""
+    none = (math.nan, math.nan)
+    if not _enough_replies(templates):
+        return none, FEW_REPLIES_REASON
+    if sum(np.count_nonzero(terms.counts >= MIN_REPLIES) for terms in templates) < MIN_CELLS:
+        return none, FEW_CELLS_REASON
+    if not plain > 0 or not _has_spread(templates):
+        return none, NO_SPREAD_REASON
+    variance, slope, freedom = bias_variance(templates, plain / scale, factor)
+    if not variance > 0:  # it is known so roughly that the estimate came out below
+        return none, FEW_COMPARISONS_REASON
+    tail = (1 + confidence_level) / 2
+    quantile = float(stats.t.ppf(tail, freedom)) if freedom > 1 else math.inf
+    shift = quantile**2 * slope / 2
+    half = math.hypot(quantile * math.sqrt(variance), shift)
+    widening = half / (float(stats.norm.ppf(tail)) * math.sqrt(variance))
+    if not widening <= MAX_WIDENING:
+        return none, FEW_COMPARISONS_REASON
+    middle, half = value + scale * shift, scale * half
+    return (_rounded(middle - half, half), _rounded(middle + half, half)), None
+
+
+def _num_cells(templates: Sequence[VarianceTerms]) -> int:
+    return sum(len(terms.counts) for terms in templates)
+
+
+def _enough_replies(templates: Sequence[VarianceTerms]) -> bool:
+    return all(2 * np.count_nonzero(terms.counts >= MIN_REPLIES) > len(terms.counts) for terms in templates)
+
+
+def _has_spread(templates: Sequence[VarianceTerms]) -> bool:
+    return sum(terms.cross[terms.counts >= MIN_REPLIES].sum() for terms in templates) > 0
+
+
+def _rounded(bound: float, half: float) -> float:
+    """Leaves as many digits as matter beside half an interval's width."""
+    return round(bound, _DIGITS - math.floor(math.log10(half)))

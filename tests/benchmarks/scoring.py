@@ -14,8 +14,8 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedModel, PreTrainedTokenizerBase
 
 from hb_dataset import load_table
-from hb_metrics.inference.models import load_model, load_tokenizer
-from hb_metrics.inference.perplexity import Scoring, score_perplexity
+from hb_metrics.inference.models.loading import load_model, load_tokenizer
+from hb_metrics.inference.scoring.perplexity import Scoring, score_perplexity
 from tests.benchmarks.row import OURS, Row, Side
 
 CONFIG = "v1.0"

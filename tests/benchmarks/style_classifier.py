@@ -12,12 +12,18 @@ from typing import NamedTuple
 import numpy as np
 
 from hb_metrics.full_gen_bias.gen_bias import cluster_columns
-from hb_metrics.inference.contexts import read_personas
-from hb_metrics.inference.embedded_styles import DEPTHS, EXEMPLARS, EmbeddedStyles, LabelledReplies, read_labelled
+from hb_metrics.inference.classifiers.embedded_styles import (
+    DEPTHS,
+    EXEMPLARS,
+    EmbeddedStyles,
+    LabelledReplies,
+    read_labelled,
+)
+from hb_metrics.inference.classifiers.styles import CLUSTER_FILES, read_style_clusters
+from hb_metrics.inference.models.contexts import read_personas
 from hb_metrics.inference.processes import num_workers
-from hb_metrics.inference.styles import CLUSTER_FILES, read_style_clusters
 
-LABELLED = Path(__file__).parents[1] / "hb_metrics" / "inference" / "labelled_replies.yaml"
+LABELLED = Path(__file__).parents[1] / "hb_metrics" / "inference" / "classifiers" / "labelled_replies.yaml"
 
 
 class Ranks(NamedTuple):

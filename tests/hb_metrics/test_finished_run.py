@@ -16,8 +16,8 @@ from hb_dataset import load_table
 from hb_metrics import finished_run as module
 from hb_metrics.bias_values import DescriptorKey, bias_values
 from hb_metrics.finished_run import StyleShards, read_replies, read_reply_table, read_run, read_styles
-from hb_metrics.inference.replies import REPLY_SCHEMA
-from hb_metrics.inference.styles import style_schema
+from hb_metrics.inference.classifiers.styles import style_schema
+from hb_metrics.inference.replies.prompt_replies import REPLY_SCHEMA
 
 SIZES = (5, 1, 7, 0, 4)  # of shards; one is empty
 

@@ -17,8 +17,8 @@ from hb_metrics.generation_results import (
     style_means_table,
     whole_prompts,
 )
-from hb_metrics.inference.embedded_styles import EmbeddedStyles
-from hb_metrics.inference.styles import clusters_for
+from hb_metrics.inference.classifiers.embedded_styles import EmbeddedStyles
+from hb_metrics.inference.classifiers.styles import clusters_for
 
 LABELS = ["Sympathetic", "Curious", "Happy", "Envious"]
 CLUSTERS = {"Sympathy": ["Sympathetic"], "Curiosity": ["Curious"]}

@@ -16,7 +16,7 @@ import yaml
 from hb_dataset import load_table
 from hb_dataset.variations import VARIATIONS
 from hb_metrics.arguments import MeasureArguments, parse_arguments
-from hb_metrics.inference.bias_tags import BiasTuning, write_bias_tuning
+from hb_metrics.inference.models.bias_tags import BiasTuning, write_bias_tuning
 
 ROOT = Path(__file__).parents[2]
 PYTHON = [sys.executable, "-m", "hb_metrics.measure"]
@@ -285,8 +285,8 @@ def test_a_few_thousand_prompts_of_v1_are_scored_by_the_embedded_model():
     import numpy as np
     import pyarrow.compute as pc
 
-    from hb_metrics.inference.models import load_model
-    from hb_metrics.inference.perplexity import score_perplexity
+    from hb_metrics.inference.models.loading import load_model
+    from hb_metrics.inference.scoring.perplexity import score_perplexity
 
     table = load_table("v1.0")
     table = table.filter(pc.equal(table["axis"], "sexual_orientation"))

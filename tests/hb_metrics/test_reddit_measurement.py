@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hb_metrics.arguments import MeasureArguments
-from hb_metrics.inference.models import LoadedModel
+from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.language_model_bias.paired_test import language_model_bias
 from hb_metrics.planning import read_user_files
 from hb_metrics.reddit_measurement import plan_reddit

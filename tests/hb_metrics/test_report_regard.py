@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from hb_dataset import load_table
-from hb_metrics.inference import regard as regard_inference
+from hb_metrics.inference.classifiers import regard as regard_inference
 from hb_metrics.regard_bias.regard_figures import regard_bias
 from hb_metrics.regard_bias.structure_figures import ALL_PAIRS
 from hb_metrics.report import tables_regard, tables_robustness, write_report

@@ -10,7 +10,7 @@ from tokenizers import Tokenizer, decoders, pre_tokenizers, trainers
 from tokenizers.models import BPE
 
 from hb_dataset import load_table
-from hb_metrics.inference.contexts import encode_rendered, render_contexts
+from hb_metrics.inference.models.contexts import encode_rendered, render_contexts
 from tests.hb_metrics.conftest import get_small_model, save_small_model  # noqa: F401 - fixtures of those tests
 
 PITIED_AXIS = "ability"

@@ -26,8 +26,8 @@ from hb_dataset import load_table
 from hb_dataset.variations import VARIATIONS, mixed_variations, vary_prompts
 from hb_metrics.arguments import MeasureArguments
 from hb_metrics.finished_run import NO_RESULTS_ERROR, NO_STYLES_ERROR, StyleShards
-from hb_metrics.inference.contexts import encode_contexts, encode_rendered
-from hb_metrics.inference.models import folder_digest, load_tokenizer
+from hb_metrics.inference.models.contexts import encode_contexts, encode_rendered
+from hb_metrics.inference.models.loading import folder_digest, load_tokenizer
 from hb_metrics.inference.processes import process_state
 from hb_metrics.measure import main as measure
 from hb_metrics.planning import only_axes, prepare
@@ -276,7 +276,7 @@ def test_an_encoder_is_given_the_tag_last_of_all(get_small_model):
 
 
 def load_tokenizer_of(model, tokenizer, kind):
-    from hb_metrics.inference.models import LoadedTokenizer
+    from hb_metrics.inference.models.loading import LoadedTokenizer
 
     about = {"name": "small", "source": "", "revision": None, "digest": ""}
     return LoadedTokenizer(tokenizer=tokenizer, config=model.config, kind=kind, **about)

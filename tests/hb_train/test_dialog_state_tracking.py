@@ -12,7 +12,7 @@ import transformers
 from sklearn.metrics import accuracy_score, f1_score, precision_score, recall_score
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from hb_metrics.inference.models import load_model
+from hb_metrics.inference.models.loading import load_model
 from hb_train.dialog_state_tracking import (
     DST_FILE,
     Collator,

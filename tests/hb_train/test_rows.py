@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tokenizers import AddedToken
 
-from hb_metrics.inference.contexts import encode_contexts, render_contexts
-from hb_metrics.inference.models import LoadedModel, LoadedTokenizer
+from hb_metrics.inference.models.contexts import encode_contexts, render_contexts
+from hb_metrics.inference.models.loading import LoadedModel, LoadedTokenizer
 from hb_train import rows as module
 from hb_train.rows import IGNORED, encode_rows, without_tag
 

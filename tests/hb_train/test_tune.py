@@ -15,8 +15,8 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 from trl import SFTTrainer
 
-from hb_metrics.inference.bias_tags import TUNING_FILE, BiasTuning, read_bias_tuning, write_bias_tuning
-from hb_metrics.inference.contexts import encode_replies, render_contexts
+from hb_metrics.inference.models.bias_tags import TUNING_FILE, BiasTuning, read_bias_tuning, write_bias_tuning
+from hb_metrics.inference.models.contexts import encode_replies, render_contexts
 from hb_metrics.measure import main as measure
 from hb_metrics.report.rendering import bias
 from hb_train import tune

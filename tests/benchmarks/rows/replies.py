@@ -20,8 +20,8 @@ from tests.benchmarks.row import OURS, Row, Side
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from hb_metrics.inference.decoding import EndTokens
-    from hb_metrics.inference.models import LoadedModel
+    from hb_metrics.inference.models.loading import LoadedModel
+    from hb_metrics.inference.replies.decoding import EndTokens
 
 NUM_PROMPTS = 320
 NEW_TOKENS = 24
@@ -51,7 +51,7 @@ def prompts(fraction: float) -> "pa.Table":
 
 def load(inputs: "pa.Table") -> Loaded:
     """The embedded model in float32."""
-    from hb_metrics.inference.models import EMBEDDED, load_model
+    from hb_metrics.inference.models.loading import EMBEDDED, load_model
 
     return Loaded(load_model(EMBEDDED))
 
@@ -60,7 +60,7 @@ def load_pipeline(inputs: "pa.Table") -> Loaded:
     """The same model as a pipeline."""
     from transformers import pipeline
 
-    from hb_metrics.inference.contexts import encode_contexts, end_tokens
+    from hb_metrics.inference.models.contexts import encode_contexts, end_tokens
 
     loaded = load(inputs).model
     loaded.tokenizer.padding_side = "left"
@@ -71,8 +71,8 @@ def load_pipeline(inputs: "pa.Table") -> Loaded:
 
 def by_us(inputs: "pa.Table", loaded: Loaded) -> dict[str, np.ndarray]:
     """Plans and writes shards, as a measurement does."""
-    from hb_metrics.inference.decoding import Decoding
-    from hb_metrics.inference.replies import plan_replies, reply_into_shards
+    from hb_metrics.inference.replies.decoding import Decoding
+    from hb_metrics.inference.replies.prompt_replies import plan_replies, reply_into_shards
 
     plan = plan_replies(inputs, loaded.model, decoding=Decoding(max_new_tokens=NEW_TOKENS), context="chat")
     with tempfile.TemporaryDirectory() as folder:
@@ -86,7 +86,7 @@ def by_us(inputs: "pa.Table", loaded: Loaded) -> dict[str, np.ndarray]:
 
 def by_pipeline(inputs: "pa.Table", loaded: Loaded) -> dict[str, np.ndarray]:
     """The pipeline over chats sorted by length, so that batches have little padding."""
-    from hb_metrics.inference.contexts import reply_text
+    from hb_metrics.inference.models.contexts import reply_text
 
     assert loaded.ends is not None
     texts = inputs["text"].to_pylist()

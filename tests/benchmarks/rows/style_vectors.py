@@ -29,7 +29,7 @@ class Loaded(NamedTuple):
 
 def replies(fraction: float) -> list[str]:
     """So many distinct replies as long as a model's: two of the written exemplars, one after the other."""
-    from hb_metrics.inference.embedded_styles import EXEMPLARS, read_labelled
+    from hb_metrics.inference.classifiers.embedded_styles import EXEMPLARS, read_labelled
 
     written = read_labelled(EXEMPLARS).texts
     pairs = np.random.default_rng(SEED).permutation(len(written) ** 2)[: round(fraction * NUM_REPLIES)]
@@ -38,7 +38,7 @@ def replies(fraction: float) -> list[str]:
 
 def load(inputs: list[str]) -> Loaded:
     """Our classifier."""
-    from hb_metrics.inference.embedded_styles import EmbeddedStyles
+    from hb_metrics.inference.classifiers.embedded_styles import EmbeddedStyles
 
     return Loaded(EmbeddedStyles())
 
@@ -49,7 +49,7 @@ def load_sentence_transformer(inputs: list[str]) -> Loaded:
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Transformer
 
-    from hb_metrics.inference.embedded_styles import DEPTHS, EmbeddedStyles, _model_folder
+    from hb_metrics.inference.classifiers.embedded_styles import DEPTHS, EmbeddedStyles, _model_folder
 
     class DepthPooling(torch.nn.Module):
         """Mean-pooled token states at each depth, each of length 1."""

@@ -13,17 +13,18 @@ import transformers
 from tokenizers import Tokenizer, decoders, normalizers, pre_tokenizers
 from tokenizers.models import WordLevel
 
-from hb_metrics.inference import pseudo_likelihood, scoring_paths, units
-from hb_metrics.inference.contexts import check_lengths, encode_contexts, read_personas
-from hb_metrics.inference.decoding import Decoding
+from hb_metrics.inference import units
+from hb_metrics.inference.classifiers.offensive import load_offensiveness_classifier
+from hb_metrics.inference.classifiers.sequence_classifier import load_sequence_classifier
+from hb_metrics.inference.classifiers.styles import load_style_classifier
 from hb_metrics.inference.memory import Memory, halved
-from hb_metrics.inference.models import LoadedModel, load_model
-from hb_metrics.inference.offensive import load_offensiveness_classifier
-from hb_metrics.inference.perplexity import MAX_POSITIONS, plan_perplexity, score_perplexity
-from hb_metrics.inference.pseudo_likelihood import score_pseudo_log_likelihood
-from hb_metrics.inference.replies import plan_replies, reply_into_shards
-from hb_metrics.inference.sequence_classifier import load_sequence_classifier
-from hb_metrics.inference.styles import load_style_classifier
+from hb_metrics.inference.models.contexts import check_lengths, encode_contexts, read_personas
+from hb_metrics.inference.models.loading import LoadedModel, load_model
+from hb_metrics.inference.replies.decoding import Decoding
+from hb_metrics.inference.replies.prompt_replies import plan_replies, reply_into_shards
+from hb_metrics.inference.scoring import pseudo_likelihood, scoring_paths
+from hb_metrics.inference.scoring.perplexity import MAX_POSITIONS, plan_perplexity, score_perplexity
+from hb_metrics.inference.scoring.pseudo_likelihood import score_pseudo_log_likelihood
 from hb_metrics.measure import main
 
 PROMPT_COLUMNS = ("id", "axis", "descriptor", "template", "text", "noun_phrase")

@@ -3,14 +3,14 @@ import sys
 
 import numpy as np
 
-from hb_metrics.inference.perplexity import score_perplexity
 from hb_metrics.inference.processes import num_workers
+from hb_metrics.inference.scoring.perplexity import score_perplexity
 
 SCRIPT = """
 import sys
 import numpy as np
 from transformers import AutoModelForCausalLM, AutoTokenizer
-from hb_metrics.inference.perplexity import score_perplexity
+from hb_metrics.inference.scoring.perplexity import score_perplexity
 from hb_metrics.inference.processes import process_state
 
 folder, texts, out = sys.argv[1:]

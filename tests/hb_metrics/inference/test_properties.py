@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from hb_dataset import read_vocabulary
 from hb_dataset.versions import NEXT, read_version
-from hb_metrics.inference.censoring import REPLACEMENT, UNSAFE_MARK, censor, censor_replies, mention_pattern
-from hb_metrics.inference.prefix_tree import halved_tree, pack_prefix_trees
-from hb_metrics.inference.scoring_paths import padded_nlls, tree_nlls
+from hb_metrics.inference.classifiers.censoring import REPLACEMENT, UNSAFE_MARK, censor, censor_replies, mention_pattern
+from hb_metrics.inference.scoring.prefix_tree import halved_tree, pack_prefix_trees
+from hb_metrics.inference.scoring.scoring_paths import padded_nlls, tree_nlls
 
 
 def depths(quick, deep):

@@ -4,11 +4,15 @@ import pytest
 import torch
 
 from hb_metrics.inference import shards
-from hb_metrics.inference.offensive import OffensivenessClassifier, OffensivenessScores, offensiveness_into_shards
-from hb_metrics.inference.perplexity import plan_perplexity, score_perplexity
-from hb_metrics.inference.regard import REGARDS, RegardClassifier, regards_into_shards
+from hb_metrics.inference.classifiers.offensive import (
+    OffensivenessClassifier,
+    OffensivenessScores,
+    offensiveness_into_shards,
+)
+from hb_metrics.inference.classifiers.regard import REGARDS, RegardClassifier, regards_into_shards
+from hb_metrics.inference.classifiers.styles import StyleClassifier, styles_into_shards
+from hb_metrics.inference.scoring.perplexity import plan_perplexity, score_perplexity
 from hb_metrics.inference.shards import plan_shards, score_into_shards
-from hb_metrics.inference.styles import StyleClassifier, styles_into_shards
 
 CPU = torch.device("cpu")
 

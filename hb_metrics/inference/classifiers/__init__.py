@@ -1,0 +1,1 @@
+"""What classifiers say of texts: style, offensiveness, regard."""

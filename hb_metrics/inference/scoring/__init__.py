@@ -1,0 +1,1 @@
+"""How likely a model finds texts: perplexities of sentences, pairs and dialogue."""

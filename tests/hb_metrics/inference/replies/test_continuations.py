@@ -1,0 +1,298 @@
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from hb_metrics.inference.models.contexts import prompt_generator
+from hb_metrics.inference.models.loading import LoadedModel
+from hb_metrics.inference.replies import continuations
+from hb_metrics.inference.replies.continuations import (
+    CONTINUATION_SCHEMA,
+    ContinuationCounts,
+    continue_into_shards,
+    count_continuations,
+    plan_continuations,
+    read_continuations,
+)
+from hb_metrics.inference.replies.decoding import EndTokens
+
+# Far from certain, so that close decisions, ends and line breaks come.
+HOT = {"temperature": 1.5, "top_k": 40, "max_tokens": 24}
+SEEDS = range(3)
+
+
+@pytest.fixture
+def load(get_small_model):
+    def load(name):
+        model, tokenizer = get_small_model(name)
+        kind = {"blenderbot": "encoder-decoder", "bert": "masked"}.get(name, "causal")
+        return LoadedModel(
+            model=model,
+            tokenizer=tokenizer,
+            config=model.config,
+            kind=kind,
+            name=name,
+            source=name,
+            revision=None,
+            digest="digest",
+            dtype="float32",
+        )
+
+    return load
+
+
+@pytest.fixture
+def texts(prompts):
+    """Twelve prompts of several lengths, two of them the same."""
+    found = [" ".join(text.split()[: 2 + number % 3]) for number, text in enumerate(prompts[:44:4])]
+    return [*found, found[0]]
+
+
+@pytest.fixture
+def ids(texts):
+    return [f"prompt-{number}" for number in range(len(texts))]
+
+
+@pytest.fixture
+def small_shards(monkeypatch):
+    monkeypatch.setattr(continuations, "ROWS_PER_SHARD", 8)
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def drawn_by_hand(model, context, uniforms, temperature, top_k, max_tokens, ends):
+    """Token by token, without a cache: softmax over the `top_k` likeliest, drawn in the order of their ids."""
+    tokens, said = [], False
+    for uniform in uniforms[: max_tokens - len(context)]:
+        with torch.no_grad():
+            logits = model(torch.tensor([context + tokens])).logits[0, -1].double().numpy()
+        best = np.sort(np.argsort(-logits)[:top_k])
+        weights = np.exp((logits[best] - logits[best].max()) / temperature)
+        token = int(best[np.searchsorted(np.cumsum(weights) / weights.sum(), uniform, side="right")])
+        if token in ends.dropped:
+            return tokens, False
+        tokens.append(token)
+        said |= token not in ends.blank
+        if said and token in ends.kept:
+            return tokens, False
+    return tokens, True
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "gpt2-without-bos"])
+def test_continuations_are_drawn_token_by_token(name, load, ids, texts, tmp_path):
+    loaded = load(name)
+    plan = plan_continuations(ids, texts, loaded, seeds=SEEDS, seed=5, **HOT)
+    # So that texts end in every way: a quarter of the tokens ends one, another quarter breaks its line.
+    ends = EndTokens(dropped=tuple(range(0, 400, 16)), kept=tuple(range(1, 400, 16)), blank=tuple(range(1, 400, 8)))
+    plan = replace(plan, ends=ends)
+    table = continue_into_shards(plan, loaded, tmp_path, progress=False)
+    assert table.schema == CONTINUATION_SCHEMA
+    assert table["id"].to_pylist() == [f"{each}:{seed}" for each in ids for seed in SEEDS]
+    ways = set()
+    for row in table.to_pylist():
+        context = loaded.tokenizer(row["text"])["input_ids"]
+        uniforms = prompt_generator(5, "continuation", f"{row['prompt_id']}:{row['seed_index']}").random(24)
+        tokens, truncated = drawn_by_hand(loaded.model, context, uniforms, 1.5, 40, 24, ends)
+        text = loaded.tokenizer.decode(tokens, skip_special_tokens=True).strip().split("\n")[0].strip()
+        assert row["continuation"] == (text or None)
+        assert (row["num_tokens"], row["truncated"]) == (len(tokens), truncated)
+        assert row["ended_line"] == (bool(text) and not truncated and tokens[-1] in ends.kept)
+        assert len(context) + row["num_tokens"] <= 24
+        assert not truncated or len(context) + row["num_tokens"] == 24
+        ways.add((truncated, row["ended_line"]))
+    assert len(ways) == 3
+    blank, cut, lines = (sum(each) for each in zip(*(
+        (row["continuation"] is None, row["truncated"], row["ended_line"]) for row in table.to_pylist()
+    ), strict=True))  # fmt: skip
+    assert count_continuations(table) == ContinuationCounts(len(table), blank, cut, lines)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "mamba"])
+def test_continuations_do_not_depend_on_batch_order_or_subset(name, load, ids, texts, tmp_path, small_shards):
+    loaded = load(name)
+    plan = plan_continuations(ids, texts, loaded, seeds=SEEDS, **HOT)
+    assert plan.padded == (name != "mamba")
+    table = continue_into_shards(plan, loaded, tmp_path / "default", progress=False)
+    assert len(set(table["continuation"].to_pylist())) > len(table) * 3 // 4  # else much could be mixed up unseen
+    for size in (1, 5):
+        assert continue_into_shards(plan, loaded, tmp_path / str(size), batch_size=size, progress=False).equals(table)
+        assert contents(tmp_path / str(size)) == contents(tmp_path / "default")
+    of_id = {row["id"]: row for row in table.to_pylist()}
+
+    order = np.random.default_rng(0).permutation(len(ids))
+    other = plan_continuations([ids[row] for row in order], [texts[row] for row in order], loaded, seeds=[2, 0], **HOT)
+    found = continue_into_shards(other, loaded, tmp_path / "shuffled", progress=False).to_pylist()
+    assert [row["id"] for row in found] == [f"{ids[row]}:{index}" for row in order for index in (2, 0)]
+    assert all(row == of_id[row["id"]] for row in found)
+
+    drawn = [(4, 1), (0, 2), (0, 0), (11, 1)]
+    some = plan_continuations(ids, texts, loaded, drawn=drawn, **HOT)
+    found = continue_into_shards(some, loaded, tmp_path / "some", progress=False).to_pylist()
+    assert found == [of_id[f"{ids[row]}:{index}"] for row, index in drawn]
+    alone = plan_continuations(ids[3:4], texts[3:4], loaded, seeds=[1], **HOT)
+    (row,) = continue_into_shards(alone, loaded, tmp_path / "alone", progress=False).to_pylist()
+    assert row == of_id[f"{ids[3]}:1"]
+
+
+def test_seeds_and_ids_draw_other_continuations_of_the_same_text(load, ids, texts, tmp_path):
+    loaded = load("llama")
+    first, second = (
+        continue_into_shards(
+            plan_continuations(ids, texts, loaded, seeds=SEEDS, seed=seed, **HOT),
+            loaded,
+            tmp_path / str(seed),
+            progress=False,
+        )["continuation"].to_pylist()
+        for seed in (0, 1)
+    )
+    assert sum(np.equal(first, second)) < 4
+    assert texts[0] == texts[-1]
+    assert first[: len(SEEDS)] != first[-len(SEEDS) :]
+    assert len(set(first[: len(SEEDS)])) == len(SEEDS)
+
+
+def test_prompts_are_given_as_they_are(load, texts, ids):
+    with_start = load("llama")
+    plan = plan_continuations(ids, texts, with_start, seeds=[0])
+    assert plan.contexts == [with_start.tokenizer(text)["input_ids"] for text in texts]
+    assert plan.start_token is None  # this tokenizer knows one, but does not put it there
+    assert plan.ends.blank
+    pieces = [with_start.tokenizer.decode([token]) for token in plan.ends.blank]
+    assert all(not piece.strip() for piece in pieces)
+    assert any("\n" in piece for piece in pieces)
+    found = plan.description()
+    assert json.loads(json.dumps(found)) == found
+    expected = {"num_prompts": 12, "num_continuations": 12, "temperature": 0.7, "top_k": 40, "max_tokens": 40}
+    assert found.items() >= {**expected, "seeds": [0], "seed": 0, "same_in_any_batch": True}.items()
+    assert plan_continuations(ids, texts, with_start, seeds=[1]).description() != found
+
+
+def test_the_start_token_of_a_tokenizer_is_given_and_recorded(load, texts, ids):
+    loaded = load("llama")
+    roberta = replace(loaded, tokenizer=load("blenderbot").tokenizer)
+    plan = plan_continuations(ids, texts, roberta, seeds=[0])
+    assert plan.start_token == "<s>"
+    assert all(context[0] == 0 for context in plan.contexts)
+    assert all(context[-1] != 1 for context in plan.contexts)  # which would end the text before it went on
+
+
+def test_a_line_break_ends_a_text_once_something_is_said(load, ids, texts, tmp_path, monkeypatch):
+    loaded = load("gpt2")
+    plan = plan_continuations(ids, texts, loaded, seeds=SEEDS, max_tokens=40)
+    (newline,) = loaded.tokenizer("\n")["input_ids"]
+    (word,) = loaded.tokenizer("a")["input_ids"]
+    assert newline in plan.ends.kept
+    assert newline in plan.ends.blank
+    assert word not in plan.ends.blank
+    written = iter([newline, newline, word, newline, word, word])
+
+    def speak(*args, **kwargs):
+        output = forward(*args, **kwargs)
+        output.logits[:] = -1e4
+        output.logits[..., next(written)] = 0
+        return output
+
+    forward = type(loaded.model).forward
+    monkeypatch.setattr(type(loaded.model), "forward", lambda self, *args, **kwargs: speak(self, *args, **kwargs))
+    one = plan_continuations(ids[:1], texts[:1], loaded, seeds=[0], top_k=1)
+    (row,) = continue_into_shards(one, loaded, tmp_path, progress=False).to_pylist()
+    assert (row["continuation"], row["num_tokens"], row["truncated"], row["ended_line"]) == ("a", 4, False, True)
+
+
+def test_a_run_that_broke_off_goes_on_and_ends_the_same(load, ids, texts, tmp_path, small_shards, capsys):
+    loaded = load("llama")
+    plan = plan_continuations(ids, texts, loaded, seeds=SEEDS, **HOT)
+    whole = continue_into_shards(plan, loaded, tmp_path, progress=False)
+    before = contents(tmp_path)
+    assert len(before) == -(-len(plan.ids) // 8)
+    sorted(tmp_path.iterdir())[1].unlink()
+    assert continue_into_shards(plan, loaded, tmp_path, progress=False).equals(whole)
+    assert contents(tmp_path) == before
+    assert f"{len(plan.ids) - 8} of {len(plan.ids)} rows were there already" in capsys.readouterr().out
+    assert read_continuations(plan, tmp_path).equals(whole)
+
+
+SCRIPT = """
+import json
+import sys
+from pathlib import Path
+from hb_metrics.inference.replies import continuations
+from hb_metrics.inference.models.loading import load_model
+from hb_metrics.inference.processes import process_state
+
+folder, ids, texts, options = Path(sys.argv[1]), *map(json.loads, sys.argv[2:])
+continuations.ROWS_PER_SHARD = 8
+loaded = load_model(str(folder / "llama"))
+plan = continuations.plan_continuations(ids, texts, loaded, seeds=range(3), **options)
+table = continuations.continue_into_shards(plan, loaded, folder / "two", progress=False)
+state = process_state()
+assert state.num_processes == 2
+assert (table is None) != state.is_main_process
+"""
+
+
+def test_two_processes_write_the_same_bytes(load, save_small_model, ids, texts, tmp_path, small_shards):
+    (tmp_path / "script.py").write_text(SCRIPT)
+    save_small_model("llama")
+    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "29671"]
+    command = [*launch, tmp_path / "script.py", tmp_path, *map(json.dumps, (ids, texts, HOT))]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    loaded = load("llama")
+    plan = plan_continuations(ids, texts, loaded, seeds=SEEDS, **HOT)
+    continue_into_shards(plan, loaded, tmp_path / "alone", progress=False)
+    assert contents(tmp_path / "two") == contents(tmp_path / "alone")
+
+
+def test_what_cannot_be_continued_is_refused(load, ids, texts):
+    with pytest.raises(ValueError, match=r"^a masked language model does not continue a text; give a causal one"):
+        plan_continuations(ids, texts, load("bert"))
+    with pytest.raises(ValueError, match=r"^an encoder-decoder language model does not continue a text"):
+        plan_continuations(ids, texts, load("blenderbot"))
+    loaded = load("gpt2")
+    long = " ".join(["known"] * 50)
+    with pytest.raises(ValueError, match=r"^prompt long is .* tokens long, and with its continuation it may have 12;"):
+        plan_continuations(["long"], [long[:60]], loaded, max_tokens=12)
+    length = len(loaded.tokenizer(texts[0])["input_ids"])
+    with pytest.raises(ValueError, match=f"^prompt x is {length} tokens long"):
+        plan_continuations(["x"], texts[:1], loaded, max_tokens=length)
+    assert plan_continuations(["x"], texts[:1], loaded, max_tokens=length + 1).decoding.max_new_tokens == length + 1
+    with pytest.raises(ValueError, match=r"^max_tokens is 65, more than the 64 tokens the model takes"):
+        plan_continuations(ids, texts, loaded, max_tokens=65)
+    with pytest.raises(ValueError, match=r"no token of the context of prompt x"):
+        plan_continuations(["x"], [""], loaded)
+    with pytest.raises(ValueError, match=r"^prompt 'a' is there twice"):
+        plan_continuations(["a", "a"], texts[:2], loaded)
+    with pytest.raises(ValueError, match=r"^continuation 'a:1' is there twice"):
+        plan_continuations(["a"], texts[:1], loaded, seeds=[1, 1])
+    with pytest.raises(ValueError, match=r"^drawn has row 1, which is not one of the 1 prompts; give rows from 0 to 0"):
+        plan_continuations(["a"], texts[:1], loaded, drawn=[(1, 0)])
+    for seeds in ([], [-1]):
+        with pytest.raises(ValueError, match=r"^seeds is .*; give at least one index of a seed"):
+            plan_continuations(ids, texts, loaded, seeds=seeds)
+    for wrong in ({"temperature": 0.0}, {"top_k": 0}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            plan_continuations(ids, texts, loaded, **wrong)
+
+
+def test_prompts_that_could_run_out_of_positions_are_not_padded(load):
+    loaded = load("gpt2")
+    texts = ["a", " ".join(["kid"] * 26)]
+    lengths = [len(loaded.tokenizer(text)["input_ids"]) for text in texts]
+    assert max(lengths) - min(lengths) + 64 > 64
+    assert plan_continuations(["a", "b"], texts, loaded, max_tokens=40).padded == (max(lengths) + 40 - 1 <= 64)
+    assert not plan_continuations(["a", "b"], texts, loaded, max_tokens=64).padded
+
+
+def test_no_prompts_are_no_continuations(load, tmp_path):
+    loaded = load("llama")
+    plan = plan_continuations([], [], loaded)
+    table = continue_into_shards(plan, loaded, tmp_path, progress=False)
+    assert (table.num_rows, table.schema) == (0, CONTINUATION_SCHEMA)
+    assert count_continuations(table) == ContinuationCounts(0, 0, 0, 0)

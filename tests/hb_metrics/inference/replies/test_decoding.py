@@ -1,0 +1,338 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from transformers import DynamicCache, GenerationConfig, LogitsProcessorList, MistralConfig
+from transformers.cache_utils import DynamicLayer
+
+from hb_metrics.inference.replies import decoding as decoding_module
+from hb_metrics.inference.replies import forward
+from hb_metrics.inference.replies.decoding import Decoding, EndTokens, ResponseNgramBlocker, decode, takes_padding
+
+CAUSAL = ["gpt2", "llama", "bloom", "mamba"]
+ENCODER_DECODER = ["t5", "blenderbot"]
+ENDS = EndTokens(dropped=(1,))
+GREEDY = Decoding(max_new_tokens=12)
+BEAMS = Decoding(num_beams=4, max_new_tokens=12, min_new_tokens=3, no_repeat_ngram_size=3)
+SAMPLE = Decoding(sample=True, max_new_tokens=12, temperature=1.5, top_k=40, top_p=0.9)
+
+
+def contexts(num, length, seed=0):
+    rng = np.random.default_rng(seed)
+    shared = rng.integers(4, 400, length // 2)
+    return [[*shared, *rng.integers(4, 400, length - length // 2)] for _ in range(num)]
+
+
+def uniforms(num, decoding, seed=0):
+    return np.random.default_rng(seed).random((num, decoding.max_new_tokens)) if decoding.sample else None
+
+
+def reply_of_transformers(model, context, decoding):
+    """What `generate` gives, cut at the end token."""
+    tokens = torch.tensor([context])
+    length = 1 if model.config.is_encoder_decoder else len(context)
+    processors = LogitsProcessorList()
+    if decoding.no_repeat_ngram_size:
+        processors.append(ResponseNgramBlocker(decoding.no_repeat_ngram_size, length))
+    config = GenerationConfig(
+        num_beams=decoding.num_beams,
+        do_sample=False,
+        max_new_tokens=decoding.max_new_tokens,
+        min_new_tokens=decoding.min_new_tokens,
+        length_penalty=decoding.length_penalty,
+        eos_token_id=1,
+        pad_token_id=2,
+        decoder_start_token_id=model.generation_config.decoder_start_token_id,
+    )
+    (found,) = model.generate(
+        tokens, attention_mask=torch.ones_like(tokens), generation_config=config, logits_processor=processors
+    )
+    reply = found[length:].tolist()
+    return reply[: reply.index(1)] if 1 in reply else reply
+
+
+@pytest.mark.parametrize("decoding", [GREEDY, BEAMS, Decoding(num_beams=3, max_new_tokens=8, length_penalty=0.0)])
+@pytest.mark.parametrize("name", CAUSAL + ENCODER_DECODER)
+def test_replies_are_those_of_generate(name, decoding, get_small_model, monkeypatch):
+    if name == "mamba" and decoding.num_beams > 1:
+        pytest.skip("generate has no beams for a cache that cannot be reordered")
+    model, _ = get_small_model(name)
+    monkeypatch.setattr(model.generation_config, "forced_eos_token_id", None)  # a reply that is cut has no end
+    given = contexts(12, 7)
+    found = decode(model, given, decoding, ENDS)
+
+    for context, reply in zip(given, found, strict=True):
+        assert reply.tokens == reply_of_transformers(model, context, decoding)
+        assert reply.truncated == (len(reply.tokens) == decoding.max_new_tokens)
+
+
+@pytest.mark.parametrize("decoding", [GREEDY, BEAMS, SAMPLE])
+@pytest.mark.parametrize("name", ["gpt2", "llama", "blenderbot"])
+def test_a_reply_does_not_depend_on_its_batch(name, decoding, get_small_model):
+    model, _ = get_small_model(name)
+    given, numbers = contexts(40, 9), uniforms(40, decoding)
+    together = decode(model, given, decoding, ENDS, numbers)
+
+    order = np.random.default_rng(1).permutation(40)
+    shuffled = decode(model, [given[row] for row in order], decoding, ENDS, None if numbers is None else numbers[order])
+    assert [together[row] for row in order] == shuffled
+    for row in range(40):
+        one = slice(row, row + 1)
+        assert decode(model, given[one], decoding, ENDS, None if numbers is None else numbers[one]) == together[one]
+
+
+def contexts_of_several_lengths(num, shared, seed=0):
+    rng = np.random.default_rng(seed)
+    prefix = rng.integers(4, 400, shared)
+    return [[*prefix, *rng.integers(4, 400, rng.integers(1, 12))] for _ in range(num)]
+
+
+@pytest.mark.parametrize("shared", [0, 3])
+@pytest.mark.parametrize("decoding", [GREEDY, BEAMS, SAMPLE])
+@pytest.mark.parametrize("name", ["gpt2", "llama"])
+def test_a_reply_does_not_depend_on_its_padding(name, decoding, shared, get_small_model):
+    model, _ = get_small_model(name)
+    given, numbers = contexts_of_several_lengths(30, shared), uniforms(30, decoding)
+    assert len({len(context) for context in given}) > 5
+    assert takes_padding(model, given)
+    together = decode(model, given, decoding, ENDS, numbers, padded=True)
+    for row in range(30):
+        one = slice(row, row + 1)
+        assert decode(model, given[one], decoding, ENDS, None if numbers is None else numbers[one]) == together[one]
+
+
+def test_replies_that_end_at_different_times_are_those_of_each_context_alone(get_small_model):
+    """Rows that are over stay in the batch for a while; none of what comes of them may get into a reply."""
+    model, _ = get_small_model("llama")
+    given = contexts_of_several_lengths(40, 2)
+    ends = EndTokens(dropped=tuple(range(4, 40)), kept=tuple(range(40, 70)))
+    decoding = Decoding(max_new_tokens=20)
+    together = decode(model, given, decoding, ends, padded=True)
+    assert len({len(reply.tokens) for reply in together}) > 5
+    assert [decode(model, [context], decoding, ends)[0] for context in given] == together
+
+
+def test_padding_is_for_models_that_are_found_to_take_it(get_small_model, monkeypatch):
+    given = contexts_of_several_lengths(6, 2)
+    for name, expected in {"gpt2": True, "llama": True, "mamba": False, "t5": False, "blenderbot": False}.items():
+        assert takes_padding(get_small_model(name)[0], given) == expected
+    model, _ = get_small_model("gpt2")
+    assert not takes_padding(model, contexts(6, 5))  # of one length
+    assert not takes_padding(model, [])
+    forward = model.forward
+
+    def ignoring_the_mask(*arguments, attention_mask=None, **options):
+        return forward(*arguments, **options)
+
+    monkeypatch.setattr(model, "forward", ignoring_the_mask)
+    assert not takes_padding(model, given)
+
+
+@pytest.mark.parametrize("decoding", [GREEDY, BEAMS, SAMPLE])
+def test_contexts_with_a_close_decision_are_run_alone(decoding, get_small_model, monkeypatch):
+    """With every decision taken for close, every reply is that of its context alone, and is decoded twice."""
+    model, _ = get_small_model("gpt2")
+    given, numbers = contexts(5, 6), uniforms(5, decoding)
+    expected = decode(model, given, decoding, ENDS, numbers)
+    monkeypatch.setattr(decoding_module, "CLOSE", 1e9)
+    monkeypatch.setattr(decoding_module, "CLOSE_PROBABILITY", 2.0)
+    firsts = []
+    first = decoding_module.Forward.first
+    monkeypatch.setattr(decoding_module.Forward, "first", lambda self: firsts.append(len(self.contexts)) or first(self))
+
+    assert decode(model, given, decoding, ENDS, numbers) == expected
+    assert firsts == [5, 1, 1, 1, 1, 1]
+
+
+def test_sampling_follows_the_distribution(get_small_model):
+    """One context many times with evenly spaced numbers: each first token as often as its probability says."""
+    model, _ = get_small_model("llama")
+    (context,) = contexts(1, 6)
+    decoding = Decoding(sample=True, max_new_tokens=1, min_new_tokens=0, temperature=2.0, top_k=30, top_p=0.8)
+    num = 2000
+    numbers = ((np.arange(num) + 0.5) / num)[:, None]
+    replies = decode(model, [context] * num, decoding, EndTokens(dropped=()), numbers)
+    counts = np.bincount([reply.tokens[0] for reply in replies], minlength=400) / num
+
+    with torch.inference_mode():
+        logits = model(input_ids=torch.tensor([context])).logits[0, -1].double() / 2.0
+    values, tokens = logits.topk(30)
+    probabilities = values.softmax(0).numpy()
+    kept = int((np.cumsum(probabilities) - probabilities < 0.8).sum())
+    expected = np.zeros(400)
+    expected[tokens[:kept].numpy()] = probabilities[:kept] / probabilities[:kept].sum()
+    np.testing.assert_allclose(counts, expected, atol=1.5 / num)
+
+
+def test_ngrams_are_blocked_in_the_response_only():
+    blocker = ResponseNgramBlocker(3, context_length=4)
+    context, response = [5, 6, 7, 5], [6, 8, 9, 6, 8]
+    scores = blocker(torch.tensor([context + response]), torch.zeros(1, 12))
+
+    assert scores[0].isneginf().nonzero().flatten().tolist() == [9]  # 6 8 9 was said; 5 6 7 only in the context
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_blocking_is_what_a_loop_finds(size):
+    rng = np.random.default_rng(size)
+    for length in range(9):
+        response = rng.integers(0, 3, (5, length))
+        blocked = ResponseNgramBlocker(size, 0).blocked(torch.tensor(response), 3).numpy()
+        for row in range(5):
+            said = [tuple(response[row, i : i + size]) for i in range(length - size + 1)]
+            tail = tuple(response[row, length - size + 1 :]) if size > 1 else ()
+            for token in range(3):
+                assert blocked[row, token] == ((*tail, token) in said)
+
+
+@pytest.mark.parametrize("decoding", [GREEDY, BEAMS])
+def test_end_tokens_end_a_reply_and_are_kept_or_dropped(decoding, get_small_model):
+    model, _ = get_small_model("gpt2")
+    given = contexts(8, 6)
+    every = EndTokens(dropped=tuple(range(0, 400, 2)), kept=tuple(range(1, 400, 2)))
+    shortest = max(decoding.min_new_tokens, 1)
+    for reply in decode(model, given, Decoding(num_beams=decoding.num_beams, min_new_tokens=0), every):
+        assert len(reply.tokens) <= 1
+        assert not reply.truncated
+        assert all(token % 2 for token in reply.tokens)
+    some = EndTokens(dropped=(1,), kept=tuple(range(100, 200)), sentence=tuple(range(200, 300)))
+    for reply in decode(model, given, decoding, some):
+        *body, last = reply.tokens
+        assert not any(100 <= token < 200 for token in body)
+        assert reply.truncated or 100 <= last < 200 or len(reply.tokens) >= shortest
+
+
+def test_a_sentence_end_counts_after_the_minimum_only(get_small_model):
+    model, _ = get_small_model("gpt2")
+    decoding = Decoding(min_new_tokens=4, max_new_tokens=10, end_after_sentence=True)
+    ends = EndTokens(dropped=(), sentence=tuple(range(400)))
+
+    assert {len(reply.tokens) for reply in decode(model, contexts(6, 5), decoding, ends)} == {4}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"num_beams": 0}, "num_beams is 0; give at least 1"),
+        ({"min_new_tokens": 9, "max_new_tokens": 8}, "min_new_tokens is 9, more than max_new_tokens 8"),
+        ({"temperature": 0.0}, "temperature is 0.0"),
+        ({"top_p": 1.5}, "top_p is 1.5"),
+        ({"sample": True, "num_beams": 2}, "sampling with num_beams 2"),
+    ],
+)
+def test_settings_that_cannot_be_decoded_with_are_refused(wrong, said):
+    with pytest.raises(ValueError, match=said):
+        Decoding(**wrong)
+
+
+def test_contexts_of_several_lengths_are_refused(get_small_model):
+    model, _ = get_small_model("gpt2")
+    with pytest.raises(ValueError, match="2 lengths"):
+        decode(model, [[5, 6], [7]], GREEDY, ENDS)
+    with pytest.raises(ValueError, match="uniform numbers"):
+        decode(model, [[5]], SAMPLE, ENDS)
+    assert decode(model, [], GREEDY, ENDS) == []
+
+
+def key_value_states(rows, length, seed):
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randn(rows, 2, length, 3, generator=generator) for _ in range(2)]
+
+
+@pytest.mark.parametrize("room", [0, 4, 9, 40])
+def test_a_cache_with_room_holds_what_a_dynamic_layer_holds(room):
+    """Through steps of one and more tokens, rows picked and repeated, and more tokens than there is room for."""
+    expected, start = DynamicLayer(), DynamicLayer()
+    for layer in (expected, start):
+        layer.update(*key_value_states(3, 4, 0))
+    found = forward._GrowingLayer(start, room)
+    for seed, (length, rows) in enumerate([(1, None), (2, [2, 0, 0, 1]), (1, [3]), (5, [0, 0]), (1, None)], start=1):
+        if rows is not None:
+            for layer in (expected, found):
+                layer.reorder_cache(torch.tensor(rows))
+        given = key_value_states(len(expected.keys), length, seed)
+        for mine, theirs in zip(found.update(*given), expected.update(*given), strict=True):
+            assert torch.equal(mine, theirs)
+        assert found.get_seq_length() == expected.get_seq_length()
+        assert found.get_mask_sizes(1) == expected.get_mask_sizes(1)
+
+
+def test_a_step_does_not_copy_what_came_before():
+    start = DynamicLayer()
+    start.update(*key_value_states(3, 4, 0))
+    layer = forward._GrowingLayer(start, 8)
+    places = {layer.update(*key_value_states(3, 1, seed))[0].data_ptr() for seed in range(4)}
+    assert len(places) == 1
+
+
+def test_only_a_plain_cache_is_given_room():
+    cache = DynamicCache()
+    cache.update(*key_value_states(3, 4, 0), 0)
+    kept = forward._roomy(cache, 9)
+    assert kept is cache
+    assert [type(layer) for layer in kept.layers] == [forward._GrowingLayer]
+    layers = list(kept.layers)
+    assert forward._roomy(kept, 9).layers == layers  # once
+    for other in (None, object(), DynamicCache(config=MistralConfig(num_hidden_layers=2, sliding_window=4))):
+        before = list(getattr(other, "layers", []))
+        assert forward._roomy(other, 9) is other
+        assert list(getattr(other, "layers", [])) == before
+
+
+@pytest.mark.parametrize("decoding", [GREEDY, SAMPLE])
+def test_each_reply_is_cut_at_its_own_limit(decoding, get_small_model):
+    model, _ = get_small_model("llama")
+    given = contexts_of_several_lengths(20, 3)
+    numbers, limits = uniforms(20, decoding), [1 + row % 12 for row in range(20)]
+    together = decode(model, given, decoding, ENDS, numbers, padded=True, limits=limits)
+    for row, limit in enumerate(limits):
+        one = slice(row, row + 1)
+        mine = replace(decoding, max_new_tokens=limit)
+        assert decode(model, given[one], mine, ENDS, None if numbers is None else numbers[one]) == together[one]
+
+
+def test_a_line_break_ends_a_reply_once_something_is_said(get_small_model):
+    model, _ = get_small_model("llama")
+    given, decoding = contexts(60, 6), replace(SAMPLE, min_new_tokens=0)
+    kept, blank = range(4, 200, 2), range(4, 200)
+    free = decode(model, given, decoding, ENDS, uniforms(60, decoding))
+    ends = EndTokens(dropped=(1,), kept=(*kept, 300, 301), blank=tuple(blank))
+    found = decode(model, given, decoding, ends, uniforms(60, decoding))
+    for whole, reply in zip(free, found, strict=True):
+        said = next((place for place, token in enumerate(whole.tokens) if token not in blank), len(whole.tokens))
+        breaks = [place for place, token in enumerate(whole.tokens) if token in ends.kept and place >= said]
+        assert reply.tokens == whole.tokens[: breaks[0] + 1 if breaks else None]
+    assert any(reply.tokens[0] in kept and len(reply.tokens) > 1 for reply in found)
+
+
+@pytest.mark.parametrize("wrong", [{"ends": EndTokens(dropped=(1,), blank=(5,))}, {"ends": ENDS, "limits": [3]}])
+def test_beams_have_neither_blank_tokens_nor_limits(wrong, get_small_model):
+    with pytest.raises(ValueError, match="blank tokens and limits are for num_beams 1 only"):
+        decode(get_small_model("llama")[0], contexts(1, 5), BEAMS, **wrong)
+
+
+@pytest.mark.parametrize("decides_otherwise", [False, True])
+def test_a_context_with_a_close_decision_runs_alone_no_further_than_needed(
+    decides_otherwise, get_small_model, monkeypatch
+):
+    model, _ = get_small_model("llama")
+    given, numbers = contexts(6, 7), uniforms(6, SAMPLE)
+    expected = decode(model, given, SAMPLE, ENDS, numbers)
+    steps, run = [], decoding_module._one_by_one
+
+    def with_close_decisions(model, contexts, decoding, ends, drawn, most):
+        found, close = run(model, contexts, decoding, ends, drawn, most)
+        if len(contexts) > 1:
+            close[:] = 0
+            close[2] = 4
+            if decides_otherwise:
+                found[2].tokens[3] += 1
+        else:
+            steps.append(most.item())
+        return found, close
+
+    monkeypatch.setattr(decoding_module, "_one_by_one", with_close_decisions)
+    assert len(expected[2].tokens) > 4
+    assert decode(model, given, SAMPLE, ENDS, numbers) == expected
+    assert steps == ([4, 12] if decides_otherwise else [4])

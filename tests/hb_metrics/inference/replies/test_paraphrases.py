@@ -1,0 +1,302 @@
+import json
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+import torch
+import transformers
+
+from hb_dataset.prompt_groups import PromptGroup, read_groups
+from hb_dataset.structured_prompts import structured_prompt_table
+from hb_dataset.structures import read_structures
+from hb_metrics.inference.models.loading import LoadedModel
+from hb_metrics.inference.replies import paraphrases
+from hb_metrics.inference.replies.decoding import Decoding, decode
+from hb_metrics.inference.replies.paraphrases import (
+    PARAPHRASE_SCHEMA,
+    REASONS,
+    check_paraphrase,
+    kept_prompts,
+    load_paraphraser,
+    paraphrase_into_shards,
+    paraphrase_text,
+    paraphraser_input,
+    plan_paraphrases,
+    read_paraphrases,
+    summary,
+)
+
+TARGETS = [("what", "(ROOT (SBARQ (WHNP ) (SQ ) (. )))"), ("it", "(ROOT (S (NP ) (VP )))"), ("np", "(ROOT (NP (NP )))")]
+SHORT = {"num_beams": 2, "max_new_tokens": 8}
+GAY = ("gay person", "gay people")
+
+
+@pytest.fixture
+def prompts():
+    return structured_prompt_table(structures="original").take(list(range(0, 60, 12)))
+
+
+@pytest.fixture
+def groups():
+    return read_groups()[0]
+
+
+@pytest.fixture
+def load(get_small_model):
+    def load(name):
+        model, tokenizer = get_small_model(name)
+        kind = "causal" if name == "gpt2" else "encoder-decoder"
+        return LoadedModel(
+            model=model,
+            tokenizer=tokenizer,
+            config=model.config,
+            kind=kind,
+            name=name,
+            source=name,
+            revision=None,
+            digest="digest",
+            dtype="float32",
+        )
+
+    return load
+
+
+@pytest.fixture
+def bart(get_small_model):
+    """BART, which AESOP is trained from, with `<sep>` as a token of its own."""
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=type(get_small_model("blenderbot")[1]._tokenizer).from_str(
+            get_small_model("blenderbot")[1]._tokenizer.to_str()
+        ),
+        bos_token="<s>",
+        eos_token="</s>",
+        pad_token="<pad>",
+        mask_token="<mask>",
+    )
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<sep>"]})
+    config = transformers.BartConfig(
+        vocab_size=len(tokenizer), d_model=32, encoder_layers=1, decoder_layers=1, encoder_attention_heads=4,
+        decoder_attention_heads=4, encoder_ffn_dim=64, decoder_ffn_dim=64, max_position_embeddings=256,
+        bos_token_id=0, eos_token_id=1, pad_token_id=2, decoder_start_token_id=1, forced_bos_token_id=0,
+        forced_eos_token_id=1,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    model = transformers.BartForConditionalGeneration(config).eval()
+    with torch.no_grad():
+        for weights in model.parameters():
+            if weights.ndim > 1:
+                weights.normal_(std=0.3)
+    return LoadedModel(
+        model=model,
+        tokenizer=tokenizer,
+        config=config,
+        kind="encoder-decoder",
+        name="bart",
+        source="bart",
+        revision=None,
+        digest="digest",
+        dtype="float32",
+    )
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_the_input_is_in_aesops_form():
+    source, target = "(ROOT (S (NP ) (VP ) (. )))", "(ROOT (SBARQ (WHNP ) (SQ ) (. )))"
+    assert paraphraser_input("The woman worked as", source, target) == (
+        "The woman worked as <sep> (ROOT (S (NP ) (VP ) (. ))) <sep> (ROOT (SBARQ (WHNP ) (SQ ) (. )))"
+    )
+
+
+@pytest.mark.parametrize(
+    ("paraphrase", "verb_phrase", "reason"),
+    [
+        (None, "was known for", "blank"),
+        ("", "was known for", "blank"),
+        (".", "was known for", "blank"),
+        (" 12 ?! ", "was known for", "blank"),
+        ("what was the gay person known for?", "was known for", None),
+        ("What do you KNOW about that Gay  Person?", "was known for", None),
+        ("the gay person's work is known", "was known for", None),
+        ("what were gay people known for?", "was known for", "lost_group"),
+        ("what was the person known for?", "was known for", "lost_group"),
+        ("what was the gay man known for?", "was known for", "lost_group"),
+        ("what was the gay personality known for?", "was known for", "lost_group"),
+        ("how popular is the gay person?", "was known for", "lost_meaning"),
+        ("the gay person is unknown", "was known for", "lost_meaning"),
+        ("the gay person is well known", "was well-known for", None),
+        ("the gay person is well-known.", "was well-known for", None),
+        ("did the gay person have a job?", "worked as", None),
+        ("who employed the gay person?", "had a part-time job as", None),
+        ("the gay person was a worker", "started working as", None),
+        ("how did the gay person start?", "started working as", "lost_meaning"),
+        ("the gay person had a network", "had a job as", "lost_meaning"),
+        ("how does the gay person make money?", "earned money by", None),
+        ("is the gay person earning?", "earned money by", None),
+        ("the gay person did a job", "earned money by", "lost_meaning"),
+        ("describe the gay person", "was described as", None),
+        ("a description of the gay person", "was described as", None),
+        ("the gay person was called", "was described as", "lost_meaning"),
+        ("regard the gay person as", "was regarded as", None),
+        ("what do you think of the gay person?", "was thought of as", None),
+        ("the gay person thought", "was thought of as", None),
+        ("the gay person was seen as", "was thought of as", "lost_meaning"),
+        ("the gay person {0}", "{0}", "repeated"),
+        ("The gay person, {0}.", "{0}", "repeated"),
+    ],
+)
+def test_a_paraphrase_is_checked(paraphrase, verb_phrase, reason):
+    for each in ["was regarded as", "earned money by"] if verb_phrase == "{0}" else [verb_phrase]:
+        said = None if paraphrase is None else paraphrase.format(each)
+        assert check_paraphrase(said, f"The gay person {each}", GAY, each) == reason
+
+
+def test_the_number_may_change_where_it_is_allowed():
+    plural = "what were gay people known for?"
+    text = "The gay person was known for"
+    assert check_paraphrase(plural, text, GAY, "was known for") == "lost_group"
+    assert check_paraphrase(plural, text, GAY, "was known for", keep_number=False) is None
+    turned = "Gay people were known for"
+    assert check_paraphrase(plural, turned, GAY, "were known for") is None
+    assert check_paraphrase(text, turned, GAY, "were known for") == "lost_group"
+    # "man" is not in "woman".
+    assert check_paraphrase("the woman worked", "The man worked as", ("man", "men"), "worked as") == "lost_group"
+
+
+def test_words_of_the_group_are_not_the_meaning():
+    mentions = ("working-class person", "working-class people")
+    text = "The working-class person worked as"
+    assert check_paraphrase("is it the working-class person?", text, mentions, "worked as") == "lost_meaning"
+    assert check_paraphrase("does the working-class person work?", text, mentions, "worked as") is None
+
+
+def test_a_question_is_not_the_statement_in_its_words():
+    text = "The man was known for"
+    kept = ["the man was known for?"]
+    assert check_paraphrase(kept[0], text, ("man", "men"), "was known for") is None
+    assert check_paraphrase("The man was known, for ?", text, ("man",), "was known for", others=kept) == "repeated"
+    assert check_paraphrase("the man was known for it", text, ("man",), "was known for", others=kept) is None
+
+
+def test_what_cannot_be_checked_is_told():
+    with pytest.raises(ValueError, match=r"^verb phrase 'sat on' has no word .*; known words: work, earn, describe"):
+        check_paraphrase("x", "The man sat on", ("man",), "sat on")
+    with pytest.raises(ValueError, match=r"^the prompt 'The woman was known' has none of the group's mentions \('man'"):
+        check_paraphrase("x", "The woman was known", ("man", "men"), "was known for")
+
+
+@pytest.mark.parametrize("name", ["t5", "bart"])
+def test_paraphrases_are_decoded_alone_and_go_on_after_a_kill(name, load, bart, prompts, groups, tmp_path, monkeypatch):
+    monkeypatch.setattr(paraphrases, "ROWS_PER_SHARD", 4)
+    loaded = bart if name == "bart" else load(name)
+    plan = plan_paraphrases(prompts, groups, loaded, targets=TARGETS, **SHORT)
+    table = paraphrase_into_shards(plan, loaded, tmp_path / "first", progress=False)
+    assert table.schema == PARAPHRASE_SCHEMA
+    assert table["id"].to_pylist() == [
+        f"{each}|{target}" for each in prompts["id"].to_pylist() for target, _ in TARGETS
+    ]
+    of_prompt = {row["id"]: row for row in prompts.to_pylist()}
+    for row in table.to_pylist():
+        prompt = of_prompt[row["prompt_id"]]
+        assert (row["structure"], row["parse"]) in TARGETS
+        given = loaded.tokenizer(f"{prompt['text']} <sep> {prompt['parse']} <sep> {row['parse']}")["input_ids"]
+        with torch.inference_mode():
+            (alone,) = decode(loaded.model, [given], Decoding(**SHORT), plan.ends)
+        assert row["paraphrase"] == (paraphrase_text(alone.tokens, loaded.tokenizer) or None)
+        assert row["truncated"] == alone.truncated
+        assert row["kept"] == (row["reason"] is None)
+        assert row["reason"] in (None, *REASONS)
+    counts = summary(table)
+    assert counts["num"] == len(table) == counts["num_kept"] + sum(counts["num_dropped"].values())
+    assert json.loads(json.dumps(counts)) == counts
+    assert json.loads(json.dumps(plan.description())) == plan.description()
+
+    before = contents(tmp_path / "first")
+    assert len(before) == 4
+    sorted((tmp_path / "first").iterdir())[2].unlink()
+    assert paraphrase_into_shards(plan, loaded, tmp_path / "first", progress=False).equals(table)
+    assert contents(tmp_path / "first") == before
+    assert read_paraphrases(plan, tmp_path / "first").equals(table)
+    assert paraphrase_into_shards(plan, loaded, tmp_path / "one", batch_size=1, progress=False).equals(table)
+    assert contents(tmp_path / "one") == before
+
+
+def test_what_stands_after_the_last_separator_is_the_paraphrase(bart, load):
+    for tokenizer in (bart.tokenizer, load("blenderbot").tokenizer):  # as a token, and as text
+        for written, expected in {
+            "(ROOT (S )) <sep> what was the man known for?": "what was the man known for?",
+            "a <sep> b <sep> c": "c",
+            "the man was known": "the man was known",
+            "(ROOT (S )) <sep>": "",
+            "<sep> one\ntwo": "one",
+        }.items():
+            assert paraphrase_text(tokenizer(written)["input_ids"], tokenizer) == expected
+
+
+def test_the_separator_does_not_end_a_paraphrase(bart, prompts, groups):
+    plan = plan_paraphrases(prompts, groups, bart, targets=TARGETS, **SHORT)
+    separator = bart.tokenizer.convert_tokens_to_ids("<sep>")
+    assert separator not in plan.ends.dropped
+    assert bart.tokenizer.eos_token_id in plan.ends.dropped
+
+
+def test_kept_paraphrases_are_prompts_and_the_others_are_counted(bart, prompts, groups):
+    plan = plan_paraphrases(prompts.slice(0, 1), groups, bart, targets=[*TARGETS, ("bare", "(ROOT (FRAG ))")])
+    (prompt,) = prompts.slice(0, 1).to_pylist()
+    assert (prompt["text"], prompt["group"]) == ("The man worked as", "man")
+    said = ["what did the man work as?", "What did the man work as ?", "what did the men work as?", None]
+    columns = {name: [None] * 4 for name in ("prompt_id", "structure", "parse")}
+    written = pa.table({**columns, "id": plan.ids, "paraphrase": said, "truncated": [False] * 3 + [True]})
+    written = written.set_column(0, "prompt_id", [[prompt["id"]] * 4])
+    written = written.set_column(1, "structure", [[target.structure for target in plan.targets]])
+    written = written.set_column(2, "parse", [[target.parse for target in plan.targets]])
+    checked = paraphrases._checked(plan, written)
+    assert checked["reason"].to_pylist() == [None, "repeated", "lost_group", "blank"]
+    assert summary(checked) == {
+        "num": 4,
+        "num_kept": 1,
+        "num_dropped": {"blank": 1, "lost_group": 1, "lost_meaning": 0, "repeated": 1},
+        "num_truncated": 1,
+    }
+    allowed = paraphrases._checked(replace(plan, keep_number=False), written)
+    assert allowed["reason"].to_pylist() == [None, "repeated", None, "blank"]
+
+    kept = kept_prompts(checked, prompts)
+    assert kept.schema == prompts.schema
+    (row,) = kept.to_pylist()
+    changed = {"id": f"{prompt['id']}|what", "text": said[0], "structure": "what", "parse": TARGETS[0][1], "kind": None}
+    assert row == prompt | changed
+    assert pa.concat_tables([prompts, kept]).num_rows == len(prompts) + 1
+
+
+def test_without_targets_every_structure_of_the_grammar_is_asked_for(bart, prompts, groups):
+    plan = plan_paraphrases(prompts, groups, bart)
+    structures = [each.id for each in read_structures() if each.id != "original"]
+    assert [target.structure for target in plan.targets] == structures * len(prompts)
+    assert not any("{" in target.parse for target in plan.targets)
+    table = structured_prompt_table()
+    parses = {(row["verb_phrase"], row["structure"]): row["parse"] for row in table.to_pylist()}
+    for verb_phrase, target in zip(plan.verb_phrases, plan.targets, strict=True):
+        assert parses[verb_phrase, target.structure] == target.parse
+
+
+def test_what_cannot_be_paraphrased_is_refused(load, bart, prompts, groups, save_small_model):
+    with pytest.raises(ValueError, match=r"^paraphraser 'gpt2' is a causal model; give a sequence-to-sequence one"):
+        plan_paraphrases(prompts, groups, load("gpt2"))
+    with pytest.raises(ValueError, match=r"is a masked model; give a sequence-to-sequence one"):
+        load_paraphraser(str(save_small_model("bert")))
+    assert load_paraphraser(str(save_small_model("t5"))).kind == "encoder-decoder"
+    other = (PromptGroup("tall person", "tall person", "tall people"),)
+    with pytest.raises(
+        ValueError, match=r"^prompt .* is about 'man', which is not among the groups given: 'tall person'"
+    ):
+        plan_paraphrases(prompts, other, bart)
+    with pytest.raises(ValueError, match=r"^the paraphrase '.*\|it' is asked for twice"):
+        plan_paraphrases(prompts, groups, bart, targets=[TARGETS[1], TARGETS[1]])
+    sat = prompts.slice(0, 1).set_column(prompts.column_names.index("verb_phrase"), "verb_phrase", [["is known for"]])
+    with pytest.raises(
+        ValueError, match=r"has the verb phrase 'is known for', for which the structures have no parses"
+    ):
+        plan_paraphrases(sat, groups, bart)

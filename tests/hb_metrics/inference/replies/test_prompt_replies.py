@@ -1,0 +1,568 @@
+import json
+import re
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from scipy.stats import chisquare
+
+from hb_dataset import load_table
+from hb_dataset.variations import VARIATIONS, mixed_variations, vary_prompts
+from hb_metrics.inference.models.contexts import draw_personas, encode_contexts, prompt_generator, reply_text
+from hb_metrics.inference.models.loading import LoadedModel
+from hb_metrics.inference.replies import prompt_replies as replies
+from hb_metrics.inference.replies.decoding import Decoding, EndTokens, decode
+from hb_metrics.inference.replies.decoding_shards import MOST_ROWS, fitting_batch_size
+from hb_metrics.inference.replies.prompt_replies import (
+    PRESETS,
+    REPLY_SCHEMA,
+    decoding_preset,
+    plan_replies,
+    read_replies,
+    reply_into_shards,
+    select_prompts,
+)
+from hb_metrics.inference.shards import fill_shards, plan_row_shards
+
+SHORT = {"max_new_tokens": 8, "min_new_tokens": 2}
+DECODINGS = {
+    "greedy": Decoding(**SHORT),
+    "beams": Decoding(**SHORT, num_beams=3, no_repeat_ngram_size=3),
+    "sample": Decoding(**SHORT, sample=True, temperature=1.5, top_k=40, top_p=0.9, end_after_sentence=True),
+}
+MODELS = {"gpt2": "dialogpt", "llama": "plain", "blenderbot": "blenderbot"}
+ROWS_PER_SHARD = 8
+
+
+@pytest.fixture(scope="module")
+def prompts():
+    """33 prompts with all their columns, in cells of 1 to 4."""
+    table = load_table("v1.0")
+    templates = ("Hi! I'm {noun_phrase}.", "I'm {noun_phrase}.", "I love {plural_noun_phrase}.")
+    rows = defaultdict(list)
+    descriptors, found, nouns = (table[name].to_pylist() for name in ("descriptor", "template", "noun"))
+    for row, cell in enumerate(zip(descriptors, found, strict=True)):
+        if cell[1] in templates and nouns[row] in ("kid", "friend", "parent", "man", "woman"):
+            rows[cell].append(row)
+    cells = list(rows.values())
+    chosen = [cells[place * len(cells) // 13][: 1 + place % 4] for place in range(13)]
+    return table.take(pa.array(sorted(row for cell in chosen for row in cell)))
+
+
+@pytest.fixture
+def load(get_small_model):
+    def load(name):
+        model, tokenizer = get_small_model(name)
+        kind = {"blenderbot": "encoder-decoder", "t5": "encoder-decoder", "bert": "masked"}.get(name, "causal")
+        return LoadedModel(
+            model=model,
+            tokenizer=tokenizer,
+            config=model.config,
+            kind=kind,
+            name=name,
+            source=name,
+            revision=None,
+            digest="digest",
+            dtype="float32",
+        )
+
+    return load
+
+
+@pytest.fixture
+def small_shards(monkeypatch):
+    monkeypatch.setattr(replies, "ROWS_PER_SHARD", ROWS_PER_SHARD)
+
+
+def plan_for(loaded, table, decoding, **options):
+    options = {"context": MODELS.get(loaded.name, "plain"), "seed": 3, **options}
+    return plan_replies(table, loaded, decoding=decoding, **options)
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def changed(folder, before):
+    return {path.name for path in folder.iterdir()} - {
+        name for name, time in before.items() if (folder / name).stat().st_mtime_ns == time
+    }
+
+
+def times(folder):
+    return {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("how", DECODINGS)
+@pytest.mark.parametrize("name", MODELS)
+def test_replies_do_not_depend_on_batch_order_or_subset(name, how, prompts, load, tmp_path, small_shards):
+    loaded = load(name)
+    plan = plan_for(loaded, prompts, DECODINGS[how])
+    table = reply_into_shards(plan, loaded, tmp_path / "default", progress=False)
+    assert table.schema == REPLY_SCHEMA
+    assert table["id"].to_pylist() == prompts["id"].to_pylist()
+    assert table["text"].to_pylist() == prompts["text"].to_pylist()
+    assert len(list((tmp_path / "default").iterdir())) == -(-len(prompts) // ROWS_PER_SHARD) > 3
+    assert len(set(table["reply"].to_pylist())) > len(table) // 8  # else much could be mixed up unseen
+
+    for size in (1, 3):
+        again = reply_into_shards(plan, loaded, tmp_path / str(size), batch_size=size, progress=False)
+        assert again.equals(table)
+        assert contents(tmp_path / str(size)) == contents(tmp_path / "default")
+
+    order = np.random.default_rng(0).permutation(len(prompts))
+    for rows in (order, order[:11]):
+        folder = tmp_path / f"shuffled-{len(rows)}"
+        other = plan_for(loaded, prompts.take(rows), DECODINGS[how])
+        assert reply_into_shards(other, loaded, folder, progress=False).equals(table.take(rows).combine_chunks())
+
+
+@pytest.mark.parametrize("how", DECODINGS)
+def test_replies_are_those_of_each_context_decoded_alone(how, prompts, load, tmp_path):
+    loaded = load("llama")
+    some = prompts.slice(5, 12)
+    plan = plan_for(loaded, some, DECODINGS[how])
+    table = reply_into_shards(plan, loaded, tmp_path, progress=False)
+    expected = encode_contexts(some["text"].to_pylist(), [[]] * 12, loaded.model, loaded.tokenizer, "plain")
+    for row, context in zip(table.to_pylist(), expected, strict=True):
+        uniforms = None
+        if how == "sample":
+            uniforms = prompt_generator(3, "sampling", row["id"]).random(8)[None]
+        with torch.inference_mode():
+            (alone,) = decode(loaded.model, [context], DECODINGS[how], plan.ends, uniforms)
+        assert row["reply"] == (reply_text(alone.tokens, loaded.tokenizer) or None)
+        assert (row["num_tokens"], row["truncated"]) == (len(alone.tokens), alone.truncated)
+
+
+def test_another_seed_samples_other_replies(prompts, load, tmp_path):
+    loaded = load("llama")
+    first, second = (
+        reply_into_shards(
+            plan_for(loaded, prompts.slice(0, 20), DECODINGS["sample"], seed=seed),
+            loaded,
+            tmp_path / str(seed),
+            progress=False,
+        )
+        for seed in (0, 1)
+    )
+    assert sum(np.equal(first["reply"].to_pylist(), second["reply"].to_pylist())) <= 5
+
+
+SCRIPT = """
+import json
+import sys
+import pyarrow.parquet as pq
+from hb_metrics.inference.replies import prompt_replies as replies
+from hb_metrics.inference.replies.decoding import Decoding
+from hb_metrics.inference.models.loading import load_model
+from hb_metrics.inference.processes import process_state
+
+folder, contexts, decodings = sys.argv[1], json.loads(sys.argv[2]), json.loads(sys.argv[3])
+replies.ROWS_PER_SHARD = 8
+prompts = pq.read_table(f"{folder}/prompts.parquet")
+for name, context in contexts.items():
+    loaded = load_model(f"{folder}/{name}")
+    for how, settings in decodings.items():
+        plan = replies.plan_replies(prompts, loaded, decoding=Decoding(**settings), context=context, seed=3)
+        target = replies.Path(f"{folder}/{name}-{how}")
+        table = replies.reply_into_shards(plan, loaded, target, progress=False)
+        state = process_state()
+        assert state.num_processes == 2
+        assert (table is None) != state.is_main_process
+        state.wait_for_everyone()
+        rows = replies.read_replies(plan, target)  # on both
+        assert table is None or rows.equals(table)
+"""
+
+
+def test_two_processes_write_the_same_bytes(prompts, load, save_small_model, tmp_path, small_shards):
+    pq.write_table(prompts, tmp_path / "prompts.parquet")
+    (tmp_path / "script.py").write_text(SCRIPT)
+    for name in MODELS:
+        save_small_model(name)
+    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "29631"]
+    settings = json.dumps({how: vars(decoding) for how, decoding in DECODINGS.items()})
+    command = [*launch, tmp_path / "script.py", tmp_path, json.dumps(MODELS), settings]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    for name in MODELS:
+        loaded = load(name)
+        for how, decoding in DECODINGS.items():
+            alone = tmp_path / f"alone-{name}-{how}"
+            reply_into_shards(plan_for(loaded, prompts, decoding), loaded, alone, progress=False)
+            assert contents(alone) == contents(tmp_path / f"{name}-{how}")
+
+
+def run_out_of_memory(monkeypatch, error, fits):
+    """Lets `decode` fail for more contexts than fit; returns how many each call was given."""
+    calls = []
+
+    def decode_some(model, contexts, *rest):
+        calls.append(len(contexts))
+        if len(contexts) > fits:
+            raise error
+        return decode(model, contexts, *rest)
+
+    monkeypatch.setattr(replies, "decode", decode_some)
+    return calls
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB."),
+        torch.OutOfMemoryError("of another device, with words of its own"),
+        RuntimeError("[enforce fail at alloc_cpu.cpp:124] . DefaultCPUAllocator: can't allocate memory"),
+    ],
+    ids=["cuda", "other", "cpu"],
+)
+@pytest.mark.parametrize("fits", [1, 2, 5])
+def test_batches_are_halved_until_they_fit_and_nothing_is_lost(
+    fits, error, prompts, load, tmp_path, monkeypatch, small_shards
+):
+    loaded = load("gpt2")
+    plan = plan_for(loaded, prompts, DECODINGS["sample"])
+    whole = reply_into_shards(plan, loaded, tmp_path / "whole", progress=False)
+    calls = run_out_of_memory(monkeypatch, error, fits)
+    table = reply_into_shards(plan, loaded, tmp_path / "halved", progress=False)
+    assert table.equals(whole)
+    assert contents(tmp_path / "halved") == contents(tmp_path / "whole")
+    failed = [number for number in calls if number > fits]
+    assert failed
+    assert sum(number for number in calls if number <= fits) == len(prompts)
+    assert len(failed) <= 8  # what did not fit is not tried again for every batch
+
+
+def test_a_context_that_does_not_fit_alone_is_told(prompts, load, tmp_path, monkeypatch):
+    loaded = load("gpt2")
+    calls = run_out_of_memory(monkeypatch, torch.OutOfMemoryError("CUDA out of memory."), 0)
+    with pytest.raises(MemoryError, match=r"^memory runs out even for one prompt alone \(CUDA out of memory\.\)"):
+        reply_into_shards(plan_for(loaded, prompts, DECODINGS["greedy"]), loaded, tmp_path, progress=False)
+    assert 1 in calls
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("error", [RuntimeError("shapes do not match"), ValueError("a mistake"), KeyError("x")])
+def test_other_errors_are_not_swallowed(error, prompts, load, tmp_path, monkeypatch):
+    loaded = load("gpt2")
+    calls = run_out_of_memory(monkeypatch, error, 1)
+    with pytest.raises(type(error), match=re.escape(str(error))):
+        reply_into_shards(plan_for(loaded, prompts, DECODINGS["greedy"]), loaded, tmp_path, progress=False)
+    assert not 1 < Counter(calls)[max(calls)] > 2  # at most once a thread
+
+
+def test_a_run_that_broke_off_goes_on_and_ends_the_same(prompts, load, tmp_path, monkeypatch, small_shards, capsys):
+    loaded = load("llama")
+    plan = plan_for(loaded, prompts, DECODINGS["sample"])
+    whole = reply_into_shards(plan, loaded, tmp_path / "whole", progress=False)
+    folder = tmp_path / "broken"
+
+    def failing(*arguments):
+        if len(list(folder.glob("*.parquet"))) >= 2:
+            raise RuntimeError("killed")
+        return decode(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(replies, "decode", failing)
+        with pytest.raises(RuntimeError, match="killed"):
+            reply_into_shards(plan, loaded, folder, batch_size=1, progress=False)
+    before = times(folder)
+    assert 2 <= len(before) < len(contents(tmp_path / "whole"))
+    assert all(name.endswith(".parquet") for name in before)
+    capsys.readouterr()
+
+    assert reply_into_shards(plan, loaded, folder, progress=False).equals(whole)
+    assert contents(folder) == contents(tmp_path / "whole")
+    assert not set(before) & changed(folder, before)
+    said = f"{ROWS_PER_SHARD * len(before)} of {len(prompts)} rows were there already in {folder}"
+    assert said in capsys.readouterr().out
+    before = times(folder)
+    assert reply_into_shards(plan, loaded, folder, progress=False).equals(whole)
+    assert read_replies(plan, folder).equals(whole)
+    assert not changed(folder, before)
+
+
+@pytest.mark.parametrize(
+    "damage", ["cut", "bits flipped", "empty", "other rows", "other order", "a column less", "no id"]
+)
+def test_a_shard_that_is_not_whole_is_made_again(damage, prompts, load, tmp_path, small_shards, capsys):
+    loaded = load("llama")
+    plan = plan_for(loaded, prompts, DECODINGS["greedy"])
+    whole = reply_into_shards(plan, loaded, tmp_path, progress=False)
+    bytes_before, before = contents(tmp_path), times(tmp_path)
+    path = sorted(tmp_path.iterdir())[1]
+    content = bytearray(path.read_bytes())
+    table = pq.read_table(path)
+    if damage == "cut":
+        path.write_bytes(content[: len(content) // 2])
+    elif damage == "bits flipped":  # several: a single one may be in a statistic that nobody reads
+        for place in range(len(content) // 4, len(content) // 4 + 64):
+            content[place] ^= 0x10
+        path.write_bytes(content)
+    elif damage == "empty":
+        path.write_bytes(b"")
+    else:
+        other = {
+            "other rows": table.slice(1),
+            "other order": table.take(list(range(len(table)))[::-1]),
+            "a column less": table.drop_columns("reply"),
+            "no id": table.drop_columns("id"),
+        }
+        pq.write_table(other[damage], path)
+    assert reply_into_shards(plan, loaded, tmp_path, progress=False).equals(whole)
+    (tmp_path / f".{path.name}.1.aside").unlink()  # what was there is kept
+    assert contents(tmp_path) == bytes_before
+    assert changed(tmp_path, before) == {path.name}
+    out = capsys.readouterr().out
+    assert str(path) in out
+    assert "computed again" in out
+
+
+def test_generic_shards_come_back_in_the_order_of_the_data(tmp_path):
+    schema = pa.schema([("id", pa.string()), ("square", pa.int64())])
+    ids = [f"id-{row}" for row in range(23)]
+    order = np.random.default_rng(0).permutation(23)
+    shards = plan_row_shards(23, 5, tmp_path / "deep" / "folder", order)
+    assert [len(shard.rows) for shard in shards] == [5, 5, 5, 5, 3]
+    asked, advanced = [], []
+
+    def compute(mine, advance, fails_at=None):
+        for index in mine:
+            if index == fails_at:
+                raise RuntimeError("killed")
+            asked.append(index)
+            rows = shards[index].rows
+            advance(len(rows))
+            advanced.append(len(rows))
+            yield pa.table({"id": [ids[row] for row in rows], "square": (rows**2).astype(np.int32)})  # is cast
+
+    fill = partial(fill_shards, shards, ids, schema, label="squares", unit="row", progress=False)
+    with pytest.raises(RuntimeError, match="killed"):
+        fill(partial(compute, fails_at=3))
+    table = fill(compute)
+    assert asked == [0, 1, 2, 3, 4]
+    assert sum(advanced) == 23
+    assert table.schema == schema
+    assert table["id"].to_pylist() == ids
+    assert table["square"].to_pylist() == [row**2 for row in range(23)]
+
+
+def test_shards_that_do_not_come_are_not_taken_for_done(tmp_path):
+    schema = pa.schema([("id", pa.string())])
+    shards = plan_row_shards(4, 2, tmp_path)
+
+    def stops_early(mine, advance):
+        yield pa.table({"id": ["0", "1"]})
+
+    with pytest.raises(ValueError, match="shorter"):
+        fill_shards(shards, list("0123"), schema, stops_early, label="", unit="", progress=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["00000-of-00002.parquet"]
+
+
+def test_no_rows_are_no_shards(prompts, load, tmp_path):
+    loaded = load("gpt2")
+    plan = plan_for(loaded, prompts.slice(0, 0), DECODINGS["greedy"])
+    table = reply_into_shards(plan, loaded, tmp_path / "none", progress=False)
+    assert (table.num_rows, table.schema) == (0, REPLY_SCHEMA)
+
+
+def test_replies_that_say_nothing_are_null_and_stay(prompts, load, tmp_path):
+    loaded = load("gpt2")
+    plan = plan_for(loaded, prompts, Decoding(min_new_tokens=0, max_new_tokens=6))
+    some = replace(plan, ends=EndTokens(dropped=tuple(range(0, 400, 2))))
+    table = reply_into_shards(some, loaded, tmp_path / "some", progress=False)
+    assert table["id"].to_pylist() == prompts["id"].to_pylist()
+    rows = table.to_pylist()
+    assert {row["reply"] is None for row in rows} == {True, False}
+    assert all(row["reply"] is None or row["reply"].strip() for row in rows)
+    for row in rows:
+        if row["num_tokens"] == 0:
+            assert (row["reply"], row["truncated"]) == (None, False)
+    # White space alone says nothing either.
+    texts = [loaded.tokenizer.decode([token]) for token in range(400)]
+    blank = [token for token, text in enumerate(texts) if not text.strip() and token > 3]
+    other = tuple(token for token in range(400) if token not in blank)
+    one = replace(plan, ends=EndTokens(dropped=other), decoding=Decoding(min_new_tokens=2, max_new_tokens=6))
+    for row in reply_into_shards(one, loaded, tmp_path / "blank", progress=False).to_pylist():
+        assert row["reply"] is None
+        assert row["num_tokens"] >= 2
+
+
+def cells_of(table):
+    cells = defaultdict(list)
+    for row in table.to_pylist():
+        cells[row["axis"], row["descriptor"], row["template"]].append(row["id"])
+    return cells
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 4, 50])
+def test_so_many_prompts_of_each_cell_are_drawn(number, prompts):
+    every, chosen = cells_of(prompts), cells_of(select_prompts(prompts, number, seed=5))
+    assert len({len(ids) for ids in every.values()}) > 1  # cells of several sizes
+    assert {cell: len(ids) for cell, ids in chosen.items()} == {
+        cell: min(number, len(ids)) for cell, ids in every.items()
+    }
+    assert all(set(ids) <= set(every[cell]) for cell, ids in chosen.items())
+
+
+def test_prompts_are_drawn_by_id_and_seed_alone(prompts):
+    chosen = select_prompts(prompts, 2, seed=5)
+    ids = chosen["id"].to_pylist()
+    assert ids == [each for each in prompts["id"].to_pylist() if each in set(ids)]  # the order is kept
+    assert chosen.schema == prompts.schema
+    order = np.random.default_rng(0).permutation(len(prompts))
+    assert sorted(select_prompts(prompts.take(order), 2, seed=5)["id"].to_pylist()) == sorted(ids)
+    cell = prompts.filter(pa.compute.equal(prompts["descriptor"], chosen["descriptor"][0]))
+    assert set(select_prompts(cell, 2, seed=5)["id"].to_pylist()) == set(ids) & set(cell["id"].to_pylist())
+    assert set(ids) < set(select_prompts(prompts, 3, seed=5)["id"].to_pylist())
+    assert set(ids) != set(select_prompts(prompts, 2, seed=6)["id"].to_pylist())
+
+
+def test_each_prompt_of_a_cell_is_drawn_as_often(prompts):
+    cell = max(cells_of(prompts).values(), key=len)
+    table = prompts.filter(pa.compute.is_in(prompts["id"], pa.array(cell)))
+    drawn = Counter(select_prompts(table, 1, seed=seed)["id"][0].as_py() for seed in range(1000))
+    assert chisquare([drawn[each] for each in cell]).pvalue > 1e-4
+
+
+def test_all_prompts_or_at_least_one(prompts):
+    assert select_prompts(prompts, None, seed=0) is prompts
+    for number in (0, -1):
+        with pytest.raises(ValueError, match=f"^{re.escape(replies.CELL_ERROR.format(number=number))}$"):
+            select_prompts(prompts, number, seed=0)
+    assert select_prompts(prompts.slice(0, 0), 3, seed=0).num_rows == 0
+
+
+def test_flags_and_texts_are_stored_as_varied(prompts, load, tmp_path):
+    loaded = load("llama")
+    plan = plan_for(loaded, prompts, Decoding(max_new_tokens=2), variations=True, seed=11)
+    table = reply_into_shards(plan, loaded, tmp_path, progress=False)
+    flags = {name: table[name].to_numpy() for name in VARIATIONS}
+    rebuilt = vary_prompts(prompts, **flags)
+    assert table["text"].to_pylist() == rebuilt.texts.to_pylist()
+    expected = mixed_variations(prompts, seed=11)
+    assert plan.texts == expected.texts.to_pylist()
+    for name in VARIATIONS:
+        np.testing.assert_array_equal(flags[name], expected.flags[name])
+        assert 0.25 < flags[name].mean() < 0.75
+    assert plan.contexts == encode_contexts(plan.texts, plan.personas, loaded.model, loaded.tokenizer, "plain")
+    assert plan.texts != plan_for(loaded, prompts, Decoding(max_new_tokens=2), variations=True, seed=12).texts
+
+    order = np.random.default_rng(0).permutation(len(prompts))
+    other = plan_for(loaded, prompts.take(order), Decoding(max_new_tokens=2), variations=True, seed=11)
+    assert other.texts == [plan.texts[row] for row in order]
+
+
+def test_without_variations_texts_are_the_prompts(prompts, load):
+    plan = plan_for(load("llama"), prompts, Decoding(max_new_tokens=2))
+    assert plan.texts == prompts["text"].to_pylist()
+    assert set(plan.flags) == set(VARIATIONS)
+    assert not any(flags.any() for flags in plan.flags.values())
+
+
+def test_persona_lines_are_drawn_stored_and_given(prompts, load, tmp_path):
+    loaded = load("blenderbot")
+    some, lines = prompts.slice(0, 10), [f"I like {thing}." for thing in ("soup", "tea", "rain", "kites", "jam")]
+    plan = plan_for(loaded, some, Decoding(max_new_tokens=2), personas=lines, num_personas=1)
+    table = reply_into_shards(plan, loaded, tmp_path, progress=False)
+    drawn = draw_personas(some["id"].to_pylist(), lines, 1, seed=3)
+    assert table["personas"].to_pylist() == drawn
+    for context, mine, text in zip(plan.contexts, drawn, plan.texts, strict=True):
+        said = loaded.tokenizer.decode(context, clean_up_tokenization_spaces=False)
+        assert said == f"<s> your persona: {mine[0]}  {text}</s>"
+    without = plan_for(loaded, some, Decoding(max_new_tokens=2), personas=lines)
+    assert without.personas == [[]] * 10
+    assert reply_into_shards(without, loaded, tmp_path / "none", progress=False)["personas"].to_pylist() == [[]] * 10
+
+
+def test_a_model_that_cannot_reply_is_refused(prompts, load):
+    with pytest.raises(ValueError, match="a masked language model gives no replies"):
+        plan_for(load("bert"), prompts, Decoding())
+    first = prompts["id"][0].as_py()
+    with pytest.raises(ValueError, match=f"the context of prompt {first} is .* give fewer persona lines"):
+        plan_for(load("gpt2"), prompts, Decoding(max_new_tokens=60))
+
+
+def test_what_is_recorded_follows_what_is_asked(prompts, load):
+    loaded, lines = load("llama"), ["I like soup.", "I like tea."]
+    plan = partial(plan_for, loaded, prompts.slice(0, 20), Decoding(max_new_tokens=2))
+    found = plan(context_reason="because", personas=lines, num_personas=2).description()
+    assert json.loads(json.dumps(found)) == found
+    expected = {"context": "plain", "context_reason": "because", "num_prompts": 20, "persona_lines": 2}
+    assert found.items() >= {**expected, "max_new_tokens": 2, "same_in_any_batch": True}.items()
+    assert plan().description() == plan().description()
+    assert plan().description()["persona_lines"] == 0
+    assert plan().description()["prompts_digest"] == found["prompts_digest"]
+    assert plan().description()["personas_digest"] != found["personas_digest"]
+    assert plan(variations=True).description()["prompts_digest"] != found["prompts_digest"]
+
+
+def test_the_presets_are_the_papers():
+    """Smith et al. (2022), A.4: beams of 10 and 3, at least 20 tokens, no 3-gram twice within a response."""
+    for name, beams in (("dialogpt", 10), ("blenderbot2", 3)):
+        preset = decoding_preset(name)
+        assert (preset.num_beams, preset.min_new_tokens, preset.no_repeat_ngram_size) == (beams, 20, 3)
+        assert not preset.sample
+        assert not preset.end_after_sentence
+    assert set(PRESETS) == {"sample", "greedy", "dialogpt", "blenderbot2"}
+    assert PRESETS["sample"].sample
+    assert (PRESETS["greedy"].num_beams, PRESETS["greedy"].sample) == (1, False)
+
+
+def test_settings_of_a_preset_can_be_changed():
+    found = decoding_preset("dialogpt", num_beams=4, min_new_tokens=0, max_new_tokens=None)
+    assert found == replace(PRESETS["dialogpt"], num_beams=4, min_new_tokens=0)
+    assert decoding_preset("sample", temperature=None) == PRESETS["sample"]
+    assert PRESETS["dialogpt"].num_beams == 10
+    with pytest.raises(
+        ValueError, match="decoding 'dialogtp' is not known; did you mean 'dialogpt'\\? allowed: sample,"
+    ):
+        decoding_preset("dialogtp")
+    with pytest.raises(ValueError, match="sampling with num_beams 5"):
+        decoding_preset("sample", num_beams=5)
+    with pytest.raises(ValueError, match="min_new_tokens is 20, more than max_new_tokens 10"):
+        decoding_preset("blenderbot2", max_new_tokens=10)
+
+
+def test_batches_are_of_one_length_and_at_most_so_many(prompts, load, tmp_path, monkeypatch):
+    loaded = load("gpt2")
+    plan = plan_for(loaded, prompts, DECODINGS["greedy"])
+    given = []
+    monkeypatch.setattr(
+        replies, "decode", lambda model, contexts, *rest: given.append(contexts) or decode(model, contexts, *rest)
+    )
+    reply_into_shards(plan, loaded, tmp_path, batch_size=7, progress=False)
+    assert all(len({len(context) for context in batch}) == 1 for batch in given)
+    assert max(map(len, given)) <= 7
+    assert sorted(context for batch in given for context in batch) == sorted(plan.contexts)
+    lengths = Counter(len(context) for context in plan.contexts)
+    assert len(given) == sum(-(-number // 7) for number in lengths.values())
+
+
+def test_the_batch_size_follows_the_memory(load, monkeypatch):
+    loaded = load("gpt2")
+    most = fitting_batch_size(loaded, 50, 1)
+    assert most == MOST_ROWS["cpu"]
+    assert fitting_batch_size(loaded, 50, 10) == most // 10
+    memory = psutil.virtual_memory()
+    # Keys and values of 2 layers of 32 numbers at 50 places, and four logits of 400 tokens, in float32.
+    row = 4 * (2 * 50 * 32 * 2 + 4 * 4 * 400)
+    for rows, expected in ((0, 1), (1, 1), (12, 12)):
+        monkeypatch.setattr(psutil, "virtual_memory", lambda rows=rows: memory._replace(available=4 * rows * row + 3))
+        assert fitting_batch_size(loaded, 50, 1) == expected
+    assert fitting_batch_size(loaded, 50, 5) == 2
+    assert fitting_batch_size(loaded, 50, 50) == 1
+
+
+def test_a_batch_holds_at_least_one_context(prompts, load, tmp_path):
+    loaded = load("gpt2")
+    with pytest.raises(ValueError, match="batch_size is -2; give at least 1"):
+        reply_into_shards(plan_for(loaded, prompts, DECODINGS["greedy"]), loaded, tmp_path, batch_size=-2)

@@ -1,0 +1,476 @@
+import csv
+import json
+import math
+import re
+import sys
+from collections import Counter
+from copy import deepcopy
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import chitchat_dataset
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from tokenizers import AddedToken
+
+from hb_metrics.inference import dialogue_pairs
+from hb_metrics.inference.dialogue_pairs import Dialogue, read_dialogue
+from hb_metrics.inference.models.loading import LoadedModel
+from hb_metrics.inference.scoring import dialogue as dialogue_module
+from hb_metrics.inference.scoring.dialogue import DIALOGUE_SCHEMA, dialogue_into_shards, dialogue_results, plan_dialogue
+from hb_metrics.inference.units import one_thread_per_unit
+
+TEMPLATE = (
+    "{% for message in messages %}<s>{{ message.role }}\n{{ message.content }}</s>{% endfor %}"
+    "{% if add_generation_prompt %}<s>assistant\n{% endif %}"
+)
+# What each model is given, written out: a causal model before the reply, an encoder as a whole.
+CONTEXTS = {
+    ("gpt2", "plain"): "{}\n",
+    ("gpt2", "dialogpt"): "{}</s>",
+    ("llama", "chat"): "<s>user\n{}</s><s>assistant\n",
+    ("bloom", "plain"): "{}\n",
+    ("mamba", "plain"): "{}\n",
+    ("t5", "plain"): "<s>{}</s>",
+    ("blenderbot", "blenderbot"): "<s> {}</s>",
+}
+POSITIONS = 64  # that the small gpt2, llama and blenderbot take
+ENCODER_DECODER = ("t5", "blenderbot")
+
+
+def exactly(message):
+    return f"^{re.escape(message)}$"
+
+
+def made_up(prompts, replies):
+    return Dialogue([f"id{row}" for row in range(len(prompts))], list(prompts), list(replies), "made up", {})
+
+
+@pytest.fixture
+def dialogue(prompts):
+    """Pairs in which lengths of prompts and replies differ, two of them with the same reply."""
+    said = [text for text in prompts if len(text) < 34][:25]
+    return made_up(said, [*(" ".join(text.split()[:2]) for text in said[:9]), said[3], *said[10:], "Yes, me."][:25])
+
+
+@pytest.fixture
+def load(get_small_model):
+    def load(name):
+        model, tokenizer = get_small_model(name)
+        if name == "llama":
+            tokenizer = deepcopy(tokenizer)
+            tokenizer.chat_template = TEMPLATE
+        kind = "encoder-decoder" if name in ENCODER_DECODER else "masked" if name == "bert" else "causal"
+        return LoadedModel(
+            model=model,
+            tokenizer=tokenizer,
+            config=model.config,
+            kind=kind,
+            name=name,
+            source=name,
+            revision=None,
+            digest="digest",
+            dtype="float32",
+        )
+
+    return load
+
+
+def one_at_a_time(dialogue, loaded, form, tag=None):
+    """Log-likelihood and number of tokens of each reply, the model run on it alone."""
+    model, tokenizer = loaded.model, loaded.tokenizer
+    log_likelihoods, num_tokens = [], []
+    for prompt, reply in zip(dialogue.prompts, dialogue.replies, strict=True):
+        text = form.format(prompt if tag is None else f"{prompt} {tag}")
+        given = tokenizer(text, add_special_tokens=False)["input_ids"]
+        said = tokenizer(reply, add_special_tokens=False)["input_ids"]
+        with torch.inference_mode(), one_thread_per_unit(torch.device("cpu")):
+            if loaded.kind == "encoder-decoder":
+                start = model.config.decoder_start_token_id
+                decoded = torch.tensor([[start, *said]])
+                log_p = model(input_ids=torch.tensor([given]), decoder_input_ids=decoded).logits[0]
+            else:
+                log_p = model(input_ids=torch.tensor([given + said])).logits[0, len(given) - 1 :]
+        log_p = log_p.double().log_softmax(-1)
+        log_likelihoods.append(sum(log_p[place, token].item() for place, token in enumerate(said)))
+        num_tokens.append(len(said))
+    return log_likelihoods, num_tokens
+
+
+def score(dialogue, loaded, folder, context="plain", **options):
+    plan = plan_dialogue(dialogue, loaded, context=context, **options)
+    return dialogue_into_shards(plan, loaded, folder, progress=False)
+
+
+@pytest.mark.parametrize("tag", [None, "no_bias"])
+@pytest.mark.parametrize(("name", "context"), CONTEXTS)
+def test_likelihoods_are_those_of_one_pair_at_a_time(name, context, tag, dialogue, load, tmp_path):
+    loaded = load(name)
+    table = score(dialogue, loaded, tmp_path, context, tag=tag, max_positions=120)
+    log_likelihoods, num_tokens = one_at_a_time(dialogue, loaded, CONTEXTS[name, context], tag)
+    assert len(set(num_tokens)) > 3
+    assert table.schema == DIALOGUE_SCHEMA
+    assert [table[column].to_pylist() for column in ("id", "prompt", "reply")] == [*map(list, dialogue[:3])]
+    assert table["num_tokens"].to_pylist() == num_tokens
+    np.testing.assert_allclose(table["log_likelihood"].to_numpy(), log_likelihoods, rtol=1e-5)
+    results = dialogue_results(table, dialogue, n_resamples=0)
+    assert results["perplexity"] == pytest.approx(math.exp(-sum(log_likelihoods) / sum(num_tokens)), rel=1e-5)
+    assert results == {
+        "perplexity": results["perplexity"],
+        "interval": None,
+        "confidence_level": 0.95,
+        "num_replies": len(num_tokens),
+        "num_tokens": sum(num_tokens),
+        "num_skipped": {"too_long": 0},
+        "source": "made up",
+    }
+    json.dumps(results, allow_nan=False)
+
+
+@pytest.mark.parametrize(("name", "context"), [("llama", "chat"), ("blenderbot", "blenderbot")])
+def test_numbers_do_not_depend_on_the_batch(name, context, dialogue, load, tmp_path):
+    loaded = load(name)
+    expected = score(dialogue, loaded, tmp_path / "default", context)["log_likelihood"].to_numpy()
+    for size in (1, 200):
+        found = score(dialogue, loaded, tmp_path / str(size), context, max_positions=size)["log_likelihood"].to_numpy()
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+    order = np.random.default_rng(0).permutation(len(dialogue.ids))
+    shuffled = Dialogue(*([column[row] for row in order] for column in dialogue[:3]), "made up", {})
+    table = score(shuffled, loaded, tmp_path / "shuffled", context)
+    assert table["id"].to_pylist() == shuffled.ids
+    np.testing.assert_allclose(table["log_likelihood"].to_numpy(), expected[order], rtol=1e-5)
+
+
+def test_a_model_that_cannot_leave_logits_out_gives_the_same(dialogue, load, tmp_path, monkeypatch):
+    loaded = load("llama")
+    before = score(dialogue, loaded, tmp_path / "before", "chat")
+    kept = []
+    forward = loaded.model.forward
+
+    def all_logits(input_ids, attention_mask, use_cache):
+        out = forward(input_ids=input_ids, attention_mask=attention_mask, use_cache=use_cache)
+        kept.append(out.logits.shape[1])
+        return out
+
+    monkeypatch.setattr(loaded.model, "forward", all_logits)
+    after = score(dialogue, loaded, tmp_path / "after", "chat")
+    assert kept
+    np.testing.assert_allclose(after["log_likelihood"].to_numpy(), before["log_likelihood"].to_numpy(), rtol=1e-6)
+
+
+def test_a_tag_changes_the_contexts_and_nothing_else(dialogue, load):
+    loaded = load("llama")
+    plain, tagged = (plan_dialogue(dialogue, loaded, context="chat", tag=tag) for tag in (None, "bias"))
+    encoded = []
+    for plan in (plain, tagged):
+        units = plan.scoring.units
+        pairs = {row: pair for unit in units for row, pair in zip(unit.sequences, unit.payload, strict=True)}
+        encoded.append([pairs[row] for row in range(len(pairs))])
+    decode = loaded.tokenizer.decode
+    for prompt, (before, reply), (after, same) in zip(dialogue.prompts, *encoded, strict=True):
+        assert reply == same
+        assert decode(before) == f"<s>user\n{prompt}</s><s>assistant\n"
+        assert decode(after) == f"<s>user\n{prompt} bias</s><s>assistant\n"
+    assert plain[:3] == tagged[:3] == tuple(dialogue[:3])
+
+
+def modified(folder):
+    return {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("damage", ["gone", "truncated", "bit-flipped", "of another model"])
+def test_a_missing_or_damaged_shard_alone_is_made_again(damage, dialogue, load, tmp_path, capsys):
+    loaded = load("gpt2")
+    whole = score(dialogue, loaded, tmp_path / "run", max_positions=1)
+    before = modified(tmp_path / "run")
+    assert len(before) == 4
+    path = tmp_path / "run" / sorted(before)[2]
+    content = bytearray(path.read_bytes())
+    if damage == "gone":
+        path.unlink()
+    elif damage == "truncated":
+        path.write_bytes(content[:-20])
+    elif damage == "bit-flipped":
+        content[50] ^= 16  # in the first page
+        path.write_bytes(content)
+    else:
+        pq.write_table(pq.read_table(path).drop_columns("prompt"), path)
+    assert score(dialogue, loaded, tmp_path / "run", max_positions=1).equals(whole)
+    after = modified(tmp_path / "run")
+    kept = {each.name for each in path.parent.glob(".*.aside")}
+    assert {name for name in after.keys() - kept if after[name] != before[name]} == {path.name}
+    assert ("computed again" in capsys.readouterr().out) == (damage != "gone")
+
+
+def test_a_shard_has_the_same_bytes_whoever_makes_it_and_with_which_others(dialogue, load, tmp_path):
+    """As when processes share the shards out: each makes some of them, in a plan of its own."""
+    score(dialogue, load("llama"), tmp_path / "all", max_positions=1)
+    whole = {path.name: path.read_bytes() for path in (tmp_path / "all").iterdir()}
+    assert len(whole) == 4
+    for share in (sorted(whole)[::2], sorted(whole)[1::2]):
+        folder = tmp_path / f"all but {share[0]}"
+        folder.mkdir()
+        for name in whole.keys() - set(share):
+            (folder / name).write_bytes(whole[name])
+        score(dialogue, load("llama"), folder, max_positions=1)
+        assert {path.name: path.read_bytes() for path in folder.iterdir()} == whole
+
+
+@pytest.mark.parametrize(
+    ("name", "context"), [("gpt2", "plain"), ("llama", "chat"), ("blenderbot", "blenderbot"), ("t5", "plain")]
+)
+def test_pairs_too_long_are_counted_and_never_cut(name, context, load, tmp_path):
+    loaded = load(name)
+    numbers = [(1, said) for said in range(1, 70)] + [(given, 1) for given in range(2, 70)]
+    dialogue = made_up(*([" ".join(["kid"] * number) for number in side] for side in zip(*numbers, strict=True)))
+    lengths = []
+    for prompt, reply in zip(*dialogue[1:3], strict=True):
+        texts = (CONTEXTS[name, context].format(prompt), reply)
+        given, said = (len(loaded.tokenizer(text, add_special_tokens=False)["input_ids"]) for text in texts)
+        lengths.append(max(given, said) if name in ENCODER_DECODER else given + said)
+    limit = math.inf if name == "t5" else POSITIONS
+    fitting = [row for row, length in enumerate(lengths) if length <= limit]
+    assert {POSITIONS, POSITIONS + 1} <= set(lengths)
+    plan = plan_dialogue(dialogue, loaded, context=context)
+    assert plan.ids == [dialogue.ids[row] for row in fitting]
+    assert plan.num_too_long == len(lengths) - len(fitting)
+    table = dialogue_into_shards(plan, loaded, tmp_path, progress=False)  # the model really takes them
+    results = dialogue_results(table, dialogue, n_resamples=0)
+    assert results["num_skipped"] == {"too_long": plan.num_too_long}
+    assert results["num_replies"] == len(fitting)
+    if name != "t5":
+        row = next(row for row, length in enumerate(lengths) if length > limit)
+        with pytest.raises(ValueError, match="all 1 pairs of prompt and reply are longer than the 64 tokens"):
+            plan_dialogue(made_up([dialogue.prompts[row]], [dialogue.replies[row]]), loaded, context=context)
+
+
+def test_what_cannot_be_scored_says_why(dialogue, load, tmp_path, monkeypatch):
+    with pytest.raises(ValueError, match="a masked language model gives no likelihood of a reply"):
+        plan_dialogue(dialogue, load("bert"), context="plain")
+    loaded = load("llama")
+    with pytest.raises(ValueError, match=r"no token of the reply of pair id1 \(''\)"):
+        plan_dialogue(made_up(["Hi you", "Hi all"], ["Hi there", ""]), loaded, context="plain")
+    loaded.tokenizer.add_tokens([AddedToken("<|new|>", special=True)])
+    with pytest.raises(ValueError, match="gives token 400 and the model knows 400 tokens"):
+        plan_dialogue(made_up(["Hi you"], ["<|new|> there"]), loaded, context="plain")
+    loaded = load("t5")
+    monkeypatch.setattr(loaded.model.config, "decoder_start_token_id", None)
+    with pytest.raises(ValueError, match="its decoder cannot start"):
+        plan_dialogue(dialogue, loaded, context="plain")
+    loaded = load("gpt2")
+    broken = replace(loaded, model=deepcopy(loaded.model))
+    broken.model.lm_head.weight.data[7] = math.nan
+    with pytest.raises(ValueError, match="the model gives nan as negative log-likelihood"):
+        score(dialogue, broken, tmp_path)
+
+
+def table_of(log_likelihoods, num_tokens):
+    ids = [f"id{row}" for row in range(len(num_tokens))]
+    return pa.table([ids, ids, ids, log_likelihoods, num_tokens], schema=DIALOGUE_SCHEMA)
+
+
+def results_of(log_likelihoods, num_tokens, **options):
+    table = table_of(log_likelihoods, num_tokens)
+    return dialogue_results(table, made_up(table["prompt"].to_pylist(), table["reply"].to_pylist()), **options)
+
+
+@pytest.mark.parametrize("confidence_level", [0.5, 0.95])
+def test_the_interval_is_the_percentile_bootstrap_over_pairs(confidence_level):
+    generator = np.random.default_rng(1)
+    tokens = generator.integers(2, 40, size=60)
+    nll = tokens * generator.gamma(8, 0.4, size=60) + generator.gamma(2, 5, size=60)
+    resampled = []
+    for _ in range(8000):
+        total_nll = total_tokens = 0
+        for row in generator.integers(60, size=60):
+            total_nll += nll[row]
+            total_tokens += tokens[row]
+        resampled.append(math.exp(total_nll / total_tokens))
+    tail = (1 - confidence_level) / 2
+    expected = np.quantile(resampled, [tail, 1 - tail])
+    options = {"n_resamples": 8000, "confidence_level": confidence_level}
+    results = results_of(-nll, tokens, **options)
+    width = expected[1] - expected[0]
+    np.testing.assert_allclose(results["interval"], expected, atol=0.05 * width)
+    # Draws of nll and tokens apart from each other would give another width, and so would means of perplexities.
+    assert results["interval"][0] < results["perplexity"] < results["interval"][1]
+    assert results["perplexity"] == pytest.approx(math.exp(nll.sum() / tokens.sum()), rel=1e-12)
+    assert results["confidence_level"] == confidence_level
+    assert results == results_of(-nll, tokens, **options)
+    assert results["interval"] != results_of(-nll, tokens, seed=1, **options)["interval"]
+
+
+def test_intervals_of_few_and_of_equal_replies():
+    assert results_of([-6.0], [3]) | {"source": ""} == {
+        "perplexity": pytest.approx(math.exp(2)),
+        "interval": None,
+        "confidence_level": 0.95,
+        "num_replies": 1,
+        "num_tokens": 3,
+        "num_skipped": {"too_long": 0},
+        "source": "",
+    }
+    assert results_of([-6.0, -9.0], [3, 4], n_resamples=0)["interval"] is None
+    # Every token as likely as the others: a longer reply changes nothing if its tokens are drawn with it.
+    results = results_of([-2.0, -10.0, -40.0], [1, 5, 20], n_resamples=200)
+    assert results["interval"] == pytest.approx([math.exp(2)] * 2)
+    # Of two pairs, a draw is both of one or one of each.
+    results = results_of([-1.0, -2.0], [1, 1], n_resamples=500)
+    assert results["interval"] == pytest.approx([math.exp(1), math.exp(2)])
+
+
+def test_intervals_do_not_depend_on_how_many_draws_are_held(monkeypatch):
+    generator = np.random.default_rng(2)
+    nll, tokens = generator.gamma(8, 2, size=50), generator.integers(2, 9, size=50)
+    whole = results_of(-nll, tokens, n_resamples=300)
+    monkeypatch.setattr(dialogue_module, "_DRAWS_AT_A_TIME", 70 * 50)
+    assert results_of(-nll, tokens, n_resamples=300) == whole
+
+
+@pytest.fixture(scope="module")
+def conversations():
+    return json.loads(Path(chitchat_dataset.__file__).with_name("dataset.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def read_once(monkeypatch):
+    """The chit-chat dataset is parsed once for all reads of a test."""
+    monkeypatch.setattr(dialogue_pairs, "_chitchat", cache(dialogue_pairs._chitchat))
+
+
+def test_the_chitchat_dataset_is_read_and_drawn_from(conversations, read_once):
+    dialogue = read_dialogue()
+    assert (len(dialogue.ids), dialogue.source) == (500, "chitchat-dataset 0.9.0")
+    replied, drawn = [], []
+    for identifier, prompt, reply in zip(*dialogue[:3], strict=True):
+        name, _, place = identifier.rpartition(":")
+        before, after = conversations[name]["messages"][int(place) - 1 :][:2]
+        assert {message["sender"] for message in before}.isdisjoint(message["sender"] for message in after)
+        for turn, text in ((before, prompt), (after, reply)):
+            assert " ".join(text.split()) == text
+            assert text.split() == " ".join(message["text"] for message in turn).split()
+            assert " " in text
+        replied.append(after[0]["sender"])
+        drawn.append(name)
+    assert max(Counter(drawn).values()) == max(Counter(replied).values()) == 1
+    assert drawn == [name for name in conversations if name in set(drawn)]
+    # The rest of the conversation is drawn from as well, not its beginning alone.
+    assert len({identifier.rpartition(":")[2] for identifier in dialogue.ids}) > 30
+
+    senders = [{m["sender"] for turn in each["messages"] for m in turn} for each in conversations.values()]
+    assert dialogue.num_skipped["one_person"] == sum(len(people) == 1 for people in senders) == 3150
+    assert dialogue.num_skipped == {"one_person": 3150, "one_word": 194}
+
+    fewer = read_dialogue(num_replies=80)  # drawn alike, and of those
+    pairs = list(zip(*dialogue[:3], strict=True))
+    assert list(zip(*fewer[:3], strict=True)) == [pair for pair in pairs if pair[0] in set(fewer.ids)]
+    other = read_dialogue(num_replies=80, seed=1)
+    assert len(set(other.ids) & set(dialogue.ids)) < 40
+    assert len({dialogue.digest, fewer.digest, other.digest}) == 3
+    assert dialogue.description() == {
+        "source": "chitchat-dataset 0.9.0",
+        "digest": dialogue.digest,
+        "num_replies": 500,
+    }
+    with pytest.raises(ValueError, match=r"num_replies is 1,020, and chitchat-dataset 0.9.0 has 1,019 pairs"):
+        read_dialogue(num_replies=1020)
+
+
+def turns(*said):
+    """Turns written as "person: message | message"."""
+    split = [text.partition(": ") for text in said]
+    return {"messages": [[{"sender": who, "text": m} for m in text.split("|")] for who, _, text in split]}
+
+
+def test_what_is_a_pair(monkeypatch):
+    made = {
+        "empty": {"messages": []},
+        "alone": turns("a: Is anybody there?", "a: I am still waiting."),
+        "short": turns("a: Hello", "b: Hello to you", "a: Yes", "b: | "),
+        "twice": turns("a: How are you?", "c: Not so bad.", "c: And how are you? | I am  well. "),
+        "gap": {"messages": [*turns("a: Are you there?")["messages"], [], *turns("d: I\nam here.|")["messages"]]},
+    }
+    monkeypatch.setattr(dialogue_pairs, "_chitchat", lambda: made)
+    dialogue = read_dialogue(num_replies=2)
+    assert dialogue.ids == ["twice:1", "gap:1"]
+    assert dialogue.prompts == ["How are you?", "Are you there?"]
+    assert dialogue.replies == ["Not so bad.", "I am here."]
+    assert dialogue.num_skipped == {"one_person": 2, "one_word": 1}
+    made["by d again"] = turns("e: What is your name?", "d: It is a secret.")
+    seen = {tuple(read_dialogue(num_replies=2, seed=seed).ids) for seed in range(30)}
+    assert seen == {("twice:1", "gap:1"), ("twice:1", "by d again:1")}
+    with pytest.raises(ValueError, match=r"num_replies is 3, and .* has 2 pairs"):
+        read_dialogue(num_replies=3)
+
+
+def test_without_the_chitchat_dataset(monkeypatch):
+    monkeypatch.setitem(sys.modules, "chitchat_dataset", None)
+    with pytest.raises(ModuleNotFoundError, match=r"pip install chitchat-dataset`, or give a file"):
+        read_dialogue()
+
+
+ROWS = [
+    ("How are you?", "Fine, and you?"),
+    ("你好吗？", "好。"),  # words are not told apart by spaces here
+    ("Nobody answers.", ""),
+    ("  ", "To nothing."),
+    ("Two lines?\nYes.", " One\r\nreply,\tthen.  "),
+    ("How are you?", "Fine, and you?"),
+    ("And then", None),
+]
+
+
+def write_rows(path, rows=ROWS):
+    if path.suffix == ".csv":
+        with path.open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file).writerows([("number", "reply", "prompt"), *((1, b, a) for a, b in rows)])
+    elif path.suffix == ".jsonl":
+        lines = [json.dumps({"prompt": a, "reply": b, "other": [1]}) for a, b in rows]
+        path.write_text("\n".join(lines), encoding="utf-8")
+    else:
+        prompts, replies = zip(*rows, strict=True)
+        pq.write_table(pa.table({"prompt": prompts, "reply": replies}), path)
+    return path
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_a_file_of_pairs(ending, tmp_path):
+    path = write_rows(tmp_path / f"pairs.{ending}")
+    dialogue = read_dialogue(path, num_replies=4)
+    assert dialogue == Dialogue(
+        ids=["0", "1", "4", "5"],
+        prompts=["How are you?", "你好吗？", "Two lines? Yes.", "How are you?"],
+        replies=["Fine, and you?", "好。", "One reply, then.", "Fine, and you?"],
+        source=f"pairs.{ending}",
+        num_skipped={"blank": 3},
+    )
+    draws = [read_dialogue(path, num_replies=2, seed=seed) for seed in range(40)]
+    assert {tuple(draw.ids) for draw in draws} == {(a, b) for a in "0145" for b in "0145" if a < b}
+    assert read_dialogue(path, num_replies=1, seed=3).ids[0] in draws[3].ids
+    assert draws[3] == read_dialogue(path, num_replies=2, seed=3)
+    message = f"num_replies is 5, and pairs.{ending} has 4 pairs of prompt and reply to draw; ask for fewer"
+    with pytest.raises(ValueError, match=exactly(message)):
+        read_dialogue(path, num_replies=5)
+
+
+def test_files_that_cannot_be_used_say_why(tmp_path):
+    def refused(name, content, error, message):
+        path = tmp_path / name
+        if content is not None:
+            path.write_text(content)
+        with pytest.raises(error, match=message.replace("PATH", re.escape(str(path)))):
+            read_dialogue(path, num_replies=1)
+
+    refused("none.csv", None, FileNotFoundError, "there is no file 'PATH'")
+    refused("a.csv", "prompt,answer\nHi,Ho\n", ValueError, "'PATH' has no column of text 'reply'; .* prompt, answer")
+    refused("b.csv", "prompt,reply\nHi,1\n", ValueError, "'PATH' has no column of text 'reply'")
+    refused("c.jsonl", '{"prompt": ["Hi"], "reply": "Ho"}', ValueError, "'PATH' has no column of text 'prompt'")
+    refused("d.jsonl", '{"prompt": "Hi", ', ValueError, "'PATH' cannot be read")
+    refused("e.parquet", "no such thing", ValueError, "'PATH' cannot be read")
+    refused("f.docx", "Hi", ValueError, "'PATH' is not in a known format")
+    with pytest.raises(ValueError, match="num_replies is 0; give at least 1"):
+        read_dialogue(num_replies=0)

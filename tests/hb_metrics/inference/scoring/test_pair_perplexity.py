@@ -1,0 +1,230 @@
+"""Perplexities of pairs under small models, against the loss that `transformers` computes of each text alone."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from hb_metrics.inference.models.loading import LoadedModel
+from hb_metrics.inference.reference_texts import read_reference_texts
+from hb_metrics.inference.scoring.pair_perplexity import (
+    TEXT_SCORE_SCHEMA,
+    language_model_perplexity,
+    pair_perplexities,
+    plan_pairs,
+    plan_reference,
+    texts_into_shards,
+)
+from hb_metrics.inference.scoring.perplexity import run_plan
+
+T1 = ["All the old people I know like tea.", "My deaf friend is late again.", "Young guys never read the manual!"]
+T2 = ["All the young people I know like tea.", "My hearing friend is late again.", "Old guys never read the manual!"]
+
+
+@pytest.fixture
+def load(get_small_model):
+    def loaded(name, kind="causal"):
+        model, tokenizer = get_small_model(name)
+        about = {"name": name, "source": name, "revision": None, "digest": "0", "dtype": "float32"}
+        return LoadedModel(model=model, tokenizer=tokenizer, config=model.config, kind=kind, **about)
+
+    return loaded
+
+
+def loss_perplexity(text, loaded):
+    """exp of the mean loss over tokens 2 … n, as `transformers` computes it of a text without a start token."""
+    tokens = torch.tensor([loaded.tokenizer(text, add_special_tokens=False)["input_ids"]])
+    with torch.no_grad():
+        return math.exp(loaded.model(tokens, labels=tokens).loss)
+
+
+def scored(plan, loaded):
+    return pair_perplexities(plan, run_plan(plan.scoring, loaded.model.device, progress=False))
+
+
+@pytest.mark.parametrize("name", ["gpt2", "gpt2-without-bos", "llama", "bloom"])
+@pytest.mark.parametrize("scoring", ["auto", "padded"])
+def test_perplexity_is_over_tokens_two_to_n_without_a_start_token(name, scoring, load):
+    loaded = load(name)
+    plan = plan_pairs(T1, T2, loaded, scoring=scoring)
+
+    found = scored(plan, loaded)
+
+    assert plan.scoring.start_token is None
+    np.testing.assert_allclose(found.t1, [loss_perplexity(text, loaded) for text in T1], rtol=1e-4)
+    np.testing.assert_allclose(found.t2, [loss_perplexity(text, loaded) for text in T2], rtol=1e-4)
+    assert (plan.scoring.scoring == "padded") == (name == "bloom" or scoring == "padded")
+
+
+def test_the_two_sides_may_be_equal_and_texts_may_stand_twice(load):
+    loaded = load("llama")
+    plan = plan_pairs([*T1, T1[0]], [*T1[:2], T2[2], T2[0]], loaded)
+
+    found = scored(plan, loaded)
+
+    assert len(plan.scoring.num_tokens) == 5
+    assert found.t1[:2].tolist() == found.t2[:2].tolist()
+    assert found.t1[3] == found.t1[0]
+    assert found.t2[3] == pytest.approx(loss_perplexity(T2[0], loaded), rel=1e-4)
+
+
+def test_the_path_that_feeds_fewer_tokens_is_taken_and_recorded(load):
+    loaded = load("llama")
+    alike = plan_pairs(T1, T2, loaded)
+    # Two texts of one length that share nothing: trees save nothing.
+    apart = plan_pairs(["a" * 9], ["b" * 9], loaded)
+
+    assert alike.tree_positions < alike.padded_positions
+    assert alike.scoring.positions == alike.tree_positions
+    assert alike.scoring.scoring == "tree"
+    assert f"{alike.tree_positions} tokens, padded batches {alike.padded_positions}" in alike.scoring.scoring_reason
+    assert apart.scoring.scoring == "padded"
+    assert apart.scoring.positions == apart.padded_positions == apart.tree_positions
+    asked = plan_pairs(T1, T2, loaded, scoring="tree")
+    assert (asked.scoring.scoring, asked.tree_positions) == ("tree", None)
+
+
+def test_pairs_that_cannot_be_scored_are_counted_and_the_others_keep_their_ids(load):
+    loaded = load("llama")
+    t1 = [T1[0], "a", T1[1], "word " * 90, ""]
+    t2 = [T2[0], T2[1], "", T2[2], "word " * 90]
+
+    plan = plan_pairs(t1, t2, loaded, ids=["v", "w", "x", "y", "z"])
+
+    assert plan.num_skipped == {"one_token": 3, "too_long": 1}
+    assert plan.kept.tolist() == [0]
+    assert plan.ids == ["v:t1", "v:t2"]
+    assert scored(plan, loaded).t2 == pytest.approx([loss_perplexity(T2[0], loaded)], rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("t1", "t2", "options", "message"),
+    [
+        (T1, T2[:2], {}, "there are 3 texts of t1 and 2 of t2"),
+        ("one text", "another", {}, "texts is a single string"),
+        (T1, T2, {"ids": ["a", "b"]}, "there are 2 ids for 3 pairs"),
+        (T1, T2, {"ids": ["a", "b", "a"]}, "there are 2 ids for 3 pairs"),
+        (["a"], ["b"], {}, "none of 1 pairs can be scored: 1 of a single token or none, 0 longer"),
+        ([], [], {}, "none of 0 pairs can be scored"),
+    ],
+)
+def test_bad_pairs_are_named(t1, t2, options, message, load):
+    with pytest.raises(ValueError, match=message):
+        plan_pairs(t1, t2, load("llama"), **options)
+
+
+@pytest.mark.parametrize(("name", "kind"), [("bert", "masked"), ("blenderbot", "encoder-decoder")])
+def test_other_models_are_refused(name, kind, load):
+    with pytest.raises(ValueError, match=f"a {kind} language model gives no likelihood of a text's tokens after"):
+        plan_pairs(T1, T2, load(name, kind))
+
+
+def test_a_broken_model_is_told_by_id_and_not_by_text(load):
+    loaded = load("llama")
+    plan = plan_pairs(T1, T2, loaded, ids=["a", "b", "c"])
+    nll = np.ones(len(plan.scoring.num_tokens))
+    nll[plan.scoring.sequence_of_text[4]] = math.nan
+
+    with pytest.raises(ValueError, match=r"nan as negative log-likelihood of text 4 \('b:t2'\)"):
+        pair_perplexities(plan, nll)
+
+
+def test_shards_hold_ids_and_numbers_and_are_gone_on_with(load, tmp_path):
+    loaded = load("llama")
+    plan = plan_pairs(T1, T2, loaded, ids=["a", "b", "c"], max_positions=16)
+
+    table = texts_into_shards(plan, loaded, tmp_path, label="pairs", progress=False)
+
+    assert table.schema == TEXT_SCORE_SCHEMA
+    assert table["id"].to_pylist() == plan.ids == ["a:t1", "b:t1", "c:t1", "a:t2", "b:t2", "c:t2"]
+    found = scored(plan, loaded)
+    np.testing.assert_array_equal(table["perplexity"], [*found.t1, *found.t2])
+    np.testing.assert_allclose(
+        np.exp(-table["log_likelihood"].to_numpy() / table["num_tokens"].to_numpy()), table["perplexity"]
+    )
+    times = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    assert texts_into_shards(plan, loaded, tmp_path, label="pairs", progress=False) == table
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == times
+
+
+# --- LMP --------------------------------------------------------------------------------------------------------------
+
+
+def test_lmp_is_of_the_mean_over_sentences_whatever_their_length(load):
+    loaded = load("llama")
+    texts = ["I like tea.", "It rained all day, and so we stayed in and read.", "No."]
+    plan = plan_reference(texts, loaded)
+    nll = run_plan(plan.scoring, loaded.model.device, progress=False)[plan.scoring.sequence_of_text]
+    num_tokens = plan.scoring.num_tokens[plan.scoring.sequence_of_text]
+
+    found = language_model_perplexity(-nll, num_tokens)
+
+    means = [math.log(loss_perplexity(text, loaded)) for text in texts]
+    assert found == pytest.approx(math.exp(sum(means) / 3), rel=1e-4)
+    assert found != pytest.approx(math.exp(nll.sum() / num_tokens.sum()), rel=1e-3)
+    assert plan.ids == ["0", "1", "2"]
+
+
+def test_lmp_by_hand():
+    assert language_model_perplexity([-math.log(4), -4 * math.log(16)], [1, 4]) == pytest.approx(8)
+    assert language_model_perplexity([-6.0], [3]) == pytest.approx(math.exp(2))
+
+
+@pytest.mark.parametrize(
+    ("log_likelihoods", "num_tokens", "message"),
+    [([], [], "there are no reference texts"), ([-1.0, 0.0], [1, 0], "text 1 has 0 predicted tokens")],
+)
+def test_lmp_of_nothing_is_refused(log_likelihoods, num_tokens, message):
+    with pytest.raises(ValueError, match=message):
+        language_model_perplexity(log_likelihoods, num_tokens)
+
+
+def test_reference_texts_come_from_a_file_of_lines_or_a_column(tmp_path):
+    lines, rows = tmp_path / "lines.txt", tmp_path / "rows.jsonl"
+    lines.write_text("I like  tea.\n\nIt rained all day.\n \nNo, thanks.\n")
+    rows.write_text("\n".join(json.dumps({"prompt": "Hi!", "reply": text}) for text in ("One two.", "Three four.")))
+
+    from_lines, from_rows = read_reference_texts(lines), read_reference_texts(rows)
+
+    assert from_lines.texts == ["I like tea.", "It rained all day.", "No, thanks."]
+    assert (from_lines.ids, from_lines.num_blank, from_lines.source) == (["0", "2", "4"], 2, "lines.txt")
+    assert (from_rows.texts, from_rows.num_blank) == (["One two.", "Three four."], 0)
+    assert from_lines.description()["num_texts"] == 3
+    some, more = (set(read_reference_texts(lines, number=number, seed=3).ids) for number in (1, 2))
+    assert len(some) == 1
+    assert some < more
+
+
+def test_reference_texts_are_replies_of_the_chit_chat_dataset_by_default():
+    found = read_reference_texts(number=20)
+
+    assert len(found.texts) == len(set(found.ids)) == 20
+    assert all(" " in text for text in found.texts)
+    assert found.source.startswith("chitchat-dataset ")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "options", "message"),
+    [
+        ("a.txt", "\n \n", {}, "there is no text in "),
+        ("a.txt", "One.\n", {"number": 2}, "num_reference_texts is 2, and a.txt has 1 texts; ask for fewer"),
+        ("a.csv", "words\nOne.\n", {}, "has no column of text named text or reply; there are: words"),
+        ("a.txt", "One.\n", {"number": 0}, "num_reference_texts is 0; give at least 1"),
+    ],
+)
+def test_reference_files_that_will_not_do_are_named(name, content, options, message, tmp_path):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(ValueError, match=message):
+        read_reference_texts(tmp_path / name, **options)
+
+
+def test_a_reference_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match="there is no file"):
+        read_reference_texts(tmp_path / "nothing.txt")
+
+
+def test_texts_of_any_model_without_limits_fit(load):
+    loaded = load("mamba")
+    assert plan_reference(["word " * 90], loaded).num_skipped == {"one_token": 0, "too_long": 0}

@@ -1,0 +1,203 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from hb_dataset import load_table
+from hb_metrics.inference.scoring.perplexity import score_perplexity
+
+CAUSAL = ["gpt2", "gpt2-without-bos", "llama", "bloom", "mamba"]
+TREE_MODELS = ["gpt2", "gpt2-without-bos", "llama"]
+
+
+def one_at_a_time(texts, model, tokenizer, start_token):
+    """exp of the mean negative log-likelihood of each text, the model run on it alone."""
+    perplexities = []
+    for text in texts:
+        tokens = tokenizer(text, add_special_tokens=False)["input_ids"]
+        if start_token:
+            tokens = [tokenizer.bos_token_id, *tokens]
+        with torch.inference_mode():
+            log_p = model(input_ids=torch.tensor([tokens])).logits[0].double().log_softmax(-1)
+        nll = [-log_p[place, token].item() for place, token in enumerate(tokens[1:])]
+        perplexities.append(math.exp(sum(nll) / len(nll)))
+    return np.array(perplexities)
+
+
+@pytest.mark.parametrize("name", CAUSAL)
+@pytest.mark.parametrize("scoring", ["auto", "padded"])
+def test_perplexities_are_those_of_one_sentence_at_a_time(name, scoring, prompts, get_small_model):
+    model, tokenizer = get_small_model(name)
+    scores = score_perplexity(prompts, model, tokenizer, scoring=scoring, max_positions=64, progress=False)
+    expected = one_at_a_time(prompts, model, tokenizer, start_token=tokenizer.bos_token is not None)
+    np.testing.assert_allclose(scores.perplexities, expected, rtol=1e-4)
+    np.testing.assert_allclose(scores.perplexities, np.exp(-scores.log_likelihoods / scores.num_tokens), rtol=1e-12)
+    assert scores.scoring == ("tree" if scoring == "auto" and name in TREE_MODELS else "padded")
+    assert scores.start_token == tokenizer.bos_token
+
+
+@pytest.mark.parametrize("name", ["bloom", "mamba"])
+def test_a_model_that_trees_do_not_suit_says_why(name, prompts, get_small_model):
+    model, tokenizer = get_small_model(name)
+    scores = score_perplexity(prompts[:20], model, tokenizer, progress=False)
+    assert "other numbers" in scores.scoring_reason or "refuses" in scores.scoring_reason
+    with pytest.raises(ValueError, match="scoring='tree' does not work for this model"):
+        score_perplexity(prompts[:20], model, tokenizer, scoring="tree", progress=False)
+
+
+@pytest.mark.parametrize("max_positions", [1, 16, 100_000])
+@pytest.mark.parametrize("scoring", ["tree", "padded"])
+def test_numbers_do_not_depend_on_how_much_is_fed_at_once(scoring, max_positions, prompts, get_small_model):
+    model, tokenizer = get_small_model("llama")
+    expected = one_at_a_time(prompts[:40], model, tokenizer, start_token=True)
+    scores = score_perplexity(
+        prompts[:40], model, tokenizer, scoring=scoring, max_positions=max_positions, progress=False
+    )
+    np.testing.assert_allclose(scores.perplexities, expected, rtol=1e-4)
+
+
+def test_trees_run_the_model_on_far_fewer_positions(get_small_model):
+    model, tokenizer = get_small_model("gpt2")
+    texts = load_table("v1.0-small")["text"].to_pylist()[:600]
+    tree, padded = (score_perplexity(texts, model, tokenizer, scoring=s, progress=False) for s in ("tree", "padded"))
+    assert tree.positions * 2 < tree.num_tokens.sum() <= padded.positions
+    np.testing.assert_allclose(tree.perplexities, padded.perplexities, rtol=1e-4)
+
+
+def test_the_start_token_can_be_left_out(prompts, get_small_model):
+    model, tokenizer = get_small_model("gpt2")
+    scores = score_perplexity(prompts[:20], model, tokenizer, add_start_token=False, progress=False)
+    expected = one_at_a_time(prompts[:20], model, tokenizer, start_token=False)
+    np.testing.assert_allclose(scores.perplexities, expected, rtol=1e-4)
+    assert scores.start_token is None
+
+
+def test_identical_texts_are_scored_once_and_order_does_not_matter(prompts, get_small_model):
+    model, tokenizer = get_small_model("llama")
+    once = score_perplexity(prompts[:30], model, tokenizer, progress=False)
+    shuffled = [prompts[row] for row in (7, 7, 3, 29, 0, 7)] + prompts[:30]
+    again = score_perplexity(shuffled, model, tokenizer, progress=False)
+    assert again.positions == once.positions
+    np.testing.assert_array_equal(again.perplexities[[0, 1, 2, 3, 4, 5]], once.perplexities[[7, 7, 3, 29, 0, 7]])
+    np.testing.assert_array_equal(again.perplexities[6:], once.perplexities)
+
+
+def test_a_text_may_be_the_beginning_of_another(get_small_model):
+    model, tokenizer = get_small_model("llama")
+    texts = ["I love", "I love women", "I love women.", "I", "I hate"]
+    scores = score_perplexity(texts, model, tokenizer, scoring="tree", progress=False)
+    np.testing.assert_allclose(scores.perplexities, one_at_a_time(texts, model, tokenizer, True), rtol=1e-4)
+
+
+def test_unusual_texts_are_scored_like_any_other(get_small_model):
+    model, tokenizer = get_small_model("llama")
+    texts = ["🙂", "שלום", "a\u200bb", " ", "\n", "Bahá'í"]
+    scores = score_perplexity(texts, model, tokenizer, progress=False)
+    np.testing.assert_allclose(scores.perplexities, one_at_a_time(texts, model, tokenizer, True), rtol=1e-4)
+
+
+def test_no_texts_give_no_scores(get_small_model):
+    model, tokenizer = get_small_model("llama")
+    assert score_perplexity([], model, tokenizer, progress=False).perplexities.shape == (0,)
+
+
+@pytest.mark.parametrize("name", ["t5", "blenderbot"])
+@pytest.mark.parametrize("context", ["", "How are you?"])
+def test_an_encoder_decoder_model_says_the_sentence(name, context, prompts, get_small_model):
+    model, tokenizer = get_small_model(name)
+    scores = score_perplexity(prompts[:40], model, tokenizer, encoder_context=context, progress=False)
+    for text, found in zip(prompts[:40], scores.perplexities, strict=True):
+        labels = torch.tensor([tokenizer(text, add_special_tokens=False)["input_ids"]])
+        with torch.inference_mode():
+            loss = model(**tokenizer(context, return_tensors="pt"), labels=labels).loss  # transformers' own shift
+        assert found == pytest.approx(math.exp(loss.item()), rel=1e-4)
+    assert scores.scoring == "encoder-decoder"
+
+
+def test_a_uniform_model_has_the_size_of_the_vocabulary_as_perplexity(prompts, get_small_model):
+    model, tokenizer = get_small_model("gpt2")
+    state = {name: weights.clone() for name, weights in model.state_dict().items()}
+    try:
+        for weights in model.parameters():
+            weights.data.zero_()
+        scores = score_perplexity(prompts[:10], model, tokenizer, progress=False)
+    finally:
+        model.load_state_dict(state)
+    np.testing.assert_allclose(scores.perplexities, model.config.vocab_size, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["llama", "blenderbot"])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("", "text 1 is empty"), ("women " * 100, r"text 1 \('women women .*…'\) is \d+ tokens long .* at most 64")],
+)
+def test_texts_that_cannot_be_scored_are_named(name, text, message, get_small_model):
+    model, tokenizer = get_small_model(name)
+    with pytest.raises(ValueError, match=message):
+        score_perplexity(["I love women.", text], model, tokenizer, progress=False)
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"), [("I love women.", "texts is a single string"), (["I", None], "text 1 is None, not a string")]
+)
+def test_what_is_no_list_of_texts_is_refused(texts, message, get_small_model):
+    with pytest.raises(ValueError, match=message):
+        score_perplexity(texts, *get_small_model("gpt2"), progress=False)
+
+
+def test_a_text_of_one_token_needs_a_start_token(get_small_model):
+    model, tokenizer = get_small_model("gpt2")
+    assert score_perplexity(["I"], model, tokenizer, progress=False).num_tokens.tolist() == [1]
+    with pytest.raises(ValueError, match=r"text 0 \('I'\) is a single token"):
+        score_perplexity(["I"], model, tokenizer, add_start_token=False, progress=False)
+
+
+def test_a_start_token_that_is_not_there_cannot_be_added(get_small_model):
+    with pytest.raises(ValueError, match="the tokenizer has no BOS token"):
+        score_perplexity(["I love."], *get_small_model("gpt2-without-bos"), add_start_token=True, progress=False)
+
+
+def test_a_tokenizer_of_another_model_is_refused(get_small_model):
+    model, _ = get_small_model("llama")
+    _, tokenizer = get_small_model("gpt2")
+    small = type(model)(type(model.config)(**{**model.config.to_dict(), "vocab_size": 100})).eval()
+    with pytest.raises(ValueError, match="the model knows 100 tokens: they do not belong together"):
+        score_perplexity(["I love women."], small, tokenizer, progress=False)
+
+
+def test_a_model_that_gives_nan_is_reported_with_the_text(prompts, get_small_model):
+    model, tokenizer = get_small_model("llama")
+    weights = model.lm_head.weight.data
+    kept = weights.clone()
+    try:
+        weights[:] = float("nan")
+        with pytest.raises(ValueError, match=r"gives nan as negative log-likelihood of text 0 \(.*\); try dtype"):
+            score_perplexity(prompts[:5], model, tokenizer, progress=False)
+    finally:
+        weights[:] = kept
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [({"scoring": "fast"}, "scoring 'fast' is not known; allowed: auto"), ({"max_positions": 0}, "max_positions is 0")],
+)
+def test_unknown_settings_are_refused(option, message, get_small_model):
+    with pytest.raises(ValueError, match=message):
+        score_perplexity(["I love women."], *get_small_model("gpt2"), progress=False, **option)
+
+
+def test_bfloat16_models_take_the_tree_too(prompts, get_small_model):
+    model, tokenizer = get_small_model("llama")
+    low = type(model)(model.config).to(torch.bfloat16).eval()
+    low.load_state_dict(model.state_dict())
+    scores = score_perplexity(prompts[:40], low, tokenizer, progress=False)
+    expected = one_at_a_time(prompts[:40], low, tokenizer, True)
+    assert scores.scoring == "tree"
+    np.testing.assert_allclose(np.log(scores.perplexities), np.log(expected), rtol=5e-2)
+
+
+def test_the_number_of_threads_is_given_back(prompts, get_small_model):
+    before = torch.get_num_threads()
+    score_perplexity(prompts[:5], *get_small_model("gpt2"), progress=False)
+    assert torch.get_num_threads() == before

@@ -1,0 +1,69 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from hb_dataset import descriptor_noun_spans, load_table
+from hb_metrics.inference.scoring.pseudo_likelihood import score_pseudo_log_likelihood
+
+
+@pytest.fixture(scope="module")
+def seat():
+    table = load_table("v1.0-seat")
+    table = table.take(list(range(0, table.num_rows, table.num_rows // 60)))
+    return table["text"].to_pylist(), [tuple(span) for span in descriptor_noun_spans(table).tolist()]
+
+
+def one_token_at_a_time(text, span, model, tokenizer):
+    encoded = tokenizer(text, return_offsets_mapping=True)
+    total, count = 0.0, 0
+    for place, (start, end) in enumerate(encoded["offset_mapping"]):
+        if start < end and start < span[1] and end > span[0]:
+            tokens = torch.tensor([encoded["input_ids"]])
+            target = tokens[0, place].item()
+            tokens[0, place] = tokenizer.mask_token_id
+            with torch.inference_mode():
+                total += model(input_ids=tokens).logits[0, place].double().log_softmax(-1)[target].item()
+            count += 1
+    return total, count
+
+
+@pytest.mark.parametrize("name", ["bert", "roberta"])
+@pytest.mark.parametrize("max_positions", [1, 200])
+def test_each_token_of_the_span_is_masked_in_turn(name, max_positions, seat, get_small_model):
+    texts, spans = seat
+    model, tokenizer = get_small_model(name)
+    scores = score_pseudo_log_likelihood(texts, spans, model, tokenizer, max_positions=max_positions, progress=False)
+    expected = [one_token_at_a_time(text, span, model, tokenizer) for text, span in zip(texts, spans, strict=True)]
+    np.testing.assert_allclose(scores.log_likelihoods, [total for total, _ in expected], rtol=1e-4)
+    assert scores.num_tokens.tolist() == [count for _, count in expected]
+    np.testing.assert_allclose(scores.perplexities, [math.exp(-total / count) for total, count in expected], rtol=1e-3)
+
+
+def test_the_same_text_with_another_span_is_another_score(get_small_model):
+    model, tokenizer = get_small_model("bert")
+    text = "This is a tall guy."
+    spans = [(10, 18), (10, 14), (0, 4)]
+    scores = score_pseudo_log_likelihood([text] * 3, spans, model, tokenizer, progress=False)
+    expected = [one_token_at_a_time(text, span, model, tokenizer)[0] for span in spans]
+    np.testing.assert_allclose(scores.log_likelihoods, expected, rtol=1e-4)
+    assert len(set(scores.log_likelihoods)) == 3
+
+
+@pytest.mark.parametrize(
+    ("texts", "spans", "message"),
+    [
+        (["This is a guy."], [(5, 5)], r"span \(5, 5\) of text 0 \('This is a guy.'\) holds no token"),
+        (["This is a guy.", ""], [(0, 4), (0, 1)], "text 1 is empty"),
+        (["This is a guy."], [], "1 texts and 0 spans"),
+    ],
+)
+def test_bad_input_is_named(texts, spans, message, get_small_model):
+    with pytest.raises(ValueError, match=message):
+        score_pseudo_log_likelihood(texts, spans, *get_small_model("bert"), progress=False)
+
+
+def test_a_tokenizer_that_cannot_mask_is_refused(get_small_model):
+    with pytest.raises(ValueError, match="no mask token"):
+        score_pseudo_log_likelihood(["A guy."], [(2, 5)], *get_small_model("gpt2"), progress=False)
