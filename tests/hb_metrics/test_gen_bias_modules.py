@@ -291,16 +291,15 @@ def test_loaded_by_evaluate_they_give_what_the_function_gives(columns, tmp_path,
 
 
 def test_the_formula_stands_once():
-    page = {"app.py", "app_tables.py", "tests.py"}  # of the Space; tests are each metric's own
-    every = {path.name for path in (FOLDER / "full_gen_bias").glob("*.py")}
-    shared = every - {"__init__.py", "full_gen_bias.py", *page}
+    own = {"__init__.py", "tests.py"}
+    shared = {path.name for path in (FOLDER / "full_gen_bias").glob("*.py")} - {*own, "full_gen_bias.py"}
     for name in MODULES:
         folder = FOLDER / name
-        assert {path.name for path in folder.glob("*.py")} == {*shared, *page, "__init__.py", f"{name}.py"}
+        assert {path.name for path in folder.glob("*.py")} == {*shared, *own, f"{name}.py"}
         # `evaluate` fetches what the main file imports, and does not look at what that imports.
         imported = re.findall(
             r"^from \.(\w+) import", (folder / f"{name}.py").read_text(encoding="utf-8"), re.MULTILINE
         )
         assert {f"{module}.py" for module in imported} == shared
-        for file in [*shared, *page - {"tests.py"}] if name != "full_gen_bias" else ():
+        for file in shared if name != "full_gen_bias" else ():
             assert str((folder / file).readlink()) == f"../full_gen_bias/{file}"
