@@ -5,17 +5,12 @@ import re
 import subprocess
 import sys
 import tomllib
-from inspect import Parameter, signature
 from pathlib import Path
 
-import pandas as pd
 import pytest
 import yaml
 from packaging.requirements import Requirement
 
-from hb_metrics.space_page import app
-from hb_metrics.space_page.page_inputs import MetricInputs, read_file, read_settings, rows_to_inputs
-from hb_metrics.space_page.page_results import FIGURES, headline, message, refusal, tables_of
 from hub_scripts import publish_metrics
 from hub_scripts.install_local import metric_folders
 from hub_scripts.publish_metrics import GRADIO_VERSION, main, space_card, space_files
@@ -397,18 +392,6 @@ def test_every_page_has_a_headline(computed):
     assert headlines["regard_bias"] == "## gap: gender 1.0"
 
 
-def test_a_headline_shows_the_largest_figures_and_those_of_groups_where_there_are_no_gaps():
-    groups = {"by_group": {"a": {"mean": 0.5}, "<b>\nb": {"mean": -0.75}, "c": {"mean": None}}}
-    for gaps in ({}, None):
-        assert headline({"gaps": gaps, **groups}) == "mean: <b> b -0.75, a 0.5, 1 more below"
-        assert "## mean: &lt;b&gt; b -0.75" in message({"gaps": gaps, **groups}, ["2 rows"], "the table")
-    assert headline({"gaps": {"all": {"gap": None}}, **groups}) == "gap: 1 more below"
-    clusters = {f"c{number}": float(number) for number in range(9)}
-    shown = "c8 8.0, c7 7.0, c6 6.0, c5 5.0, c4 4.0, 4 more below"
-    assert headline({"partial_gen_bias": clusters}) == f"partial gen bias: {shown}"
-    assert headline({"full_gen_bias": None}) == "full gen bias: –"
-
-
 def test_a_page_speaks_of_its_own_columns_only(computed):
     for name in NAMES:
         text = computed[name]["how_to"]
@@ -417,178 +400,6 @@ def test_a_page_speaks_of_its_own_columns_only(computed):
         "Columns may also be named `group`, `structure`, `prompt_id`, `seed_index`, `regard`, as in the dataset"
         in (computed["regard_bias"]["how_to"])
     )
-
-
-def test_clients_of_the_page_call_its_inputs_by_name():
-    def show(rows, path, *values):
-        return rows, path, values
-
-    app._name_inputs(show, ("rows", "file", "pairs", "seed"))
-    assert str(signature(show)) == "(rows=None, file=None, pairs=None, seed=None)"
-    assert show(1, 2, 3, 4) == (1, 2, (3, 4))
-
-
-# --- the tables of the page -------------------------------------------------------------------------------------------
-
-
-def setting(name, default):
-    return Parameter(name, Parameter.KEYWORD_ONLY, default=default)
-
-
-STYLES = MetricInputs(
-    ("descriptors", "templates", "axes"), frozenset({"axes"}), True, {"clusters": setting("clusters", None)}
-)
-NUMBERS = MetricInputs(
-    ("axes", "descriptors", "templates"),
-    frozenset(),
-    False,
-    {"alpha": setting("alpha", 0.05), "names": setting("names", frozenset({"Latina"}))},
-)
-
-
-def style_rows(**more):
-    rows = {"descriptor": ["young", "old"], "template": ["Hi!", "Hi!"], "Happy": ["0.25", 0.5], "Calm": [0.75, "0.5"]}
-    return pd.DataFrame({**rows, **more})
-
-
-def test_rows_with_the_datasets_names_become_inputs():
-    inputs, notes = rows_to_inputs(style_rows(id=["a1", "b2"], is_whole=[True, False]), STYLES)
-    assert inputs.pop("predictions").tolist() == [[0.25, 0.75], [0.5, 0.5]]
-    assert inputs == {"descriptors": ["young", "old"], "templates": ["Hi!", "Hi!"], "labels": ["Happy", "Calm"]}
-    assert notes == ["2 rows", "no axes", "2 styles", "columns not used: id, is_whole"]
-
-
-def test_empty_rows_are_left_out_and_counted():
-    rows = pd.DataFrame([["age", "young", "Hi!", 3], ["", " ", None, ""], ["age", "old", "Hi!", "4.5"]])
-    inputs, notes = rows_to_inputs(rows.set_axis(["axes", "descriptors", "templates", "predictions"], axis=1), NUMBERS)
-    assert inputs["predictions"] == [3.0, 4.5]
-    assert notes == ["2 rows", "1 empty rows left out"]
-
-
-@pytest.mark.parametrize(
-    ("rows", "expected", "said"),
-    [
-        (pd.DataFrame({"descriptors": [""], "Happy": [None]}), STYLES, "there are no rows"),
-        (style_rows().drop(columns="template"), STYLES, "column templates is missing; there are: descriptors, Happy"),
-        (style_rows().drop(columns=["Happy", "Calm"]), STYLES, "there is no column of numbers"),
-        (style_rows(Happy=["0.25", "half"]), STYLES, "Happy is 'half' in row 1"),
-        (style_rows(Happy=[0.25, None]), STYLES, "Happy is None in row 1"),
-        (style_rows(template=["Hi!", ""]), STYLES, "templates is missing in row 1"),
-        (style_rows(axis=["", "age"]), STYLES, "axes is missing in row 0"),
-        (style_rows(descriptors=["young", "old"]), STYLES, "two columns named descriptors"),
-        (style_rows(axis=["age", "age"]), NUMBERS, "column predictions is missing"),
-        (style_rows(axis=["age"] * 2, predictions=[[0.5], [0.5]]), NUMBERS, r"predictions is \[0\.5\] in row 0"),
-    ],
-)
-def test_rows_that_cannot_be_read_are_refused_with_the_place(rows, expected, said):
-    with pytest.raises(ValueError, match=said):
-        rows_to_inputs(rows, expected)
-
-
-@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".CSV"])
-def test_files_are_read_as_they_are(tmp_path, suffix):
-    rows = pd.DataFrame(
-        {
-            "axis": ["age", None],
-            "descriptor": ["None", "NA"],
-            "template": ["007", "1e3"],
-            "A, b": [0.1, 0.30000000000000004],
-            "é": [0.9, 0.7],
-        }
-    )
-    path = tmp_path / f"rows{suffix}"
-    if suffix == ".parquet":
-        rows.to_parquet(path)
-    else:
-        rows.to_csv(path, index=False, encoding="utf-8-sig")  # as Excel writes it
-    read = read_file(path, STYLES)
-    inputs, _ = rows_to_inputs(read.drop(columns="axis"), STYLES)
-    assert (inputs["descriptors"], inputs["templates"]) == (["None", "NA"], ["007", "1e3"])
-    assert inputs["labels"] == ["A, b", "é"]
-    assert inputs["predictions"].tolist() == [[0.1, 0.9], [pytest.approx(0.3, rel=1e-15), 0.7]]
-    assert read["axis"].isna().tolist() == [False, True]
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "said"),
-    [
-        ("rows.xlsx", b"", "neither .csv nor .parquet"),
-        ("rows.parquet", b"no parquet", "'rows.parquet' cannot be read"),
-        ("rows.csv", "é".encode("latin-1"), "'rows.csv' cannot be read"),
-        ("rows.csv", b"", "'rows.csv' cannot be read"),
-    ],
-)
-def test_files_that_cannot_be_read_are_refused(tmp_path, name, content, said):
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(ValueError, match=said):
-        read_file(tmp_path / name, STYLES)
-
-
-def test_settings_left_empty_keep_their_defaults():
-    assert read_settings({"alpha": None, "names": ""}, NUMBERS) == {}
-    assert read_settings({"alpha": 0.01, "names": " Latina \n\nLatino"}, NUMBERS) == {
-        "alpha": 0.01,
-        "names": ["Latina", "Latino"],
-    }
-    assert read_settings({"clusters": '{"Joy": ["Happy"]}'}, STYLES) == {"clusters": {"Joy": ["Happy"]}}
-
-
-def test_settings_without_a_default_are_json():
-    expected = MetricInputs(
-        (), frozenset(), False, {"pairs": setting("pairs", None), "smoothing": setting("smoothing", None)}
-    )
-    assert read_settings({"pairs": '{"age": ["young", "old"]}', "smoothing": "0.5"}, expected) == {
-        "pairs": {"age": ["young", "old"]},
-        "smoothing": 0.5,
-    }
-    assert read_settings({"pairs": "", "smoothing": None}, expected) == {}
-    with pytest.raises(ValueError, match=r"^pairs cannot be read"):
-        read_settings({"pairs": "young, old"}, expected)
-
-
-@pytest.mark.parametrize("text", ["Joy: Happy", '["Happy"]', '{"Joy": "Happy"}', '{"Joy": 3}'])
-def test_clusters_that_cannot_be_read_are_refused(text):
-    with pytest.raises(ValueError, match="the clusters cannot be read"):
-        read_settings({"clusters": text}, STYLES)
-
-
-def test_intervals_stand_beside_their_values():
-    found = tables_of(
-        {
-            "partial_gen_bias": {"Joy": 1.23456789, "Hate": 2.0},
-            "by_axis": {"age": {"Joy": 3.0, "Hate": 4.0}, "nonce": None},
-            "intervals": {
-                "partial_gen_bias": {"Joy": [0.5, 1.5], "Hate": [1.5, 2.5]},
-                "by_axis": {"age": {"Joy": [2.5, 3.5], "Hate": [3.5, 4.5]}, "nonce": None},
-            },
-            "skipped_axes": ["nonce"],
-            "skipped_templates": [],
-            "debias": True,
-        }
-    )
-    assert found[("cluster",)] == (
-        ["cluster", "partial gen bias", "partial gen bias interval"],
-        [["Joy", 1.23457, "0.5 to 1.5"], ["Hate", 2.0, "1.5 to 2.5"]],
-    )
-    assert found[("axis",)] == (
-        ["axis", "Joy", "Hate", "Joy interval", "Hate interval"],
-        [["age", 3.0, 4.0, "2.5 to 3.5", "3.5 to 4.5"], ["nonce", "–", "–", "–", "–"]],
-    )
-    assert found[FIGURES].rows == [["skipped_axes", "nonce"], ["skipped_templates", "–"], ["debias", "yes"]]
-
-
-def test_what_the_page_says_is_escaped_and_says_how_rows_count():
-    assert "From &lt;b&gt;.csv: 2 rows." in message({"mean": 0.5}, ["2 rows"], "<b>.csv")
-    assert "⚠️ one" in message({"mean": 0.5}, ["2 rows", "one"], "the table")
-    assert "counted from 0" in refusal(ValueError("axes is missing in row 0"))
-    assert "counted from 0" not in refusal(ValueError("there are no rows"))
-
-
-def test_a_title_that_names_no_metric_is_refused(tmp_path, monkeypatch):
-    card = tmp_path / "README.md"
-    card.write_text("---\ntitle: Full Bias\n---\n")
-    with pytest.raises(ValueError, match=r"title 'Full Bias', but there is no full_bias\.py"):
-        app.metric_name(app.SpaceCard.load(card))
 
 
 # --- publishing -------------------------------------------------------------------------------------------------------
