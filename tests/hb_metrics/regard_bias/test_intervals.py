@@ -9,7 +9,7 @@ from scipy import stats
 from hb_metrics.regard_bias import intervals
 from hb_metrics.regard_bias.regard_figures import regard_bias
 from hb_metrics.regard_bias.structure_figures import Pair
-from tests.hb_metrics.regard_interval_designs import DESIGNS, SMALL, simulate
+from tests.hb_metrics.regard_bias.interval_designs import DESIGNS, SMALL, simulate
 
 PAIR = {"gender": ("man", "woman")}
 SCORES = {"negative": -1, "neutral": 0, "positive": 1}

@@ -1,11 +1,7 @@
 import doctest
 import json
-import os
 import re
-import subprocess
-import sys
 from itertools import combinations
-from pathlib import Path
 from statistics import median
 from types import SimpleNamespace
 
@@ -20,21 +16,6 @@ from hb_metrics.likelihood_bias.shares import GENDERED_DESCRIPTORS, likelihood_b
 
 PLANTED = "body_type"
 ROW = {"perplexities": [1.0, 2.0], "axes": ["age"] * 2, "descriptors": ["old", "young"], "templates": ["t"] * 2}
-LOAD_AND_COMPUTE = """
-import json
-import sys
-
-sys.modules["transformers"] = None  # which `evaluate` would import, and is slow
-import evaluate
-del sys.modules["transformers"]
-
-columns = json.load(sys.stdin)
-metric = evaluate.load(sys.argv[1])
-whole = metric.compute(**columns, alpha=0.1)
-for start in range(0, len(columns["axes"]), 50):
-    metric.add_batch(**{name: column[start : start + 50] for name, column in columns.items()})
-print(json.dumps([whole, metric.compute(alpha=0.1)]))
-"""
 
 
 def exactly(message):
@@ -288,22 +269,6 @@ def test_batches_give_what_the_function_gives(metric, columns):
         metric.add_batch(**{name: column[start : start + 50] for name, column in columns.items()})
 
     assert metric.compute(alpha=0.1) == likelihood_bias(*columns.values(), alpha=0.1)
-
-
-def test_loaded_from_its_folder_it_gives_what_the_function_gives(columns, tmp_path):
-    # In a process of its own: `evaluate` imports a copy that it makes in a cache, one per process.
-    run = subprocess.run(
-        [sys.executable, "-c", LOAD_AND_COMPUTE, str(Path(shares.__file__).parent)],
-        input=json.dumps(columns),
-        env={**os.environ, "HF_HOME": str(tmp_path / "home")},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-
-    whole, in_batches = json.loads(run.stdout)
-    assert whole == in_batches == likelihood_bias(*columns.values(), alpha=0.1)
 
 
 @pytest.mark.parametrize(

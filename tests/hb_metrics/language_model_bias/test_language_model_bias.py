@@ -4,8 +4,6 @@ import json
 import math
 import os
 import re
-import subprocess
-import sys
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,22 +21,6 @@ from hb_metrics.language_model_bias.language_model_bias import LanguageModelBias
 from hb_metrics.language_model_bias.paired_test import PairedTest, language_model_bias
 
 DATA = Path(os.environ.get("REDDIT_BIAS_DIR") or Path(__file__).parents[2].parent / "shared" / "redditbias")
-LOAD_AND_COMPUTE = """
-import json
-import sys
-
-sys.modules["transformers"] = None  # which `evaluate` would import, and is slow
-import evaluate
-del sys.modules["transformers"]
-
-columns = json.load(sys.stdin)
-metric = evaluate.load(sys.argv[1])
-whole = metric.compute(**columns, outliers="pair")
-for start in range(0, len(columns["predictions"]), 7):
-    metric.add_batch(**{name: column[start : start + 7] for name, column in columns.items()})
-print(json.dumps([whole, metric.compute(outliers="pair")]))
-"""
-
 perplexities = st.floats(1.0, 2.0**20, width=32)  # far from where rounding decides whether they spread
 pairs = st.lists(st.tuples(perplexities, perplexities), min_size=1, max_size=40)
 
@@ -377,21 +359,6 @@ def test_one_call_gives_what_the_function_gives(metric, columns, options):
 
     assert metric.compute(**columns, **options) == expected._asdict()
     assert list(expected._asdict()) == list(PairedTest._fields)
-
-
-def test_loaded_from_its_folder_it_gives_what_the_function_gives(columns, tmp_path):
-    run = subprocess.run(
-        [sys.executable, "-c", LOAD_AND_COMPUTE, str(Path(paired_test.__file__).parent)],
-        input=json.dumps(columns),
-        env={**os.environ, "HF_HOME": str(tmp_path / "home")},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-
-    whole, in_batches = json.loads(run.stdout)
-    assert whole == in_batches == language_model_bias(*columns.values(), outliers="pair")._asdict()
 
 
 @pytest.mark.parametrize("column", ["predictions", "references"])

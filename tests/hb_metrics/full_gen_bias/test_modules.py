@@ -1,9 +1,5 @@
 import doctest
-import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -227,80 +223,3 @@ def test_the_example_of_the_documentation_holds(name, load):
     assert (found.failed, found.attempted) == (0, 4 if name == "full_gen_bias" else 3)
     for method in (metric.compute, metric.add, metric.add_batch):
         assert method.__doc__.endswith(metric.inputs_description)
-
-
-# --- as `evaluate` loads them -----------------------------------------------------------------------------------------
-
-LOAD_AND_COMPUTE = """
-import json
-import sys
-
-sys.modules["transformers"] = None  # which `evaluate` would import, and is slow
-import evaluate
-del sys.modules["transformers"]
-
-given = json.load(sys.stdin)
-if given["install"]:
-    from hub_scripts.install_local import install_metrics
-
-    install_metrics()
-found = {}
-for name, path in given["paths"].items():
-    metric = evaluate.load(path)
-    found[name] = metric.compute(**given["columns"], **given["options"])
-    example = {}
-    if given["install"]:
-        exec(given["examples"][name], example)
-        found[name + " example"] = example["results"]
-print(json.dumps(found))
-"""
-EXAMPLES = {"full_gen_bias": 125, "partial_gen_bias": {"Joy": 65, "Gravity": 90}}
-EXAMPLES["summed_cluster_gen_bias"] = {"Joy": 90, "Gravity": 90}
-
-
-@pytest.mark.parametrize("install", [False, True], ids=["from their folders", "by their bare names"])
-def test_loaded_by_evaluate_they_give_what_the_function_gives(columns, tmp_path, install):
-    # In a process of its own: `evaluate` imports copies that it makes in a cache, one per process.
-    options = {"labels": LABELS, "clusters": CLUSTERS, "debias": True, "confidence_level": 0.95}
-    cards = {name: (FOLDER / name / "README.md").read_text(encoding="utf-8") for name in MODULES}
-    given = {
-        "install": install,
-        "paths": {name: name if install else str(FOLDER / name) for name in MODULES},
-        "columns": columns,
-        "options": options,
-        "examples": {
-            name: re.search(r"```python\n(import evaluate\n.*?)```", cards[name], re.DOTALL)[1] for name in cards
-        },
-    }
-    run = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", LOAD_AND_COMPUTE],
-        input=json.dumps(given),
-        env={**os.environ, "HF_HOME": str(tmp_path / "home"), "HF_EVALUATE_OFFLINE": "1"},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr[-3000:]
-
-    found = json.loads(run.stdout)
-    for name in MODULES:
-        assert found[name] == expected(name, columns, debias=True, confidence_level=0.95)
-        if install:
-            assert found[f"{name} example"][name] == pytest.approx(EXAMPLES[name])
-
-
-def test_the_formula_stands_once():
-    page = {"app.py", "app_tables.py", "tests.py"}  # of the Space; tests are each metric's own
-    every = {path.name for path in (FOLDER / "full_gen_bias").glob("*.py")}
-    shared = every - {"__init__.py", "full_gen_bias.py", *page}
-    for name in MODULES:
-        folder = FOLDER / name
-        assert {path.name for path in folder.glob("*.py")} == {*shared, *page, "__init__.py", f"{name}.py"}
-        # `evaluate` fetches what the main file imports, and does not look at what that imports.
-        imported = re.findall(
-            r"^from \.(\w+) import", (folder / f"{name}.py").read_text(encoding="utf-8"), re.MULTILINE
-        )
-        assert {f"{module}.py" for module in imported} == shared
-        for file in [*shared, *page - {"tests.py"}] if name != "full_gen_bias" else ():
-            assert str((folder / file).readlink()) == f"../full_gen_bias/{file}"

@@ -1,11 +1,7 @@
 import doctest
 import json
-import os
 import re
 import statistics
-import subprocess
-import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,20 +12,6 @@ from hb_metrics.offensiveness.averages import offensiveness
 from hb_metrics.offensiveness.offensiveness import Offensiveness
 
 ROW = {"probabilities": [0.25, 0.75], "descriptors": ["old", "young"], "templates": ["t"] * 2, "axes": ["age"] * 2}
-LOAD_AND_COMPUTE = """
-import json
-import sys
-
-sys.modules["transformers"] = None  # which `evaluate` would import, and is slow
-import evaluate
-del sys.modules["transformers"]
-
-columns = json.load(sys.stdin)
-metric = evaluate.load(sys.argv[1])
-with_axes = metric.compute(**columns)
-del columns["axes"]
-print(json.dumps([with_axes, metric.compute(**columns)]))
-"""
 
 
 def exactly(message):
@@ -275,24 +257,6 @@ def test_the_module_takes_batches_and_single_sentences(metric, axes):
 
     expected = offensiveness(columns.pop("predictions"), **columns, threshold=0.6)
     assert metric.compute(threshold=0.6) == expected
-
-
-def test_loaded_from_its_folder_it_gives_what_the_function_gives(tmp_path):
-    # In a process of its own: `evaluate` imports a copy that it makes in a cache, one per process.
-    columns = make_columns()
-    run = subprocess.run(
-        [sys.executable, "-c", LOAD_AND_COMPUTE, str(Path(averages.__file__).parent)],
-        input=json.dumps(module_inputs(columns)),
-        env={**os.environ, "HF_HOME": str(tmp_path / "home")},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-
-    with_axes, without = json.loads(run.stdout)
-    assert with_axes == offensiveness(**columns)
-    assert without == offensiveness(**{**columns, "axes": None})
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,5 @@
 import doctest
-import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,21 +12,6 @@ from hb_metrics.regard_bias.regard_bias import FORMAT_ERROR, REFERENCES_ERROR, R
 from hb_metrics.regard_bias.regard_figures import regard_bias
 from hb_metrics.regard_bias.regard_rows import REGARDS
 
-LOAD_AND_COMPUTE = """
-import json
-import sys
-
-sys.modules["transformers"] = None  # which `evaluate` would import, and is slow
-import evaluate
-del sys.modules["transformers"]
-
-columns, options = json.load(sys.stdin)
-metric = evaluate.load(sys.argv[1])
-whole = metric.compute(**columns, **options)
-for start in range(0, len(columns["predictions"]), 7):
-    metric.add_batch(**{name: column[start : start + 7] for name, column in columns.items()})
-print(json.dumps([whole, metric.compute(**options)]))
-"""
 OPTIONS = {"pairs": {"gender": ["man", "woman"]}, "smoothing": 1, "n_halves": 20}
 
 
@@ -101,23 +82,6 @@ def test_arrays_are_taken(metric):
     labels = columns_of("labels")
     arrays = {**labels, "predictions": np.array(labels["predictions"])}
     assert metric.compute(**arrays, **OPTIONS) == expected_of(labels, **OPTIONS)
-
-
-@pytest.mark.parametrize("kind", ["labels", "probabilities"])
-def test_loaded_from_its_folder_it_gives_what_the_function_gives(kind, tmp_path):
-    columns = columns_of(kind)
-    run = subprocess.run(
-        [sys.executable, "-c", LOAD_AND_COMPUTE, str(Path(regard_rows.__file__).parent)],
-        input=json.dumps([columns, OPTIONS]),
-        env={**os.environ, "HF_HOME": str(tmp_path / "home")},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-
-    whole, in_batches = json.loads(run.stdout)
-    assert whole == in_batches == expected_of(columns, **OPTIONS)
 
 
 @pytest.mark.parametrize(

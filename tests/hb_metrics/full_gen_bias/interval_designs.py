@@ -188,12 +188,13 @@ def _debiased_with_interval(
     design: Design, replies: np.ndarray, template: np.ndarray, descriptor: np.ndarray
 ) -> tuple[float | None, list[float] | None, str | None]:
     labels = [f"s{number}" for number in range(design.styles)]
-    cells = CellSums(labels, CLUSTERS, keep_replies=True)
+    # Only what the design looks at: clusters and axes are values of their own, and take most of the time.
+    cells = CellSums(labels, CLUSTERS if design.metric in (PARTIAL, ONE_STYLE, SUMMED) else None, keep_replies=True)
     cells.add(
         replies,
         [f"d{code:03}" for code in descriptor],
         [f"t{code:02}" for code in template],
-        ["first" if code < 10 else "second" for code in descriptor],
+        ["first" if code < 10 else "second" for code in descriptor] if design.metric == AXIS else None,
     )
     plain = gen_bias(cells, confidence_level=0.95, ddof=design.ddof)
     debiased = None
