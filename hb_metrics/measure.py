@@ -133,7 +133,7 @@ def _measure_and_report(arguments: MeasureArguments, work: Work, folder: Path, r
 
 
 def _measure_likelihood(arguments: MeasureArguments, work: Work, folder: Path) -> dict[str, Any]:
-    from hb_metrics.inference.shards import score_into_shards
+    from hb_metrics.inference.scoring.scoring_shards import score_into_shards
     from hb_metrics.results import likelihood_results
 
     assert work.scoring is not None

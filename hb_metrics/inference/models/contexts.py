@@ -16,6 +16,7 @@ format (dialogpt, blenderbot), and as the system message of a chat.
 import hashlib
 import unicodedata
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -24,7 +25,6 @@ import yaml
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hb_metrics.inference.models.loading import max_positions_of
-from hb_metrics.inference.replies.decoding import EndTokens
 
 ContextFormat = Literal["plain", "dialogpt", "chat", "blenderbot"]
 CONTEXTS = get_args(ContextFormat)
@@ -63,6 +63,23 @@ FEW_PERSONAS_ERROR = (
     "the file has {number} persona lines, fewer than the {asked} asked for; write more, or ask for fewer"
 )
 BAD_PERSONAS_ERROR = "{path}: {problem}; write `personas:` and a list of sentences, each once"
+
+
+@dataclass(frozen=True)
+class EndTokens:
+    """Tokens that end a reply; token ids ascending.
+
+    Attributes:
+        dropped: End a reply and are not part of it, such as the end-of-text token.
+        kept: End a reply as its last token, such as a line break.
+        sentence: End a sentence; used by `Decoding.end_after_sentence`.
+        blank: Say nothing: those in `kept` end a reply only once another token than these is said. Not with beams.
+    """
+
+    dropped: tuple[int, ...]
+    kept: tuple[int, ...] = ()
+    sentence: tuple[int, ...] = ()
+    blank: tuple[int, ...] = ()
 
 
 def detect_context(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> tuple[ContextFormat, str]:

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hb_metrics.inference.models.contexts import (
+    EndTokens,
     check_lengths,
     encode_rendered,
     end_tokens,
@@ -29,7 +30,7 @@ from hb_metrics.inference.models.contexts import (
     reply_text,
 )
 from hb_metrics.inference.models.loading import LoadedModel, max_positions_of
-from hb_metrics.inference.replies.decoding import Decoded, Decoding, EndTokens, decode, is_invariant, takes_padding
+from hb_metrics.inference.replies.decoding import Decoded, Decoding, decode, is_invariant, takes_padding
 from hb_metrics.inference.replies.decoding_shards import DecodingTask, decode_into_shards, fitting_batch_size
 from hb_metrics.inference.shards import Shard, plan_row_shards, read_shards
 

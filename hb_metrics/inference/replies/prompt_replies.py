@@ -19,6 +19,7 @@ from hb_dataset.hints import did_you_mean
 from hb_dataset.variations import VARIATIONS, mixed_variations
 from hb_metrics.inference.models.contexts import (
     ContextFormat,
+    EndTokens,
     check_lengths,
     draw_personas,
     encode_contexts,
@@ -27,7 +28,7 @@ from hb_metrics.inference.models.contexts import (
     reply_text,
 )
 from hb_metrics.inference.models.loading import LoadedModel
-from hb_metrics.inference.replies.decoding import Decoded, Decoding, EndTokens, decode, is_invariant, takes_padding
+from hb_metrics.inference.replies.decoding import Decoded, Decoding, decode, is_invariant, takes_padding
 from hb_metrics.inference.replies.decoding_shards import DecodingTask, decode_into_shards, fitting_batch_size
 from hb_metrics.inference.shards import Shard, plan_row_shards, read_shards
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from hb_metrics.inference.models.contexts import prompt_generator
+from hb_metrics.inference.models.contexts import EndTokens, prompt_generator
 from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.replies import continuations
 from hb_metrics.inference.replies.continuations import (
@@ -18,7 +18,6 @@ from hb_metrics.inference.replies.continuations import (
     plan_continuations,
     read_continuations,
 )
-from hb_metrics.inference.replies.decoding import EndTokens
 
 # Far from certain, so that close decisions, ends and line breaks come.
 HOT = {"temperature": 1.5, "top_k": 40, "max_tokens": 24}

@@ -16,10 +16,10 @@ from scipy.stats import chisquare
 
 from hb_dataset import load_table
 from hb_dataset.variations import VARIATIONS, mixed_variations, vary_prompts
-from hb_metrics.inference.models.contexts import draw_personas, encode_contexts, prompt_generator, reply_text
+from hb_metrics.inference.models.contexts import EndTokens, draw_personas, encode_contexts, prompt_generator, reply_text
 from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.replies import prompt_replies as replies
-from hb_metrics.inference.replies.decoding import Decoding, EndTokens, decode
+from hb_metrics.inference.replies.decoding import Decoding, decode
 from hb_metrics.inference.replies.decoding_shards import MOST_ROWS, fitting_batch_size
 from hb_metrics.inference.replies.prompt_replies import (
     PRESETS,
