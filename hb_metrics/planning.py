@@ -10,9 +10,9 @@ from hb_metrics.arguments import DEFAULT_MEASUREMENTS, MeasureArguments
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from hb_dataset.dialogue_pairs import Dialogue
     from hb_metrics.inference.classifiers.offensive import OffensivenessClassifier
     from hb_metrics.inference.classifiers.styles import StyleClassifier
-    from hb_metrics.inference.dialogue_pairs import Dialogue
     from hb_metrics.inference.models.contexts import ContextFormat
     from hb_metrics.inference.models.loading import LoadedModel
     from hb_metrics.inference.processes import PartialState
@@ -91,7 +91,7 @@ def read_user_files(arguments: MeasureArguments) -> "RedditFiles | None":
 
         groups_and_pairs(arguments)
     if "dialogue" in asked and arguments.dialogue_file is not None:
-        from hb_metrics.inference.dialogue_pairs import read_dialogue
+        from hb_dataset.dialogue_pairs import read_dialogue
 
         read_dialogue(Path(arguments.dialogue_file), num_replies=arguments.dialogue_replies, seed=arguments.seed)
     if "reddit" not in asked:
@@ -280,7 +280,7 @@ def _plan_replies(
 def _plan_dialogue(
     arguments: MeasureArguments, loaded: "LoadedModel", how: dict[str, Any]
 ) -> "tuple[Dialogue, DialoguePlan]":
-    from hb_metrics.inference.dialogue_pairs import read_dialogue
+    from hb_dataset.dialogue_pairs import read_dialogue
     from hb_metrics.inference.scoring.dialogue import plan_dialogue
 
     path = None if arguments.dialogue_file is None else Path(arguments.dialogue_file)

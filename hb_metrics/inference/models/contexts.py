@@ -13,17 +13,16 @@ Persona lines go before the prompt: as lines of their own, as `your persona: …
 format (dialogpt, blenderbot), and as the system message of a chat.
 """
 
-import hashlib
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
-import numpy as np
 import yaml
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from hb_dataset.seeded_draws import seeded_generator
 from hb_metrics.inference.models.loading import max_positions_of
 
 ContextFormat = Literal["plain", "dialogpt", "chat", "blenderbot"]
@@ -297,14 +296,8 @@ def draw_personas(ids: Sequence[str], personas: Sequence[str], number: int, *, s
         raise ValueError(FEW_PERSONAS_ERROR.format(number=len(personas), asked=number))
     if not number:
         return [[] for _ in ids]
-    drawn = (prompt_generator(seed, "personas", each).choice(len(personas), number, replace=False) for each in ids)
+    drawn = (seeded_generator(seed, "personas", each).choice(len(personas), number, replace=False) for each in ids)
     return [[personas[place] for place in places] for places in drawn]
-
-
-def prompt_generator(seed: int, purpose: str, identifier: str) -> np.random.Generator:
-    """A random generator that belongs to one prompt and purpose: the same in any subset, order or process."""
-    digest = hashlib.sha256(f"{seed}\x1f{purpose}\x1f{identifier}".encode()).digest()
-    return np.random.Generator(np.random.Philox(key=int.from_bytes(digest[:16], "little")))
 
 
 def _left_open(encoded: list[list[int]], tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:

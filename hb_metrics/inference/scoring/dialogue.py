@@ -17,7 +17,7 @@ from scipy.stats import bootstrap
 from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel
 
-from hb_metrics.inference.dialogue_pairs import Dialogue
+from hb_dataset.dialogue_pairs import Dialogue
 from hb_metrics.inference.models.contexts import (
     ContextFormat,
     encode_rendered,
