@@ -1,15 +1,12 @@
-"""Texts that real people wrote, on which a model's perplexity says how well it still writes (LMP)."""
+"""Texts that people wrote; a model's perplexity on them (LMP) shows how well it still models language."""
 
 import hashlib
 import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pyarrow as pa
-
-from hb_dataset.text_columns import load_split
-from hb_metrics.inference.dialogue_pairs import read_dialogue
-from hb_metrics.inference.models.contexts import prompt_generator
+from hb_dataset.dialogue_pairs import has_text_column, load_file, one_line, read_dialogue
+from hb_dataset.seeded_draws import seeded_generator
 
 NUM_REFERENCE_TEXTS = 500  # of the chit-chat dataset
 TEXT_COLUMNS = ("text", "reply")
@@ -18,7 +15,6 @@ NO_NUMBER_ERROR = "num_reference_texts is {number}; give at least 1"
 FEW_TEXTS_ERROR = "num_reference_texts is {asked:,}, and {source} has {number:,} texts; ask for fewer"
 NO_TEXTS_ERROR = "there is no text in '{path}'; give a file with one a line (.txt), or with a column text"
 COLUMN_ERROR = "'{path}' has no column of text named text or reply; there are: {columns}"
-UNREADABLE_ERROR = "'{path}' cannot be read ({error}); give a .txt, CSV, JSONL or Parquet file"
 
 
 class ReferenceTexts(NamedTuple):
@@ -37,7 +33,7 @@ class ReferenceTexts(NamedTuple):
     num_blank: int
 
     def description(self) -> dict[str, Any]:
-        """What is recorded of them."""
+        """What run.json records of the texts."""
         digest = hashlib.sha256(json.dumps(self[:2]).encode()).hexdigest()
         return {"source": self.source, "digest": digest, "num_texts": len(self.ids)}
 
@@ -55,7 +51,7 @@ def read_reference_texts(path: Path | None = None, *, number: int | None = None,
         The texts, in the order of the source.
 
     Raises:
-        ValueError: There are fewer texts than asked for, or the file is no such file.
+        ValueError: There are fewer texts than asked for, or the file cannot be read or has no column of text.
         FileNotFoundError: There is no such file.
         ModuleNotFoundError: The chit-chat dataset is not installed.
     """
@@ -64,7 +60,7 @@ def read_reference_texts(path: Path | None = None, *, number: int | None = None,
     if path is None:
         dialogue = read_dialogue(None, num_replies=number or NUM_REFERENCE_TEXTS, seed=seed)
         return ReferenceTexts(dialogue.ids, dialogue.replies, dialogue.source, 0)
-    lines = [" ".join((text or "").split()) for text in _read_column(path)]
+    lines = [one_line(text or "") for text in _read_column(path)]
     rows = [row for row, text in enumerate(lines) if text]
     if not rows:
         raise ValueError(NO_TEXTS_ERROR.format(path=path))
@@ -72,20 +68,15 @@ def read_reference_texts(path: Path | None = None, *, number: int | None = None,
     if number is not None and number > len(rows):
         raise ValueError(FEW_TEXTS_ERROR.format(asked=number, source=path.name, number=len(rows)))
     if number is not None:
-        draws = sorted(rows, key=lambda row: (prompt_generator(seed, "reference", str(row)).random(), row))
+        draws = sorted(rows, key=lambda row: (seeded_generator(seed, "reference", str(row)).random(), row))
         rows = sorted(draws[:number])
     return ReferenceTexts([str(row) for row in rows], [lines[row] for row in rows], path.name, num_blank)
 
 
 def _read_column(path: Path) -> list[str | None]:
-    import datasets
-
-    try:
-        dataset = load_split([str(path)], None, "train", streaming=False)
-    except (datasets.exceptions.DatasetsError, pa.ArrowException, EOFError) as error:
-        reason = " ".join(str(error.__cause__ or error).split())
-        raise ValueError(UNREADABLE_ERROR.format(path=path, error=reason)) from error
+    """The text of each row of a file."""
+    dataset = load_file(path, ".txt, CSV, JSONL or Parquet")
     for name in TEXT_COLUMNS:
-        if getattr(dataset.features.get(name), "dtype", None) in ("string", "large_string"):
+        if has_text_column(dataset, name):
             return list(dataset[name])
     raise ValueError(COLUMN_ERROR.format(path=path, columns=", ".join(dataset.column_names) or "none"))
