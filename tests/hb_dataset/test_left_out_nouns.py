@@ -11,8 +11,8 @@ from hb_dataset import Descriptor, PersonNoun, Template, VocabularyError, load_t
 from hb_dataset.combinations import LeftOutNoun
 from hb_dataset.intersections import intersect
 from hb_dataset.prompt_table import prompt_table
-from hb_dataset.prompts import small_descriptors
 from hb_dataset.sifting import taken
+from hb_dataset.small_sample import small_descriptors
 from hb_dataset.versions import NEXT, read_version
 from hb_dataset.vocabulary import VOCABULARIES
 
