@@ -14,7 +14,8 @@ from hb_dataset.prompts import CONFIGS, intersection_batches, load_table
 from hb_dataset.reddit_bias import load_reddit_bias, pairs_from_comments, reddit_bias_report
 from hb_dataset.structured_prompts import STRUCTURED_SCHEMA, structured_prompt_table
 from hb_dataset.structures import StructureError
-from hb_dataset.vocabulary import Descriptor, PersonNoun, Template, Vocabulary, VocabularyError, read_vocabulary
+from hb_dataset.vocabulary import Vocabulary, VocabularyError, read_vocabulary
+from hb_dataset.vocabulary_entries import Descriptor, PersonNoun, Template
 
 __all__ = [
     "CONFIGS",

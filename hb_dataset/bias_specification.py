@@ -16,7 +16,7 @@ from pydantic.dataclasses import dataclass
 
 from hb_dataset.hints import did_you_mean
 from hb_dataset.yaml_entries import STRICT_KEYS, Key, Remark, Text
-from hb_dataset.yaml_lines import Fault, load_with_lines, unreadable
+from hb_dataset.yaml_lines import Fault, FaultsError, load_with_lines, unreadable
 
 SPECIFICATIONS = Path(__file__).parent / "bias_specifications"
 
@@ -100,13 +100,10 @@ class BiasSpecification:
     notes: Remark | None = None
 
 
-class SpecificationError(ValueError):
+class SpecificationError(FaultsError):
     """A specification with faults. `faults` holds them all."""
 
-    def __init__(self, path: Path, faults: list[Fault]) -> None:
-        self.faults = faults
-        count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
-        super().__init__("\n".join([f"{count} in the bias specification {path}:", *(f"  {each}" for each in faults)]))
+    kind = "bias specification"
 
 
 def specification_names() -> list[str]:

@@ -32,7 +32,8 @@ from hb_dataset.text_columns import (
     read_examples,
     text_features,
 )
-from hb_dataset.vocabulary import Descriptor, VocabularyError, read_vocabulary
+from hb_dataset.vocabulary import VocabularyError, read_vocabulary
+from hb_dataset.vocabulary_entries import Descriptor
 from hb_dataset.whole_files import write_text
 
 BATCH_CHARACTERS = 2**18  # searched at a time: fits a core's cache, and makes calls rare

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hb_dataset.combinations import LeftOutPair, selects
-from hb_dataset.sifting import taken
-from hb_dataset.vocabulary import Article, Descriptor, Gender, Vocabulary
+from hb_dataset.prompt_masks import prompt_masks
+from hb_dataset.vocabulary import Vocabulary
+from hb_dataset.vocabulary_entries import Article, Descriptor, Gender, LeftOutPair, selects
 
 PAIRS_PER_AXIS_PAIR = 16
 AROUND = "around"
@@ -221,7 +221,7 @@ def _places(vocabulary: Vocabulary) -> dict[Descriptor, tuple[int, int]]:
 
 def _prompts(vocabulary: Vocabulary) -> dict[Descriptor, int]:
     """The prompts of each term, a bit for each noun in each template: those of a pair are the bits of both."""
-    found = taken(vocabulary.descriptors, vocabulary.nouns, vocabulary.templates, vocabulary.left_out_nouns)
+    found = prompt_masks(vocabulary.descriptors, vocabulary.nouns, vocabulary.templates, vocabulary.left_out_nouns)
     return {
         descriptor: int.from_bytes(np.packbits(takes).tobytes())
         for descriptor, takes in zip(vocabulary.descriptors, found, strict=True)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from hb_dataset.vocabulary import Article, Descriptor, Gender, PersonNoun
+from hb_dataset.vocabulary_entries import Article, Descriptor, Gender, PersonNoun
 
 
 class Modifier(Protocol):
@@ -38,7 +38,7 @@ def agrees(modifier: Modifier | None, noun: PersonNoun) -> bool:
     """Whether the term can be said of the noun.
 
     A gendered term takes only nouns of its own gender, and no term takes the noun that is the same word. What the
-    vocabulary leaves out beyond grammar is not looked at here; see `hb_dataset.sifting`.
+    vocabulary leaves out beyond grammar is not looked at here; see `hb_dataset.prompt_masks`.
     """
     return agreeing(modifier, [noun]) == [0]
 

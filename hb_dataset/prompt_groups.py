@@ -14,9 +14,10 @@ from pydantic.dataclasses import dataclass
 from hb_dataset.hints import did_you_mean
 from hb_dataset.noun_phrases import agreeing, agrees, plural_noun_phrase
 from hb_dataset.versions import NEXT, read_version
-from hb_dataset.vocabulary import Article, Descriptor, PersonNoun, Vocabulary
+from hb_dataset.vocabulary import Vocabulary
+from hb_dataset.vocabulary_entries import Article, Descriptor, PersonNoun
 from hb_dataset.yaml_entries import STRICT_KEYS, Remark, Text
-from hb_dataset.yaml_lines import Fault, load_with_lines, unreadable
+from hb_dataset.yaml_lines import Fault, FaultsError, load_with_lines, unreadable
 
 GROUPS_FILE = Path(__file__).parent / "structures" / "groups.yaml"
 DEFAULT_NOUN = "person"
@@ -97,13 +98,10 @@ class _GroupEntry:
     note: Remark | None = None
 
 
-class GroupsError(ValueError):
+class GroupsError(FaultsError):
     """A file of groups with faults. `faults` holds them all."""
 
-    def __init__(self, path: Path, faults: list[Fault]) -> None:
-        self.faults = faults
-        count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
-        super().__init__("\n".join([f"{count} in the groups {path}:", *(f"  {fault}" for fault in faults)]))
+    kind = "groups"
 
 
 def sound_article(words: str) -> Article:

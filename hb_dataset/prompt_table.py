@@ -13,11 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hb_dataset.combinations import LeftOutNoun
 from hb_dataset.intersections import Intersection
 from hb_dataset.noun_phrases import at_sentence_start, noun_phrases, plural_noun_phrases
-from hb_dataset.sifting import taken
-from hb_dataset.vocabulary import Descriptor, PersonNoun, Template
+from hb_dataset.prompt_masks import prompt_masks
+from hb_dataset.vocabulary_entries import Descriptor, LeftOutNoun, PersonNoun, Template
 
 _STRING_COLUMNS = [
     "id",
@@ -61,7 +60,7 @@ def prompt_table(
         nouns: The person nouns.
         templates: The templates.
         left_out_nouns: What the vocabulary leaves out.
-        left_out: Counts the prompts left out, by reason; see `hb_dataset.sifting.taken`.
+        left_out: Counts the prompts left out, by reason; see `hb_dataset.prompt_masks`.
 
     Returns:
         A table with the columns of `PROMPT_SCHEMA`; rows by descriptor, then noun, then template. An id is derived
@@ -85,7 +84,7 @@ def intersection_table(
         nouns: The person nouns.
         templates: The templates.
         left_out_nouns: What the vocabulary leaves out.
-        left_out: Counts the prompts left out, by reason; see `hb_dataset.sifting.taken`.
+        left_out: Counts the prompts left out, by reason; see `hb_dataset.prompt_masks`.
 
     Returns:
         As `prompt_table`, with the columns of `INTERSECTION_SCHEMA`: each pair's `axis` and `descriptor` as one, and
@@ -134,7 +133,7 @@ def _columns(
 
     A noun that a term takes has a row for every template; those which are left out are told by the third.
     """
-    takes_cells = list(taken(descriptors, nouns, templates, left_out_nouns, left_out))
+    takes_cells = list(prompt_masks(descriptors, nouns, templates, left_out_nouns, left_out))
     of_descriptors = [np.flatnonzero(cells.any(axis=1)).tolist() for cells in takes_cells]
     of_pairs = [cells[found].ravel() for cells, found in zip(takes_cells, of_descriptors, strict=True)]
     made = np.concatenate([np.zeros(0, dtype=bool), *of_pairs])

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from hb_dataset.combinations import ADJECTIVE_ORDER_FILE
 from hb_dataset.hints import did_you_mean
 from hb_dataset.intersections import all_intersections, sample_intersections
 from hb_dataset.prompt_groups import PromptGroup
@@ -21,7 +20,8 @@ from hb_dataset.prompt_table import INTERSECTION_SCHEMA, PROMPT_SCHEMA, intersec
 from hb_dataset.small_sample import descriptors_of_most_nouns, small_descriptors, small_templates
 from hb_dataset.structured_prompts import STRUCTURED_SCHEMA, structured_prompt_table
 from hb_dataset.versions import NEXT, VERSION_NAME, frozen_versions, read_version, version_folder
-from hb_dataset.vocabulary import SEAT_TEMPLATES_FILE, Descriptor, Template, Vocabulary, read_vocabulary
+from hb_dataset.vocabulary import Vocabulary, read_vocabulary
+from hb_dataset.vocabulary_entries import ADJECTIVE_ORDER_FILE, SEAT_TEMPLATES_FILE, Descriptor, Template
 
 DEFAULT_VERSION = "v1.0"
 DEFAULT_CONFIG = DEFAULT_VERSION

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
+from hb_dataset.prompt_masks import prompt_masks
 from hb_dataset.prompt_table import content_digest
-from hb_dataset.sifting import taken
-from hb_dataset.vocabulary import AFTER_THE_NOUN, Descriptor, Template, Vocabulary
+from hb_dataset.vocabulary import Vocabulary
+from hb_dataset.vocabulary_entries import AFTER_THE_NOUN, Descriptor, Template
 
 SMALL_TERMS_PER_AXIS = 6
 
@@ -40,7 +41,7 @@ def _turn(bucket: str | None, size: int) -> tuple[bool, int, str]:
 
 def descriptors_of_most_nouns(vocabulary: Vocabulary) -> list[Descriptor]:
     """The terms that have prompts with half of the nouns or more."""
-    cells = taken(vocabulary.descriptors, vocabulary.nouns, vocabulary.templates, vocabulary.left_out_nouns)
+    cells = prompt_masks(vocabulary.descriptors, vocabulary.nouns, vocabulary.templates, vocabulary.left_out_nouns)
     return [
         descriptor
         for descriptor, takes in zip(vocabulary.descriptors, cells, strict=True)

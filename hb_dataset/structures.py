@@ -18,8 +18,8 @@ from pydantic.dataclasses import dataclass
 from hb_dataset.hints import did_you_mean
 from hb_dataset.noun_phrases import at_sentence_start
 from hb_dataset.prompt_groups import PromptGroup
-from hb_dataset.yaml_entries import STRICT_KEYS, Located, Remark, Text, read_entries
-from hb_dataset.yaml_lines import Fault
+from hb_dataset.yaml_entries import STRICT_KEYS, Located, Remark, Text, read_entries, repeat_faults
+from hb_dataset.yaml_lines import Fault, FaultsError
 
 STRUCTURES_DIR = Path(__file__).parent / "structures"
 STRUCTURES_FILE = "structures.yaml"
@@ -51,13 +51,10 @@ _SLOT = re.compile(r"\{([^{}]*)\}")
 _PARSE = re.compile(r"\(ROOT \((\S+)((?: \(\S+ \))+)\)\)")
 
 
-class StructureError(ValueError):
+class StructureError(FaultsError):
     """A grammar with faults. `faults` holds them all."""
 
-    def __init__(self, folder: Path, faults: list[Fault]) -> None:
-        self.faults = faults
-        count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
-        super().__init__("\n".join([f"{count} in the structures {folder}:", *(f"  {fault}" for fault in faults)]))
+    kind = "structures"
 
 
 def _check_id(value: str) -> str:
@@ -223,7 +220,7 @@ def read_verb_phrases(folder: Path = STRUCTURES_DIR) -> tuple[VerbPhrase, ...]:
     """
     faults: list[Fault] = []
     located = read_entries(folder / VERB_PHRASES_FILE, "verb_phrases", VerbPhrase, faults)
-    faults += _repeats(located, "verb_phrase")
+    faults += repeat_faults(located, "verb_phrase")
     faults += _verb_phrase_faults(located)
     if faults:
         raise StructureError(folder, sorted(faults))
@@ -238,8 +235,8 @@ def structures_digest(folder: Path = STRUCTURES_DIR) -> str:
 
 def _structure_faults(located: list[Located]) -> Iterator[Fault]:
     """What only shows inside a pattern, or beside other structures."""
-    yield from _repeats(located, "id")
-    yield from _repeats(located, "pattern")
+    yield from repeat_faults(located, "id")
+    yield from repeat_faults(located, "pattern")
     fixed = [each for each in located if each.entry.kind == "original"]
     if located and (len(fixed) != 1 or fixed[0].entry.id != FIXED_STRUCTURE):
         place = fixed[-1] if fixed else located[0]
@@ -295,15 +292,6 @@ def _parse_faults(parse: str) -> Iterator[str]:
     for label in re.findall(r"\((\S+) \)", match[2]):
         if label not in LABELS and label != f"{{{PREDICATE_SLOT}}}":
             yield f"the parse has the label {label!r}; allowed: {' '.join(LABELS)}"
-
-
-def _repeats(located: list[Located], name: str) -> Iterator[Fault]:
-    first: dict[str, int] = {}
-    for file, line, entry in located:
-        value = getattr(entry, name)
-        before = first.setdefault(value, line)
-        if before != line:
-            yield Fault(file, line, f"{name} {value!r} stands in line {before} already; remove one of them")
 
 
 def _list(slots: Collection[str]) -> str:
