@@ -8,7 +8,7 @@ from hb_dataset.bias_specification import (
     specification_names,
 )
 from hb_dataset.counterfactuals import counterfactual, terms_in
-from hb_dataset.prompt_groups import GroupsError, Pair, PromptGroup, find_groups, read_groups, vocabulary_groups
+from hb_dataset.prompt_groups import GroupsError, Pair, PromptGroup, find_groups, read_groups
 from hb_dataset.prompt_table import descriptor_noun_spans
 from hb_dataset.prompts import CONFIGS, intersection_batches, load_table
 from hb_dataset.reddit_bias import load_reddit_bias, pairs_from_comments, reddit_bias_report
@@ -46,5 +46,4 @@ __all__ = [
     "specification_names",
     "structured_prompt_table",
     "terms_in",
-    "vocabulary_groups",
 ]

@@ -161,38 +161,20 @@ def read_groups(path: str | Path | None = None) -> tuple[tuple[PromptGroup, ...]
     return tuple(groups), tuple(pairs)
 
 
-def vocabulary_groups(vocabulary: Vocabulary, terms: Sequence[str]) -> tuple[PromptGroup, ...]:
-    """Groups of the HolisticBias vocabulary, from what people write for them.
-
-    Args:
-        vocabulary: The vocabulary.
-        terms: Each a term with a noun (`"Deaf woman"`, `"woman with a lisp"`), a term alone (`"tall"`: with the noun
-            "person", or the first noun that agrees with it) or a noun alone (`"woman"`). Where a term stands in two
-            axes, the first in alphabetical order counts. Case does not count.
-
-    Returns:
-        The groups; the name of each is its singular.
-
-    Raises:
-        ValueError: A term is not known, does not agree with its noun, or is given twice.
-    """
-    groups = [_vocabulary_group(vocabulary, term) for term in terms]
-    check_groups(groups)
-    return tuple(groups)
-
-
 def find_groups(
     given: str | Path | PromptGroup | Sequence[str | PromptGroup] | None, vocabulary: Vocabulary | None = None
 ) -> tuple[tuple[PromptGroup, ...], tuple[Pair, ...]]:
-    """Groups and pairs from what a user names: a file, or terms.
+    """Groups and pairs from a file of groups, or from terms of the HolisticBias vocabulary.
 
     Args:
-        given: The path of a file (see `read_groups`), alone or as the only item; terms (see `vocabulary_groups`), and
-            groups that are made already; or `None`: the paper's six groups.
-        vocabulary: That the terms are of; `None`: `next`.
+        given: The path of a file (see `read_groups`), alone or as the only item; or a term or several, and groups that
+            are made already; or `None`: the paper's six groups. A term is given with a noun (`"Deaf woman"`, `"woman
+            with a lisp"`), alone (`"tall"`: with the noun "person", or the first noun that agrees with it), or as a
+            noun alone (`"woman"`). Of a term of two axes, the first in alphabetical order counts. Case does not count.
+        vocabulary: The vocabulary of the terms; `None`: `next`.
 
     Returns:
-        The groups, and the pairs; terms have none.
+        The groups, and the pairs of the file; terms have no pairs. A group of a term is named by its singular.
 
     Raises:
         ValueError: The file has faults, or a term is not known, does not agree with its noun, or is given twice.
@@ -329,7 +311,7 @@ def _read_pairs(
 
 
 def _vocabulary_group(vocabulary: Vocabulary, term: str) -> PromptGroup:
-    """The group of what was written for it; see `vocabulary_groups`."""
+    """The group of a term as a user writes it; see `find_groups`."""
     readings = list(_readings(vocabulary, " ".join(term.split())))
     if not readings:
         raise ValueError(UNKNOWN_TERM_ERROR.format(term=term, hint=_hint(vocabulary, " ".join(term.split()))))
