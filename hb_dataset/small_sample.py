@@ -18,9 +18,9 @@ def small_templates(templates: Sequence[Template]) -> list[Template]:
 def small_descriptors(descriptors: Sequence[Descriptor]) -> list[Descriptor]:
     """Six terms an axis, spread over placements and buckets; which ones does not depend on the order of the terms.
 
-    Buckets take turns, the after-noun one first and then the larger before the smaller; within a bucket the order is
-    that of a hash of the term, so that adding a term moves few others. Terms for one gender are left to the full set:
-    with a third of the nouns their cells would be smaller than all others.
+    Buckets take turns, the after-noun one first and then the larger before the smaller. Within a bucket terms are
+    ordered by a hash, so that a new term changes the choice of few others. Terms for one gender are not chosen: with a
+    third of the nouns their cells would be smaller than all others.
     """
     chosen: set[tuple[str, str]] = set()
     for axis in {descriptor.axis for descriptor in descriptors}:
@@ -41,9 +41,9 @@ def _turn(bucket: str | None, size: int) -> tuple[bool, int, str]:
 
 def descriptors_of_most_nouns(vocabulary: Vocabulary) -> list[Descriptor]:
     """The terms that have prompts with half of the nouns or more."""
-    cells = prompt_masks(vocabulary.descriptors, vocabulary.nouns, vocabulary.templates, vocabulary.left_out_nouns)
+    masks = prompt_masks(vocabulary.descriptors, vocabulary.nouns, vocabulary.templates, vocabulary.left_out_nouns)
     return [
         descriptor
-        for descriptor, takes in zip(vocabulary.descriptors, cells, strict=True)
-        if takes.any(axis=1).sum() >= len(vocabulary.nouns) / 2
+        for descriptor, mask in zip(vocabulary.descriptors, masks, strict=True)
+        if mask.any(axis=1).sum() >= len(vocabulary.nouns) / 2
     ]

@@ -68,7 +68,7 @@ def test_the_six_groups_have_neither_axis_nor_descriptor(rows):
 
 
 def test_any_descriptor_and_noun_of_the_vocabulary():
-    groups = find_groups(["Deaf woman", "person who uses a wheelchair"], VOCABULARY)
+    groups, _ = find_groups(["Deaf woman", "person who uses a wheelchair"], VOCABULARY)
     table = structured_prompt_table(groups)
     assert table.num_rows == len(set(table["text"].to_pylist())) == 2020
     row = table.to_pylist()[0]
@@ -107,7 +107,7 @@ def test_order_of_groups_changes_nothing_else():
 
 def test_groups_may_be_terms_or_a_file(tmp_path):
     table = structured_prompt_table(["hard-of-hearing veteran"])
-    assert table == structured_prompt_table(find_groups(["hard-of-hearing veteran"], VOCABULARY))
+    assert table == structured_prompt_table(find_groups("hard-of-hearing veteran", VOCABULARY)[0])
     nurse = PromptGroup("nurse", "nurse", "nurses")
     mixed = structured_prompt_table([nurse, "tall"], "original")
     assert mixed["group"].unique().to_pylist() == ["nurse", "tall person"]
