@@ -221,7 +221,7 @@ def _positions(vocabulary: Vocabulary) -> dict[Descriptor, tuple[int, int]]:
 
 
 def _prompts(vocabulary: Vocabulary) -> dict[Descriptor, int]:
-    """The prompts of each term, a bit for each noun in each template; a pair has those of which both terms have the bit."""
+    """The prompts of each term: a bit for each noun in each template. A pair has the bits that both its terms have."""
     masks = prompt_masks(vocabulary.descriptors, vocabulary.nouns, vocabulary.templates, vocabulary.left_out_nouns)
     return {
         descriptor: int.from_bytes(np.packbits(mask).tobytes())

@@ -377,7 +377,9 @@ def test_sides_are_told_apart_by_their_terms_where_no_column_does(tmp_path):
 def test_every_real_bias_type_is_told_from_the_others():
     for bias_type in SIDES:
         for other in {*AUTHORS_SIDES} - {bias_type}:
-            with pytest.raises(ValueError, match=f"do not fit the specification '{other}': no term of its group 1"):
+            with pytest.raises(
+                ValueError, match=f"do not fit the specification '{other}': they have no term of its group 1"
+            ):
                 load_reddit_bias(REDDIT_BIAS / bias_type, other)
 
 
@@ -403,7 +405,7 @@ def test_counterfactuals_of_another_rule_are_refused(tmp_path):
         },
     )
 
-    with pytest.raises(ValueError, match=r"3 of 3 test phrases .* is not their counterfactual by the published rule"):
+    with pytest.raises(ValueError, match=r"3 of 3 test phrases .* are not their counterfactuals by the published rule"):
         load_reddit_bias(folder, "gender")
 
 
@@ -518,7 +520,7 @@ def test_no_comments_give_no_pairs():
         ),
         (
             {f"{name}_biased_test_reduced.csv": "comments_processed\na\n" for name in "xy"},
-            r"two files for test \(x_biased_test_reduced.csv, y_biased_test_reduced.csv\), and neither is told from",
+            r"two files for test \(x_biased_test_reduced.csv, y_biased_test_reduced.csv\), and neither a column",
         ),
         (
             {f"{name}_biased_test_reduced.csv": "comments_processed\na\n" for name in "xyz"},

@@ -266,7 +266,7 @@ def faults_after(folder, file, old, new):
         ('"{the} {past}"', '"{the} {a} {past}"', -3, "the pattern has 2 noun phrases"),
         ('"{the} {past}"', '"{the}"', -3, "the pattern must have one verb phrase"),
         ('"{the} {past}"', '"{the} {past"', -3, "a brace that is not part of a slot"),
-        ('"{the} {past}"', '"{the} {rest}"', -3, "{rest} stands behind {did}, {didnt} or {does}"),
+        ('"{the} {past}"', '"{the} {rest}"', -3, "{rest} needs {did}, {didnt} or {does} before it"),
         ('"{the} {past}"', '"{plural} {past}"', -3, "do not agree; add `generalizes: true`"),
         ('"{this} {past}"', '"{the} {past}"', -3, "pattern '{the} {past}' is in structures.yaml line"),
         ("id: past-this", "id: original", 0, "id 'original' is in structures.yaml line"),
