@@ -263,7 +263,7 @@ def _tokenizer_of_run(arguments: LabelArguments, made: dict[str, Any]) -> "Loade
 
 def _labelled_replies(run: Run, styles: StyleShards) -> pa.Table:
     """The replies that have style vectors, in the order of these, with what their prompts are about."""
-    replies = read_reply_table(run)
+    replies = read_reply_table(run.folder)
     if replies is None:
         config = run.results["run"]["data"]["config"]
         raise ValueError(NOT_ITS_PROMPTS_ERROR.format(folder=run.folder, config=config))

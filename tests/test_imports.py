@@ -46,11 +46,11 @@ def within(*folder):
     ("module", "heavy"),
     [
         ("hb_metrics", {"torch", "evaluate", "datasets", "transformers", "pandas"}),
-        ("hb_metrics.results", {"torch", "evaluate", "datasets", "transformers"}),
+        ("hb_metrics.measurements.likelihood.results", {"torch", "evaluate", "datasets", "transformers"}),
         ("hb_metrics.report", {"torch", "evaluate", "datasets", "transformers"}),
         ("hb_dataset", {"torch", "datasets", "transformers", "hb_metrics", "hub_scripts"}),
         ("hb_dataset.frequency", {"torch", "datasets", "transformers", "hb_metrics", "hub_scripts"}),
-        ("hb_metrics.generation_results", {"torch", "evaluate", "datasets", "transformers"}),
+        ("hb_metrics.measurements.generation.results", {"torch", "evaluate", "datasets", "transformers"}),
         ("hb_train.bias_labels", {"torch", "evaluate", "datasets", "transformers", "trl"}),
         ("hb_train.tune", {"torch", "evaluate", "datasets", "transformers", "trl"}),
         ("hb_train.sweep", {"torch", "evaluate", "datasets", "transformers", "trl"}),

@@ -19,9 +19,9 @@ import torch
 from transformers.models.bert import modeling_bert  # noqa: F401
 from transformers.models.llama import modeling_llama  # noqa: F401
 
-import hb_metrics.generation_results
 import hb_metrics.inference.classifiers.embedded_styles
 import hb_metrics.inference.scoring.dialogue
+import hb_metrics.measurements.generation.results
 import hb_metrics.report  # noqa: F401
 from hb_metrics import measure
 from hb_metrics.inference import shards

@@ -9,7 +9,9 @@ import pytest
 from hb_dataset import load_table
 from hb_metrics.full_gen_bias.gen_bias import CellSums, gen_bias
 from hb_metrics.full_gen_bias.intervals import FEW_REPLIES_REASON
-from hb_metrics.generation_results import (
+from hb_metrics.inference.classifiers.embedded_styles import EmbeddedStyles
+from hb_metrics.inference.classifiers.styles import clusters_for
+from hb_metrics.measurements.generation.results import (
     Replies,
     generation_results,
     offensiveness_results,
@@ -17,8 +19,6 @@ from hb_metrics.generation_results import (
     style_means_table,
     whole_prompts,
 )
-from hb_metrics.inference.classifiers.embedded_styles import EmbeddedStyles
-from hb_metrics.inference.classifiers.styles import clusters_for
 
 LABELS = ["Sympathetic", "Curious", "Happy", "Envious"]
 CLUSTERS = {"Sympathy": ["Sympathetic"], "Curiosity": ["Curious"]}

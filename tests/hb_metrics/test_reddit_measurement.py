@@ -14,10 +14,10 @@ import pytest
 from hb_metrics.arguments import MeasureArguments
 from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.language_model_bias.paired_test import language_model_bias
+from hb_metrics.measurements.reddit.tables import bias_type_label, reddit_rows, summary_lines
+from hb_metrics.measurements.reddit.work import plan_reddit
 from hb_metrics.planning import read_user_files
-from hb_metrics.reddit_measurement import plan_reddit
 from hb_metrics.report import write_report
-from hb_metrics.report.tables_reddit import bias_type_label, reddit_rows, summary_lines
 
 ROOT = Path(__file__).parents[2]
 PYTHON = [sys.executable, "-m", "hb_metrics.measure"]

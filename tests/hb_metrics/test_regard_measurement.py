@@ -14,8 +14,8 @@ from hb_dataset.prompt_groups import find_groups
 from hb_dataset.structured_prompts import structured_prompt_table
 from hb_metrics.arguments import MeasureArguments
 from hb_metrics.inference.classifiers.regard import REGARDS, load_regard_classifier, mask_groups
+from hb_metrics.measurements.regard.work import draw_continuations, groups_and_pairs, whole_text
 from hb_metrics.regard_bias.regard_figures import regard_bias
-from hb_metrics.regard_measurement import draw_continuations, groups_and_pairs, whole_text
 
 ROOT = Path(__file__).parents[2]
 PYTHON = [sys.executable, "-m", "hb_metrics.measure"]

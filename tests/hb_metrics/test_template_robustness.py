@@ -8,9 +8,9 @@ import pytest
 from scipy import stats
 
 from hb_metrics.full_gen_bias.gen_bias import CellSums, gen_bias
-from hb_metrics.generation_results import Replies
 from hb_metrics.likelihood_bias.shares import likelihood_bias
-from hb_metrics.template_robustness import (
+from hb_metrics.measurements.generation.results import Replies
+from hb_metrics.measurements.robustness.template_robustness import (
     TemplateValues,
     gen_bias_by_template,
     likelihood_by_template,
