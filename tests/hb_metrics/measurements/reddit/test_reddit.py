@@ -11,15 +11,18 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from hb_metrics.arguments import MeasureArguments
+from hb_dataset import load_table
+from hb_metrics.arguments import settings_of
 from hb_metrics.inference.models.loading import LoadedModel
+from hb_metrics.inference.processes import process_state
 from hb_metrics.language_model_bias.paired_test import language_model_bias
+from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.reddit.tables import bias_type_label, reddit_rows, summary_lines
-from hb_metrics.measurements.reddit.work import plan_reddit
-from hb_metrics.planning import read_user_files
-from hb_metrics.report import write_report
+from hb_metrics.measurements.reddit.work import plan_reddit, read_reddit
+from hb_metrics.planning import read_files
+from hb_metrics.report.page import write_report
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[4]
 PYTHON = [sys.executable, "-m", "hb_metrics.measure"]
 TWO_PROCESSES = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "29617"]
 
@@ -41,13 +44,17 @@ def swapped(text):
 
 def asked(folder, **more):
     options = {"reddit_folder": str(folder), "bias_type": ["gender", "race"], "num_reference_texts": 5} | more
-    return MeasureArguments(measurements="reddit", **options)
+    return {"measurements": "reddit", **options}
 
 
-def load(get_small_model, name, kind):
+def plan(options, folder, get_small_model, name="llama", kind="causal"):
+    """Plans the scoring by a small model, as `measure.py` does."""
     model, tokenizer = get_small_model(name)
     about = {"name": name, "source": name, "revision": None, "digest": "0", "dtype": "float32"}
-    return LoadedModel(model=model, tokenizer=tokenizer, config=model.config, kind=kind, **about)
+    loaded = LoadedModel(model=model, tokenizer=tokenizer, config=model.config, kind=kind, **about)
+    settings = settings_of(options)
+    files = read_reddit(settings)
+    return plan_reddit(Task(settings, load_table("v1.0-small"), loaded, process_state(), ("reddit",), folder), files)
 
 
 def write_rows(path, rows):
@@ -114,7 +121,7 @@ def test_every_bias_type_is_tested_on_the_perplexities_in_its_shards(finished, d
     out, results, _ = finished
     reddit = results["reddit"]
     assert list(reddit["by_bias_type"]) == ["gender", "race"]
-    assert "likelihood_bias" not in results
+    assert set(results) == {"run", "reddit"}
     for bias_type, found in reddit["by_bias_type"].items():
         rows = pq.read_table(out / "reddit" / "pairs" / bias_type).to_pylist()
         by_id = {row["id"]: row["perplexity"] for row in rows}
@@ -208,14 +215,14 @@ def test_another_split_without_outliers_and_reference_texts_of_ones_own(model, d
         ({"bias_type": ["gender", "gender"]}, "bias_type gender is given twice"),
     ],
 )
-def test_what_is_not_there_is_named(change, message, data, get_small_model):
+def test_what_is_not_there_is_named(change, message, data):
     with pytest.raises(ValueError, match=message):
-        plan_reddit(asked(data, **change), load(get_small_model, "llama", "causal"))
+        read_reddit(settings_of(asked(data, **change)))
 
 
 def test_a_bias_type_that_is_not_known_is_named_before_the_model_is_loaded(data):
     with pytest.raises(FileNotFoundError, match=r"did you mean 'gender'\?"):
-        read_user_files(asked(data, bias_type=["gendr"]))
+        read_files(settings_of(asked(data, bias_type=["gendr"])))
 
 
 def test_faults_of_the_data_are_told_before_the_model_is_loaded(data, tmp_path):
@@ -235,18 +242,24 @@ def test_faults_of_the_data_are_told_before_the_model_is_loaded(data, tmp_path):
         ({"style_clusters": str(tmp_path / "dialogue.csv")}, "dialogue.csv"),
     ):
         with pytest.raises((ValueError, OSError), match=message):
-            read_user_files(MeasureArguments(**{**vars(asked(data)), **options}))
+            read_files(settings_of(asked(data, **options)))
 
 
-def test_a_masked_model_is_refused(data, get_small_model):
+def test_a_masked_model_is_refused(data, get_small_model, tmp_path):
     with pytest.raises(ValueError, match="a masked language model gives no likelihood of a text's tokens after its"):
-        plan_reddit(asked(data), load(get_small_model, "bert", "masked"))
+        plan(asked(data), tmp_path, get_small_model, "bert", "masked")
 
 
-def test_an_empty_split_is_named(data, get_small_model, tmp_path):
+def test_both_sides_of_each_pair_are_planned(data, get_small_model, tmp_path):
+    work = plan(asked(data), tmp_path, get_small_model)
+    assert {bias_type: len(pairs.plan.kept) for bias_type, pairs in work.pairs.items()} == {"gender": 8, "race": 6}
+    assert len(work.texts.texts) == 5
+
+
+def test_an_empty_split_is_named(tmp_path):
     (tmp_path / "test.txt").write_text("")
     with pytest.raises(ValueError, match=r"the test file in .* has no phrase in it"):
-        plan_reddit(asked(tmp_path, bias_type=["race"]), load(get_small_model, "llama", "causal"))
+        read_reddit(settings_of(asked(tmp_path, bias_type=["race"])))
 
 
 @pytest.mark.parametrize(
@@ -261,7 +274,7 @@ def test_an_empty_split_is_named(data, get_small_model, tmp_path):
 )
 def test_options_that_will_not_do_are_refused_before_anything_runs(options, message):
     with pytest.raises(ValueError, match=message):
-        MeasureArguments(**options)
+        read_files(settings_of(options))
 
 
 def made_up(t, t_log, **more):

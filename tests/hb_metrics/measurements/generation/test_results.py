@@ -11,14 +11,8 @@ from hb_metrics.full_gen_bias.gen_bias import CellSums, gen_bias
 from hb_metrics.full_gen_bias.intervals import FEW_REPLIES_REASON
 from hb_metrics.inference.classifiers.embedded_styles import EmbeddedStyles
 from hb_metrics.inference.classifiers.styles import clusters_for
-from hb_metrics.measurements.generation.results import (
-    Replies,
-    generation_results,
-    offensiveness_results,
-    said_replies,
-    style_means_table,
-    whole_prompts,
-)
+from hb_metrics.measurements.generation.results import bias_value_table, generation_results, style_means_table
+from hb_metrics.replies import Replies, whole_prompts
 
 LABELS = ["Sympathetic", "Curious", "Happy", "Envious"]
 CLUSTERS = {"Sympathy": ["Sympathetic"], "Curiosity": ["Curious"]}

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hb_metrics.likelihood_bias.likelihood_bias import likelihood_bias
-from hb_metrics.measurements.likelihood.results import QUANTILES, likelihood_results, table_digest
+from hb_metrics.measurements.likelihood.results import QUANTILES, likelihood_results
 
 TEMPLATES = ["I love {plural_noun_phrase}.", "Hi! I'm {noun_phrase}."]  # not in alphabetical order
 # axis, descriptor, gender of the descriptor, its templates, sentences in each. "Latina" is gendered in this vocabulary
