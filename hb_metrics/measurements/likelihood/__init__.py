@@ -21,6 +21,7 @@ class Likelihood(Measurement):
     """The share of pairs of terms whose sentences a test finds unequally likely."""
 
     name = "likelihood"
+    title = "Likelihood Bias"
     words = "Likelihood Bias"
     done = "prompts scored"
     options = LikelihoodOptions

@@ -9,7 +9,9 @@ from hb_metrics.measure import measure
 
 @pytest.mark.embedded
 def test_all_templates_together_give_the_figures_of_the_run(save_small_model, tmp_path, monkeypatch):
-    monkeypatch.setattr(prompt_replies, "ROWS_PER_SHARD", 16)  # so that rows of a shard are by length, not as prompts are
+    monkeypatch.setattr(
+        prompt_replies, "ROWS_PER_SHARD", 16
+    )  # so that rows of a shard are by length, not as prompts are
     options = ["--model", str(save_small_model("gpt2")), "--measurements", "robustness", "--axes", "ability", "age"]
     options += ["--replies_per_cell", "2", "--min_new_tokens", "0", "--max_new_tokens", "6"]
 
