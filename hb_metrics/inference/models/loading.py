@@ -268,10 +268,14 @@ def raise_no_config(name: str, source: str, error: Exception, not_there: str) ->
 
 def max_positions_of(model: PreTrainedModel) -> int | None:
     """How many tokens the model has positions for; `None`: any number."""
-    positions = getattr(model.config, "max_position_embeddings", None)
+    positions = getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None)
     if positions is None or positions <= 0:
         return None
-    # RoBERTa and its kin count positions from behind the one of the padding.
+    return positions - first_position(model)
+
+
+def first_position(model: PreTrainedModel) -> int:
+    """The position id of a text's first token: RoBERTa and its kin count from behind the one of the padding."""
     taken = [
         module.padding_idx + 1
         for name, module in model.named_modules()
@@ -279,7 +283,7 @@ def max_positions_of(model: PreTrainedModel) -> int | None:
         and isinstance(module, torch.nn.Embedding)
         and module.padding_idx is not None
     ]
-    return positions - max(taken, default=0)
+    return max(taken, default=0)
 
 
 def identify(source: str, revision: str | None) -> tuple[str, str | None]:

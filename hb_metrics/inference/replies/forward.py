@@ -5,13 +5,17 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from transformers import DynamicCache, PreTrainedModel
+from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 from transformers.modeling_outputs import BaseModelOutput
 
+from hb_metrics.inference.models.loading import first_position
 from hb_metrics.inference.units import distinct
 
 _PAD = 0  # any token: nothing attends to it
+# Layers of a cache that hold keys and values by position, or nothing. Those that hold a recurrent state take several
+# tokens behind a state for the first ones in some architectures, and nothing shows which: they share no prefix.
+_ATTENTION_LAYERS = {"DynamicLayer", "DynamicSlidingWindowLayer", "DynamicIndexedLayer", "DummyLayer", "_GrowingLayer"}
 
 
 class Forward:
@@ -43,12 +47,16 @@ class Forward:
         self.mask: torch.Tensor | None = None  # which of them are no padding, where there is any
         if any(pads):
             ends = self.prefix + torch.tensor(pads, device=model.device)[:, None]
-            places = torch.arange(longest, device=model.device)
-            self.mask = ((places < self.prefix) | (places >= ends)).long()
+            positions = torch.arange(longest, device=model.device)
+            self.mask = ((positions < self.prefix) | (positions >= ends)).long()
         self.length = longest + max_new_tokens
         self.cache: Any = None
         self.states: torch.Tensor | None = None
-        self.keeps_logits = "logits_to_keep" in inspect.signature(model.forward).parameters
+        self.num_cached = 0  # positions that the cache holds
+        options = inspect.signature(model.forward).parameters
+        self.keeps_logits = "logits_to_keep" in options
+        self.takes_positions = "position_ids" in options
+        self.first_position = first_position(model)
 
     def first(self) -> torch.Tensor:
         """Logits after the contexts: [contexts * beams, vocabulary]."""
@@ -62,7 +70,7 @@ class Forward:
         else:
             if self.prefix:
                 logits = self._run(self.contexts[:1, : self.prefix])
-            if self.prefix and isinstance(self.cache, DynamicCache):
+            if self.prefix and _holds_attention_alone(self.cache):
                 self.cache.reorder_cache(torch.zeros(len(self.contexts), dtype=torch.int64, device=logits.device))
                 logits = self._run(self.contexts[:, self.prefix :], self.mask)
             else:
@@ -92,9 +100,14 @@ class Forward:
 
     def _run(self, tokens: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
         inputs: dict[str, Any] = {"input_ids": tokens}
+        start = 0 if self.cache is None else self.num_cached
+        self.num_cached = start + tokens.shape[1]
         if mask is not None:
-            positions = (mask.cumsum(1) - 1).clamp(min=0)
-            inputs |= {"attention_mask": mask, "position_ids": positions[:, -tokens.shape[1] :]}
+            positions = (mask.cumsum(1) - 1).clamp(min=0)[:, start:]
+            inputs |= {"attention_mask": mask, "position_ids": positions + self.first_position}
+        elif self.takes_positions:  # a model that counts them by its cache may count none, or go by the last batch
+            positions = torch.arange(start, self.num_cached, device=tokens.device).expand(len(tokens), -1)
+            inputs["position_ids"] = positions + self.first_position
         if self.states is not None:
             inputs = {
                 "decoder_input_ids": tokens,
@@ -106,8 +119,10 @@ class Forward:
         if self.keeps_logits:
             inputs["logits_to_keep"] = 1
         output = self.model(**inputs, use_cache=True)
-        # A model that keeps its past in another way (a recurrent one) is given all of the tokens each time.
-        self.cache = _roomy(output.get("past_key_values"), self.length)
+        # A model that keeps its past in another way (as some recurrent ones) is given all of the tokens each time: a
+        # cache of its own may not let rows be picked from all that it holds.
+        cache = output.get("past_key_values")
+        self.cache = _roomy(cache, self.length) if type(cache) in (DynamicCache, EncoderDecoderCache) else None
         return output.logits[:, -1]
 
 
@@ -126,7 +141,7 @@ class _GrowingLayer(DynamicLayer):
         super().__init__()
         self.dtype, self.device, self.is_initialized = layer.dtype, layer.device, True
         filled = layer.keys.shape[-2]
-        self.buffers = [_room_for(each, length) for each in (layer.keys, layer.values)]
+        self.buffers = [_room_for(states, length) for states in (layer.keys, layer.values)]
         self._show(filled)
 
     def update(
@@ -136,7 +151,7 @@ class _GrowingLayer(DynamicLayer):
         before = self.keys.shape[-2]
         after = before + key_states.shape[-2]
         if after > self.buffers[0].shape[-2]:
-            self.buffers = [_room_for(each, after) for each in (self.keys, self.values)]
+            self.buffers = [_room_for(states, after) for states in (self.keys, self.values)]
         for buffer, states in zip(self.buffers, (key_states, value_states), strict=True):
             buffer[..., before:after, :] = states
         self._show(after)
@@ -145,11 +160,11 @@ class _GrowingLayer(DynamicLayer):
     def reorder_cache(self, beam_idx: torch.Tensor) -> None:
         """Goes on with these rows, which may repeat."""
         filled = self.keys.shape[-2]
-        self.buffers = [each.index_select(0, beam_idx.to(each.device)) for each in self.buffers]
+        self.buffers = [buffer.index_select(0, beam_idx.to(buffer.device)) for buffer in self.buffers]
         self._show(filled)
 
     def _show(self, filled: int) -> None:
-        self.keys, self.values = (each[..., :filled, :] for each in self.buffers)
+        self.keys, self.values = (buffer[..., :filled, :] for buffer in self.buffers)
 
 
 def _roomy(cache: Any, length: int) -> Any:
@@ -159,6 +174,11 @@ def _roomy(cache: Any, length: int) -> Any:
     ):
         cache.layers = [_GrowingLayer(layer, length) for layer in cache.layers]
     return cache
+
+
+def _holds_attention_alone(cache: Any) -> bool:
+    """Whether a cache holds the keys and values of attention layers and nothing else."""
+    return type(cache) is DynamicCache and all(type(layer).__name__ in _ATTENTION_LAYERS for layer in cache.layers)
 
 
 def _room_for(states: torch.Tensor, length: int) -> torch.Tensor:

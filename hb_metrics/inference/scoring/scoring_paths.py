@@ -18,6 +18,8 @@ from hb_metrics.inference.units import Unit, length_sorted_batches
 
 # How far the tree's numbers may be from the padded ones in the trial run, relative.
 _TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-4}
+# In half precision: so many times as far from the numbers of each sequence alone as the padded ones are.
+_TIMES_NOISE = 3
 _LOW_PRECISION_TOLERANCE = 3e-2
 _TRIAL_SEQUENCES = 4
 _LOGSUMEXP_ROWS = 64
@@ -65,6 +67,9 @@ def tree_fault(
         # Its tree would share next to nothing, and its mask grows with the square of the length.
         return f"a text is {length:,} tokens long, more than the {max_positions:,} that are scored at once"
     step = max(1, len(sequences) // (_TRIAL_SEQUENCES // 2))
+    low_precision = model.dtype not in _TOLERANCE
+    if low_precision and (fault := _layer_fault(model, length)):
+        return fault
     # Reversed tokens make sure that the trial has branches that differ early, in any data.
     trial = [*longest, *sequences[::step][: _TRIAL_SEQUENCES // 2]]
     trial += [(sequence[0], *reversed(sequence[1:])) for sequence in trial]
@@ -74,15 +79,41 @@ def tree_fault(
         return None  # a broken model is reported by name of text, whichever path is taken
     try:
         trees = [Unit(tree.sequences, tree) for tree in pack_prefix_trees(trial, limit)]
-        found = _tried(partial(tree_nlls, model), trees, halved_tree, len(trial))
+        packed = _tried(partial(tree_nlls, model), trees, halved_tree, len(trial))
     except MemoryError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever it is, the model is then scored in padded batches
         message = ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
         return f"it refuses a 4-D mask with position ids ({message})"
-    difference = float(np.max(np.abs(found - padded) / np.abs(padded)))
-    if not difference <= _TOLERANCE.get(model.dtype, _LOW_PRECISION_TOLERANCE):
+    tolerance, expected = _TOLERANCE.get(model.dtype, 0.0), padded
+    if low_precision:
+        alone = [Unit(np.array([row]), [sequence]) for row, sequence in enumerate(trial)]
+        expected = _tried(partial(padded_nlls, model), alone, halved, len(trial))
+        tolerance = max(_TIMES_NOISE * _difference(padded, expected), torch.finfo(model.dtype).eps)
+    difference = _difference(packed, expected)
+    if not difference <= tolerance:
         return f"on prefix trees it gives other numbers than on single sentences (off by {difference:.1e} in a trial)"
+    return None
+
+
+def _difference(nlls: np.ndarray, expected: np.ndarray) -> float:
+    """How far numbers are from the expected ones at most, relative."""
+    return float(np.max(np.abs(nlls - expected) / np.abs(expected)))
+
+
+def _layer_fault(model: PreTrainedModel, length: int) -> str | None:
+    """Why the layers of a model cannot be run on prefix trees of texts of up to `length` tokens, or `None`.
+
+    The noise of half precision may hide it from a trial on few texts.
+    """
+    config = model.config.get_text_config(decoder=True)
+    types = [name for name in getattr(config, "layer_types", None) or () if name not in ("moe", "mlp")]
+    if getattr(model, "_is_stateful", False) or any("attention" not in name or "linear" in name for name in types):
+        return "its layers keep a state that would read a tree as one long text"
+    windows = [getattr(config, name, None) for name in ("sliding_window", "attention_chunk_size")]
+    window = min((size for size in windows if size), default=length)
+    if window < length and (not types or any("sliding" in name or "chunked" in name for name in types)):
+        return f"its attention reaches {window:,} tokens back, less than a text of {length:,} tokens"
     return None
 
 
