@@ -9,7 +9,7 @@ from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 from transformers.modeling_outputs import BaseModelOutput
 
-from hb_metrics.inference.models.loading import first_position
+from hb_metrics.inference.models.loading import decoder_start_id, first_position
 from hb_metrics.inference.units import distinct
 
 _PAD = 0  # any token: nothing attends to it
@@ -205,6 +205,7 @@ def _decoder_start(model: PreTrainedModel) -> list[int]:
     forced = config.forced_bos_token_id
     start = config.decoder_start_token_id
     start = config.bos_token_id if start is None else start
+    start = decoder_start_id(model) if start is None else start
     if start is None:
         raise ValueError("the model has no decoder_start_token_id in its generation_config; set one")
     return [start] if forced is None else [start, forced]

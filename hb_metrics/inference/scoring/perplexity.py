@@ -16,7 +16,7 @@ from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hb_metrics.inference.memory import halved
-from hb_metrics.inference.models.loading import max_positions_of
+from hb_metrics.inference.models.loading import decoder_start_id, max_positions_of
 from hb_metrics.inference.processes import process_state
 from hb_metrics.inference.scoring import scoring_paths
 from hb_metrics.inference.scoring.prefix_tree import halved_tree, pack_prefix_trees
@@ -274,7 +274,7 @@ def _plan_encoder_decoder(
     limit = _most_tokens(model, tokenizer)
     if context.numel() > limit:
         raise ValueError(LONG_CONTEXT_ERROR.format(length=context.numel(), limit=limit))
-    start_id = model.config.decoder_start_token_id
+    start_id = decoder_start_id(model)
     if start_id is None:
         raise ValueError("the model's config has no decoder_start_token_id, so its decoder cannot start; set it")
     sequences = [(start_id, *tokens) for tokens in encoded]

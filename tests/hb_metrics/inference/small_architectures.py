@@ -44,11 +44,19 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "bailing_hybrid": {"layer_group_size": 2, "linear_head_dim": 8, "linear_num_heads": 4, "num_expert_group": 1, "num_experts": 8, **_LATENT},
     "bamba": {"attn_layer_indices": [1, 3]},
     "cohere_compass_text": {"rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 10000.0}}},
+    "dots1": {
+        "n_routed_experts": 4, "num_experts_per_tok": 2, "n_shared_experts": 1, "first_k_dense_replace": 1,
+        "n_group": 1, "topk_group": 1,
+    },
     "dots3_note_text": {"num_hidden_layers": 2, **_LATENT},
     "bert-generation": {"is_decoder": True},
     "big_bird": {"attention_type": "original_full"},
     "bigbird_pegasus": {"attention_type": "original_full"},
     "codegen": {"rotary_dim": 8},
+    "dbrx": {
+        "attn_config": {"rope_theta": 10000.0, "kv_n_heads": 2, "clip_qkv": 8.0},
+        "ffn_config": {"hidden_size": 32, "ffn_hidden_size": 64, "moe_num_experts": 4, "moe_top_k": 2},
+    },
     "deepseek_v2": {"num_experts_per_tok": 2, **_LATENT},
     "deepseek_v3": _LATENT,
     "deepseek_v32": _LATENT,
@@ -83,13 +91,13 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-def small_model(family: str, auto_class: Any) -> Any:
+def small_architecture(family: str, auto_class: Any, **changes: Any) -> Any:
     """A model of a family with random weights, far from uniform, so that a wrong mask or position shows."""
     config_class = CONFIG_MAPPING[family]
-    settings = _small_settings(config_class()) | SETTINGS.get(family, {})
+    settings = {"bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2} | _small_settings(config_class())
     if auto_class is AutoModelForCausalLM and family in MODEL_FOR_MASKED_LM_MAPPING_NAMES:
         settings["is_decoder"] = True  # the family comes as both
-    config = config_class(**settings)
+    config = config_class(**(settings | changes))
     with torch.device("meta"):
         number = sum(weights.numel() for weights in auto_class.from_config(config).parameters())
     assert number < 5e6, f"{number:,} parameters"
@@ -107,6 +115,6 @@ def _small_settings(config: Any) -> dict[str, Any]:
     small: dict[str, Any] = {
         name: value for name, value in SMALL.items() if isinstance(has.get(name), int) and not isinstance(has[name], bool)
     }
-    small |= {name: value for name, value in SMALL.items() if name.endswith("token_id")}
     parts = {name: getattr(config, name, None) for name in config.sub_configs}
-    return small | {name: _small_settings(part) for name, part in parts.items() if hasattr(part, "to_dict")}
+    small |= {name: _small_settings(part) for name, part in parts.items() if hasattr(part, "to_dict")}
+    return small | SETTINGS.get(config.model_type, {})

@@ -1,52 +1,162 @@
-"""Scores and replies of every architecture family against one text at a time, the model called plainly."""
+"""Scores and replies of every architecture family against one text at a time, the model called plainly.
 
-import copy
+In bfloat16 the tolerance is the noise of the model itself: how far a padded batch is from each text alone.
+"""
 
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
+import transformers
+from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, AutoModelForSeq2SeqLM
 from transformers.models.auto.modeling_auto import (
     MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES,
     MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
 )
 
 from hb_metrics.inference.models.contexts import EndTokens
 from hb_metrics.inference.replies.decoding import Decoding, decode, takes_padding
 from hb_metrics.inference.scoring.perplexity import score_perplexity
-from tests.hb_metrics.conftest import byte_level_tokenizer
-from tests.hb_metrics.inference.small_architectures import small_model
+from hb_metrics.inference.scoring.scoring_paths import right_padded
+from tests.hb_metrics.conftest import byte_level_tokenizer, roberta_tokenizer
+from tests.hb_metrics.inference.small_architectures import small_architecture
 
-LOW_PRECISION = torch.bfloat16
-ENDS = EndTokens(dropped=(1,))
-GREEDY = Decoding(max_new_tokens=8)
-# Those whose states or windows the ways of scoring and decoding treat apart.
-APART = []
+KINDS = {
+    "causal": (AutoModelForCausalLM, MODEL_FOR_CAUSAL_LM_MAPPING_NAMES),
+    "encoder-decoder": (AutoModelForSeq2SeqLM, MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES),
+    "image-text": (AutoModelForImageTextToText, MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES),
+}
+# Recurrent and hybrid models, windows, chunks, text models of image models: what is tried in every run of the tests.
+SHORT = {
+    "causal": "bamba falcon_h1 gemma2 gpt_oss granitemoehybrid jamba lfm2 llama llama4_text minimax mistral nemotron_h "
+    "olmo3 qwen3_next",
+    "encoder-decoder": "t5gemma",
+    "image-text": "internvl mistral3 qwen3_vl",
+}
+# The families that are not tried, and why.
+NOT_TRIED = {
+    "causal": {
+        "reads bytes, and its tables of byte groups cannot be made small": "blt",
+        "puts a prompt of its own before a text, and reads that both ways": "cpmant",
+        "drafts for another model, whose cache it reads": "gemma4_assistant gemma4_unified_assistant",
+        "writes audio": "musicgen musicgen_melody",
+        "its vision tower is of a package that is not installed; gemma3n_text is tried": "gemma3n",
+        "cannot be made small with its vision tower; dots3_note_text is tried": "dots3_note",
+    },
+    "encoder-decoder": {
+        "hears audio, and is no encoder-decoder model": "audioflamingo3 glmasr granite_speech granite_speech_plus "
+        "moss_transcribe_diarize musicflamingo nemo_speechlm qwen2_audio qwen3_asr vibevoice_asr voxtral "
+        "voxtral_realtime",
+    },
+    "image-text": {},
+}
+GREEDY = Decoding(max_new_tokens=6)
+BEAMS = Decoding(max_new_tokens=4, num_beams=3)
+ENDS = EndTokens(dropped=())
+EPSILON = torch.finfo(torch.bfloat16).eps
 
 
-def texts_of(prompts):
-    return prompts[::20] + prompts[3::100]
+def families():
+    for kind, (_, names) in KINDS.items():
+        left_out = " ".join(NOT_TRIED[kind].values()).split()
+        tried = [name for name in names if name not in left_out]
+        if kind == "image-text":  # those of causal models are tried as such
+            tried = [name for name in tried if name not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES]
+        for name in tried:
+            marks = () if name in SHORT[kind].split() else pytest.mark.long
+            yield pytest.param(kind, name, id=f"{kind}-{name}", marks=marks)
 
 
-def log_perplexities_of_one_text_at_a_time(model, tokenizer, texts):
-    log_perplexities = []
+def encoder_context(model):
+    return {"input_ids": roberta_tokenizer()("", return_tensors="pt")["input_ids"]}
+
+
+def logits_alone(model, tokens, **encoder):
+    """[length, vocabulary] of one text without padding, cache or anything else."""
+    name = "decoder_input_ids" if encoder else "input_ids"
+    with torch.inference_mode():
+        return model(**encoder, **{name: torch.tensor([tokens])}, use_cache=False).logits[0].float()
+
+
+def log_perplexities(model, tokenizer, texts):
+    """[texts], each scored alone."""
+    config = model.config
+    encoder = {"input_ids": tokenizer("", return_tensors="pt")["input_ids"]} if config.is_encoder_decoder else {}
+    start = getattr(config, "decoder_start_token_id", 0) if encoder else tokenizer.bos_token_id
+    scores = []
     for text in texts:
-        tokens = torch.tensor([[tokenizer.bos_token_id, *tokenizer(text, add_special_tokens=False)["input_ids"]]])
-        if model.config.is_encoder_decoder:
-            context = tokenizer("", return_tensors="pt")["input_ids"]
-        with torch.inference_mode():
-            logits = model(input_ids=tokens[:, :-1], use_cache=False).logits[0].float()
-        log_perplexities.append(torch.nn.functional.cross_entropy(logits, tokens[0, 1:]).item())
-    return np.array(log_perplexities)
+        tokens = tokenizer(text, add_special_tokens=False)["input_ids"]
+        logits = logits_alone(model, [start, *tokens[:-1]], **encoder)
+        scores.append(torch.nn.functional.cross_entropy(logits, torch.tensor(tokens)).item())
+    return np.array(scores)
 
 
-def replies_of_one_context_at_a_time(model, contexts):
+def greedy_replies(model, contexts):
+    """The reply to each context alone, with all of its tokens given each time."""
     replies = []
     for context in contexts:
-        tokens = list(context)
+        encoder = {"input_ids": torch.tensor([context])} if model.config.is_encoder_decoder else {}
+        tokens = [getattr(model.config, "decoder_start_token_id", 0)] if encoder else list(context)
+        known = len(tokens)
         for _ in range(GREEDY.max_new_tokens):
-            with torch.inference_mode():
-                logits = model(input_ids=torch.tensor([tokens]), use_cache=False).logits[0, -1].float()
-            tokens.append(int(logits.argmax()))
-        replies.append(tokens[len(context) :])
+            tokens.append(int(logits_alone(model, tokens, **encoder)[-1].argmax()))
+        replies.append(tokens[known:])
     return replies
+
+
+def close_share(model, contexts, replies):
+    """The share of tokens of replies that are the likeliest, or as good as that by the noise of the model."""
+    rows = [[*context, *reply] for context, reply in zip(contexts, replies, strict=True)]
+    alone = [logits_alone(model, row).log_softmax(-1) for row in rows]
+    tokens, mask = right_padded(rows, model.device)
+    with torch.inference_mode():
+        together = model(input_ids=tokens, attention_mask=mask, use_cache=False).logits.float().log_softmax(-1)
+    noise = max((both[: len(one)] - one).abs().max().item() for both, one in zip(together, alone, strict=True))
+    behind = []
+    for context, reply, log_probs in zip(contexts, replies, alone, strict=True):
+        here = log_probs[len(context) - 1 : -1]
+        behind += (here.amax(-1) - here[range(len(reply)), reply]).tolist()
+    return np.mean(np.array(behind) <= 3 * noise + 16 * EPSILON)
+
+
+def contexts_of(sequences, length=None):
+    """Contexts that start alike, of one length or of several."""
+    shared = sequences[0][:5]
+    return [[*shared, *sequence[1 : length or 4 + index % 9]] for index, sequence in enumerate(sequences)]
+
+
+@pytest.mark.parametrize(("kind", "family"), list(families()))
+def test_scores_and_replies_are_those_of_one_text_at_a_time(kind, family, prompts):
+    auto_class, _ = KINDS[kind]
+    model = small_architecture(family, auto_class)
+    tokenizer = roberta_tokenizer() if kind == "encoder-decoder" else byte_level_tokenizer(bos=True)
+    texts = prompts[::30]
+    for dtype in (torch.float32, torch.bfloat16):
+        model = model.to(dtype)
+        expected = log_perplexities(model, tokenizer, texts)
+        padded, auto = (
+            np.log(score_perplexity(texts, model, tokenizer, scoring=scoring, progress=False).perplexities)
+            for scoring in ("padded", "auto")
+        )
+        noise = np.abs(padded - expected).max()
+        if dtype == torch.float32:
+            assert noise < 1e-4
+            np.testing.assert_allclose(auto, expected, atol=1e-4)
+        else:
+            assert (np.abs(auto - expected) <= 3 * noise + EPSILON * expected).all()
+
+        sequences = tokenizer(texts)["input_ids"]
+        for contexts in (contexts_of(sequences, 9), contexts_of(sequences)):
+            padding = takes_padding(model, contexts)
+            if not padding and len({len(context) for context in contexts}) > 1:
+                continue
+            limits = [1 + row % GREEDY.max_new_tokens for row in range(len(contexts))]  # rows end at different times
+            with torch.inference_mode():
+                replies = [
+                    reply.tokens for reply in decode(model, contexts, GREEDY, ENDS, padded=padding, limits=limits)
+                ]
+            if dtype == torch.float32:
+                alone = greedy_replies(model, contexts)
+                assert replies == [reply[:limit] for reply, limit in zip(alone, limits, strict=True)]
+            elif kind != "encoder-decoder":
+                assert close_share(model, contexts, replies) > 0.9
