@@ -24,8 +24,8 @@ SMALL: dict[str, int] = {
         8: "head_dim d_kv attention_head_dim kv_channels qk_rope_head_dim qk_nope_head_dim v_head_dim "
         "linear_key_head_dim linear_value_head_dim sliding_window attention_window_size attention_chunk_size "
         "window_size mamba_n_heads mamba_num_heads mamba_d_head mamba_head_dim mamba_headdim mamba_d_state state_size "
-        "ssm_state_size mamba_chunk_size chunk_size index_head_dim",
-        64: "intermediate_size ffn_dim d_ff encoder_ffn_dim decoder_ffn_dim n_inner ffn_hidden_size mamba_d_ssm",
+        "ssm_state_size index_head_dim",
+        64: "mamba_chunk_size chunk_size intermediate_size ffn_dim d_ff encoder_ffn_dim decoder_ffn_dim n_inner ffn_hidden_size mamba_d_ssm",
         16: "q_lora_rank kv_lora_rank qk_head_dim",
         1024: "index_topk max_position_embeddings n_positions n_ctx max_seq_len",
         1: "n_group topk_group first_k_dense_replace n_shared_experts mamba_n_groups mamba_ngroups n_groups "
@@ -65,13 +65,18 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "glm_moe_dsa": _LATENT,
     "gpt_neo": {"attention_types": [[["global", "local"], 2]]},
     "gptj": {"rotary_dim": 8},
-    "granitemoehybrid": {"layer_types": _FOUR_LAYERS},
+    "granitemoehybrid": {"layer_types": ["mamba", "attention"] * 2},
+    "hunyuan_v1_dense": {"head_dim": 8},
+    "hunyuan_v1_moe": {"head_dim": 8},
     "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1},
     "kimi_linear": {"linear_head_dim": 8, "linear_num_heads": 4, "layer_types": _FOUR_LAYERS, **_LATENT},
     "lfm2_moe": {"layer_types": ["conv", "full_attention", "conv", "full_attention"]},
     "longcat_flash": {"zero_expert_num": 2, "expert_ffn_hidden_size": 32, **_LATENT},
     "mamba2": {"num_heads": 8},
     "minicpm3": _LATENT,
+    "ministral": {"head_dim": 8},
+    "moshi": {"sliding_window": 1024},  # beyond its window the cache of transformers is wrong
+    "nemotron": {"num_key_value_heads": 2, "head_dim": 8},
     "minimax": {"layer_types": _FOUR_LAYERS},
     "qwen4_exp_text": {
         "layer_types": ["linear_attention", "indexed_attention"] * 2, "indexer_n_heads": 2, "indexer_kv_heads": 1,
@@ -85,7 +90,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "xlstm": {"embedding_dim": 128, "hidden_size": 128, "chunk_size": 64},
     "xmod": {"languages": ["en_XX"], "default_language": "en_XX"},
     "youtu": _LATENT,
-    "zamba": {"layers_block_type": ["linear_attention", "hybrid"] * 2, "attention_hidden_size": 64, "attention_head_dim": 16},
+    "zamba": {"use_mamba_kernels": False, "layers_block_type": ["linear_attention", "hybrid"] * 2, "attention_hidden_size": 64, "attention_head_dim": 16},
     "zamba2": {"n_mamba_heads": 8, "layers_block_type": ["linear_attention", "hybrid"] * 2, "hybrid_layer_ids": [1, 3]},
     "zaya": {"num_experts_per_tok": 1},
 }  # fmt: skip
@@ -113,7 +118,9 @@ def small_architecture(family: str, auto_class: Any, **changes: Any) -> Any:
 def _small_settings(config: Any) -> dict[str, Any]:
     has = config.to_dict()
     small: dict[str, Any] = {
-        name: value for name, value in SMALL.items() if isinstance(has.get(name), int) and not isinstance(has[name], bool)
+        name: value
+        for name, value in SMALL.items()
+        if isinstance(has.get(name), int) and not isinstance(has[name], bool)
     }
     parts = {name: getattr(config, name, None) for name in config.sub_configs}
     small |= {name: _small_settings(part) for name, part in parts.items() if hasattr(part, "to_dict")}

@@ -28,8 +28,7 @@ KINDS = {
 }
 # Recurrent and hybrid models, windows, chunks, text models of image models: what is tried in every run of the tests.
 SHORT = {
-    "causal": "bamba falcon_h1 gemma2 gpt_oss granitemoehybrid jamba lfm2 llama llama4_text minimax mistral nemotron_h "
-    "olmo3 qwen3_next",
+    "causal": "bamba falcon_h1 gpt_oss granitemoehybrid jamba lfm2 llama4_text minimax mistral nemotron_h olmo3",
     "encoder-decoder": "t5gemma",
     "image-text": "internvl mistral3 qwen3_vl",
 }
