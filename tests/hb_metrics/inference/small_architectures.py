@@ -25,7 +25,8 @@ SMALL: dict[str, int] = {
         "linear_key_head_dim linear_value_head_dim sliding_window attention_window_size attention_chunk_size "
         "window_size mamba_n_heads mamba_num_heads mamba_d_head mamba_head_dim mamba_headdim mamba_d_state state_size "
         "ssm_state_size index_head_dim",
-        64: "mamba_chunk_size chunk_size intermediate_size ffn_dim d_ff encoder_ffn_dim decoder_ffn_dim n_inner ffn_hidden_size mamba_d_ssm",
+        64: "mamba_chunk_size chunk_size intermediate_size ffn_dim d_ff encoder_ffn_dim decoder_ffn_dim n_inner "
+        "ffn_hidden_size mamba_d_ssm",
         16: "q_lora_rank kv_lora_rank qk_head_dim",
         1024: "index_topk max_position_embeddings n_positions n_ctx max_seq_len",
         1: "n_group topk_group first_k_dense_replace n_shared_experts mamba_n_groups mamba_ngroups n_groups "
@@ -41,7 +42,9 @@ _FOUR_LAYERS = ["linear_attention", "full_attention", "linear_attention", "full_
 SETTINGS: dict[str, dict[str, Any]] = {
     "axk1": _LATENT,
     "axk2": _LATENT,
-    "bailing_hybrid": {"layer_group_size": 2, "linear_head_dim": 8, "linear_num_heads": 4, "num_expert_group": 1, "num_experts": 8, **_LATENT},
+    "bailing_hybrid": {
+        "layer_group_size": 2, "linear_head_dim": 8, "linear_num_heads": 4, "num_expert_group": 1, "num_experts": 8, **_LATENT,
+    },
     "bamba": {"attn_layer_indices": [1, 3]},
     "cohere_compass_text": {"rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 10000.0}}},
     "dots1": {
@@ -60,7 +63,10 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "deepseek_v2": {"num_experts_per_tok": 2, **_LATENT},
     "deepseek_v3": _LATENT,
     "deepseek_v32": _LATENT,
-    "gemma3n_text": {"num_hidden_layers": 5, "num_kv_shared_layers": 0, "hidden_size_per_layer_input": 8, "laurel_rank": 8, "intermediate_size": 64, "vocab_size_per_layer_input": 400},
+    "gemma3n_text": {
+        "num_hidden_layers": 5, "num_kv_shared_layers": 0, "hidden_size_per_layer_input": 8, "laurel_rank": 8,
+        "intermediate_size": 64, "vocab_size_per_layer_input": 400,
+    },
     "glm4_moe_lite": _LATENT,
     "glm_moe_dsa": _LATENT,
     "gpt_neo": {"attention_types": [[["global", "local"], 2]]},
@@ -90,7 +96,10 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "xlstm": {"embedding_dim": 128, "hidden_size": 128, "chunk_size": 64},
     "xmod": {"languages": ["en_XX"], "default_language": "en_XX"},
     "youtu": _LATENT,
-    "zamba": {"use_mamba_kernels": False, "layers_block_type": ["linear_attention", "hybrid"] * 2, "attention_hidden_size": 64, "attention_head_dim": 16},
+    "zamba": {
+        "use_mamba_kernels": False, "layers_block_type": ["linear_attention", "hybrid"] * 2,
+        "attention_hidden_size": 64, "attention_head_dim": 16,
+    },
     "zamba2": {"n_mamba_heads": 8, "layers_block_type": ["linear_attention", "hybrid"] * 2, "hybrid_layer_ids": [1, 3]},
     "zaya": {"num_experts_per_tok": 1},
 }  # fmt: skip
