@@ -43,7 +43,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "axk1": _LATENT,
     "axk2": _LATENT,
     "bailing_hybrid": {
-        "layer_group_size": 2, "linear_head_dim": 8, "linear_num_heads": 4, "num_expert_group": 1, "num_experts": 8, **_LATENT,
+        "layer_group_size": 2, "linear_head_dim": 8, "linear_num_heads": 4, "num_expert_group": 1, "num_experts": 8,
+        **_LATENT,
     },
     "bamba": {"attn_layer_indices": [1, 3]},
     "cohere_compass_text": {"rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 10000.0}}},
