@@ -251,6 +251,7 @@ def _causal_nlls(model: PreTrainedModel, pairs: Sequence[tuple[list[int], list[i
 def _decoder_nlls(model: PreTrainedModel, pairs: Sequence[tuple[list[int], list[int]]]) -> np.ndarray:
     """As `_causal_nlls`, with the context given to the encoder and the reply said by the decoder."""
     start = decoder_start_id(model)
+    assert start is not None  # `plan_dialogue` has checked it
     tokens, mask = right_padded([context for context, _ in pairs], model.device)
     said, said_mask = right_padded([[start, *reply[:-1]] for _, reply in pairs], model.device)
     logits = model(
