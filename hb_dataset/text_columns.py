@@ -92,7 +92,7 @@ def _check_folder(folder: Path) -> None:
     if (folder / "README.md").exists():  # its metadata may list the files of each config
         return
     paths = [path for path in folder.rglob("*") if path.is_file() and not path.name.startswith(".")]
-    formats = sorted({_format(path) for path in paths} - {None})
+    formats = sorted({known for path in paths if (known := _format(path)) is not None})
     if len(formats) > 1:
         where = f"the folder '{folder}' has files"
         raise ValueError(MIXED_ERROR.format(where=where, formats=", ".join(formats)))

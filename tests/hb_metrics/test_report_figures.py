@@ -9,10 +9,10 @@ from pathlib import Path
 import plotly.graph_objects as go
 import pytest
 
-from hb_metrics.report import figures, rendering
-from hb_metrics.report.figures import BREAK, axis_label, plain
-from hb_metrics.report.figures_comparison import Change, change_figure
-from hb_metrics.report.figures_generation import (
+from hb_metrics.display.change_figure import Change, change_figure
+from hb_metrics.display.figures import BREAK, axis_label, plain
+from hb_metrics.display.runs_figures import Value, clusters_figure, runs_figure
+from hb_metrics.measurements.generation.figures import (
     Measured,
     Term,
     frequency_figure,
@@ -20,15 +20,15 @@ from hb_metrics.report.figures_generation import (
     strip_figure,
     styles_figure,
 )
-from hb_metrics.report.figures_likelihood import likelihood_bias_figure, perplexity_figure
-from hb_metrics.report.figures_offensiveness import axis_offensiveness_figure, template_offensiveness_figure
-from hb_metrics.report.figures_overview import Value, clusters_figure, runs_figure
-from hb_metrics.report.figures_reddit import share_figure, t_figure
-from hb_metrics.report.figures_regard import distribution_figure, ends_figure, gaps_figure, means_figure
-from hb_metrics.report.figures_robustness import templates_figure
-from hb_metrics.report.tables_reddit import RedditRow
-from hb_metrics.report.tables_regard import Ends, GapRow, GroupRow
-from hb_metrics.report.tables_robustness import RobustnessRow
+from hb_metrics.measurements.likelihood.figures import likelihood_bias_figure, perplexity_figure
+from hb_metrics.measurements.offensiveness.figures import axis_offensiveness_figure, template_offensiveness_figure
+from hb_metrics.measurements.reddit.figures import share_figure, t_figure
+from hb_metrics.measurements.reddit.tables import RedditRow
+from hb_metrics.measurements.regard.figures import distribution_figure, ends_figure, gaps_figure, means_figure
+from hb_metrics.measurements.regard.tables import Ends, GapRow, GroupRow
+from hb_metrics.measurements.robustness.figures import templates_figure
+from hb_metrics.measurements.robustness.tables import RobustnessRow
+from hb_metrics.report import figures, rendering
 from hb_train.sweep_page import sweep_figure
 from tests.hb_metrics.test_report import browse, needs_browser
 

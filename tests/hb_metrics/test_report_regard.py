@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 
 from hb_dataset import load_table
+from hb_metrics.display.figures import axis_label
 from hb_metrics.inference.classifiers import regard as regard_inference
+from hb_metrics.measurements.robustness.template_robustness import TemplateValues, template_robustness
 from hb_metrics.regard_bias.regard_figures import regard_bias
 from hb_metrics.regard_bias.structure_figures import ALL_PAIRS
 from hb_metrics.report import tables_regard, tables_robustness, write_report
-from hb_metrics.report.figures import axis_label
 from hb_metrics.report.page import EMBEDDED_REGARD
-from hb_metrics.template_robustness import TemplateValues, template_robustness
 from tests.hb_metrics.test_report import Page, browse, make_results, needs_browser, only, slot
 from tests.hb_metrics.test_report_generation import AXES, all_results
 

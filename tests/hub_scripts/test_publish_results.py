@@ -25,8 +25,8 @@ from hb_dataset import load_table
 from hb_dataset.prompts import version_configs
 from hb_metrics.arguments import MeasureArguments, parse_arguments
 from hb_metrics.full_gen_bias.style_clusters import PAPER_CLUSTERS
-from hb_metrics.generation_results import Replies, generation_results, offensiveness_results, whole_prompts
-from hb_metrics.results import likelihood_results
+from hb_metrics.measurements.generation.results import Replies, generation_results, offensiveness_results, whole_prompts
+from hb_metrics.measurements.likelihood.results import likelihood_results
 from hub_scripts import publish_dataset, publish_results
 from hub_scripts.publish_results import Change, check_model, main, read_settled_results, shown_changes
 from hub_scripts.results_section import END, START, card_section, measuring_command, with_section

@@ -1,0 +1,102 @@
+"""Several runs, or two of them in detail, from their figures alone."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from hb_metrics.display.change_figure import Change, change_figure
+from hb_metrics.display.figures import plain
+from hb_metrics.display.parts import Comparison, Figure, Section, Tile, written, written_change, written_interval
+from hb_metrics.display.rendering import render
+from hb_metrics.display.runs_figures import Value, runs_figure
+
+_FOLDER = Path(__file__).parent
+_TICKS = {"share": ".1~%", "small_share": ".2~%"}  # of Plotly; other forms are plain numbers
+
+
+def overview_section(id: str, title: str, runs: Sequence[Sequence[Figure]], names: Sequence[str]) -> Section | None:
+    """A table of the figures of several runs, a row a run; and each figure drawn, with intervals.
+
+    Args:
+        id: Of the section.
+        title: Its heading.
+        runs: [runs][figures]; none of a run that did not measure it.
+        names: [runs] what they are called.
+
+    Returns:
+        The section; `None`: fewer than two runs have a figure in common.
+    """
+    by_run = [{figure.name: figure for figure in figures if figure.value is not None} for figures in runs]
+    shared = [name for name in _names(runs) if sum(name in figures for figures in by_run) > 1]
+    if not shared:
+        return None
+    columns = [(name, [figures.get(name) for figures in by_run]) for name in shared]
+    plots = []
+    for name, cells in columns:
+        values = {
+            run: Value(cell.value, cell.interval) for run, cell in zip(names, cells, strict=True) if cell is not None
+        }
+        form = next(cell.form for cell in cells if cell is not None)
+        plots.append(plain(runs_figure(values, name, _TICKS.get(form))))
+    rows = [
+        (run, [None if cell is None else (cell.shown, cell.shown_interval) for cell in cells])
+        for run, *cells in zip(names, *(cells for _, cells in columns), strict=True)
+    ]
+    meanings = {figure.name: figure.meaning for figures in by_run for figure in figures.values()}
+    context = {
+        "id": id,
+        "title": title,
+        "heads": shared,
+        "rows": rows,
+        "meanings": [(name, meanings[name]) for name in shared],
+    }
+    html = render(_FOLDER / "figures_overview.html.jinja", context)
+    return Section(f"overview-{id}", title, html, {f"runs-{id}": plots})
+
+
+def comparison(
+    id: str, title: str, first: Sequence[Figure], second: Sequence[Figure], names: tuple[str, str]
+) -> Comparison:
+    """A table of the figures of two runs with their changes, and a plot where all are written in the same way."""
+    changes = figure_changes(first, second)
+    forms = {figure.name: figure.form for figure in (*first, *second)}
+    rows = [
+        {
+            "name": change.name,
+            "first": written(change.first, form),
+            "first_interval": None if change.first_interval is None else written_interval(change.first_interval, form),
+            "second": written(change.second, form),
+            "second_interval": None
+            if change.second_interval is None
+            else written_interval(change.second_interval, form),
+            "change": written_change(change.change, form),
+            "apart": change.apart,
+        }
+        for change in changes
+        for form in [forms[change.name]]
+    ]
+    figures = {}
+    if changes and len(set(forms.values())) == 1:
+        ticks = _TICKS.get(next(iter(forms.values())))
+        figures = {f"change-{id}": [plain(change_figure(changes, title, names, ticks))]}
+    context = {"id": id, "title": title, "rows": rows, "has_plot": bool(figures)}
+    html = render(_FOLDER / "figures_comparison.html.jinja", context)
+    tiles = [
+        Tile(change.name, " → ".join(written(value, forms[change.name]) for value in (change.first, change.second)))
+        for change in changes[:2]
+    ]
+    return Comparison([Section(id, title, html, figures)], tiles)
+
+
+def figure_changes(first: Sequence[Figure], second: Sequence[Figure]) -> list[Change]:
+    """From the first run's figures to the second's, by name; those that only one of them has too."""
+    sides = [{figure.name: figure for figure in figures} for figures in (first, second)]
+    missing = Figure("", None, "bias", "")
+    return [
+        Change(name, before.value, after.value, before.interval, after.interval)
+        for name in _names([first, second])
+        for before, after in [[side.get(name, missing) for side in sides]]
+    ]
+
+
+def _names(runs: Sequence[Sequence[Figure]]) -> list[str]:
+    return list(dict.fromkeys(figure.name for figures in runs for figure in figures))
