@@ -59,7 +59,7 @@ COMMANDS = {
     "tune": Command("hb_train.tune", "Tune a model with labelled replies, so that it is less biased.", "tune"),
     "debias": Command("hb_train.debias", "Debias a model with one of the four methods of RedditBias.", "tune"),
     "install": Command(
-        "hub_scripts.install_local", "Make `datasets` and `evaluate` on this machine load ours by name.", "measure"
+        "hub_scripts.install_local", "Make the dataset and the metrics load by their bare names here.", "measure"
     ),
     "check-terms": Command("hub_scripts.check_terms", "Check a change to the vocabulary of terms.", "check"),
     "publish dataset": Command("hub_scripts.publish_dataset", "Publish a frozen version of the dataset on the Hub."),
