@@ -11,7 +11,6 @@ from hb_metrics.full_gen_bias.gen_bias import CellSums, gen_bias
 from hb_metrics.likelihood_bias.shares import likelihood_bias
 from hb_metrics.measurements.robustness.template_robustness import (
     TemplateValues,
-    cells_by_template,
     gen_bias_by_template,
     likelihood_by_template,
     template_robustness,
