@@ -21,7 +21,9 @@ def measure_robustness(task: Task, results: Mapping[str, Any]) -> dict[str, Any]
     if "generation" in results:
         replies = read_stored_replies(task.folder, task.prompts)
         assert replies is not None  # generation comes first
+        styles = StyleShards(task.folder / STYLES)
+        assert styles.ids == replies.ids  # both in the order of the prompts
         labels = [row["style"] for row in results["generation"]["styles"]]
-        robustness |= gen_bias_robustness(replies, StyleShards(task.folder / STYLES), labels, seed=seed)
+        robustness |= gen_bias_robustness(replies, styles, labels, seed=seed)
     likelihood = results["likelihood"]["likelihood_bias"]
     return robustness | likelihood_robustness(likelihood, task.prompts, seed=seed)
