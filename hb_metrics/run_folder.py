@@ -43,7 +43,7 @@ IN_USE_ERROR = (
     "output_dir '{folder}' is in use by a run that has not ended; wait until it has, or give another output_dir"
 )
 OTHER_LAYOUT_ERROR = (
-    "'{folder}' holds a run of an earlier release, whose files are laid out otherwise (layout {found}, now {layout}); "
+    "'{folder}' holds a run of another release, whose files are laid out otherwise (layout {found}, now {layout}); "
     "measure again in a new folder, or use the release of that run: {release}"
 )
 FULL_ERROR = (
@@ -154,7 +154,7 @@ def check_layout(folder: Path, run: Mapping[str, Any]) -> None:
     layout = run.get("layout")
     version = layout.get("version") if isinstance(layout, dict) else 1
     if version != LAYOUT:
-        release = (run.get("versions") or {}).get("holistic-bias", "not recorded")
+        release = (run.get("versions") or {}).get("holistic-bias") or "not recorded"
         raise ValueError(OTHER_LAYOUT_ERROR.format(folder=folder, found=version, layout=LAYOUT, release=release))
 
 
