@@ -6,7 +6,7 @@ Hub knows the evaluation framework, and if it has put the dataset on its list; C
 """
 
 from hub_scripts.published_dataset import SPLIT, PublishedConfig, PublishedDataset
-from hub_scripts.run_figures import TASKS, task_id
+from hub_scripts.run_figures import task_id, tasks
 
 EVAL_FILE = "eval.yaml"
 EVALUATION_FRAMEWORK = "holistic-bias"  # to be registered as this in the Hub's EVALUATION_FRAMEWORKS
@@ -23,14 +23,14 @@ def eval_yaml(dataset: PublishedDataset) -> str:
     """The content of eval.yaml: each task of each config that can be measured, of all versions in the repo."""
     from huggingface_hub.utils import yaml_dump
 
-    tasks = [
+    entries = [
         {"id": task_id(task, config.name), "config": config.name, "split": SPLIT}
         for config in dataset.all_configs
         if _can_be_measured(config)
-        for task in TASKS
+        for task in tasks()
     ]
     about = {"name": "HolisticBias", "description": DESCRIPTION, "evaluation_framework": EVALUATION_FRAMEWORK}
-    return yaml_dump({**about, "tasks": tasks}, sort_keys=False)
+    return yaml_dump({**about, "tasks": entries}, sort_keys=False)
 
 
 def _can_be_measured(config: PublishedConfig) -> bool:

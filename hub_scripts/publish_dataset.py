@@ -114,7 +114,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                 message=f"HolisticBias {version}",
                 tag=version,
                 among_other_files=arguments.among_other_files,
-                yielding=[EVAL_FILE],
+                keep_theirs=[EVAL_FILE],
             )
             print(f"{repo_id} {version}: {_what_was_done(pushed)}")
             if EVAL_FILE in pushed.kept:

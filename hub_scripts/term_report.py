@@ -5,11 +5,11 @@ in code alone, where GitHub neither calls people nor makes links, pictures or HT
 """
 
 import os
-import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from hb_dataset.markdown_table import backticks, code_span, markdown_table, table_row
 from hb_dataset.written_text import is_invisible
 from hb_dataset.yaml_lines import Fault
 from hub_scripts.term_changes import NAMED_KINDS, Changed, Changes, Effect, NewSentences
@@ -112,7 +112,7 @@ def as_markdown(report: Report, *, limit: int = MARKDOWN_BYTES) -> str:
         _found("To look at", ABOUT_LOOKING, report.to_look_at, "things to look at"),
         _Section(_what_it_does(report), [], "", ""),
         _table("Added", ("added", "", "new sentences"), [_added_row(entry, report) for entry in report.changes.added]),
-        _table("Removed", ("removed", ""), [_row(code(entry.name), _where(entry)) for entry in report.changes.removed]),
+        _table("Removed", ("removed", ""), [(code(entry.name), _where(entry)) for entry in report.changes.removed]),
         _table("Changed", ("changed", ""), [_changed_row(each) for each in report.changes.changed]),
         _Section(
             f"### To read aloud\n\n{_about_reading(report)}\n\n" if report.effect.to_read else "",
@@ -134,18 +134,11 @@ def code(text: str) -> str:
     shown = _clipped(visible(text).replace("|", "[U+007C]"))
     if not shown.strip():
         return "(nothing)"
-    fence = _fence(shown, 1)
-    pad = " " if shown[0] in "` " or shown[-1] in "` " else ""
-    return f"{fence}{pad}{shown}{pad}{fence}"
+    return code_span(shown)
 
 
 def _clipped(text: str) -> str:
     return text if len(text) <= _CLIPPED_TO else f"{text[:_CLIPPED_TO]}… ({len(text) - _CLIPPED_TO:,} more characters)"
-
-
-def _fence(text: str, least: int) -> str:
-    """Backticks that no run of them in the text is as long as."""
-    return "`" * max([least, *(len(run) + 1 for run in re.findall("`+", text))])
 
 
 def _headline(report: Report) -> str:
@@ -268,33 +261,30 @@ def _found(title: str, about: str, found: Iterable[Fault], what: str) -> _Sectio
 
 def _what_it_does(report: Report) -> str:
     remarks = "".join(f"{remark}\n\n" for remark in _remarks(report, code))
-    rows = [_row(name, f"{old:,}", f"{new:,}", gone.strip(" ()")) for name, old, new, gone in _counts(report)]
-    head = ["| | before | after | |\n|---|---:|---:|---|\n"] if rows else []
+    rows = [(name, f"{old:,}", f"{new:,}", gone.strip(" ()")) for name, old, new, gone in _counts(report)]
+    table = f"{markdown_table(['', 'before', 'after', ''], rows, numbers=(1, 2))}\n" if rows else ""
     unnamed = "".join(f"- {line}\n" for line in _unnamed(report.changes))
-    return f"### What it does, beside {code(report.against)}\n\n{remarks}{''.join([*head, *rows])}\n{unnamed}\n"
+    return f"### What it does, beside {code(report.against)}\n\n{remarks}{table}\n{unnamed}\n"
 
 
-def _table(title: str, heads: Sequence[str], rows: list[str]) -> _Section:
-    opening = f"<details><summary>{title}: {len(rows):,}</summary>\n\n{_row(*heads)}{_row(*['---'] * len(heads))}"
-    return _Section(opening if rows else "", rows, "\n</details>\n\n", title.lower())
+def _table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> _Section:
+    opening = f"<details><summary>{title}: {len(rows):,}</summary>\n\n{markdown_table(header, [])}\n"
+    lines = [f"{table_row(row)}\n" for row in rows]
+    return _Section(opening if rows else "", lines, "\n</details>\n\n", title.lower())
 
 
-def _row(*cells: str) -> str:
-    return f"| {' | '.join(cells)} |\n"
+def _added_row(entry: Entry, report: Report) -> tuple[str, ...]:
+    return code(entry.name), _where(entry), f"{report.effect.num_new.get(entry, 0):,}"
 
 
-def _added_row(entry: Entry, report: Report) -> str:
-    return _row(code(entry.name), _where(entry), f"{report.effect.num_new.get(entry, 0):,}")
-
-
-def _changed_row(change: Changed) -> str:
+def _changed_row(change: Changed) -> tuple[str, ...]:
     what = "; ".join(f"`{name}` {_value(old, code)} → {_value(new, code)}" for name, old, new in change.differences)
-    return _row(code(change.before.name), what)
+    return code(change.before.name), what
 
 
 def _sentences(new: NewSentences) -> str:
     lines = [visible(sentence) for sentence in new.chosen]
-    fence = _fence("\n".join(lines), 3)
+    fence = backticks("\n".join(lines))
     block = "\n".join([f"{fence}text", *lines, fence])
     return f"{_said_of(new, code)}\n\n{block}\n\n"
 
