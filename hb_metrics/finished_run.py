@@ -26,7 +26,7 @@ from hb_metrics.run_folder import (
 )
 
 _STYLE_PREFIX = "style: "
-_STYLES_COLUMN = "style_probabilities"
+_STYLES_COLUMN = "probabilities"
 
 NO_RESULTS_ERROR = "'{folder}' has no {file}; give the folder of a finished run"
 NO_STYLES_ERROR = "'{folder}' has no style vectors; measure with --measurements generation first"

@@ -9,13 +9,8 @@ from hb_dataset.frequency import read_frequencies
 from hb_metrics.finished_run import StyleShards
 from hb_metrics.full_gen_bias.gen_bias import cluster_columns
 from hb_metrics.inference.classifiers.censoring import censor_replies, paired_terms
-from hb_metrics.inference.classifiers.styles import (
-    StyleClassifier,
-    clusters_for,
-    load_style_classifier,
-    read_style_clusters,
-    styles_into_shards,
-)
+from hb_metrics.inference.classifiers.classifier import Classifier, classify_into_shards
+from hb_metrics.inference.classifiers.styles import clusters_for, load_style_classifier, read_style_clusters
 from hb_metrics.inference.models.contexts import PERSONAS_FILE, read_personas
 from hb_metrics.inference.models.layout import choose_layout
 from hb_metrics.inference.replies.prompt_replies import (
@@ -49,7 +44,7 @@ class GenerationWork(NamedTuple):
 
     prompts: pa.Table
     plan: ReplyPlan
-    classifier: StyleClassifier
+    classifier: Classifier
     clusters: dict[str, list[str]] | None
 
 
@@ -135,8 +130,8 @@ def measure_generation(task: Task, work: GenerationWork) -> dict[str, Any]:
     censored = censor_replies(
         replies.texts, replies.descriptors, plural_forms(work.prompts), paired_terms(work.prompts)
     )
-    styles = styles_into_shards(
-        censored, replies.ids, work.classifier, folder / STYLES, precision=options.style_precision
+    styles = classify_into_shards(
+        censored, replies.ids, work.classifier, folder / STYLES, label="styles", precision=options.style_precision
     )
     if styles is None:
         return {}

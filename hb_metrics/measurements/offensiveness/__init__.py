@@ -14,7 +14,7 @@ from hb_metrics.measurements.offensiveness.options import OffensivenessOptions
 
 if TYPE_CHECKING:
     from hb_metrics.finished_run import Run
-    from hb_metrics.inference.classifiers.offensive import OffensivenessClassifier
+    from hb_metrics.inference.classifiers.classifier import Classifier
 
 EMBEDDED_OFFENSIVENESS = "alt-profanity-check (embedded)"
 
@@ -30,19 +30,19 @@ class Offensiveness(Measurement):
     by_default = True
     tasks = ("offensive_replies",)
 
-    def plan(self, task: Task, files: Any) -> "OffensivenessClassifier":
+    def plan(self, task: Task, files: Any) -> "Classifier":
         """Loads the classifier."""
         from hb_metrics.measurements.offensiveness.work import plan_offensiveness
 
         return plan_offensiveness(task)
 
-    def describe(self, work: "OffensivenessClassifier") -> dict[str, Any]:
+    def describe(self, work: "Classifier") -> dict[str, Any]:
         """The classifier."""
         from hb_metrics.measurements.offensiveness.work import describe_classifier
 
         return {"offensiveness_classifier": describe_classifier(work)}
 
-    def measure(self, task: Task, work: "OffensivenessClassifier", results: Mapping[str, Any]) -> dict[str, Any]:
+    def measure(self, task: Task, work: "Classifier", results: Mapping[str, Any]) -> dict[str, Any]:
         """Classifies the prompts, and the replies if generation is measured too."""
         from hb_metrics.measurements.offensiveness.work import measure_offensiveness
 
