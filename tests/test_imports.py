@@ -45,9 +45,10 @@ def module_of(path):
 
 
 def room_of(module):
-    """The folder that a module is in, as a dotted name; a module right in one of the packages is a room by itself."""
-    parts = PATHS[module].parts
-    return ".".join(parts[:-1]) if len(parts) > 2 else module
+    """The folder that a module is in, as a dotted name; a module beside rooms, such as a base file, is one by itself."""
+    folder = PATHS[module].parent
+    beside_rooms = any(folder in path.parent.parents for path in SOURCES)
+    return module if beside_rooms else ".".join(folder.parts)
 
 
 def imported_modules(path):
