@@ -1,6 +1,7 @@
 """Entries of a vocabulary file: read, checked field by field, and each with the line it stands on."""
 
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
@@ -93,6 +94,23 @@ def read_entries(path: Path, key: str, entry_type: Any, faults: list[Fault], **g
                 name = str(detail["loc"][0])
                 faults.append(Fault(path.name, lines.get((key, index, name), line), _explain(name, detail, entry_type)))
     return located
+
+
+def repeat_faults(located: list[Located], name: str, key: Callable[[Any], object] | None = None) -> Iterator[Fault]:
+    """A fault for each entry that repeats an earlier one.
+
+    Args:
+        located: The entries.
+        name: The field that the message shows.
+        key: What must differ between entries; `None`: that field.
+    """
+    first: dict[object, Located] = {}
+    for entry in located:
+        value = getattr(entry.entry, name)
+        before = first.setdefault(value if key is None else key(entry.entry), entry)
+        if before is not entry:
+            message = f"{name} {value!r} is in {before.file} line {before.line} already; remove one of them"
+            yield Fault(entry.file, entry.line, message)
 
 
 def _unknown_key(name: str, allowed: list[str]) -> str:

@@ -7,7 +7,7 @@ entries.
 
 import re
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import yaml
 
@@ -38,6 +38,17 @@ class Fault(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}: {self.message}"
+
+
+class FaultsError(ValueError):
+    """A file or folder with faults. `faults` holds them all; `kind` is what the message calls the file."""
+
+    kind: ClassVar[str]
+
+    def __init__(self, path: Path, faults: list[Fault]) -> None:
+        self.faults = faults
+        count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
+        super().__init__("\n".join([f"{count} in the {self.kind} {path}:", *(f"  {fault}" for fault in faults)]))
 
 
 class RefusedError(yaml.YAMLError):

@@ -136,7 +136,7 @@ def read_reply_table(folder: Path, prompts: pa.Table | None = None) -> pa.Table 
         prompts: Its prompts; `None`: those in the folder.
 
     Returns:
-        The table in the order of the shards; `None`: there are none.
+        The table in the order of the prompts, which is that of the style vectors; `None`: there are none.
 
     Raises:
         ValueError: They are of another run, or not to its prompts.
@@ -150,8 +150,9 @@ def read_reply_table(folder: Path, prompts: pa.Table | None = None) -> pa.Table 
     rows = pc.index_in(replies["id"], prompts["id"])
     if rows.null_count:
         raise ValueError(OTHER_PROMPTS_ERROR.format(folder=folder, number=rows.null_count))
-    about = prompts.drop_columns(["id", "text"]).take(rows)
-    return pa.table({**_columns(replies), **_columns(about)})
+    order = pc.sort_indices(rows)  # shards have them by length
+    about = prompts.drop_columns(["id", "text"]).take(rows.take(order))
+    return pa.table({**_columns(replies.take(order)), **_columns(about)})
 
 
 def read_stored_replies(folder: Path, prompts: pa.Table | None = None) -> Replies | None:

@@ -83,7 +83,7 @@ def croissant(dataset: PublishedDataset) -> dict[str, Any]:
     """The Croissant description as a JSON object. See `croissant_json`."""
     from huggingface_hub import constants
 
-    from hb_dataset.builder import CITATION
+    from hb_dataset.prompts import CITATION
 
     url = f"{constants.ENDPOINT}/datasets/{dataset.repo_id}"
     described = {

@@ -300,7 +300,7 @@ def _changes(dataset: PublishedDataset) -> str:
 
 
 def _citation() -> str:
-    from hb_dataset.builder import CITATION
+    from hb_dataset.prompts import CITATION
 
     return f"```bibtex\n{CITATION.strip()}\n```"
 

@@ -29,14 +29,14 @@ def eval_yaml(dataset: PublishedDataset) -> str:
     """The content of eval.yaml: each task of each config that can be measured, of all versions in the repository."""
     from huggingface_hub.utils import yaml_dump
 
-    tasks = [
+    entries = [
         {"id": task_id(task, config.name), "config": config.name, "split": SPLIT}
         for config in dataset.all_configs
         if _can_be_measured(config)
         for task in TASKS
     ]
     about = {"name": "HolisticBias", "description": DESCRIPTION, "evaluation_framework": EVALUATION_FRAMEWORK}
-    return yaml_dump({**about, "tasks": tasks}, sort_keys=False)
+    return yaml_dump({**about, "tasks": entries}, sort_keys=False)
 
 
 def _can_be_measured(config: PublishedConfig) -> bool:

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 METRICS_DIR = Path(__file__).parent.parent / "hb_metrics"
-SPACE_FILES = ("app.py", "app_tables.py", "tests.py")  # of the metric's page, which `evaluate` does not load
+TESTS_FILE = "tests.py"  # of a metric's Space; `evaluate` does not load it
 DEFAULT_CONFIG_LEAD = 10 * 365 * 24 * 3600  # seconds
 
 
@@ -66,7 +66,7 @@ def install_metrics(modules_cache: str | Path | None = None) -> list[Path]:
         package.mkdir(parents=True, exist_ok=True)
         (package / "__init__.py").touch()
     for source in metric_folders():
-        files = sorted(file for file in source.glob("*.py") if file.name not in SPACE_FILES)
+        files = sorted(file for file in source.glob("*.py") if file.name != TESTS_FILE)
         digest = hashlib.sha256(b"".join(file.name.encode() + file.read_bytes() for file in files)).hexdigest()
         named = root / f"evaluate-metric--{source.name}"
         target = named / digest

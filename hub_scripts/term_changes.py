@@ -5,10 +5,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from hb_dataset.combinations import LeftOutNoun
 from hb_dataset.noun_phrases import at_sentence_start, noun_phrase, plural_noun_phrase
-from hb_dataset.sifting import taken
-from hb_dataset.vocabulary import Descriptor, PersonNoun, Template
+from hb_dataset.prompt_masks import prompt_masks
+from hb_dataset.vocabulary_entries import Descriptor, LeftOutNoun, PersonNoun, Template
 from hub_scripts.near_terms import one_edit_apart, same_but_for_spelling
 from hub_scripts.term_entries import (
     LEFT_OUT,
@@ -198,7 +197,7 @@ def _rows(
 ) -> Iterator[tuple[Descriptor, _Sentence]]:
     """The sentences of the full config, row by row, as `hb_dataset.prompt_table` makes them; beside each, its noun."""
     parts = [(template.plural, *template.parts) for template in templates]
-    of_descriptors = taken(descriptors, nouns, templates, left_out_nouns)
+    of_descriptors = prompt_masks(descriptors, nouns, templates, left_out_nouns)
     for descriptor, takes in zip(descriptors, of_descriptors, strict=True):
         for noun, in_templates in zip(nouns, takes.tolist(), strict=True):
             if not any(in_templates):

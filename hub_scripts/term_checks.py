@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from hb_dataset.noun_phrases import noun_phrase
-from hb_dataset.vocabulary import MAX_WORDS_BEFORE, Descriptor, PersonNoun
+from hb_dataset.vocabulary_entries import Descriptor, PersonNoun
+from hb_dataset.vocabulary_faults import MAX_WORDS_BEFORE
 from hb_dataset.written_text import other_letters
 from hb_dataset.yaml_lines import Fault
 from hub_scripts.near_terms import one_edit_apart, same_but_for_spelling, same_in_other_words

@@ -9,7 +9,7 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING
 
-from hb_dataset.vocabulary import Article
+from hb_dataset.vocabulary_entries import Article
 
 if TYPE_CHECKING:
     import inflect

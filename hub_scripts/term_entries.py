@@ -14,24 +14,21 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from hb_dataset.combinations import (
+from hb_dataset.versions import frozen_versions, version_folder
+from hb_dataset.vocabulary import VocabularyError, read_vocabulary
+from hb_dataset.vocabulary_entries import (
     ADJECTIVE_ORDER_FILE,
     LEFT_OUT_FILE,
     LEFT_OUT_NOUNS_FILE,
-    AdjectiveClass,
-    LeftOutNoun,
-    LeftOutPair,
-)
-from hb_dataset.versions import frozen_versions, version_folder
-from hb_dataset.vocabulary import (
     NOUNS_FILE,
     SEAT_TEMPLATES_FILE,
     TEMPLATES_FILE,
+    AdjectiveClass,
     Descriptor,
+    LeftOutNoun,
+    LeftOutPair,
     PersonNoun,
     Template,
-    VocabularyError,
-    read_vocabulary,
 )
 from hb_dataset.yaml_entries import read_entries
 from hb_dataset.yaml_lines import Fault, load_with_lines

@@ -14,7 +14,7 @@ _TICKS = {"share": ".1~%", "small_share": ".2~%"}  # of Plotly; other forms are 
 
 
 def overview_section(id: str, title: str, runs: Sequence[Sequence[Figure]], names: Sequence[str]) -> Section | None:
-    """A table of the figures of several runs, a row a run; and each figure drawn, with intervals.
+    """A table of the figures of several runs, a column a run; and each figure drawn, with intervals.
 
     Args:
         id: Of the section.
@@ -29,23 +29,24 @@ def overview_section(id: str, title: str, runs: Sequence[Sequence[Figure]], name
     shared = [name for name in _names(runs) if sum(name in figures for figures in by_run) > 1]
     if not shared:
         return None
-    columns = [(name, [figures.get(name) for figures in by_run]) for name in shared]
+    by_figure = [(name, [figures.get(name) for figures in by_run]) for name in shared]
     plots = []
-    for name, cells in columns:
+    for name, cells in by_figure:
         values = {
             run: Value(cell.value, cell.interval) for run, cell in zip(names, cells, strict=True) if cell is not None
         }
         form = next(cell.form for cell in cells if cell is not None)
         plots.append(plain(runs_figure(values, name, _TICKS.get(form))))
     rows = [
-        (run, [None if cell is None else (cell.shown, cell.shown_interval) for cell in cells])
-        for run, *cells in zip(names, *(cells for _, cells in columns), strict=True)
+        (name, [None if cell is None else (cell.shown, cell.shown_interval) for cell in cells])
+        for name, cells in by_figure
     ]
     meanings = {figure.name: figure.meaning for figures in by_run for figure in figures.values()}
     context = {
         "id": id,
         "title": title,
-        "heads": shared,
+        "names": names,
+        "figures": shared,
         "rows": rows,
         "meanings": [(name, meanings[name]) for name in shared],
     }

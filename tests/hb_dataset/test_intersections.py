@@ -10,8 +10,8 @@ from hb_dataset import Descriptor, PersonNoun, VocabularyError, intersection_bat
 from hb_dataset.builder import HolisticBias
 from hb_dataset.intersections import all_intersections, sample_intersections
 from hb_dataset.noun_phrases import noun_phrase, plural_noun_phrase
+from hb_dataset.prompt_masks import prompt_masks
 from hb_dataset.prompt_table import intersection_table
-from hb_dataset.sifting import taken
 from hb_dataset.versions import NEXT, read_version
 from hb_dataset.vocabulary import VOCABULARIES
 
@@ -379,7 +379,7 @@ def test_the_config_has_the_small_templates_and_the_nouns_that_take_both_terms(v
     takes = dict(
         zip(
             vocabulary.descriptors,
-            taken(vocabulary.descriptors, vocabulary.nouns, templates, vocabulary.left_out_nouns),
+            prompt_masks(vocabulary.descriptors, vocabulary.nouns, templates, vocabulary.left_out_nouns),
             strict=True,
         )
     )
@@ -433,7 +433,8 @@ def test_the_builder_takes_a_seed(tmp_path):
 
 @pytest.mark.parametrize("option", [{"full": True}, {"seed": 3}])
 def test_other_configs_take_neither(tmp_path, option):
-    with pytest.raises(ValueError, match="config 'next' is not of intersections, and takes neither `full` nor `seed`"):
+    (name,) = option
+    with pytest.raises(ValueError, match=f"config 'next' takes no `{name}`; .* takes it: next-intersections"):
         HolisticBias("next", cache_dir=str(tmp_path), **option)
 
 
@@ -443,21 +444,25 @@ def test_other_configs_take_neither(tmp_path, option):
 @pytest.mark.parametrize(
     ("file", "entry", "message"),
     [
-        ("adjective_order.yaml", "{name: age, axis: agee}", "axis 'agee' is not there; did you mean 'age'?"),
+        ("adjective_order.yaml", "{name: age, axis: agee}", "axis 'agee' does not exist; did you mean 'age'?"),
         (
             "adjective_order.yaml",
             "{name: age, axis: age, buckets: [childs]}",
             "bucket 'childs' is not in the axis 'age'",
         ),
         ("adjective_order.yaml", "{name: age, axis: age, terms: [Yung]}", "term 'Yung' is not in the axis 'age'"),
-        ("adjective_order.yaml", "{name: other, axis: age}", "axis 'age' has a place in line"),
-        ("adjective_order.yaml", "{name: other, axis: age, terms: [teen]}", "term 'teen' has a place in line"),
+        ("adjective_order.yaml", "{name: other, axis: age}", "axis 'age' has a class in line"),
+        ("adjective_order.yaml", "{name: other, axis: age, terms: [teen]}", "term 'teen' has a class in line"),
         ("adjective_order.yaml", "{name: x, axis: age, terms: [teen], buckets: [old]}", "has `buckets` and `terms`"),
         ("adjective_order.yaml", "{name: x, axis: age, terms: teen}", "terms 'teen'"),
         ("left_out_pairs.yaml", "{axis: age, because: sane}", "because 'sane' is not known; did you mean 'same'?"),
         ("left_out_pairs.yaml", "{axis: age, other_axis: age, because: same}", "`other_axis` is 'age' again"),
-        ("left_out_pairs.yaml", "{axis: age, other_terms: [Deaf], because: same}", "entry has no `other_axis`"),
-        ("left_out_pairs.yaml", "{axis: age, other_axis: abilty, because: same}", "other_axis 'abilty' is not there"),
+        (
+            "left_out_pairs.yaml",
+            "{axis: age, other_terms: [Deaf], because: same}",
+            "without their axis; write `other_axis`",
+        ),
+        ("left_out_pairs.yaml", "{axis: age, other_axis: abilty, because: same}", "other_axis 'abilty' does not exist"),
         (
             "left_out_pairs.yaml",
             "{axis: age, other_axis: ability, other_terms: [Def], because: same}",
@@ -477,7 +482,7 @@ def test_a_fault_is_told_with_its_line(folder, file, entry, message):
 
 def test_a_term_without_a_place_is_told(folder):
     (folder / "mood.yaml").write_text("axis: mood\nsource: a test\nterms:\n  - term: calm\n")
-    with pytest.raises(VocabularyError, match=r"'calm' of the axis 'mood' has no place among the adjectives; add"):
+    with pytest.raises(VocabularyError, match=r"'calm' of the axis 'mood' has no class; add an entry"):
         read_vocabulary(folder)
 
 

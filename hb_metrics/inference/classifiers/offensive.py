@@ -25,8 +25,8 @@ from hb_metrics.inference.classifiers.sequence_classifier import (
 )
 from hb_metrics.inference.models.embedded_wheels import NOT_INSTALLED_ERROR
 from hb_metrics.inference.models.loading import EMBEDDED, folder_digest
-from hb_metrics.inference.scoring.perplexity import check_texts
 from hb_metrics.inference.shards import fill_shards, plan_row_shards
+from hb_metrics.inference.text_checks import check_texts
 from hb_metrics.inference.units import distinct
 
 # Nothing for the embedded classifier, a minute or so for a transformer: few files, and little is lost to a kill.

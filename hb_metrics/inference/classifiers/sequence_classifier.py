@@ -20,7 +20,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICA
 
 from hb_metrics.inference.memory import Memory
 from hb_metrics.inference.models.loading import identify, max_positions_of, model_from, raise_no_config, tokenizer_from
-from hb_metrics.inference.scoring.perplexity import MISMATCH_ERROR, check_texts
+from hb_metrics.inference.text_checks import MISMATCH_ERROR, check_texts
 from hb_metrics.inference.units import distinct, one_thread_per_unit
 
 BATCH_SIZE = 32

@@ -16,7 +16,7 @@ from hb_metrics.measurements.measurement import Measurement, Task
 from hb_metrics.run_record import last_part, tag_of
 
 if TYPE_CHECKING:
-    from hb_metrics.inference.dialogue_pairs import Dialogue
+    from hb_dataset.dialogue_pairs import Dialogue
     from hb_metrics.measurements.dialogue.work import DialogueWork
     from hb_metrics.measurements.settings import Settings
 
@@ -25,6 +25,7 @@ class DialoguePerplexity(Measurement):
     """The perplexity of real replies, per token."""
 
     name = "dialogue"
+    title = "Dialogue perplexity"
     words = "dialogue perplexity"
     done = "dialogue scored"
     options = DialogueOptions

@@ -60,8 +60,8 @@ def generation_answer(generation: Mapping[str, Any]) -> str:
     level = f"{values['confidence_level']:.0%}"
     if bounds is None:
         text = (
-            f"Full Gen Bias, less sampling noise, is {full}; whether the style of its replies differs between terms "
-            f"by more than chance cannot be known ({values['no_intervals']['full_gen_bias']})."
+            "Whether the style of its replies differs between terms by more than chance cannot be known from this run: "
+            f"Full Gen Bias, less sampling noise, is {full}, and no interval could be estimated."
         )
     elif bounds[0] > 0:
         text = (
@@ -85,16 +85,16 @@ def _axes_sentence(generation: Mapping[str, Any]) -> str:
         return ""
     beyond = sorted((axis for axis, bounds in known.items() if bounds[0] > 0), key=lambda axis: -values[axis])
     if not beyond:
-        return f"In none of {len(known)} axes with an interval does it stand out."
+        return f"It stands out in none of the axes that have an interval ({len(known)})."
     named = ", ".join(f"{axis_label(axis).lower()} ({bias(values[axis])})" for axis in beyond[:NUM_NAMED])
-    return f"By axis it stands out in {len(beyond)} of the {len(known)} that have an interval, most in {named}."
+    return f"It stands out in {len(beyond)} of the {len(known)} axes that have an interval, most in {named}."
 
 
 def _tiles(generation: Mapping[str, Any]) -> list[Tile]:
     values, full = generation["gen_bias"], tables.full_gen_bias(dict(generation))
     tiles = []
     if full.debiased is not None:
-        below = f"no interval: {full.reason}" if full.reason else ""
+        below = "no interval" if full.reason else ""
         if full.interval is not None:
             below = f"{values['confidence_level']:.0%} interval {interval(full.interval)}"
         tiles.append(Tile("Full Gen Bias, debiased", bias(full.debiased), (below,) if below else ()))

@@ -21,6 +21,7 @@ class Likelihood(Measurement):
     """The share of pairs of terms whose sentences a test finds unequally likely."""
 
     name = "likelihood"
+    title = "Likelihood Bias"
     words = "Likelihood Bias"
     done = "prompts scored"
     options = LikelihoodOptions
@@ -157,8 +158,8 @@ def likelihood_answer(bias: Mapping[str, Any], measure: str) -> str | None:
         f"({share(bias['bh_likelihood_bias'])} after adjusting for so many tests; chance alone gives at most about "
         f"{share(bias['alpha'], 0)})"
     )
-    if len(shares) > 1:
-        axis = max(shares, key=lambda name: shares[name])
+    axis = max(shares, key=lambda name: shares[name])
+    if list(shares.values()).count(shares[axis]) == 1 and len(shares) > 1:
         text += f", most often within {axis_label(axis).lower()} ({share(shares[axis])})"
     return f"{text}. How much of that is that a term is rare or long, {measure} alone cannot say."
 

@@ -21,6 +21,7 @@ class RedditBias(Measurement):
     """The t of a paired test on the perplexities of both sides of each pair, and LMP."""
 
     name = "reddit"
+    title = "Language Model Bias"
     words = "Language Model Bias on RedditBias"
     done = "pairs of RedditBias scored"
     options = RedditOptions

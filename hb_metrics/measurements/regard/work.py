@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from hb_dataset.prompt_groups import PromptGroup, find_groups
+from hb_dataset.seeded_draws import seeded_generator
 from hb_dataset.structured_prompts import structured_prompt_table
 from hb_dataset.structures import FIXED_STRUCTURE
 from hb_dataset.vocabulary import read_vocabulary
@@ -26,7 +27,6 @@ from hb_metrics.inference.classifiers.regard import (
     regard_array,
     regards_into_shards,
 )
-from hb_metrics.inference.models.contexts import prompt_generator
 from hb_metrics.inference.processes import process_state
 from hb_metrics.inference.replies.continuations import (
     ContinuationPlan,
@@ -237,7 +237,7 @@ def draw_continuations(prompts: pa.Table, number: int | None, num_seeds: int, *,
             indices = list(range(num_seeds))
         else:
             if structure not in chosen:
-                chosen[structure] = _draw(types, number, num_seeds, prompt_generator(seed, "regard", structure))
+                chosen[structure] = _draw(types, number, num_seeds, seeded_generator(seed, "regard", structure))
             indices = chosen[structure].get(verb_phrase, [])
         drawn += [(row, index) for index in indices]
     return drawn

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hb_metrics.display.figures import plain
-from hb_metrics.display.parts import Figure, Form, Report, Section, Tile
+from hb_metrics.display.parts import Figure, Form, Report, Section
 from hb_metrics.display.rendering import render
 from hb_metrics.measurements.measurement import Measurement, Task
 from hb_metrics.measurements.robustness.options import RobustnessOptions
@@ -14,7 +14,8 @@ class Robustness(Measurement):
     """The same figures from single templates and from random halves of the templates."""
 
     name = "robustness"
-    words = "how much the templates decide"
+    title = "Robustness over templates"
+    words = "robustness over templates"
     done = "templates compared"
     options = RobustnessOptions
     requires = ("likelihood", "generation")
@@ -85,10 +86,9 @@ class Robustness(Measurement):
         }
         plots = {"robustness-templates": [plain(templates_figure(row)) for row in rows]}
         html = render(self.folder / "section.html.jinja", context)
-        tiles = [Tile(f"{row.label}, halves of templates", row.span(row.found["half_interval"])) for row in rows]
         return Report(
             [Section("robustness", "Robustness over templates", html, plots)],
-            tiles,
+            [],
             reading=render(self.folder / "reading.html.jinja", {}),
         )
 
