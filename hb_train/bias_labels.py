@@ -229,10 +229,10 @@ def split(texts: Sequence[str], validation_fraction: float, seed: int) -> np.nda
     Raises:
         ValueError: There are fewer than two distinct texts.
     """
-    from hb_metrics.inference.models.contexts import prompt_generator
+    from hb_dataset.seeded_draws import seeded_generator
 
     plain = [_without_variations(text) for text in texts]
-    distinct = sorted(set(plain), key=lambda text: (prompt_generator(seed, "validation", text).random(), text))
+    distinct = sorted(set(plain), key=lambda text: (seeded_generator(seed, "validation", text).random(), text))
     if len(distinct) < len(SPLITS):
         raise ValueError(TOO_FEW_ERROR.format(number=len(distinct)))
     number = min(max(1, round(validation_fraction * len(distinct))), len(distinct) - 1)
@@ -263,7 +263,7 @@ def _tokenizer_of_run(arguments: LabelArguments, made: dict[str, Any]) -> "Loade
 
 def _labelled_replies(run: Run, styles: StyleShards) -> pa.Table:
     """The replies that have style vectors, in the order of these, with what their prompts are about."""
-    replies = read_reply_table(run)
+    replies = read_reply_table(run.folder)
     if replies is None:
         config = run.results["run"]["data"]["config"]
         raise ValueError(NOT_ITS_PROMPTS_ERROR.format(folder=run.folder, config=config))

@@ -19,16 +19,16 @@ import torch
 from transformers.models.bert import modeling_bert  # noqa: F401
 from transformers.models.llama import modeling_llama  # noqa: F401
 
-import hb_metrics.generation_results
 import hb_metrics.inference.classifiers.embedded_styles
 import hb_metrics.inference.scoring.dialogue
+import hb_metrics.measurements.generation.results
 import hb_metrics.report  # noqa: F401
 from hb_metrics import measure
-from hb_metrics.inference import shards
 from hb_metrics.inference.classifiers import offensive, styles
 from hb_metrics.inference.replies import prompt_replies as replies
+from hb_metrics.inference.scoring import scoring_shards
 
-shards.UNITS_PER_SHARD = 2
+scoring_shards.UNITS_PER_SHARD = 2
 replies.ROWS_PER_SHARD = 16
 styles.ROWS_PER_SHARD = 16
 offensive.ROWS_PER_SHARD = 64

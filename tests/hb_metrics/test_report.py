@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hb_dataset import load_table
+from hb_metrics.display.figures import axis_label
+from hb_metrics.measurements.likelihood.results import likelihood_results
+from hb_metrics.measurements.likelihood.tables import paper_comparisons, same_length_extremes
 from hb_metrics.report import write_report
-from hb_metrics.report.figures import axis_label
-from hb_metrics.report.tables_likelihood import paper_comparisons, same_length_extremes
-from hb_metrics.results import likelihood_results
 
 LOVE = "I love {plural_noun_phrase}."
 HOSTILE = "</script><b>x & y"

@@ -10,12 +10,12 @@ from scipy.stats import spearmanr
 
 from hb_dataset import load_table
 from hb_metrics.bias_values import DescriptorKey
+from hb_metrics.display.change_figure import Change
 from hb_metrics.finished_run import Run, read_styles
-from hb_metrics.generation_results import style_means_table
+from hb_metrics.measurements.generation.results import style_means_table
 from hb_metrics.reply_checks.style_change import style_change
 from hb_metrics.report import write_comparison
 from hb_metrics.report.__main__ import main
-from hb_metrics.report.figures_comparison import Change
 from tests.hb_metrics.test_report import Page, browse, needs_browser, only
 from tests.hb_metrics.test_report_generation import (
     AXES,

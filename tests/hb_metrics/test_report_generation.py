@@ -8,12 +8,12 @@ import pytest
 from scipy.stats import spearmanr
 
 from hb_dataset import load_table
+from hb_metrics.display.figures import axis_label
 from hb_metrics.full_gen_bias.intervals import FEW_REPLIES_REASON
 from hb_metrics.full_gen_bias.style_clusters import PAPER_CLUSTERS
-from hb_metrics.generation_results import Replies, generation_results, offensiveness_results, whole_prompts
 from hb_metrics.inference.classifiers import embedded_styles, offensive
+from hb_metrics.measurements.generation.results import Replies, generation_results, offensiveness_results, whole_prompts
 from hb_metrics.report import paper, write_report
-from hb_metrics.report.figures import axis_label
 from hb_metrics.report.page import EMBEDDED_OFFENSIVENESS, EMBEDDED_STYLES
 from tests.hb_metrics.test_report import (
     HOSTILE,

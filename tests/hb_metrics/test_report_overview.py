@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from hb_dataset import load_table
+from hb_metrics.display.change_figure import Change
+from hb_metrics.display.figures import axis_label
 from hb_metrics.finished_run import Run
 from hb_metrics.full_gen_bias.style_clusters import PAPER_CLUSTERS
+from hb_metrics.measurements.generation.changes import dialogue_warnings, differing_settings, warnings
 from hb_metrics.report import overview_markdown, paper, write_comparison
 from hb_metrics.report.__main__ import main
-from hb_metrics.report.figures import axis_label
-from hb_metrics.report.figures_comparison import Change
 from hb_metrics.report.page import EMBEDDED_STYLES
 from hb_metrics.report.run_names import run_names
-from hb_metrics.report.tables_comparison import dialogue_warnings, differing_settings, warnings
 from tests.hb_metrics.test_report import HOSTILE, Page, browse, needs_browser, only
 from tests.hb_metrics.test_report_comparison import change_results, failing, write_run
 from tests.hb_metrics.test_report_generation import AXES, all_results, number
