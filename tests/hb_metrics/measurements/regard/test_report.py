@@ -94,10 +94,10 @@ def test_what_has_no_interval_is_named_with_the_reason(regard, page, tmp_path):
     assert told
     assert all(sentence in page.words for sentence in told)
     names = ", ".join([*GROUPS, *map(str.capitalize, PAIRS)])
-    reason = "only 3 structures, and an interval takes at least 5"
+    reason = "only 3 structures, and an interval needs at least 5"
     assert f"No interval for {names}: {reason}." in few.words
-    assert f"No interval over seeds for {names}: only 2 seeds, and an interval takes at least 5." in few.words
-    assert f"No interval from the fixed prompts for {names}: only 4 prompts, and an interval takes" in few.words
+    assert f"No interval over seeds for {names}: only 2 seeds, and an interval needs at least 5." in few.words
+    assert f"No interval from the fixed prompts for {names}: only 4 prompts, and an interval needs" in few.words
     assert "over all 3 structures nothing can be decided (gap" in few.words
     assert f"no interval: {reason}). Whether the verdict of the fixed prompts survives cannot be told." in few.words
     assert "95% interval" not in "".join(" ".join(tile) for tile in few.tiles.values())
