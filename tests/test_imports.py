@@ -84,9 +84,12 @@ IMPORTS = {(module_of(path), imported) for path in SOURCES for imported in impor
     [
         ("hb_metrics", {"torch", "evaluate", "datasets", "transformers", "pandas"}),
         ("hb_metrics.measurements.likelihood.results", {"torch", "evaluate", "datasets", "transformers"}),
-        ("hb_metrics.report", {"torch", "evaluate", "datasets", "transformers"}),
+        ("hb_metrics.report.comparison", {"torch", "evaluate", "datasets", "transformers"}),
         ("hb_dataset", {"torch", "datasets", "transformers", "hb_metrics", "hub_scripts"}),
         ("hb_dataset.frequency", {"torch", "datasets", "transformers", "hb_metrics", "hub_scripts"}),
+        ("hb_metrics.planning", {"torch", "evaluate", "datasets"}),
+        ("hb_metrics.finished_run", {"torch", "evaluate", "datasets", "transformers"}),
+        ("hub_scripts.run_figures", {"torch", "evaluate", "datasets", "transformers"}),
         ("hb_metrics.measurements.generation.results", {"torch", "evaluate", "datasets", "transformers"}),
         ("hb_train.bias_labels", {"torch", "evaluate", "datasets", "transformers", "trl"}),
         ("hb_train.tune", {"torch", "evaluate", "datasets", "transformers", "trl"}),

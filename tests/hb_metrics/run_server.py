@@ -14,15 +14,17 @@ import sys
 import time
 import traceback
 
+import hb_metrics.inference.classifiers.embedded_styles
 import profanity_check  # noqa: F401
 import torch
 from transformers.models.bert import modeling_bert  # noqa: F401
 from transformers.models.llama import modeling_llama  # noqa: F401
 
-import hb_metrics.inference.classifiers.embedded_styles
 import hb_metrics.inference.scoring.dialogue
-import hb_metrics.measurements.generation.results
-import hb_metrics.report  # noqa: F401
+import hb_metrics.measurements.generation.work
+import hb_metrics.measurements.likelihood.scoring
+import hb_metrics.measurements.offensiveness.work
+import hb_metrics.report.page  # noqa: F401
 from hb_metrics import measure
 from hb_metrics.inference.classifiers import offensive, styles
 from hb_metrics.inference.replies import prompt_replies as replies
