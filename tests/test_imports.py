@@ -85,6 +85,9 @@ IMPORTS = {(module_of(path), imported) for path in SOURCES for imported in impor
         ("hb_metrics", {"torch", "evaluate", "datasets", "transformers", "pandas"}),
         ("hb_metrics.measurements.likelihood.results", {"torch", "evaluate", "datasets", "transformers"}),
         ("hb_metrics.report.comparison", {"torch", "evaluate", "datasets", "transformers"}),
+        # Publishing the dataset needs no packages for reports.
+        ("hb_metrics.measurements", {"torch", "evaluate", "datasets", "transformers", "plotly", "jinja2"}),
+        ("hb_metrics.report.page", {"torch", "evaluate", "datasets", "transformers"}),
         ("hb_dataset", {"torch", "datasets", "transformers", "hb_metrics", "hub_scripts"}),
         ("hb_dataset.frequency", {"torch", "datasets", "transformers", "hb_metrics", "hub_scripts"}),
         ("hb_metrics.planning", {"torch", "evaluate", "datasets"}),

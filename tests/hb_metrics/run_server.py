@@ -26,13 +26,13 @@ import hb_metrics.measurements.likelihood.scoring
 import hb_metrics.measurements.offensiveness.work
 import hb_metrics.report.page  # noqa: F401
 from hb_metrics import measure
-from hb_metrics.inference.classifiers import offensive, styles
+from hb_metrics.inference.classifiers import classifier, offensive
 from hb_metrics.inference.replies import prompt_replies as replies
 from hb_metrics.inference.scoring import scoring_shards
 
 scoring_shards.UNITS_PER_SHARD = 2
 replies.ROWS_PER_SHARD = 16
-styles.ROWS_PER_SHARD = 16
+classifier.ROWS_PER_SHARD = 16
 offensive.ROWS_PER_SHARD = 64
 LONGEST = 300  # seconds; one that hangs is ended, and its exit code tells
 

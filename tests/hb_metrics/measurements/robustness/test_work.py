@@ -6,11 +6,11 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from hb_metrics.inference.classifiers.embedded_styles import EmbeddedStyles
 
 from hb_metrics import measure
 from hb_metrics.full_gen_bias.gen_bias import CellSums, gen_bias
-from hb_metrics.inference.classifiers.embedded_styles import EmbeddedStyles
-from hb_metrics.inference.classifiers.styles import style_array
+from hb_metrics.inference.classifiers.classifier import probability_array
 from hb_metrics.likelihood_bias.shares import likelihood_bias
 
 VOCABULARY = {
@@ -48,7 +48,7 @@ def test_each_template_has_the_figures_of_its_own_prompts_and_replies(options, t
     assert len(templates) == 3
 
     styles = pq.read_table(run / "style_probabilities")
-    about, vectors = [prompts[id] for id in styles["id"].to_pylist()], style_array(styles)
+    about, vectors = [prompts[id] for id in styles["id"].to_pylist()], probability_array(styles)
     scores = [{**prompts[row["id"]], **row} for row in pq.read_table(run / "perplexities").to_pylist()]
     for template in templates:
         rows = [row for row, prompt in enumerate(about) if prompt["template"] == template]
