@@ -61,6 +61,7 @@ class Measurement:
 
     Attributes:
         name: In `--measurements`, and of its part of results.json.
+        title: Of its sections.
         words: What it measures, in the subtitle of a report.
         done: What was done once `measure` has returned, to print with the seconds it took.
         options: A dataclass of options, each of which has a default and a help that is a whole sentence. Its
@@ -73,6 +74,7 @@ class Measurement:
     """
 
     name: ClassVar[str]
+    title: ClassVar[str]
     words: ClassVar[str]
     done: ClassVar[str]
     options: ClassVar[type]
@@ -179,13 +181,13 @@ class Measurement:
             names: [runs] what they are called.
         """
         return figures_of_runs.overview_section(
-            self.name, self.words, self.overview_figures([run.results for run in runs]), names
+            self.name, self.title, self.overview_figures([run.results for run in runs]), names
         )
 
     def compare(self, first: "Run", second: "Run", names: tuple[str, str]) -> Comparison:
         """Two runs that both measured it, in detail."""
         figures = self.overview_figures([first.results, second.results])
-        return figures_of_runs.comparison(self.name, self.words, figures[0], figures[1], names)
+        return figures_of_runs.comparison(self.name, self.title, figures[0], figures[1], names)
 
     def warnings(self, changed: set[str], runs: "Sequence[Mapping[str, Any]]") -> list[str]:
         """Why figures of several runs do not compare.

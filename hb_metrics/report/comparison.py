@@ -59,7 +59,7 @@ def write_comparison(runs: Sequence[Path], path: Path, names: Sequence[str] | No
         "differences": differences,
         "warnings": comparison_warnings(differences, results),
         "in_some": {
-            measurement.words: [name for name, run in zip(called, results, strict=True) if measurement.name in run]
+            measurement.title: [name for name, run in zip(called, results, strict=True) if measurement.name in run]
             for measurement in MEASUREMENTS
             if 0 < sum(measurement.name in run for run in results) < len(results)
         },

@@ -188,7 +188,7 @@ def test_what_makes_no_sense_is_refused_before_anything_is_asked(in_process):
     with pytest.raises(ValueError, match="a pull request has no tag, but tag is"):
         publish(in_process, pull_request=True)
     for repo_id in ("data", "ORG/data/more", "ORG/d ata", "ORG/", ""):
-        with pytest.raises(HubError, match=f"repo_id '{repo_id}' is not the name of a repo; write OWNER/NAME"):
+        with pytest.raises(HubError, match=f"repo_id '{repo_id}' is not the name of a repository; write OWNER/NAME"):
             publish(in_process, repo_id=repo_id)
     assert in_process.requests == []
 

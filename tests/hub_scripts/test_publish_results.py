@@ -28,9 +28,10 @@ from hb_metrics.full_gen_bias.style_clusters import PAPER_CLUSTERS
 from hb_metrics.measurements.generation.results import Replies, generation_results, offensiveness_results, whole_prompts
 from hb_metrics.measurements.likelihood.results import likelihood_results
 from hub_scripts import publish_dataset, publish_results
+from hub_scripts.eval_tasks import TASKS, task_id
 from hub_scripts.publish_results import Change, check_model, main, read_settled_results, shown_changes
 from hub_scripts.results_section import END, START, card_section, measuring_command, with_section
-from hub_scripts.run_figures import TASKS, evaluation_results, run_figures, task_id
+from hub_scripts.run_figures import evaluation_results, run_figures
 from tests.hub_scripts.versions_on_disk import freeze_small
 
 SCRIPT = Path(publish_results.__file__)
@@ -471,9 +472,7 @@ def test_names_of_repos_are_checked(run):
 )
 def test_only_addresses_of_the_web_are_published(run, address, tmp_path):
     out = tmp_path / "out"
-    with pytest.raises(
-        SystemExit, match=r"publish_results\.py: source_url '.*' is not the address of a page that every"
-    ):
+    with pytest.raises(SystemExit, match=r"publish_results\.py: source_url '.*' is not the address of a web page"):
         main([str(run), "--repo_id", MODEL, "--dataset_id", DATASET, f"--source_url={address}", "--dry_run", str(out)])
     assert not out.exists()
 

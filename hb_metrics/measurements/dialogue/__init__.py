@@ -25,6 +25,7 @@ class DialoguePerplexity(Measurement):
     """The perplexity of real replies, per token."""
 
     name = "dialogue"
+    title = "Dialogue perplexity"
     words = "dialogue perplexity"
     done = "dialogue scored"
     options = DialogueOptions

@@ -18,6 +18,7 @@ class Generation(Measurement):
     """Full, Partial and Summed-Cluster Gen Bias of replies, with what they rest on."""
 
     name = "generation"
+    title = "Generation bias"
     words = "generation bias"
     done = "replies made and their styles classified"
     options = GenerationOptions

@@ -21,6 +21,7 @@ class Likelihood(Measurement):
     """The share of pairs of terms whose sentences a test finds unequally likely."""
 
     name = "likelihood"
+    title = "Likelihood Bias"
     words = "Likelihood Bias"
     done = "prompts scored"
     options = LikelihoodOptions
@@ -150,17 +151,21 @@ def likelihood_answer(bias: Mapping[str, Any], measure: str) -> str | None:
     """
     if bias["likelihood_bias"] is None:
         return None
-    shares = {axis: value for axis, value in bias["by_axis"].items() if value is not None}
+    by_chance = f"at most about {100 * bias['alpha']:.3g}%"
+    beside = f"chance alone would give {by_chance}"
+    if bias["likelihood_bias"] <= bias["alpha"]:
+        beside = f"no more than chance alone would give: {by_chance}"
     text = (
-        f"It finds sentences about some people likelier than the same sentences about others in "
-        f"{share(bias['likelihood_bias'])} of {count(bias['num_tests'])} pairs of terms "
-        f"({share(bias['bh_likelihood_bias'])} after adjusting for so many tests; chance alone gives at most about "
-        f"{share(bias['alpha'], 0)})"
+        f"It finds sentences with one term likelier than the same sentences with another in "
+        f"{share(bias['likelihood_bias'])} of {count(bias['num_tests'])} tests, each of two terms of one axis in one "
+        f"template ({share(bias['bh_likelihood_bias'])} after adjusting for so many tests; {beside})"
     )
-    axis = max(shares, key=lambda name: shares[name])
-    if list(shares.values()).count(shares[axis]) == 1 and len(shares) > 1:
-        text += f", most often within {axis_label(axis).lower()} ({share(shares[axis])})"
-    return f"{text}. How much of that is that a term is rare or long, {measure} alone cannot say."
+    shares = {axis: value for axis, value in bias["by_axis"].items() if value is not None}
+    highest = max(shares.values())
+    axes = [axis_label(axis).lower() for axis, value in shares.items() if value == highest]
+    if len(axes) < len(shares):
+        text += f", most often within {' and '.join(axes)} ({share(highest)})"
+    return f"{text}. How much of that comes of terms being rare or long, {measure} alone cannot say."
 
 
 def _counted(number: int, what: str) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ class Offensiveness(Measurement):
     """The share of prompts and of replies that a classifier finds offensive."""
 
     name = "offensiveness"
+    title = "Offensiveness"
     words = "offensiveness"
     done = "offensiveness classified"
     options = OffensivenessOptions

@@ -21,6 +21,7 @@ class RedditBias(Measurement):
     """The t of a paired test on the perplexities of both sides of each pair, and LMP."""
 
     name = "reddit"
+    title = "Language Model Bias"
     words = "Language Model Bias on RedditBias"
     done = "pairs of RedditBias scored"
     options = RedditOptions
@@ -126,22 +127,33 @@ class RedditBias(Measurement):
 def reddit_answer(reddit: Mapping[str, Any]) -> str:
     """Of each bias type, whether the stereotyped side is likelier by more than chance.
 
-    By the test on logarithms of perplexities, which no few pairs decide.
+    By the test on logarithms of perplexities, which no few pairs decide. Where outliers were left out, a test finds
+    differences by chance more often than its level says, and the answer says so.
     """
     from hb_metrics.measurements.reddit.tables import bias_type_label
 
-    parts = []
+    parts, filtered = [], False
     for name, test in reddit["by_bias_type"].items():
-        label, likelier = bias_type_label(name), share(test["share_t1_likelier"])
-        pairs = f"{likelier} of {test['num_pairs']:,} pairs, t of logs "
+        label, number = bias_type_label(name), test["num_pairs"]
         if test["t_log"] is None:
-            parts.append(f"{label}: cannot be known from {test['num_pairs']:,} pairs")
-        elif test["p_value_log"] >= test["alpha"]:
-            parts.append(f"{label}: no difference stands out from chance ({pairs}{fixed(test['t_log'], 2)})")
-        else:
-            side = "stereotyped" if test["t_log"] < 0 else "other"
-            parts.append(f"{label}: the {side} side is likelier by more than chance ({pairs}{fixed(test['t_log'], 2)})")
-    return f"Phrases that say something stereotyped of a group, beside the same of another group. {'; '.join(parts)}."
+            parts.append(f"{label}: cannot be known from {number:,} pair{'s' * (number != 1)}")
+            continue
+        numbers = (
+            f"(t of logs {fixed(test['t_log'], 2)}; the stereotyped side is likelier in "
+            f"{share(test['share_t1_likelier'])} of {number:,} pairs)"
+        )
+        if test["p_value_log"] >= test["alpha"]:
+            parts.append(f"{label}: no difference stands out from chance {numbers}")
+            continue
+        side = "stereotyped" if test["t_log"] < 0 else "other"
+        filtered |= test["outliers"] == "pair"
+        beyond = "by a test without outliers" if test["outliers"] == "pair" else "by more than chance"
+        parts.append(f"{label}: the {side} side is likelier {beyond} {numbers}")
+    caution = " Leaving out outliers makes such a test find a difference by chance more often than its level says."
+    return (
+        "Phrases that say something stereotyped of a group, beside the same of another group. "
+        f"{'; '.join(parts)}.{caution if filtered else ''}"
+    )
 
 
 REDDIT = RedditBias()

@@ -14,6 +14,7 @@ class Robustness(Measurement):
     """The same figures from single templates and from random halves of the templates."""
 
     name = "robustness"
+    title = "Robustness over templates"
     words = "robustness over templates"
     done = "templates compared"
     options = RobustnessOptions

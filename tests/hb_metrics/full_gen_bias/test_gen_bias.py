@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from hb_metrics.full_gen_bias import cell_sums, inputs, style_clusters
 from hb_metrics.full_gen_bias import gen_bias as formulas
-from hb_metrics.full_gen_bias.gen_bias import PAPER_CLUSTERS, Cell, CellSums, cluster_columns, gen_bias
+from hb_metrics.full_gen_bias.gen_bias import PAPER_CLUSTERS, CellSums, cluster_columns, gen_bias
 from hb_metrics.full_gen_bias.intervals import FEW_REPLIES_REASON, NO_SPREAD_REASON
 
 LABELS = ["Calm", "Curious", "Questioning", "Vacuous (Empty, Unintelligent)", "Earnest", "Earnest (Enthusiastic)"]
@@ -420,19 +420,6 @@ def test_replies_are_not_kept_unless_asked_for():
     assert held < batch.nbytes / 4  # 60 batches were given
 
 
-def test_the_mean_style_vectors_can_be_had():
-    rows = make_rows()
-
-    cells, means, counts = gathered(rows).means()
-
-    assert cells == sorted(cells)
-    assert set(cells) == {Cell(template, axis, descriptor) for axis, descriptor, template, _ in rows}
-    for cell, mean, count in zip(cells, means, counts, strict=True):
-        own = [row[3] for row in rows if row[:3] == (cell.axis, cell.descriptor, cell.template)]
-        assert count == len(own)
-        assert mean == close(np.mean(own, axis=0))
-
-
 @pytest.mark.parametrize(
     "form",
     [
@@ -709,15 +696,15 @@ GOOD = {"style_probabilities": [[0.5, 0.5], [1, 0]], "descriptors": ["old", "you
         ({"style_probabilities": np.ones((2, 1, 1))}, cell_sums.SHAPE_ERROR.format(shape=(2, 1, 1))),
         (
             {"templates": ["t"]},
-            cell_sums.UNEQUAL_LENGTHS_ERROR.format("2 predictions, 2 descriptors, 1 templates"),
+            inputs.UNEQUAL_LENGTHS_ERROR.format("2 predictions, 2 descriptors, 1 templates"),
         ),
         (
             {"axes": ["age"] * 3},
-            cell_sums.UNEQUAL_LENGTHS_ERROR.format("2 predictions, 2 descriptors, 2 templates, 3 axes"),
+            inputs.UNEQUAL_LENGTHS_ERROR.format("2 predictions, 2 descriptors, 2 templates, 3 axes"),
         ),
-        ({"descriptors": ["old", None]}, cell_sums.MISSING_ERROR.format(name="descriptor", row=1)),
-        ({"templates": [None, "t"]}, cell_sums.MISSING_ERROR.format(name="template", row=0)),
-        ({"axes": ["age", None]}, cell_sums.MISSING_ERROR.format(name="axis", row=1)),
+        ({"descriptors": ["old", None]}, inputs.MISSING_ERROR.format(name="descriptor", row=1)),
+        ({"templates": [None, "t"]}, inputs.MISSING_ERROR.format(name="template", row=0)),
+        ({"axes": ["age", None]}, inputs.MISSING_ERROR.format(name="axis", row=1)),
         ({"templates": "tt"}, inputs.NO_COLUMN_ERROR.format(name="templates", what="a single string")),
     ],
 )
@@ -752,7 +739,7 @@ def test_what_is_no_table_of_numbers_is_told(probabilities):
 
 
 def test_what_is_no_text_is_told():
-    with pytest.raises(ValueError, match="descriptor is not text in every row"):
+    with pytest.raises(ValueError, match="descriptor in row 0 is 1, not a string"):
         CellSums().add(**{**GOOD, "descriptors": [1, 2]})
 
 
@@ -776,8 +763,8 @@ def test_rows_may_be_a_little_off():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"ddof": 2}, formulas.DDOF_ERROR.format(ddof=2)),
-        ({"ddof": "0"}, formulas.DDOF_ERROR.format(ddof="'0'")),
+        ({"ddof": 2}, inputs.DDOF_ERROR.format(ddof=2)),
+        ({"ddof": "0"}, inputs.DDOF_ERROR.format(ddof="0")),
         ({"scale": 0}, formulas.SCALE_ERROR.format(scale=0)),
         ({"scale": float("inf")}, formulas.SCALE_ERROR.format(scale="inf")),
         ({"confidence_level": 0}, formulas.CONFIDENCE_ERROR.format(level=0)),

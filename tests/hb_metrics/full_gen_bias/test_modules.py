@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 
 import hb_metrics
-from hb_metrics.full_gen_bias import gen_bias_metric
+from hb_metrics.full_gen_bias import gen_bias_metric, inputs
 from hb_metrics.full_gen_bias.cell_sums import NOT_KEPT_ERROR
 from hb_metrics.full_gen_bias.full_gen_bias import FullGenBias
 from hb_metrics.full_gen_bias.gen_bias import (
     CLUSTERS_CAME_LATE_ERROR,
-    DDOF_ERROR,
     NO_ROWS_ERROR,
     OTHER_LABELS_ERROR,
     CellSums,
@@ -134,7 +133,7 @@ def test_replies_can_come_one_by_one_and_with_the_last_call(name, load, columns)
         metric.add(prediction=one.pop("predictions"), **one)
     metric.add_batch(**part(columns, 20, 100))
 
-    with pytest.raises(ValueError, match=exactly(DDOF_ERROR.format(ddof=3))):
+    with pytest.raises(ValueError, match=exactly(inputs.DDOF_ERROR.format(ddof=3))):
         metric.compute(**part(columns, 100, 120), ddof=3)
 
     assert len(metric) == 100  # as before the call
@@ -197,7 +196,7 @@ def test_what_does_not_fit_is_told(load, columns):
         metric.compute(**columns, labels=LABELS[::-1])
     with pytest.raises(ValueError, match=exactly(gen_bias_metric.INPUTS_ERROR.format(missing="templates"))):
         metric.compute(predictions=columns["predictions"], descriptors=columns["descriptors"])
-    with pytest.raises(ValueError, match=exactly(gen_bias_metric.REFERENCES_ERROR)):
+    with pytest.raises(ValueError, match=exactly(inputs.REFERENCES_ERROR)):
         metric.compute(**columns, references=[1])
     with pytest.raises(ValueError, match=exactly(gen_bias_metric.NUM_PROCESS_ERROR.format(num_process=2))):
         load(num_process=2)

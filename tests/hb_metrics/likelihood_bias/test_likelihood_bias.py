@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import false_discovery_control, mannwhitneyu
 
 from hb_dataset import load_table, read_vocabulary
-from hb_metrics.likelihood_bias import shares
+from hb_metrics.likelihood_bias import inputs, shares
 from hb_metrics.likelihood_bias.likelihood_bias import LikelihoodBias
 from hb_metrics.likelihood_bias.shares import GENDERED_DESCRIPTORS, likelihood_bias
 
@@ -207,7 +207,7 @@ def test_perplexities_have_to_be_finite_and_positive(value):
 def test_columns_have_to_be_of_one_length(short):
     told = ", ".join(f"{len(column)} {name}" for name, column in module_inputs({**ROW, short: ["x"]}).items())
 
-    with pytest.raises(ValueError, match=exactly(shares.UNEQUAL_LENGTHS_ERROR.format(told))):
+    with pytest.raises(ValueError, match=exactly(inputs.UNEQUAL_LENGTHS_ERROR.format(told))):
         likelihood_bias(**{**ROW, short: ROW[short][:1]})
 
 
@@ -215,13 +215,13 @@ def test_columns_have_to_be_of_one_length(short):
     ("column", "name"), [("axes", "axis"), ("descriptors", "descriptor"), ("templates", "template")]
 )
 def test_a_missing_value_is_named(column, name):
-    with pytest.raises(ValueError, match=exactly(shares.MISSING_ERROR.format(name=name, row=1))):
+    with pytest.raises(ValueError, match=exactly(inputs.MISSING_ERROR.format(name=name, row=1))):
         likelihood_bias(**{**ROW, column: ["x", None]})
 
 
 @pytest.mark.parametrize("alpha", [0, 1, -0.05, 5, float("nan")])
 def test_alpha_has_to_be_between_0_and_1(alpha):
-    with pytest.raises(ValueError, match=exactly(shares.ALPHA_ERROR.format(alpha=alpha))):
+    with pytest.raises(ValueError, match=exactly(inputs.ALPHA_ERROR.format(alpha=alpha))):
         likelihood_bias(**ROW, alpha=alpha)
 
 
@@ -274,7 +274,7 @@ def test_batches_give_what_the_function_gives(metric, columns):
 @pytest.mark.parametrize(
     ("column", "values", "message"),
     [
-        ("axes", ["age", None], shares.MISSING_ERROR.format(name="axis", row=1)),
+        ("axes", ["age", None], inputs.MISSING_ERROR.format(name="axis", row=1)),
         ("predictions", [1.0, None], shares.PERPLEXITY_ERROR.format(row=1, value="nan", count=1)),
         ("predictions", [0.0, 1.0], shares.PERPLEXITY_ERROR.format(row=0, value=0.0, count=1)),
     ],
@@ -326,9 +326,9 @@ def test_a_planted_difference_is_found_in_every_pair(on_all_of_v1):
 
 
 def test_what_is_not_text_and_what_is_no_list_of_numbers_is_told():
-    with pytest.raises(ValueError, match="axis is not text in every row"):
+    with pytest.raises(ValueError, match="axis in row 1 is nan, not a string"):
         likelihood_bias([1.0, 2.0], ["age", float("nan")], ["young", "old"], ["t", "t"])
     with pytest.raises(ValueError, match="gendered_descriptors is the string 'old'; give a list"):
         likelihood_bias([1.0, 2.0], ["age"] * 2, ["young", "old"], ["t", "t"], gendered_descriptors="old")
-    with pytest.raises(ValueError, match=r"perplexities have the shape \(2, 1\)"):
+    with pytest.raises(ValueError, match=r"predictions has the shape \(2, 1\)"):
         likelihood_bias([[1.0], [2.0]], ["age"] * 2, ["young", "old"], ["t", "t"])

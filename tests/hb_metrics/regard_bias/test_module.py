@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from hb_metrics.regard_bias import regard_figures, regard_rows
-from hb_metrics.regard_bias.regard_bias import FORMAT_ERROR, REFERENCES_ERROR, RegardBias
+from hb_metrics.regard_bias.regard_bias import FORMAT_ERROR, RegardBias
 from hb_metrics.regard_bias.regard_figures import regard_bias
 from hb_metrics.regard_bias.regard_rows import REGARDS
 
@@ -98,13 +98,17 @@ def test_arrays_are_taken(metric):
         ({"predictions": [1] * 24}, {}, FORMAT_ERROR.format(prediction=1, group="man")),
         ({"groups": [1] * 24}, {}, "the group 1; give a label, or a list of probabilities"),
         ({"groups": []}, {}, "the group None; give a label"),
-        ({"groups": {"man"}}, {}, "groups is of type set"),
-        ({"structures": "o" * 24}, {}, f"structures is the single string '{'o' * 24}'"),
+        ({"groups": {"man"}}, {}, "groups: a set, which has no order, was given"),
+        ({"structures": "o" * 24}, {}, "structures: a single string was given"),
         ({"seeds": [1.5] * 24}, {}, "seeds is 1.5 in row 0"),
         ({"seeds": [True] * 24}, {}, "seeds is True in row 0"),
-        ({"predictions": [list("1000")] * 24}, {}, "row 0 of predictions holds '1'"),
-        ({"predictions": np.ma.array([[1.0, 0, 0, 0]] * 24, mask=True)}, {}, "predictions has masked values in row 0"),
-        ({"references": ["man"] * 24}, {}, REFERENCES_ERROR),
+        ({"predictions": [list("1000")] * 24}, {}, "predictions cannot be read as probabilities"),
+        (
+            {"predictions": np.ma.array([[1.0, 0, 0, 0]] * 24, mask=True)},
+            {},
+            "has masked values (24 rows, the first is 0)",
+        ),
+        ({"references": ["man"] * 24}, {}, "references were given"),
         ({}, {"kl": "false"}, "kl is 'false'"),
     ],
 )

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import entropy
 
-from hb_metrics.regard_bias import cell_means, draws, regard_figures, regard_rows, robustness, structure_figures
+from hb_metrics.regard_bias import cell_means, draws, inputs, regard_figures, regard_rows, robustness, structure_figures
 from hb_metrics.regard_bias.cell_means import EmptyClassError, kl_matrix
 from hb_metrics.regard_bias.chance import by_chance
 from hb_metrics.regard_bias.regard_figures import regard_bias
@@ -743,31 +743,37 @@ PROBABILITIES = [[0.2, 0.3, 0.5, 0.0], [0.5, 0.3, 0.2, 0.0]]
     ("changed", "message"),
     [
         ({"predictions": [], "groups": []}, regard_rows.EMPTY_ERROR),
-        ({"predictions": ["positive"]}, regard_rows.UNEQUAL_LENGTHS_ERROR.format("1 predictions, 2 groups")),
-        ({"seeds": [1]}, regard_rows.UNEQUAL_LENGTHS_ERROR.format("2 predictions, 2 groups, 1 seeds")),
+        ({"predictions": ["positive"]}, inputs.UNEQUAL_LENGTHS_ERROR.format("1 predictions, 2 groups")),
+        ({"seeds": [1]}, inputs.UNEQUAL_LENGTHS_ERROR.format("2 predictions, 2 groups, 1 seeds")),
         ({"structures": ["original"]}, "2 predictions, 2 groups, 1 structures"),
         ({"prompts": []}, "2 predictions, 2 groups, 0 prompts"),
-        ({"groups": "ab"}, regard_rows.ONE_TEXT_ERROR.format(name="groups", text="ab")),
-        ({"predictions": "ab"}, regard_rows.ONE_TEXT_ERROR.format(name="predictions", text="ab")),
-        ({"groups": ["man", None]}, regard_rows.MISSING_ERROR.format(name="groups", value=None, row=1)),
-        ({"groups": ["", "man"]}, regard_rows.MISSING_ERROR.format(name="groups", value="", row=0)),
-        ({"structures": ["original", 3]}, regard_rows.MISSING_ERROR.format(name="structures", value=3, row=1)),
-        ({"seeds": [1, None]}, regard_rows.MISSING_ERROR.format(name="seeds", value=None, row=1)),
-        ({"seeds": [1, 2.5]}, regard_rows.MISSING_ERROR.format(name="seeds", value=2.5, row=1)),
-        ({"groups": {"man", "woman"}}, regard_rows.NOT_A_COLUMN_ERROR.format(name="groups", kind="set")),
-        ({"structures": {"a": 1, "b": 2}}, regard_rows.NOT_A_COLUMN_ERROR.format(name="structures", kind="dict")),
-        ({"groups": iter(["man", "woman"])}, "groups is of type list_iterator"),
-        ({"groups": None}, "groups is of type NoneType"),
-        ({"predictions": 5}, "predictions is of type int"),
-        ({"predictions": b"01"}, "predictions is the single string b'01'"),
-        ({"predictions": [list("1000"), list("0100")]}, regard_rows.DIGITS_ERROR.format(row=0, value="1")),
-        ({"predictions": np.array([list("1000"), list("0100")])}, regard_rows.DIGITS_ERROR.format(row=0, value="1")),
+        ({"groups": "ab"}, "groups: a single string was given"),
+        ({"predictions": "ab"}, "predictions: a single string was given"),
+        ({"groups": ["man", None]}, regard_rows.NAME_ERROR.format(name="groups", value=None, row=1)),
+        ({"groups": ["", "man"]}, regard_rows.NAME_ERROR.format(name="groups", value="", row=0)),
+        ({"structures": ["original", 3]}, regard_rows.NAME_ERROR.format(name="structures", value=3, row=1)),
+        ({"seeds": [1, None]}, regard_rows.NAME_ERROR.format(name="seeds", value=None, row=1)),
+        ({"seeds": [1, 2.5]}, regard_rows.NAME_ERROR.format(name="seeds", value=2.5, row=1)),
+        ({"groups": {"man", "woman"}}, "groups: a set, which has no order, was given"),
+        ({"structures": {"a": 1, "b": 2}}, "structures: a mapping was given"),
+        ({"groups": iter(["man", "woman"])}, "groups: a single value or an iterator (list_iterator) was given"),
+        ({"groups": None}, "groups: nothing was given"),
+        ({"predictions": 5}, "predictions: a single value or an iterator (int) was given"),
+        ({"predictions": b"01"}, "predictions: a single string was given"),
+        ({"predictions": [list("1000"), list("0100")]}, "cannot be read as probabilities (type <U1)"),
+        (
+            {"predictions": np.array([list("1000"), list("0100")])},
+            "cannot be read as probabilities (type <U1)",
+        ),
         (
             {"predictions": np.ma.array([[0.2, 0.3, 0.5, 0.0]] * 2, mask=[[0] * 4, [0, 0, 1, 0]])},
-            regard_rows.MASKED_ERROR.format(name="predictions", row=1, count=1),
+            inputs.MASKED_ERROR.format(name="predictions", row=1, count=1),
         ),
-        ({"predictions": np.ma.array(["positive", "negative"], mask=[1, 1])}, "masked values in row 0 (in 2 rows"),
-        ({"seeds": np.ma.array([1, 2], mask=[0, 1])}, "seeds has masked values in row 1"),
+        (
+            {"predictions": np.ma.array(["positive", "negative"], mask=[1, 1])},
+            "masked values (2 rows, the first is 0)",
+        ),
+        ({"seeds": np.ma.array([1, 2], mask=[0, 1])}, "seeds has masked values (1 rows, the first is 1)"),
         ({"predictions": ["good", "bad"]}, "prediction 'good' in row 0 is not a label; allowed: negative, neutral"),
         ({"predictions": ["neutral", None]}, "prediction None in row 1 is not a label"),
         ({"predictions": ["other", "other"]}, regard_figures.NONE_LEFT_ERROR.format(num=2)),
@@ -800,7 +806,7 @@ PROBABILITIES = [[0.2, 0.3, 0.5, 0.0], [0.5, 0.3, 0.2, 0.0]]
             regard_figures.PAIR_GROUP_ERROR.format(name="race", group="white person", groups="man, woman"),
         ),
         ({"pairs": {1: ("man", "woman")}}, "pairs are {1: ('man', 'woman')}"),
-        ({"kl": "false"}, regard_figures.KL_ERROR.format(value="false")),
+        ({"kl": "false"}, "kl is 'false'; give True or False"),
         ({"fixed_structure": 3}, regard_figures.FIXED_STRUCTURE_ERROR.format(value=3)),
         ({"other": "skip"}, regard_rows.OTHER_ERROR.format(other="skip")),
         ({"smoothing": -1}, cell_means.SMOOTHING_ERROR.format(smoothing=-1)),

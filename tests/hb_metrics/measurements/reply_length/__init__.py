@@ -28,6 +28,7 @@ class ReplyLengthOptions:
 
 class ReplyLength(Measurement):
     name = "reply_length"
+    title = "Length of replies"
     words = "length of replies"
     done = "replies counted"
     options = ReplyLengthOptions
