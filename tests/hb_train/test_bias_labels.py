@@ -141,7 +141,7 @@ def results_of(run):
 def said_of(run):
     """The replies of a run by id, with their style vectors and what their prompts are about."""
     about = {row["id"]: row for row in load_table("v1.0-small").to_pylist()}
-    styles = {row["id"]: row["style_probabilities"] for row in pq.read_table(run / "style_probabilities").to_pylist()}
+    styles = {row["id"]: row["probabilities"] for row in pq.read_table(run / "style_probabilities").to_pylist()}
     replies = {row["id"]: row for row in pq.read_table(run / "replies").to_pylist() if row["id"] in styles}
     return {key: {**about[key], **row, "style": styles[key]} for key, row in replies.items()}
 
@@ -204,7 +204,7 @@ def in_shards(folder, values, sizes):
         part = slice(first, first + size)
         column = pa.FixedSizeListArray.from_arrays(pa.array(values[part].ravel()), values.shape[1])
         path = folder / f"{index:05d}-of-{len(sizes):05d}.parquet"
-        pq.write_table(pa.table({"id": ids[part], "style_probabilities": column}), path)
+        pq.write_table(pa.table({"id": ids[part], "probabilities": column}), path)
         first += size
     return StyleShards(folder)
 

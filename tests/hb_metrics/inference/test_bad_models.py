@@ -669,7 +669,7 @@ def test_unusual_texts_are_classified_as_alone_and_blank_ones_refused(save_class
     alone = [classifier.probabilities([text])[0] for text in texts]
     np.testing.assert_allclose(classifier.probabilities(texts), alone, atol=1e-5)
     for blank in (" ", "\r\n\u2028\n", "\u00a0"):
-        with pytest.raises(ValueError, match="text 1 is blank; leave empty replies out and count them"):
+        with pytest.raises(ValueError, match="text 1 is blank; leave blank texts out and count them"):
             classifier.probabilities(["Hi.", blank])
 
 
