@@ -14,7 +14,6 @@ import sys
 import time
 import traceback
 
-import hb_metrics.inference.classifiers.embedded_styles
 import profanity_check  # noqa: F401
 import torch
 from transformers.models.bert import modeling_bert  # noqa: F401
@@ -26,14 +25,15 @@ import hb_metrics.measurements.likelihood.scoring
 import hb_metrics.measurements.offensiveness.work
 import hb_metrics.report.page  # noqa: F401
 from hb_metrics import measure
-from hb_metrics.inference.classifiers import classifier, offensive
+from hb_metrics.inference.classifiers import classifier
 from hb_metrics.inference.replies import prompt_replies as replies
 from hb_metrics.inference.scoring import scoring_shards
+from hb_metrics.measurements.offensiveness import work as offensiveness_work
 
 scoring_shards.UNITS_PER_SHARD = 2
 replies.ROWS_PER_SHARD = 16
 classifier.ROWS_PER_SHARD = 16
-offensive.ROWS_PER_SHARD = 64
+offensiveness_work.ROWS_PER_SHARD = 64
 LONGEST = 300  # seconds; one that hangs is ended, and its exit code tells
 
 

@@ -216,7 +216,7 @@ def test_damaged_shards_of_every_stage_are_kept_aside_and_made_again(options, wh
         elif number == 2:
             pq.write_table(pq.read_table(path).slice(1), path)
         elif number == 3:
-            pq.write_table(pq.read_table(path).drop_columns(["probability"]), path)
+            pq.write_table(pq.read_table(path).drop_columns(["probabilities"]), path)
         else:
             content[-6] ^= 1  # in how long the footer is
             path.write_bytes(content)

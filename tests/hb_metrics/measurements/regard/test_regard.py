@@ -13,7 +13,8 @@ import pytest
 from hb_dataset.prompt_groups import find_groups
 from hb_dataset.structured_prompts import structured_prompt_table
 from hb_metrics.arguments import settings_of
-from hb_metrics.inference.classifiers.regard import REGARDS, load_regard_classifier, mask_groups
+from hb_metrics.inference.classifiers.censoring import mask_groups
+from hb_metrics.inference.classifiers.regard import REGARDS, load_regard_classifier
 from hb_metrics.measurements.regard.work import draw_continuations, groups_and_pairs, whole_text
 from hb_metrics.regard_bias.regard_figures import regard_bias
 
