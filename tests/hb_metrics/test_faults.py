@@ -20,6 +20,7 @@ from hb_dataset.whole_files import remove_leftovers, write_text
 from hb_metrics import measure
 from hb_metrics.finished_run import StyleShards, read_prompts, read_run, read_stored_replies
 from hb_metrics.inference import shards
+from hb_metrics.inference.scoring import scoring_shards
 from hb_metrics.inference.shards import Shard, fill_shards, plan_row_shards
 from hb_metrics.measurements.dialogue.work import DIALOGUE
 from hb_metrics.measurements.likelihood.scoring import PERPLEXITIES
@@ -95,7 +96,7 @@ def options(tmp_path_factory, get_small_model):
 @pytest.fixture(scope="module", autouse=True)
 def several_shards():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shards, "UNITS_PER_SHARD", 4)
+        patch.setattr(scoring_shards, "UNITS_PER_SHARD", 4)
         yield
 
 
