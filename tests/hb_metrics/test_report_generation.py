@@ -11,7 +11,7 @@ from hb_dataset import load_table
 from hb_metrics.display.figures import axis_label
 from hb_metrics.full_gen_bias.intervals import FEW_REPLIES_REASON
 from hb_metrics.full_gen_bias.style_clusters import PAPER_CLUSTERS
-from hb_metrics.inference.classifiers import embedded_styles, offensive
+from hb_metrics.inference.classifiers import offensive, styles
 from hb_metrics.measurements.generation.results import Replies, generation_results, offensiveness_results, whole_prompts
 from hb_metrics.report import paper, write_report
 from hb_metrics.report.page import EMBEDDED_OFFENSIVENESS, EMBEDDED_STYLES
@@ -508,7 +508,7 @@ def test_what_embedded_classifiers_cannot_do_is_told_of_them_alone(results, page
 
 
 def test_the_names_of_the_embedded_classifiers_are_those_in_the_results():
-    assert embedded_styles.NAME == EMBEDDED_STYLES
+    assert styles.STYLE_EXEMPLARS.title == EMBEDDED_STYLES
     assert EMBEDDED_OFFENSIVENESS in vars(offensive).values()
 
 

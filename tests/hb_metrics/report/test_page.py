@@ -8,7 +8,7 @@ import pytest
 
 from hb_dataset import load_table
 from hb_metrics.display.figures import axis_label
-from hb_metrics.inference.classifiers import embedded_styles, offensive
+from hb_metrics.inference.classifiers import offensive, styles
 from hb_metrics.inference.classifiers import regard as regard_classifier
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.generation.report import EMBEDDED_STYLES
@@ -195,8 +195,8 @@ def test_what_embedded_classifiers_cannot_do_is_said_of_them_alone(results, page
 
 
 def test_the_names_of_the_embedded_classifiers_are_those_in_the_results():
-    assert embedded_styles.NAME == EMBEDDED_STYLES
-    assert regard_classifier.NAME == EMBEDDED_REGARD
+    assert styles.STYLE_EXEMPLARS.title == EMBEDDED_STYLES
+    assert regard_classifier.REGARD_EXEMPLARS.title == EMBEDDED_REGARD
     assert EMBEDDED_OFFENSIVENESS in vars(offensive).values()
 
 
