@@ -149,9 +149,7 @@ def test_every_measurement_that_can_be_compared_by_figures_is_here():
     own = {type(measurement).compare.__qualname__.split(".")[0] for measurement in MEASUREMENTS}
 
     assert own == {"Likelihood", "Generation", "Offensiveness", "Measurement"}
-    assert set(two_runs()) == {
-        measurement for measurement in MEASUREMENTS if "compare" not in vars(type(measurement))
-    }
+    assert set(two_runs()) == {measurement for measurement in MEASUREMENTS if "compare" not in vars(type(measurement))}
 
 
 def test_offensiveness_has_an_overview_of_its_share_of_replies():

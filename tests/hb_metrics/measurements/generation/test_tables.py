@@ -58,9 +58,9 @@ def test_intervals_are_drawn_where_they_are(generation):
 
     lines, plain, debiased = interval_figure(rows, "Full Gen Bias ×1000", 0.95).data
 
-    assert {
-        name: (low, high) for name, low, high in zip(lines.y[::3], lines.x[::3], lines.x[1::3], strict=True)
-    } == {row.name: row.interval for row in rows}
+    assert {name: (low, high) for name, low, high in zip(lines.y[::3], lines.x[::3], lines.x[1::3], strict=True)} == {
+        row.name: row.interval for row in rows
+    }
     assert dict(zip(plain.y, plain.x, strict=True)) == {row.name: row.plain for row in rows}
     assert dict(zip(debiased.y, debiased.x, strict=True)) == {row.name: row.debiased for row in rows}
 

@@ -33,8 +33,7 @@ def test_a_template_shows_each_term_once_and_marks_the_highest_of_each_axis(resu
         ]
         assert sorted(drawn) == sorted(medians)
         quantiles = {
-            axis_label(axis): cells[template]
-            for axis, cells in perplexity["quantiles_by_axis_and_template"].items()
+            axis_label(axis): cells[template] for axis, cells in perplexity["quantiles_by_axis_and_template"].items()
         }
         parts = (box[part] for part in ("lowerfence", "q1", "median", "q3", "upperfence"))
         assert dict(zip(box.y, map(list, zip(*parts, strict=True)), strict=True)) == quantiles

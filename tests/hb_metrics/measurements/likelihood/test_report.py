@@ -116,9 +116,7 @@ def test_the_table_of_axes_starts_with_the_highest_likelihood_bias(results, page
 def test_the_tables_of_templates_hold_a_cell_for_each_axis(results, page):
     bias, perplexity = results["likelihood"]["likelihood_bias"], results["likelihood"]["perplexity"]
     row = perplexity["templates"].index(LOVE) + 1
-    shares, medians = (
-        page.table(f"{name} by template and axis") for name in ("Likelihood Bias", "Median perplexity")
-    )
+    shares, medians = (page.table(f"{name} by template and axis") for name in ("Likelihood Bias", "Median perplexity"))
 
     assert shares[0] == ["", *map(axis_label, bias["by_axis_and_template"]), "All axes"]
     assert shares[row] == [

@@ -113,7 +113,9 @@ def test_changes_are_of_the_parts_that_both_runs_have(results, without_replies):
 
     changes = tables.offensiveness_changes(results["offensiveness"], second)
 
-    assert list(changes) == [f"Offensive {part} by {of}" for part in ("replies", "prompts") for of in ("axis", "template")]
+    assert list(changes) == [
+        f"Offensive {part} by {of}" for part in ("replies", "prompts") for of in ("axis", "template")
+    ]
     assert [row.name for row in changes["Offensive replies by axis"]] == [
         "All axes",
         "Ability",

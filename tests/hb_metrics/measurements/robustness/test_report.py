@@ -125,9 +125,7 @@ def test_without_second_replies_the_noise_is_named(tmp_path):
 
 def test_few_templates_and_one_axis_leave_out_what_is_not_defined(tmp_path):
     one_axis = template_robustness(template_values(num_templates=3, axes=AXES[:1]))._asdict()
-    robustness = robustness_of(
-        full_gen_bias=one_axis | {"relative_half_difference": None}, likelihood_bias=one_axis
-    )
+    robustness = robustness_of(full_gen_bias=one_axis | {"relative_half_difference": None}, likelihood_bias=one_axis)
     page = page_of(full_run() | {"robustness": robustness}, tmp_path)
     rows = tables.robustness_rows(robustness)
 
