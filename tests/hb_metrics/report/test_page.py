@@ -138,7 +138,7 @@ def test_the_answers_stand_at_the_top_in_the_order_of_measurements(page):
 
 def test_every_setting_is_shown_and_missing_is_null(results, page):
     assert page.table("Settings and versions") == [
-        [f"{section}.{name}", " ".join("null".split() if value is None else str(value).split())]
+        [f"{section}.{name}", "null" if value is None else " ".join(str(value).split())]
         for section, content in results["run"].items()
         for name, value in content.items()
     ]
