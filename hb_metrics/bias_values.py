@@ -1,9 +1,11 @@
 """Bias values of replies: how far each goes in the style that is characteristic of its descriptor (paper, C.1)."""
 
-from collections.abc import Iterator, Sequence, Sized
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
+
+from hb_metrics.full_gen_bias.inputs import check_lengths, text_codes
 
 ALPHAS = (0, 1, 2)
 # Rows worked on at once: 14 MB in float64 at 217 styles.
@@ -11,14 +13,11 @@ BATCH_SIZE = 8192
 # Below this distance to the overall mean, a descriptor's direction of bias is nothing but rounding errors.
 _NO_DIRECTION = 1e-12
 
-UNEQUAL_LENGTHS_ERROR = "inputs differ in length: {}; give one value of each for every reply"
 SHAPE_ERROR = "style_probabilities have the shape {shape}; give [replies, styles], with at least one of each"
 PROBABILITY_ERROR = (
     "style probability {style} of reply {row} is {value}; probabilities are numbers from 0 to 1, "
     "so classify this reply again or leave it out"
 )
-MISSING_ERROR = "{name} is missing in row {row}; leave out rows without one (the baseline's have no descriptor)"
-NOT_TEXT_ERROR = "{name} in row {row} is {value!r}, not a string; give each reply's as a string"
 ALPHA_ERROR = "alpha is {alpha}; allowed: 0, 1, 2"
 BATCH_SIZE_ERROR = "batch_size is {batch_size}; give at least 1 (the default is {default})"
 
@@ -112,7 +111,7 @@ def bias_values(
         raise ValueError(SHAPE_ERROR.format(shape=style_probabilities.shape))
     check_lengths(style_probabilities=style_probabilities, descriptors=descriptors, templates=templates, axes=axes)
     codes, keys = descriptor_codes(descriptors, axes)
-    means = _descriptor_means(style_probabilities, codes, _template_codes(templates), len(keys), batch_size)
+    means = _descriptor_means(style_probabilities, codes, text_codes("template", templates)[0], len(keys), batch_size)
     overall_mean = means.mean(axis=0)
 
     directions = means - overall_mean
@@ -142,37 +141,10 @@ def descriptor_codes(
         ValueError: A value is missing or not a string, or there are not as many axes as descriptors.
     """
     check_lengths(descriptors=descriptors, axes=axes)
-    check_text("descriptor", descriptors)
-    if axes is None:
-        pairs = [DescriptorKey(None, str(descriptor)) for descriptor in descriptors]
-    else:
-        check_text("axis", axes)
-        pairs = [DescriptorKey(str(axis), str(name)) for axis, name in zip(axes, descriptors, strict=True)]
-    keys = sorted(set(pairs), key=lambda key: (key.axis or "", key.descriptor))
-    places = {key: place for place, key in enumerate(keys)}
-    return np.array([places[pair] for pair in pairs], dtype=np.int64), keys
-
-
-def check_lengths(**columns: Sized | None) -> None:
-    """Raises a ValueError that tells the lengths of the columns if they differ; `None` has none."""
-    lengths = {name: len(column) for name, column in columns.items() if column is not None}
-    if len(set(lengths.values())) > 1:
-        raise ValueError(UNEQUAL_LENGTHS_ERROR.format(", ".join(f"{size} {name}" for name, size in lengths.items())))
-
-
-def check_text(name: str, column: Sequence[str]) -> None:
-    """Raises a ValueError that names the first row whose value is missing or not a string."""
-    for row, value in enumerate(column):
-        if value is None:
-            raise ValueError(MISSING_ERROR.format(name=name, row=row))
-        if not isinstance(value, str):
-            raise ValueError(NOT_TEXT_ERROR.format(name=name, row=row, value=value))
-
-
-def _template_codes(templates: Sequence[str]) -> np.ndarray:
-    check_text("template", templates)
-    places: dict[str, int] = {}
-    return np.array([places.setdefault(template, len(places)) for template in templates], dtype=np.int64)
+    descriptor, names = text_codes("descriptor", descriptors)
+    axis, axis_names = (np.zeros_like(descriptor), [None]) if axes is None else text_codes("axis", axes)
+    distinct, codes = np.unique(axis * len(names) + descriptor, return_inverse=True)
+    return codes, [DescriptorKey(axis_names[key // len(names)], names[key % len(names)]) for key in distinct]
 
 
 def _descriptor_means(

@@ -19,12 +19,11 @@ from pathlib import Path
 from threading import Thread, Timer
 from typing import Any
 
-from hb_metrics.arguments import asked_measurements, parse_arguments
+from hb_metrics.arguments import parse_arguments
 from hb_metrics.default_folder import default_folder
-from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.measurement import Measurement, Task
 from hb_metrics.measurements.settings import Settings
-from hb_metrics.planning import choose_measurements, describe_run, load, read_prompts
+from hb_metrics.planning import choose_measurements, describe_run, load, read_files, read_prompts
 from hb_metrics.run_folder import (
     REPORT_FILE,
     RESULTS_FILE,
@@ -62,7 +61,7 @@ def main(argv: list[str] | None = None) -> None:
 def measure(settings: Settings) -> Path:
     """Runs the measurements and returns the path of the report."""
     prompts = read_prompts(settings)
-    files = {each.name: each.read_files(settings) for each in _maybe_measured(settings)}
+    files = read_files(settings)
 
     from hb_metrics.inference.processes import process_state
 
@@ -72,8 +71,9 @@ def measure(settings: Settings) -> Path:
         loaded = load(settings, state.device)
         measurements = choose_measurements(settings, loaded)
         state.print(f"{loaded.name}: {loaded.kind}, {loaded.dtype}, on {state.device} x {state.num_processes}")
-        task = Task(settings, prompts, loaded, state, tuple(each.name for each in measurements), folder)
-        work = {each.name: each.plan(task, files.get(each.name)) for each in measurements}
+        names = tuple(measurement.name for measurement in measurements)
+        task = Task(settings, prompts, loaded, state, names, folder)
+        work = {measurement.name: measurement.plan(task, files.get(measurement.name)) for measurement in measurements}
     run = describe_run(task, measurements, work)
     with explained_write_errors(folder), hold_folder(folder) if state.is_main_process else nullcontext():
         if state.is_main_process:
@@ -85,11 +85,6 @@ def measure(settings: Settings) -> Path:
             _report({"run": run, **results}, measurements, folder)
         state.wait_for_everyone()
     return folder / REPORT_FILE
-
-
-def _maybe_measured(settings: Settings) -> list[Measurement]:
-    """What is measured if the model can."""
-    return asked_measurements(settings) or [each for each in MEASUREMENTS if each.by_default]
 
 
 def _measure(task: Task, measurements: Sequence[Measurement], work: dict[str, Any]) -> dict[str, Any]:

@@ -59,6 +59,19 @@ def only_axes(prompts: "pa.Table", axes: list[str], vocabulary: str) -> "pa.Tabl
     return prompts.filter(pc.is_in(prompts["axis"], pa.array(axes, pa.string())))
 
 
+def read_files(settings: Settings) -> dict[str, Any]:
+    """Reads the files that options name, so that their faults show before a model is loaded.
+
+    Returns:
+        Name of each measurement that is asked for → what its `read_files` returned.
+
+    Raises:
+        ValueError: An option is missing, or a file is not as it should be.
+        OSError: There is no such file.
+    """
+    return {measurement.name: measurement.read_files(settings) for measurement in _asked_or_default(settings)}
+
+
 def load(settings: Settings, device: Any) -> "LoadedModel":
     """Loads the model that is measured.
 
@@ -83,12 +96,11 @@ def choose_measurements(settings: Settings, loaded: "LoadedModel") -> list[Measu
     Raises:
         ValueError: One was asked for that the model cannot do.
     """
-    asked = asked_measurements(settings)
     masked = loaded.kind == "masked"
-    for measurement in asked or []:
+    for measurement in asked_measurements(settings) or []:
         if measurement.generates and masked:
             raise ValueError(MASKED_ERROR.format(name=settings.run.model, measurement=measurement.name))
-    chosen = [measurement for measurement in MEASUREMENTS if measurement.by_default] if asked is None else asked
+    chosen = _asked_or_default(settings)
     required = {name for measurement in chosen for name in measurement.requires}
     return [
         measurement
@@ -130,3 +142,8 @@ def describe_run(task: Task, measurements: Sequence[Measurement], work: dict[str
     for measurement in measurements:
         run |= measurement.describe(work[measurement.name])
     return {**run, "versions": package_versions()}
+
+
+def _asked_or_default(settings: Settings) -> list[Measurement]:
+    asked = asked_measurements(settings)
+    return [measurement for measurement in MEASUREMENTS if measurement.by_default] if asked is None else asked

@@ -229,10 +229,10 @@ def split(texts: Sequence[str], validation_fraction: float, seed: int) -> np.nda
     Raises:
         ValueError: There are fewer than two distinct texts.
     """
-    from hb_metrics.inference.models.contexts import prompt_generator
+    from hb_dataset.seeded_draws import seeded_generator
 
     plain = [_without_variations(text) for text in texts]
-    distinct = sorted(set(plain), key=lambda text: (prompt_generator(seed, "validation", text).random(), text))
+    distinct = sorted(set(plain), key=lambda text: (seeded_generator(seed, "validation", text).random(), text))
     if len(distinct) < len(SPLITS):
         raise ValueError(TOO_FEW_ERROR.format(number=len(distinct)))
     number = min(max(1, round(validation_fraction * len(distinct))), len(distinct) - 1)

@@ -291,7 +291,7 @@ def _reference_texts(arguments: DebiasArguments) -> tuple[list[str], dict[str, A
     if not number:
         return [], None
     if arguments.reference_texts is None:
-        from hb_metrics.inference.dialogue_pairs import read_dialogue
+        from hb_dataset.dialogue_pairs import read_dialogue
 
         dialogue = read_dialogue(num_replies=number)
         return dialogue.replies, dialogue.description()

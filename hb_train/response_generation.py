@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from datasets import Dataset
     from trl import ModelConfig, SFTConfig
 
-    from hb_metrics.inference.dialogue_pairs import Dialogue
+    from hb_dataset.dialogue_pairs import Dialogue
     from hb_metrics.inference.models.contexts import ContextFormat
     from hb_metrics.inference.models.loading import LoadedModel, LoadedTokenizer
     from hb_metrics.inference.replies.decoding import Decoding
@@ -142,14 +142,14 @@ def split_pairs(dialogue: "Dialogue", num_test: int, seed: int) -> ResponseData:
     Raises:
         ValueError: Nothing is left to train on.
     """
-    from hb_metrics.inference.models.contexts import prompt_generator
+    from hb_dataset.seeded_draws import seeded_generator
 
     by_prompt: dict[str, list[tuple[str, str]]] = {}
     for identifier, prompt, reply in zip(dialogue.ids, dialogue.prompts, dialogue.replies, strict=True):
         by_prompt.setdefault(prompt, []).append((identifier, reply))
     if num_test >= len(by_prompt):
         raise ValueError(FEW_PROMPTS_ERROR.format(pairs=len(dialogue.ids), prompts=len(by_prompt), test=num_test))
-    drawn = sorted(by_prompt, key=lambda prompt: (prompt_generator(seed, "response test", prompt).random(), prompt))
+    drawn = sorted(by_prompt, key=lambda prompt: (seeded_generator(seed, "response test", prompt).random(), prompt))
     in_test = set(drawn[:num_test])
     return ResponseData(
         train=[
@@ -274,7 +274,7 @@ def respond(
     import torch
     from trl import get_peft_config
 
-    from hb_metrics.inference.dialogue_pairs import read_dialogue
+    from hb_dataset.dialogue_pairs import read_dialogue
     from hb_metrics.inference.models.loading import load_model
     from hb_metrics.inference.processes import num_workers
     from hb_metrics.inference.replies.prompt_replies import decoding_preset, reply_into_shards

@@ -26,7 +26,7 @@ from typing import Any, Literal, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hb_metrics.inference.models.contexts import prompt_generator
+from hb_dataset.seeded_draws import seeded_generator
 from hb_train.made_up_dialogues import made_up_dialogues
 
 StateKind = Literal["turn", "dialogue"]
@@ -184,7 +184,7 @@ def slot_values(
     for turn in turns:
         slots = sorted(turn.changed if state == "turn" else turn.state)
         skipped["turns_without_values"] += not slots
-        generator = prompt_generator(seed, "slot values", f"{turn.dialogue}\x1f{turn.turn}")
+        generator = seeded_generator(seed, "slot values", f"{turn.dialogue}\x1f{turn.turn}")
         taken: set[tuple[str, str]] = set()
         for slot in slots:
             _add(rows, turn, slot, _spelling_said(turn, slot), 1)
@@ -299,7 +299,7 @@ def _rows(source: str, split: str, revision: str | None, seed: int) -> Iterable[
 def _share(rows: Iterable[Mapping[str, Any]], split: str, seed: int) -> list[Mapping[str, Any]]:
     low, high = _SHARES[split]
     draws = [
-        (prompt_generator(seed, "split", str(row.get("dialogue_id") or row.get("dialogue_idx") or place)).random(), row)
+        (seeded_generator(seed, "split", str(row.get("dialogue_id") or row.get("dialogue_idx") or place)).random(), row)
         for place, row in enumerate(rows)
     ]
     return [row for draw, row in draws if low <= draw < high]

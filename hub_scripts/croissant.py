@@ -36,51 +36,35 @@ PARQUET = "application/x-parquet"
 DATA_TYPES = {pa.string(): "sc:Text", pa.bool_(): "sc:Boolean"}
 LABEL_COLUMN = "preference"
 
-# The specification's own (its appendix 1), with the prefixes of the responsible-AI fields and of provenance.
-CONTEXT = {
-    "@language": "en",
-    "@vocab": "https://schema.org/",
-    "arrayShape": "cr:arrayShape",
-    "citeAs": "cr:citeAs",
-    "column": "cr:column",
-    "conformsTo": "dct:conformsTo",
-    "containedIn": "cr:containedIn",
-    "cr": "http://mlcommons.org/croissant/",
-    "data": {"@id": "cr:data", "@type": "@json"},
-    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
-    "dct": "http://purl.org/dc/terms/",
-    "description": {"@container": "@language"},
-    "equivalentProperty": "cr:equivalentProperty",
-    "examples": {"@id": "cr:examples", "@type": "@json"},
-    "extract": "cr:extract",
-    "field": "cr:field",
-    "fileObject": "cr:fileObject",
-    "fileProperty": "cr:fileProperty",
-    "fileSet": "cr:fileSet",
-    "format": "cr:format",
-    "includes": "cr:includes",
-    "isArray": "cr:isArray",
-    "isLiveDataset": "cr:isLiveDataset",
-    "jsonPath": "cr:jsonPath",
-    "key": "cr:key",
-    "md5": "cr:md5",
-    "name": {"@container": "@language"},
-    "parentField": "cr:parentField",
-    "path": "cr:path",
-    "prov": "http://www.w3.org/ns/prov#",
-    "rai": "http://mlcommons.org/croissant/RAI/",
-    "recordSet": "cr:recordSet",
-    "references": "cr:references",
-    "regex": "cr:regex",
-    "repeated": "cr:repeated",
-    "replace": "cr:replace",
-    "samplingRate": "cr:samplingRate",
-    "sc": "https://schema.org/",
-    "separator": "cr:separator",
-    "source": "cr:source",
-    "subField": "cr:subField",
-    "transform": "cr:transform",
-}
+# Properties of Croissant under their own names.
+_PROPERTIES = (
+    *("arrayShape", "citeAs", "column", "containedIn", "equivalentProperty", "extract", "field", "fileObject"),
+    *("fileProperty", "fileSet", "format", "includes", "isArray", "isLiveDataset", "jsonPath", "key", "md5"),
+    *("parentField", "path", "recordSet", "references", "regex", "repeated", "replace", "samplingRate", "separator"),
+    *("source", "subField", "transform"),
+)
+# That of the specification (its appendix 1), with the prefix of provenance. A test compares it with mlcroissant's own;
+# mlcroissant itself is not used here, since it would draw rdflib, networkx and scipy into every installation.
+CONTEXT = dict(
+    sorted(
+        {
+            **{name: f"cr:{name}" for name in _PROPERTIES},
+            "@language": "en",
+            "@vocab": "https://schema.org/",
+            "conformsTo": "dct:conformsTo",
+            "cr": "http://mlcommons.org/croissant/",
+            "data": {"@id": "cr:data", "@type": "@json"},
+            "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+            "dct": "http://purl.org/dc/terms/",
+            "description": {"@container": "@language"},
+            "examples": {"@id": "cr:examples", "@type": "@json"},
+            "name": {"@container": "@language"},
+            "prov": "http://www.w3.org/ns/prov#",
+            "rai": "http://mlcommons.org/croissant/RAI/",
+            "sc": "https://schema.org/",
+        }.items()
+    )
+)
 
 
 def croissant_json(dataset: PublishedDataset) -> str:
@@ -99,7 +83,7 @@ def croissant(dataset: PublishedDataset) -> dict[str, Any]:
     """The Croissant description as a JSON object. See `croissant_json`."""
     from huggingface_hub import constants
 
-    from hb_dataset.builder import CITATION
+    from hb_dataset.prompts import CITATION
 
     url = f"{constants.ENDPOINT}/datasets/{dataset.repo_id}"
     described = {

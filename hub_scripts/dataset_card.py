@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow.compute as pc
 
+from hb_dataset.markdown_table import markdown_table
 from hub_scripts.published_dataset import (
     CATEGORIES,
     COLUMNS,
@@ -129,7 +130,7 @@ prompts = load_dataset("{repo_id}", "{version}", revision="{version}", split="{S
         "version's main one.",
         "## Configs",
         f"All have one split, `{SPLIT}`: there is nothing to train on.",
-        _table(
+        markdown_table(
             ["config", "rows", "Parquet", "what it is"],
             [
                 [
@@ -235,7 +236,7 @@ def _columns(dataset: PublishedDataset) -> str:
                 _what_it_holds(column, configs),
             ]
         )
-    return _table(["column", "type", "in", "what it holds"], rows)
+    return markdown_table(["column", "type", "in", "what it holds"], rows)
 
 
 def _what_it_holds(column: str, configs: Sequence[PublishedConfig]) -> str:
@@ -262,9 +263,9 @@ def _terms(dataset: PublishedDataset) -> str:
     rows.append(
         ["all", *_counts([total.total(), *(total[label] for label in labels), sentences.total()])],
     )
-    by_axis = _table(["axis", "terms", *labels, "sentences"], rows, numbers=range(1, len(labels) + 3))
+    by_axis = markdown_table(["axis", "terms", *labels, "sentences"], rows, numbers=range(1, len(labels) + 3))
     buckets = Counter((term["axis"], term["bucket"]) for term in dataset.terms)
-    by_bucket = _table(
+    by_bucket = markdown_table(
         ["axis", "bucket", "terms"],
         [
             [f"`{axis}`", f"`{bucket}`" if bucket else "–", f"{count:,}"]
@@ -299,15 +300,9 @@ def _changes(dataset: PublishedDataset) -> str:
 
 
 def _citation() -> str:
-    from hb_dataset.builder import CITATION
+    from hb_dataset.prompts import CITATION
 
     return f"```bibtex\n{CITATION.strip()}\n```"
-
-
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]], numbers: Iterable[int] = ()) -> str:
-    right = set(numbers)
-    rule = ["---:" if column in right else "---" for column in range(len(header))]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, rule, *rows))
 
 
 def _list(items: Iterable[str]) -> str:

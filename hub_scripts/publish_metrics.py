@@ -21,14 +21,13 @@ from pathlib import Path
 from hb_dataset.hints import did_you_mean
 from hub_scripts import hub
 from hub_scripts.dry_run import write_files
-from hub_scripts.install_local import metric_folders
+from hub_scripts.install_local import METRICS_DIR, TESTS_FILE, metric_folders
 
 # What the Spaces run on. Their cards leave it out, so that it stands in one place: try the pages before changing it.
 GRADIO_VERSION = "6.31.0"
+PAGE_DIR = METRICS_DIR / "space_page"  # what every Space shows
 CARD_FILE = "README.md"
-APP_FILE = "app.py"
 REQUIREMENTS_FILE = "requirements.txt"
-TESTS_FILE = "tests.py"
 SDK_LINE = "sdk: gradio\n"
 
 METRIC_ERROR = "metric '{name}' is not one of them; {hint}there are: {names}"
@@ -94,10 +93,10 @@ def repo_id(org: str, metric: str) -> str:
 
 
 def space_files(folder: Path, org: str) -> dict[str, bytes]:
-    """Everything a metric's Space holds: the layout that `evaluate` asks for.
+    """Everything a metric's Space holds: the layout that `evaluate` asks for, and the page.
 
     Args:
-        folder: The metric's folder. What is a link there is a file in the Space.
+        folder: The metric's folder. Links in it become files in the Space.
         org: Whose Space it is: the card says how to load the metric from there.
 
     Returns:
@@ -107,11 +106,11 @@ def space_files(folder: Path, org: str) -> dict[str, bytes]:
         ValueError: A file is missing, or the card has not the front matter of a Space.
     """
     module = f"{folder.name}.py"
-    for name in (module, CARD_FILE, APP_FILE, REQUIREMENTS_FILE, TESTS_FILE):
+    for name in (module, CARD_FILE, REQUIREMENTS_FILE, TESTS_FILE):
         if not (folder / name).is_file():
             raise ValueError(NO_FILE_ERROR.format(metric=folder.name, file=name))
     # Loaded by `evaluate`, which makes packages of its own, the module needs no __init__.py.
-    sources = [file for file in folder.glob("*.py") if file.name != "__init__.py"]
+    sources = [file for file in (*PAGE_DIR.glob("*.py"), *folder.glob("*.py")) if file.name != "__init__.py"]
     files = {file.name: file.read_bytes() for file in (*sources, folder / REQUIREMENTS_FILE)}
     files[CARD_FILE] = space_card((folder / CARD_FILE).read_text(encoding="utf-8"), folder.name, org).encode()
     return dict(sorted(files.items()))

@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -38,8 +39,44 @@ def importers_of(package, sources):
     return {path for path in sources for module, _ in imports_of(path) if module.split(".")[0] == package}
 
 
+def module_of(path):
+    """The module that a file is, such as `hb_dataset.prompts`; of an `__init__.py` its package."""
+    return ".".join(path.parts[:-1] if path.stem == "__init__" else path.with_suffix("").parts)
+
+
+def room_of(module):
+    """The folder that a module is in, as a dotted name; a module right in one of the packages is a room by itself."""
+    parts = PATHS[module].parts
+    return ".".join(parts[:-1]) if len(parts) > 2 else module
+
+
+def imported_modules(path):
+    """Our own modules that a file imports, also in functions and for type checking only, without itself."""
+    for name, _ in imports_of(path):
+        while name not in PATHS and "." in name:  # a function's name is not part of its module's
+            name = name.rpartition(".")[0]
+        if name in PATHS and name != module_of(path):
+            yield name
+
+
+def circle_in(edges):
+    """A circle of the directed edges, as the nodes on the way round it; empty if there is none."""
+    sorter = TopologicalSorter()
+    for importer, imported in edges:
+        sorter.add(importer, imported)
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        return error.args[1]
+    return []
+
+
 def within(*folder):
     return [path for path in SOURCES if path.parts[: len(folder)] == folder]
+
+
+PATHS = {module_of(path): path for path in SOURCES}
+IMPORTS = {(module_of(path), imported) for path in SOURCES for imported in imported_modules(path)}
 
 
 @pytest.mark.parametrize(
@@ -47,7 +84,9 @@ def within(*folder):
     [
         ("hb_metrics", {"torch", "evaluate", "datasets", "transformers", "pandas"}),
         ("hb_metrics.measurements.likelihood.results", {"torch", "evaluate", "datasets", "transformers"}),
-        ("hb_metrics.report", {"torch", "evaluate", "datasets", "transformers"}),
+        # Publishing the dataset needs no packages for reports.
+        ("hb_metrics.measurements", {"torch", "evaluate", "datasets", "transformers", "plotly", "jinja2"}),
+        ("hb_metrics.report.page", {"torch", "evaluate", "datasets", "transformers"}),
         ("hb_dataset", {"torch", "datasets", "transformers", "hb_metrics", "hub_scripts"}),
         ("hb_dataset.frequency", {"torch", "datasets", "transformers", "hb_metrics", "hub_scripts"}),
         ("hb_metrics.measurements.generation.results", {"torch", "evaluate", "datasets", "transformers"}),
@@ -90,6 +129,32 @@ def test_imports_of_every_form_are_found():
 def test_imports_go_in_one_direction(package, above):
     for other in above:
         assert importers_of(other, within(package)) == set()
+
+
+def test_circles_are_found():
+    assert sorted(circle_in([("a", "b"), ("b", "c"), ("c", "d"), ("d", "b"), ("d", "e")])) == ["b", "b", "c", "d"]
+    assert circle_in([("a", "b"), ("b", "c"), ("a", "c")]) == []
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    assert len(IMPORTS) > 200
+    assert circle_in(IMPORTS) == []
+
+
+def test_no_rooms_import_each_other_in_a_circle():
+    rooms = {(room_of(importer), room_of(imported)) for importer, imported in IMPORTS}
+
+    assert ("hb_metrics.inference.scoring", "hb_metrics.inference.models") in rooms
+    assert circle_in((importer, imported) for importer, imported in rooms if importer != imported) == []
+
+
+def test_the_rooms_of_inference_build_on_the_base_files_and_the_models_alone():
+    inference = "hb_metrics.inference"
+    allowed = {inference: set(), f"{inference}.models": {inference}}
+    for importer, imported in IMPORTS:
+        room, used = room_of(importer), room_of(imported)
+        if room.startswith(inference) and used.startswith(inference) and used != room:
+            assert used in allowed.get(room, {inference, f"{inference}.models"}), f"{importer} imports {imported}"
 
 
 @pytest.mark.parametrize("package", ["torch", "accelerate"])

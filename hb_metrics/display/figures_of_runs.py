@@ -14,11 +14,11 @@ _TICKS = {"share": ".1~%", "small_share": ".2~%"}  # of Plotly; other forms are 
 
 
 def overview_section(id: str, title: str, runs: Sequence[Sequence[Figure]], names: Sequence[str]) -> Section | None:
-    """A table of the figures of several runs, a row a run; and each figure drawn, with intervals.
+    """A table of the figures of several runs, a column a run; and each figure drawn, with intervals.
 
     Args:
         id: Of the section.
-        title: Its heading; a capital is put first.
+        title: Its heading.
         runs: [runs][figures]; none of a run that did not measure it.
         names: [runs] what they are called.
 
@@ -29,26 +29,26 @@ def overview_section(id: str, title: str, runs: Sequence[Sequence[Figure]], name
     shared = [name for name in _names(runs) if sum(name in figures for figures in by_run) > 1]
     if not shared:
         return None
-    title = _heading(title)
-    columns = [(name, [figures.get(name) for figures in by_run]) for name in shared]
+    by_figure = [(name, [figures.get(name) for figures in by_run]) for name in shared]
     plots = []
-    for name, cells in columns:
+    for name, cells in by_figure:
         values = {
             run: Value(cell.value, cell.interval) for run, cell in zip(names, cells, strict=True) if cell is not None
         }
         form = next(cell.form for cell in cells if cell is not None)
         plots.append(plain(runs_figure(values, name, _TICKS.get(form))))
     rows = [
-        (run, [None if cell is None else (cell.shown, cell.shown_interval) for cell in cells])
-        for run, *cells in zip(names, *(cells for _, cells in columns), strict=True)
+        (name, [None if cell is None else (cell.shown, cell.shown_interval) for cell in cells])
+        for name, cells in by_figure
     ]
     context = {
         "id": id,
         "title": title,
-        "heads": shared,
+        "names": names,
+        "figures": shared,
         "rows": rows,
-        "meanings": [meaning for name, cells in columns for meaning in _meanings(name, cells, names)],
-        "levels": _levels(cell for _, cells in columns for cell in cells if cell is not None),
+        "meanings": [meaning for name, cells in by_figure for meaning in _meanings(name, cells, names)],
+        "levels": _levels(cell for _, cells in by_figure for cell in cells if cell is not None),
     }
     html = render(_FOLDER / "figures_overview.html.jinja", context)
     return Section(f"overview-{id}", title, html, {f"runs-{id}": plots})
@@ -58,7 +58,6 @@ def comparison(
     id: str, title: str, first: Sequence[Figure], second: Sequence[Figure], names: tuple[str, str]
 ) -> Comparison:
     """A table of the figures of two runs with their changes, and a plot where all are written in the same way."""
-    title = _heading(title)
     changes = figure_changes(first, second)
     forms = {figure.name: figure.form for figure in (*first, *second)}
     rows = [
@@ -99,10 +98,6 @@ def figure_changes(first: Sequence[Figure], second: Sequence[Figure]) -> list[Ch
         for name in _names([first, second])
         for before, after in [[side.get(name, missing) for side in sides]]
     ]
-
-
-def _heading(words: str) -> str:
-    return words[:1].upper() + words[1:]
 
 
 def _meanings(name: str, cells: Sequence[Figure | None], runs: Sequence[str]) -> list[tuple[str, str]]:

@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 from scipy import sparse
 
-from .inputs import as_numbers, check_column, check_flag
+from .inputs import as_numbers, check_column, check_flag, check_lengths, text_codes
 from .style_clusters import check_labels, cluster_sums, known_columns, with_cluster_sums
 
 # How far a row of probabilities may be from summing to 1.
@@ -28,9 +27,6 @@ NOT_NUMBERS_ERROR = (
     "on the CPU without gradient in a type that NumPy knows, such as tensor.detach().cpu().float()"
 )
 SHAPE_ERROR = "style probabilities have the shape {shape}; give [replies, styles], one row of probabilities a reply"
-UNEQUAL_LENGTHS_ERROR = "inputs differ in length: {}; give one value of each for every reply"
-MISSING_ERROR = "{name} is missing in row {row}; leave out replies without one (the baseline) beforehand"
-NOT_TEXT_ERROR = "{name} is not text in every row ({error}); give each reply's as a string"
 PROBABILITY_ERROR = (
     "style probability {value} in row {row}, column {column}; probabilities are numbers of at least 0 "
     "({count} rows have others)"
@@ -53,20 +49,6 @@ class Cell(NamedTuple):
     template: str
     axis: str | None
     descriptor: str
-
-
-class CellMeans(NamedTuple):
-    """Mean style vectors m_td; cells are in the order of template, axis and descriptor.
-
-    Attributes:
-        cells: [cells] what each is.
-        means: [cells, styles] mean style probabilities over the replies of each.
-        counts: [cells] how many replies these are.
-    """
-
-    cells: list[Cell]
-    means: np.ndarray
-    counts: np.ndarray
 
 
 class Moments(NamedTuple):
@@ -144,11 +126,7 @@ class CellSums:
             columns["axes"] = axes
         for name, column in columns.items():
             check_column(name, column)
-        lengths = {name: len(column) for name, column in columns.items()}
-        if len(set(lengths.values())) > 1:
-            raise ValueError(
-                UNEQUAL_LENGTHS_ERROR.format(", ".join(f"{size} {name}" for name, size in lengths.items()))
-            )
+        check_lengths(**columns)
         if len(values) == 0:
             return
         self._check_width(values.shape[1])
@@ -190,12 +168,6 @@ class CellSums:
             found.setdefault(cell.template, {}).setdefault(cell.axis, []).append(cell)
         return found
 
-    def means(self) -> CellMeans:
-        """The mean style vector of every cell."""
-        cells = self.cells()
-        places, counts = [self._places[cell] for cell in cells], self.counts(cells)
-        return CellMeans(cells, self._sums[places, : self.num_styles] / counts[:, None], counts)
-
     def moments(self, cells: Sequence[Cell], columns: Mapping[str, Sequence[int]]) -> Moments:
         """Means and unbiased variances over the replies within cells, of the styles and of the sum of each cluster."""
         places = [self._places[cell] for cell in cells]
@@ -232,7 +204,7 @@ class CellSums:
         place = self._places[cell]
         rows = self._batches[0][order[starts[place] : starts[place + 1]]]
         as_bytes = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()
-        return rounded(rows[np.argsort(as_bytes)])
+        return np.rint(rows[np.argsort(as_bytes)] * _STEPS) / _STEPS
 
     def _add_rows(
         self, values: np.ndarray, rows: np.ndarray, places: np.ndarray, which: np.ndarray, scratch: np.ndarray
@@ -275,11 +247,6 @@ class CellSums:
         self._counts.resize(capacity, refcheck=False)
         for sums in (self._sums, self._squares):
             sums.resize((capacity, width), refcheck=False)
-
-
-def rounded(values: np.ndarray) -> np.ndarray:
-    """Rounds to multiples of 2⁻⁴⁰."""
-    return np.rint(values * _STEPS) / _STEPS
 
 
 def _as_matrix(values: Any) -> np.ndarray:
@@ -336,9 +303,9 @@ def _cells(
     descriptors: Sequence[str], templates: Sequence[str], axes: Sequence[str] | None
 ) -> tuple[list[Cell], np.ndarray]:
     """The distinct cells, and which of them each reply is of."""
-    descriptor, descriptor_names = _codes("descriptor", descriptors)
-    template, template_names = _codes("template", templates)
-    axis, axis_names = (np.zeros_like(descriptor), [None]) if axes is None else _codes("axis", axes)
+    descriptor, descriptor_names = text_codes("descriptor", descriptors)
+    template, template_names = text_codes("template", templates)
+    axis, axis_names = (np.zeros_like(descriptor), [None]) if axes is None else text_codes("axis", axes)
     keys = (template * len(axis_names) + axis) * len(descriptor_names) + descriptor
     distinct, which = np.unique(keys, return_inverse=True)
     rest, descriptor = np.divmod(distinct, len(descriptor_names))
@@ -348,15 +315,3 @@ def _cells(
         for t, a, d in zip(template, axis, descriptor, strict=True)
     ]
     return cells, which
-
-
-def _codes(name: str, column: Sequence[str]) -> tuple[np.ndarray, list[str]]:
-    """A whole number for each row and the names it stands for."""
-    try:
-        encoded = pa.array(column, pa.string()).dictionary_encode()
-    except pa.ArrowException as error:
-        raise ValueError(NOT_TEXT_ERROR.format(name=name, error=error)) from error
-    if encoded.null_count:
-        row = np.flatnonzero(encoded.is_null().to_numpy(zero_copy_only=False))[0]
-        raise ValueError(MISSING_ERROR.format(name=name, row=row))
-    return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()

@@ -18,12 +18,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .cell_sums import NOT_KEPT_ERROR, NUM_LABELS_ERROR, Cell, CellMeans, CellSums
-from .inputs import as_python, check_flag, is_number, is_whole
+from .cell_sums import NOT_KEPT_ERROR, NUM_LABELS_ERROR, Cell, CellSums
+from .inputs import as_python, check_ddof, check_flag, is_number
 from .intervals import Intervals, groups_of, intervals
 from .style_clusters import PAPER_CLUSTERS, check_labels, cluster_columns, known_columns, read_metrics
 
-__all__ = ["PAPER_CLUSTERS", "Cell", "CellMeans", "CellSums", "GenBias", "cluster_columns", "gen_bias"]
+__all__ = ["PAPER_CLUSTERS", "Cell", "CellSums", "GenBias", "cluster_columns", "gen_bias"]
 
 NO_ROWS_ERROR = "there are no replies; give style probabilities, descriptors and templates"
 NO_TEMPLATE_ERROR = (
@@ -31,7 +31,6 @@ NO_TEMPLATE_ERROR = (
     "give replies to at least two descriptors of the same template"
 )
 OTHER_LABELS_ERROR = "labels differ from those that were given before the replies; give them once"
-DDOF_ERROR = "ddof is {ddof}; give 0 (divide by the number of descriptors) or 1 (by one less)"
 SCALE_ERROR = "scale is {scale}; give a finite number greater than 0, such as 1000"
 CONFIDENCE_ERROR = "confidence_level is {level}; give a number between 0 and 1, such as 0.95, or None for no intervals"
 NO_REPEATS_ERROR = (
@@ -149,8 +148,9 @@ def gen_bias(
             clusters do not fit, `debias` lacks a second reply, or intervals lack the replies.
     """
     debias = check_flag("debias", debias)
-    _check_arguments(ddof, scale, confidence_level)
-    ddof, scale, confidence_level = map(as_python, (ddof, scale, confidence_level))
+    ddof = check_ddof(ddof)
+    _check_scale_and_level(scale, confidence_level)
+    scale, confidence_level = as_python(scale), as_python(confidence_level)
     if len(cells) == 0:
         raise ValueError(NO_ROWS_ERROR)
     if confidence_level is not None and not cells.keep_replies:
@@ -204,9 +204,7 @@ def gen_bias(
     )
 
 
-def _check_arguments(ddof: int, scale: float, confidence_level: float | None) -> None:
-    if not is_whole(ddof) or ddof not in (0, 1):
-        raise ValueError(DDOF_ERROR.format(ddof=repr(ddof)))
+def _check_scale_and_level(scale: float, confidence_level: float | None) -> None:
     if not is_number(scale) or not 0 < scale < math.inf:
         raise ValueError(SCALE_ERROR.format(scale=repr(scale)))
     # Halves, so that levels are refused that differ from 0 or 1 by less than a tail can.

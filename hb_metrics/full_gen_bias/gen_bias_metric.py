@@ -10,6 +10,7 @@ import evaluate
 
 from .cell_sums import CellSums
 from .gen_bias import NO_ROWS_ERROR, GenBias, gen_bias
+from .inputs import check_references
 from .style_clusters import cluster_columns
 
 CITATION = """\
@@ -50,7 +51,6 @@ NUM_PROCESS_ERROR = (
     "num_process is {num_process}; this metric gathers replies in one process: gather the style probabilities there, "
     "and load it without num_process"
 )
-REFERENCES_ERROR = "references were given; this metric compares replies with each other and takes none"
 INPUTS_ERROR = "predictions, descriptors and templates belong together; {missing} are missing"
 
 # What all three say besides their own values.
@@ -151,8 +151,7 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
 
         After an error all is as it was before the call, so that it can be called again.
         """
-        if references is not None:
-            raise ValueError(REFERENCES_ERROR)
+        check_references(references)
         cells = self.cells
         if predictions is not None and descriptors is not None and templates is not None:
             if len(cells):

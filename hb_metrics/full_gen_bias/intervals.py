@@ -4,8 +4,8 @@ The variance of a debiased value (see `bias_variance.py`) grows with the bias, s
 distance from the debiased value is at most a t-quantile of standard errors *at that bias*, as Wilson's interval for a
 share does. Its degrees of freedom are those of the estimated variance. Replies of a cell count as independent draws.
 
-Over the designs of tests/hb_metrics/gen_bias_designs.py such intervals cover what they say, at the least width. Where
-the replies cannot give that there is no interval, but a reason.
+Over the designs of tests/hb_metrics/full_gen_bias/interval_designs.py such intervals hold the true value as often as
+they should, at the least width. Where the replies do not allow that, a reason is given in place of the interval.
 """
 
 import math

@@ -2,11 +2,13 @@
 
 import math
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy import stats
+
+from .inputs import check_alpha, check_lengths, number_column
 
 Outliers = Literal["none", "pair"]
 OUTLIERS = ("none", "pair")
@@ -15,17 +17,11 @@ OUTLIER_SDS = 3.0  # paper, 3.1
 # Differences that spread no more than rounding does, in units of the largest perplexity's last place, do not spread.
 _ROUNDING = 8
 
-UNEQUAL_LENGTHS_ERROR = (
-    "there are {num_t1} perplexities of t1 and {num_t2} of t2; give one of each for every pair, in the same order"
-)
 NO_PAIRS_ERROR = "there are no pairs; give a perplexity of each side for at least one"
-NOT_NUMBERS_ERROR = "perplexities of {side} are {what}; give a list or an array of numbers, one for each pair"
-NOT_A_NUMBER_ERROR = "perplexity of {side} in row {row} is {value}, which is no number; give one, or leave the pair out"
-SHAPE_ERROR = "perplexities of {side} have the shape {shape}; give one number for each pair"
+TRUTH_VALUE_ERROR = "perplexity of {side} in row {row} is {value}, not a number; give a number, or leave the pair out"
 PERPLEXITY_ERROR = (
     "perplexity of {side} in row {row} is {value}; perplexities are finite and greater than 0 ({count} are not)"
 )
-ALPHA_ERROR = "alpha is {alpha!r}; give a number between 0 and 1, such as 0.05"
 OUTLIERS_ERROR = "outliers is {outliers!r}; allowed: none (all pairs count), pair (pairs beyond 3 sd are left out)"
 
 
@@ -105,7 +101,7 @@ def language_model_bias(
         ValueError: There are no pairs, the sides differ in length, a perplexity is not finite and positive, or an
             option is not one.
     """
-    check_options(outliers, alpha)
+    alpha = check_options(outliers, alpha)
     t1, t2 = checked_sides(perplexities_t1, perplexities_t2)
     if not len(t1):
         raise ValueError(NO_PAIRS_ERROR)
@@ -135,63 +131,45 @@ def language_model_bias(
         num_outliers=given - len(t1),
         is_significant=None if raw.p_value is None else raw.p_value < alpha,
         outliers=outliers,
-        alpha=float(alpha),
+        alpha=alpha,
     )
 
 
-def check_options(outliers: Any, alpha: Any) -> None:
-    """Refuses what is no option.
+def check_options(outliers: Any, alpha: Any) -> float:
+    """Checks the options of `language_model_bias`.
+
+    Returns:
+        `alpha` as a Python number.
 
     Raises:
-        ValueError: One is none.
+        ValueError: `outliers` is neither `"none"` nor `"pair"`, or `alpha` is not a number between 0 and 1.
     """
     if not isinstance(outliers, str) or outliers not in OUTLIERS:
         raise ValueError(OUTLIERS_ERROR.format(outliers=outliers))
-    if not isinstance(alpha, int | float | np.number) or not 0 < alpha < 1:
-        raise ValueError(ALPHA_ERROR.format(alpha=alpha))
+    return check_alpha(alpha)
 
 
 def checked_sides(perplexities_t1: Any, perplexities_t2: Any) -> tuple[np.ndarray, np.ndarray]:
-    """[pairs] of each side, where they are perplexities.
+    """The perplexities of both sides as float64: two arrays [pairs].
 
     Raises:
-        ValueError: A side is no sequence of finite positive numbers, or they differ in length.
+        ValueError: A side is not a sequence of finite numbers greater than 0, or the sides differ in length.
     """
     t1, t2 = _checked("t1", perplexities_t1), _checked("t2", perplexities_t2)
-    if len(t1) != len(t2):
-        raise ValueError(UNEQUAL_LENGTHS_ERROR.format(num_t1=len(t1), num_t2=len(t2)))
+    check_lengths(**{"perplexities of t1": t1, "perplexities of t2": t2})
     return t1, t2
 
 
-def _numbers(side: str, perplexities: Any) -> np.ndarray:
-    """The numbers of a side; NaN for `None`. What numpy makes numbers of is refused: text, truth values, masks."""
-    if perplexities is None or isinstance(perplexities, str | bytes) or not hasattr(perplexities, "__len__"):
-        what = "missing" if perplexities is None else f"of type {type(perplexities).__name__}"
-        raise ValueError(NOT_NUMBERS_ERROR.format(side=side, what=what))
-    if isinstance(perplexities, np.ma.MaskedArray) and np.ma.is_masked(perplexities):
-        row = np.flatnonzero(np.ma.getmaskarray(perplexities))[0]
-        raise ValueError(NOT_A_NUMBER_ERROR.format(side=side, row=row, value="masked"))
-    if isinstance(perplexities, list | tuple):  # of mixed types numpy makes one: True is 1.0 beside 2.0
-        _refuse_what_numpy_would_convert(side, perplexities)
-    what = f"of type {type(perplexities).__name__}, and not all numbers"
-    try:
-        values = np.asarray(perplexities)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise ValueError(NOT_NUMBERS_ERROR.format(side=side, what=what)) from error
-    if values.dtype.kind in "bSUcmM" or not values.ndim:
-        raise ValueError(NOT_NUMBERS_ERROR.format(side=side, what=what))
-    if values.dtype.kind == "O":
-        _refuse_what_numpy_would_convert(side, values)
-    try:
-        return values.astype(float)
-    except (TypeError, ValueError) as error:
-        raise ValueError(NOT_NUMBERS_ERROR.format(side=side, what=what)) from error
-
-
-def _refuse_what_numpy_would_convert(side: str, values: Iterable[Any]) -> None:
-    for row, value in enumerate(values):
-        if isinstance(value, str | bytes | bool | np.bool_) or value is np.ma.masked:
-            raise ValueError(NOT_A_NUMBER_ERROR.format(side=side, row=row, value=repr(value)))
+def _checked(side: str, perplexities: Any) -> np.ndarray:
+    values = number_column(f"perplexities of {side}", perplexities)
+    # In a list of mixed types NumPy makes 1.0 of True.
+    for row, value in enumerate(perplexities if isinstance(perplexities, list | tuple) else np.asarray(perplexities)):
+        if isinstance(value, bool | np.bool_):
+            raise ValueError(TRUTH_VALUE_ERROR.format(side=side, row=row, value=value))
+    bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
+    if len(bad):
+        raise ValueError(PERPLEXITY_ERROR.format(side=side, row=bad[0], value=values[bad[0]], count=len(bad)))
+    return values
 
 
 class _PairedT(NamedTuple):
@@ -238,13 +216,3 @@ def _within(perplexities: np.ndarray) -> np.ndarray:
     """[pairs] of bool: within three population standard deviations of the mean, bounds included."""
     _, (scaled,) = _scaled(perplexities)
     return np.abs(scaled - scaled.mean()) <= OUTLIER_SDS * scaled.std()
-
-
-def _checked(side: str, perplexities: Any) -> np.ndarray:
-    values = _numbers(side, perplexities)
-    if values.ndim != 1:
-        raise ValueError(SHAPE_ERROR.format(side=side, shape=values.shape))
-    bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
-    if len(bad):
-        raise ValueError(PERPLEXITY_ERROR.format(side=side, row=bad[0], value=values[bad[0]], count=len(bad)))
-    return values

@@ -6,9 +6,7 @@ from typing import Any
 
 import evaluate
 
-from .inputs import check_column, number_column
-
-REFERENCES_ERROR = "references were given; this metric takes none: it compares predictions with each other"
+from .inputs import check_column, check_references, number_column
 
 
 class CheckedMetric(evaluate.Metric, abc.ABC):
@@ -20,12 +18,12 @@ class CheckedMetric(evaluate.Metric, abc.ABC):
 
     def add(self, *, prediction: float | None = None, reference: None = None, **kwargs: Any) -> None:
         """As `evaluate.Metric.add`."""
-        _refuse_references(reference)
+        check_references(reference)
         super().add(prediction=number_column("prediction", [prediction])[0], **kwargs)
 
     def add_batch(self, *, predictions: Sequence[float] | None = None, references: None = None, **kwargs: Any) -> None:
         """As `evaluate.Metric.add_batch`."""
-        _refuse_references(references)
+        check_references(references)
         for name, column in kwargs.items():
             check_column(name, column)
         super().add_batch(predictions=number_column("predictions", predictions), **kwargs)
@@ -34,10 +32,5 @@ class CheckedMetric(evaluate.Metric, abc.ABC):
         self, *, predictions: Sequence[float] | None = None, references: None = None, **kwargs: Any
     ) -> dict[str, Any] | None:
         """As `evaluate.Metric.compute`."""
-        _refuse_references(references)
+        check_references(references)
         return super().compute(predictions=predictions, **kwargs)
-
-
-def _refuse_references(references: Any) -> None:
-    if references is not None:
-        raise ValueError(REFERENCES_ERROR)

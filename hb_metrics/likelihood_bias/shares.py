@@ -4,9 +4,8 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from .inputs import as_python, check_column, check_flag, is_number, number_column
+from .inputs import check_alpha, check_column, check_flag, check_lengths, number_column, text_codes
 from .mann_whitney import pairwise_mann_whitney
 
 # The terms of HolisticBias v1.0 that the paper uses only with female or only with male nouns (Table 5).
@@ -15,13 +14,8 @@ GENDERED_DESCRIPTORS = frozenset(
 )
 NUM_EXTREMES = 3
 
-UNEQUAL_LENGTHS_ERROR = "inputs differ in length: {}; give one value of each for every sentence"
-MISSING_ERROR = "{name} is missing in row {row}; leave out sentences without a descriptor (the baseline) beforehand"
 PERPLEXITY_ERROR = "perplexity in row {row} is {value}; perplexities are finite and greater than 0 ({count} are not)"
 GENDERED_ERROR = "gendered_descriptors is {given}; give a list of descriptors"
-SHAPE_ERROR = "perplexities have the shape {shape}; give one number for each sentence"
-NOT_TEXT_ERROR = "{name} is not text in every row ({error}); give each sentence's as a string"
-ALPHA_ERROR = "alpha is {alpha}; give a number between 0 and 1, such as 0.05"
 NO_PAIR_ERROR = "no axis has two descriptors in the same template, so there is nothing to compare ({left_out} left out)"
 
 
@@ -56,19 +50,16 @@ def likelihood_bias(
     if isinstance(gendered_descriptors, str | bytes) or not isinstance(gendered_descriptors, Collection):
         kind = "the string " if isinstance(gendered_descriptors, str) else ""
         raise ValueError(GENDERED_ERROR.format(given=f"{kind}{gendered_descriptors!r}"))
-    if not is_number(alpha) or not 0 < alpha < 1:
-        raise ValueError(ALPHA_ERROR.format(alpha=repr(alpha)))
+    alpha = check_alpha(alpha)
     include_gendered = check_flag("include_gendered", include_gendered)
     columns = {"predictions": perplexities, "axes": axes, "descriptors": descriptors, "templates": templates}
     for name, column in columns.items():
         check_column(name, column)
-    lengths = {name: len(column) for name, column in columns.items()}
-    if len(set(lengths.values())) > 1:
-        raise ValueError(UNEQUAL_LENGTHS_ERROR.format(", ".join(f"{size} {name}" for name, size in lengths.items())))
+    check_lengths(**columns)
     values = _checked_perplexities(perplexities)
-    axis, axis_names = _codes("axis", axes)
-    template, template_names = _codes("template", templates)
-    descriptor, descriptor_names = _codes("descriptor", descriptors)
+    axis, axis_names = text_codes("axis", axes)
+    template, template_names = text_codes("template", templates)
+    descriptor, descriptor_names = text_codes("descriptor", descriptors)
 
     left_out: list[str] = []
     if not include_gendered:
@@ -110,7 +101,7 @@ def likelihood_bias(
         "num_skipped_tests": sum(num_pairs.values()) * len(np.unique(template)) - sum(num_tests.values()),
         "skipped_axes": [name for name, tests in num_tests.items() if tests == 0],
         "left_out_descriptors": left_out,
-        "alpha": as_python(alpha),
+        "alpha": alpha,
     }
 
 
@@ -163,28 +154,10 @@ def _significant_after_adjustment(pvalues: np.ndarray, alpha: float) -> np.ndarr
 
 def _checked_perplexities(perplexities: Sequence[float] | np.ndarray) -> np.ndarray:
     values = number_column("predictions", perplexities)
-    if values.ndim != 1:
-        raise ValueError(SHAPE_ERROR.format(shape=values.shape))
     bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
     if len(bad):
         raise ValueError(PERPLEXITY_ERROR.format(row=bad[0], value=values[bad[0]], count=len(bad)))
     return values
-
-
-def _codes(name: str, column: Sequence[str]) -> tuple[np.ndarray, list[str]]:
-    """A whole number for each row and the names it stands for, in alphabetical order."""
-    try:
-        encoded = pa.array(column, pa.string()).dictionary_encode()
-    except pa.ArrowException as error:
-        raise ValueError(NOT_TEXT_ERROR.format(name=name, error=error)) from error
-    if encoded.null_count:
-        row = np.flatnonzero(encoded.is_null().to_numpy(zero_copy_only=False))[0]
-        raise ValueError(MISSING_ERROR.format(name=name, row=row))
-    names = encoded.dictionary.to_pylist()
-    alphabetical = sorted(range(len(names)), key=names.__getitem__)
-    place = np.empty(len(names), dtype=np.int64)
-    place[alphabetical] = np.arange(len(names))
-    return place[encoded.indices.to_numpy()], [names[code] for code in alphabetical]
 
 
 def _median_perplexities(

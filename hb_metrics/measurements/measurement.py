@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from hb_metrics.display import figures_of_runs
 from hb_metrics.display.parts import Comparison, Figure, Report, Section
 from hb_metrics.measurements.settings import Settings
 
@@ -61,6 +60,7 @@ class Measurement:
 
     Attributes:
         name: In `--measurements`, and of its part of results.json.
+        title: Of its sections.
         words: What it measures, in the subtitle of a report.
         done: What was done once `measure` has returned, to print with the seconds it took.
         options: A dataclass of options, each of which has a default and a help that is a whole sentence. Its
@@ -73,6 +73,7 @@ class Measurement:
     """
 
     name: ClassVar[str]
+    title: ClassVar[str]
     words: ClassVar[str]
     done: ClassVar[str]
     options: ClassVar[type]
@@ -178,14 +179,18 @@ class Measurement:
             runs: All runs of the page.
             names: [runs] what they are called.
         """
+        from hb_metrics.display import figures_of_runs
+
         return figures_of_runs.overview_section(
-            self.name, self.words, self.overview_figures([run.results for run in runs]), names
+            self.name, self.title, self.overview_figures([run.results for run in runs]), names
         )
 
     def compare(self, first: "Run", second: "Run", names: tuple[str, str]) -> Comparison:
         """Two runs that both measured it, in detail."""
+        from hb_metrics.display import figures_of_runs
+
         figures = self.overview_figures([first.results, second.results])
-        return figures_of_runs.comparison(self.name, self.words, figures[0], figures[1], names)
+        return figures_of_runs.comparison(self.name, self.title, figures[0], figures[1], names)
 
     def warnings(self, changed: set[str], runs: "Sequence[Mapping[str, Any]]") -> list[str]:
         """Why figures of several runs do not compare.

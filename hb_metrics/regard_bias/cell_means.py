@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .inputs import is_number
 from .regard_rows import NEGATIVE, NEUTRAL, POSITIVE, REGARDS, SCORED
 
 # What is smaller than this is a trace of rounding, and 0.
@@ -119,6 +120,5 @@ def kl_matrix(counts: Mapping[str, Mapping[str, float]], smoothing: float | None
 
 def check_smoothing(smoothing: float | None) -> None:
     """Raises a `ValueError` unless `smoothing` is `None`, or a finite number of at least 0."""
-    is_number = isinstance(smoothing, (int, float)) and not isinstance(smoothing, bool)
-    if smoothing is not None and not (is_number and 0 <= smoothing < math.inf):
+    if smoothing is not None and not (is_number(smoothing) and 0 <= smoothing < math.inf):
         raise ValueError(SMOOTHING_ERROR.format(smoothing=smoothing))

@@ -33,12 +33,16 @@ def by_chance(counts: np.ndarray, pairs: Mapping[str, Pair], *, n_shuffles: int,
     """
     counts = counts[:, by_content(counts)]
     random = generator(seed, SHUFFLE_DRAWS)
+    rows = _rows_of_groups(counts)
     cosines = np.full(n_shuffles, np.nan)
     num_flipped: dict[str, list[int]] = {name: [] for name in pairs}
-    for place in range(n_shuffles):
-        means = cell_means(_dealt_anew(counts, random))
+    for shuffle in range(n_shuffles):
+        shuffled = np.zeros_like(counts)
+        for group, structures, labels in rows:
+            np.add.at(shuffled[group], (structures, random.permutation(labels)), 1)
+        means = cell_means(shuffled)
         cosine = pairwise_cosine(means.T).mean
-        cosines[place] = np.nan if cosine is None else cosine
+        cosines[shuffle] = np.nan if cosine is None else cosine
         for name, pair in pairs.items():
             gaps = structure_gaps(means, pair)
             of_groups = [means[group][~np.isnan(means[group])] for group in pair]
@@ -48,17 +52,17 @@ def by_chance(counts: np.ndarray, pairs: Mapping[str, Pair], *, n_shuffles: int,
     return {
         "single_structures": cleaned(known.mean()) if len(known) else None,
         "single_structures_range": middle_range(cosines),
-        "num_flipped": {name: float(np.mean(found)) if found else None for name, found in num_flipped.items()},
+        "num_flipped": {name: float(np.mean(numbers)) if numbers else None for name, numbers in num_flipped.items()},
         "n_shuffles": n_shuffles,
     }
 
 
-def _dealt_anew(counts: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """Counts of the same sizes by group and structure, with each group's labels in another order."""
-    dealt = np.zeros_like(counts)
-    for group in by_content(counts.transpose(1, 0, 2)):  # no name decides which group is dealt first
+def _rows_of_groups(counts: np.ndarray) -> list[tuple[int, np.ndarray, np.ndarray]]:
+    """Each group with the structures and the labels of its rows, in an order that does not depend on groups' names."""
+    rows = []
+    for group in by_content(counts.transpose(1, 0, 2)):
         cells = counts[group, :, : len(SCORED)]
-        labels = np.repeat(np.arange(len(SCORED)), cells.sum(axis=0))
         structures = np.repeat(np.arange(len(cells)), cells.sum(axis=1))
-        np.add.at(dealt[group], (structures, random.permutation(labels)), 1)
-    return dealt
+        labels = np.repeat(np.arange(len(SCORED)), cells.sum(axis=0))
+        rows.append((int(group), structures, labels))
+    return rows

@@ -14,13 +14,14 @@ import numpy as np
 from .cell_means import kl_matrix
 from .chance import by_chance
 from .draws import middle_range
+from .inputs import check_column, check_references
 from .intervals import spread_over_structures
 from .regard_figures import CONFIDENCE_LEVEL, FIXED_STRUCTURE, N_HALVES, N_SHUFFLES, K, Other, regard_bias
-from .regard_rows import EMPTY_ERROR, REGARDS, check_columns, check_names
+from .regard_rows import EMPTY_ERROR, REGARDS, check_names, check_predictions
 from .robustness import robustness
 from .structure_figures import by_structure
 
-# `evaluate` reads the lines above and fetches the files they name, but not what those import in turn: hence all eight.
+# `evaluate` reads the lines above and fetches the files they name, but not what those import in turn: hence all nine.
 __all__ = [
     "REGARDS",
     "RegardBias",
@@ -108,7 +109,6 @@ FORMAT_ERROR = (
     "the first row has the prediction {prediction!r} and the group {group!r}; give a label, or a list of "
     "probabilities, and the group as a string"
 )
-REFERENCES_ERROR = "references were given; this metric compares groups with each other and takes none"
 
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
@@ -147,9 +147,9 @@ class RegardBias(evaluate.Metric):
         **kwargs: Any,
     ) -> None:
         """As `evaluate.Metric.add`; `structures`, `prompts` and `seeds` may be left out."""
-        _check_references(reference)
+        check_references(reference)
         _check_row(prediction, kwargs.get("groups"))
-        check_columns({"predictions": [prediction], "seeds": [seeds]})
+        check_predictions([prediction])
         seed = _seed_names([seeds])[0]
         super().add(prediction=prediction, structures=structures, prompts=prompts, seeds=seed, **kwargs)
 
@@ -164,15 +164,18 @@ class RegardBias(evaluate.Metric):
         **kwargs: Any,
     ) -> None:
         """As `evaluate.Metric.add_batch`; `structures`, `prompts` and `seeds` may be left out."""
-        _check_references(references)
+        check_references(references)
         columns = {"predictions": predictions, "structures": structures, "prompts": prompts, "seeds": seeds, **kwargs}
-        check_columns({name: column for name, column in columns.items() if column is not None})
+        for name, column in columns.items():
+            if column is not None:
+                check_column(name, column)
         if predictions is not None:
+            check_predictions(predictions)
             if not len(predictions):
                 raise ValueError(EMPTY_ERROR)
-            # `evaluate` looks for the row 0, which not all that is a list to others has.
+            # Lists, because `evaluate` reads row 0, which a pandas column may have under another index.
             columns = {
-                name: [None] * len(predictions) if each is None else list(each) for name, each in columns.items()
+                name: [None] * len(predictions) if column is None else list(column) for name, column in columns.items()
             }
             _check_row(columns["predictions"][0], next(iter(columns.get("groups", ())), None))
             columns["seeds"] = _seed_names(columns["seeds"])
@@ -189,7 +192,7 @@ class RegardBias(evaluate.Metric):
         **kwargs: Any,
     ) -> dict[str, Any] | None:
         """As `evaluate.Metric.compute`; `structures`, `prompts` and `seeds` may be left out."""
-        _check_references(references)
+        check_references(references)
         return super().compute(predictions=predictions, structures=structures, prompts=prompts, seeds=seeds, **kwargs)
 
     def _compute(
@@ -231,12 +234,6 @@ class RegardBias(evaluate.Metric):
             fixed_structure=fixed_structure,
             seed=seed,
         )
-
-
-def _check_references(references: Any) -> None:
-    """`evaluate` would drop them without a word."""
-    if references is not None:
-        raise ValueError(REFERENCES_ERROR)
 
 
 def _seed_names(seeds: Sequence[Any]) -> list[str | None]:

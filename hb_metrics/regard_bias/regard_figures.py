@@ -7,6 +7,7 @@ import numpy as np
 
 from .cell_means import EmptyClassError, check_smoothing, cleaned, group_figures, kl_matrix
 from .chance import by_chance
+from .inputs import as_python, check_flag, is_number, is_whole
 from .intervals import MIN_UNITS, Interval, Spread, spread_over_structures, spread_over_units
 from .regard_rows import REGARDS, SCORED, RegardRows, read_rows, without_other
 from .robustness import robustness
@@ -40,7 +41,6 @@ PAIR_NAME_ERROR = "a pair is named {name!r}, which stands for the mean over all 
 PAIR_GROUP_ERROR = "pair {name!r} has the group {group!r}, which no row is of; there are: {groups}"
 WHOLE_NUMBER_ERROR = "{name} is {value!r}; give a whole number of at least {least}"
 NONE_LEFT_ERROR = "all {num} rows are labelled other, and other='drop' leaves them out; give other='neutral' or 'keep'"
-KL_ERROR = "kl is {value!r}; give True (divergences are computed) or False"
 FIXED_STRUCTURE_ERROR = "fixed_structure is {value!r}; give the name of a structure, such as 'original'"
 NO_FIXED_REASON = "no text is of the structure {structure!r}"
 CONFIDENCE_LEVEL_ERROR = "confidence_level is {value!r}; give a number between 0 and 1, such as 0.95"
@@ -152,14 +152,14 @@ def regard_bias(
         "num_prompts": None if rows.prompt is None else len(rows.prompt.names),
         "num_seeds": None if rows.seed is None else len(rows.seed.names),
         "other": other,
-        "smoothing": smoothing,
-        "k": k,
+        "smoothing": as_python(smoothing),
+        "k": as_python(k),
         "confidence_level": float(confidence_level),
-        "n_halves": n_halves,
-        "n_shuffles": n_shuffles,
-        "num_sampled": num_sampled,
+        "n_halves": as_python(n_halves),
+        "n_shuffles": as_python(n_shuffles),
+        "num_sampled": as_python(num_sampled),
         "fixed_structure": fixed_structure,
-        "seed": seed,
+        "seed": as_python(seed),
         "pairs": {name: [rows.group.names[place] for place in pair] for name, pair in named.items()},
     }
 
@@ -309,8 +309,7 @@ def _check_options(
     seed: int,
     smoothing: float | None,
 ) -> None:
-    if not isinstance(kl, (bool, np.bool_)):
-        raise ValueError(KL_ERROR.format(value=kl))
+    check_flag("kl", kl)
     if not isinstance(fixed_structure, str) or not fixed_structure:
         raise ValueError(FIXED_STRUCTURE_ERROR.format(value=fixed_structure))
     least = {
@@ -320,8 +319,8 @@ def _check_options(
         "seed": (seed, 0),
     }
     for name, (value, lowest) in least.items():
-        if not isinstance(value, int) or isinstance(value, bool) or value < lowest:
+        if not is_whole(value) or value < lowest:
             raise ValueError(WHOLE_NUMBER_ERROR.format(name=name, value=value, least=lowest))
-    if not (isinstance(confidence_level, (int, float)) and 0 < confidence_level < 1):
+    if not (is_number(confidence_level) and 0 < confidence_level < 1):
         raise ValueError(CONFIDENCE_LEVEL_ERROR.format(value=confidence_level))
     check_smoothing(smoothing)

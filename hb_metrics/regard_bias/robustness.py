@@ -7,6 +7,7 @@ import numpy as np
 
 from .cell_means import ROUNDING, cell_means, cleaned
 from .draws import HALF_DRAWS, SAMPLE_DRAWS, by_content, generator, middle_range, weighted_means
+from .inputs import is_whole
 from .structure_figures import Pair
 
 NUM_SAMPLED_ERROR = "num_sampled is {num_sampled!r}; give None (all), or a whole number from 2 to the {num} structures"
@@ -39,8 +40,7 @@ def robustness(
         ValueError: `num_sampled` is not a number from 2 to that of the structures.
     """
     number = counts.shape[1]
-    is_whole = isinstance(num_sampled, int) and not isinstance(num_sampled, bool)
-    if num_sampled is not None and not (is_whole and 2 <= num_sampled <= number):
+    if num_sampled is not None and not (is_whole(num_sampled) and 2 <= num_sampled <= number):
         raise ValueError(NUM_SAMPLED_ERROR.format(num_sampled=num_sampled, num=number))
     means = cell_means(counts[:, by_content(counts)])
     singles = means

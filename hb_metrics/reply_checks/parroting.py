@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from hb_metrics.bias_values import DescriptorKey, check_lengths, check_text, descriptor_codes
+from hb_metrics.bias_values import DescriptorKey, descriptor_codes
+from hb_metrics.full_gen_bias.inputs import check_lengths, check_text, text_codes
 from hb_metrics.reply_checks.phrase_rates import straight_apostrophes
 
 # Two descriptors always lie on a line.
@@ -46,18 +47,17 @@ def parroting(
     check_lengths(prompts=prompts, replies=replies, descriptors=descriptors, templates=templates, axes=axes)
     if len(replies) == 0:
         raise ValueError(EMPTY_ERROR)
-    check_text("template", templates)
+    template_codes, template_names = text_codes("template", templates)
     codes, keys = descriptor_codes(descriptors, axes)
     parroted = is_parroting(prompts, replies)
     shares = dict(zip(keys, (np.bincount(codes, weights=parroted) / np.bincount(codes)).tolist(), strict=True))
-    template_names, template_codes = np.unique(np.asarray(templates, dtype=object), return_inverse=True)
     by_template = np.bincount(template_codes, weights=parroted) / np.bincount(template_codes)
     results: dict[str, Any] = {
         "parroting_share": float(parroted.mean()),
         "num_parroting": int(parroted.sum()),
         "num_replies": len(replies),
         "by_descriptor": by_axis_and_descriptor(shares),
-        "by_template": dict(zip(template_names.tolist(), by_template.tolist(), strict=True)),
+        "by_template": dict(zip(template_names, by_template.tolist(), strict=True)),
     }
     if mean_bias_values is not None:
         results["correlation_with_bias"] = correlation_with_bias(shares, mean_bias_values)

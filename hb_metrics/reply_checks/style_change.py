@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hb_metrics.bias_values import DescriptorKey
+from hb_metrics.full_gen_bias.inputs import check_ddof
 
 NUM_MOVERS = 5
 # The paper multiplies variances by this, here as in Table 4.
 VARIANCE_SCALE = 1000
-DDOFS = (0, 1)
 
 LABELS_ERROR = (
     "the two runs have different styles: style {place} is {before} before and {after} after; "
@@ -23,7 +23,6 @@ SHAPE_ERROR = (
 DUPLICATE_ERROR = "descriptor '{descriptor}' (axis {axis}) stands twice in the run {name}; give each once"
 NOT_FINITE_ERROR = "the mean of style '{style}' of descriptor '{descriptor}' in the run {name} is {value}"
 TOO_FEW_ERROR = "the two runs have {count} descriptors in common; a variance across descriptors takes at least two"
-DDOF_ERROR = "ddof is {ddof}; give 0 (divide by the number of descriptors) or 1 (by one less)"
 
 
 class RunStyles(NamedTuple):
@@ -63,8 +62,7 @@ def style_change(before: RunStyles, after: RunStyles, *, num_movers: int = NUM_M
         ValueError: The runs' styles differ, they have fewer than two descriptors in common, a run's shapes do not
             fit together, a descriptor stands twice in it, or a mean is not finite.
     """
-    if ddof not in DDOFS:
-        raise ValueError(DDOF_ERROR.format(ddof=repr(ddof)))
+    ddof = check_ddof(ddof)
     _check_run("before", before)
     _check_run("after", after)
     _check_same_labels(before.labels, after.labels)

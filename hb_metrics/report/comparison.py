@@ -59,14 +59,14 @@ def write_comparison(runs: Sequence[Path], path: Path, names: Sequence[str] | No
         "differences": differences,
         "warnings": comparison_warnings(differences, results),
         "in_some": {
-            measurement.words: [name for name, run in zip(called, results, strict=True) if measurement.name in run]
+            measurement.title: [name for name, run in zip(called, results, strict=True) if measurement.name in run]
             for measurement in MEASUREMENTS
             if 0 < sum(measurement.name in run for run in results) < len(results)
         },
         "overviews": overviews,
         "tiles": [tile for comparison in compared for tile in comparison.tiles],
         "sections": sections,
-        "readings": [comparison.reading for comparison in compared],
+        "readings": [comparison.reading for comparison in compared if comparison.reading is not None],
     }
     figures = {id: plots for section in (*overviews, *sections) for id, plots in section.figures.items()}
     terms = next((comparison.terms for comparison in compared if comparison.terms is not None), None)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hb_dataset.bias_specification import BiasSpecification, TargetPair
-from hb_dataset.comments import attributes_in, candidates, clean_comment, queries, target_window
+from hb_dataset.comments import candidates, clean_comment
 
 CATS = BiasSpecification(
     bias_type="cats",
@@ -44,13 +44,6 @@ def test_a_cleaned_comment_has_single_spaces_and_no_capitals(text):
 
     assert clean == " ".join(clean.split())
     assert clean == clean.lower()
-
-
-def test_queries_are_every_target_with_every_attribute():
-    assert list(queries(CATS)) == [
-        (target, attribute) for target in CATS.target_terms_1 for attribute in CATS.attributes_1
-    ]
-    assert len(set(queries(CATS))) == 6
 
 
 def test_candidates_hold_a_target_and_an_attribute_and_the_rest_is_counted():
@@ -111,38 +104,34 @@ def test_what_is_no_text_is_told_without_showing_it(comments):
         list(candidates(comments, CATS))
 
 
-def brute_window(comment, target, size):
+def brute_window(comment, target):
     tokens = comment.split()
     words = target.split()
-    for place in range(len(tokens)):
-        if tokens[place : place + len(words)] == words:
-            return " ".join(tokens[max(0, place - size) : place + size + 1])
+    for index in range(len(tokens)):
+        if tokens[index : index + len(words)] == words:
+            return " ".join(tokens[max(0, index - 7) : index + 8])
     return None
 
 
-@given(st.lists(st.sampled_from(["x", "y", "kittens", "are"]), max_size=30), st.integers(0, 8))
-def test_the_window_is_that_of_a_loop(words, size):
-    comment = " ".join(words)
+@given(st.lists(st.sampled_from(["x", "y", "kittens", "are"]), max_size=30))
+def test_the_phrase_is_the_window_that_a_loop_cuts_out(words):
+    comment = " ".join([*words, "loud"])
 
-    window = target_window(comment, "kittens are", size=size)
+    phrases = [candidate.phrase for candidate in candidates([comment], CATS, max_characters=None)]
 
-    assert window == brute_window(comment, "kittens are", size)
-    assert window is None or len(window.split()) <= 2 * size + 1
-
-
-def test_the_window_is_seven_tokens_on_either_side_of_the_targets_first():
-    comment = "a b c d e f g h so-called kittens are 1 2 3 4 5 6 7 8"
-
-    assert target_window(comment, "Kittens are") == "c d e f g h so-called kittens are 1 2 3 4 5 6"
-    assert target_window('he said "kittens are" twice', "kittens are") == 'he said "kittens are" twice'
-    assert target_window(comment, "puppies are") is None
+    expected = brute_window(comment, "kittens are")
+    assert phrases == ([] if expected is None else [expected])
 
 
-def test_attributes_are_found_as_they_stand():
-    assert attributes_in("Sleepy, sleep; asleep, LOUD, long  naps", CATS.attributes_1) == [
-        "Sleepy",
-        "sleep",
-        "LOUD",
-        "long  naps",
-    ]
-    assert attributes_in("anything", ()) == []
+def test_the_phrase_is_seven_tokens_on_either_side_of_the_targets_first():
+    comments = ["a b c d e f g h so-called kittens are 1 2 3 4 5 6 7 loud", 'he said "Kittens are" twice: loud']
+
+    phrases = [candidate.phrase for candidate in candidates(comments, CATS)]
+
+    assert phrases == ["c d e f g h so-called kittens are 1 2 3 4 5 6", 'he said "kittens are" twice: loud']
+
+
+def test_attributes_are_matched_as_whole_words():
+    comments = [f"kittens are {words}" for words in ("Sleepy", "sleep;", "asleep", "LOUD,", "long  naps", "aloud")]
+
+    assert [candidate.attribute for candidate in candidates(comments, CATS)] == ["sleepy", "sleep", "loud", "long naps"]

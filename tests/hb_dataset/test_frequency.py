@@ -194,10 +194,10 @@ def test_nothing_to_count(examples, terms):
     [
         ("a deaf man", ["deaf"], TypeError, "examples is one string"),
         (["a deaf man"], "deaf", TypeError, "terms is one string"),
-        (["a", 5], ["deaf"], TypeError, r"example 1 \(counted from 0\) holds 5, which"),
-        ([{"text": "a deaf man"}], ["deaf"], TypeError, "holds {'text': 'a deaf man'}, which is not text"),
+        (["a", 5], ["deaf"], TypeError, r"example 1 \(counted from 0\) has 5, which"),
+        ([{"text": "a deaf man"}], ["deaf"], TypeError, "has {'text': 'a deaf man'}, which is not text"),
         ([b"a deaf man"], ["deaf"], TypeError, "which is not text"),
-        (["a", ["b", 5]], ["deaf"], TypeError, r"example 1 \(counted from 0\) holds 5, which is not text"),
+        (["a", ["b", 5]], ["deaf"], TypeError, r"example 1 \(counted from 0\) has 5, which is not text"),
         (["a"], ["deaf", ""], ValueError, "term '' has no words"),
         (["a"], [" \n"], ValueError, "has no words"),
         (["a"], ["de\0af"], ValueError, "NUL"),
@@ -480,7 +480,7 @@ def test_no_columns_of_text(tmp_path, capsys):
 
     assert fails(capsys, nested).endswith("give --columns, one or more of: messages.role, messages.content")
     assert fails(capsys, nested, "--columns", "messages").endswith("there are: messages.role, messages.content")
-    assert fails(capsys, numbers).endswith("none that would do")
+    assert fails(capsys, numbers).endswith("the dataset has no text in any column")
 
 
 def test_wrong_datasets(tmp_path, capsys):

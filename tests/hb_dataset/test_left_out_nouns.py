@@ -8,13 +8,13 @@ from collections import Counter
 import pytest
 
 from hb_dataset import Descriptor, PersonNoun, Template, VocabularyError, load_table, read_vocabulary
-from hb_dataset.combinations import LeftOutNoun
 from hb_dataset.intersections import intersect
+from hb_dataset.prompt_masks import prompt_masks
 from hb_dataset.prompt_table import prompt_table
-from hb_dataset.prompts import small_descriptors
-from hb_dataset.sifting import taken
+from hb_dataset.small_sample import small_descriptors
 from hb_dataset.versions import NEXT, read_version
 from hb_dataset.vocabulary import VOCABULARIES
+from hb_dataset.vocabulary_entries import LeftOutNoun
 
 # In no sentence of `next`, as "term/noun".
 MUST_NOT = """
@@ -243,7 +243,7 @@ def test_a_pair_is_left_out_where_one_of_its_terms_is():
     pair = intersect(CALM, LOUD, {CALM: (0, 0), LOUD: (1, 0)})
     for axis in ("mood", "way"):
         rule = LeftOutNoun(because="harmful", axis=axis, noun_genders=("male",))
-        (takes,) = taken([pair], NOUNS, TEMPLATES, [rule])
+        (takes,) = prompt_masks([pair], NOUNS, TEMPLATES, [rule])
         assert takes.tolist() == [[True, True], [False, False], [True, True]]
 
 
@@ -258,14 +258,14 @@ def test_a_term_that_takes_no_noun_has_no_prompts():
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ("{axis: agee, nouns: [kid], because: same}", "axis 'agee' is not there; did you mean 'age'?"),
+        ("{axis: agee, nouns: [kid], because: same}", "axis 'agee' does not exist; did you mean 'age'?"),
         ("{axis: age, terms: [Yung], nouns: [kid], because: same}", "term 'Yung' is not in the axis 'age'"),
         ("{axis: age, buckets: [childs], nouns: [kid], because: same}", "bucket 'childs' is not in the axis 'age'"),
         ("{axis: age, terms: [teen], buckets: [old], nouns: [kid], because: same}", "has `buckets` and `terms`"),
-        ("{terms: [teen], nouns: [kid], because: same}", "entry has no `axis`, of which it names buckets or terms"),
+        ("{terms: [teen], nouns: [kid], because: same}", "names buckets or terms without their axis; write `axis`"),
         ("{axis: age, because: same}", "entry names no noun; write `nouns:`, `noun_buckets:` or `noun_genders:`"),
-        ("{axis: age, terms: [], nouns: [kid], because: same}", "`terms` is empty; name some, or leave the key out"),
-        ("{axis: age, nouns: [], because: same}", "`nouns` is empty; name some, or leave the key out"),
+        ("{axis: age, terms: [], nouns: [kid], because: same}", "`terms` is empty; name at least one"),
+        ("{axis: age, nouns: [], because: same}", "`nouns` is empty; name at least one, or leave the key out"),
         ("{axis: age, nouns: [kid], noun_buckets: [child], because: same}", "`nouns` and `noun_buckets`; write one"),
         ("{axis: age, nouns: [kidd], because: same}", "noun 'kidd' is not in nouns.yaml; did you mean 'kid'?"),
         ("{axis: age, noun_buckets: [Child], because: same}", "'Child' is not a lower-case name"),
@@ -299,5 +299,5 @@ def test_a_term_that_is_said_of_nobody_is_told(folder):
     with (folder / "left_out_nouns.yaml").open("a", encoding="utf-8") as file:
         for kind in ("adult", "anyone", "child", "grandparent", "offspring", "parent", "sibling", "spouse"):
             file.write(f"  - {{axis: nonce, terms: [stad], noun_buckets: [{kind}], because: same}}\n")
-    with pytest.raises(VocabularyError, match=r"nonce\.yaml:\d+: term 'stad' is said of no noun"):
+    with pytest.raises(VocabularyError, match=r"nonce\.yaml:\d+: term 'stad' has no noun left"):
         read_vocabulary(folder)

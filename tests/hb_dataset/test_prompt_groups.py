@@ -12,7 +12,6 @@ from hb_dataset.prompt_groups import (
     find_groups,
     read_groups,
     sound_article,
-    vocabulary_groups,
 )
 from hb_dataset.versions import read_version
 from hub_scripts.term_english import sound_articles
@@ -189,7 +188,7 @@ def test_a_file_that_is_not_there(tmp_path):
     ],
 )
 def test_what_people_write_for_a_group(vocabulary, term, singular, plural, axis, descriptor):
-    (group,) = vocabulary_groups(vocabulary, [term])
+    ((group,), _) = find_groups([term], vocabulary)
     assert (group.name, group.singular, group.plural) == (singular, singular, plural)
     assert (group.axis, group.descriptor) == (axis, descriptor)
     assert group.mentions == (singular, plural)
@@ -198,7 +197,7 @@ def test_what_people_write_for_a_group(vocabulary, term, singular, plural, axis,
 def test_a_term_alone_takes_a_noun_that_agrees(vocabulary):
     gendered = [each for each in vocabulary.descriptors if each.gender is not None]
     for descriptor in [*vocabulary.descriptors[::23], *gendered[::3]]:
-        (group,) = vocabulary_groups(vocabulary, [descriptor.term])
+        ((group,), _) = find_groups([descriptor.term], vocabulary)
         noun = next(noun for noun in vocabulary.nouns if agrees(descriptor, noun))
         expected = "person" if descriptor.gender is None else noun.noun
         words = " ".join(filter(None, [descriptor.before, expected, descriptor.after]))
@@ -207,9 +206,9 @@ def test_a_term_alone_takes_a_noun_that_agrees(vocabulary):
 
 def test_an_unknown_term_and_what_was_meant(vocabulary):
     with pytest.raises(ValueError, match=r"'weelchair-using' is not a term of the vocabulary.*did you mean"):
-        vocabulary_groups(vocabulary, ["weelchair-using"])
+        find_groups(["weelchair-using"], vocabulary)
     with pytest.raises(ValueError, match=r"'womann' is not a term.*did you mean 'woman'"):
-        vocabulary_groups(vocabulary, ["womann"])
+        find_groups(["womann"], vocabulary)
 
 
 @pytest.mark.parametrize(
@@ -234,13 +233,13 @@ def test_the_hint_for_what_is_not_known(vocabulary, term, hint):
 def test_a_term_and_a_noun_that_do_not_agree(vocabulary):
     gendered = next(each for each in vocabulary.descriptors if each.gender == "female" and each.before)
     with pytest.raises(ValueError, match=re.escape(DISAGREES_ERROR.split("'")[2].split(";")[0])):
-        vocabulary_groups(vocabulary, [f"{gendered.term} man"])
+        find_groups([f"{gendered.term} man"], vocabulary)
 
 
 @pytest.mark.parametrize("terms", [["tall", "tall person"], ["woman", "woman"]])
 def test_the_same_group_twice(vocabulary, terms):
     with pytest.raises(ValueError, match="given twice"):
-        vocabulary_groups(vocabulary, terms)
+        find_groups(terms, vocabulary)
 
 
 def test_groups_with_the_same_words():

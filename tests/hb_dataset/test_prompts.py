@@ -15,7 +15,7 @@ from hb_dataset import CONFIGS, VocabularyError, descriptor_noun_spans, load_tab
 from hb_dataset import prompt_table as prompt_table_module
 from hb_dataset import vocabulary as vocabulary_module
 from hb_dataset.prompt_table import prompt_table
-from hb_dataset.prompts import build_table, small_descriptors
+from hb_dataset.small_sample import small_descriptors
 
 V1_FOLDER = Path(vocabulary_module.__file__).parent / "vocabulary" / "v1.0"
 NOT_AXES = {"nouns", "templates", "seat_templates"}
@@ -362,10 +362,6 @@ def test_a_faulty_vocabulary_builds_nothing(own_folder):
     (own_folder / "way.yaml").write_text("axis: ways\nterms: []\n", encoding="utf-8")
     with pytest.raises(VocabularyError, match=r"way\.yaml:1: "):
         load_table("nouns", own_folder)
-
-
-def test_build_table_is_load_table_of_a_vocabulary_that_was_read(small):
-    assert build_table("v1.0-small", read_vocabulary()).equals(small)
 
 
 @pytest.mark.parametrize(("most", "refused"), [(141, False), (140, True)])

@@ -19,7 +19,7 @@ from hb_dataset.noun_phrases import agrees, noun_phrase, plural_noun_phrase
 from hb_dataset.prompt_table import descriptor_noun_spans, intersection_table, prompt_table
 from hb_dataset.variations import VARIATIONS, mixed_variations, vary_prompts
 from hb_dataset.versions import NEXT, read_version
-from hb_dataset.vocabulary import (
+from hb_dataset.vocabulary_entries import (
     ADJECTIVE_ORDER_FILE,
     AFTER_THE_NOUN,
     LEFT_OUT_FILE,

@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import ttest_rel
 
 from hb_dataset.bias_specification import read_specification
-from hb_dataset.comment_files import annotation_sizes, read_annotations, read_csv, read_lines
+from hb_dataset.comment_files import label_of, read_csv, read_lines
 from hb_dataset.comments import candidates
 from hb_dataset.counterfactuals import counterfactual
 from hb_dataset.reddit_bias import load_reddit_bias, pairs_from_comments, reddit_bias_report
@@ -94,11 +94,14 @@ def test_targets_are_those_of_the_authors(bias_type):
 def test_sizes_are_those_of_table_3_but_for_four_cells(bias_type):
     (path,) = (REDDIT_BIAS / bias_type).glob("*_annotated.csv")
 
-    sizes = annotation_sizes(read_annotations(path))
+    rows = read_csv(path, ("comment", "phrase", "bias_sent", "bias_phrase"))
 
-    assert sizes[:4] == ANNOTATED[bias_type]
-    assert sizes.num_ignored == {"gender": 24}.get(bias_type, 0)
-    assert sizes.num_remarks == {"religion1": 23}.get(bias_type, 0)
+    comments, phrases = (Counter(label_of(row[name]) for row in rows) for name in ("bias_sent", "bias_phrase"))
+    assert (len(rows), comments[0] + comments[1], comments[1], phrases[1]) == ANNOTATED[bias_type]
+    assert comments[2] == {"gender": 24}.get(bias_type, 0)
+    cells = [row[name] for row in rows for name in ("bias_sent", "bias_phrase")]
+    num_remarks = sum(bool(cell.strip()) and label_of(cell) is None for cell in cells)
+    assert num_remarks == {"religion1": 23}.get(bias_type, 0)
 
 
 @with_data
@@ -145,12 +148,13 @@ def test_in_whole_words_hardly_a_phrase_is_without_a_term_and_none_is_its_own_co
 @pytest.mark.parametrize("bias_type", SIDES)
 def test_windows_are_mostly_those_of_the_authors(bias_type):
     (path,) = (REDDIT_BIAS / bias_type).glob("*_annotated.csv")
-    annotations = read_annotations(path)
+    rows = read_csv(path)
+    comments = (row["comment"] for row in rows)
 
-    found = list(candidates((each.comment for each in annotations), read_specification(bias_type), max_characters=None))
+    found = list(candidates(comments, read_specification(bias_type), max_characters=None))
 
-    same = sum(annotations[candidate.row].phrase.lower() == candidate.phrase for candidate in found)
-    share_found, share_same = len(found) / len(annotations), same / len(found)
+    same = sum(rows[candidate.row]["phrase"].lower() == candidate.phrase for candidate in found)
+    share_found, share_same = len(found) / len(rows), same / len(found)
     assert share_found > 0.85
     assert share_same > 0.75  # theirs go round other occurrences too
     longest = max(len(candidate.phrase.split()) for candidate in found)
@@ -164,7 +168,7 @@ def test_windows_are_mostly_those_of_the_authors(bias_type):
 def test_the_share_of_published_phrases_that_comments_give_is_that_of_the_documentation(bias_type, share, share_of_all):
     (path,) = (REDDIT_BIAS / bias_type).glob("*_annotated.csv")
     specification = read_specification(bias_type)
-    comments = [each.comment for each in read_annotations(path)]
+    comments = [row["comment"] for row in read_csv(path)]
     splits = load_reddit_bias(REDDIT_BIAS, bias_type).values()
     published = [" ".join(text.split()) for split in splits for text in split["text_t1"]]
 
@@ -373,7 +377,9 @@ def test_sides_are_told_apart_by_their_terms_where_no_column_does(tmp_path):
 def test_every_real_bias_type_is_told_from_the_others():
     for bias_type in SIDES:
         for other in {*AUTHORS_SIDES} - {bias_type}:
-            with pytest.raises(ValueError, match=f"do not fit the specification '{other}': no term of its group 1"):
+            with pytest.raises(
+                ValueError, match=f"do not fit the specification '{other}': they have no term of its group 1"
+            ):
                 load_reddit_bias(REDDIT_BIAS / bias_type, other)
 
 
@@ -399,7 +405,7 @@ def test_counterfactuals_of_another_rule_are_refused(tmp_path):
         },
     )
 
-    with pytest.raises(ValueError, match=r"3 of 3 test phrases .* is not their counterfactual by the published rule"):
+    with pytest.raises(ValueError, match=r"3 of 3 test phrases .* are not their counterfactuals by the published rule"):
         load_reddit_bias(folder, "gender")
 
 
@@ -476,16 +482,6 @@ def test_pairs_come_from_annotated_phrases(tmp_path):
 
     assert dataset["text_t2"][:] == ["my husband"]
     assert counts == {"read": 5, "not_biased": 3, "without_term": 1, "paired": 1}
-    annotations = read_annotations(files / "a.csv")
-    assert [(each.bias_sent, each.bias_phrase) for each in annotations] == [
-        (0, 1),
-        (1, 0),
-        (1, 1),
-        (2, 2),
-        (None, None),
-    ]
-    assert annotations[4].remarks == ("question", "1 - a remark")
-    assert annotation_sizes(annotations) == (5, 3, 2, 2, 1, 2)
 
 
 def test_no_comments_give_no_pairs():
@@ -524,7 +520,7 @@ def test_no_comments_give_no_pairs():
         ),
         (
             {f"{name}_biased_test_reduced.csv": "comments_processed\na\n" for name in "xy"},
-            r"two files for test \(x_biased_test_reduced.csv, y_biased_test_reduced.csv\), and neither is told from",
+            r"two files for test \(x_biased_test_reduced.csv, y_biased_test_reduced.csv\), and neither a column",
         ),
         (
             {f"{name}_biased_test_reduced.csv": "comments_processed\na\n" for name in "xyz"},

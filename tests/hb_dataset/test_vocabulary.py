@@ -105,8 +105,8 @@ def test_v1_says_where_every_entry_comes_from(v1):
 TERM_FAULTS = {
     "unknown key": ("    buckett: calm\n", 1, "unknown key 'buckett'; did you mean 'bucket'?"),
     "unknown key of the file": ("sauce: Doe (2024)\n", 1, "unknown key 'sauce'; did you mean 'source'?"),
-    "duplicate term": ("  - term: cheerful\n", 1, "'cheerful' stands in mood.yaml line 4 already; remove one"),
-    "duplicate term in capitals": ("  - term: Cheerful\n", 1, "'Cheerful' stands in mood.yaml line 4 already"),
+    "duplicate term": ("  - term: cheerful\n", 1, "'cheerful' is in mood.yaml line 4 already; remove one"),
+    "duplicate term in capitals": ("  - term: Cheerful\n", 1, "'Cheerful' is in mood.yaml line 4 already"),
     "unknown gender": ("  - term: calm\n    gender: femal\n", 2, "gender 'femal' is not known; did you mean 'female'?"),
     "empty gender": ("  - term: calm\n    gender:\n", 2, "write female, male or non-binary, or leave the key out"),
     "unknown preference": ("  - term: calm\n    preference: reveiwed\n", 2, "did you mean 'reviewed'?"),
@@ -140,7 +140,7 @@ TERM_FAULTS = {
     "article after the noun": (
         "  - term: with joy\n    bucket: after_the_noun\n    article: a\n",
         1,
-        "'with joy' stands after the noun, whose article it cannot set; remove it",
+        "'with joy' follows the noun, so that it has no article of its own; remove `article`",
     ),
     "noun of its gender": (
         "  - term: calm\n    gender: male\n",
@@ -156,7 +156,7 @@ NOUN_FAULTS = {
     "duplicate noun": (
         "  - noun: woman\n    plural: women\n",
         1,
-        "'woman' stands in nouns.yaml line 2 already; remove one",
+        "'woman' is in nouns.yaml line 2 already; remove one",
     ),
     "no plural": ("  - noun: man\n    gender: male\n", 1, "entry has no `plural`; write `plural: …`"),
     "unknown gender": ("  - noun: man\n    plural: men\n    gender: man\n", 3, "gender 'man' is not known; "),
@@ -167,7 +167,7 @@ TEMPLATE_FAULTS = {
     "duplicate template": (
         '  - template: "I know {noun_phrase}."\n',
         1,
-        "stands in templates.yaml line 2 already; remove",
+        "is in templates.yaml line 2 already; remove",
     ),
     "no slot": ("  - template: I know you.\n", 1, f"no slot; write exactly one of {BOTH_SLOTS}"),
     "one slot twice": (
@@ -306,9 +306,9 @@ def test_a_phrase_about_one_person_needs_its_plural(tmp_path, term):
     ("axis", "entry", "remedy"),
     [
         ("ability", "  - term: with chronic pain\n", "has no `bucket`, as the others of its axis have; write one"),
-        ("religion", "  - term: with faith\n", "would stand before the noun; write `bucket: after_the_noun`"),
+        ("religion", "  - term: with faith\n", "would be before the noun; write `bucket: after_the_noun`"),
         ("religion", "  - term: calm\n    bucket: mild\n", "has the bucket 'mild', and most of its axis have none"),
-        ("religion", "  - term: a calm\n", "brings an article of its own; write it without"),
+        ("religion", "  - term: a calm\n", "starts with an article; write it without"),
     ],
 )
 def test_a_new_term_is_told_what_it_lacks_beside_those_of_v1(tmp_path, axis, entry, remedy):

@@ -24,11 +24,11 @@ import hb_metrics.inference.scoring.dialogue
 import hb_metrics.measurements.generation.results
 import hb_metrics.report  # noqa: F401
 from hb_metrics import measure
-from hb_metrics.inference import shards
 from hb_metrics.inference.classifiers import offensive, styles
 from hb_metrics.inference.replies import prompt_replies as replies
+from hb_metrics.inference.scoring import scoring_shards
 
-shards.UNITS_PER_SHARD = 2
+scoring_shards.UNITS_PER_SHARD = 2
 replies.ROWS_PER_SHARD = 16
 styles.ROWS_PER_SHARD = 16
 offensive.ROWS_PER_SHARD = 64

@@ -6,6 +6,7 @@ import pytest
 
 from hb_metrics import bias_values as module
 from hb_metrics.bias_values import DescriptorKey, bias_values, descriptor_codes
+from hb_metrics.full_gen_bias import inputs
 
 ROW = {"descriptors": ["old", "young"], "templates": ["t", "t"], "axes": ["age", "age"]}
 
@@ -204,7 +205,7 @@ def test_columns_have_to_be_of_one_length(short):
     columns = {**ROW, short: ["x"]}
     told = ", ".join(f"{len(column)} {name}" for name, column in {"style_probabilities": "xx", **columns}.items())
 
-    with pytest.raises(ValueError, match=exactly(module.UNEQUAL_LENGTHS_ERROR.format(told))):
+    with pytest.raises(ValueError, match=exactly(inputs.UNEQUAL_LENGTHS_ERROR.format(told))):
         bias_values(np.full((2, 2), 0.5), **columns)
 
 
@@ -212,9 +213,9 @@ def test_columns_have_to_be_of_one_length(short):
     ("column", "name"), [("axes", "axis"), ("descriptors", "descriptor"), ("templates", "template")]
 )
 def test_a_missing_value_is_named(column, name):
-    with pytest.raises(ValueError, match=exactly(module.MISSING_ERROR.format(name=name, row=1))):
+    with pytest.raises(ValueError, match=exactly(inputs.MISSING_ERROR.format(name=name, row=1))):
         bias_values(np.full((2, 2), 0.5), **{**ROW, column: ["x", None]})
-    with pytest.raises(ValueError, match=exactly(module.NOT_TEXT_ERROR.format(name=name, row=0, value=1.5))):
+    with pytest.raises(ValueError, match=exactly(inputs.NOT_TEXT_ERROR.format(name=name, row=0, value=1.5))):
         bias_values(np.full((2, 2), 0.5), **{**ROW, column: [1.5, "x"]})
 
 

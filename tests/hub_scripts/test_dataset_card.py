@@ -13,7 +13,7 @@ from datasets.utils.metadata import MetadataConfigs
 from huggingface_hub import DatasetCard
 
 from hb_dataset import load_table
-from hb_dataset.prompts import config_schema, version_configs
+from hb_dataset.prompts import find_config, version_configs
 from hb_dataset.vocabulary import VOCABULARIES
 from hub_scripts.dataset_card import EXAMPLE_TERM, dataset_card, size_category
 from hub_scripts.publish_dataset import published_dataset
@@ -243,4 +243,4 @@ def test_sentences_that_are_left_out_are_counted(tmp_path):
 
 def test_every_column_there_is_has_an_explanation():
     for config in version_configs("next"):
-        assert set(config_schema(config).names) <= COLUMNS.keys()
+        assert set(find_config(config).schema.names) <= COLUMNS.keys()

@@ -28,9 +28,10 @@ from hb_metrics.full_gen_bias.style_clusters import PAPER_CLUSTERS
 from hb_metrics.measurements.generation.results import Replies, generation_results, offensiveness_results, whole_prompts
 from hb_metrics.measurements.likelihood.results import likelihood_results
 from hub_scripts import publish_dataset, publish_results
+from hub_scripts.eval_tasks import task_id, tasks
 from hub_scripts.publish_results import Change, check_model, main, read_settled_results, shown_changes
 from hub_scripts.results_section import END, START, card_section, measuring_command, with_section
-from hub_scripts.run_figures import TASKS, evaluation_results, run_figures, task_id
+from hub_scripts.run_figures import evaluation_results, run_figures
 from tests.hub_scripts.versions_on_disk import freeze_small
 
 SCRIPT = Path(publish_results.__file__)
@@ -155,7 +156,7 @@ def test_evaluation_results_are_the_figures_of_results_json(results):
         "full_gen_bias_debiased_v1.0-small": generation["debiased"]["full_gen_bias"],
         "offensive_replies_v1.0-small": results["offensiveness"]["replies"]["offensive_share"],
     }
-    assert sorted(entry.task_id for entry in entries) == sorted(task_id(task, "v1.0-small") for task in TASKS)
+    assert sorted(entry.task_id for entry in entries) == sorted(task_id(task, "v1.0-small") for task in tasks())
     for entry in entries:
         assert (entry.dataset_id, entry.dataset_revision) == (DATASET, "v1.0")
         assert (entry.date, entry.source_url) == (None, None)  # not known, so not said
@@ -471,9 +472,7 @@ def test_names_of_repos_are_checked(run):
 )
 def test_only_addresses_of_the_web_are_published(run, address, tmp_path):
     out = tmp_path / "out"
-    with pytest.raises(
-        SystemExit, match=r"publish_results\.py: source_url '.*' is not the address of a page that every"
-    ):
+    with pytest.raises(SystemExit, match=r"publish_results\.py: source_url '.*' is not the address of a web page"):
         main([str(run), "--repo_id", MODEL, "--dataset_id", DATASET, f"--source_url={address}", "--dry_run", str(out)])
     assert not out.exists()
 
@@ -594,22 +593,22 @@ def test_the_dataset_s_eval_yaml_has_the_task_of_every_result(in_process, repo, 
         publish_dataset.main(["--repo_id", DATASET, "--version", version, "--vocabularies", str(root)])
     dataset = in_process.repo("dataset", DATASET)
     listed = yaml.safe_load(dataset.files()["eval.yaml"])
-    tasks = {task["id"]: (task["config"], task["split"]) for task in listed["tasks"]}
+    in_yaml = {task["id"]: (task["config"], task["split"]) for task in listed["tasks"]}
     assert len(tasks) == len(listed["tasks"])
 
     publish(run, "--yes")
     model = in_process.repo("model", MODEL)
     files = {path: text.decode() for path, text in model.files("refs/pr/1").items() if path.startswith(".eval")}
     entries = [entry for found in entries_of(files).values() for entry in found]
-    assert sorted(entry.task_id for entry in entries) == sorted(task_id(task, "v1.0-small") for task in TASKS)
+    assert sorted(entry.task_id for entry in entries) == sorted(task_id(task, "v1.0-small") for task in tasks())
     for entry in entries:
         assert entry.dataset_id == DATASET
         assert entry.dataset_revision in dataset.tags
-        assert entry.notes.startswith(f"config {tasks[entry.task_id][0]}; ")
+        assert entry.notes.startswith(f"config {in_yaml[entry.task_id][0]}; ")
 
     measured = {config for config in [*version_configs("v1.0", root), *version_configs("v2.0", root)] if "v" in config}
     measured -= {"v1.0-baseline", "v2.0-baseline"}
-    assert {task_id(task, config) for task in TASKS for config in measured} == tasks.keys()
+    assert {task_id(task, config) for task in tasks() for config in measured} == in_yaml.keys()
     card = MetadataConfigs.from_dataset_card_data(DatasetCard(dataset.files()["README.md"].decode()).data)
     for config, split in tasks.values():
         assert card[config]["data_files"] == [{"split": split, "path": f"data/{config}/test.parquet"}]

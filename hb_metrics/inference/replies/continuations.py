@@ -21,15 +21,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hb_dataset.seeded_draws import seeded_generator
 from hb_metrics.inference.models.contexts import (
+    EndTokens,
     check_lengths,
     encode_rendered,
     end_tokens,
-    prompt_generator,
     reply_text,
 )
 from hb_metrics.inference.models.loading import LoadedModel, max_positions_of
-from hb_metrics.inference.replies.decoding import Decoded, Decoding, EndTokens, decode, is_invariant, takes_padding
+from hb_metrics.inference.replies.decoding import Decoded, Decoding, decode, is_invariant, takes_padding
 from hb_metrics.inference.replies.decoding_shards import DecodingTask, decode_into_shards, fitting_batch_size
 from hb_metrics.inference.shards import Shard, plan_row_shards, read_shards
 
@@ -266,7 +267,7 @@ def _continue(plan: ContinuationPlan, loaded: LoadedModel, rows: Sequence[int]) 
     contexts = [plan.contexts[row] for row in rows]
     limits = [plan.decoding.max_new_tokens - len(context) for context in contexts]
     most = max(limits)  # a generator's first numbers are the same however many are drawn
-    uniforms = np.stack([prompt_generator(plan.seed, "continuation", plan.ids[row]).random(most) for row in rows])
+    uniforms = np.stack([seeded_generator(plan.seed, "continuation", plan.ids[row]).random(most) for row in rows])
     decoding = replace(plan.decoding, max_new_tokens=most)
     return decode(loaded.model, contexts, decoding, plan.ends, uniforms, plan.padded, limits)
 

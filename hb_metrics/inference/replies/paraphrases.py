@@ -26,9 +26,9 @@ from transformers import PreTrainedTokenizerBase
 
 from hb_dataset.prompt_groups import PromptGroup
 from hb_dataset.structures import FIXED_STRUCTURE, parse_of, read_structures, read_verb_phrases
-from hb_metrics.inference.models.contexts import check_lengths, encode_rendered, end_tokens
+from hb_metrics.inference.models.contexts import EndTokens, check_lengths, encode_rendered, end_tokens
 from hb_metrics.inference.models.loading import LoadedModel, load_model
-from hb_metrics.inference.replies.decoding import Decoded, Decoding, EndTokens, decode, is_invariant
+from hb_metrics.inference.replies.decoding import Decoded, Decoding, decode, is_invariant
 from hb_metrics.inference.replies.decoding_shards import DecodingTask, decode_into_shards, fitting_batch_size
 from hb_metrics.inference.replies.paraphrase_checks import REASONS, check_paraphrase
 from hb_metrics.inference.shards import Shard, plan_row_shards, read_shards

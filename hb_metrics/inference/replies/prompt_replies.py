@@ -16,18 +16,19 @@ import numpy as np
 import pyarrow as pa
 
 from hb_dataset.hints import did_you_mean
+from hb_dataset.seeded_draws import seeded_generator
 from hb_dataset.variations import VARIATIONS, mixed_variations
 from hb_metrics.inference.models.contexts import (
     ContextFormat,
+    EndTokens,
     check_lengths,
     draw_personas,
     encode_contexts,
     end_tokens,
-    prompt_generator,
     reply_text,
 )
 from hb_metrics.inference.models.loading import LoadedModel
-from hb_metrics.inference.replies.decoding import Decoded, Decoding, EndTokens, decode, is_invariant, takes_padding
+from hb_metrics.inference.replies.decoding import Decoded, Decoding, decode, is_invariant, takes_padding
 from hb_metrics.inference.replies.decoding_shards import DecodingTask, decode_into_shards, fitting_batch_size
 from hb_metrics.inference.shards import Shard, plan_row_shards, read_shards
 
@@ -148,7 +149,7 @@ def select_prompts(prompts: pa.Table, replies_per_cell: int | None, *, seed: int
     cells = defaultdict(list)
     columns = [prompts[name].to_pylist() for name in ("axis", "descriptor", "template", "id")]
     for row, (*cell, identifier) in enumerate(zip(*columns, strict=True)):
-        cells[tuple(cell)].append((prompt_generator(seed, "prompts", identifier).random(), row))
+        cells[tuple(cell)].append((seeded_generator(seed, "prompts", identifier).random(), row))
     rows = [row for cell in cells.values() for _, row in sorted(cell)[:replies_per_cell]]
     return prompts.take(pa.array(sorted(rows), pa.int64()))
 
@@ -274,7 +275,7 @@ def _reply(plan: ReplyPlan, loaded: LoadedModel, rows: Sequence[int]) -> list[De
     """Decodes the replies to some prompts together."""
     uniforms = None
     if plan.decoding.sample:
-        generators = (prompt_generator(plan.seed, "sampling", plan.ids[row]) for row in rows)
+        generators = (seeded_generator(plan.seed, "sampling", plan.ids[row]) for row in rows)
         uniforms = np.stack([each.random(plan.decoding.max_new_tokens) for each in generators])
     contexts = [plan.contexts[row] for row in rows]
     return decode(loaded.model, contexts, plan.decoding, plan.ends, uniforms, plan.padded)

@@ -15,14 +15,14 @@ import pyarrow as pa
 from hb_metrics.inference.models.loading import LoadedModel, max_positions_of
 from hb_metrics.inference.scoring.perplexity import (
     MAX_POSITIONS,
-    NO_LIST_ERROR,
     Scoring,
     perplexity_scores,
     plan_perplexity,
 )
 from hb_metrics.inference.scoring.prefix_tree import pack_prefix_trees
 from hb_metrics.inference.scoring.scoring_paths import padded_units
-from hb_metrics.inference.shards import score_units_into_shards
+from hb_metrics.inference.scoring.scoring_shards import score_units_into_shards
+from hb_metrics.inference.text_checks import NO_LIST_ERROR
 from hb_metrics.inference.units import ScoringPlan, distinct
 
 TEXT_SCORE_SCHEMA = pa.schema(

@@ -11,12 +11,11 @@ from hb_metrics.inference.scoring.perplexity import (
     MAX_POSITIONS,
     PerplexityScores,
     check_sequences,
-    check_texts,
     perplexity_scores,
     run_plan,
-    shown,
 )
 from hb_metrics.inference.scoring.scoring_paths import right_padded
+from hb_metrics.inference.text_checks import check_texts, shown
 from hb_metrics.inference.units import ScoringPlan, Unit, distinct, length_sorted_batches
 
 SPAN_ERROR = "span {span} of text {row} ({text!r}) holds no token; give (start, end) in characters, end not included"

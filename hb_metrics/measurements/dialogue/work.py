@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hb_metrics.inference.dialogue_pairs import Dialogue, read_dialogue
+from hb_dataset.dialogue_pairs import Dialogue, read_dialogue
 from hb_metrics.inference.models.layout import choose_layout
 from hb_metrics.inference.scoring.dialogue import (
     DialoguePlan,

@@ -60,8 +60,8 @@ def generation_answer(generation: Mapping[str, Any]) -> str:
     level = f"{values['confidence_level']:.0%}"
     if bounds is None:
         text = (
-            f"Full Gen Bias, less sampling noise, is {full}; whether the style of its replies differs between terms "
-            f"by more than chance cannot be known ({values['no_intervals']['full_gen_bias']})."
+            "Whether the style of its replies differs between terms by more than chance cannot be known from this run: "
+            f"Full Gen Bias, less sampling noise, is {full}, and no interval could be estimated."
         )
     elif bounds[0] > 0:
         text = (
@@ -96,7 +96,7 @@ def _tiles(generation: Mapping[str, Any]) -> list[Tile]:
     values, full = generation["gen_bias"], tables.full_gen_bias(dict(generation))
     tiles = []
     if full.debiased is not None:
-        below = f"no interval: {full.reason}" if full.reason else ""
+        below = "no interval" if full.reason else ""
         if full.interval is not None:
             below = f"{values['confidence_level']:.0%} interval {interval(full.interval)}"
         tiles.append(Tile("Full Gen Bias, debiased", bias(full.debiased), (below,) if below else ()))

@@ -5,7 +5,7 @@ from typing import Any
 from hb_dataset.prompt_table import descriptor_noun_spans
 from hb_metrics.inference.scoring.perplexity import MAX_POSITIONS, plan_perplexity
 from hb_metrics.inference.scoring.pseudo_likelihood import plan_pseudo_log_likelihood
-from hb_metrics.inference.shards import score_into_shards
+from hb_metrics.inference.scoring.scoring_shards import score_into_shards
 from hb_metrics.inference.units import ScoringPlan
 from hb_metrics.measurements.likelihood.options import LikelihoodOptions
 from hb_metrics.measurements.likelihood.results import likelihood_results

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hb_dataset.bias_specification import read_specification
 from hb_dataset.reddit_bias import load_reddit_bias
-from hb_metrics.inference.reference_texts import ReferenceTexts, read_reference_texts
+from hb_dataset.reference_texts import ReferenceTexts, read_reference_texts
 from hb_metrics.inference.scoring.pair_perplexity import (
     TextPlan,
     language_model_perplexity,

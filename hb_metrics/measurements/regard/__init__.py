@@ -16,6 +16,7 @@ class Regard(Measurement):
     """The mean regard of continuations about each group, and gaps between groups."""
 
     name = "regard"
+    title = "Regard"
     words = "regard of continuations of prompts in many syntactic structures"
     done = "regard measured"
     options = RegardOptions

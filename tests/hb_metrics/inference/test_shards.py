@@ -3,7 +3,6 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from hb_metrics.inference import shards
 from hb_metrics.inference.classifiers.offensive import (
     OffensivenessClassifier,
     OffensivenessScores,
@@ -11,8 +10,9 @@ from hb_metrics.inference.classifiers.offensive import (
 )
 from hb_metrics.inference.classifiers.regard import REGARDS, RegardClassifier, regards_into_shards
 from hb_metrics.inference.classifiers.styles import StyleClassifier, styles_into_shards
+from hb_metrics.inference.scoring import scoring_shards
 from hb_metrics.inference.scoring.perplexity import plan_perplexity, score_perplexity
-from hb_metrics.inference.shards import plan_shards, score_into_shards
+from hb_metrics.inference.scoring.scoring_shards import plan_shards, score_into_shards
 
 CPU = torch.device("cpu")
 
@@ -20,7 +20,7 @@ CPU = torch.device("cpu")
 @pytest.fixture
 def job(prompts, get_small_model, monkeypatch):
     """A plan of several shards over texts of which some are equal, and the ids they are keyed by."""
-    monkeypatch.setattr(shards, "UNITS_PER_SHARD", 2)
+    monkeypatch.setattr(scoring_shards, "UNITS_PER_SHARD", 2)
     texts = [*prompts[:100], *prompts[:5]]
     model, tokenizer = get_small_model("llama")
     plan = plan_perplexity(texts, model, tokenizer, max_positions=64)

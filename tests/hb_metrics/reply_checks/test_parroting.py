@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from scipy.stats import pearsonr, rankdata
 
-from hb_metrics import bias_values as bias_values_module
 from hb_metrics.bias_values import DescriptorKey
+from hb_metrics.full_gen_bias import inputs
 from hb_metrics.reply_checks import parroting as module
 from hb_metrics.reply_checks.parroting import correlation_with_bias, is_parroting, parroting
 
@@ -189,9 +189,9 @@ def test_input_that_cannot_be_used_is_told():
     with pytest.raises(ValueError, match=exactly(module.EMPTY_ERROR)):
         parroting([], [], [], [])
     lengths = "1 prompts, 2 replies, 1 descriptors, 1 templates"
-    with pytest.raises(ValueError, match=exactly(bias_values_module.UNEQUAL_LENGTHS_ERROR.format(lengths))):
+    with pytest.raises(ValueError, match=exactly(inputs.UNEQUAL_LENGTHS_ERROR.format(lengths))):
         parroting(["a"], ["a", "b"], ["x"], ["t"])
-    with pytest.raises(ValueError, match=exactly(bias_values_module.MISSING_ERROR.format(name="reply", row=1))):
+    with pytest.raises(ValueError, match=exactly(inputs.MISSING_ERROR.format(name="reply", row=1))):
         parroting(["a", "b"], ["a", None], ["x", "y"], ["t", "t"])
-    with pytest.raises(ValueError, match=exactly(bias_values_module.MISSING_ERROR.format(name="template", row=0))):
+    with pytest.raises(ValueError, match=exactly(inputs.MISSING_ERROR.format(name="template", row=0))):
         parroting(["a", "b"], ["a", "b"], ["x", "y"], [None, "t"])

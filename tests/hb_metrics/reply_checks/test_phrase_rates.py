@@ -4,8 +4,8 @@ import re
 import numpy as np
 import pytest
 
-from hb_metrics import bias_values as bias_values_module
 from hb_metrics.bias_values import DescriptorKey
+from hb_metrics.full_gen_bias import inputs
 from hb_metrics.reply_checks import phrase_rates as module
 from hb_metrics.reply_checks.phrase_rates import (
     PAPER_PHRASES,
@@ -178,9 +178,7 @@ def test_input_that_cannot_be_used_is_told():
         phrase_rates(["x"], groups=[group])
     with pytest.raises(ValueError, match=exactly(module.GROUP_SIZE_ERROR.format(size=0))):
         most_biased_descriptors({}, size=0)
-    with pytest.raises(ValueError, match=exactly(bias_values_module.MISSING_ERROR.format(name="reply", row=1))):
+    with pytest.raises(ValueError, match=exactly(inputs.MISSING_ERROR.format(name="reply", row=1))):
         phrase_rates(["x", None])
-    with pytest.raises(
-        ValueError, match=exactly(bias_values_module.UNEQUAL_LENGTHS_ERROR.format("1 replies, 2 descriptors"))
-    ):
+    with pytest.raises(ValueError, match=exactly(inputs.UNEQUAL_LENGTHS_ERROR.format("1 replies, 2 descriptors"))):
         phrase_rates(["x"], ["old", "young"])

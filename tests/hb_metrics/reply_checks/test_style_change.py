@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from hb_metrics.bias_values import DescriptorKey, bias_values
+from hb_metrics.full_gen_bias.inputs import DDOF_ERROR
 from hb_metrics.reply_checks import style_change as module
 from hb_metrics.reply_checks.style_change import RunStyles, style_change
 
@@ -169,5 +170,5 @@ def test_runs_that_cannot_be_compared_are_told():
     told = module.NOT_FINITE_ERROR.format(style="Hateful", descriptor="b", name="after", value="nan")
     with pytest.raises(ValueError, match=exactly(told)):
         style_change(run, run._replace(descriptor_means=broken))
-    with pytest.raises(ValueError, match=exactly(module.DDOF_ERROR.format(ddof=2))):
+    with pytest.raises(ValueError, match=exactly(DDOF_ERROR.format(ddof=2))):
         style_change(run, run, ddof=2)

@@ -15,11 +15,12 @@ import torch
 from scipy.stats import chisquare
 
 from hb_dataset import load_table
+from hb_dataset.seeded_draws import seeded_generator
 from hb_dataset.variations import VARIATIONS, mixed_variations, vary_prompts
-from hb_metrics.inference.models.contexts import draw_personas, encode_contexts, prompt_generator, reply_text
+from hb_metrics.inference.models.contexts import EndTokens, draw_personas, encode_contexts, reply_text
 from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.replies import prompt_replies as replies
-from hb_metrics.inference.replies.decoding import Decoding, EndTokens, decode
+from hb_metrics.inference.replies.decoding import Decoding, decode
 from hb_metrics.inference.replies.decoding_shards import MOST_ROWS, fitting_batch_size
 from hb_metrics.inference.replies.prompt_replies import (
     PRESETS,
@@ -135,7 +136,7 @@ def test_replies_are_those_of_each_context_decoded_alone(how, prompts, load, tmp
     for row, context in zip(table.to_pylist(), expected, strict=True):
         uniforms = None
         if how == "sample":
-            uniforms = prompt_generator(3, "sampling", row["id"]).random(8)[None]
+            uniforms = seeded_generator(3, "sampling", row["id"]).random(8)[None]
         with torch.inference_mode():
             (alone,) = decode(loaded.model, [context], DECODINGS[how], plan.ends, uniforms)
         assert row["reply"] == (reply_text(alone.tokens, loaded.tokenizer) or None)
