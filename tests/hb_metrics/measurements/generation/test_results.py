@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pyarrow as pa
 import pytest
+from hb_metrics.inference.classifiers.embedded_styles import EmbeddedStyles
 
 from hb_dataset import load_table
 from hb_metrics.full_gen_bias.gen_bias import CellSums, gen_bias
 from hb_metrics.full_gen_bias.intervals import FEW_REPLIES_REASON
-from hb_metrics.inference.classifiers.embedded_styles import EmbeddedStyles
 from hb_metrics.inference.classifiers.styles import clusters_for
 from hb_metrics.measurements.generation.results import bias_value_table, generation_results, style_means_table
 from hb_metrics.replies import Replies, whole_prompts
