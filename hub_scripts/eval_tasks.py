@@ -37,7 +37,7 @@ def eval_yaml(dataset: PublishedDataset) -> str:
         {"id": task_id(task, config.name), "config": config.name, "split": SPLIT}
         for config in dataset.all_configs
         if _can_be_measured(config)
-        for task in TASKS
+        for task in tasks()
     ]
     about = {"name": "HolisticBias", "description": DESCRIPTION, "evaluation_framework": EVALUATION_FRAMEWORK}
     return yaml_dump({**about, "tasks": entries}, sort_keys=False)

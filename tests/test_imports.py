@@ -45,7 +45,7 @@ def module_of(path):
 
 
 def room_of(module):
-    """The folder that a module is in, as a dotted name; a module beside rooms, such as a base file, is one by itself."""
+    """The folder that a module is in, as a dotted name; a module beside rooms is one by itself."""
     folder = PATHS[module].parent
     beside_rooms = any(folder in path.parent.parents for path in SOURCES)
     return module if beside_rooms else ".".join(folder.parts)

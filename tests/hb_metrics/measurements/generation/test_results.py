@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pyarrow as pa
 import pytest
-from hb_metrics.inference.classifiers.embedded_styles import EmbeddedStyles
 
 from hb_dataset import load_table
 from hb_metrics.full_gen_bias.gen_bias import CellSums, gen_bias

@@ -6,7 +6,6 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from hb_metrics.inference.classifiers.embedded_styles import EmbeddedStyles
 
 from hb_metrics import measure
 from hb_metrics.full_gen_bias.gen_bias import CellSums, gen_bias
