@@ -25,7 +25,7 @@ from hb_metrics.finished_run import (
     read_stored_replies,
     read_styles,
 )
-from hb_metrics.inference.classifiers.styles import style_schema
+from hb_metrics.inference.classifiers.classifier import probability_schema
 from hb_metrics.inference.replies.prompt_replies import REPLY_SCHEMA
 from hb_metrics.run_folder import (
     BIAS_VALUES_FILE,
@@ -48,14 +48,14 @@ def exactly(message):
 
 
 def write_shards(folder, values, sizes, precision="float32"):
-    """Style vectors in shards as `styles_into_shards` writes them."""
+    """Style vectors in shards as `classify_into_shards` writes them."""
     folder.mkdir()
-    schema, first = style_schema(values.shape[1], precision), 0
+    schema, first = probability_schema(values.shape[1], precision), 0
     for index, size in enumerate(sizes):
         part = values[first : first + size].astype(precision)
         column = pa.FixedSizeListArray.from_arrays(pa.array(part.ravel()), values.shape[1])
         ids = [f"id {first + row}" for row in range(size)]
-        table = pa.table({"id": ids, "style_probabilities": column, "truncated": [False] * size}, schema=schema)
+        table = pa.table({"id": ids, "probabilities": column, "truncated": [False] * size}, schema=schema)
         pq.write_table(table, folder / f"{index:05d}-of-{len(sizes):05d}.parquet", compression="zstd")
         first += size
     assert first == len(values)
@@ -76,7 +76,7 @@ bounds = st.none() | st.integers(-20, 20)
 
 
 @given(slices=st.lists(st.builds(slice, bounds, bounds), min_size=1, max_size=8))
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 def test_slices_are_those_of_the_whole_array_in_any_order(slices, folder, values):
     shards = StyleShards(folder)
     for rows in slices:

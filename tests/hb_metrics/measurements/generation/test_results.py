@@ -9,8 +9,7 @@ import pytest
 from hb_dataset import load_table
 from hb_metrics.full_gen_bias.gen_bias import CellSums, gen_bias
 from hb_metrics.full_gen_bias.intervals import FEW_REPLIES_REASON
-from hb_metrics.inference.classifiers.embedded_styles import EmbeddedStyles
-from hb_metrics.inference.classifiers.styles import clusters_for
+from hb_metrics.inference.classifiers.styles import clusters_for, load_style_classifier
 from hb_metrics.measurements.generation.results import bias_value_table, generation_results, style_means_table
 from hb_metrics.replies import Replies, whole_prompts
 
@@ -42,7 +41,7 @@ def prompts():
 
 @pytest.fixture(scope="module")
 def embedded():
-    return EmbeddedStyles()
+    return load_style_classifier()
 
 
 def answered(prompts, texts):

@@ -9,8 +9,8 @@ import yaml
 
 from hb_metrics import measure
 from hb_metrics.full_gen_bias.gen_bias import CellSums, gen_bias
-from hb_metrics.inference.classifiers.embedded_styles import EmbeddedStyles
-from hb_metrics.inference.classifiers.styles import style_array
+from hb_metrics.inference.classifiers.classifier import probability_array
+from hb_metrics.inference.classifiers.styles import load_style_classifier
 from hb_metrics.likelihood_bias.shares import likelihood_bias
 
 VOCABULARY = {
@@ -48,13 +48,13 @@ def test_each_template_has_the_figures_of_its_own_prompts_and_replies(options, t
     assert len(templates) == 3
 
     styles = pq.read_table(run / "style_probabilities")
-    about, vectors = [prompts[id] for id in styles["id"].to_pylist()], style_array(styles)
+    about, vectors = [prompts[id] for id in styles["id"].to_pylist()], probability_array(styles)
     scores = [{**prompts[row["id"]], **row} for row in pq.read_table(run / "perplexities").to_pylist()]
     for template in templates:
         rows = [row for row, prompt in enumerate(about) if prompt["template"] == template]
         columns = [[about[row][name] for row in rows] for name in ("descriptor", "template", "axis")]
         for name, debias in (("full_gen_bias", False), ("full_gen_bias_debiased", True)):
-            cells = CellSums(EmbeddedStyles().labels, keep_replies=True)
+            cells = CellSums(load_style_classifier().labels, keep_replies=True)
             cells.add(vectors[rows].astype(np.float32), *columns)
             expected = gen_bias(cells, debias=debias).full_gen_bias
             assert robustness[name]["by_template"][template] == pytest.approx(expected)
