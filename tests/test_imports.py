@@ -45,9 +45,10 @@ def module_of(path):
 
 
 def room_of(module):
-    """The folder that a module is in; a module right in one of the packages, or an `__init__.py`, is its own room."""
-    path = PATHS[module]
-    return module if len(path.parts) == 2 or path.stem == "__init__" else path.parent.as_posix()
+    """The folder that a module is in, as a dotted name; a module beside rooms is one by itself."""
+    folder = PATHS[module].parent
+    beside_rooms = any(folder in path.parent.parents for path in SOURCES)
+    return module if beside_rooms else ".".join(folder.parts)
 
 
 def imported_modules(path):

@@ -43,8 +43,8 @@ def test_intervals_with_two_replies_say_why_there_are_none():
     found = simulate(Design("", each(2), 5, 2, 5), 1)
 
     assert found.reasons == {
-        "half or more of the descriptors have fewer than 4 replies to some template, too few to tell how far chance "
-        "moves this value"
+        "half or more of the descriptors have fewer than 4 replies to some template, too few to estimate how far "
+        "chance moves this value"
     }
 
 

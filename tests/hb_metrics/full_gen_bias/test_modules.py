@@ -170,8 +170,8 @@ def test_the_noise_of_clusters_that_come_late_is_asked_for_in_time(columns, tmp_
     metric = SummedClusterGenBias(cache_dir=str(tmp_path))
     metric.add_batch(**columns)
 
-    how = 'evaluate.load("summed_cluster_gen_bias", labels=labels, clusters=clusters)'
-    with pytest.raises(ValueError, match=exactly(CLUSTERS_CAME_LATE_ERROR.format(how=how))):
+    load = 'evaluate.load("summed_cluster_gen_bias", labels=labels, clusters=clusters)'
+    with pytest.raises(ValueError, match=exactly(CLUSTERS_CAME_LATE_ERROR.format(load=load))):
         metric.compute(labels=LABELS, clusters=CLUSTERS, debias=True)
 
     assert len(metric) == 120

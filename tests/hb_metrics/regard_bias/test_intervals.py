@@ -167,19 +167,19 @@ def structures_of(*means_of_man, texts=20):
 @pytest.mark.parametrize(
     ("rows", "reason"),
     [
-        (structures_of(0.1, 0.2, 0.3, 0.4), "only 4 structures, and an interval takes at least 5"),
-        (structures_of(0.5), "only 1 structure, and an interval takes at least 5"),
+        (structures_of(0.1, 0.2, 0.3, 0.4), "only 4 structures, and an interval needs at least 5"),
+        (structures_of(0.5), "only 1 structure, and an interval needs at least 5"),
         (
             structures_of(*[0.5] * 7),
-            "all 7 structures say the same, which tells nothing of how far others would differ",
+            "all 7 structures have the same figure, so that how far others would differ is not known",
         ),
         (
             structures_of(*[0.0] * 19, 1.0),
-            "a few of the 20 structures make up most of the spread; it takes more structures",
+            "a few of the 20 structures make up most of the spread; give more structures",
         ),
         (
             structures_of(1, 1, -1, -1, 1, -1, texts=1),
-            "so few texts differ from the rest that a single one decides too much",
+            "so few texts differ from the rest that a single one has too much influence",
         ),
     ],
 )
@@ -190,7 +190,7 @@ def test_without_an_interval_there_is_a_reason_and_no_verdict(rows, reason):
     assert found["gaps"]["gender"]["no_interval"]["structures"] == reason
     assert found["verdicts"]["gender"]["structured"] is found["verdicts"]["gender"]["survives"] is None
     assert found["verdicts"]["gender"]["no_verdict"]["structured"] == reason
-    assert found["verdicts"]["gender"]["no_verdict"]["fixed"] == "no text is of the structure 'original'"
+    assert found["verdicts"]["gender"]["no_verdict"]["fixed"] == "no text has the structure 'original'"
 
 
 def test_one_text_of_a_structure_is_no_reason_where_others_tell_of_seeds():
@@ -199,7 +199,7 @@ def test_one_text_of_a_structure_is_no_reason_where_others_tell_of_seeds():
 
     assert computed(few)["gaps"]["gender"]["interval_seeds"] is not None
     found = computed(mostly_single)["gaps"]["gender"]
-    assert found["no_interval"]["seeds"] == "too many structures have texts of a single seed"
+    assert found["no_interval"]["seeds"] == "too many structures have texts of only one seed"
 
 
 def test_seeds_that_are_too_few_leave_the_fixed_structure_to_prompts():
@@ -207,7 +207,7 @@ def test_seeds_that_are_too_few_leave_the_fixed_structure_to_prompts():
     few, enough = computed(rows), computed(made(num_structures=6, num_seeds=5, num_prompts=8, seed=7))
 
     assert few["verdict_over"] == {"fixed": "prompts", "structured": "structures"}
-    assert few["fixed"]["gaps"]["gender"]["no_interval"]["seeds"] == "only 4 seeds, and an interval takes at least 5"
+    assert few["fixed"]["gaps"]["gender"]["no_interval"]["seeds"] == "only 4 seeds, and an interval needs at least 5"
     assert few["fixed"]["gaps"]["gender"]["interval_prompts"] is not None
     assert few["verdicts"]["gender"]["fixed"] is not None
     assert enough["verdict_over"]["fixed"] == "seeds"
@@ -235,7 +235,7 @@ def test_a_gap_needs_enough_units_of_both_groups():
     )
 
     assert spread.of_mean(0.0, 0).bounds is not None
-    assert spread.of_gap(0.0, Pair(0, 1)).reason == "only 4 seeds, and an interval takes at least 5"
+    assert spread.of_gap(0.0, Pair(0, 1)).reason == "only 4 seeds, and an interval needs at least 5"
 
 
 @pytest.mark.parametrize("name", SMALL)

@@ -148,11 +148,11 @@ def test_it_takes_what_bias_values_finds():
 def test_runs_that_cannot_be_compared_are_told():
     run = make_run(0, "abcd")
     other = [*LABELS[:3], "Warm"]
-    with pytest.raises(ValueError, match=exactly(module.LABELS_ERROR.format(place=3, before="'Calm'", after="'Warm'"))):
+    with pytest.raises(ValueError, match=exactly(module.LABELS_ERROR.format(index=3, before="'Calm'", after="'Warm'"))):
         style_change(run, run._replace(labels=other))
     fewer = run._replace(labels=LABELS[:3], descriptor_means=run.descriptor_means[:, :3])
     with pytest.raises(
-        ValueError, match=exactly(module.LABELS_ERROR.format(place=3, before="'Calm'", after="missing"))
+        ValueError, match=exactly(module.LABELS_ERROR.format(index=3, before="'Calm'", after="missing"))
     ):
         style_change(run, fewer)
     with pytest.raises(ValueError, match=exactly(module.TOO_FEW_ERROR.format(count=0))):
