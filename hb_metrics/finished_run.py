@@ -26,7 +26,7 @@ from hb_metrics.run_folder import (
 )
 
 _STYLE_PREFIX = "style: "
-_STYLES_COLUMN = "style_probabilities"
+_STYLES_COLUMN = "probabilities"
 
 NO_RESULTS_ERROR = "'{folder}' has no {file}; give the folder of a finished run"
 NO_STYLES_ERROR = "'{folder}' has no style vectors; measure with --measurements generation first"
@@ -162,22 +162,28 @@ def read_stored_replies(folder: Path, prompts: pa.Table | None = None) -> Replie
 
 
 def read_bias_values(run: Run) -> pa.Table:
-    """The bias value of each of a run's replies: `id` and `bias_value`, in the order of its style vectors.
+    """The bias value of each of a run's replies: `id` and `bias_value`, in the order of its replies.
 
     Raises:
-        ValueError: They are not there.
+        ValueError: They are not there, or of another run.
     """
     path = run.folder / BIAS_VALUES_FILE
     if not path.is_file():
         raise ValueError(NO_STYLES_ERROR.format(folder=run.folder))
+    _check_run([path])
     return pq.read_table(path)
 
 
 def read_styles(run: Run) -> RunStyles | None:
-    """A run's mean style of each descriptor; `None`: it is not there."""
+    """A run's mean style of each descriptor; `None`: it is not there.
+
+    Raises:
+        ValueError: It is of another run.
+    """
     path = run.folder / STYLE_MEANS_FILE
     if not path.is_file():
         return None
+    _check_run([path])
     table = pq.read_table(path)
     columns = [name for name in table.column_names if name.startswith(_STYLE_PREFIX)]
     pairs = zip(table["axis"].to_pylist(), table["descriptor"].to_pylist(), strict=True)
@@ -189,7 +195,7 @@ def read_styles(run: Run) -> RunStyles | None:
 
 
 def _check_run(files: Sequence[Path]) -> None:
-    """Refuses shards that say that they are of another run; those of earlier releases say nothing."""
+    """Raises a ValueError if a file says that it is of another run; those of earlier releases say nothing."""
     run = run_digest(files[0].parent).encode()
     for path in files:
         if (pq.read_schema(path).metadata or {}).get(SHARD_RUN, run) != run:

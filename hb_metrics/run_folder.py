@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ PROMPTS_FILE = "prompts.parquet"
 BIAS_VALUES_FILE = "bias_values.parquet"
 REPLIES, STYLES = "replies", "style_probabilities"  # subfolders of Parquet shards that others read too
 LAYOUT = 2  # of the files of a run folder: 2 has its prompts, and results by measurement
-SHARD_RUN = b"holistic_bias.run"  # in the metadata of a shard: the digest of the run it is of
+SHARD_RUN = b"holistic_bias.run"  # in the metadata of a Parquet file: the digest of the run it is of
 # The packages whose release can move a number.
 VERSIONED = ("holistic-bias", "torch", "transformers", "tokenizers", "numpy", "scipy", "scikit-learn")
 
@@ -42,7 +43,7 @@ IN_USE_ERROR = (
     "output_dir '{folder}' is in use by a run that has not ended; wait until it has, or give another output_dir"
 )
 OTHER_LAYOUT_ERROR = (
-    "'{folder}' holds a run of an earlier release, whose files are laid out otherwise (layout {found}, now {layout}); "
+    "'{folder}' holds a run of another release, whose files are laid out otherwise (layout {found}, now {layout}); "
     "measure again in a new folder, or use the release of that run: {release}"
 )
 FULL_ERROR = (
@@ -106,12 +107,36 @@ def plural_forms(prompts: pa.Table) -> dict[str, str]:
 
 
 def write_prompts(folder: Path, prompts: pa.Table) -> None:
-    """Writes the prompts of a run into its folder, so that nobody has to build them again from a later vocabulary."""
-    path, mark = folder / PROMPTS_FILE, {SHARD_RUN: run_digest(folder).encode()}
-    if path.is_file() and (pq.read_schema(path).metadata or {}).get(SHARD_RUN) == mark[SHARD_RUN]:
-        return
-    table = prompts.replace_schema_metadata(mark)
-    write_atomically(path, lambda temporary: pq.write_table(table, temporary, compression="zstd"))
+    """Writes the prompts of a run into its folder, so that nobody has to build them again from a later vocabulary.
+
+    A file that holds them already is left as it is; one that is damaged or of another run is kept under another name.
+    """
+    path, marks = folder / PROMPTS_FILE, _run_marks(folder)
+    if path.is_file():
+        try:
+            table = pq.read_table(path)
+        except PermissionError:  # says nothing about what is in it
+            raise
+        except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
+            fault = f"is damaged ({str(error).partition(chr(10))[0]})"
+        else:
+            if table.equals(prompts) and table.schema.metadata == marks:
+                return
+            fault = "does not hold the prompts of this run"
+        print(f"{path} {fault}; it is written again, and kept as {set_aside(path).name}")
+    write_table(path, prompts)
+
+
+def write_table(path: Path, table: pa.Table) -> None:
+    """Writes a Parquet file of a run folder, with the run it is of in its metadata."""
+    marked = table.replace_schema_metadata(_run_marks(path.parent))
+    write_atomically(path, lambda scratch: pq.write_table(marked, scratch, compression="zstd"))
+
+
+def set_aside(path: Path) -> Path:
+    """Gives a file a hidden name of its own, which nothing reads, and returns it."""
+    names = (path.with_name(f".{path.name}.{number}.aside") for number in count(1))
+    return path.rename(next(name for name in names if not name.exists()))
 
 
 def table_digest(table: pa.Table) -> str:
@@ -129,7 +154,7 @@ def check_layout(folder: Path, run: Mapping[str, Any]) -> None:
     layout = run.get("layout")
     version = layout.get("version") if isinstance(layout, dict) else 1
     if version != LAYOUT:
-        release = (run.get("versions") or {}).get("holistic-bias", "not recorded")
+        release = (run.get("versions") or {}).get("holistic-bias") or "not recorded"
         raise ValueError(OTHER_LAYOUT_ERROR.format(folder=folder, found=version, layout=LAYOUT, release=release))
 
 
@@ -173,7 +198,8 @@ def open_run(folder: Path, run: dict[str, Any]) -> bool:
     found = read_json(path)
     if not isinstance(found, dict):
         raise ValueError(UNREADABLE_ERROR.format(path=path, error="it is not the record of a run"))
-    check_layout(folder, found)
+    if "layout" in run:  # other jobs record none: what they write has not changed
+        check_layout(folder, found)
     there, here = _flat(found), _flat(run)
     different = [name for name in {**there, **here} if there.get(name, _ABSENT) != here.get(name, _ABSENT)]
     if different:
@@ -229,6 +255,10 @@ def explained_write_errors(folder: Path) -> Iterator[None]:
         explained = OSError(text.format(path=path, problem=error.strerror, folder=folder))
         explained.errno = error.errno
         raise explained from error
+
+
+def _run_marks(folder: Path) -> dict[bytes, bytes]:
+    return {SHARD_RUN: run_digest(folder).encode()}
 
 
 def _check_run_or_empty(folder: Path) -> None:

@@ -5,12 +5,11 @@ the dataset's page, if the dataset's `eval.yaml` has the task (https://huggingfa
 knows the evaluation framework, and if the dataset is on the Hub's allow-list; CONTRIBUTING.md says how to ask for that.
 """
 
+from hb_metrics.measurements import MEASUREMENTS
 from hub_scripts.published_dataset import SPLIT, PublishedConfig, PublishedDataset
 
 EVAL_FILE = "eval.yaml"
 EVALUATION_FRAMEWORK = "holistic-bias"  # the name to register in the Hub's EVALUATION_FRAMEWORKS
-# Those of hb_metrics.measurements, which is not imported here: publishing the dataset needs no packages for reports.
-TASKS = ("likelihood_bias", "full_gen_bias", "full_gen_bias_debiased", "offensive_replies")
 DESCRIPTION = (
     "How differently a language model treats people by the words they are described with: the share of term pairs "
     "whose sentences it finds unequally likely (likelihood_bias), how much the style of its replies varies with the "
@@ -20,8 +19,13 @@ DESCRIPTION = (
 )
 
 
+def tasks() -> list[str]:
+    """Names of the figures that the evaluation results hold of a run."""
+    return [task for measurement in MEASUREMENTS for task in measurement.tasks]
+
+
 def task_id(task: str, config: str) -> str:
-    """The Hub's name of a task: one of `TASKS`, of one config."""
+    """The Hub's name of a task: one of `tasks()`, of one config."""
     return f"{task}_{config}"
 
 
@@ -33,7 +37,7 @@ def eval_yaml(dataset: PublishedDataset) -> str:
         {"id": task_id(task, config.name), "config": config.name, "split": SPLIT}
         for config in dataset.all_configs
         if _can_be_measured(config)
-        for task in TASKS
+        for task in tasks()
     ]
     about = {"name": "HolisticBias", "description": DESCRIPTION, "evaluation_framework": EVALUATION_FRAMEWORK}
     return yaml_dump({**about, "tasks": entries}, sort_keys=False)

@@ -1,6 +1,6 @@
 """Several runs, or two of them in detail, from their figures alone."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from hb_metrics.display.change_figure import Change, change_figure
@@ -41,14 +41,14 @@ def overview_section(id: str, title: str, runs: Sequence[Sequence[Figure]], name
         (name, [None if cell is None else (cell.shown, cell.shown_interval) for cell in cells])
         for name, cells in by_figure
     ]
-    meanings = {figure.name: figure.meaning for figures in by_run for figure in figures.values()}
     context = {
         "id": id,
         "title": title,
         "names": names,
         "figures": shared,
         "rows": rows,
-        "meanings": [(name, meanings[name]) for name in shared],
+        "meanings": [meaning for name, cells in by_figure for meaning in _meanings(name, cells, names)],
+        "levels": _levels(cell for _, cells in by_figure for cell in cells if cell is not None),
     }
     html = render(_FOLDER / "figures_overview.html.jinja", context)
     return Section(f"overview-{id}", title, html, {f"runs-{id}": plots})
@@ -79,7 +79,8 @@ def comparison(
     if changes and len(set(forms.values())) == 1:
         ticks = _TICKS.get(next(iter(forms.values())))
         figures = {f"change-{id}": [plain(change_figure(changes, title, names, ticks))]}
-    context = {"id": id, "title": title, "rows": rows, "has_plot": bool(figures)}
+    levels = _levels((*first, *second))
+    context = {"id": id, "title": title, "rows": rows, "has_plot": bool(figures), "levels": levels}
     html = render(_FOLDER / "figures_comparison.html.jinja", context)
     tiles = [
         Tile(change.name, " → ".join(written(value, forms[change.name]) for value in (change.first, change.second)))
@@ -97,6 +98,20 @@ def figure_changes(first: Sequence[Figure], second: Sequence[Figure]) -> list[Ch
         for name in _names([first, second])
         for before, after in [[side.get(name, missing) for side in sides]]
     ]
+
+
+def _meanings(name: str, cells: Sequence[Figure | None], runs: Sequence[str]) -> list[tuple[str, str]]:
+    """What a figure is: of each run by itself if they do not say the same, such as of how many replies it is."""
+    meanings = {run: cell.meaning for run, cell in zip(runs, cells, strict=True) if cell is not None}
+    if len(set(meanings.values())) == 1:
+        return [(name, next(iter(meanings.values())))]
+    return [(f"{name}, {run}", meaning) for run, meaning in meanings.items()]
+
+
+def _levels(figures: Iterable[Figure]) -> str:
+    """The confidence levels of their intervals, as text; empty: there are no intervals."""
+    levels = {figure.confidence_level for figure in figures if figure.interval is not None}
+    return " or ".join(f"{level:.0%}" for level in sorted(level for level in levels if level is not None))
 
 
 def _names(runs: Sequence[Sequence[Figure]]) -> list[str]:

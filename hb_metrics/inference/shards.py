@@ -9,7 +9,6 @@ under another name, and said so.
 import hashlib
 import json
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +20,7 @@ from tqdm.auto import tqdm
 
 from hb_dataset.whole_files import write_atomically
 from hb_metrics.inference.processes import process_state
-from hb_metrics.run_folder import SHARD_RUN, run_digest
+from hb_metrics.run_folder import SHARD_RUN, run_digest, set_aside
 
 _INPUTS = b"holistic_bias.inputs"  # beside SHARD_RUN in a shard's metadata
 
@@ -73,7 +72,7 @@ def fill_shards(
     if state.is_main_process:
         for folder in {shard.path.parent for shard in shards}:
             folder.mkdir(parents=True, exist_ok=True)
-            _set_strangers_aside(folder, shards)
+            _set_unknown_files_aside(folder, shards)
     # The main process decides what is missing, before anybody writes.
     missing = (
         [index for index, shard in enumerate(shards) if not _is_whole(shard, ids, schema, marks(index))]
@@ -160,21 +159,15 @@ def _is_whole(shard: Shard, ids: Sequence[str], schema: pa.Schema, marks: Mappin
             fault = "was made from other texts than are there now"
         else:
             return True
-    kept = _set_aside(shard.path)
+    kept = set_aside(shard.path)
     print(f"{shard.path} {fault}; its rows are computed again, and it is kept as {kept.name}")
     return False
 
 
-def _set_strangers_aside(folder: Path, shards: Sequence[Shard]) -> None:
+def _set_unknown_files_aside(folder: Path, shards: Sequence[Shard]) -> None:
     """What reads a finished run reads every Parquet file in a folder of shards."""
     for path in sorted(set(folder.glob("*.parquet")) - {shard.path for shard in shards}):
-        print(f"{path} is not of this run; it is kept as {_set_aside(path).name}")
-
-
-def _set_aside(path: Path) -> Path:
-    """Gives a file a hidden name of its own, which nothing reads."""
-    kept = next(each for number in count(1) if not (each := path.with_name(f".{path.name}.{number}.aside")).exists())
-    return path.rename(kept)
+        print(f"{path} is not of this run; it is kept as {set_aside(path).name}")
 
 
 def _read(path: Path, schema: pa.Schema) -> pa.Table:

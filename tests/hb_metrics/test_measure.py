@@ -156,7 +156,7 @@ def test_persona_lines_variations_and_phrases_of_ones_own(vocabulary, save_small
     results = json.loads((out / "results.json").read_text())
     assert list(results["generation"]["phrase_rates"]["phrases"]) == ["greetings"]
     assert set(results) == {"run", "generation"}
-    column = pq.read_schema(next((out / "style_probabilities").glob("*.parquet"))).field("style_probabilities")
+    column = pq.read_schema(next((out / "style_probabilities").glob("*.parquet"))).field("probabilities")
     assert str(column.type.value_type) == "halffloat"
 
 

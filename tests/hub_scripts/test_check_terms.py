@@ -415,7 +415,7 @@ def test_our_own_versions_are_checked_with_their_sentences(versions, monkeypatch
     assert "the sentences of the config 'v1.0' are not" in fault.message
     record_as_frozen(versions, "v1.0", nouns=31)
     (fault,) = frozen_faults(versions / "next")
-    assert "v1.0 is frozen and was changed (it has the nouns 30, and 31 is recorded)" in fault.message
+    assert "v1.0 is frozen and was changed (its count of nouns is 30, not 31 as recorded)" in fault.message
 
 
 def test_a_change_to_a_frozen_version_is_seen_without_the_record_and_from_inside(versions):

@@ -331,7 +331,7 @@ def test_the_pages_settings_are_those_of_compute_and_each_is_explained(computed)
             assert computed[name]["texts"][setting], (name, setting)
     assert (
         computed["full_gen_bias"]["texts"]["scale"]
-        == "what values are multiplied by. Defaults to 1000, as in the paper."
+        == "the factor that values are multiplied by. Defaults to 1000, as in the paper."
     )
 
 
@@ -378,7 +378,7 @@ def test_the_example_tables_agree_with_the_card(computed):
     headers, rows = computed["regard_bias"]["tables"]["pair"]
     gender = dict(zip(headers, rows[0], strict=True))
     assert (gender["pair"], gender["gap"], gender["gap fixed"], gender["flipped"]) == ("gender", 1.0, 1.0, "tag")
-    assert gender["no_interval structures"] == "only 4 structures, and an interval takes at least 5"
+    assert gender["no_interval structures"] == "only 4 structures, and an interval needs at least 5"
     assert ["verdict_over structured", "structures"] in computed["regard_bias"]["tables"]["figure"][1]
     headers, rows = computed["regard_bias"]["tables"]["group"]
     assert [row[headers.index("mean")] for row in rows] == [0.5, -0.5]

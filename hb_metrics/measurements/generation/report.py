@@ -71,13 +71,15 @@ def generation_answer(generation: Mapping[str, Any]) -> str:
     else:
         text = (
             f"No difference in the style of its replies stands out from chance: Full Gen Bias, less sampling noise, is "
-            f"{full} ({level} interval {interval(bounds)}); a difference within that interval cannot be ruled out."
+            f"{full} ({level} interval {interval(bounds)})."
         )
+        if bounds[1] > 0:
+            text = f"{text.removesuffix('.')}; a difference of up to {bias(bounds[1])} cannot be ruled out."
     return f"{text} {_axes_sentence(generation)}".rstrip()
 
 
 def _axes_sentence(generation: Mapping[str, Any]) -> str:
-    """Which axes are beyond noise, the largest first."""
+    """In which axes the interval lies above 0, the largest value first."""
     intervals = (generation["gen_bias"]["intervals"] or {}).get("by_axis") or {}
     values = generation["debiased"]["by_axis"] or {}
     known = {axis: bounds for axis, bounds in intervals.items() if bounds is not None}
@@ -85,9 +87,9 @@ def _axes_sentence(generation: Mapping[str, Any]) -> str:
         return ""
     beyond = sorted((axis for axis, bounds in known.items() if bounds[0] > 0), key=lambda axis: -values[axis])
     if not beyond:
-        return f"It stands out in none of the axes that have an interval ({len(known)})."
+        return f"The interval lies above 0 in none of the {len(known)} axes that have one."
     named = ", ".join(f"{axis_label(axis).lower()} ({bias(values[axis])})" for axis in beyond[:NUM_NAMED])
-    return f"It stands out in {len(beyond)} of the {len(known)} axes that have an interval, most in {named}."
+    return f"By axis, the interval lies above 0 in {len(beyond)} of the {len(known)} that have one, highest in {named}."
 
 
 def _tiles(generation: Mapping[str, Any]) -> list[Tile]:

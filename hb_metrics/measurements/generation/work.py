@@ -4,20 +4,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from hb_dataset.frequency import read_frequencies
-from hb_dataset.whole_files import write_atomically
 from hb_metrics.finished_run import StyleShards
 from hb_metrics.full_gen_bias.gen_bias import cluster_columns
 from hb_metrics.inference.classifiers.censoring import censor_replies, paired_terms
-from hb_metrics.inference.classifiers.styles import (
-    StyleClassifier,
-    clusters_for,
-    load_style_classifier,
-    read_style_clusters,
-    styles_into_shards,
-)
+from hb_metrics.inference.classifiers.classifier import Classifier, classify_into_shards
+from hb_metrics.inference.classifiers.styles import clusters_for, load_style_classifier, read_style_clusters
 from hb_metrics.inference.models.contexts import PERSONAS_FILE, read_personas
 from hb_metrics.inference.models.layout import choose_layout
 from hb_metrics.inference.replies.prompt_replies import (
@@ -34,7 +27,7 @@ from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.replies import nonempty_replies
 from hb_metrics.reply_checks.phrase_rates import PAPER_PHRASES, read_phrases
-from hb_metrics.run_folder import BIAS_VALUES_FILE, REPLIES, STYLE_MEANS_FILE, STYLES, plural_forms
+from hb_metrics.run_folder import BIAS_VALUES_FILE, REPLIES, STYLE_MEANS_FILE, STYLES, plural_forms, write_table
 
 DEFAULT_FREQUENCIES = Path(__file__).parents[3] / "hb_dataset" / "frequencies" / "chitchat.csv"
 
@@ -51,7 +44,7 @@ class GenerationWork(NamedTuple):
 
     prompts: pa.Table
     plan: ReplyPlan
-    classifier: StyleClassifier
+    classifier: Classifier
     clusters: dict[str, list[str]] | None
 
 
@@ -137,8 +130,8 @@ def measure_generation(task: Task, work: GenerationWork) -> dict[str, Any]:
     censored = censor_replies(
         replies.texts, replies.descriptors, plural_forms(work.prompts), paired_terms(work.prompts)
     )
-    styles = styles_into_shards(
-        censored, replies.ids, work.classifier, folder / STYLES, precision=options.style_precision
+    styles = classify_into_shards(
+        censored, replies.ids, work.classifier, folder / STYLES, label="styles", precision=options.style_precision
     )
     if styles is None:
         return {}
@@ -150,8 +143,8 @@ def measure_generation(task: Task, work: GenerationWork) -> dict[str, Any]:
         phrases=PAPER_PHRASES if options.phrases_file is None else read_phrases(options.phrases_file),
         confidence_level=task.settings.run.confidence_level,
     )
-    _write_table(folder / STYLE_MEANS_FILE, style_means_table(biases, work.classifier.labels))
-    _write_table(folder / BIAS_VALUES_FILE, bias_value_table(replies.ids, biases))
+    write_table(folder / STYLE_MEANS_FILE, style_means_table(biases, work.classifier.labels))
+    write_table(folder / BIAS_VALUES_FILE, bias_value_table(replies.ids, biases))
     num_tokens = table["num_tokens"].to_pylist()
     counts = {
         "num_prompts": len(table),
@@ -163,10 +156,6 @@ def measure_generation(task: Task, work: GenerationWork) -> dict[str, Any]:
         "mean_num_tokens": sum(num_tokens) / len(num_tokens),
     }
     return {**counts, **results, "frequencies": _frequencies(options.frequencies, task.prompts)}
-
-
-def _write_table(path: Path, table: pa.Table) -> None:
-    write_atomically(path, lambda temporary: pq.write_table(table, temporary))
 
 
 def _frequencies(file: str | None, prompts: pa.Table) -> dict[str, Any]:

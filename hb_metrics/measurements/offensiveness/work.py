@@ -5,11 +5,8 @@ from typing import Any
 import numpy as np
 
 from hb_metrics.finished_run import read_stored_replies
-from hb_metrics.inference.classifiers.offensive import (
-    OffensivenessClassifier,
-    load_offensiveness_classifier,
-    offensiveness_into_shards,
-)
+from hb_metrics.inference.classifiers.classifier import Classifier, classify_into_shards, probability_array
+from hb_metrics.inference.classifiers.offensive import ROWS_PER_SHARD, load_offensiveness_classifier
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.offensiveness.options import OffensivenessOptions
 from hb_metrics.offensiveness.averages import offensiveness
@@ -18,7 +15,7 @@ from hb_metrics.replies import Replies, whole_prompts
 OFFENSIVENESS = "offensiveness"  # the folder of the shards
 
 
-def plan_offensiveness(task: Task) -> OffensivenessClassifier:
+def plan_offensiveness(task: Task) -> Classifier:
     """Loads the classifier.
 
     Raises:
@@ -34,18 +31,18 @@ def plan_offensiveness(task: Task) -> OffensivenessClassifier:
     )
 
 
-def describe_classifier(classifier: OffensivenessClassifier) -> dict[str, Any]:
+def describe_classifier(classifier: Classifier) -> dict[str, Any]:
     """What of the classifier results depend on."""
     return {
         "name": classifier.name,
         "digest": classifier.digest,
         "version": classifier.version,
-        "offensive_labels": list(classifier.offensive_labels),
+        "offensive_labels": list(classifier.source_labels),
         "notes": list(classifier.notes),
     }
 
 
-def measure_offensiveness(task: Task, classifier: OffensivenessClassifier) -> dict[str, Any]:
+def measure_offensiveness(task: Task, classifier: Classifier) -> dict[str, Any]:
     """Classifies what is not on disk yet.
 
     Returns:
@@ -59,10 +56,18 @@ def measure_offensiveness(task: Task, classifier: OffensivenessClassifier) -> di
         parts["replies"] = replies
     results: dict[str, Any] = {}
     for name, part in parts.items():
-        scores = offensiveness_into_shards(part.texts, part.ids, classifier, task.folder / OFFENSIVENESS / name)
+        scores = classify_into_shards(
+            part.texts,
+            part.ids,
+            classifier,
+            task.folder / OFFENSIVENESS / name,
+            label=f"offensiveness of {name}",
+            precision="float64",
+            rows_per_shard=ROWS_PER_SHARD,
+        )
         if scores is not None:
             num_truncated = sum(scores["truncated"].to_pylist())
-            results[name] = offensiveness_results(part, scores["probability"].to_numpy(), num_truncated)
+            results[name] = offensiveness_results(part, probability_array(scores)[:, 0], num_truncated)
     return results
 
 

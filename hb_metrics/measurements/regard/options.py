@@ -68,8 +68,8 @@ class RegardOptions:
     regard_labels: str | None = field(
         default=None,
         metadata={
-            "help": "What the regard classifier's labels mean, where they do not say so themselves: "
-            "LABEL_0=negative,LABEL_1=neutral,…"
+            "help": "What the regard classifier's labels mean, such as LABEL_0=negative,LABEL_1=neutral,…, where they "
+            "do not say so themselves."
         },
     )
     regard_mask: bool = field(

@@ -94,7 +94,7 @@ def regard_answer(gaps: list[tables.GapRow], level: float) -> str | None:
     """Which group of each pair is regarded better beyond chance, in a sentence; `None`: no two groups are compared."""
     if not gaps:
         return None
-    return f"Regard of what it writes about people: {'; '.join(tables.short_verdict(row, level) for row in gaps)}."
+    return f"Regard of what it writes about people. {'; '.join(tables.short_verdict(row, level) for row in gaps)}."
 
 
 def _gap_tile(row: tables.GapRow, level: float) -> Tile:

@@ -165,8 +165,13 @@ def verdict_sentence(row: GapRow, level: float) -> str:
 
 
 def short_verdict(row: GapRow, level: float) -> str:
-    """What can be said of a pair, in a few words: over all structures, where there are several."""
-    verdict = row.verdicts.get("structured") or row.verdicts.get("fixed")
+    """What can be said of a pair, in a few words: over all structures, if there are several.
+
+    The verdict of the fixed prompts alone never stands for that over all structures.
+    """
+    verdict = row.verdicts.get("structured")
+    if verdict is None and row.fixed is None:
+        verdict = row.verdicts.get("fixed")
     return f"{row.label}: {_told(row, row.found, verdict, level)}"
 
 

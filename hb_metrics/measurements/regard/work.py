@@ -18,15 +18,9 @@ from hb_dataset.seeded_draws import seeded_generator
 from hb_dataset.structured_prompts import structured_prompt_table
 from hb_dataset.structures import FIXED_STRUCTURE
 from hb_dataset.vocabulary import read_vocabulary
-from hb_metrics.inference.classifiers.regard import (
-    REGARDS,
-    RegardClassifier,
-    load_regard_classifier,
-    mask_groups,
-    parse_regard_labels,
-    regard_array,
-    regards_into_shards,
-)
+from hb_metrics.inference.classifiers.censoring import mask_groups
+from hb_metrics.inference.classifiers.classifier import Classifier, classify_into_shards, probability_array
+from hb_metrics.inference.classifiers.regard import REGARDS, load_regard_classifier, parse_regard_labels
 from hb_metrics.inference.processes import process_state
 from hb_metrics.inference.replies.continuations import (
     ContinuationPlan,
@@ -85,7 +79,7 @@ class RegardWork(NamedTuple):
     prompts: pa.Table
     groups: tuple[PromptGroup, ...]
     pairs: dict[str, tuple[str, str]]
-    classifier: RegardClassifier
+    classifier: Classifier
     paraphraser: Paraphraser | None
     plan: ContinuationPlan
 
@@ -177,10 +171,10 @@ def measure_regard(task: Task, work: RegardWork) -> dict[str, Any]:
         mentions = {group.name: group.mentions for group in work.groups}
         texts = mask_groups(texts, [mentions[row["group"]] for row in rows])
     ids = rows_with_text["id"].to_pylist()
-    regards = regards_into_shards(texts, ids, work.classifier, folder / REGARD_PROBABILITIES)
+    regards = classify_into_shards(texts, ids, work.classifier, folder / REGARD_PROBABILITIES, label="regard")
     if regards is None:
         return {}
-    labels = [REGARDS[index] for index in regard_array(regards).argmax(axis=1)]
+    labels = [REGARDS[index] for index in probability_array(regards).argmax(axis=1)]
     settings: dict[str, Any] = {
         "structures": [row["structure"] for row in rows],
         "prompts": [row["verb_phrase"] for row in rows],

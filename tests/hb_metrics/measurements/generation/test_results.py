@@ -9,8 +9,7 @@ import pytest
 from hb_dataset import load_table
 from hb_metrics.full_gen_bias.gen_bias import CellSums, gen_bias
 from hb_metrics.full_gen_bias.intervals import FEW_REPLIES_REASON
-from hb_metrics.inference.classifiers.embedded_styles import EmbeddedStyles
-from hb_metrics.inference.classifiers.styles import clusters_for
+from hb_metrics.inference.classifiers.styles import clusters_for, load_style_classifier
 from hb_metrics.measurements.generation.results import bias_value_table, generation_results, style_means_table
 from hb_metrics.replies import Replies, whole_prompts
 
@@ -42,7 +41,7 @@ def prompts():
 
 @pytest.fixture(scope="module")
 def embedded():
-    return EmbeddedStyles()
+    return load_style_classifier()
 
 
 def answered(prompts, texts):
@@ -158,6 +157,8 @@ def test_the_numbers_are_those_of_the_metrics():
         assert style["variance"] == pytest.approx(1000 * biases.descriptor_means[:, place].var())
     table = style_means_table(biases, LABELS)
     assert table["style: Envious"].to_pylist() == biases.descriptor_means[:, 3].tolist()
+    values = bias_value_table(replies.ids, biases)
+    assert values.to_pydict() == {"id": replies.ids, "bias_value": biases.values.tolist()}
 
 
 def test_the_order_of_the_replies_changes_no_byte():
@@ -203,22 +204,3 @@ def test_a_classifier_without_clusters_gets_none():
 
     assert found["gen_bias"]["partial_gen_bias"] is None
     assert found["by_descriptor"][0]["clusters"] == {}
-
-
-def test_empty_replies_are_left_out_and_rows_have_to_match():
-    prompts = load_table("v1.0-small").slice(0, 4)
-    texts = pa.array(["a", None, "b", "_POTENTIALLY_UNSAFE__"])
-    replies = pa.table({"id": prompts["id"], "text": prompts["text"], "reply": texts})
-
-    said = said_replies(prompts, replies)
-    assert said.texts == ["a", "b"]
-    assert said.ids == [prompts["id"][0].as_py(), prompts["id"][2].as_py()]
-    with pytest.raises(ValueError, match="not about the same rows"):
-        said_replies(prompts.slice(1), replies.slice(0, 3))
-
-
-def test_offensiveness_counts_what_was_cut():
-    found = offensiveness_results(small_replies()[0], np.linspace(0, 1, 18), 4)
-
-    assert found["num_truncated"] == 4
-    assert found["offensive_share"] == 0.5

@@ -163,7 +163,7 @@ def test_no_text_is_printed_or_in_any_json_or_report(finished):
     out, _, printed = finished
     for told in (printed, *((out / name).read_text() for name in ("run.json", "results.json", "report.html"))):
         assert "next door" not in told
-    assert all("text" not in pq.read_schema(path).names for path in out.rglob("*.parquet"))
+    assert all("text" not in pq.read_schema(path).names for path in (out / "reddit").rglob("*.parquet"))
 
 
 def test_the_summary_and_the_report_have_the_numbers(finished):
@@ -238,8 +238,8 @@ def test_faults_of_the_data_are_told_before_the_model_is_loaded(data, tmp_path):
         ({"num_reference_texts": 10**9}, "num_reference_texts|ask for fewer|dialogue_replies"),
         ({"measurements": "reddit,regard", "regard_groups": [str(tmp_path / "groups.yaml")]}, "has no `groups:`"),
         ({"measurements": "reddit,dialogue", "dialogue_file": str(tmp_path / "dialogue.csv")}, "prompt"),
-        ({"personas_file": str(tmp_path / "personas.yaml")}, "personas"),
-        ({"style_clusters": str(tmp_path / "dialogue.csv")}, "dialogue.csv"),
+        ({"measurements": "reddit,generation", "personas_file": str(tmp_path / "personas.yaml")}, "personas"),
+        ({"measurements": "generation", "style_clusters": str(tmp_path / "dialogue.csv")}, "dialogue.csv"),
     ):
         with pytest.raises((ValueError, OSError), match=message):
             read_files(settings_of(asked(data, **options)))

@@ -13,7 +13,8 @@ import pytest
 from hb_dataset.prompt_groups import find_groups
 from hb_dataset.structured_prompts import structured_prompt_table
 from hb_metrics.arguments import settings_of
-from hb_metrics.inference.classifiers.regard import REGARDS, load_regard_classifier, mask_groups
+from hb_metrics.inference.classifiers.censoring import mask_groups
+from hb_metrics.inference.classifiers.regard import REGARDS, load_regard_classifier
 from hb_metrics.measurements.regard.work import draw_continuations, groups_and_pairs, whole_text
 from hb_metrics.regard_bias.regard_figures import regard_bias
 
@@ -115,7 +116,7 @@ def test_what_is_measured_is_what_the_shards_hold(finished):
     assert regard["num_blank"] == len(rows) - len(said)
     classified = pq.read_table(out / "regard" / "regard_probabilities").to_pylist()
     assert {row["id"] for row in classified} == set(said)
-    labels = [REGARDS[int(np.argmax(row["regard_probabilities"]))] for row in classified]
+    labels = [REGARDS[int(np.argmax(row["probabilities"]))] for row in classified]
     about = [prompts[said[row["id"]]["prompt_id"]] for row in classified]
     expected = regard_bias(
         labels,
@@ -139,9 +140,7 @@ def test_the_classifier_is_given_the_whole_text_without_the_group(finished):
     texts = mask_groups(texts, [("woman", "women")] * len(rows))
     assert all("XYZ" in text for text in texts)
     expected = dict(zip([row["id"] for row in rows], classifier.classify(texts)[0], strict=True))
-    found = {
-        row["id"]: row["regard_probabilities"] for row in pq.read_table(out / "regard/regard_probabilities").to_pylist()
-    }
+    found = {row["id"]: row["probabilities"] for row in pq.read_table(out / "regard/regard_probabilities").to_pylist()}
     for row, text in zip(rows, texts, strict=True):
         assert found[row["id"]] == pytest.approx(expected[row["id"]], abs=1e-4), text
 

@@ -9,6 +9,7 @@ from scipy import stats
 
 from hb_metrics.full_gen_bias.gen_bias import CellSums, gen_bias
 from hb_metrics.likelihood_bias.shares import likelihood_bias
+from hb_metrics.measurements.robustness import template_robustness as module
 from hb_metrics.measurements.robustness.template_robustness import (
     TemplateValues,
     cells_by_template,
@@ -62,10 +63,48 @@ def bias_of(replies, styles, templates, debias):
     return gen_bias(cells, debias=debias)
 
 
+def by_template(replies, styles, debias):
+    cells = cells_by_template(replies, styles, LABELS)
+    return gen_bias_by_template(cells, sorted(set(replies.axes)), LABELS, debias=debias)
+
+
+class SlicesOnly:
+    """Style vectors that are read in slices alone, as those in files; and no more rows at once than allowed."""
+
+    def __init__(self, styles, most):
+        self.styles, self.most, self.shape = styles, most, styles.shape
+
+    def __len__(self):
+        return len(self.styles)
+
+    def __getitem__(self, rows):
+        first, last, step = rows.indices(len(self.styles))
+        assert step == 1
+        assert last - first <= self.most
+        return self.styles[first:last]
+
+
+@pytest.mark.parametrize("block", [1, 7, 64, 10_000])
+@pytest.mark.parametrize("debias", [False, True])
+def test_style_vectors_are_read_in_blocks_of_any_size(replied, block, debias, monkeypatch):
+    replies, styles = replied
+    order = np.random.default_rng(3).permutation(len(styles))  # so that a block has replies of many templates
+    replies = Replies(*([column[row] for row in order] for column in replies))
+    monkeypatch.setattr(module, "_BATCH", block)
+    values = by_template(replies, SlicesOnly(styles[order], block), debias)
+    assert values.templates == TEMPLATES
+    assert values.axes == sorted(AXES)
+    for column, template in enumerate(TEMPLATES):
+        alone = bias_of(replies, styles[order], [template], debias)
+        assert values.overall[column] == pytest.approx(alone.full_gen_bias, rel=1e-12)
+        for row, axis in enumerate(values.axes):
+            assert values.values[row, column] == pytest.approx(alone.by_axis[axis], rel=1e-12)
+
+
 @pytest.mark.parametrize("debias", [False, True])
 def test_gen_bias_of_halves_is_that_of_their_replies(replied, debias):
     replies, styles = replied
-    values = gen_bias_by_template(replies, styles, LABELS, debias=debias)
+    values = by_template(replies, styles, debias)
     found = template_robustness(values)
     whole = bias_of(replies, styles, TEMPLATES, debias)
     assert found.overall == pytest.approx(whole.full_gen_bias)
@@ -96,7 +135,7 @@ def test_gen_bias_of_halves_is_that_of_their_replies(replied, debias):
 
 def test_single_templates_are_compared_in_pairs(replied):
     replies, styles = replied
-    found = template_robustness(gen_bias_by_template(replies, styles, LABELS, debias=False))
+    found = template_robustness(by_template(replies, styles, False))
     single = [list(bias_of(replies, styles, [template], False).by_axis.values()) for template in TEMPLATES]
     pairs = list(combinations(single, 2))
     assert found.single_rank_correlation == pytest.approx(
@@ -123,7 +162,9 @@ def test_likelihood_bias_of_halves_is_that_of_their_prompts():
         axes, descriptors, where, perplexities = (list(column) for column in zip(*kept, strict=True))
         return likelihood_bias(perplexities, axes, descriptors, where)
 
-    prompts = pa.table({name: [row[at] for row in rows] for at, name in enumerate(("axis", "descriptor", "template"))})
+    prompts = pa.table(
+        {name: [row[index] for row in rows] for index, name in enumerate(("axis", "descriptor", "template"))}
+    )
     whole = bias(TEMPLATES)
     found = template_robustness(likelihood_by_template(whole, prompts))
     assert found.overall == pytest.approx(whole["likelihood_bias"])
@@ -187,8 +228,8 @@ def test_undefined_figures_are_none():
 def test_second_replies_are_needed_to_debias(replied):
     replies, styles = replied
     first = replies._replace(**{name: column[::4] for name, column in replies._asdict().items()})
-    assert gen_bias_by_template(first, styles[::4], LABELS, debias=True) is None
-    assert gen_bias_by_template(first, styles[::4], LABELS, debias=False) is not None
+    assert by_template(first, styles[::4], True) is None
+    assert by_template(first, styles[::4], False) is not None
 
 
 @pytest.mark.parametrize(

