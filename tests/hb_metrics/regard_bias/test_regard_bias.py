@@ -1,7 +1,6 @@
 import json
 import math
 import random
-import re
 from itertools import combinations
 
 import numpy as np
