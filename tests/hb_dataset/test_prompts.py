@@ -15,7 +15,7 @@ from hb_dataset import VocabularyError, descriptor_noun_spans, load_table, read_
 from hb_dataset import prompt_table as prompt_table_module
 from hb_dataset import vocabulary as vocabulary_module
 from hb_dataset.prompt_table import prompt_table
-from hb_dataset.prompts import version_configs
+from hb_dataset.prompts import version_configs, version_of
 from hb_dataset.small_sample import small_descriptors
 
 V1_FOLDER = Path(vocabulary_module.__file__).parent / "vocabulary" / "v1.0"
@@ -374,6 +374,11 @@ def test_a_column_that_no_array_can_hold_is_reported(own_folder, monkeypatch, mo
             load_table("v1.0", own_folder)
     else:
         assert load_table("v1.0", own_folder).num_rows == 6
+
+
+def test_the_version_of_a_config():
+    names = ("v1.0", "v1.0-small", "next", "next-intersections", "descriptors", "robust-fixed")
+    assert [version_of(name) for name in names] == ["v1.0", "v1.0", "next", "next", "v1.0", "v1.0"]
 
 
 # --- spans ------------------------------------------------------------------------------------------------------------

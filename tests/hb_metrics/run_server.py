@@ -26,6 +26,7 @@ import hb_metrics.measurements.offensiveness.work
 import hb_metrics.report.page  # noqa: F401
 from hb_metrics import measure
 from hb_metrics.inference.classifiers import classifier
+from hb_metrics.inference.replies import decoding_shards
 from hb_metrics.inference.replies import prompt_replies as replies
 from hb_metrics.inference.scoring import scoring_shards
 from hb_metrics.measurements.offensiveness import work as offensiveness_work
@@ -57,7 +58,7 @@ def start(options, processes, port, log, writes=None, stalled=None):
             if writes is not None:
                 kill_at_write(writes)
             if stalled == rank:
-                replies.decode = lambda *_: time.sleep(600)
+                decoding_shards.decode = lambda *_: time.sleep(600)
             os._exit(run(options))
         started.append(process)
         os.setpgid(process, started[0])

@@ -303,7 +303,7 @@ def test_a_run_of_an_earlier_layout_is_named_and_left_alone(options, copy):
     write_text(copy / RUN_FILE, json.dumps(record))
     before = contents(copy)
     message = refusal(options, copy)
-    assert message.startswith(f"'{copy}' holds a run of an earlier release, whose files are laid out otherwise (layout")
+    assert message.startswith(f"'{copy}' holds a run of another release, whose files are laid out otherwise (layout")
     assert "measure again in a new folder, or use the release of that run: " in message
     assert contents(copy) == before
 

@@ -180,12 +180,12 @@ def test_notes_hold_the_interval_and_the_settings(results):
         assert noise == pytest.approx(results["generation"]["gen_bias"]["noise_floor"], rel=1e-3)
         for told in ("×1000, ddof 0", "8 replies a cell", "1 empty replies left out", "tag no_bias", "temperature 0.7"):
             assert told in notes[name]
-        assert "styles told by someone/styles (digest 0123456789ab)" in notes[name]
+        assert "styles classified by someone/styles (digest 0123456789ab)" in notes[name]
     assert (
         f"{results['likelihood']['likelihood_bias']['num_tests']} tests with p < 0.05; perplexity"
         in notes["likelihood_bias"]
     )
-    assert "told by words (embedded) (digest 89abcdef89ab)" in notes["offensive_replies"]
+    assert "classified by words (embedded) (digest 89abcdef89ab)" in notes["offensive_replies"]
     assert all(entry.source_url == "https://example.org/run" for found in files.values() for entry in found)
 
 
@@ -210,7 +210,7 @@ def test_what_was_not_measured_is_not_published(results):
     assert list(evaluation_results(only, DATASET)) == [LIKELIHOOD_FILE]
     assert "pseudo-perplexity" in evaluation_results(only, DATASET)[LIKELIHOOD_FILE]
     assert "Gen Bias |" not in card_section(only, MODEL)
-    only["likelihood"]["likelihood_bias"]["likelihood_bias"] = None  # no two terms to compare
+    only["likelihood"]["likelihood_bias"] |= {"likelihood_bias": None, "effect_size": None}  # no two terms to compare
     assert run_figures(only) == []
 
 

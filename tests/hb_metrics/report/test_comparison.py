@@ -119,7 +119,7 @@ def test_a_measurement_of_one_run_is_named_and_left_out(copied, tmp_path):
 
     assert set(page.figures()) == {"likelihood-change", "runs-likelihood"}
     assert (
-        "Measured in some of the runs only: generation bias (in before); offensiveness (in before); dialogue "
+        "Measured in some of the runs only: Generation bias (in before); Offensiveness (in before); Dialogue "
         "perplexity (in before)."
     ) in page.text
     assert page.terms() is None
@@ -149,9 +149,11 @@ def test_the_overview_has_a_part_for_each_measurement_of_two_runs(page):
     overviews = ["overview-likelihood", "overview-generation", "overview-offensiveness", "overview-dialogue"]
 
     assert [id for id in page.ids if id in overviews] == overviews
-    rows = page.table("Dialogue perplexity of the runs")
-    assert [row[1] for row in rows[1:]] == ["40.0 37.5 to 43.0", "31.3 28.8 to 34.3", "30.0 27.5 to 33.0", "–"]
-    assert "dialogue perplexity (in before, no_bias, bias)" in page.words
+    assert page.table("Dialogue perplexity of the runs") == [
+        ["Figure", *NAMES],
+        ["Dialogue perplexity", "40.0 37.5 to 43.0", "31.3 28.8 to 34.3", "30.0 27.5 to 33.0", "–"],
+    ]
+    assert "Dialogue perplexity (in before, no_bias, bias)" in page.words
 
 
 def test_the_second_run_is_the_one_in_detail(folders, page, tmp_path):
