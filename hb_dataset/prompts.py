@@ -330,19 +330,16 @@ def version_configs(version: str, root: Path | None = None) -> dict[str, str]:
     return {config.name: config.description for config in _configs_in(version, root)}
 
 
-def split_config(config: str) -> tuple[str, str]:
-    """A config's version and the rest of its name: `("v1.0", "small")`, `("v1.0", "")`, `("v1.0", "descriptors")`.
+def version_of(config: str) -> str:
+    """The version that a config is made from: `"v1.0"` for `v1.0-small`.
 
-    Configs whose name has no version count as the default version's: `("v1.0", "robust-fixed")`.
+    Configs whose name has no version count as the default version's, such as `descriptors` and `robust-fixed`.
 
     Raises:
         ValueError: There is no such config.
     """
-    find_config(config)
-    version, _, suffix = config.partition("-")
-    if version == NEXT or VERSION_NAME.fullmatch(version):
-        return version, suffix
-    return DEFAULT_VERSION, config
+    version = find_config(config).name.partition("-")[0]
+    return version if version == NEXT or VERSION_NAME.fullmatch(version) else DEFAULT_VERSION
 
 
 def measured_configs() -> list[str]:
@@ -357,9 +354,8 @@ def config_vocabulary(config: str, vocabulary_dir: str | Path | None = None) -> 
         ValueError: There is no such config, it is made from no vocabulary and a folder was given, or
             (`VocabularyError`) the vocabulary has faults.
     """
-    version, _ = split_config(config)
     if vocabulary_dir is None:
-        return read_version(version)
+        return read_version(version_of(config))
     if not find_config(config).has_version:
         raise ValueError(NO_VOCABULARY_ERROR.format(config=config, folder=vocabulary_dir))
     return read_vocabulary(vocabulary_dir)

@@ -33,12 +33,12 @@ def read_prompts(settings: Settings) -> "pa.Table":
     Raises:
         ValueError: The vocabulary is not as it should be, or an axis is not there.
     """
-    from hb_dataset.prompts import config_vocabulary, load_table, split_config
+    from hb_dataset.prompts import config_vocabulary, load_table, version_of
 
     config, folder, axes = settings.run.dataset_config, settings.run.vocabulary_dir, settings.run.axes
     prompts = load_table(config, folder)
     if axes is not None:
-        prompts = only_axes(prompts, axes, folder or split_config(config)[0])
+        prompts = only_axes(prompts, axes, folder or version_of(config))
     return with_plurals(prompts, config_vocabulary(config, folder))
 
 

@@ -43,3 +43,8 @@ def tag_of(results: Mapping[str, Any]) -> str | None:
 def last_part(path: str) -> str:
     """The name of a file or folder without where it lies."""
     return path.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
+
+
+def measure_of(results: Mapping[str, Any]) -> str:
+    """What sentences were scored by: the perplexity, of a masked model the pseudo-perplexity."""
+    return "pseudo-perplexity" if results["run"]["model"]["kind"] == "masked" else "perplexity"

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from hb_dataset.whole_files import write_atomically, write_text
 from hb_metrics.bias_values import ALPHAS, bias_values
-from hb_metrics.finished_run import Run, StyleShards, read_reply_table, read_run
+from hb_metrics.finished_run import Run, StyleShards, read_bias_values, read_reply_table, read_run
 from hb_metrics.run_folder import STYLES, open_run, package_versions, read_json, write_json
 
 if TYPE_CHECKING:
@@ -45,10 +45,6 @@ ROW_SCHEMA = pa.schema(
 )
 
 NO_GENERATION_ERROR = "run '{folder}' has no replies; measure with --measurements generation first"
-NOT_ITS_PROMPTS_ERROR = (
-    "the replies in '{folder}' are not there, or not to prompts of {config}; label the run with the vocabulary it was "
-    "measured with"
-)
 OTHER_ROWS_ERROR = "the style vectors in '{folder}' are of other replies than those beside them; measure again"
 NO_MODEL_ERROR = "the model that replied is needed for its tokenizer; say with --model where it is now. {error}"
 OTHER_MODEL_ERROR = (
@@ -152,7 +148,14 @@ def label(arguments: LabelArguments) -> None:
     loaded = _tokenizer_of_run(arguments, made)
     styles = StyleShards(run.folder / STYLES)
     replies = _labelled_replies(run, styles)
-    labels = tag_replies(replies, styles, alpha=arguments.alpha, beta=arguments.beta, quantile=arguments.beta_quantile)
+    labels = tag_replies(
+        replies,
+        styles,
+        alpha=arguments.alpha,
+        beta=arguments.beta,
+        quantile=arguments.beta_quantile,
+        values=_stored_values(run, styles) if arguments.alpha == 0 else None,
+    )
     folder = Path(arguments.output_dir)
     open_run(folder, _description(arguments, run))
     held_out = split(replies["text"].to_pylist(), arguments.validation_fraction, arguments.seed)
@@ -180,7 +183,13 @@ def read_labels(folder: Path) -> dict[str, Any]:
 
 
 def tag_replies(
-    replies: pa.Table, styles: StyleShards, *, alpha: int, beta: float | None, quantile: float | None
+    replies: pa.Table,
+    styles: StyleShards,
+    *,
+    alpha: int,
+    beta: float | None,
+    quantile: float | None,
+    values: np.ndarray | None = None,
 ) -> Labels:
     """Tags each reply by its bias value.
 
@@ -190,6 +199,7 @@ def tag_replies(
         alpha: The exponent α.
         beta: The threshold β; `None`: by `quantile`.
         quantile: The share of replies at or below β.
+        values: [replies] their bias values with this α; `None`: they are computed.
 
     Returns:
         The bias values, the tags and β.
@@ -197,8 +207,9 @@ def tag_replies(
     Raises:
         ValueError: β tags all or none of the replies.
     """
-    columns = (replies[name].to_pylist() for name in ("descriptor", "template", "axis"))
-    values = bias_values(styles, *columns, alpha=alpha).values
+    if values is None:
+        columns = (replies[name].to_pylist() for name in ("descriptor", "template", "axis"))
+        values = bias_values(styles, *columns, alpha=alpha).values
     if beta is None:
         assert quantile is not None
         beta = float(np.quantile(values, quantile, method="inverted_cdf"))
@@ -265,13 +276,25 @@ def _labelled_replies(run: Run, styles: StyleShards) -> pa.Table:
     """The replies that have style vectors, in the order of these, with what their prompts are about."""
     replies = read_reply_table(run.folder)
     if replies is None:
-        config = run.results["run"]["data"]["config"]
-        raise ValueError(NOT_ITS_PROMPTS_ERROR.format(folder=run.folder, config=config))
+        raise ValueError(NO_GENERATION_ERROR.format(folder=run.folder))
     places = pc.index_in(pa.array(styles.ids), replies["id"])
     if places.null_count or len(styles) != run.results["generation"]["num_replies"]:
         raise ValueError(OTHER_ROWS_ERROR.format(folder=run.folder))
     wanted = ("id", "text", "personas", "reply", "truncated", "axis", "descriptor", "noun", "template")
     return replies.select(wanted).take(places)
+
+
+def _stored_values(run: Run, styles: StyleShards) -> np.ndarray:
+    """[replies] the bias values with α = 0, which the run has computed from all of its replies.
+
+    Raises:
+        ValueError: They are not there, of another run, or not of the replies that have style vectors.
+    """
+    stored = read_bias_values(run)
+    if stored["id"].to_pylist() != styles.ids:
+        raise ValueError(OTHER_ROWS_ERROR.format(folder=run.folder))
+    values: np.ndarray = stored["bias_value"].to_numpy()
+    return values
 
 
 def _write_rows(

@@ -20,8 +20,8 @@ from hb_metrics.measurements.measurement import Measurement
 from hb_metrics.run_record import measured_model
 from hub_scripts.eval_tasks import task_id
 
-# What the evaluation results hold of a run. There is a file for each measurement, classifier and tag, as the Hub asks
-# for: results of another one stand beside it, and a later run with the same replaces it.
+# There is a file for each measurement, classifier and tag, as the Hub asks for: results of another one stand beside it,
+# and a later run with the same replaces it.
 RESULTS_FILE = ".eval_results/holistic_bias_{variant}.yaml"
 
 

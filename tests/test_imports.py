@@ -45,9 +45,10 @@ def module_of(path):
 
 
 def room_of(module):
-    """The folder that a module is in; a module right in one of the packages, or an `__init__.py`, is its own room."""
-    path = PATHS[module]
-    return module if len(path.parts) == 2 or path.stem == "__init__" else path.parent.as_posix()
+    """The folder that a module is in, as a dotted name; a module beside rooms is one by itself."""
+    folder = PATHS[module].parent
+    beside_rooms = any(folder in path.parent.parents for path in SOURCES)
+    return module if beside_rooms else ".".join(folder.parts)
 
 
 def imported_modules(path):
@@ -84,9 +85,15 @@ IMPORTS = {(module_of(path), imported) for path in SOURCES for imported in impor
     [
         ("hb_metrics", {"torch", "evaluate", "datasets", "transformers", "pandas"}),
         ("hb_metrics.measurements.likelihood.results", {"torch", "evaluate", "datasets", "transformers"}),
-        ("hb_metrics.report", {"torch", "evaluate", "datasets", "transformers"}),
+        ("hb_metrics.report.comparison", {"torch", "evaluate", "datasets", "transformers"}),
+        # Publishing the dataset needs no packages for reports.
+        ("hb_metrics.measurements", {"torch", "evaluate", "datasets", "transformers", "plotly", "jinja2"}),
+        ("hb_metrics.report.page", {"torch", "evaluate", "datasets", "transformers"}),
         ("hb_dataset", {"torch", "datasets", "transformers", "hb_metrics", "hub_scripts"}),
         ("hb_dataset.frequency", {"torch", "datasets", "transformers", "hb_metrics", "hub_scripts"}),
+        ("hb_metrics.planning", {"torch", "evaluate", "datasets"}),
+        ("hb_metrics.finished_run", {"torch", "evaluate", "datasets", "transformers"}),
+        ("hub_scripts.run_figures", {"torch", "evaluate", "datasets", "transformers"}),
         ("hb_metrics.measurements.generation.results", {"torch", "evaluate", "datasets", "transformers"}),
         ("hb_train.bias_labels", {"torch", "evaluate", "datasets", "transformers", "trl"}),
         ("hb_train.tune", {"torch", "evaluate", "datasets", "transformers", "trl"}),

@@ -1,10 +1,11 @@
 """What reports, the terminal, a model's card and the Hub are made of: figures, and the parts of a page."""
 
-from typing import Any, Literal, NamedTuple
-
-from markupsafe import Markup
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from hb_metrics.display import numbers
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 Form = Literal["share", "small_share", "bias", "signed", "effect"]
 
@@ -70,7 +71,7 @@ class Section(NamedTuple):
 
     id: str
     title: str
-    html: Markup
+    html: "Markup"
     figures: dict[str, list[dict[str, Any]]]
 
 
@@ -94,7 +95,7 @@ class Report(NamedTuple):
         tiles: The few numbers at the top.
         answer: A sentence or two that answer whether the model treats people differently: what is beyond chance, where
             it is largest, what cannot be known. `None`: this measurement is not about that.
-        reading: What readers have to know ("How to read this"), as items of a list.
+        reading: What readers have to know ("How to read this"), as items of a list; `None`: nothing beside the rest.
         files: Where the numbers behind it are, as part of a sentence.
         notes: On its classifier or its control tag, as sentences.
         embedded: If its classifier is an embedded one.
@@ -104,8 +105,8 @@ class Report(NamedTuple):
     sections: list[Section]
     tiles: list[Tile]
     answer: str | None = None
-    reading: Markup = Markup()
-    files: Markup = Markup()
+    reading: "Markup | None" = None
+    files: "Markup | None" = None
     notes: tuple[str, ...] = ()
     embedded: Embedded | None = None
     terms: Any = None
@@ -116,7 +117,7 @@ class Comparison(NamedTuple):
 
     sections: list[Section]
     tiles: list[Tile]
-    reading: Markup = Markup()
+    reading: "Markup | None" = None
     terms: Any = None
 
 

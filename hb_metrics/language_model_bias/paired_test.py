@@ -14,7 +14,8 @@ Outliers = Literal["none", "pair"]
 OUTLIERS = ("none", "pair")
 ALPHA = 0.05
 OUTLIER_SDS = 3.0  # paper, 3.1
-# Differences that spread no more than rounding does, in units of the largest perplexity's last place, do not spread.
+# Standard deviations up to this many units in the last place of the largest perplexity count as rounding errors, not
+# as spread.
 _ROUNDING = 8
 
 NO_PAIRS_ERROR = "there are no pairs; give a perplexity of each side for at least one"
@@ -26,28 +27,28 @@ OUTLIERS_ERROR = "outliers is {outliers!r}; allowed: none (all pairs count), pai
 
 
 class PairedTest(NamedTuple):
-    """What `language_model_bias` finds; plain Python values. `None`: not defined for these pairs.
+    """The results of `language_model_bias`; plain Python values. `None`: not defined for these pairs.
 
-    Differences are t1 − t2: t1 is what is said of the group that the stereotype is about.
+    Differences are t1 − t2, where t1 is the phrase about the group that the stereotype is about.
 
     Attributes:
-        t: Of the paired two-sided t-test on perplexities; negative: the stereotyped side is likelier. `None` with one
-            pair, or where all pairs differ by the same.
-        p_value: Its p-value.
-        degrees_of_freedom: Its degrees of freedom, pairs − 1.
+        t: Statistic of the paired two-sided t-test on perplexities; negative: the stereotyped side is likelier. `None`
+            with one pair, or if all pairs differ by the same.
+        p_value: P-value of `t`.
+        degrees_of_freedom: Degrees of freedom of `t`: pairs − 1.
         mean_difference: Mean of the differences.
         share_t1_likelier: Share of pairs in which t1 has the lower perplexity.
         effect_size: Mean of the differences / their standard deviation (Cohen's d_z).
-        wilcoxon_statistic: Smaller sum of ranks of the Wilcoxon signed-rank test. `None` where no pair differs.
-        wilcoxon_p_value: Its two-sided p-value.
+        wilcoxon_statistic: Smaller sum of ranks of the Wilcoxon signed-rank test. `None` if no pair differs.
+        wilcoxon_p_value: Two-sided p-value of `wilcoxon_statistic`.
         t_log: As `t`, on natural logarithms of perplexities.
-        p_value_log: Its p-value.
+        p_value_log: P-value of `t_log`.
         mean_difference_log: Mean of the differences of logarithms.
         effect_size_log: As `effect_size`, on logarithms.
         mean_perplexity_t1: Mean perplexity of the stereotyped side.
         mean_perplexity_t2: Mean perplexity of the other side.
         num_pairs: Pairs tested.
-        num_ties: Those of them with the same perplexity on both sides.
+        num_ties: Pairs tested with the same perplexity on both sides.
         num_outliers: Pairs left out.
         is_significant: Whether `p_value` is below `alpha`.
         outliers: As given.
@@ -87,19 +88,20 @@ def language_model_bias(
 
     Args:
         perplexities_t1: [pairs] perplexity of each stereotyped phrase; finite and greater than 0.
-        perplexities_t2: [pairs] that of its counterpart about the other group, in the same order.
-        outliers: `"pair"`: pairs of which either side is beyond three standard deviations (population, one pass) of
-            its own side's mean are left out of all figures, which is the paper's rule; `"none"`: all count. A test of
-            what that rule leaves is no test at `alpha`: in simulations without any difference between the sides it
-            found one in 8 to 17 % at 5 % (100 to 250 log-normal pairs; fewer, the more alike the sides of a pair are).
+        perplexities_t2: [pairs] perplexity of its counterpart about the other group, in the same order.
+        outliers: `"pair"`: pairs with a perplexity more than three standard deviations (population, one pass) from its
+            side's mean are left out of all figures, which is the paper's rule; `"none"`: all count. The test of the
+            remaining pairs does not keep to `alpha`: in simulations without any difference between the sides it found
+            one in 8 to 17 % of cases at 5 % (100 to 250 log-normal pairs; fewer, the more alike the sides of a pair
+            are).
         alpha: Significance level.
 
     Returns:
-        The tests and what is behind them.
+        The tests and the figures behind them.
 
     Raises:
-        ValueError: There are no pairs, the sides differ in length, a perplexity is not finite and positive, or an
-            option is not one.
+        ValueError: There are no pairs, the sides differ in length, a perplexity is not finite and positive, `outliers`
+            is neither `"none"` nor `"pair"`, or `alpha` is not between 0 and 1.
     """
     alpha = check_options(outliers, alpha)
     t1, t2 = checked_sides(perplexities_t1, perplexities_t2)
@@ -107,7 +109,7 @@ def language_model_bias(
         raise ValueError(NO_PAIRS_ERROR)
     given = len(t1)
     if outliers == "pair":
-        kept = _within(t1) & _within(t2)  # at most a ninth of a side is beyond, so some are left
+        kept = _within(t1) & _within(t2)  # at most a ninth of a side can be outside, so some pairs are kept
         t1, t2 = t1[kept], t2[kept]
     raw, log = _paired_t(t1, t2), _paired_t(np.log(t1), np.log(t2))
     statistic, wilcoxon_p_value = _wilcoxon(t1, t2)
@@ -180,7 +182,7 @@ class _PairedT(NamedTuple):
 
 
 def _scaled(*sides: np.ndarray) -> tuple[int, list[np.ndarray]]:
-    """An exponent of 2, and values divided by it so that the largest is about 1: exact, with finite squares."""
+    """An exponent, and values divided by 2 to that exponent: exact, the largest about 1, with finite squares."""
     exponent = math.frexp(max(float(np.abs(side).max()) for side in sides))[1]
     return exponent, [np.ldexp(side, -exponent) for side in sides]
 
@@ -198,8 +200,8 @@ def _paired_t(x: np.ndarray, y: np.ndarray) -> _PairedT:
     largest = max(np.abs(x).max(), np.abs(y).max())
     if sd <= _ROUNDING * np.finfo(float).eps * largest:
         return _PairedT(None, None, math.ldexp(mean, exponent), None)
-    found = stats.ttest_rel(x, y)
-    return _PairedT(float(found.statistic), float(found.pvalue), math.ldexp(mean, exponent), mean / sd)
+    test = stats.ttest_rel(x, y)
+    return _PairedT(float(test.statistic), float(test.pvalue), math.ldexp(mean, exponent), mean / sd)
 
 
 def _wilcoxon(t1: np.ndarray, t2: np.ndarray) -> tuple[float | None, float | None]:
@@ -207,12 +209,12 @@ def _wilcoxon(t1: np.ndarray, t2: np.ndarray) -> tuple[float | None, float | Non
     if np.array_equal(t1, t2):
         return None, None
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that a few pairs are a small sample
-        found = stats.wilcoxon(t1, t2)
-    return float(found.statistic), float(found.pvalue)
+        warnings.simplefilter("ignore")  # scipy's, that the sample is small
+        test = stats.wilcoxon(t1, t2)
+    return float(test.statistic), float(test.pvalue)
 
 
 def _within(perplexities: np.ndarray) -> np.ndarray:
-    """[pairs] of bool: within three population standard deviations of the mean, bounds included."""
+    """[pairs] whether each is within three population standard deviations of the mean, bounds included."""
     _, (scaled,) = _scaled(perplexities)
     return np.abs(scaled - scaled.mean()) <= OUTLIER_SDS * scaled.std()

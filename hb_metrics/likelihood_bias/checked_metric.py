@@ -1,4 +1,4 @@
-"""An `evaluate` metric of single numbers that refuses what `evaluate` passes over or reads as something else."""
+"""An `evaluate` metric of single numbers that checks what `evaluate` ignores or converts without a word."""
 
 import abc
 from collections.abc import Sequence
@@ -10,11 +10,11 @@ from .inputs import check_column, check_references, number_column
 
 
 class CheckedMetric(evaluate.Metric, abc.ABC):
-    """As `evaluate.Metric`, which ignores references, takes strings for columns of letters, and forgets masks."""
+    """As `evaluate.Metric`, which ignores references, reads a string as a column of letters, and drops masks."""
 
     @abc.abstractmethod
     def _info(self) -> evaluate.MetricInfo:
-        """What `evaluate` shows of the module; abstract, so that `evaluate.load` does not take this class for it."""
+        """The description that `evaluate` shows; abstract, so that `evaluate.load` does not load this class."""
 
     def add(self, *, prediction: float | None = None, reference: None = None, **kwargs: Any) -> None:
         """As `evaluate.Metric.add`."""

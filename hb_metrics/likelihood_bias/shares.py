@@ -33,19 +33,19 @@ def likelihood_bias(
 
     Args:
         perplexities: Perplexity of each sentence; finite and greater than 0.
-        axes: Its demographic axis. A descriptor that stands in two axes is two descriptors.
+        axes: Its demographic axis. A descriptor in two axes counts as two descriptors.
         descriptors: Its descriptor.
         templates: Its template.
         alpha: Significance level of one test.
-        include_gendered: Whether descriptors that take nouns of one gender only take part.
-        gendered_descriptors: Which descriptors those are.
+        include_gendered: Whether descriptors that go with nouns of only one gender are included.
+        gendered_descriptors: The descriptors that go with nouns of only one gender.
 
     Returns:
         The results that the module's card lists; plain Python values.
 
     Raises:
-        ValueError: An input is no column, lengths differ, a value is missing, a perplexity is not finite and positive,
-            `alpha` is not in (0, 1), a setting is of another type, or there is no pair to test.
+        ValueError: An input is not a column, lengths differ, a value is missing, a perplexity is not finite and
+            positive, `alpha` is not in (0, 1), a setting has the wrong type, or there is no pair to test.
     """
     if isinstance(gendered_descriptors, str | bytes) or not isinstance(gendered_descriptors, Collection):
         kind = "the string " if isinstance(gendered_descriptors, str) else ""
@@ -87,17 +87,17 @@ def likelihood_bias(
         raise ValueError(NO_PAIR_ERROR.format(left_out=len(left_out)))
 
     medians = _median_perplexities(values, axis, descriptor, axis_names, descriptor_names)
-    num_pairs = {name: len(found) * (len(found) - 1) // 2 for name, found in medians.items()}
+    num_pairs = {name: len(of_axis) * (len(of_axis) - 1) // 2 for name, of_axis in medians.items()}
     num_tests = {name: sum(len(p) for (a, _), (p, _) in cell_tests.items() if a == name) for name in medians}
     return {
         **_shares(cell_tests, alpha),
         "median_perplexity": medians,
-        "lowest_descriptors": {name: list(found)[:NUM_EXTREMES] for name, found in medians.items()},
-        "highest_descriptors": {name: list(found)[: -NUM_EXTREMES - 1 : -1] for name, found in medians.items()},
+        "lowest_descriptors": {name: list(of_axis)[:NUM_EXTREMES] for name, of_axis in medians.items()},
+        "highest_descriptors": {name: list(of_axis)[: -NUM_EXTREMES - 1 : -1] for name, of_axis in medians.items()},
         "num_tests": sum(num_tests.values()),
         "num_tests_by_axis": num_tests,
         "num_pairs_by_axis": num_pairs,
-        # A pair that does not meet in some template has no test there.
+        # A pair without sentences of both descriptors in some template has no test there.
         "num_skipped_tests": sum(num_pairs.values()) * len(np.unique(template)) - sum(num_tests.values()),
         "skipped_axes": [name for name, tests in num_tests.items() if tests == 0],
         "left_out_descriptors": left_out,
@@ -111,8 +111,8 @@ def _shares(cell_tests: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]], al
     pvalues, effects = (np.concatenate(parts) for parts in zip(*cell_tests.values(), strict=True))
     firsts = np.cumsum(sizes) - sizes
 
-    def per_cell(of: np.ndarray) -> np.ndarray:
-        return np.add.reduceat(of, firsts, dtype=float)
+    def per_cell(values: np.ndarray) -> np.ndarray:
+        return np.add.reduceat(values, firsts, dtype=float)
 
     def means(sums: np.ndarray, names: Sequence[str]) -> dict[str, float]:
         totals: dict[str, list[float]] = {}
@@ -142,10 +142,10 @@ def _shares(cell_tests: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]], al
 
 
 def _significant_after_adjustment(pvalues: np.ndarray, alpha: float) -> np.ndarray:
-    """Which tests are significant after Benjamini–Hochberg adjustment.
+    """Whether each test is significant after Benjamini–Hochberg adjustment.
 
-    They are those up to the last p-value, in ascending order, whose p · m / k is less than alpha: one sort, where
-    `scipy.stats.false_discovery_control` < alpha takes ten times as long.
+    Significant are those up to the last p-value, in ascending order, whose p · m / k is less than alpha. That takes one
+    sort; `scipy.stats.false_discovery_control` < alpha takes ten times as long.
     """
     in_order = np.sort(pvalues)
     less = np.flatnonzero(in_order * (len(in_order) / np.arange(1, len(in_order) + 1)) < alpha)
@@ -172,9 +172,9 @@ def _median_perplexities(
     starts = np.flatnonzero(np.diff(key, prepend=-1))
     sizes = np.diff([*starts, len(key)])
     medians = (values[starts + (sizes - 1) // 2] + values[starts + sizes // 2]) / 2
-    found: dict[str, dict[str, float]] = {}
+    by_axis: dict[str, dict[str, float]] = {}
     axis_code, descriptor_code = np.divmod(key[starts], len(descriptor_names))
-    for where in np.lexsort((descriptor_code, medians)):
-        name = descriptor_names[descriptor_code[where]]
-        found.setdefault(axis_names[axis_code[where]], {})[name] = float(medians[where])
-    return {name: found[name] for name in sorted(found)}
+    for index in np.lexsort((descriptor_code, medians)):
+        name = descriptor_names[descriptor_code[index]]
+        by_axis.setdefault(axis_names[axis_code[index]], {})[name] = float(medians[index])
+    return {name: by_axis[name] for name in sorted(by_axis)}

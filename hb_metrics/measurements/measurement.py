@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from hb_metrics.display import figures_of_runs
 from hb_metrics.display.parts import Comparison, Figure, Report, Section
 from hb_metrics.measurements.settings import Settings
 
@@ -180,12 +179,16 @@ class Measurement:
             runs: All runs of the page.
             names: [runs] what they are called.
         """
+        from hb_metrics.display import figures_of_runs
+
         return figures_of_runs.overview_section(
             self.name, self.title, self.overview_figures([run.results for run in runs]), names
         )
 
     def compare(self, first: "Run", second: "Run", names: tuple[str, str]) -> Comparison:
         """Two runs that both measured it, in detail."""
+        from hb_metrics.display import figures_of_runs
+
         figures = self.overview_figures([first.results, second.results])
         return figures_of_runs.comparison(self.name, self.title, figures[0], figures[1], names)
 

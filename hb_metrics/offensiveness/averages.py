@@ -34,8 +34,8 @@ def offensiveness(
         probabilities: Probability that each sentence, or each reply, is offensive.
         descriptors: Its descriptor.
         templates: Its template.
-        axes: Its demographic axis; `None`: not known. A descriptor that stands in two axes is two descriptors.
-        threshold: The probability from which a sentence counts as offensive.
+        axes: Its demographic axis; `None`: not known. A descriptor in two axes counts as two descriptors.
+        threshold: The lowest probability with which a sentence counts as offensive.
         ddof: Subtracted from the number of descriptors in the variance behind the standard deviation. The paper does
             not state it.
 
@@ -43,8 +43,8 @@ def offensiveness(
         The results that the module's card lists; plain Python values.
 
     Raises:
-        ValueError: There are no sentences, an input is no column, lengths differ, a value is missing, a probability is
-            not within [0, 1], `threshold` is not within (0, 1], or `ddof` is neither 0 nor 1.
+        ValueError: There are no sentences, an input is not a column, lengths differ, a value is missing, a probability
+            is not within [0, 1], `threshold` is not within (0, 1], or `ddof` is neither 0 nor 1.
     """
     if not is_number(threshold) or not 0 < threshold <= 1:
         raise ValueError(THRESHOLD_ERROR.format(threshold=repr(threshold)))
@@ -58,7 +58,7 @@ def offensiveness(
     values = _checked_probabilities(probabilities)
     names = {"descriptor": descriptors} if axes is None else {"axis": axes, "descriptor": descriptors}
     columns = {name: _categories(name, column) for name, column in {**names, "template": templates}.items()}
-    # Sorted by value too, so that sums do not depend on the order of the rows.
+    # Also sorted by value, so that sums do not depend on the order of the rows.
     frame = pd.DataFrame({**columns, "mean": values, "offensive_share": values >= threshold})
     frame = frame.sort_values([*columns, "mean"], ignore_index=True)
 
@@ -111,15 +111,15 @@ def _by_template(frame: pd.DataFrame, cells: pd.DataFrame, ddof: int) -> dict[st
 
 
 def _nested(index: pd.Index, values: Sequence[Any]) -> dict[str, Any]:
-    """One dictionary in the other for each level of the index."""
-    found: dict[str, Any] = {}
+    """Nested dictionaries, one level for each level of the index."""
+    nested: dict[str, Any] = {}
     for key, value in zip(index, values, strict=True):
         *outer, last = key if isinstance(key, tuple) else (key,)
-        place = found
+        inner = nested
         for name in outer:
-            place = place.setdefault(name, {})
-        place[last] = value
-    return found
+            inner = inner.setdefault(name, {})
+        inner[last] = value
+    return nested
 
 
 def _checked_probabilities(probabilities: Sequence[float] | np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Rows of regard, checked and turned into codes and counts."""
+"""Rows of regard: checks, codes and counts."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -20,9 +20,11 @@ NAME_ERROR = (
     "seeds may be left out altogether"
 )
 UNKNOWN_LABEL_ERROR = "prediction {value!r} in row {row} is not a label; allowed: {labels} ({count} rows have others)"
-LABELS_ERROR = "labels are {labels!r}; give each of negative, neutral and positive once, and other if there is such"
-SHAPE_ERROR = "predictions have the shape {shape}; give a label a row, or [rows, labels] probabilities of {labels}"
-NOT_NUMBERS_ERROR = "predictions cannot be read as probabilities ({error}); give as many numbers in every row"
+LABELS_ERROR = "labels are {labels!r}; give each of negative, neutral and positive once, and other if there is one"
+SHAPE_ERROR = (
+    "predictions have the shape {shape}; give one label for each row, or [rows, labels] probabilities of {labels}"
+)
+NOT_NUMBERS_ERROR = "predictions cannot be read as probabilities ({error}); give the same number of numbers in each row"
 PROBABILITY_ERROR = (
     "probability {value} in row {row}, of {label}; probabilities are numbers from 0 to 1 ({count} rows have others)"
 )
@@ -34,7 +36,12 @@ OTHER_ERROR = "other is {other!r}; allowed: drop (left out), neutral (counted as
 
 
 class Column(NamedTuple):
-    """A column of names as codes: `names` in order, `codes` [rows] their places."""
+    """A column of names as codes.
+
+    Attributes:
+        names: The distinct names, in alphabetical order.
+        codes: [rows] index of each row's name.
+    """
 
     names: list[str]
     codes: np.ndarray
@@ -44,11 +51,11 @@ class RegardRows(NamedTuple):
     """The rows; every column is [rows].
 
     Attributes:
-        label: Codes of `REGARDS`.
-        group: Who the prompt is about.
+        label: Indices into `REGARDS`.
+        group: The group that the prompt is about.
         structure: Syntactic structure of the prompt; `None`: not given.
-        prompt: What the prompt is called; `None`: not given.
-        seed: Which seed the text was drawn with; `None`: not given.
+        prompt: Identifier of the prompt; `None`: not given.
+        seed: Seed that the text was drawn with; `None`: not given.
     """
 
     label: np.ndarray
@@ -58,12 +65,12 @@ class RegardRows(NamedTuple):
     seed: Column | None
 
     def where(self, chosen: np.ndarray) -> "RegardRows":
-        """Some of the rows; `chosen` is [rows] of bool. Names stay, though no row may have them any more."""
+        """Some of the rows; `chosen` is [rows] of bool. Names that no row has any more are kept."""
         columns = [column and Column(column.names, column.codes[chosen]) for column in self[1:]]
         return RegardRows(self.label[chosen], *columns)  # type: ignore[arg-type]
 
     def counts(self) -> np.ndarray:
-        """[groups, structures, labels] how many rows; one structure where none are given."""
+        """[groups, structures, labels] number of rows, with a single structure if none are given."""
         structure = self.structure or Column([""], np.zeros(len(self.label), dtype=np.int64))
         shape = len(self.group.names), len(structure.names), len(REGARDS)
         cells = np.ravel_multi_index((self.group.codes, structure.codes, self.label), shape)
@@ -78,10 +85,10 @@ def read_rows(
     seeds: Sequence[int | str] | None,
     labels: Sequence[str],
 ) -> RegardRows:
-    """Checks the inputs of `regard_bias`, which see.
+    """Checks the inputs of `regard_bias`.
 
     Raises:
-        ValueError: As `regard_bias` says.
+        ValueError: As for `regard_bias`.
     """
     optional = {"structures": structures, "prompts": prompts, "seeds": seeds}
     columns = {"predictions": predictions, "groups": groups}
@@ -112,23 +119,23 @@ def check_predictions(predictions: Any) -> None:
 
 
 def without_other(rows: RegardRows, other: str) -> tuple[RegardRows, Mapping[str, int]]:
-    """Does with rows labelled other as told.
+    """Handles rows labelled other.
 
     Args:
         rows: The rows.
-        other: drop: they are left out; neutral: they become neutral; keep: they stay.
+        other: drop: rows labelled other are left out; neutral: they become neutral; keep: they are kept.
 
     Returns:
-        The rows, and how many were labelled other in each group.
+        The rows, and the number of rows labelled other in each group.
 
     Raises:
-        ValueError: `other` is none of these.
+        ValueError: `other` is not one of these.
     """
     if other not in OTHERS:
         raise ValueError(OTHER_ERROR.format(other=other))
     is_other = rows.label == OTHER
-    found = np.bincount(rows.group.codes[is_other], minlength=len(rows.group.names))
-    num_other = dict(zip(rows.group.names, found.tolist(), strict=True))
+    counts = np.bincount(rows.group.codes[is_other], minlength=len(rows.group.names))
+    num_other = dict(zip(rows.group.names, counts.tolist(), strict=True))
     if other == "neutral":
         return rows._replace(label=np.where(is_other, NEUTRAL, rows.label)), num_other
     if other == "drop":
@@ -152,20 +159,20 @@ def _column(name: str, values: Sequence[Any]) -> Column:
 
 
 def _label_codes(predictions: Any, labels: Sequence[str]) -> np.ndarray:
-    """[rows] codes of `REGARDS`."""
+    """[rows] indices into `REGARDS`."""
     is_list = isinstance(labels, (Sequence, np.ndarray)) and not isinstance(labels, str)  # a set has no order
     allowed = is_list and sorted(map(str, labels)) in (sorted(SCORED), sorted(REGARDS))
     if not allowed:
         raise ValueError(LABELS_ERROR.format(labels=labels))
     if isinstance(next(iter(predictions)), str):
         codes = {label: REGARDS.index(label) for label in labels}
-        found = np.array([codes.get(value, -1) if isinstance(value, str) else -1 for value in predictions])
-        bad = np.flatnonzero(found < 0)
+        label = np.array([codes.get(value, -1) if isinstance(value, str) else -1 for value in predictions])
+        bad = np.flatnonzero(label < 0)
         if len(bad):
             value = list(predictions)[bad[0]]
             names = ", ".join(labels)
             raise ValueError(UNKNOWN_LABEL_ERROR.format(value=value, row=bad[0], labels=names, count=len(bad)))
-        return found
+        return label
     return np.array([REGARDS.index(label) for label in labels])[_probabilities(predictions, labels).argmax(axis=1)]
 
 

@@ -66,7 +66,7 @@ def write_comparison(runs: Sequence[Path], path: Path, names: Sequence[str] | No
         "overviews": overviews,
         "tiles": [tile for comparison in compared for tile in comparison.tiles],
         "sections": sections,
-        "readings": [comparison.reading for comparison in compared],
+        "readings": [comparison.reading for comparison in compared if comparison.reading is not None],
     }
     figures = {id: plots for section in (*overviews, *sections) for id, plots in section.figures.items()}
     terms = next((comparison.terms for comparison in compared if comparison.terms is not None), None)

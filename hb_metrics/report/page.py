@@ -31,7 +31,7 @@ def write_report(results: Mapping[str, Any], path: Path) -> None:
         "sections": sections,
         "embedded": embedded_note(embedded),
         "options": [part.option for part in embedded],
-        "readings": [report.reading for report in reports],
+        "readings": [report.reading for report in reports if report.reading is not None],
         "notes": list(dict.fromkeys(note for report in reports for note in report.notes)),
         "files": [report.files for report in reports if report.files],
     }

@@ -63,7 +63,7 @@ def link_frame(clause):
     if len(children) == 1 and children[0].label in ("S", "SBAR", "ADVP"):
         return link_frame(children[0])
     labels = [child.label for child in children]
-    for place, child in enumerate(children):
+    for index, child in enumerate(children):
         if child.first_word in QUESTION_WORDS and child.label != "SBAR":
             return QUESTION
         if child.label in AUXILIARIES:
@@ -71,12 +71,12 @@ def link_frame(clause):
         if child.label in SUBORDINATORS:
             return FRAGMENT
         if child.label == "NP" or child.label.lower() in PRONOUNS:
-            return STATEMENT if "VP" in labels[place:] else FRAGMENT
+            return STATEMENT if "VP" in labels[index:] else FRAGMENT
         if child.label == "S":
             return link_frame(child)
         if child.label in ("ADVP", "PP", "VP") or child.label in BEFORE_THE_CLAUSE:
             continue
-        return ORDER if not child.children and place + 1 < len(children) else FRAGMENT
+        return ORDER if not child.children and index + 1 < len(children) else FRAGMENT
     return FRAGMENT
 
 
@@ -139,8 +139,8 @@ def test_most_sentences_agree_with_link_grammar(frames):
     assert agree / len(frames) >= 0.85  # with link-grammar 5.12: 889 of 1,010
 
 
-def test_known_differences_are_of_structures_that_there_are_and_say_why(differences):
-    assert set(differences) <= {each.id for each in read_structures()}
+def test_known_differences_are_of_structures_that_exist_and_have_a_reason(differences):
+    assert set(differences) <= {structure.id for structure in read_structures()}
     for difference in differences.values():
         assert set(difference["frames"]) <= {STATEMENT, ORDER, INVERSION, QUESTION, FRAGMENT}
         assert difference["why"]

@@ -63,22 +63,28 @@ def text_of(structure, verb_phrase, group=ELDER):
 
 def test_one_fixed_prompt_and_fifty_structures_of_each_kind():
     structures = read_structures()
-    assert Counter(each.kind for each in structures) == {"original": 1, "declarative": 50, "interrogative": 50}
+    assert Counter(structure.kind for structure in structures) == {
+        "original": 1,
+        "declarative": 50,
+        "interrogative": 50,
+    }
     assert structures[0].id == FIXED_STRUCTURE
-    assert len({each.id for each in structures}) == len({each.pattern for each in structures}) == 101
-    assert len({each.parse for each in structures}) == 50
+    assert (
+        len({structure.id for structure in structures}) == len({structure.pattern for structure in structures}) == 101
+    )
+    assert len({structure.parse for structure in structures}) == 50
 
 
 def test_the_papers_ten_verb_phrases():
-    found = {
-        kind: [each.verb_phrase for each in read_verb_phrases() if each.prompt_type == kind]
+    by_verb_phrase = {
+        kind: [verb_phrase.verb_phrase for verb_phrase in read_verb_phrases() if verb_phrase.prompt_type == kind]
         for kind in PAPERS_VERB_PHRASES
     }
-    assert found == PAPERS_VERB_PHRASES
+    assert by_verb_phrase == PAPERS_VERB_PHRASES
 
 
 def test_structures_of_many_kinds_exist():
-    names = " ".join(each.id for each in read_structures())
+    names = " ".join(structure.id for structure in read_structures())
     for part in (
         "what",
         "how",
@@ -120,9 +126,12 @@ def test_parses_are_well_formed():
 
 
 def test_the_predicate_of_a_question_has_the_label_of_its_verb_phrase():
-    found = {each.verb_phrase: parse_of(structure_of("yes-no-past"), each) for each in read_verb_phrases()}
-    assert found.pop("was well-known for") == "(ROOT (SQ (VBD ) (NP ) (ADJP )))"
-    assert set(found.values()) == {"(ROOT (SQ (VBD ) (NP ) (VP )))"}
+    by_verb_phrase = {
+        verb_phrase.verb_phrase: parse_of(structure_of("yes-no-past"), verb_phrase)
+        for verb_phrase in read_verb_phrases()
+    }
+    assert by_verb_phrase.pop("was well-known for") == "(ROOT (SQ (VBD ) (NP ) (ADJP )))"
+    assert set(by_verb_phrase.values()) == {"(ROOT (SQ (VBD ) (NP ) (VP )))"}
 
 
 def test_the_verb_of_an_inversion_has_the_label_of_its_word():
@@ -296,9 +305,12 @@ def faults_after(folder, file, old, new):
         ("    generalizes: true", "    generalizes: often", 0, "write true or false"),
     ],
 )
-def test_faults_of_structures_are_told_with_their_line(folder, old, new, offset, message):
+def test_faults_of_structures_are_reported_with_their_line(folder, old, new, offset, message):
     line, faults = faults_after(folder, STRUCTURES_FILE, old, new)
-    assert any(message in said and (offset is None or at == line + offset) for at, said in faults), (line, faults)
+    assert any(message in text and (offset is None or at_line == line + offset) for at_line, text in faults), (
+        line,
+        faults,
+    )
 
 
 @pytest.mark.parametrize(
@@ -318,9 +330,9 @@ def test_faults_of_structures_are_told_with_their_line(folder, old, new, offset,
         ("taken: [a job as, jobs as]", "taken: [a job, jobs as]", "past 'had a job as' does not end in 'a job'"),
     ],
 )
-def test_faults_of_verb_phrases_are_told(folder, old, new, message):
+def test_faults_of_verb_phrases_are_reported(folder, old, new, message):
     _, faults = faults_after(folder, VERB_PHRASES_FILE, old, new)
-    assert any(message in said for _, said in faults), faults
+    assert any(message in text for _, text in faults), faults
 
 
 def test_an_edited_grammar_has_another_digest(folder):

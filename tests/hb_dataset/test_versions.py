@@ -50,9 +50,9 @@ def test_a_frozen_version_gives_its_golden_counts(version):
     counts = read_frozen()[version]["counts"]
     assert counts == vocabulary_counts(vocabulary) | made
     texts = {config: table["text"].to_pylist() for config, table in tables.items() if "text" in table.column_names}
-    assert {config: len(set(found)) for config, found in texts.items()} == counts["distinct_texts"]
+    assert {config: len(set(of_config)) for config, of_config in texts.items()} == counts["distinct_texts"]
     assert counts["text_digests"] == {
-        config: hashlib.sha256("\n".join(found).encode()).hexdigest() for config, found in texts.items()
+        config: hashlib.sha256("\n".join(of_config).encode()).hexdigest() for config, of_config in texts.items()
     }
     axes = tables["descriptors"]["axis"].to_pylist()
     assert {axis: axes.count(axis) for axis in set(axes)} == counts["descriptors_by_axis"]
@@ -82,7 +82,7 @@ def test_other_names_are_no_versions(name):
         version_number(name)
 
 
-def test_an_unknown_version_is_told_with_what_there_is():
+def test_an_unknown_version_is_reported_with_the_allowed_ones():
     with pytest.raises(
         ValueError, match=r"version 'v1\.1' does not exist; did you mean 'v1\.0'\? allowed: v1\.0, next"
     ):

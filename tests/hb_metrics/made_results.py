@@ -2,6 +2,7 @@
 
 import copy
 import json
+import shutil
 from functools import cache
 
 import numpy as np
@@ -387,3 +388,48 @@ def change_results(folder, change):
     results = read_results(folder)
     change(results)
     write_results(folder, results)
+
+
+def write_tuning_runs(root):
+    """Folders of a run before tuning and three after, of which the last was tuned without tags.
+
+    After tuning, bias is 0.05, 1.1 and 1 times what it was. The last run has no dialogue, and in the first the
+    debiased value of the second axis is below 0.
+    """
+    write_run(root / "a", full_run())
+    for name in "bcd":
+        shutil.copytree(root / "a", root / name)
+    change_results(root / "a", _below_zero)
+    for name, changes in {
+        "a": {"model": "small", "tag": None, "perplexity": 40.0, "scale": 1},
+        "b": {"model": "tuned", "tag": "no_bias", "perplexity": 31.26, "scale": 0.05},
+        "c": {"model": "tuned", "tag": "bias", "perplexity": 30.0, "scale": 1.1},
+        "d": {"model": "self-chat", "tag": None, "perplexity": None, "scale": 1},
+    }.items():
+        change_results(root / name, lambda results, changes=changes: _tune(results, **changes))
+    return [root / name for name in "abcd"]
+
+
+def _below_zero(results):
+    results["generation"]["debiased"]["by_axis"][AXES[1]] = -1.5
+    results["generation"]["gen_bias"]["intervals"]["by_axis"][AXES[1]] = [-4.0, 1.0]
+
+
+def _tune(results, *, model, tag, perplexity, scale):
+    """Makes results those of another model, whose bias is so many times what it was, all alike."""
+    results["run"]["model"] = {**results["run"]["model"], "name": model, "digest": model}
+    results["run"]["generation"] = {"context": "chat", "tag": tag, "tag_reason": f"{tag} was asked for"}
+    generation = results["generation"]
+    for part in (generation["debiased"], generation["gen_bias"]["intervals"]):
+        for metric in ("full_gen_bias", "by_axis", "partial_gen_bias", "summed_cluster_gen_bias"):
+            part[metric] = _scaled(part[metric], scale)
+    if perplexity is not None:
+        add_dialogue(results, perplexity, (perplexity - 2.5, perplexity + 3))
+
+
+def _scaled(part, scale):
+    if part is None:
+        return None
+    if isinstance(part, dict):
+        return {name: _scaled(value, scale) for name, value in part.items()}
+    return [_scaled(value, scale) for value in part] if isinstance(part, list) else part * scale

@@ -20,8 +20,10 @@ from transformers.models.bert import modeling_bert  # noqa: F401
 from transformers.models.llama import modeling_llama  # noqa: F401
 
 import hb_metrics.inference.scoring.dialogue
-import hb_metrics.measurements.generation.results
-import hb_metrics.report  # noqa: F401
+import hb_metrics.measurements.generation.work
+import hb_metrics.measurements.likelihood.scoring
+import hb_metrics.measurements.offensiveness.work
+import hb_metrics.report.page  # noqa: F401
 from hb_metrics import measure
 from hb_metrics.inference.classifiers import classifier
 from hb_metrics.inference.replies import decoding_shards

@@ -76,7 +76,7 @@ bounds = st.none() | st.integers(-20, 20)
 
 
 @given(slices=st.lists(st.builds(slice, bounds, bounds), min_size=1, max_size=8))
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 def test_slices_are_those_of_the_whole_array_in_any_order(slices, folder, values):
     shards = StyleShards(folder)
     for rows in slices:

@@ -18,7 +18,7 @@ from hb_train.bias_labels import LABELS_FILE, ROW_SCHEMA
 from hb_train.sweep import DIVERGED, SweepArguments, learning_rates, main, run_processes
 from hb_train.sweep_page import markdown_table, remarks, sweep_figure, write_page
 from tests.hb_metrics.conftest import small_model
-from tests.hb_metrics.test_report import HOSTILE, Page, browse, needs_browser
+from tests.hb_metrics.pages import HOSTILE, Page, browse, needs_browser
 
 # One rate changes nothing, one tunes, one makes weights that are no numbers, and one is no float32 at all.
 NOTHING, BEST, TOO_HIGH, IMPOSSIBLE = FOLDERS = ["lr-1.00e-20", "lr-1.00e+00", "lr-1.00e+20", "lr-1.00e+40"]

@@ -14,9 +14,7 @@ import pytest
 from hb_dataset import load_table
 from hb_dataset.prompts import version_configs, version_table
 from hb_dataset.versions import read_frozen
-from hb_metrics.measurements import MEASUREMENTS
 from hub_scripts import addresses, publish_dataset
-from hub_scripts.eval_tasks import TASKS
 from hub_scripts.publish_dataset import dataset_files, frozen_version, main, parquet_bytes
 from tests.hub_scripts.versions_on_disk import REPO_ID, freeze_small, published_v1, record_as_frozen
 
@@ -396,10 +394,6 @@ def test_what_earlier_releases_published_is_replaced_and_what_was_added_since_st
     assert "other people's, left alone: map.png)" in printed
     assert repo.files() == dataset_files(REPO_ID, "v2.0", root) | {"map.png": b"theirs"}
     assert repo.files("v1.0") == earlier
-
-
-def test_the_tasks_of_eval_yaml_are_those_of_the_measurements():
-    assert tuple(task for measurement in MEASUREMENTS for task in measurement.tasks) == TASKS
 
 
 def test_somebody_else_s_eval_yaml_stays(maintainer, tmp_path, capsys):

@@ -158,7 +158,7 @@ def test_a_space_has_the_layout_that_evaluate_asks_for_and_all_helpers_as_files(
 def test_a_dry_run_says_what_it_wrote_and_how_to_load_it(dry_run):
     folder, printed = dry_run
     assert {path.name for path in folder.iterdir()} == set(NAMES)
-    assert "nothing was pushed" in printed
+    assert "nothing was published" in printed
     for name in NAMES:
         assert f'evaluate.load("{folder / name}")' in printed
 
@@ -217,7 +217,7 @@ def test_the_card_loads_the_metric_from_its_space(dry_run):
 
 def test_a_card_that_is_none_of_a_space_is_refused(tmp_path):
     for card in ("# A card\n", "---\ntitle: A\n---\nsdk: gradio\n", "a\n---\nsdk: gradio\n---\n"):
-        with pytest.raises(ValueError, match=r"card of a_metric has not the line 'sdk: gradio'"):
+        with pytest.raises(ValueError, match=r"card of a_metric needs the line 'sdk: gradio'"):
             space_card(card, "a_metric", "ORG")
 
 
@@ -227,7 +227,7 @@ def test_a_folder_that_lacks_a_file_is_refused(tmp_path):
     for path, content in space_files(FOLDERS[0], "ORG").items():
         (folder / path.replace(FOLDERS[0].name, "answer")).write_bytes(content)
     (folder / "requirements.txt").unlink()
-    with pytest.raises(ValueError, match=r"answer has no requirements\.txt"):
+    with pytest.raises(ValueError, match=r"answer has no file requirements\.txt"):
         space_files(folder, "ORG")
 
 
@@ -327,7 +327,7 @@ def test_the_pages_settings_are_those_of_compute_and_each_is_explained(computed)
             assert computed[name]["texts"][setting], (name, setting)
     assert (
         computed["full_gen_bias"]["texts"]["scale"]
-        == "what values are multiplied by. Defaults to 1000, as in the paper."
+        == "the factor that values are multiplied by. Defaults to 1000, as in the paper."
     )
 
 
@@ -374,7 +374,7 @@ def test_the_example_tables_say_what_the_card_says(computed):
     headers, rows = computed["regard_bias"]["tables"]["pair"]
     gender = dict(zip(headers, rows[0], strict=True))
     assert (gender["pair"], gender["gap"], gender["gap fixed"], gender["flipped"]) == ("gender", 1.0, 1.0, "tag")
-    assert gender["no_interval structures"] == "only 4 structures, and an interval takes at least 5"
+    assert gender["no_interval structures"] == "only 4 structures, and an interval needs at least 5"
     assert ["verdict_over structured", "structures"] in computed["regard_bias"]["tables"]["figure"][1]
     headers, rows = computed["regard_bias"]["tables"]["group"]
     assert [row[headers.index("mean")] for row in rows] == [0.5, -0.5]
@@ -493,7 +493,7 @@ def test_the_help_says_what_a_publication_removes(capsys):
     with pytest.raises(SystemExit):
         main(["--help"])
     shown = " ".join(capsys.readouterr().out.split())
-    assert "What a publication removes: files that an earlier one wrote" in shown
+    assert "A publication removes the files that an earlier one wrote" in shown
     assert "--among_other_files" in shown
 
 
@@ -502,11 +502,11 @@ def test_the_help_says_what_a_publication_removes(capsys):
     [
         (
             ["--org", "ORG", "--metrics", "ful_gen_bias"],
-            "'ful_gen_bias' is not one of them; did you mean 'full_gen_bias'",
+            "there is no metric 'ful_gen_bias'; did you mean 'full_gen_bias'",
         ),
         (
             ["--org", "ORG", "--metrics", "xyz"],
-            "'xyz' is not one of them; there are: full_gen_bias, language_model_bias",
+            "there is no metric 'xyz'; the metrics are: full_gen_bias, language_model_bias",
         ),
         (["--org", "ORG/spaces"], "org 'ORG/spaces' is not the name of an organisation"),
         (["--org", ""], "org '' is not the name"),
@@ -550,7 +550,7 @@ def test_a_failure_says_which_spaces_are_done_and_the_same_command_does_the_rest
     first = maintainer.repo("space", "ORG/likelihood_bias").at().oid
     main(["--org", "ORG", "--metrics", *names])
     printed = capsys.readouterr().out
-    assert "ORG/likelihood_bias: is there already" in printed
+    assert "ORG/likelihood_bias: already published" in printed
     assert "ORG/offensiveness: published as" in printed
     assert maintainer.repo("space", "ORG/likelihood_bias").at().oid == first
     assert maintainer.token not in printed

@@ -70,7 +70,7 @@ def run(checkout, hub):
     def run(script, *options, token=None):
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "HUGGING"))}
         finished = subprocess.run(
-            [sys.executable, "-m", f"hub_scripts.{script}", *options],
+            [sys.executable, "-O", "-m", f"hub_scripts.{script}", *options],  # `inflect` is imported faster with -O
             env={**environment, **hub.environment(token), "HF_HOME": str(checkout.parent / "home")},
             cwd=checkout,  # and so its packages, not the installed ones
             capture_output=True,

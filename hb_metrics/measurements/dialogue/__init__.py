@@ -6,14 +6,10 @@ It says how well a model talks, not how biased it is.
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from markupsafe import Markup
-
-from hb_metrics.display.numbers import bias, interval
-from hb_metrics.display.parts import Figure, Report, Section, Tile, pair
-from hb_metrics.display.rendering import render
+from hb_metrics.display.parts import Figure, Report, pair
 from hb_metrics.measurements.dialogue.options import DialogueOptions
 from hb_metrics.measurements.measurement import Measurement, Task
-from hb_metrics.run_record import last_part, tag_of
+from hb_metrics.run_record import last_part
 
 if TYPE_CHECKING:
     from hb_dataset.dialogue_pairs import Dialogue
@@ -76,15 +72,9 @@ class DialoguePerplexity(Measurement):
 
     def report(self, results: Mapping[str, Any]) -> Report:
         """The perplexity, and what it is of."""
-        dialogue = results[self.name]
-        context = {"dialogue": dialogue, "tag": tag_of(results)}
-        bounds = pair(dialogue["interval"])
-        below = () if bounds is None else (f"{dialogue['confidence_level']:.0%} interval {interval(bounds)}",)
-        return Report(
-            [Section("dialogue", "Dialogue perplexity", render(self.folder / "section.html.jinja", context), {})],
-            [Tile("dialogue perplexity", bias(dialogue["perplexity"]), below)],
-            files=Markup("the log-likelihood of each real reply in <code>dialogue/*.parquet</code>"),
-        )
+        from hb_metrics.measurements.dialogue.report import dialogue_report
+
+        return dialogue_report(results, self.folder)
 
     def warnings(self, changed: set[str], runs: Sequence[Mapping[str, Any]]) -> list[str]:
         """Other dialogue, or another tokenizer."""

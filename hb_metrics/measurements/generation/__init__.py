@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hb_metrics.display.parts import Comparison, Figure, Report, Section
-from hb_metrics.display.rendering import render
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.measurement import Measurement, Task
 
@@ -112,6 +111,7 @@ class Generation(Measurement):
 
     def overview(self, runs: "Sequence[Run]", names: Sequence[str]) -> Section | None:
         """The shapes of the paper's Tables 8 to 10."""
+        from hb_metrics.display.rendering import render
         from hb_metrics.measurements.generation.overview import overview, overview_plots
 
         if sum(self.name in run.results for run in runs) < 2:

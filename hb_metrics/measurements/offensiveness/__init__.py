@@ -3,20 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from markupsafe import Markup
-
-from hb_metrics.display.figures import plain
-from hb_metrics.display.numbers import count, share, slot
-from hb_metrics.display.parts import Comparison, Embedded, Figure, Report, Section, Tile
-from hb_metrics.display.rendering import render
+from hb_metrics.display.parts import Comparison, Figure, Report
 from hb_metrics.measurements.measurement import Measurement, Task
 from hb_metrics.measurements.offensiveness.options import OffensivenessOptions
 
 if TYPE_CHECKING:
     from hb_metrics.finished_run import Run
     from hb_metrics.inference.classifiers.classifier import Classifier
-
-EMBEDDED_OFFENSIVENESS = "alt-profanity-check (embedded)"
 
 
 class Offensiveness(Measurement):
@@ -96,68 +89,21 @@ class Offensiveness(Measurement):
 
     def report(self, results: Mapping[str, Any]) -> Report:
         """Offensiveness by template and by axis, and the terms at both ends."""
-        from hb_metrics.measurements.offensiveness import figures, tables
+        from hb_metrics.measurements.offensiveness.report import offensiveness_report
 
-        offensiveness, run = results[self.name], results["run"]
-        prompts, replies = offensiveness["prompts"], offensiveness.get("replies")
-        templates, axes = tables.by_template(prompts), tables.by_axis(offensiveness)
-        embedded = run["offensiveness_classifier"]["name"] == EMBEDDED_OFFENSIVENESS
-        context = {
-            "run": run,
-            "embedded_offensiveness": embedded,
-            "offensiveness": {
-                "prompts": prompts,
-                "replies": replies,
-                "templates": templates,
-                "axes": axes,
-                "extremes": tables.extremes(prompts),
-            },
-        }
-        drawn = [(slot(row.template), row.mean, row.std, row.paper_mean) for row in templates]
-        shares = [(row.label, row.prompts, row.replies) for row in axes]
-        plots = {
-            "offensiveness-by-template": [plain(figures.template_offensiveness_figure(drawn))],
-            "offensiveness-by-axis": [plain(figures.axis_offensiveness_figure(shares))],
-        }
-        classifier = run["offensiveness_classifier"]
-        return Report(
-            [Section("offensiveness", "Offensiveness", render(self.folder / "section.html.jinja", context), plots)],
-            [_tile(name, offensiveness[name]) for name in ("replies", "prompts") if name in offensiveness],
-            reading=render(self.folder / "reading.html.jinja", context),
-            files=Markup("the offensiveness of each text in <code>offensiveness/*/*.parquet</code>"),
-            notes=(f"{classifier['name']}: {'; '.join(classifier['notes'])}.",) if classifier["notes"] else (),
-            embedded=Embedded(
-                "Offensiveness was classified by the embedded model of single words", "--offensiveness_classifier"
-            )
-            if embedded
-            else None,
-        )
+        return offensiveness_report(results, self.folder)
 
     def compare(self, first: "Run", second: "Run", names: tuple[str, str]) -> Comparison:
         """The shares of both runs, by axis and by template."""
-        from hb_metrics.display.change_figure import change_figure
-        from hb_metrics.measurements.offensiveness.tables import offensiveness_changes
+        from hb_metrics.measurements.offensiveness.comparison import offensiveness_comparison
 
-        changes = offensiveness_changes(first.results[self.name], second.results[self.name])
-        by_axis = {heading: rows for heading, rows in changes.items() if heading.endswith("by axis")}
-        html = render(self.folder / "comparison.html.jinja", {"offensiveness": changes})
-        plots = [plain(change_figure(rows, heading, names, ".1~%")) for heading, rows in by_axis.items()]
-        tiles = [
-            Tile(heading.removesuffix(" by axis"), f"{share(rows[0].first)} → {share(rows[0].second)}")
-            for heading, rows in by_axis.items()
-        ]
-        return Comparison([Section("offensiveness", "Offensiveness", html, {"offensiveness-change": plots})], tiles)
+        return offensiveness_comparison(first, second, names, self.folder)
 
     def warnings(self, changed: set[str], runs: Sequence[Mapping[str, Any]]) -> list[str]:
         """Other classifiers."""
         if changed & {"offensiveness_classifier.digest", "offensiveness_classifier.version"}:
             return ["Offensiveness was classified by different classifiers. Its figures do not compare."]
         return []
-
-
-def _tile(name: str, part: Mapping[str, Any]) -> Tile:
-    of = f"{count(part['num_offensive'])} of {count(part['num_sentences'])}"
-    return Tile(f"{name} found offensive", share(part["offensive_share"]), (of,))
 
 
 OFFENSIVENESS = Offensiveness()

@@ -23,13 +23,6 @@ from tests.hb_metrics.made_results import (
 from tests.hb_metrics.pages import Page
 
 NAMES = ("before", "after")
-TABLE = {
-    "dialogue": "Dialogue perplexity",
-    "reddit": "Language Model Bias on RedditBias",
-    "regard": "Regard of continuations of prompts in many syntactic structures",
-    "robustness": "How much the templates decide",
-    "offensiveness": "Offensiveness",
-}
 
 
 def two_runs():
@@ -62,7 +55,7 @@ def shown(section):
     return Page(f"<main>{section.html}</main>")
 
 
-def test_an_overview_has_a_column_and_a_plot_for_each_figure_that_two_runs_have(measured):
+def test_an_overview_has_a_row_and_a_plot_for_each_figure_that_two_runs_have(measured):
     measurement, runs = measured
     sides = [{figure.name: figure for figure in measurement.figures(run)} for run in runs]
     shared = [name for name in sides[0] if name in sides[1]]
@@ -70,14 +63,14 @@ def test_an_overview_has_a_column_and_a_plot_for_each_figure_that_two_runs_have(
     section = measurement.overview(as_runs(runs), NAMES)
 
     page = shown(section)
-    table = page.table(f"{TABLE[measurement.name]} of the runs")
-    assert table[0] == ["Run", *shared]
-    for row, name, side in zip(table[1:], NAMES, sides, strict=True):
+    table = page.table(f"{measurement.title} of the runs")
+    assert table[0] == ["Figure", *NAMES]
+    for row, label in zip(table[1:], shared, strict=True):
         assert row == [
-            name,
+            label,
             *(
                 side[label].shown + ("" if side[label].interval is None else f" {side[label].shown_interval}")
-                for label in shared
+                for side in sides
             ),
         ]
     (plots,) = section.figures.values()
@@ -89,7 +82,7 @@ def test_an_overview_has_a_column_and_a_plot_for_each_figure_that_two_runs_have(
             [] if side[label].interval is None else list(side[label].interval) for side in sides
         ]
     assert f"overview-{measurement.name}" in page.ids
-    assert section.title == TABLE[measurement.name]
+    assert section.title == measurement.title
     assert ("select" in dict(page.elements)) == (len(shared) > 1)
 
 
@@ -100,7 +93,7 @@ def test_a_comparison_has_a_row_for_each_figure_of_either_run(measured):
     compared = measurement.compare(*as_runs(runs), NAMES)
 
     (section,) = compared.sections
-    rows = shown(section).table(f"{TABLE[measurement.name]} of both runs")
+    rows = shown(section).table(f"{measurement.title} of both runs")
     assert [row[0] for row in rows[1:]] == list({**sides[0], **sides[1]})
     for row in rows[1:]:
         figures = [side.get(row[0]) for side in sides]
@@ -122,7 +115,7 @@ def test_only_intervals_tell_a_change_from_chance(measured):
 
     page = shown(section)
 
-    verdicts = {row[-1] for row in page.table(f"{TABLE[measurement.name]} of both runs")[1:]}
+    verdicts = {row[-1] for row in page.table(f"{measurement.title} of both runs")[1:]}
     if measurement in (DIALOGUE, REGARD):
         assert "Where two 95% intervals overlap, the change may be chance" in page.text
         assert verdicts == ({"apart", "overlap"} if measurement is REGARD else {"apart"})
@@ -158,7 +151,10 @@ def test_offensiveness_has_an_overview_of_its_share_of_replies():
     section = OFFENSIVENESS.overview(as_runs(runs), ["a", "b", "c"])
 
     shares = [f"{run['offensiveness']['replies']['offensive_share']:.2%}" for run in runs[:2]]
-    assert shown(section).table("Offensiveness of the runs")[1:] == [["a", shares[0]], ["b", shares[1]], ["c", "–"]]
+    assert shown(section).table("Offensiveness of the runs") == [
+        ["Figure", "a", "b", "c"],
+        ["Offensive replies", *shares, "–"],
+    ]
 
 
 def figure(name, value=1.0, interval=None, level=None, meaning="m", form="bias"):
@@ -168,16 +164,14 @@ def figure(name, value=1.0, interval=None, level=None, meaning="m", form="bias")
 def test_an_overview_leaves_out_what_fewer_than_two_runs_know():
     runs = [[figure("a"), figure("b", None), figure("c")], [figure("b"), figure("c", 2.0)], []]
 
-    section = overview_section("x", "some words", runs, ["one", "two", "three"])
+    section = overview_section("x", "Title", runs, ["one", "two", "three"])
 
-    assert shown(section).table("Some words of the runs") == [
-        ["Run", "c"],
-        ["one", "1.00"],
-        ["two", "2.00"],
-        ["three", "–"],
+    assert shown(section).table("Title of the runs") == [
+        ["Figure", "one", "two", "three"],
+        ["c", "1.00", "2.00", "–"],
     ]
-    assert overview_section("x", "some words", [[figure("a")], [figure("b")]], ["one", "two"]) is None
-    assert overview_section("x", "some words", [[figure("a")], [figure("a", None)]], ["one", "two"]) is None
+    assert overview_section("x", "Title", [[figure("a")], [figure("b")]], ["one", "two"]) is None
+    assert overview_section("x", "Title", [[figure("a")], [figure("a", None)]], ["one", "two"]) is None
 
 
 def test_a_meaning_that_is_not_of_all_runs_is_given_for_each():
@@ -194,7 +188,7 @@ def test_intervals_of_two_levels_are_both_named():
     assert "its 90% or 95% interval" in shown(overview_section("x", "t", runs, ["one", "two"])).text
     (section,) = comparison("x", "t", *runs, NAMES).sections
     assert "Where two 90% or 95% intervals overlap" in shown(section).text
-    assert shown(section).table("T of both runs")[1] == [
+    assert shown(section).table("t of both runs")[1] == [
         "a", "1.00", "0.00 to 2.00", "2.00", "1.00 to 3.00", "+1.00", "overlap",
     ]  # fmt: skip
 

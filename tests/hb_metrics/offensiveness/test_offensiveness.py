@@ -29,14 +29,14 @@ def make_columns(seed=0, coarse=False):
     terms = {"age": ["old", "young", "queer", "aged"], "orientation": ["queer", "gay", "ace"], "nonce": ["doaxy"]}
     rows = [("lonely", "age", "old", 0.5)] * 2
     for axis, names in terms.items():
-        for place, descriptor in enumerate(names):
+        for index, descriptor in enumerate(names):
             for template in ["I love {}.", "Hi, {}!", "a {}"]:
                 if (descriptor, template) in {("aged", "a {}"), ("gay", "Hi, {}!")}:
                     continue
-                drawn = rng.beta(1 + place, 2, int(rng.integers(1, 9)))
+                drawn = rng.beta(1 + index, 2, int(rng.integers(1, 9)))
                 # Coarse probabilities stand on the threshold now and then.
                 rows += [(template, axis, descriptor, round(float(p) * 4) / 4 if coarse else float(p)) for p in drawn]
-    templates, axes, descriptors, probabilities = zip(*(rows[at] for at in rng.permutation(len(rows))), strict=True)
+    templates, axes, descriptors, probabilities = zip(*(rows[row] for row in rng.permutation(len(rows))), strict=True)
     columns = {"probabilities": probabilities, "descriptors": descriptors, "templates": templates, "axes": axes}
     return {name: list(column) for name, column in columns.items()}
 
@@ -49,7 +49,7 @@ def brute_force(columns, threshold=0.5, ddof=0):
     axes, templates = sorted({row[0] for row in rows}), sorted({row[2] for row in rows})
     of = {axis: sorted({row[1] for row in rows if row[0] == axis}) for axis in axes}
 
-    def found(axis=None, descriptor=None, template=None):
+    def results(axis=None, descriptor=None, template=None):
         wanted = (axis, descriptor, template)
         return [row[3] for row in rows if all(w in (None, value) for w, value in zip(wanted, row[:3], strict=True))]
 
@@ -69,37 +69,37 @@ def brute_force(columns, threshold=0.5, ddof=0):
     by_template = {}
     for template in templates:
         means = [
-            statistics.fmean(found(axis, name, template))
+            statistics.fmean(results(axis, name, template))
             for axis in axes
             for name in of[axis]
-            if found(axis, name, template)
+            if results(axis, name, template)
         ]
         deviation = (statistics.pstdev, statistics.stdev)[ddof]
         by_template[template] = {
             "mean": near(statistics.fmean(means)),
             "std": near(deviation(means)) if len(means) > ddof else None,
-            "offensive_share": share(found(template=template)),
+            "offensive_share": share(results(template=template)),
             "num_descriptors": len(means),
-            "num_sentences": len(found(template=template)),
+            "num_sentences": len(results(template=template)),
         }
     return {
-        **{name: value for name, value in summary(found()).items() if name != "num_sentences"},
+        **{name: value for name, value in summary(results()).items() if name != "num_sentences"},
         "by_template": by_template,
         "by_descriptor_and_template": {
             axis: {
                 name: {
-                    template: near(statistics.fmean(found(axis, name, template)))
+                    template: near(statistics.fmean(results(axis, name, template)))
                     for template in templates
-                    if found(axis, name, template)
+                    if results(axis, name, template)
                 }
                 for name in of[axis]
             }
             for axis in axes
         },
-        "by_descriptor": {axis: {name: summary(found(axis, name)) for name in of[axis]} for axis in axes},
-        "by_axis": {axis: {**summary(found(axis)), "num_descriptors": len(of[axis])} for axis in axes},
+        "by_descriptor": {axis: {name: summary(results(axis, name)) for name in of[axis]} for axis in axes},
+        "by_axis": {axis: {**summary(results(axis)), "num_descriptors": len(of[axis])} for axis in axes},
         "num_sentences": len(rows),
-        "num_offensive": sum(value >= threshold for value in found()),
+        "num_offensive": sum(value >= threshold for value in results()),
         "num_descriptors": sum(map(len, of.values())),
         "num_templates": len(templates),
         "num_axes": len(axes),
@@ -165,7 +165,7 @@ def test_the_order_of_the_rows_does_not_change_a_byte():
 
     for seed in range(5):
         order = np.random.default_rng(seed).permutation(len(columns["axes"]))
-        shuffled = {name: [column[at] for at in order] for name, column in columns.items()}
+        shuffled = {name: [column[index] for index in order] for name, column in columns.items()}
         assert json.dumps(offensiveness(**shuffled)) == expected
 
 
@@ -197,9 +197,9 @@ def test_probabilities_have_to_be_probabilities(value):
 
 @pytest.mark.parametrize("short", list(ROW))
 def test_columns_have_to_be_of_one_length(short):
-    told = ", ".join(f"{len(column)} {name}" for name, column in module_inputs({**ROW, short: ["x"]}).items())
+    lengths = ", ".join(f"{len(column)} {name}" for name, column in module_inputs({**ROW, short: ["x"]}).items())
 
-    with pytest.raises(ValueError, match=exactly(inputs.UNEQUAL_LENGTHS_ERROR.format(told))):
+    with pytest.raises(ValueError, match=exactly(inputs.UNEQUAL_LENGTHS_ERROR.format(lengths))):
         offensiveness(**{**ROW, short: ROW[short][:1]})
 
 
@@ -222,7 +222,7 @@ def test_the_threshold_has_to_be_a_probability_greater_than_0(threshold):
         offensiveness(**ROW, threshold=threshold)
 
 
-def test_other_input_that_cannot_be_used_is_told():
+def test_other_input_that_cannot_be_used_is_refused():
     with pytest.raises(ValueError, match=exactly(averages.EMPTY_ERROR)):
         offensiveness([], [], [])
     with pytest.raises(ValueError, match=exactly(inputs.SHAPE_ERROR.format(name="predictions", shape=(2, 1)))):

@@ -24,7 +24,7 @@ def columns_of(kind, seed=0):
     """Two groups, three structures, four seeds, with labels or probabilities."""
     rng = np.random.default_rng(seed)
     probabilities = rng.dirichlet(np.ones(4), 24)
-    labels = [REGARDS[place] for place in probabilities.argmax(axis=1)]
+    labels = [REGARDS[index] for index in probabilities.argmax(axis=1)]
     return {
         "predictions": labels if kind == "labels" else probabilities.tolist(),
         "groups": ["man", "woman"] * 12,
@@ -56,8 +56,8 @@ def test_batches_and_single_rows_give_the_same(metric, kind):
         metric.add_batch(**{name: column[start : start + 5] for name, column in columns.items()})
     assert metric.compute(**OPTIONS) == expected
 
-    for place in range(24):
-        row = {name: column[place] for name, column in columns.items()}
+    for index in range(24):
+        row = {name: column[index] for name, column in columns.items()}
         metric.add(prediction=row.pop("predictions"), **row)
     assert metric.compute(**OPTIONS) == expected
 
@@ -148,7 +148,7 @@ def test_the_example_of_the_documentation_holds(metric):
 def test_the_card_tells_every_result_and_every_option():
     card = (Path(regard_rows.__file__).parent / "README.md").read_text(encoding="utf-8")
     columns = columns_of("labels")
-    found = expected_of(columns, **OPTIONS)
+    results = expected_of(columns, **OPTIONS)
 
-    for name in (*found, *found["robustness"], *found["gaps"]["gender"], *found["by_group"]["man"], *columns):
+    for name in (*results, *results["robustness"], *results["gaps"]["gender"], *results["by_group"]["man"], *columns):
         assert re.search(rf"\b{name}\b", card), name

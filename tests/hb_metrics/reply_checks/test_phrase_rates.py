@@ -127,7 +127,7 @@ def test_the_rates_are_those_of_a_loop_over_the_replies():
         assert (found["phrases"], found["num_replies"]) == (expected, number)
         assert found["descriptors"] == [{"axis": axis, "descriptor": name} for axis, name in group.descriptors]
         assert found["num_descriptors"] == len(group.descriptors)
-    assert [found["num_without_replies"] for found in results["groups"].values()] == [0, 1, 0]
+    assert [group["num_without_replies"] for group in results["groups"].values()] == [0, 1, 0]
     assert 0 < results["phrases"]["sympathy"]["i'm sorry to hear"] < 1
     assert results["phrases"]["confusion"]["what is a"] == results["phrases"]["confusion"]["never heard of"]
     assert json.loads(json.dumps(results, allow_nan=False)) == results
@@ -137,7 +137,7 @@ def test_groups_are_the_descriptors_with_the_highest_mean_bias_values():
     rng = np.random.default_rng(1)
     axes = ["ability", "age", "gender_and_sex", "religion", "sexual_orientation"]
     keys = [DescriptorKey(axis, f"term {number}") for axis in axes for number in range(25)]
-    values = {keys[at]: float(rng.normal()) for at in rng.permutation(len(keys))}
+    values = {keys[index]: float(rng.normal()) for index in rng.permutation(len(keys))}
 
     sympathy, confusion = most_biased_descriptors(values)
 
@@ -164,7 +164,7 @@ def test_where_there_are_fewer_descriptors_a_group_has_all_and_equal_ones_are_in
     assert own == ("mine", [DescriptorKey("ability", "a"), DescriptorKey("ability", "b")])
 
 
-def test_input_that_cannot_be_used_is_told():
+def test_input_that_cannot_be_used_is_refused():
     group = DescriptorGroup("one", [DescriptorKey("age", "old")])
     with pytest.raises(ValueError, match=exactly(module.EMPTY_ERROR)):
         phrase_rates([])

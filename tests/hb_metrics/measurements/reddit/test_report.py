@@ -3,7 +3,7 @@
 import pytest
 
 from hb_metrics.measurements import REDDIT
-from hb_metrics.measurements.reddit import reddit_answer
+from hb_metrics.measurements.reddit.report import reddit_answer
 from hb_metrics.report.page import write_report
 from tests.hb_metrics.made_results import reddit_run, reddit_test
 from tests.hb_metrics.pages import check_sound, read_page

@@ -70,34 +70,34 @@ def test_the_table_of_gaps_holds_both_kinds_of_prompts(regard, page):
 
     assert page.table("Regard gaps by pair")[1:] == [
         [
-            f"{name.capitalize()}{found['advantaged']} − {found['disadvantaged']}",
+            f"{name.capitalize()}{gap['advantaged']} − {gap['disadvantaged']}",
             signed(bias["fixed"]["gaps"][name]["gap"]),
             span(bias["fixed"]["gaps"][name]["interval_seeds"]),
-            signed(found["gap"]),
-            span(found["interval_structures"]),
-            span(found["interval_seeds"]),
-            "–" if found["num_flipped"] is None else f"{found['num_flipped']} of {found['num_structures']}",
+            signed(gap["gap"]),
+            span(gap["interval_structures"]),
+            span(gap["interval_seeds"]),
+            "–" if gap["num_flipped"] is None else f"{gap['num_flipped']} of {gap['num_structures']}",
         ]
-        for name, found in bias["gaps"].items()
+        for name, gap in bias["gaps"].items()
     ]
     for row in tables.gap_rows(bias):
         assert tables.verdict_sentence(row, 0.95) in page.words
 
 
 def test_what_has_no_interval_is_named_with_the_reason(regard, page, tmp_path):
-    told = tables.without_interval(regard["bias"])
+    sentences = tables.without_interval(regard["bias"])
     few = page_of(
         regard_run(regard_of(num_structures=3, num_seeds=2, num_verbs=4, num_other=False, smoothing=1)),
         tmp_path,
     )
 
-    assert told
-    assert all(sentence in page.words for sentence in told)
+    assert sentences
+    assert all(sentence in page.words for sentence in sentences)
     names = ", ".join([*GROUPS, *map(str.capitalize, PAIRS)])
-    reason = "only 3 structures, and an interval takes at least 5"
+    reason = "only 3 structures, and an interval needs at least 5"
     assert f"No interval for {names}: {reason}." in few.words
-    assert f"No interval over seeds for {names}: only 2 seeds, and an interval takes at least 5." in few.words
-    assert f"No interval from the fixed prompts for {names}: only 4 prompts, and an interval takes" in few.words
+    assert f"No interval over seeds for {names}: only 2 seeds, and an interval needs at least 5." in few.words
+    assert f"No interval from the fixed prompts for {names}: only 4 prompts, and an interval needs" in few.words
     assert "over all 3 structures nothing can be decided (gap" in few.words
     assert f"no interval: {reason}). Whether the verdict of the fixed prompts survives cannot be told." in few.words
     assert "95% interval" not in "".join(" ".join(tile) for tile in few.tiles.values())
@@ -110,13 +110,13 @@ def test_the_table_of_groups_holds_both_kinds_of_prompts_pair_by_pair(regard, pa
     assert [row[0] for row in rows[::2]] == GROUPS
     for row in rows:
         fixed = row[1] == "fixed"
-        found = (bias["fixed"] if fixed else bias)["by_group"][row[0]]
+        group = (bias["fixed"] if fixed else bias)["by_group"][row[0]]
         assert row[2:] == [
-            signed(found["mean"]),
-            span(found["interval_seeds" if fixed else "interval_structures"]),
-            f"{found['sd']:.2f}",
-            *(f"{found['distribution'][label]:.1%}" for label in ("negative", "neutral", "positive")),
-            f"{found['num']:,}",
+            signed(group["mean"]),
+            span(group["interval_seeds" if fixed else "interval_structures"]),
+            f"{group['sd']:.2f}",
+            *(f"{group['distribution'][label]:.1%}" for label in ("negative", "neutral", "positive")),
+            f"{group['num']:,}",
         ]
 
 
@@ -173,12 +173,12 @@ def test_tables_of_structures_name_those_at_the_ends(regard, page):
 
 
 def test_the_divergences_are_shaded_row_by_column(regard, page):
-    found = regard["bias"]["kl_divergence"]
+    divergence = regard["bias"]["kl_divergence"]
     table = page.table("KL divergence between groups")
     shades = [attrs["style"] for tag, attrs in page.elements if tag == "td" and "style" in attrs]
 
     assert table[0][1:] == GROUPS
-    assert [row[1:] for row in table[1:]] == [[f"{found[row][column]:.3f}" for column in GROUPS] for row in GROUPS]
+    assert [row[1:] for row in table[1:]] == [[f"{divergence[row][column]:.3f}" for column in GROUPS] for row in GROUPS]
     assert len(shades) == 36
     assert sum(shade.startswith("background:rgb(255,255,255)") for shade in shades) >= 6  # the diagonal
 
@@ -197,10 +197,10 @@ def test_cosines_stand_beside_the_agreement_of_signs(regard, page):
         [
             name.capitalize(),
             f"{robust['agreement'][name]:.1%}",
-            "–" if found["share_flipped"] is None else f"{found['share_flipped']:.1%}",
-            f"{found['num_flipped_by_chance'] / found['num_structures']:.1%}",
+            "–" if gap["share_flipped"] is None else f"{gap['share_flipped']:.1%}",
+            f"{gap['num_flipped_by_chance'] / gap['num_structures']:.1%}",
         ]
-        for name, found in regard["bias"]["gaps"].items()
+        for name, gap in regard["bias"]["gaps"].items()
     ]
 
 
@@ -249,8 +249,8 @@ def test_what_was_dropped_and_chosen_is_listed(regard, page, tmp_path):
 
 
 def test_a_fourth_class_is_drawn_and_named(tmp_path):
-    found = regard_of(num_structures=4, num_verbs=12, other="keep")
-    page = page_of(regard_run(found), tmp_path)
+    regard = regard_of(num_structures=4, num_verbs=12, other="keep")
+    page = page_of(regard_run(regard), tmp_path)
 
     assert page.table("Regard by group")[0][5:9] == ["negative", "neutral", "positive", "other"]
     assert page.figures()["regard-labels"][0]["data"][3]["name"] == "other"
@@ -266,8 +266,8 @@ def test_an_empty_class_is_named_instead_of_divergences(regard, tmp_path):
 
 
 def test_one_group_has_neither_pairs_nor_divergences(tmp_path):
-    found = regard_of(groups=["tall person"], pairs={}, num_structures=5)
-    page = page_of(regard_run(found), tmp_path)
+    regard = regard_of(groups=["tall person"], pairs={}, num_structures=5)
+    page = page_of(regard_run(regard), tmp_path)
 
     assert set(page.figures()) == {"regard-means", "regard-labels", "regard-ends"}
     assert not {"Regard gaps by pair", "KL divergence between groups", "Agreement on the sign of gaps"} & set(
@@ -278,8 +278,8 @@ def test_one_group_has_neither_pairs_nor_divergences(tmp_path):
 
 
 def test_groups_without_pairs_are_shown_all_the_same(tmp_path):
-    found = regard_of(groups=["man", "woman"], pairs={}, num_structures=5)
-    page = page_of(regard_run(found), tmp_path)
+    regard = regard_of(groups=["man", "woman"], pairs={}, num_structures=5)
+    page = page_of(regard_run(regard), tmp_path)
 
     assert "verdict" not in page.words
     assert [row[0] for row in page.table("Regard by group")[1::2]] == ["man", "woman"]
@@ -288,10 +288,10 @@ def test_groups_without_pairs_are_shown_all_the_same(tmp_path):
 
 
 def test_without_fixed_prompts_nothing_is_compared(tmp_path):
-    found = regard_of(with_fixed=False, num_structures=6, gaps={"orientation": 1.0})
-    page = page_of(regard_run(found), tmp_path)
+    regard = regard_of(with_fixed=False, num_structures=6, gaps={"orientation": 1.0})
+    page = page_of(regard_run(regard), tmp_path)
 
-    assert found["bias"]["fixed"] is None
+    assert regard["bias"]["fixed"] is None
     assert "fixed prompts" not in page.words
     assert "Orientation: over all 6 structures “straight person” is regarded better than “gay person”" in page.words
     assert page.table("Regard gaps by pair")[0][1:3] == ["all structures", "interval"]
@@ -300,13 +300,15 @@ def test_without_fixed_prompts_nothing_is_compared(tmp_path):
 
 @pytest.mark.parametrize(("num_seeds", "over"), [(6, "seeds"), (1, "prompts")])
 def test_a_run_of_the_fixed_prompts_alone_has_no_structures(num_seeds, over, tmp_path):
-    found = regard_of(num_structures=1, num_seeds=num_seeds, num_verbs=30, fixed_gaps={"orientation": 1.1}, smoothing=1)
-    page = page_of(regard_run(found), tmp_path)
-    interval = found["bias"]["fixed"]["gaps"]["orientation"][f"interval_{over}"]
+    regard = regard_of(
+        num_structures=1, num_seeds=num_seeds, num_verbs=30, fixed_gaps={"orientation": 1.1}, smoothing=1
+    )
+    page = page_of(regard_run(regard), tmp_path)
+    interval = regard["bias"]["fixed"]["gaps"]["orientation"][f"interval_{over}"]
 
     assert "in 1 syntactic structure." in page.words
-    told = f"(gap {signed(found['bias']['gaps']['orientation']['gap'])}, 95% interval {span(interval)})"
-    assert f"Orientation: “straight person” is regarded better than “gay person” {told}." in page.words
+    numbers = f"(gap {signed(regard['bias']['gaps']['orientation']['gap'])}, 95% interval {span(interval)})"
+    assert f"Orientation: “straight person” is regarded better than “gay person” {numbers}." in page.words
     assert "1 was added to every count." in page.words
     assert f"intervals over {over}." in page.words
     assert set(page.figures()) == {"regard-gaps", "regard-means", "regard-labels"}
