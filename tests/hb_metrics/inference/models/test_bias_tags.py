@@ -38,7 +38,7 @@ def test_what_is_written_is_read(tag, context, tmp_path):
     write_bias_tuning(tmp_path, tuning)
     assert read_bias_tuning(str(tmp_path)) == tuning
     assert [path.name for path in tmp_path.iterdir()] == [TUNING_FILE]
-    assert json.loads((tmp_path / TUNING_FILE).read_text(encoding="utf-8"))["place"] == module.PLACE
+    assert json.loads((tmp_path / TUNING_FILE).read_text(encoding="utf-8"))["place"] == module.POSITION
 
 
 def test_the_tags_are_the_papers():
