@@ -99,6 +99,15 @@ def test_models_are_run_in_one_folder_of_hb_metrics_alone(package):
     assert importers_of(package, within("hb_dataset") + within("hb_metrics") + within("hub_scripts")) <= inference
 
 
+def test_the_rooms_of_hb_train_import_no_script_and_the_shared_one_none_of_the_others():
+    scripts = {path.with_suffix("").parts for path in within("hb_train") if len(path.parts) == 2}
+    rooms = {path.parts[:2] for path in within("hb_train") if len(path.parts) == 3}
+    for path in (path for path in within("hb_train") if len(path.parts) == 3):
+        imported = {tuple(module.split(".")[:2]) for module, _ in imports_of(path)}
+        assert not imported & scripts, path
+        assert path.parts[1] != "training" or imported & rooms <= {path.parts[:2]}, path
+
+
 @pytest.mark.parametrize("folder", METRIC_FOLDERS, ids=lambda folder: folder.name)
 def test_an_evaluate_module_imports_nothing_of_ours_but_the_files_beside_it(folder):
     # The folder is copied elsewhere, where its files have another package's name and nothing else of ours is there.

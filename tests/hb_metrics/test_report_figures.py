@@ -29,7 +29,7 @@ from hb_metrics.report.figures_robustness import templates_figure
 from hb_metrics.report.tables_reddit import RedditRow
 from hb_metrics.report.tables_regard import Ends, GapRow, GroupRow
 from hb_metrics.report.tables_robustness import RobustnessRow
-from hb_train.sweep_page import sweep_figure
+from hb_train.tuning.sweep_page import sweep_figure
 from tests.hb_metrics.test_report import browse, needs_browser
 
 # None is longer than a label may be, so that nothing is cut out of them.

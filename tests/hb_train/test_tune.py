@@ -20,10 +20,10 @@ from hb_metrics.inference.models.contexts import encode_replies, render_contexts
 from hb_metrics.measure import main as measure
 from hb_metrics.report.rendering import bias
 from hb_train import tune
-from hb_train.bias_labels import LABELS_FILE
 from hb_train.bias_labels import main as label
-from hb_train.trainers import ReplySFTTrainer
+from hb_train.training.trainers import ReplySFTTrainer
 from hb_train.tune import main as tune_main
+from hb_train.tuning.labels import LABELS_FILE
 from tests.hb_train.conftest import AXES, PITIED_AXIS
 
 ROOT = Path(__file__).parents[2]
@@ -266,7 +266,7 @@ def labels_by_hand(folder, tokenizer, context, *, is_encoder_decoder, number=24)
     rows |= {"bias_value": [0.0] * number, "truncated": [False] * number}
     import pyarrow as pa
 
-    from hb_train.bias_labels import ROW_SCHEMA
+    from hb_train.tuning.labels import ROW_SCHEMA
 
     (folder / "data").mkdir(parents=True)
     table = pa.table({name: rows[name] for name in ROW_SCHEMA.names}, schema=ROW_SCHEMA)
