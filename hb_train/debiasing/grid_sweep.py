@@ -13,7 +13,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from tqdm import tqdm
 
@@ -21,7 +21,16 @@ from hb_dataset.whole_files import write_text
 from hb_metrics.run_folder import open_run, package_versions, read_json, write_json
 from hb_train.debiasing.arguments import DEBIAS_FILE
 from hb_train.training.hub_token import NOT_RECORDED, check_recorded
-from hb_train.training.sweeps import SWEEP_FILE, check_alike, option_name, read_config, remove_weights, run_processes
+from hb_train.training.sweeps import (
+    NUMBER_ERROR,
+    SWEEP_FILE,
+    SharedSweepArguments,
+    check_alike,
+    option_name,
+    read_config,
+    remove_weights,
+    run_processes,
+)
 
 TABLE_FILE = "sweep.md"
 PAPER_GRID = {
@@ -34,8 +43,6 @@ _SHORT = {"per_device_train_batch_size": "batch", "gradient_accumulation_steps":
 
 GRID_ERROR = "--grid {word} is no list of values; write name=a,b,c with values that differ, and each name once"
 OWN_ERROR = "--{name} cannot be given here: the sweep gives each run its own"
-TOLERANCE_ERROR = "lmp_tolerance is {value}; give at least 0"
-NUMBER_ERROR = "num_parallel is {value}; give at least 1"
 NO_LMP_ERROR = "the run in '{folder}' has no LMP to select by; leave out --num_reference_texts 0"
 NONE_ERROR = (
     "none of the {number} runs can be picked; the reasons are in {path}, the output of the runs in {folder}/*.log"
@@ -43,13 +50,9 @@ NONE_ERROR = (
 
 
 @dataclass
-class GridArguments:
+class GridArguments(SharedSweepArguments):
     """The options of a sweep of debiasing. All other options go to each run of debias.py."""
 
-    output_dir: str = field(
-        metadata={"help": "The folder of the sweep, which has a folder for each run: a new one, or one to resume in."}
-    )
-    config: str | None = field(default=None, metadata={"help": "A YAML file with options of debias.py."})
     grid: list[str] | None = field(
         default=None,
         metadata={
@@ -64,23 +67,12 @@ class GridArguments:
             "as a share of that."
         },
     )
-    num_parallel: int = field(default=1, metadata={"help": "The number of runs at a time."})
-    keep: Literal["best", "all"] = field(
-        default="best",
-        metadata={"help": "Whether the best run or all runs keep their weights; the others keep what they recorded."},
-    )
-    hub_token: str | None = field(
-        default=None,
-        repr=False,
-        metadata={"help": "A Hub token that the runs push with; it is handed to them and not recorded."},
-    )
 
     def __post_init__(self) -> None:
         """Raises `ValueError` if a number is too small."""
+        super().__post_init__()
         if not self.lmp_tolerance >= 0:
-            raise ValueError(TOLERANCE_ERROR.format(value=self.lmp_tolerance))
-        if self.num_parallel < 1:
-            raise ValueError(NUMBER_ERROR.format(value=self.num_parallel))
+            raise ValueError(NUMBER_ERROR.format(name="lmp_tolerance", value=self.lmp_tolerance, least=0))
 
 
 def read_grid(words: Sequence[str] | None) -> dict[str, list[str]]:

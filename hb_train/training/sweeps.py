@@ -9,8 +9,9 @@ import sys
 import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import yaml
 
@@ -22,11 +23,37 @@ _WEIGHTS = ("*.safetensors", "checkpoint-*")
 _PAUSE = 0.2  # seconds between looks at the runs
 _PATIENCE = 10  # seconds that a run is given to stop
 
+NUMBER_ERROR = "{name} is {value}; give at least {least}"
 CONFIG_ERROR = "config '{path}' cannot be read ({problem}); give a YAML file of options, such as those in recipes"
 UNLIKE_ERROR = (
     "the runs in '{one}' and '{other}' differ in {sections} beside their {swept}, so they do not compare; "
     "remove the folder of the one that is out of date, and give the same command again"
 )
+
+
+@dataclass
+class SharedSweepArguments:
+    """The options that all sweeps have."""
+
+    output_dir: str = field(
+        metadata={"help": "The folder of the sweep, which has a folder for each run: a new one, or one to resume in."}
+    )
+    config: str | None = field(default=None, metadata={"help": "A YAML file with options of the script that is swept."})
+    num_parallel: int = field(default=1, metadata={"help": "The number of runs at a time."})
+    keep: Literal["best", "all"] = field(
+        default="best",
+        metadata={"help": "Whether the best run or all runs keep their weights; the others keep what they recorded."},
+    )
+    hub_token: str | None = field(
+        default=None,
+        repr=False,
+        metadata={"help": "A Hub token that the runs push with; it is handed to them and not recorded."},
+    )
+
+    def __post_init__(self) -> None:
+        """Raises `ValueError` if no run would be started."""
+        if self.num_parallel < 1:
+            raise ValueError(NUMBER_ERROR.format(name="num_parallel", value=self.num_parallel, least=1))
 
 
 def option_name(word: str) -> str:

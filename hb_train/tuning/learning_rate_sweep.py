@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from tqdm import tqdm
@@ -15,7 +15,16 @@ from tqdm import tqdm
 from hb_metrics.run_folder import open_run, package_versions, read_json, write_json
 from hb_train.training.hub_token import NOT_RECORDED, check_recorded
 from hb_train.training.options import MISSING_ERROR
-from hb_train.training.sweeps import SWEEP_FILE, check_alike, option_name, read_config, remove_weights, run_processes
+from hb_train.training.sweeps import (
+    NUMBER_ERROR,
+    SWEEP_FILE,
+    SharedSweepArguments,
+    check_alike,
+    option_name,
+    read_config,
+    remove_weights,
+    run_processes,
+)
 from hb_train.tuning.labels import read_labels
 
 # The page's packages take seconds to import: not before they are needed.
@@ -32,7 +41,6 @@ _HIGHEST_PERPLEXITY = math.exp(700)  # as tune.py writes all that is larger, so 
 
 OPTION_ERROR = "{option} cannot be given here: {reason}"
 GRID_ERROR = "lowest is {lowest:g} and highest {highest:g}; give rates above 0, the lowest first"
-NUMBER_ERROR = "{name} is {value}; give at least {least}"
 TOO_CLOSE_ERROR = (
     "{num_runs} rates from {lowest:g} to {highest:g} are too close to each other to tell by three digits; give fewer, "
     "or a wider range"
@@ -41,13 +49,9 @@ ALL_FAILED_ERROR = "none of the {num_runs} runs has a result; their output is in
 
 
 @dataclass
-class SweepArguments:
+class SweepArguments(SharedSweepArguments):
     """The options of a sweep of learning rates. All other options go to each run of tune.py."""
 
-    output_dir: str = field(
-        metadata={"help": "The folder of the sweep, which has a folder for each run: a new one, or one to resume in."}
-    )
-    config: str | None = field(default=None, metadata={"help": "A YAML file with options of tune.py."})
     dataset_name: str | None = field(
         default=None, metadata={"help": "The folder of labels that bias_labels.py has written, as in tune.py."}
     )
@@ -56,24 +60,14 @@ class SweepArguments:
     num_runs: int = field(
         default=15, metadata={"help": "The number of learning rates, which are uniform in the logarithm."}
     )
-    num_parallel: int = field(default=1, metadata={"help": "The number of runs at a time."})
-    keep: Literal["best", "all"] = field(
-        default="best",
-        metadata={"help": "Whether the best run or all runs keep their weights; the others keep what they recorded."},
-    )
-    hub_token: str | None = field(
-        default=None,
-        repr=False,
-        metadata={"help": "A Hub token that the runs push with; it is handed to them and not recorded."},
-    )
 
     def __post_init__(self) -> None:
         """Raises `ValueError` if the rates are no grid, or a number is too small."""
+        super().__post_init__()
         if not 0 < self.lowest < self.highest < math.inf:
             raise ValueError(GRID_ERROR.format(lowest=self.lowest, highest=self.highest))
-        for name, least in (("num_runs", 2), ("num_parallel", 1)):
-            if getattr(self, name) < least:
-                raise ValueError(NUMBER_ERROR.format(name=name, value=getattr(self, name), least=least))
+        if self.num_runs < 2:
+            raise ValueError(NUMBER_ERROR.format(name="num_runs", value=self.num_runs, least=2))
 
 
 class SweepRun(NamedTuple):

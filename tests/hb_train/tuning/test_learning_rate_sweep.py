@@ -1,11 +1,14 @@
+"""A sweep of learning rates: what it runs, what it records, what it keeps, and what it refuses."""
+
 import json
 import math
-import os
 import re
 import signal
 import subprocess
 import sys
 import time
+import traceback
+from contextlib import redirect_stderr, redirect_stdout
 from decimal import Decimal
 
 import psutil
@@ -15,12 +18,15 @@ import pytest
 
 from hb_metrics.run_folder import write_json
 from hb_train.sweep import main
-from hb_train.training.sweeps import run_processes
+from hb_train.tune import main as tune_main
 from hb_train.tuning.labels import LABELS_FILE, ROW_SCHEMA
 from hb_train.tuning.learning_rate_sweep import DIVERGED, SweepArguments, learning_rates
-from hb_train.tuning.sweep_page import markdown_table, remarks, sweep_figure, write_page
+from hb_train.tuning.sweep_page import markdown_table, remarks
 from tests.hb_metrics.conftest import small_model
-from tests.hb_metrics.test_report import HOSTILE, Page, browse, needs_browser
+from tests.hb_metrics.test_report import Page
+
+# Not ours: of transformers, TRL and torch, in runs that are made to diverge.
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 # One rate changes nothing, one tunes, one makes weights that are no numbers, and one is no float32 at all.
 NOTHING, BEST, TOO_HIGH, IMPOSSIBLE = FOLDERS = ["lr-1.00e-20", "lr-1.00e+00", "lr-1.00e+20", "lr-1.00e+40"]
@@ -43,19 +49,19 @@ def folder(tmp_path_factory):
     for part in small_model("gpt2-without-bos"):
         part.save_pretrained(root / "model")
     (root / "labels" / "data").mkdir(parents=True)
-    for split, places in (("train", range(12)), ("validation", range(12, 16))):
+    for split, numbers in (("train", range(12)), ("validation", range(12, 16))):
         rows = [
             {
-                "id": str(place),
-                "prompt": f"Hi! I'm person {place}. {tag}\n",
+                "id": str(number),
+                "prompt": f"Hi! I'm person {number}. {tag}\n",
                 "completion": "That is great.",
                 "tag": tag,
                 "bias_value": 0.1,
                 **dict.fromkeys(("axis", "descriptor", "noun", "template"), "any"),
                 "truncated": False,
             }
-            for place in places
-            for tag in [("bias", "no_bias")[place % 2]]
+            for number in numbers
+            for tag in [("bias", "no_bias")[number % 2]]
         ]
         pq.write_table(pa.Table.from_pylist(rows, ROW_SCHEMA), root / "labels" / "data" / f"{split}.parquet")
     labels = {
@@ -74,14 +80,14 @@ def folder(tmp_path_factory):
 
 
 def options(folder, *more, output="out"):
-    given = {"config": folder / "recipe.yaml", "dataset_name": folder / "labels", "output_dir": folder / output}
-    words = [word for name, value in given.items() for word in (f"--{name}", str(value))]
+    values = {"config": folder / "recipe.yaml", "dataset_name": folder / "labels", "output_dir": folder / output}
+    words = [word for name, value in values.items() for word in (f"--{name}", str(value))]
     return [*words, "--model_name_or_path", str(folder / "model"), *GRID, *more]
 
 
 @pytest.fixture(scope="module")
 def interrupted(folder):
-    """A sweep that was stopped while its first runs ran: what it said, and the processes of these runs."""
+    """A sweep that was stopped while its first runs ran: its exit code and errors, and the processes of these runs."""
     command = [sys.executable, "-m", "hb_train.sweep", *options(folder)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8") as process:
         deadline = time.monotonic() + 60
@@ -91,14 +97,30 @@ def interrupted(folder):
             time.sleep(0.05)
         time.sleep(0.2)
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=60)
-    return process.returncode, said, runs
+        _, errors = process.communicate(timeout=60)
+    return process.returncode, errors, runs
+
+
+def run_here(commands, num_parallel, hub_token=None):
+    """As `run_processes`, but in this process: starting Python takes many times as long as these runs."""
+    for log, (python, _, module, *argv) in commands.items():
+        assert (python, module) == (sys.executable, "hb_train.tune")
+        failure = None
+        with log.open("a", encoding="utf-8") as output, redirect_stdout(output), redirect_stderr(output):
+            try:
+                tune_main(argv)
+            except (SystemExit, RuntimeError) as error:
+                traceback.print_exc()
+                failure = f"{type(error).__name__}: {error}"
+        yield log, failure
 
 
 @pytest.fixture(scope="module")
 def swept(folder, interrupted):
-    """The content of sweep.json of the same sweep, gone on with."""
-    main(options(folder, "--keep", "all"))
+    """The content of sweep.json of the same sweep, resumed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hb_train.tuning.learning_rate_sweep.run_processes", run_here)
+        main(options(folder, "--keep", "all"))
     return json.loads((folder / "out" / "sweep.json").read_text(encoding="utf-8"))
 
 
@@ -120,17 +142,17 @@ def test_the_papers_grids_are_uniform_in_the_logarithm(tmp_path):
         rates = learning_rates(SweepArguments(output_dir=str(tmp_path), highest=highest, num_runs=num_runs))
         assert len(rates) == num_runs
         # Half a decade from rate to rate: 3e-7, 9.5e-7, 3e-6, …
-        expected = [float(Decimal("3e-7") * Decimal(10) ** (Decimal(place) / 2)) for place in range(num_runs)]
+        expected = [float(Decimal("3e-7") * Decimal(10) ** (Decimal(index) / 2)) for index in range(num_runs)]
         assert rates == pytest.approx(expected, rel=1e-12)
         assert (rates[0], rates[-1]) == (3e-7, highest)
     assert vars(SweepArguments(output_dir="x")).items() >= {"lowest": 3e-7, "highest": 3e0, "num_runs": 15}.items()
 
 
 def test_an_interrupted_sweep_stops_its_runs(interrupted):
-    code, said, runs = interrupted
+    code, errors, runs = interrupted
 
     assert code == 1
-    assert said.endswith("\ninterrupted; to go on, give the same command again\n")
+    assert errors.endswith("\ninterrupted; to resume, give the same command again\n")
     assert len(runs) == 2
     assert not [run for run in runs if run.is_running()]
 
@@ -160,12 +182,12 @@ def test_the_lowest_perplexity_is_the_best(swept):
     assert swept["best_at_end"] is None
 
 
-def test_runs_that_diverge_or_fail_are_told_and_not_picked(folder, swept):
+def test_runs_that_diverge_or_fail_are_reported_and_not_picked(folder, swept):
     failed = [(run["best_validation_perplexity"], run["failed"], run["diverged"]) for run in swept["runs"]]
 
     assert failed[2:] == [(None, DIVERGED, True), (None, OVERFLOW, False)]
     assert "'eval_perplexity': " in logs(folder)[TOO_HIGH]
-    assert logs(folder)[IMPOSSIBLE].rstrip().endswith(OVERFLOW)
+    assert OVERFLOW in logs(folder)[IMPOSSIBLE]
 
 
 def test_the_page_and_the_table_hold_the_runs(swept, page):
@@ -204,15 +226,15 @@ def test_the_page_loads_nothing(page):
 
 
 def weights(folder):
-    """Which runs have weights: by their folders, what has them."""
-    found = {name: {path.name for path in (folder / "out" / name).iterdir()} for name in FOLDERS}
-    assert all("run.json" in names for names in found.values())
-    return {name: names & {"model.safetensors", "checkpoint-2"} for name, names in found.items()}
+    """The weights and checkpoints of each run, by its folder."""
+    files = {name: {path.name for path in (folder / "out" / name).iterdir()} for name in FOLDERS}
+    assert all("run.json" in names for names in files.values())
+    return {name: names & {"model.safetensors", "checkpoint-2"} for name, names in files.items()}
 
 
 def test_a_sweep_that_is_done_repeats_only_what_failed_and_keeps_the_best(folder, swept, capsys):
     before = {path: path.stat().st_mtime_ns for path in (folder / "out").rglob("*")}
-    said, both = logs(folder), {"model.safetensors", "checkpoint-2"}
+    logs_before, both = logs(folder), {"model.safetensors", "checkpoint-2"}
     assert weights(folder) == {NOTHING: both, BEST: both, TOO_HIGH: {"checkpoint-2"}, IMPOSSIBLE: set()}
 
     main(options(folder))
@@ -220,8 +242,10 @@ def test_a_sweep_that_is_done_repeats_only_what_failed_and_keeps_the_best(folder
     out, err = capsys.readouterr()
     assert weights(folder) == {NOTHING: set(), BEST: both, TOO_HIGH: set(), IMPOSSIBLE: set()}
     assert json.loads((folder / "out" / "sweep.json").read_text(encoding="utf-8")) == swept
-    assert {name for name, text in logs(folder).items() if text != said[name]} == {IMPOSSIBLE}
-    changed = {path for path, at in before.items() if path.exists() and path.stat().st_mtime_ns != at}
+    assert {name for name, text in logs(folder).items() if text != logs_before[name]} == {IMPOSSIBLE}
+    assert logs(folder)[IMPOSSIBLE].rstrip().endswith(OVERFLOW)  # of a process of its own
+    assert logs(folder)[IMPOSSIBLE].count(OVERFLOW) == 2
+    changed = {path for path, time_before in before.items() if path.exists() and path.stat().st_mtime_ns != time_before}
     assert not {path for path in changed if path.parent.name in (NOTHING, BEST, TOO_HIGH)}
     assert "4/4" in err
     assert err.count("\n") <= 1  # nothing but the bar
@@ -241,10 +265,10 @@ def test_without_any_result_the_logs_are_named(folder, capsys, monkeypatch):
 
     error = failing(options(folder, "--num_runs", "2", output="none"))
 
-    assert f"none of the 2 runs has a result; what they said is in {folder / 'none'}/lr-*.log" in error
-    found = json.loads((folder / "none" / "sweep.json").read_text(encoding="utf-8"))
-    assert found["best"] is None
-    reasons = [run["failed"] for run in found["runs"]]
+    assert f"none of the 2 runs has a result; their output is in {folder / 'none'}/lr-*.log" in error
+    sweep = json.loads((folder / "none" / "sweep.json").read_text(encoding="utf-8"))
+    assert sweep["best"] is None
+    reasons = [run["failed"] for run in sweep["runs"]]
     assert reasons == ["Python runtime state: preinitialized"] * 2
     assert "None of the runs has a result" in Page((folder / "none" / "sweep.html").read_text(encoding="utf-8")).words
     assert capsys.readouterr().out.count(reasons[0]) == 2
@@ -252,7 +276,7 @@ def test_without_any_result_the_logs_are_named(folder, capsys, monkeypatch):
 
 @pytest.fixture
 def finish(folder, swept, tmp_path, monkeypatch):
-    """Runs a sweep whose runs have ended before with these perplexities, and returns what it found."""
+    """Runs a sweep whose runs have ended before with these perplexities, and returns the content of sweep.json."""
     monkeypatch.setenv("PYTHONHASHSEED", "none")
 
     def run(perplexities, digests=("d", "d", "d", "d")):
@@ -272,10 +296,10 @@ def finish(folder, swept, tmp_path, monkeypatch):
 
 
 def test_of_equal_perplexities_the_smaller_rate_is_the_best(finish):
-    found = finish([9.0, 8.5, 8.5, 8.75])
+    sweep = finish([9.0, 8.5, 8.5, 8.75])
 
-    assert found["best"]["folder"] == BEST
-    assert found["best_at_end"] is None
+    assert sweep["best"]["folder"] == BEST
+    assert sweep["best_at_end"] is None
 
 
 @pytest.mark.parametrize(
@@ -283,18 +307,18 @@ def test_of_equal_perplexities_the_smaller_rate_is_the_best(finish):
     [([8.0, 8.5, 8.5, 9.0], NOTHING, "lowest"), ([9.0, 8.5, 8.5, 8.0], IMPOSSIBLE, "highest")],
 )
 def test_the_best_can_lie_at_an_end(perplexities, best, end, finish, capsys):
-    found = finish(perplexities)
+    sweep = finish(perplexities)
 
-    assert (found["best"]["folder"], found["best_at_end"]) == (best, end)
+    assert (sweep["best"]["folder"], sweep["best_at_end"]) == (best, end)
     assert f"It is the {end} rate of the grid: the optimum may lie" in capsys.readouterr().out
 
 
 def test_perplexities_that_only_the_cap_makes_finite_are_diverged(finish):
-    found = finish([9.0, None, math.exp(700), 8.5])
+    sweep = finish([9.0, None, math.exp(700), 8.5])
 
-    assert [run["diverged"] for run in found["runs"]] == [False, True, True, False]
-    assert [run["failed"] for run in found["runs"]] == [None, DIVERGED, DIVERGED, None]
-    assert [run["best_validation_perplexity"] for run in found["runs"]] == [9.0, None, None, 8.5]
+    assert [run["diverged"] for run in sweep["runs"]] == [False, True, True, False]
+    assert [run["failed"] for run in sweep["runs"]] == [None, DIVERGED, DIVERGED, None]
+    assert [run["best_validation_perplexity"] for run in sweep["runs"]] == [9.0, None, None, 8.5]
 
 
 def test_runs_of_different_models_do_not_compare(finish):
@@ -316,7 +340,7 @@ def failing(argv):
         (["--learning", "1"], "--learning_rate cannot be given here"),
         (["--output_dir", "there"], "--output_dir cannot be given here: give it once"),
         (["--output-dir=there"], "--output_dir cannot be given here: give it once"),
-        (["--resume_from_checkpoint", "there"], "each run goes on from its own"),
+        (["--resume_from_checkpoint", "there"], "each run resumes from its own"),
         (["--lowest", "1"], "lowest is 1 and highest 0.1"),
         (["--lowest", "0"], "lowest is 0"),
         (["--num_runs", "1"], "num_runs is 1; give at least 2"),
@@ -327,7 +351,7 @@ def failing(argv):
         (["--config", "nowhere.yaml"], "config 'nowhere.yaml' cannot be read"),
     ],
 )
-def test_what_is_no_sweep_is_refused_before_anything_is_written(more, words, tmp_path, monkeypatch):
+def test_invalid_options_are_refused_before_anything_is_written(more, words, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     assert words in failing(["--output_dir", "out", "--highest", "0.1", *more])
@@ -338,138 +362,3 @@ def test_a_config_that_is_no_mapping_is_refused(tmp_path):
     (tmp_path / "list.yaml").write_text("- 1", encoding="utf-8")
 
     assert "it is no mapping" in failing(["--output_dir", tmp_path / "out", "--config", tmp_path / "list.yaml"])
-
-
-def python(code):
-    return [sys.executable, "-c", code]
-
-
-def test_processes_that_fail_do_not_stop_others(tmp_path):
-    said = "tune.py: the folder holds\n  another run\n"
-    commands = {
-        "fine": python("print('an error')"),
-        "last line": python("import sys; print('\\nthe reason\\n'); sys.exit(3)"),
-        "its error": python(f"import sys; print('first'); sys.exit({said!r})"),
-        "silent": python("import sys; sys.exit(3)"),
-        "killed": python("import os; print('at work'); os.kill(os.getpid(), 9)"),
-    }
-    (tmp_path / "silent.log").write_text("of another time\n", encoding="utf-8")
-
-    ended = {log.stem: failed for log, failed in run_processes(as_logs(tmp_path, commands), 3)}
-
-    assert ended == {
-        "fine": None,
-        "last line": "the reason",
-        "its error": "tune.py: the folder holds another run",
-        "silent": "ended with exit code 3",
-        "killed": "ended by SIGKILL after: at work",
-    }
-    assert (tmp_path / "silent.log").read_text(encoding="utf-8").startswith("of another time\n$ ")
-
-
-def as_logs(tmp_path, commands):
-    return {tmp_path / f"{name}.log": command for name, command in commands.items()}
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="cores are shared on Linux alone")
-def test_each_process_has_its_share_of_the_machine(tmp_path, monkeypatch):
-    monkeypatch.setattr("hb_train.training.sweeps._graphics_cards", lambda: ["4", "7"])
-    code = "import os, time; time.sleep(0.2); print(*os.sched_getaffinity(0), os.environ['CUDA_VISIBLE_DEVICES'])"
-    commands = as_logs(tmp_path, dict.fromkeys("abc", python(code)))
-
-    assert {failed for _, failed in run_processes(commands, 3)} == {None}
-
-    said = [log.read_text(encoding="utf-8").split("\n")[1].split() for log in commands]
-    cores = sorted(os.sched_getaffinity(0))
-    assert [card for *_, card in said] == ["4", "7", "4"]
-    for place, (*given, _) in enumerate(said):
-        assert sorted(map(int, given)) == (cores[place::3] or cores)
-
-
-def test_so_many_run_at_a_time_and_none_after_it_is_closed(tmp_path):
-    waiting = python("import time; time.sleep(60)")
-    commands = {"short": python("pass"), **dict.fromkeys(("a", "b", "c"), waiting)}
-
-    processes = run_processes(as_logs(tmp_path, commands), 2)
-    log, _ = next(processes)
-    running = [child for child in psutil.Process().children() if "time.sleep(60)" in " ".join(child.cmdline())]
-    processes.close()
-
-    assert log.stem == "short"
-    assert 1 <= len(running) <= 2
-    assert not [child for child in running if child.is_running()]
-
-
-def run(rate, perplexity, failed=None, diverged=False):
-    return {
-        "learning_rate": rate,
-        "folder": f"lr-{rate:.2e}",
-        "best_validation_perplexity": perplexity,
-        "best_step": None if perplexity is None else 1500,
-        "num_steps": None if perplexity is None else 4000,
-        "failed": failed,
-        "diverged": diverged,
-    }
-
-
-def found_of(runs, best, before=20.0, at_end=None):
-    return {
-        "model": HOSTILE,
-        "grid": [each["learning_rate"] for each in runs],
-        "validation_perplexity_before_tuning": before,
-        "runs": runs,
-        "best": runs[best],
-        "best_at_end": at_end,
-    }
-
-
-def test_the_figure_has_every_run():
-    runs = [
-        run(1e-6, 19.0),
-        run(1e-5, 12.0),
-        run(1e-4, 15.0),
-        run(1e-3, 61.0),
-        run(1e-2, None, DIVERGED, True),
-        run(1e-1, None, HOSTILE),
-    ]
-
-    figure = sweep_figure(found_of(runs, 1))
-
-    line, best, beyond, failed = figure.data
-    assert list(line.y) == [19.0, 12.0, 15.0, None, None, None]
-    assert (list(best.x), list(best.y)) == ([1e-5], [12.0])
-    assert (list(beyond.x), list(beyond.customdata)) == ([1e-3], ["61.000"])
-    assert (list(failed.x), list(failed.customdata)) == ([1e-2, 1e-1], [DIVERGED, HOSTILE])
-    assert figure.layout.shapes[0].y0 == 20.0
-    low, high = figure.layout.yaxis.range
-    assert low < 12.0
-    assert 20.0 < beyond.y[0] == failed.y[0] == failed.y[1] < high
-
-
-def test_a_best_at_the_end_of_the_grid_is_told():
-    runs = [run(1e-6, 19.0), run(1e-5, 21.0)]
-
-    assert any("the lowest rate" in each and "below it" in each for each in remarks(found_of(runs, 0, at_end="lowest")))
-    assert any("the highest rate" in each for each in remarks(found_of(runs, 1, at_end="highest")))
-    assert "No rate made it lower than before tuning." in remarks(found_of(runs, 0, before=18.0))
-    assert remarks(found_of(runs, 0, before=None)) == ["Best: 1.00e-06, with a validation perplexity of 19.000."]
-
-
-@needs_browser
-def test_a_browser_draws_the_page_as_it_is_told(tmp_path):
-    runs = [run(1e-6, 19.0), run(1e-5, 12.0), run(1e-4, 3e250), run(1e-3, None, HOSTILE + " | it")]
-    found = found_of(runs, 1)
-    write_page(tmp_path / "sweep.html", found)
-
-    shown = browse(tmp_path / "sweep.html", tmp_path, 500)
-
-    page = Page((tmp_path / "sweep.html").read_text(encoding="utf-8"))
-    assert '<svg class="main-svg"' in shown.split(' id="sweep-plot"')[1].split("</figure>")[0]
-    assert page.figures()["sweep-plot"][0]["data"][1]["x"] == [1e-5]
-    assert page.table("Runs")[3:] == [
-        ["1.00e-04", "3e+250", "1,500", "4,000", "lr-1.00e-04"],
-        ["1.00e-03", "–", "–", "–", f"{HOSTILE} | it"],
-    ]
-    assert not {tag for tag, _ in page.elements} & {"b", "img"}
-    assert re.search(r"</b>|<b>", page.words) is not None  # shown as words
-    assert markdown_table(found).split("\n")[-1].endswith(r" \| it |")
