@@ -19,12 +19,23 @@ from hb_train.training.encoding import IGNORED
 METRIC = "eval_perplexity"
 
 
-class _PerplexityEvaluation:
+class _ReplyTraining:
     """Evaluates by the summed negative log-likelihood and the number of the reply tokens of each row."""
 
     is_causal: bool
     _nll = 0.0
     _num_tokens = 0
+
+    def _run_epoch(self, **settings: Any) -> None:
+        """The trainer's own epoch; where training resumes behind its last step, that would do one step more."""
+        trainer: Any = self
+        state = trainer.state
+        if state.global_step < state.max_steps:
+            super()._run_epoch(**settings)  # type: ignore[misc]
+        elif trainer.args.eval_strategy != "no" and not any(
+            METRIC in entry and entry["step"] == state.global_step for entry in state.log_history
+        ):
+            trainer.evaluate()  # at the end of an epoch, which the checkpoint was written before
 
     def evaluation_loop(
         self,
@@ -62,7 +73,7 @@ class _PerplexityEvaluation:
         return nll.sum() / num_tokens.sum().clamp(min=1), None, None
 
 
-class ReplySFTTrainer(_PerplexityEvaluation, SFTTrainer):
+class ReplySFTTrainer(_ReplyTraining, SFTTrainer):
     """TRL's SFT trainer, for causal models."""
 
     is_causal = True
@@ -90,7 +101,7 @@ class ReplySFTTrainer(_PerplexityEvaluation, SFTTrainer):
         return nll / num_tokens
 
 
-class ReplySeq2SeqTrainer(_PerplexityEvaluation, Seq2SeqTrainer):
+class ReplySeq2SeqTrainer(_ReplyTraining, Seq2SeqTrainer):
     """transformers' sequence-to-sequence trainer, for encoder–decoder models."""
 
     is_causal = False

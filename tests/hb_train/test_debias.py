@@ -224,6 +224,13 @@ def test_a_run_resumes_where_it_stopped_and_a_finished_one_is_left(biased_model,
     run(data, broken, "hd", *steps)
     assert same(weights(whole), weights(broken))
 
+    ended = tmp_path / "ended"  # as when it was stopped after its last step
+    ended.mkdir()
+    (ended / "run.json").write_bytes((whole / "run.json").read_bytes())
+    (whole / "checkpoint-4").rename(ended / "checkpoint-4")
+    assert run(data, ended, "hd", *steps) == json.loads((whole / DEBIAS_FILE).read_text(encoding="utf-8"))
+    assert same(weights(whole), weights(ended))
+
     capsys.readouterr()
     run(data, whole, "hd", *steps)
     assert "nothing to do" in capsys.readouterr().out
