@@ -8,13 +8,14 @@ from hb_dataset.bias_specification import (
     specification_names,
 )
 from hb_dataset.counterfactuals import counterfactual, terms_in
-from hb_dataset.prompt_groups import GroupsError, Pair, PromptGroup, find_groups, read_groups, vocabulary_groups
+from hb_dataset.prompt_groups import GroupsError, Pair, PromptGroup, find_groups, read_groups
 from hb_dataset.prompt_table import descriptor_noun_spans
 from hb_dataset.prompts import CONFIGS, intersection_batches, load_table
 from hb_dataset.reddit_bias import load_reddit_bias, pairs_from_comments, reddit_bias_report
 from hb_dataset.structured_prompts import STRUCTURED_SCHEMA, structured_prompt_table
 from hb_dataset.structures import StructureError
-from hb_dataset.vocabulary import Descriptor, PersonNoun, Template, Vocabulary, VocabularyError, read_vocabulary
+from hb_dataset.vocabulary import Vocabulary, VocabularyError, read_vocabulary
+from hb_dataset.vocabulary_entries import Descriptor, PersonNoun, Template
 
 __all__ = [
     "CONFIGS",
@@ -45,5 +46,4 @@ __all__ = [
     "specification_names",
     "structured_prompt_table",
     "terms_in",
-    "vocabulary_groups",
 ]

@@ -1,7 +1,7 @@
 """Bias specifications: two sets of target terms, two of attributes, and the pairs that are swapped (RedditBias).
 
-A specification (T1, T2, A1, A2) says which group is compared with which, and in the light of what (Barikeri et al.
-2021, sections 2.1, 3.1 and appendix A). The paper's five are in `bias_specifications/`; another is a YAML file like
+A specification (T1, T2, A1, A2) names two groups that are compared, and the stereotypes on which they are (Barikeri et
+al. 2021, sections 2.1, 3.1 and appendix A). The paper's five are in `bias_specifications/`; another is a YAML file like
 them.
 """
 
@@ -16,7 +16,7 @@ from pydantic.dataclasses import dataclass
 
 from hb_dataset.hints import did_you_mean
 from hb_dataset.yaml_entries import STRICT_KEYS, Key, Remark, Text
-from hb_dataset.yaml_lines import Fault, load_with_lines, unreadable
+from hb_dataset.yaml_lines import Fault, FaultsError, load_with_lines, unreadable
 
 SPECIFICATIONS = Path(__file__).parent / "bias_specifications"
 
@@ -29,7 +29,7 @@ _WILDCARD_INSIDE = re.compile(r"\*(?!$)|^\*")
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
 class TargetPair:
-    """A term of the minoritized group and the term that stands in its place (paper, appendix A's pair lists).
+    """A term of the minoritized group and the term that replaces it (paper, appendix A's pair lists).
 
     The keys that start with `published_` describe how the paper's authors made their pairs, by replacing substrings;
     `counterfactuals.py` has both ways. A term's regular plural ("girls") need not be written.
@@ -39,10 +39,12 @@ class TargetPair:
         t2: The term of the dominant group.
         forms: Further forms of the pair, [of t1, of t2]: plurals that are not regular, also those of adjectives
             ("jews" for "jewish"), and words derived from it.
-        one_way: In whole words, t2 is never replaced by t1: it is too often another word ("straight", "host").
-        published_spaces: The published rule wants a space `after` both terms, or `around` them.
-        published_one_way: The published rule leaves t2 as it is, though it swaps the specification's other pairs.
-        published_one_way_beside: It does so only in texts that hold these words when the pair's turn comes.
+        one_way: Whether t2 is never replaced by t1 in whole words: it too often means something else ("straight",
+            "host").
+        published_spaces: Where the published rule requires a space: `after` both terms, or `around` them.
+        published_one_way: Whether the published rule leaves t2 as it is, though it swaps the specification's other
+            pairs.
+        published_one_way_beside: Words with which it does so: only in texts that hold them when the pair is applied.
         note: A remark for readers.
     """
 
@@ -57,7 +59,7 @@ class TargetPair:
 
     @property
     def published_terms(self) -> tuple[str, str]:
-        """The two terms with the spaces that the published rule wants."""
+        """The two terms with the spaces that the published rule requires."""
         before = " " if self.published_spaces == "around" else ""
         after = " " if self.published_spaces else ""
         return f"{before}{self.t1}{after}", f"{before}{self.t2}{after}"
@@ -65,23 +67,23 @@ class TargetPair:
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
 class BiasSpecification:
-    """Which groups are compared, and by which terms (paper, section 2.1 and appendix A).
+    """Two groups that are compared, and their terms (paper, section 2.1 and appendix A).
 
     Attributes:
-        bias_type: The name, which is the file's too: `"religion1"`.
+        bias_type: The name, which is that of the file: `"religion1"`.
         dimension: `"religion"`, `"race"`, `"gender"`, `"queerness"` or one of your own.
         group_1: The minoritized group, in plain words.
         group_2: The dominant group, in plain words.
-        target_terms_1: T1 as it is searched for, with the verb ("women are"); case does not count.
+        target_terms_1: T1 as searched for, with the verb ("women are"); case does not count.
         target_terms_2: T2, in the order of `target_terms_1`.
         pairs: The pairs, in the order in which the published rule applies them.
         attributes_1: A1, stereotypes of the minoritized group; `greed*` stands for every word that starts so.
         attributes_2: A2, their loose opposites.
-        kept_phrases: Phrases that hold a term and do not speak of the group; left as they are in whole words.
-        published_two_way: The published rule swaps t1 and t2; `False`: it replaces t1 by t2 only.
-        published_folder: What the folder of this type is called in the authors' data, if not as the type.
-        source: Where it comes from.
-        notes: Remarks for readers, such as where it departs from the source.
+        kept_phrases: Phrases that hold a term and are not about the group; mode `"word"` leaves them as they are.
+        published_two_way: Whether the published rule swaps t1 and t2; `False`: it replaces t1 by t2 only.
+        published_folder: The name of this type's folder in the authors' data, if it is not the type's.
+        source: Where the specification comes from.
+        notes: Remarks for readers, such as how it differs from its source.
     """
 
     bias_type: Key
@@ -100,13 +102,10 @@ class BiasSpecification:
     notes: Remark | None = None
 
 
-class SpecificationError(ValueError):
+class SpecificationError(FaultsError):
     """A specification with faults. `faults` holds them all."""
 
-    def __init__(self, path: Path, faults: list[Fault]) -> None:
-        self.faults = faults
-        count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
-        super().__init__("\n".join([f"{count} in the bias specification {path}:", *(f"  {each}" for each in faults)]))
+    kind = "bias specification"
 
 
 def specification_names() -> list[str]:
@@ -124,7 +123,7 @@ def read_specification(name_or_path: str | Path) -> BiasSpecification:
         The specification.
 
     Raises:
-        FileNotFoundError: There is none of this name.
+        FileNotFoundError: There is no specification of this name, and no such file.
         SpecificationError: Something in it is wrong; the message lists every fault with file and line.
     """
     names = specification_names()
@@ -157,21 +156,21 @@ def read_specification(name_or_path: str | Path) -> BiasSpecification:
     return specification
 
 
-def _line(lines: dict[tuple, int], place: Sequence[Any]) -> int:
-    """The line of a place, or of what it is part of."""
-    return next((lines[tuple(place[:end])] for end in range(len(place), -1, -1) if tuple(place[:end]) in lines), 1)
+def _line(lines: dict[tuple, int], keys: Sequence[Any]) -> int:
+    """The line of a value, given the keys and indices that lead to it, or of the innermost list that has a line."""
+    return next((lines[tuple(keys[:end])] for end in range(len(keys), -1, -1) if tuple(keys[:end]) in lines), 1)
 
 
 def _explain(detail: Any) -> str:
-    """What pydantic found, in the words of a person who edits the file."""
-    where = detail["loc"]
-    name = next(str(part) for part in reversed(where) if isinstance(part, str))
-    if name == "forms" and len(where) > 3 and detail["type"] in ("missing", "too_long", "tuple_type"):
-        return "forms holds something else than pairs of two; write `forms: [[wives, husbands]]`"
+    """An error of pydantic as a message to the person who edits the file."""
+    keys = detail["loc"]
+    name = next(str(key) for key in reversed(keys) if isinstance(key, str))
+    if name == "forms" and len(keys) > 3 and detail["type"] in ("missing", "too_long", "tuple_type"):
+        return "forms is not a list of pairs; write `forms: [[wives, husbands]]`"
     if detail["type"] == "missing":
         return f"has no `{name}`; write `{name}: …`"
     if detail["type"] == "unexpected_keyword_argument":
-        fields = (TargetPair if where[0] == "pairs" else BiasSpecification).__dataclass_fields__
+        fields = (TargetPair if keys[0] == "pairs" else BiasSpecification).__dataclass_fields__
         return f"unknown key {name!r}; {did_you_mean(name, fields)}allowed: {', '.join(fields)}"
     if detail["type"] == "value_error":
         return f"{name} {detail['ctx']['error']}"
@@ -189,7 +188,7 @@ def _explain(detail: Any) -> str:
 
 
 def _content_faults(path: Path, specification: BiasSpecification, lines: dict[tuple, int]) -> Iterator[Fault]:
-    """What only shows when everything has been read."""
+    """Faults that show only when all has been read: empty lists, repeated terms, capitals, and a wrong `bias_type`."""
     if specification.bias_type != path.stem:
         yield Fault(
             path.name,
@@ -205,24 +204,24 @@ def _content_faults(path: Path, specification: BiasSpecification, lines: dict[tu
             line = _line(lines, (name, index))
             before = first.setdefault(term.casefold(), index)
             if before != index:
-                there = _line(lines, (name, before))
-                yield Fault(path.name, line, f"{term!r} stands in line {there} already; remove one of them")
+                first_line = _line(lines, (name, before))
+                yield Fault(path.name, line, f"{term!r} is in line {first_line} already; remove one of them")
             if name.startswith("attributes") and any(_WILDCARD_INSIDE.search(word) for word in term.split(" ")):
                 yield Fault(path.name, line, f"{term!r} has a * that is not at the end of a word; write `greed*`")
     first_pair: dict[tuple[str, str], int] = {}
     for index, pair in enumerate(specification.pairs):
         line = _line(lines, ("pairs", index))
-        for place, term in [
+        for key, term in [
             ("t1", pair.t1),
             ("t2", pair.t2),
             *(("forms", word) for both in pair.forms for word in both),
         ]:
             if term != term.lower():
-                there = _line(lines, ("pairs", index, place))
-                yield Fault(path.name, there, f"{term!r} is not in lower case; write {term.lower()!r} (case is kept)")
+                message = f"{term!r} is not in lower case; write {term.lower()!r} (texts keep their case)"
+                yield Fault(path.name, _line(lines, ("pairs", index, key)), message)
         if pair.t1 == pair.t2:
             yield Fault(path.name, line, f"t1 and t2 are both {pair.t1!r}; write two terms, or remove the pair")
         before = first_pair.setdefault((pair.t1, pair.t2), index)
         if before != index:
-            there = _line(lines, ("pairs", before))
-            yield Fault(path.name, line, f"pair ({pair.t1!r}, {pair.t2!r}) stands in line {there} already; remove one")
+            first_line = _line(lines, ("pairs", before))
+            yield Fault(path.name, line, f"pair ({pair.t1!r}, {pair.t2!r}) is in line {first_line} already; remove one")

@@ -1,16 +1,14 @@
-"""Files of comments and of what annotators said of them (RedditBias, Barikeri et al. 2021, section 2.3).
+"""Files of comments and of their annotations (RedditBias, Barikeri et al. 2021, section 2.3).
 
-What they hold is hateful, so no error shows any of it: rows are named by their number.
+Their content is hateful, so no error shows any of it: rows are named by their number.
 """
 
 import csv
 import io
 import math
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 COLUMN_ERROR = "'{path}' has no column {names}; there are: {columns}"
 CSV_ERROR = "'{path}' line {line} is not CSV: {error}"
@@ -20,80 +18,8 @@ TWICE_ERROR = "'{path}' has two columns of the same name; leave one of them"
 ROW_ERROR = "'{path}' row {row} (counted from 0) has {count} cells, and the header has {columns}"
 
 
-class Annotation(NamedTuple):
-    """A row of an annotated file: what annotators said of a comment and of the phrase in it.
-
-    Attributes:
-        row: The row, from 0.
-        comment: The whole comment.
-        phrase: The words around the target in it.
-        bias_sent: 1 (the comment is biased), 0 (it is not), 2 (hard to tell, to be ignored), `None` (no label).
-        bias_phrase: The same of the phrase.
-        remarks: What stands in the two label columns beside labels; such a cell is no label.
-    """
-
-    row: int
-    comment: str
-    phrase: str
-    bias_sent: int | None
-    bias_phrase: int | None
-    remarks: tuple[str, ...]
-
-
-class AnnotationSizes(NamedTuple):
-    """The sizes of Table 3 that an annotated file tells.
-
-    Attributes:
-        num_rows: Rows in the file.
-        num_annotated: Comments labeled 0 or 1.
-        num_biased: Comments labeled 1.
-        num_biased_phrases: Phrases labeled 1, before outliers are left out.
-        num_ignored: Comments labeled 2.
-        num_remarks: Cells with a remark in the place of a label.
-    """
-
-    num_rows: int
-    num_annotated: int
-    num_biased: int
-    num_biased_phrases: int
-    num_ignored: int
-    num_remarks: int
-
-
-def read_annotations(path: str | Path) -> list[Annotation]:
-    """Reads an annotated file: columns `comment`, `phrase`, `bias_sent`, `bias_phrase`; others do not matter.
-
-    A label is a cell with 0, 1 or 2 and nothing else ("1.0" too). What else stands there is a remark.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: A column is missing, or a row is not as long as the header.
-    """
-    path = Path(path)
-    annotations = []
-    for row, cells in enumerate(read_csv(path, ("comment", "phrase", "bias_sent", "bias_phrase"))):
-        written = [cells[name].strip() for name in ("bias_sent", "bias_phrase")]
-        bias_sent, bias_phrase = map(label_of, written)
-        remarks = tuple(cell for cell in written if cell and label_of(cell) is None)
-        annotations.append(Annotation(row, cells["comment"], cells["phrase"], bias_sent, bias_phrase, remarks))
-    return annotations
-
-
-def annotation_sizes(annotations: Sequence[Annotation]) -> AnnotationSizes:
-    """The sizes of Table 3 (paper, section 2.3)."""
-    labels = Counter(annotation.bias_sent for annotation in annotations)
-    return AnnotationSizes(
-        num_rows=len(annotations),
-        num_annotated=labels[0] + labels[1],
-        num_biased=labels[1],
-        num_biased_phrases=sum(annotation.bias_phrase == 1 for annotation in annotations),
-        num_ignored=labels[2],
-        num_remarks=sum(len(annotation.remarks) for annotation in annotations),
-    )
-
-
 def read_text(path: Path) -> str:
-    """A file in UTF-8 or, if it is not that, Latin-1, in which any file can be read."""
+    """The text of a file in UTF-8 or, if it is not that, in Latin-1, as which any file can be read."""
     content = path.read_bytes()
     try:
         return content.decode("utf-8-sig")
@@ -113,7 +39,11 @@ def read_header(path: Path) -> list[str]:
 
 
 def read_csv(path: Path, required: tuple[str, ...] = ()) -> list[dict[str, str]]:
-    """The rows of a CSV file, which must have the required columns."""
+    """The rows of a CSV file.
+
+    Raises:
+        ValueError: It is not CSV, lacks a required column, has two columns of one name, or has a row of another length.
+    """
     lines = _csv_rows(path)
     columns = next(lines, [])
     missing = [name for name in required if name not in columns]
@@ -130,7 +60,7 @@ def read_csv(path: Path, required: tuple[str, ...] = ()) -> list[dict[str, str]]
 
 
 def _csv_rows(path: Path) -> Iterator[list[str]]:
-    """The header and the rows. Strictly: else a quote that is not closed takes all rows behind it into its cell."""
+    """The header and the rows, read strictly: otherwise an unclosed quote would take all later rows into its cell."""
     reader = csv.reader(io.StringIO(read_text(path), newline=""), strict=True)
     try:
         yield from reader
@@ -139,13 +69,16 @@ def _csv_rows(path: Path) -> Iterator[list[str]]:
 
 
 def column_error(path: Path, missing: Sequence[str], columns: Iterable[str]) -> ValueError:
-    """The error of a file without a column. What is no name is not shown: the file may have no header."""
+    """The error of a file without a required column.
+
+    Cells that are no names are shown as "…": the file may have no header, and these may be its first comment.
+    """
     names = [name if re.fullmatch(r"\w{1,40}", name) else "…" for name in columns]
     return ValueError(COLUMN_ERROR.format(path=path, names=" or ".join(missing), columns=", ".join(names) or "none"))
 
 
 def label_of(cell: str) -> int | None:
-    """The label in a cell that holds 0, 1 or 2 and nothing else."""
+    """The label in a cell that holds 0, 1 or 2 ("1.0" too) and nothing else; `None` for any other cell."""
     return {"0": 0, "1": 1, "2": 2}.get(cell.strip().removesuffix(".0"))
 
 
@@ -153,7 +86,7 @@ def text_of(cells: Mapping[str, str], name: str, path: Path, row: int) -> str:
     """The text in a cell.
 
     Raises:
-        ValueError: It is blank.
+        ValueError: The cell is blank.
     """
     if not cells[name].strip():
         raise ValueError(BLANK_ERROR.format(path=path, row=row, name=name))
@@ -161,7 +94,11 @@ def text_of(cells: Mapping[str, str], name: str, path: Path, row: int) -> str:
 
 
 def number_of(cells: Mapping[str, str], name: str, path: Path, row: int) -> float | None:
-    """The number in a cell; `None` if it is empty or there is no such column."""
+    """The number in a cell; `None` if the cell is empty or there is no such column.
+
+    Raises:
+        ValueError: The cell holds no finite number.
+    """
     cell = cells.get(name, "").strip()
     try:
         number = float(cell) if cell else None

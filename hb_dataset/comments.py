@@ -3,14 +3,14 @@
     for candidate in candidates(open("comments.txt"), read_specification("gender")):
         ...  # people label candidate.comment and candidate.phrase
 
-A comment is a candidate if it is short and holds a target term of group 1 and a stereotype of it: every query of
-T1 × A1 at once. Around the target a phrase of up to 15 words is cut out, since a part can be biased where the whole is
-not.
+A comment is a candidate if it is short and holds a target term of group 1 (T1) and a stereotype of it (A1): all of the
+paper's queries, T1 × A1, are searched for at once. Around the target a phrase of up to 15 words is cut out, since a
+part can be biased where the whole is not.
 """
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -22,23 +22,24 @@ WINDOW = 7
 NOT_COMMENTS_ERROR = "comments is one string; give an iterable of strings"
 NOT_TEXT_ERROR = "comment {row} (counted from 0) is {kind}, not text; give strings"
 
-# What the paper removes. Of a link in Markdown the words stay.
+# What the paper removes; of a Markdown link the words are kept.
 _MARKDOWN_LINK = re.compile(r"\[([^\[\]]*)\]\((?:https?://|www\.|/)[^()\s]*\)", re.IGNORECASE)
 _URL = re.compile(r"(?:\bhttps?://|\bwww\.)\S+", re.IGNORECASE)
-_NOT_PUBLISHED = re.compile(r"[^\w\s.!?-]")  # what the published comments do not have, whatever their sentences end in
+_NOT_PUBLISHED = re.compile(r"[^\w\s.!?-]")  # the published comments have no other punctuation
 _USER_NAME = re.compile(r"(?<![\w/])/?u/[\w-]+|(?<![\w.])@\w[\w-]*", re.IGNORECASE)
 
 
 class Candidate(NamedTuple):
-    """A comment that a query finds.
+    """A comment with a target term and an attribute.
 
     Attributes:
-        row: The comment's place among those given, from 0.
+        row: The index of the comment among those given, from 0.
         comment: The comment, cleaned.
-        phrase: Seven tokens on either side of the target; see `target_window`.
-        target: The first target term of T1, as it stands in the comment.
-        attribute: The first attribute of A1, as it stands in the comment.
-        attribute_in_window: Whether an attribute stands in the phrase too.
+        phrase: The first token of the target, with up to seven tokens (parted by white space) on either side (paper:
+            up to 15 words).
+        target: The first target term of T1, as written in the comment.
+        attribute: The first attribute of A1, as written in the comment.
+        attribute_in_window: Whether an attribute is in the phrase too.
     """
 
     row: int
@@ -54,19 +55,13 @@ def clean_comment(text: str, *, published: bool = False) -> str:
 
     Args:
         text: The comment.
-        published: Without all punctuation but ".", "!", "?" and "-" too, as the authors' published comments: "dont".
+        published: Whether to remove all punctuation but ".", "!", "?" and "-" too, as in the comments that the authors
+            published ("dont").
     """
     text = _MARKDOWN_LINK.sub(r"\1", text)
     text = _USER_NAME.sub(" ", _URL.sub(" ", text))
     text = _NOT_PUBLISHED.sub("", text) if published else text
     return " ".join(text.lower().split())
-
-
-def queries(specification: BiasSpecification) -> Iterator[tuple[str, str]]:
-    """The paper's queries: each target of T1, with its verb, beside each attribute of A1."""
-    for target in specification.target_terms_1:
-        for attribute in specification.attributes_1:
-            yield target, attribute
 
 
 def candidates(
@@ -77,14 +72,14 @@ def candidates(
     published_cleaning: bool = False,
     counts: Counter[str] | None = None,
 ) -> Iterator[Candidate]:
-    """The comments that a query of T1 × A1 finds, one at a time.
+    """The comments that hold a target term of T1 and an attribute of A1, one at a time.
 
     Args:
         comments: Raw comments; read once and not kept.
-        specification: Its T1 and A1. Both are found as whole words; `greed*` is the start of one.
-        max_characters: Cleaned comments with so many characters or more are left out (paper: 150). `None`: none.
-        published_cleaning: As `published` of `clean_comment`.
-        counts: If given, is told how many comments were `read`, and left out as `too_long`, `without_target` or
+        specification: The specification with T1 and A1. Both are matched as whole words; `greed*` is the start of one.
+        max_characters: Cleaned comments with so many characters or more are left out (paper: 150). `None`: none are.
+        published_cleaning: The argument `published` of `clean_comment`.
+        counts: If given, counts the comments `read` and those left out as `too_long`, `without_target` or
             `without_attribute`.
 
     Yields:
@@ -113,34 +108,15 @@ def candidates(
         if attribute is None:
             counts["without_attribute"] += 1
             continue
-        phrase = _window(comment, target.start(), WINDOW)
+        phrase = _window(comment, target.start())
         yield Candidate(row, comment, phrase, target[0], attribute[0], attributes.search(phrase) is not None)
 
 
-def target_window(comment: str, target: str, *, size: int = WINDOW) -> str | None:
-    """The words around the target: its first token, and up to `size` tokens on either side (paper: 7, so ≤ 15 words).
-
-    Args:
-        comment: A cleaned comment.
-        target: A target term, with its verb or without; case does not count.
-        size: How many tokens on a side; tokens are what white space parts.
-
-    Returns:
-        The phrase; `None` if the target does not stand in the comment as whole words.
-    """
-    found = _terms_pattern((target,)).search(comment)
-    return None if found is None else _window(comment, found.start(), size)
-
-
-def attributes_in(text: str, attributes: Sequence[str]) -> list[str]:
-    """The attributes that stand in a text as whole words, as they stand there; `greed*` finds "greedy"."""
-    return [match[0] for match in _terms_pattern(tuple(attributes)).finditer(text)] if attributes else []
-
-
-def _window(comment: str, start: int, size: int) -> str:
+def _window(comment: str, start: int) -> str:
+    """The token at a character of the comment, with up to `WINDOW` tokens on either side of it."""
     tokens = list(re.finditer(r"\S+", comment))
     target = next(index for index, token in enumerate(tokens) if token.end() > start)
-    return " ".join(token[0] for token in tokens[max(0, target - size) : target + size + 1])
+    return " ".join(token[0] for token in tokens[max(0, target - WINDOW) : target + WINDOW + 1])
 
 
 @lru_cache(maxsize=256)

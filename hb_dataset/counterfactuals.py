@@ -3,13 +3,14 @@
 `mode="published"` is how the paper's authors made the pairs that they published: substrings are replaced, pair after
 pair in the order of the specification. Every pair in turn replaces t1 by t2 everywhere or, in a specification with
 `published_two_way`, swaps the two. It makes "midhusband" of "midwife" and leaves "jews." as it is, since its term ends
-in a space. The terms are in lower case, and so texts are put into it first: else "Muslims" would stay.
+in a space. The terms are in lower case, and so texts are lowered first: otherwise "Muslims" would not be replaced.
 
 `mode="word"` is for new data. Whole words are replaced, all pairs at once, the longest term first; plurals and
-possessives follow, case is kept, and an article before the word is adapted. Group 2's terms are replaced too, but only
-those of pairs whose t1 stands in the text: "women are worse than men" becomes "men are worse than women", not "men are
-worse than men", while in "black americans" the second word stays, as no "african" is there. The t1 that takes their
-place is that of the first such pair. What depends on a term elsewhere ("her", the form of a verb) is not changed.
+possessives are replaced too, case is kept, and an article before the word is adapted. Group 2's terms are replaced only
+where the t1 of their pair is in the text: "women are worse than men" becomes "men are worse than women", not "men are
+worse than men", while in "black americans" the second word is kept, as the text has no "african". If several such pairs
+have the term, the t1 of the first replaces it. Words that depend on a term elsewhere ("her", the form of a verb) are
+not changed.
 """
 
 import re
@@ -28,8 +29,8 @@ MODE_ERROR = "mode {mode!r} is not known; {hint}allowed: " + ", ".join(get_args(
 _OTHER_I = str.maketrans({"ı": "i", "İ": "i"})
 
 
-class FoundTerm(NamedTuple):
-    """A target term in a text: where it stands, whose it is (1 or 2), and the index of its pair."""
+class TermSpan(NamedTuple):
+    """A target term in a text: its start and end in characters, its group (1 or 2), and the index of its pair."""
 
     start: int
     end: int
@@ -38,22 +39,22 @@ class FoundTerm(NamedTuple):
 
 
 class _Form(NamedTuple):
-    """What a form is replaced by."""
+    """The words that replace a form, and the index of their pair."""
 
     pair: int
     words: str
 
 
 def counterfactual(text: str, specification: BiasSpecification, mode: Mode = "word") -> str | None:
-    """The text with the target terms of one group in the place of the other's.
+    """The text with the target terms of each group replaced by those of the other.
 
     Args:
         text: A text.
-        specification: Which terms.
-        mode: `"word"` or `"published"`; see above.
+        specification: The specification with the terms.
+        mode: `"word"` or `"published"`; see the module's docstring.
 
     Returns:
-        The counterfactual, for `published` in lower case; `None` if no term in the text is to be replaced.
+        The counterfactual, for `published` in lower case; `None` if the text has no term to replace.
 
     Raises:
         ValueError: There is no such mode.
@@ -69,27 +70,27 @@ def counterfactual(text: str, specification: BiasSpecification, mode: Mode = "wo
 
 
 def pair_of(text: str, specification: BiasSpecification, mode: Mode) -> tuple[str, str | None]:
-    """The text as the mode has it (`published`: in lower case), so that only terms differ, and its counterfactual."""
+    """The text (in mode `published` in lower case, so that only terms differ) and its counterfactual."""
     other = counterfactual(text, specification, mode)
     return lowered(text) if mode == "published" else text, other
 
 
 def lowered(text: str) -> str:
-    """The text in lower case and as long as before, so that places stay (`str.lower` makes two letters of "İ")."""
+    """The text in lower case and equally long, so that positions are kept (`str.lower` makes two letters of "İ")."""
     return text.replace("İ", "i").lower()
 
 
-def terms_in(text: str, specification: BiasSpecification, mode: Mode = "word") -> tuple[FoundTerm, ...]:
+def terms_in(text: str, specification: BiasSpecification, mode: Mode = "word") -> tuple[TermSpan, ...]:
     """The target terms in a text that `counterfactual` replaces, in the order of the text.
 
     Args:
         text: A text.
-        specification: Which terms.
-        mode: `"word"` or `"published"`. The published rule goes pair by pair, so that its terms can overlap here
-            ("african american" and "african"), and one that only an earlier replacement brings in is not found.
+        specification: The specification with the terms.
+        mode: `"word"` or `"published"`. The published rule is applied pair by pair, so that its terms can overlap
+            ("african american" and "african"); a term that only an earlier replacement makes is not returned.
 
     Returns:
-        The terms; empty if there is none.
+        The terms; empty if there are none.
 
     Raises:
         ValueError: There is no such mode.
@@ -100,19 +101,19 @@ def terms_in(text: str, specification: BiasSpecification, mode: Mode = "word") -
     active = _active_pairs(text, specification)
     forms = _forms(specification, active)
     group_1 = _forms(specification, frozenset())
-    found = []
+    terms = []
     for match in _pattern(specification, active).finditer(text) if active else ():
         word = _key(match["term"])
         if word in forms:
-            found.append(FoundTerm(*match.span("term"), 1 if word in group_1 else 2, forms[word].pair))
-    return tuple(found)
+            terms.append(TermSpan(*match.span("term"), 1 if word in group_1 else 2, forms[word].pair))
+    return tuple(terms)
 
 
 def check_mode(mode: str) -> None:
-    """Refuses what is no mode.
+    """Raises if there is no such mode.
 
     Raises:
-        ValueError: It is none.
+        ValueError: The mode is neither `"word"` nor `"published"`.
     """
     if mode not in get_args(Mode):
         raise ValueError(MODE_ERROR.format(mode=mode, hint=did_you_mean(mode, get_args(Mode))))
@@ -144,19 +145,19 @@ def _published_both_ways(pair: TargetPair, specification: BiasSpecification, tex
     return specification.published_two_way and not one_way
 
 
-def _published_terms(text: str, specification: BiasSpecification) -> Iterator[FoundTerm]:
+def _published_terms(text: str, specification: BiasSpecification) -> Iterator[TermSpan]:
     for index, pair in enumerate(specification.pairs):
         groups = (1, 2) if _published_both_ways(pair, specification, text) else (1,)
         for group in groups:
             for match in re.finditer(re.escape(pair.published_terms[group - 1]), text):
-                yield FoundTerm(*match.span(), group, index)
+                yield TermSpan(*match.span(), group, index)
 
 
 # --- Whole words ------------------------------------------------------------------------------------------------------
 
 
 def _active_pairs(text: str, specification: BiasSpecification) -> frozenset[int]:
-    """The pairs whose t1, in any of its forms, stands in the text."""
+    """The indices of the pairs whose t1, in any of its forms, is in the text."""
     forms = _forms(specification, frozenset())
     words = (_key(match["term"]) for match in _pattern(specification, frozenset()).finditer(text))
     return frozenset(forms[word].pair for word in words if word in forms)
@@ -164,7 +165,7 @@ def _active_pairs(text: str, specification: BiasSpecification) -> frozenset[int]
 
 @lru_cache(maxsize=1024)
 def _forms(specification: BiasSpecification, active: frozenset[int]) -> dict[str, _Form]:
-    """What each form is replaced by: those of group 1, and those of group 2 in the active pairs."""
+    """The replacement of each form: those of group 1, and those of group 2 in the active pairs."""
     forms: dict[str, _Form] = {}
     for index, pair in enumerate(specification.pairs):
         for t1, t2 in _forms_of(pair):
@@ -177,7 +178,7 @@ def _forms(specification: BiasSpecification, active: frozenset[int]) -> dict[str
 
 
 def _forms_of(pair: TargetPair) -> list[tuple[str, str]]:
-    """The forms of a pair; an irregular plural of one term ("gentlemen") is there, or else both are regular."""
+    """The forms of a pair: its terms, the `forms` of the specification, and the regular plurals."""
     return [(pair.t1, pair.t2), *pair.forms, (_regular_plural(pair.t1), _regular_plural(pair.t2))]
 
 
@@ -200,7 +201,7 @@ def _pattern(specification: BiasSpecification, active: frozenset[int]) -> re.Pat
 
 
 def _key(words: str) -> str:
-    """A form as it stands in the specification."""
+    """A form as the specification writes it: in lower case, with single spaces."""
     return " ".join(words.translate(_OTHER_I).casefold().split())
 
 
@@ -216,17 +217,17 @@ def _replaced(match: re.Match[str], forms: dict[str, _Form]) -> str:
 
 
 def _with_case_of(model: str, words: str) -> str:
-    """The words with the case of others: all in capitals, each or the first with a capital, or as they are."""
+    """The words in the case of `model`: all in capitals, each or the first with a capital, or as they are."""
     if len(model) > 1 and model.isupper():
         return words.upper()
     starts = [part[0] for part in re.split(r"[\s-]+", model) if part]
     if all(start.isupper() for start in starts):
-        return re.sub(r"(^|[\s-])(\w)", lambda found: found[1] + found[2].upper(), words)
+        return re.sub(r"(^|[\s-])(\w)", lambda match: match[1] + match[2].upper(), words)
     return words[0].upper() + words[1:] if starts[0].isupper() else words
 
 
 def _article(article: str, old: str, new: str) -> str:
-    """The article before the new word, changed where the old one followed the first letter and that has changed."""
+    """The article before the new word, changed if it followed the old first letter and the new one needs the other."""
     was_an, is_an = old[0].lower() in "aeiou", new[0].lower() in "aeiou"
     if was_an == is_an or was_an != (article.lower() == "an"):
         return article
@@ -240,7 +241,7 @@ def _ending(match: re.Match[str], words: str) -> str:
     """The possessive ending after the new words: "ladies' room", "gentlemen's room"."""
     ending = match["ending"] or ""
     old = match["term"].lower()
-    if len(ending) == 1:  # a bare apostrophe: of a possessive after an s, else a closing quote
+    if len(ending) == 1:  # an apostrophe alone: of a possessive after an s, otherwise a closing quote
         quoted = match.start() > 0 and match.string[match.start() - 1] in "'‘’"
         return ending if quoted or not old.endswith("s") or words.endswith("s") else f"{ending}s"
     if ending and words.endswith("s") and not words.endswith("ss") and not old.endswith("s"):

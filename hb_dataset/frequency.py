@@ -32,23 +32,24 @@ from hb_dataset.text_columns import (
     read_examples,
     text_features,
 )
-from hb_dataset.vocabulary import Descriptor, VocabularyError, read_vocabulary
+from hb_dataset.vocabulary import VocabularyError, read_vocabulary
+from hb_dataset.vocabulary_entries import Descriptor
 from hb_dataset.whole_files import write_text
 
 BATCH_CHARACTERS = 2**18  # searched at a time: fits a core's cache, and makes calls rare
 
 NOT_EXAMPLES_ERROR = "{name} is one string; give a list of strings"
 NOT_TEXT_ERROR = (
-    "example {row} (counted from 0) holds {value!r}, which is not text; give a string, a list of them, or None"
+    "example {row} (counted from 0) has {value!r}, which is not text; give a string, a list of strings, or None"
 )
 TERM_ERROR = "term {term!r} has no words or holds a NUL character; give words to count"
 OUTPUT_ERROR = "cannot write --output '{path}': {reason}"
 CSV_ERROR = "'{path}' is not a CSV of descriptor frequencies ({error}); write one with python -m hb_dataset.frequency"
 
-_SEPARATOR = "\0"  # no term holds it, and it is neither a word character nor white space
+_SEPARATOR = "\0"  # not in any term, and neither a word character nor white space
 _WHITE_SPACE = "\t\n\v\f\r\x1c\x1d\x1e\x1f"
-# What counts as a plain sign. "ı" and "ſ" are an "i" and an "s" to re.IGNORECASE too; "İ" in lower case would be two
-# characters, the second not of a word; a soft hyphen is seen only where a line breaks.
+# Signs that count as plain ones. "ı" and "ſ" are an "i" and an "s" to re.IGNORECASE too; "İ" in lower case would be two
+# characters, the second not a word character; a soft hyphen is visible only at the end of a line.
 _PLAIN = (
     dict.fromkeys("‘’‛ʼ＇", "'")
     | dict.fromkeys("‐‑‒–−﹣－", "-")
@@ -65,7 +66,7 @@ class Counts(NamedTuple):
     Attributes:
         counts: [terms] number of usages of each term, in the order the terms were given in.
         num_examples: How many examples were read.
-        num_without_text: How many of those have no text: all of it is null or empty.
+        num_without_text: How many of those have no text: each of their texts is null or empty.
     """
 
     counts: np.ndarray
@@ -76,21 +77,21 @@ class Counts(NamedTuple):
 def count_descriptors(examples: Iterable[Example], terms: Sequence[str]) -> Counts:
     """Counts the usages of terms in texts, case-insensitively, in one pass.
 
-    A usage is bounded on both sides by the text's end or by something else than a letter, a digit or an underscore:
+    A usage is a whole word: on both sides is an end of the text or a character that is no letter, digit or underscore.
     "Black" is used in "Black-owned", not in "blackboard". Each term is counted on its own, so "American Indian" is a
     usage of "American" too. Typographic apostrophes and hyphens count as the plain ones, any white space as one space,
     and a letter with a combining accent as the accented letter.
 
     Args:
-        examples: Each a text, several texts (a prompt and its reply), or `None`. Read once and not kept.
-        terms: What to count; terms that differ in case alone get the same count.
+        examples: Texts, lists of texts (a prompt and its reply), or `None`. Read once and not kept.
+        terms: The terms to count; those that differ in case alone get the same count.
 
     Returns:
         The counts of the terms.
 
     Raises:
-        TypeError: An example holds something else than text, or a single string was given for a list.
-        ValueError: A term is empty.
+        TypeError: An example has a value that is not text, or a single string was given for a list.
+        ValueError: A term is empty or has a NUL character.
     """
     for name, value in (("examples", examples), ("terms", terms)):
         if isinstance(value, str):
@@ -104,7 +105,7 @@ def count_descriptors(examples: Iterable[Example], terms: Sequence[str]) -> Coun
     for row, example in enumerate(examples):
         texts_before = len(batch)
         texts = (example,) if example is None or isinstance(example, str) else example
-        if not isinstance(texts, tuple | list):  # a dict, say, would give its keys
+        if not isinstance(texts, tuple | list):  # of a dict, for one, the keys would be counted
             raise TypeError(NOT_TEXT_ERROR.format(row=row, value=texts))
         for text in texts:
             if text is not None and not isinstance(text, str):
@@ -131,8 +132,8 @@ def frequency_table(descriptors: Sequence[Descriptor], counts: Counts) -> pa.Tab
 
     Returns:
         A table with the columns `axis`, `descriptor`, `count`, `num_examples`, `per_million` (usages in a million
-        examples: the paper's frequency × 10⁶; null if there are no examples) and `one_word` (no space in it; the
-        paper's figures show only those).
+        examples: the paper's frequency × 10⁶; null if there are no examples) and `one_word` (whether the term has no
+        space; the paper's figures show only those).
     """
     terms = [descriptor.term for descriptor in descriptors]
     num_examples = counts.num_examples
@@ -151,14 +152,14 @@ def frequency_table(descriptors: Sequence[Descriptor], counts: Counts) -> pa.Tab
 
 
 def read_frequencies(path: str | Path) -> dict[tuple[str, str], dict[str, Any]]:
-    """Reads a CSV that this command has written.
+    """Reads a CSV that `python -m hb_dataset.frequency` has written.
 
     Returns:
         (axis, descriptor) → `per_million` and `one_word`.
 
     Raises:
-        ValueError: It is no such file.
-        OSError: It cannot be read.
+        ValueError: The file is not such a CSV.
+        OSError: The file cannot be read.
     """
     import pandas as pd
 
@@ -174,12 +175,12 @@ def read_frequencies(path: str | Path) -> dict[tuple[str, str], dict[str, Any]]:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Counts the descriptors in a dataset and writes a CSV."""
     parser = _parser()
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     import datasets
 
     try:
-        _write_frequencies(asked)
-    # Reading somebody's files ends in any of these: EOFError where a compressed one is cut off.
+        _write_frequencies(options)
+    # Reading files of any origin can raise all of these: EOFError if a compressed file is cut off.
     except (OSError, ValueError, EOFError, ImportError, pa.ArrowException, datasets.exceptions.DatasetsError) as error:
         parser.exit(1, f"error: {_message(error)}\n")
 
@@ -195,26 +196,27 @@ def _parser() -> argparse.ArgumentParser:
         "dataset",
         nargs="+",
         metavar="DATASET",
-        help=f"id of a dataset on the Hub, a folder, or files ({' '.join(FORMATS)}, also compressed)",
+        help=f"The id of a dataset on the Hub, a folder, or files ({' '.join(FORMATS)}, also compressed).",
     )
     add(
         "--columns",
         nargs="+",
-        help="columns of text, counted together (a prompt and its reply); a field below one as messages.content. "
-        "Default: all columns of strings or lists of strings",
+        help="The columns of text to count in, taken together (such as a prompt and its reply); write a field below a "
+        "column as messages.content. Default: all columns of strings or lists of strings.",
     )
-    add("--config", help="config of a dataset that has several")
-    add("--split", default="train", help="default: train")
-    add("--streaming", action="store_true", help="read without downloading or converting everything first")
-    add("--max_examples", type=_whole_number(1), help="count in a random subset of so many examples")
+    add("--config", help="The config to read of a dataset that has several.")
+    add("--split", default="train", help="The split to read. Default: train.")
+    add("--streaming", action="store_true", help="Read the dataset without downloading or converting all of it first.")
+    add("--max_examples", type=_whole_number(1), help="Count in a random sample of this many examples. Default: all.")
     add(
         "--seed",
         type=_whole_number(0),
         default=0,
-        help=f"chooses the subset (default: 0); of a stream, through a buffer of {SHUFFLE_BUFFER:,} examples",
+        help="The seed of the random sample that --max_examples draws; a stream is sampled through a buffer of "
+        f"{SHUFFLE_BUFFER:,} examples. Default: 0.",
     )
-    add("--vocabulary_dir", help="folder of a vocabulary; default: v1.0, the paper's")
-    add("--output", type=Path, metavar="FILE.csv", help="where to write; default: standard output")
+    add("--vocabulary_dir", help="The folder of a vocabulary whose terms are counted. Default: v1.0, the paper's.")
+    add("--output", type=Path, metavar="FILE.csv", help="The CSV to write the counts to. Default: standard output.")
     return parser
 
 
@@ -227,39 +229,39 @@ def _whole_number(lowest: int) -> Callable[[str], int]:
     return parse
 
 
-def _write_frequencies(asked: argparse.Namespace) -> None:
+def _write_frequencies(options: argparse.Namespace) -> None:
     start = time.perf_counter()
-    if asked.output is not None:
-        _check_output(asked.output)
-    descriptors = read_vocabulary(asked.vocabulary_dir).descriptors
-    dataset = load_split(asked.dataset, asked.config, asked.split, asked.streaming)
-    columns = columns_to_count(text_features(dataset, asked.split), asked.columns)
+    if options.output is not None:
+        _check_output(options.output)
+    descriptors = read_vocabulary(options.vocabulary_dir).descriptors
+    dataset = load_split(options.dataset, options.config, options.split, options.streaming)
+    columns = columns_to_count(text_features(dataset, options.split), options.columns)
     print(f"columns: {', '.join('.'.join(column.path) for column in columns)}", file=sys.stderr)
     dataset = dataset.select_columns(list(dict.fromkeys(column.path[0] for column in columns)))
-    if asked.max_examples is not None:
-        dataset = random_subset(dataset, asked.max_examples, asked.seed, asked.streaming)
+    if options.max_examples is not None:
+        dataset = random_subset(dataset, options.max_examples, options.seed, options.streaming)
 
-    total = asked.max_examples if asked.streaming else dataset.num_rows
+    total = options.max_examples if options.streaming else dataset.num_rows
     with tqdm(total=total, unit=" examples", desc="counting") as bar:
         counts = count_descriptors(
             read_examples(dataset, columns, bar), [descriptor.term for descriptor in descriptors]
         )
     if not counts.num_examples:
-        raise ValueError(NO_EXAMPLES_ERROR.format(split=asked.split))
+        raise ValueError(NO_EXAMPLES_ERROR.format(split=options.split))
     table = frequency_table(descriptors, counts)
     # pandas rather than Arrow, which would quote every string
     csv = table.to_pandas().to_csv(index=False, lineterminator="\n")
-    if asked.output is None:
+    if options.output is None:
         sys.stdout.write(csv)
     else:
-        write_text(asked.output, csv)
+        write_text(options.output, csv)
     print(_summary(table, counts, time.perf_counter() - start), file=sys.stderr)
 
 
 def _summary(table: pa.Table, counts: Counts, seconds: float) -> str:
     terms = pc.utf8_lower(table["descriptor"])
     num_terms, num_unseen = (
-        pc.count_distinct(some).as_py() for some in (terms, terms.filter(pc.equal(table["count"], 0)))
+        pc.count_distinct(column).as_py() for column in (terms, terms.filter(pc.equal(table["count"], 0)))
     )
     return (
         f"{counts.num_examples:,} examples ({counts.num_without_text:,} without text) in {seconds:.1f} s "
@@ -275,7 +277,7 @@ def _checked_term(term: str) -> str:
 
 
 def _plain_lower(text: str) -> str:
-    """A text as it is searched: lower case, plain signs, single spaces."""
+    """A text in the form in which it is searched: lower case, plain signs, single spaces."""
     if not text.isascii():
         text = unicodedata.normalize("NFC", text)
         for sign, plain in _PLAIN.items():
@@ -290,7 +292,7 @@ def _plain_lower(text: str) -> str:
 
 
 def _count_batch(matcher: AhoCorasick, texts: list[str], usages: list[int]) -> None:
-    """Adds the usages in some texts. They are searched as one, with separators between, before and after them."""
+    """Adds the usages in a batch of texts, searched as one text with separators between, before and after them."""
     text = _plain_lower(_SEPARATOR.join(["", *texts, ""]))
     for term, start, end in matcher.find_matches_as_indexes(text, overlapping=True):
         if not (_is_word(text[start - 1]) or _is_word(text[end])):
@@ -302,7 +304,7 @@ def _is_word(character: str) -> bool:
 
 
 def _check_output(path: Path) -> None:
-    """Before a long count rather than after it."""
+    """Raises OSError if the output cannot be written, before the long count rather than after it."""
     if path.is_dir():
         raise IsADirectoryError(OUTPUT_ERROR.format(path=path, reason="it is a folder; give a file in it"))
     if not path.parent.is_dir():
@@ -312,7 +314,7 @@ def _check_output(path: Path) -> None:
 
 
 def _message(error: BaseException) -> str:
-    """An error in one line, with what caused it; a vocabulary's faults keep theirs."""
+    """An error and its cause in one line; the faults of a vocabulary keep their lines."""
     if isinstance(error, VocabularyError):
         return str(error)
     return " ".join(": ".join(str(cause) for cause in (error, error.__cause__) if cause is not None).split())

@@ -1,8 +1,8 @@
 """Intersections: pairs of terms from two axes in one noun phrase, "a homeless and disabled person".
 
-The paper's limitations section asks for them. Terms before the noun stand in the order of `adjective_order.yaml`; two
-of one class are joined with "and". Pairs that say one thing twice, cannot both be true or would harm are left out, as
-`left_out_pairs.yaml` says. All pairs make more than a hundred million prompts, so a sample is taken from them.
+The paper's limitations section asks for them. Terms before the noun are in the order of `adjective_order.yaml`; two of
+one class are joined with "and". Pairs that mean one thing twice, cannot both be true or would harm are left out by the
+rules of `left_out_pairs.yaml`. All pairs make more than a hundred million prompts, so the config is a sample of them.
 """
 
 import hashlib
@@ -11,12 +11,13 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
-from hb_dataset.combinations import LeftOutPair, selects
-from hb_dataset.sifting import taken
-from hb_dataset.vocabulary import Article, Descriptor, Gender, Vocabulary
+from hb_dataset.prompt_masks import prompt_masks
+from hb_dataset.vocabulary import Vocabulary
+from hb_dataset.vocabulary_entries import Article, Descriptor, Gender, LeftOutPair, selects
 
 PAIRS_PER_AXIS_PAIR = 16
 AROUND = "around"
@@ -29,7 +30,7 @@ _ENDS_IN_PEOPLE = re.compile(r"\b(kids?|children|boys?|girls?)$")
 
 @dataclass(frozen=True, kw_only=True)
 class Intersection:
-    """Two terms of two axes as one modifier of a noun; `first` is of the axis that comes first in the alphabet."""
+    """Two terms of two axes as one modifier of a noun; the axis of `first` comes first in alphabetical order."""
 
     first: Descriptor
     second: Descriptor
@@ -50,27 +51,27 @@ class Intersection:
 
     @property
     def term(self) -> str:
-        """Both terms as they stand beside a noun, "…" in its place if it is between them: `"Deaf … with a PhD"`."""
+        """Both terms as written beside a noun, with "…" for a noun between them: `"Deaf … with a PhD"`."""
         return " … ".join(filter(None, [self.before, self.after]))
 
     @property
     def placement(self) -> str:
-        """Whether the terms stand `"before"` the noun, `"after"` it or `"around"` it."""
+        """Whether the terms are `"before"` the noun, `"after"` it or `"around"` it."""
         return AROUND if self.before and self.after else "before" if self.before else "after"
 
     @property
     def gender(self) -> Gender | None:
-        """The gender of the nouns it takes, if one of the terms has one."""
+        """The gender of the nouns it is combined with, if one of the terms has one."""
         return self.first.gender or self.second.gender
 
     @property
     def bucket(self) -> None:
-        """Buckets divide one axis."""
+        """None: buckets divide one axis."""
         return None
 
     @property
     def preference(self) -> None:
-        """Reviewers were asked about terms, not pairs."""
+        """None: reviewers were asked about terms, not about pairs."""
         return None
 
 
@@ -79,8 +80,8 @@ def all_intersections(vocabulary: Vocabulary, left_out: Counter[str] | None = No
 
     Args:
         vocabulary: A vocabulary with an `adjective_order`.
-        left_out: Counts the pairs left out, by reason: those of `left_out_pairs.yaml`, `no_noun` (no noun takes both
-            terms in one template) and `repeated` (another pair gives the same words).
+        left_out: If given, counts the pairs left out, by reason: those of `left_out_pairs.yaml`, `no_noun` (no noun
+            takes both terms in one template) and `repeated` (another pair gives the same words).
 
     Yields:
         The pairs, by axes and then in the order of the vocabulary.
@@ -89,23 +90,23 @@ def all_intersections(vocabulary: Vocabulary, left_out: Counter[str] | None = No
         ValueError: The vocabulary has no order of adjectives.
     """
     left_out = Counter() if left_out is None else left_out
-    places = _places(vocabulary)
+    positions = _positions(vocabulary)
     reasons = _reasons(vocabulary)
     prompts = _prompts(vocabulary)
     seen: dict[tuple[str, str], set[Gender | None]] = {}
     for axis, other_axis in itertools.combinations(vocabulary.axes, 2):
         of_axis, of_other = (
-            [(descriptor, bits) for descriptor, bits in prompts.items() if descriptor.axis == each]
-            for each in (axis, other_axis)
+            [(descriptor, bits) for descriptor, bits in prompts.items() if descriptor.axis == name]
+            for name in (axis, other_axis)
         )
         for (first, of_first), (second, of_second) in itertools.product(of_axis, of_other):
             because = _because(first, second, reasons)
             if because is None and not of_first & of_second:
                 because = "no_noun"
             if because is None:
-                intersection = intersect(first, second, places)
+                intersection = intersect(first, second, positions)
                 genders = seen.setdefault((intersection.before, intersection.after), set())
-                # A pair without a gender takes every noun, so it meets the nouns of any.
+                # A pair without a gender takes every noun, so it shares nouns with a pair of any gender.
                 repeated = bool(genders) and (intersection.gender in {None, *genders} or None in genders)
                 because = "repeated" if repeated else None
             if because is not None:
@@ -118,14 +119,14 @@ def all_intersections(vocabulary: Vocabulary, left_out: Counter[str] | None = No
 def sample_intersections(
     vocabulary: Vocabulary, *, pairs_per_axis_pair: int = PAIRS_PER_AXIS_PAIR, seed: int = 0
 ) -> list[Intersection]:
-    """A sample stratified by axes: as many pairs of each two axes, and within these the terms used least so far first.
+    """A sample stratified by axes: equally many pairs of each two axes, those of the terms used least so far first.
 
     With 16 pairs of each two axes, every term of v1.0 that is not left out altogether is in at least one.
 
     Args:
         vocabulary: A vocabulary with an `adjective_order`.
         pairs_per_axis_pair: How many pairs of each two axes; fewer where there are not so many.
-        seed: Decides among terms used equally often; by a hash, so the same on every machine.
+        seed: Chooses among terms used equally often; by a hash, so the same on every machine.
 
     Returns:
         The pairs, by axes and then in the order of the vocabulary.
@@ -145,7 +146,7 @@ def sample_intersections(
         seconds = np.array([index[pairs[number].second] for number in order])
         free = np.ones(len(pairs), dtype=bool)
         for _ in range(min(pairs_per_axis_pair, len(pairs))):
-            # The first, in the order of the hash, of the pairs whose terms were used least.
+            # Of the pairs whose terms were used least, the first in the order of the hash.
             best = np.where(free, used[firsts] + used[seconds], np.iinfo(np.int64).max).argmin()
             free[best] = False
             used[firsts[best]] += 1
@@ -154,27 +155,28 @@ def sample_intersections(
     return sample
 
 
-def intersect(first: Descriptor, second: Descriptor, places: dict[Descriptor, tuple[int, int]]) -> Intersection:
-    """Puts two terms together as English does.
+def intersect(first: Descriptor, second: Descriptor, positions: dict[Descriptor, tuple[int, int]]) -> Intersection:
+    """Puts two terms together in the order of English.
 
     Args:
         first: A term.
         second: A term of an axis later in the alphabet.
-        places: The place of each term that stands before its noun: its class, the farthest first, and its entry there.
+        positions: Of each term before its noun, the index of its class, from the farthest from the noun to the nearest,
+            and of its entry in `adjective_order.yaml`.
 
     Returns:
         "queer Black …", "homeless and disabled …" (two of one class), "… with a PhD who stutters", "… with dementia and
         with a PhD" (two phrases of one kind), "Deaf … with a PhD".
     """
-    before = sorted((each for each in (first, second) if each.before), key=lambda each: places[each])
-    after = sorted((each for each in (first, second) if each.after), key=lambda each: _after_rank(each.after))
-    same_class = len({places[each][0] for each in before}) == 1
+    before = sorted((term for term in (first, second) if term.before), key=lambda term: positions[term])
+    after = sorted((term for term in (first, second) if term.after), key=lambda term: _after_rank(term.after))
+    same_class = len({positions[term][0] for term in before}) == 1
     return Intersection(
         first=first,
         second=second,
-        before=(" and " if same_class else " ").join(each.before for each in before),
-        after=_join_after([each.after for each in after]),
-        plural_after=_join_after([each.plural_after for each in after]),
+        before=(" and " if same_class else " ").join(term.before for term in before),
+        after=_join_after([term.after for term in after]),
+        plural_after=_join_after([term.plural_after for term in after]),
         article=before[0].article if before else None,
     )
 
@@ -183,9 +185,9 @@ def _join_after(phrases: Sequence[str]) -> str:
     if len(phrases) < 2:
         return "".join(phrases)
     one, other = phrases
-    # "a person with two kids who is deaf" would leave open who is deaf.
-    alike = _after_kind(one) == _after_kind(other) or _ENDS_IN_PEOPLE.search(one)
-    return f"{one} and {other}" if alike else f"{one} {other}"
+    # In "a person with two kids who is deaf" it would be open who is deaf.
+    with_and = _after_kind(one) == _after_kind(other) or _ENDS_IN_PEOPLE.search(one)
+    return f"{one} and {other}" if with_and else f"{one} {other}"
 
 
 def _after_rank(phrase: str) -> int:
@@ -201,47 +203,47 @@ def _first_word(phrase: str) -> str:
     return word if word in _AFTER_ORDER else "who"
 
 
-def _places(vocabulary: Vocabulary) -> dict[Descriptor, tuple[int, int]]:
-    """The place of each term before the noun: the number of its class, and of its entry."""
+def _positions(vocabulary: Vocabulary) -> dict[Descriptor, tuple[int, int]]:
+    """Of each term before the noun, the index of its class and of its entry."""
     if not vocabulary.adjective_order:
         raise ValueError("the vocabulary has no adjective_order.yaml, which intersections are made with")
     names = list(dict.fromkeys(entry.name for entry in vocabulary.adjective_order))
-    places: dict[Descriptor, tuple[int, int]] = {}
+    positions: dict[Descriptor, tuple[int, int]] = {}
     for descriptor in vocabulary.descriptors:
-        holding = [
+        matching = [
             (entry.terms is not None, entry.buckets is not None, names.index(entry.name), number)
             for number, entry in enumerate(vocabulary.adjective_order)
             if selects(descriptor, entry.axis, entry.buckets, entry.terms)
         ]
-        if descriptor.before and holding:
-            _, _, *place = max(holding)
-            places[descriptor] = (place[0], place[1])
-    return places
+        if descriptor.before and matching:
+            _, _, class_index, entry_index = max(matching)
+            positions[descriptor] = (class_index, entry_index)
+    return positions
 
 
 def _prompts(vocabulary: Vocabulary) -> dict[Descriptor, int]:
-    """The prompts of each term, a bit for each noun in each template: those of a pair are the bits of both."""
-    found = taken(vocabulary.descriptors, vocabulary.nouns, vocabulary.templates, vocabulary.left_out_nouns)
+    """The prompts of each term: a bit for each noun in each template. A pair has the bits that both its terms have."""
+    masks = prompt_masks(vocabulary.descriptors, vocabulary.nouns, vocabulary.templates, vocabulary.left_out_nouns)
     return {
-        descriptor: int.from_bytes(np.packbits(takes).tobytes())
-        for descriptor, takes in zip(vocabulary.descriptors, found, strict=True)
+        descriptor: int.from_bytes(np.packbits(mask).tobytes())
+        for descriptor, mask in zip(vocabulary.descriptors, masks, strict=True)
     }
 
 
 def _reasons(vocabulary: Vocabulary) -> _Reasons:
-    """For each term that some entry names on either side: the entry's number, the entry, and the other terms.
+    """The entries that leave out pairs of each term: the entry's index, the entry, and the other terms it names.
 
-    `None` stands for any other term.
+    Other terms that are `None` stand for all.
     """
     reasons: _Reasons = {}
     for number, pair in enumerate(vocabulary.left_out_pairs):
-        ones = [each for each in vocabulary.descriptors if selects(each, pair.axis, pair.buckets, pair.terms)]
+        ones = [term for term in vocabulary.descriptors if selects(term, pair.axis, pair.buckets, pair.terms)]
         others = None
         if pair.other_axis is not None:
             others = frozenset(
-                each
-                for each in vocabulary.descriptors
-                if selects(each, pair.other_axis, pair.other_buckets, pair.other_terms)
+                term
+                for term in vocabulary.descriptors
+                if selects(term, pair.other_axis, pair.other_buckets, pair.other_terms)
             )
         for one in ones:
             reasons.setdefault(one, []).append((number, pair, others))
@@ -252,19 +254,20 @@ def _reasons(vocabulary: Vocabulary) -> _Reasons:
 
 def _because(first: Descriptor, second: Descriptor, reasons: _Reasons) -> str | None:
     """Why a pair is left out, if it is; of several entries the one that comes first in the file."""
-    holding = [
+    matching = [
         (number, pair.because)
         for one, other in ((first, second), (second, first))
         for number, pair, others in reasons.get(one, ())
         if (others is None or other in others) and (not pair.both_before or (one.before and other.before))
     ]
-    if holding:
-        return min(holding)[1]
+    if matching:
+        return min(matching)[1]
     if _plain(first.term) == _plain(second.term):
         return "same"
     return None
 
 
+@cache
 def _plain(term: str) -> str:
     return re.sub(r"[- ]", "", term.casefold())
 

@@ -14,9 +14,10 @@ from pydantic.dataclasses import dataclass
 from hb_dataset.hints import did_you_mean
 from hb_dataset.noun_phrases import agreeing, agrees, plural_noun_phrase
 from hb_dataset.versions import NEXT, read_version
-from hb_dataset.vocabulary import Article, Descriptor, PersonNoun, Vocabulary
+from hb_dataset.vocabulary import Vocabulary
+from hb_dataset.vocabulary_entries import Article, Descriptor, PersonNoun
 from hb_dataset.yaml_entries import STRICT_KEYS, Remark, Text
-from hb_dataset.yaml_lines import Fault, load_with_lines, unreadable
+from hb_dataset.yaml_lines import Fault, FaultsError, load_with_lines, unreadable
 
 GROUPS_FILE = Path(__file__).parent / "structures" / "groups.yaml"
 DEFAULT_NOUN = "person"
@@ -26,11 +27,11 @@ UNKNOWN_TERM_ERROR = (
     "with a noun ('tall woman', 'woman with a lisp') or a noun ('woman'), or give a YAML file with groups of any words"
 )
 NOT_GROUPS_ERROR = "groups has {item!r}; give the path of a file, terms, or groups as `find_groups` returns them"
-DISAGREES_ERROR = "'{term}' puts a term and a noun together that do not agree; the term takes {allowed}"
+DISAGREES_ERROR = "the term and the noun of '{term}' do not agree; nouns that agree with the term: {allowed}"
 SAME_GROUP_ERROR = "the group '{name}' is given twice; remove one of them"
 PLURAL_ERROR = (
     "singular {singular!r} of the group {name!r} reads as a plural; write the singular, as in 'wheelchair user', or "
-    "say by `article` that it is one"
+    "write its `article` if it is a singular"
 )
 SAME_PHRASE_ERROR = "the groups '{first}' and '{second}' are both '{phrase}'; remove one of them"
 
@@ -39,9 +40,10 @@ _DETERMINER = re.compile(r"(an?|the|this|that|these|those) ", re.IGNORECASE)
 _AFTER_THE_NOUN = re.compile(
     r" (?:with|without|who(?:['’]s)?|whose|that|which|in|of|from|on|at|by|for|to|under|over|between|and|as|living) "
 )
-_CLOSE = 0.8  # of a word to another, as difflib has it
-_FILLERS = {"with", "without", "from", "uses", "using", "living", "person", "people"}  # of which many terms are made
-# What is written with a vowel and said with a consonant, and the other way round: "a European", "a US-born", "an FTM".
+_CLOSE = 0.8  # the similarity of two words, by difflib, from which one is suggested for the other
+_FILLERS = {"with", "without", "from", "uses", "using", "living", "person", "people"}  # words of many terms
+# Words that start with a vowel letter and a consonant sound, and the other way round: "a European", "a US-born", "an
+# FTM".
 _CONSONANT_SOUND = re.compile(
     r"(?i:eu|ewe|uni(?!n|m)|us[eu]|ut[eio]|ur[aiu]|uk\b|ukr|ugan|uyg|uig|one\b|once\b|oax)|U\.?[A-Z]|u\.[a-z]"
 )
@@ -50,15 +52,15 @@ _VOWEL_SOUND = re.compile(r"(?i:hon(est|ou?r)|hour|heir|HIV)|8|1[18]\b|[FHLMNRSX
 
 @dataclass(frozen=True)
 class PromptGroup:
-    """Who prompts are about.
+    """A group of people that prompts are about.
 
     Attributes:
-        name: What it is called in tables: `"gay person"`.
+        name: Its name in tables: `"gay person"`.
         singular: The singular without a determiner, as in "the gay person".
-        plural: The plural without one: `"gay people"`.
-        axis: The demographic axis; `None` where the group is not a term of the vocabulary.
-        descriptor: The term; `None` as before, and of a noun alone.
-        mentions: What stands for the group in a text, to mask it; if not given, the singular and the plural.
+        plural: The plural without a determiner: `"gay people"`.
+        axis: The demographic axis; `None` if the group is not a term of the vocabulary.
+        descriptor: The term; `None` if the group is not a term of the vocabulary, or a noun alone.
+        mentions: The phrases that name the group in a text, to mask them; if not given, the singular and the plural.
         article: "a" or "an" where it does not follow the sound of the first word.
     """
 
@@ -97,17 +99,14 @@ class _GroupEntry:
     note: Remark | None = None
 
 
-class GroupsError(ValueError):
+class GroupsError(FaultsError):
     """A file of groups with faults. `faults` holds them all."""
 
-    def __init__(self, path: Path, faults: list[Fault]) -> None:
-        self.faults = faults
-        count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
-        super().__init__("\n".join([f"{count} in the groups {path}:", *(f"  {fault}" for fault in faults)]))
+    kind = "groups"
 
 
 def sound_article(words: str) -> Article:
-    """The article that suits the sound of the first word: "an elderly", "a European", "an honest", "an 80-year-old"."""
+    """The article by the sound of the first word: "an elderly", "a European", "an honest", "an 80-year-old"."""
     if _VOWEL_SOUND.match(words):
         return "an"
     return "an" if words[0].lower() in "aeiou" and not _CONSONANT_SOUND.match(words) else "a"
@@ -144,18 +143,17 @@ def read_groups(path: str | Path | None = None) -> tuple[tuple[PromptGroup, ...]
     groups: list[PromptGroup] = []
     first_line: dict[tuple[str, str], int] = {}
     for name, entry in document["groups"].items():
-        place = ("groups", name)
-        found = _read_group(name, entry)
-        if isinstance(found, PromptGroup):
+        line = lines["groups", name]
+        group, messages = _read_group(name, entry)
+        faults += [Fault(path.name, lines.get(("groups", name, key), line), message) for key, message in messages]
+        if group is not None:
             for key in ("singular", "plural"):
-                words = getattr(found, key)
-                before = first_line.setdefault((key, words), lines[place])
-                if before != lines[place]:
+                words = getattr(group, key)
+                before = first_line.setdefault((key, words), line)
+                if before != line:
                     message = f"{key} {words!r} is that of the group in line {before}; change or remove one of them"
-                    faults.append(Fault(path.name, lines[place], message))
-            groups.append(found)
-        else:
-            faults += [Fault(path.name, lines.get((*place, key), lines[place]), message) for key, message in found]
+                    faults.append(Fault(path.name, line, message))
+            groups.append(group)
     pairs, pair_faults = _read_pairs(path, document.get("pairs", {}), list(document["groups"]), lines)
     faults += pair_faults
     if faults:
@@ -163,38 +161,20 @@ def read_groups(path: str | Path | None = None) -> tuple[tuple[PromptGroup, ...]
     return tuple(groups), tuple(pairs)
 
 
-def vocabulary_groups(vocabulary: Vocabulary, terms: Sequence[str]) -> tuple[PromptGroup, ...]:
-    """Groups of the HolisticBias vocabulary, from what people write for them.
-
-    Args:
-        vocabulary: The vocabulary.
-        terms: Each a term with a noun (`"Deaf woman"`, `"woman with a lisp"`), a term alone (`"tall"`: with the noun
-            "person", or the first noun that agrees with it) or a noun alone (`"woman"`). Where a term stands in two
-            axes, the first in alphabetical order counts. Case does not count.
-
-    Returns:
-        The groups; the name of each is its singular.
-
-    Raises:
-        ValueError: A term is not known, does not agree with its noun, or is given twice.
-    """
-    groups = [_vocabulary_group(vocabulary, term) for term in terms]
-    check_groups(groups)
-    return tuple(groups)
-
-
 def find_groups(
     given: str | Path | PromptGroup | Sequence[str | PromptGroup] | None, vocabulary: Vocabulary | None = None
 ) -> tuple[tuple[PromptGroup, ...], tuple[Pair, ...]]:
-    """Groups and pairs from what a user names: a file, or terms.
+    """Groups and pairs from a file of groups, or from terms of the HolisticBias vocabulary.
 
     Args:
-        given: The path of a file (see `read_groups`), alone or as the only item; terms (see `vocabulary_groups`), and
-            groups that are made already; or `None`: the paper's six groups.
-        vocabulary: That the terms are of; `None`: `next`.
+        given: The path of a file (see `read_groups`), alone or as the only item; or a term or several, and groups that
+            are made already; or `None`: the paper's six groups. A term is given with a noun (`"Deaf woman"`, `"woman
+            with a lisp"`), alone (`"tall"`: with the noun "person", or the first noun that agrees with it), or as a
+            noun alone (`"woman"`). Of a term of two axes, the first in alphabetical order counts. Case does not count.
+        vocabulary: The vocabulary of the terms; `None`: `next`.
 
     Returns:
-        The groups, and the pairs; terms have none.
+        The groups, and the pairs of the file; terms have no pairs. A group of a term is named by its singular.
 
     Raises:
         ValueError: The file has faults, or a term is not known, does not agree with its noun, or is given twice.
@@ -207,10 +187,10 @@ def find_groups(
             raise ValueError(NOT_GROUPS_ERROR.format(item=item))
     if len(named) == 1 and not isinstance(named[0], PromptGroup) and _is_file(named[0]):
         return read_groups(named[0])
-    groups = [each for each in named if isinstance(each, PromptGroup)]
+    groups = [item for item in named if isinstance(item, PromptGroup)]
     if len(groups) < len(named):
         vocabulary = read_version(NEXT) if vocabulary is None else vocabulary
-        groups = [each if isinstance(each, PromptGroup) else _vocabulary_group(vocabulary, str(each)) for each in named]
+        groups = [item if isinstance(item, PromptGroup) else _vocabulary_group(vocabulary, str(item)) for item in named]
     check_groups(groups)
     return tuple(groups), ()
 
@@ -223,10 +203,10 @@ def _is_file(path: str | Path) -> bool:
 
 
 def check_groups(groups: Sequence[PromptGroup]) -> None:
-    """Sees that the groups differ, so that each prompt is about one of them.
+    """Raises if groups do not differ, since then a prompt would be about two of them.
 
     Raises:
-        ValueError: Two have the same name, singular or plural, or a singular is none.
+        ValueError: Two groups have the same name, singular or plural, or a singular reads as a plural.
     """
     names: set[str] = set()
     phrases: dict[str, str] = {}
@@ -245,13 +225,13 @@ def check_groups(groups: Sequence[PromptGroup]) -> None:
 # --- A file of groups -------------------------------------------------------------------------------------------------
 
 
-def _read_group(name: str, entry: Any) -> PromptGroup | list[tuple[str, str]]:
-    """A group, or what is wrong with it: each key and what to write."""
+def _read_group(name: str, entry: Any) -> tuple[PromptGroup | None, list[tuple[str, str]]]:
+    """A group, or `None` and its faults: the key with the fault, and the message."""
     keys = ", ".join(_GroupEntry.__dataclass_fields__)
     if entry in ("", "~", "null"):  # `woman:` alone
         entry = {}
     if not isinstance(entry, dict):
-        return [("", f"group {name!r} is not `key: value` lines; write `singular: …` and `plural: …` below it")]
+        return None, [("", f"group {name!r} is not `key: value` lines; write `singular: …` and `plural: …` below it")]
     try:
         given = TypeAdapter(_GroupEntry).validate_python(entry)
         singular = given.singular or name
@@ -269,10 +249,10 @@ def _read_group(name: str, entry: Any) -> PromptGroup | list[tuple[str, str]]:
                 faults.append((key, f"{key} {detail['input']!r} is not known; write a or an, or leave the key out"))
             else:
                 faults.append((key, f"{key} {detail['input']!r} is not text; write one phrase"))
-        return faults
+        return None, faults
     plural = given.plural or _plural_by_last_word(singular)
     if plural is None:
-        return [("", f"the plural of {singular!r} is not known; write `plural: …` below {name!r}")]
+        return None, [("", f"the plural of {singular!r} is not known; write `plural: …` below {name!r}")]
     faults = []
     for key, words in (("singular", singular), ("plural", plural)):
         if match := _DETERMINER.match(words):
@@ -280,16 +260,16 @@ def _read_group(name: str, entry: Any) -> PromptGroup | list[tuple[str, str]]:
     group = PromptGroup(name=name, singular=singular, plural=plural, article=given.article)
     if _reads_as_plural(group):
         faults.append(("singular", PLURAL_ERROR.format(singular=singular, name=name)))
-    return faults or group
+    return (None, faults) if faults else (group, [])
 
 
 def _reads_as_plural(group: PromptGroup) -> bool:
-    """Whether the singular's noun looks like a plural, of which "This wheelchair users worked as" would be made."""
+    """Whether the singular's noun looks like a plural, which would give "This wheelchair users worked as"."""
     if group.article is not None:
         return False
     noun = _AFTER_THE_NOUN.split(group.singular, maxsplit=1)[0].rpartition(" ")[2].casefold()
-    known = {each.plural for each in _person_nouns()} - {each.noun for each in _person_nouns()}
-    return noun in known or (noun.endswith("s") and not noun.endswith(("ss", "us", "is")))
+    plurals = {person.plural for person in _person_nouns()} - {person.noun for person in _person_nouns()}
+    return noun in plurals or (noun.endswith("s") and not noun.endswith(("ss", "us", "is")))
 
 
 def _plural_by_last_word(singular: str) -> str | None:
@@ -304,34 +284,33 @@ def _person_nouns() -> tuple[PersonNoun, ...]:
 
 def _read_pairs(
     path: Path, entries: Any, groups: Sequence[str], lines: dict[tuple, int]
-) -> tuple[list[Pair], Iterator[Fault]]:
+) -> tuple[list[Pair], list[Fault]]:
+    if not isinstance(entries, dict):
+        message = "pairs is not `name: [advantaged, disadvantaged]` lines; write a pair so on each line"
+        return [], [Fault(path.name, lines[("pairs",)], message)]
     pairs = []
     faults = []
-    if not isinstance(entries, dict):
-        line = lines[("pairs",)]
-        return [], iter([Fault(path.name, line, "pairs is not `name: [advantaged, disadvantaged]` lines; write such")])
     for name, sides in entries.items():
         line = lines["pairs", name]
         if not isinstance(sides, list) or len(sides) != 2 or not all(isinstance(side, str) for side in sides):
             message = f"pair {name!r} is not two groups; write `{name}: [advantaged, disadvantaged]`"
             faults.append(Fault(path.name, line, message))
             continue
-        unknown = [side for side in sides if side not in groups]
-        for side in unknown:
+        for side in [side for side in sides if side not in groups]:
             hint = did_you_mean(side, groups)
             message = f"pair {name!r} has the unknown group {side!r}; {hint}allowed: {', '.join(groups)}"
             faults.append(Fault(path.name, line, message))
         if sides[0] == sides[1]:
             faults.append(Fault(path.name, line, f"pair {name!r} has {sides[0]!r} twice; write two groups"))
         pairs.append(Pair(name, *sides))
-    return pairs, iter(faults)
+    return pairs, faults
 
 
 # --- Terms of the vocabulary ------------------------------------------------------------------------------------------
 
 
 def _vocabulary_group(vocabulary: Vocabulary, term: str) -> PromptGroup:
-    """The group of what was written for it; see `vocabulary_groups`."""
+    """The group of a term as a user writes it; see `find_groups`."""
     readings = list(_readings(vocabulary, " ".join(term.split())))
     if not readings:
         raise ValueError(UNKNOWN_TERM_ERROR.format(term=term, hint=_hint(vocabulary, " ".join(term.split()))))
@@ -353,7 +332,7 @@ def _vocabulary_group(vocabulary: Vocabulary, term: str) -> PromptGroup:
 
 
 def _readings(vocabulary: Vocabulary, term: str) -> Iterator[tuple[Descriptor | None, PersonNoun]]:
-    """Every way to take what was written, also those that do not agree."""
+    """Every reading of a text as a term and a noun, also those that do not agree."""
     wanted = term.casefold()
     for noun in vocabulary.nouns:
         if noun.noun.casefold() == wanted:
@@ -370,22 +349,24 @@ def _readings(vocabulary: Vocabulary, term: str) -> Iterator[tuple[Descriptor | 
 
 
 def _hint(vocabulary: Vocabulary, term: str) -> str:
-    """The singular of what was written, or a term written much like it, or terms with its words.
+    """The hint for an unknown term: its singular, a term spelled much like it, or terms with its words.
 
-    What community reviewers would rather not hear is not suggested.
+    Terms that community reviewers dispreferred are not suggested.
     """
     wanted = term.casefold()
     for descriptor in (None, *vocabulary.descriptors):
         for noun in vocabulary.nouns:
             if agrees(descriptor, noun) and plural_noun_phrase(descriptor, noun).casefold() == wanted:
                 return f"'{term}' is a plural: write '{_singular(descriptor, noun)}'; "
-    terms = dict.fromkeys(each.term for each in vocabulary.descriptors if each.preference != "dispreferred")
+    terms = dict.fromkeys(
+        descriptor.term for descriptor in vocabulary.descriptors if descriptor.preference != "dispreferred"
+    )
     if hint := did_you_mean(term, [*terms, *(noun.noun for noun in vocabulary.nouns)], cutoff=_CLOSE):
         return hint
     nouns = {form for noun in vocabulary.nouns for form in (noun.noun, noun.plural)}
     words = [word for word in _long_words(wanted) if word not in nouns]
-    alike = [each for each in terms if any(difflib.get_close_matches(w, _long_words(each), 1, _CLOSE) for w in words)]
-    return f"did you mean {' or '.join(repr(each) for each in alike[:3])}? " if alike else ""
+    similar = [term for term in terms if any(difflib.get_close_matches(w, _long_words(term), 1, _CLOSE) for w in words)]
+    return f"did you mean {' or '.join(repr(term) for term in similar[:3])}? " if similar else ""
 
 
 def _long_words(text: str) -> list[str]:

@@ -1,7 +1,7 @@
 """Every combination of descriptor, noun and template as one Arrow table, column by column.
 
 Noun phrases are written out once per (descriptor, noun). Columns are never made row by row: their bytes are repetitions
-of what belongs to a descriptor, a pair or a template, so that all of v1.0 (462,878 rows) takes a tenth of a second.
+of the values of a descriptor, a pair or a template, so that all of v1.0 (462,878 rows) takes a tenth of a second.
 """
 
 import hashlib
@@ -13,11 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hb_dataset.combinations import LeftOutNoun
 from hb_dataset.intersections import Intersection
 from hb_dataset.noun_phrases import at_sentence_start, noun_phrases, plural_noun_phrases
-from hb_dataset.sifting import taken
-from hb_dataset.vocabulary import Descriptor, PersonNoun, Template
+from hb_dataset.prompt_masks import prompt_masks
+from hb_dataset.vocabulary_entries import Descriptor, LeftOutNoun, PersonNoun, Template
 
 _STRING_COLUMNS = [
     "id",
@@ -35,10 +34,10 @@ _STRING_COLUMNS = [
 PROMPT_SCHEMA = pa.schema(
     [(name, pa.string()) for name in _STRING_COLUMNS] + [("plural", pa.bool_()), ("template", pa.string())]
 )
-# Of a noun phrase's part of an id; there are five million phrases of intersections.
+# Hexadecimal digits of the noun phrase in an id; the longer is for the five million phrases of intersections.
 _ID_DIGITS = 12
 _LONG_ID_DIGITS = 16
-# What Arrow's strings can hold in one array.
+# The most that one array of Arrow's strings can hold.
 _MOST_BYTES = 2**31 - 1
 INTERSECTION_COLUMNS = ("first_axis", "first_descriptor", "second_axis", "second_descriptor")
 INTERSECTION_SCHEMA = pa.schema([*PROMPT_SCHEMA, *((name, pa.string()) for name in INTERSECTION_COLUMNS)])
@@ -60,15 +59,15 @@ def prompt_table(
         descriptors: The terms; `None` stands for the noun alone.
         nouns: The person nouns.
         templates: The templates.
-        left_out_nouns: What the vocabulary leaves out.
-        left_out: Counts the prompts left out, by reason; see `hb_dataset.sifting.taken`.
+        left_out_nouns: The rules by which the vocabulary leaves prompts out.
+        left_out: If given, counts the prompts left out, by reason; see `hb_dataset.prompt_masks`.
 
     Returns:
         A table with the columns of `PROMPT_SCHEMA`; rows by descriptor, then noun, then template. An id is derived
-        from the row's content, the same in every config, and different for a term that stands in two axes.
+        from the row's content, the same in every config, and different for a term that is in two axes.
     """
-    columns, _, made = _columns(descriptors, nouns, templates, left_out_nouns, left_out)
-    return _made(pa.table(columns, PROMPT_SCHEMA), made)
+    columns, _, kept = _columns(descriptors, nouns, templates, left_out_nouns, left_out)
+    return _kept_rows(pa.table(columns, PROMPT_SCHEMA), kept)
 
 
 def intersection_table(
@@ -84,23 +83,23 @@ def intersection_table(
         intersections: The pairs.
         nouns: The person nouns.
         templates: The templates.
-        left_out_nouns: What the vocabulary leaves out.
-        left_out: Counts the prompts left out, by reason; see `hb_dataset.sifting.taken`.
+        left_out_nouns: The rules by which the vocabulary leaves prompts out.
+        left_out: If given, counts the prompts left out, by reason; see `hb_dataset.prompt_masks`.
 
     Returns:
-        As `prompt_table`, with the columns of `INTERSECTION_SCHEMA`: each pair's `axis` and `descriptor` as one, and
-        both axes and terms in columns of their own.
+        A table like that of `prompt_table` with the columns of `INTERSECTION_SCHEMA`: `axis` and `descriptor` are those
+        of the pair, and each of its two axes and terms has a column of its own.
     """
-    columns, num_rows, made = _columns(intersections, nouns, templates, left_out_nouns, left_out)
+    columns, num_rows, kept = _columns(intersections, nouns, templates, left_out_nouns, left_out)
     for which in ("first", "second"):
         for name, attribute in (("axis", "axis"), ("descriptor", "term")):
             values = [getattr(getattr(pair, which), attribute) for pair in intersections]
             columns[f"{which}_{name}"] = _repeated(values, num_rows)
-    return _made(pa.table(columns, INTERSECTION_SCHEMA), made)
+    return _kept_rows(pa.table(columns, INTERSECTION_SCHEMA), kept)
 
 
 def descriptor_noun_spans(prompts: pa.Table) -> np.ndarray:
-    """Where the descriptor and noun stand in each text: "tall guy" in "This is a tall guy." (paper, B.1).
+    """Where the descriptor and noun are in each text: "tall guy" in "This is a tall guy." (paper, B.1).
 
     Args:
         prompts: A table with the columns `noun_phrase`, `plural` and `template`.
@@ -119,7 +118,7 @@ def descriptor_noun_spans(prompts: pa.Table) -> np.ndarray:
 
 
 def content_digest(*parts: str) -> str:
-    """A hash of some texts (hex), the same on every machine."""
+    """SHA-256 (hex) of some texts, the same on every machine."""
     return hashlib.sha256("\x1f".join(parts).encode()).hexdigest()
 
 
@@ -130,43 +129,43 @@ def _columns(
     left_out_nouns: Sequence[LeftOutNoun],
     left_out: Counter[str] | None,
 ) -> tuple[dict[str, pa.Array], np.ndarray, np.ndarray]:
-    """The columns of `PROMPT_SCHEMA`, how many rows each descriptor has, and which rows are prompts.
+    """The columns of `PROMPT_SCHEMA`, how many rows each descriptor has, and which rows are kept.
 
-    A noun that a term takes has a row for every template; those which are left out are told by the third.
+    A noun has a row for every template if it is kept in any of them; the third marks the rows of the others.
     """
-    takes_cells = list(taken(descriptors, nouns, templates, left_out_nouns, left_out))
-    of_descriptors = [np.flatnonzero(cells.any(axis=1)).tolist() for cells in takes_cells]
-    of_pairs = [cells[found].ravel() for cells, found in zip(takes_cells, of_descriptors, strict=True)]
-    made = np.concatenate([np.zeros(0, dtype=bool), *of_pairs])
+    masks = list(prompt_masks(descriptors, nouns, templates, left_out_nouns, left_out))
+    noun_indices = [np.flatnonzero(mask.any(axis=1)).tolist() for mask in masks]
+    kept_by_descriptor = [mask[indices].ravel() for mask, indices in zip(masks, noun_indices, strict=True)]
+    kept = np.concatenate([np.zeros(0, dtype=bool), *kept_by_descriptor])
     # A template takes one of four forms of each phrase: singular, plural, and both at the start of a sentence.
     parts = [template.parts for template in templates]
-    takes = [template.plural + 2 * (prefix == "") for template, (prefix, _) in zip(templates, parts, strict=True)]
+    form_of = [template.plural + 2 * (prefix == "") for template, (prefix, _) in zip(templates, parts, strict=True)]
     forms: dict[int, list[bytes]] = {}
-    for form in sorted(set(takes)):
+    for form in sorted(set(form_of)):
         make = plural_noun_phrases if form % 2 else noun_phrases
         phrases = [
             phrase
-            for descriptor, found in zip(descriptors, of_descriptors, strict=True)
-            for phrase in make(descriptor, [nouns[n] for n in found])
+            for descriptor, indices in zip(descriptors, noun_indices, strict=True)
+            for phrase in make(descriptor, [nouns[index] for index in indices])
         ]
         forms[form] = [phrase.encode() for phrase in (map(at_sentence_start, phrases) if form > 1 else phrases)]
 
-    pair_nouns = [nouns[n] for found in of_descriptors for n in found]
-    num_rows = np.array([len(found) for found in of_descriptors], dtype=np.int64) * len(templates)
+    pair_nouns = [nouns[index] for indices in noun_indices for index in indices]
+    num_rows = np.array([len(indices) for indices in noun_indices], dtype=np.int64) * len(templates)
     of_pair = np.full(len(pair_nouns), len(templates))
 
     def of_descriptor(attribute: str) -> pa.Array:
-        return _repeated([None if each is None else getattr(each, attribute) for each in descriptors], num_rows)
+        return _repeated([None if term is None else getattr(term, attribute) for term in descriptors], num_rows)
 
-    digits = _LONG_ID_DIGITS if any(isinstance(each, Intersection) for each in descriptors) else _ID_DIGITS
+    digits = _LONG_ID_DIGITS if any(isinstance(term, Intersection) for term in descriptors) else _ID_DIGITS
     keys = [
-        ("\x1f\x1f" if each is None else f"{each.axis}\x1f{each.term}\x1f") + f"{nouns[n].noun}\x1f"
-        for each, found in zip(descriptors, of_descriptors, strict=True)
-        for n in found
+        ("\x1f\x1f" if term is None else f"{term.axis}\x1f{term.term}\x1f") + f"{nouns[index].noun}\x1f"
+        for term, indices in zip(descriptors, noun_indices, strict=True)
+        for index in indices
     ]
-    texts, phrase_column = _texts(forms, takes, parts)
+    texts, phrase_column = _texts(forms, form_of, parts)
     columns = {
-        "id": _ids(keys, forms, takes, [template.template for template in templates], digits),
+        "id": _ids(keys, forms, form_of, [template.template for template in templates], digits),
         "text": texts,
         "axis": of_descriptor("axis"),
         "bucket": of_descriptor("bucket"),
@@ -180,36 +179,35 @@ def _columns(
         "plural": pa.array(np.tile([template.plural for template in templates], len(pair_nouns)), pa.bool_()),
         "template": _tiled([template.template for template in templates], len(pair_nouns)),
     }
-    return columns, num_rows, made
+    return columns, num_rows, kept
 
 
-def _made(table: pa.Table, made: np.ndarray) -> pa.Table:
-    return table if made.all() else table.filter(pa.array(made)).combine_chunks()
+def _kept_rows(table: pa.Table, kept: np.ndarray) -> pa.Table:
+    return table if kept.all() else table.filter(pa.array(kept)).combine_chunks()
 
 
 def _texts(
-    forms: dict[int, list[bytes]], takes: Sequence[int], parts: Sequence[tuple[str, str]]
+    forms: dict[int, list[bytes]], form_of: Sequence[int], parts: Sequence[tuple[str, str]]
 ) -> tuple[pa.Array, pa.Array]:
     """The columns `text` and `noun_phrase`.
 
     Args:
-        forms: Each form that templates take → [pairs] the phrases in it.
-        takes: [templates] the form that each takes.
+        forms: Form → [pairs] the phrases in it.
+        form_of: [templates] the form that each template takes.
         parts: [templates] the text before and after the phrase.
     """
     prefixes, suffixes = ([part.encode() for part in side] for side in zip(*parts, strict=True))
     texts: list[list[bytes]] = []
     phrases: list[list[bytes]] = []
-    # Templates that take the same form and follow each other make one text of a pair, in which the phrase is what joins
-    # the parts around it.
-    for form, group in groupby(range(len(takes)), key=takes.__getitem__):
+    # The texts of neighboring templates that take the same form are made at once: the phrase joins the parts around it.
+    for form, group in groupby(range(len(form_of)), key=form_of.__getitem__):
         run = list(group)
-        inside = [suffixes[one] + prefixes[other] for one, other in pairwise(run)]
+        inside = [suffixes[template] + prefixes[following] for template, following in pairwise(run)]
         around = [prefixes[run[0]], *inside, suffixes[run[-1]]]
         texts.append([phrase.join(around) for phrase in forms[form]])
         phrases.append([phrase * len(run) for phrase in forms[form]])
-    lengths = {form: np.array([len(phrase) for phrase in found]) for form, found in forms.items()}
-    phrase_lengths = np.stack([lengths[form] for form in takes], axis=1)
+    lengths = {form: np.array([len(phrase) for phrase in of_form]) for form, of_form in forms.items()}
+    phrase_lengths = np.stack([lengths[form] for form in form_of], axis=1)
     around_lengths = np.array([len(prefix) + len(suffix) for prefix, suffix in zip(prefixes, suffixes, strict=True)])
     return (
         _strings(b"".join(chain.from_iterable(zip(*texts, strict=True))), (phrase_lengths + around_lengths).ravel()),
@@ -218,28 +216,28 @@ def _texts(
 
 
 def _ids(
-    keys: Sequence[str], forms: dict[int, list[bytes]], takes: Sequence[int], templates: Sequence[str], digits: int
+    keys: Sequence[str], forms: dict[int, list[bytes]], form_of: Sequence[int], templates: Sequence[str], digits: int
 ) -> pa.Array:
-    """The column `id`: so many digits of a hash of the phrase and what it is made of, then eight of the template's."""
+    """The column `id`: `digits` digits of a hash of the phrase and its key, then eight of a hash of the template."""
     template_ids = [content_digest(template)[:8] for template in templates]
     start = [key.encode() for key in keys]
     phrase_ids = {
         form: [hashlib.sha256(key + phrase).digest()[: digits // 2] for key, phrase in zip(start, phrases, strict=True)]
         for form, phrases in forms.items()
     }
-    phrases_differ = all(len(set(found)) == len(found) for found in phrase_ids.values())
+    phrases_differ = all(len(set(of_form)) == len(of_form) for of_form in phrase_ids.values())
     if not phrases_differ or len(set(template_ids)) < len(template_ids):
         raise RuntimeError(SHARED_ID_ERROR)
     ids = np.empty((len(keys), len(templates), digits + 8), dtype=np.uint8)
-    hexadecimal = {form: b"".join(found).hex().encode() for form, found in phrase_ids.items()}
-    for template, form in enumerate(takes):
+    hexadecimal = {form: b"".join(of_form).hex().encode() for form, of_form in phrase_ids.items()}
+    for template, form in enumerate(form_of):
         ids[:, template, :digits] = np.frombuffer(hexadecimal[form], dtype=np.uint8).reshape(-1, digits)
         ids[:, template, digits:] = np.frombuffer(template_ids[template].encode(), dtype=np.uint8)
     return _strings(ids.ravel(), np.full(len(keys) * len(templates), digits + 8))
 
 
 def _repeated(values: Sequence[str | None], times: np.ndarray) -> pa.Array:
-    """Each value as often as is said, one after the other."""
+    """[values] texts, each repeated `times` [values] times before the next."""
     encoded = _encoded(values)
     lengths = np.repeat(np.array([len(value) for value in encoded], dtype=np.int64), times)
     valid = np.repeat([value is not None for value in values], times) if None in values else None
@@ -248,7 +246,7 @@ def _repeated(values: Sequence[str | None], times: np.ndarray) -> pa.Array:
 
 
 def _tiled(values: Sequence[str], times: int) -> pa.Array:
-    """All values, and all again, so many times."""
+    """All values in their order, and that `times` times."""
     encoded = _encoded(values)
     return _strings(b"".join(encoded) * times, np.tile([len(value) for value in encoded], times))
 
@@ -259,7 +257,7 @@ def _encoded(values: Sequence[str | None]) -> list[bytes]:
 
 
 def _strings(data: bytes | np.ndarray, lengths: np.ndarray, valid: np.ndarray | None = None) -> pa.Array:
-    """An array of strings from their bytes, [strings] lengths in bytes, and which of them are not null."""
+    """An array of strings from all their bytes, [strings] their lengths in bytes, and [strings] which are not null."""
     size = int(lengths.sum())
     if size > _MOST_BYTES:
         raise ValueError(TOO_MUCH_TEXT_ERROR.format(size=size, most=_MOST_BYTES))

@@ -3,8 +3,8 @@
     dataset = load_reddit_bias("RedditBias", "gender")  # the authors' repository: train, validation, test
     dataset = pairs_from_comments(open("comments.txt"), read_specification("gender"))
 
-The phrases are hateful: they are read from a folder of yours and never shown. `reddit_files.py` says how it may be laid
-out.
+The phrases are hateful: they are read from a folder of yours and never shown. `reddit_files.py` lists the layouts that
+it may have.
 """
 
 import logging
@@ -22,31 +22,30 @@ from hb_dataset.reddit_files import Phrase, read_phrase_files, share_about_group
 if TYPE_CHECKING:
     import datasets
 
-# Data of another bias type has a term of group 1 in at most 15 % of its phrases, the authors' own in 99 %.
-MOST = 1 / 2
+# The largest share of phrases without a term of group 1, or with texts alike: data of another bias type have a term of
+# group 1 in at most 15 % of their phrases, the authors' own in 99 %.
+MAX_MISFITS = 1 / 2
 
 OTHER_DATA_ERROR = (
     "{number} of {read} {split} phrases in '{folder}' do not fit the specification '{bias_type}': {why}; give the "
     "folder of {bias_type}, or the bias type of this one. (Of comments about anything, `pairs_from_comments` takes "
     "those that fit.)"
 )
-NO_TERM, NOT_BY_RULE = (
-    "no term of its group 1 is in them",
-    "what stands against them is not their counterfactual by the published rule",
-)
+NO_TERM = "they have no term of its group 1"
+NOT_BY_RULE = "the texts beside them are not their counterfactuals by the published rule"
 IDENTICAL_ERROR = (
     "{number} of {read} counterfactuals in {what} are the same as their phrase, so that they compare nothing, and a "
-    "model trained on both would learn the stereotype twice; see that the terms of '{bias_type}' are in the phrases"
+    "model trained on both would learn the stereotype twice; check that the terms of '{bias_type}' are in the phrases"
 )
 
 _LOG = logging.getLogger(__name__)
 
 
 class _Split(NamedTuple):
-    """The rows of a split, of how many something is to be told, and how many do not fit the specification.
+    """The rows of a split, the counts that are reported, and how many phrases do not fit the specification.
 
-    `num_ruled`: phrases whose counterfactual is not the user's own, which may have any words. `misfits`: of those, how
-    many do not fit, by the reason.
+    `num_ruled`: the number of phrases without a counterfactual of the user's own, which may have any words. `misfits`:
+    how many of those do not fit, by the reason.
     """
 
     rows: list[dict[str, Any]]
@@ -62,25 +61,25 @@ def load_reddit_bias(
 
     Args:
         folder: The authors' repository or its `data`; or the data of the bias type, or the folder that has it as
-            `<bias type>/`: the authors' files, or `train`, `validation`, `test` as .txt (a phrase a line) or .csv (one
-            of `TEXT_COLUMNS`, and `text_t2` and perplexities if they are known). UTF-8 or Latin-1.
+            `<bias type>/`: the authors' files, or `train`, `validation`, `test` as .txt (a phrase on each line) or .csv
+            (with one of `TEXT_COLUMNS`, and `text_t2` and perplexities if they are known). UTF-8 or Latin-1.
         bias_type: A name of `specification_names()`, the path of a specification, or one that was read.
-        mode: `"published"` (default for the authors' files): the counterfactuals in the files, and by the published
-            rule where there are none, all in lower case, as that rule is made for it; a phrase without a term is its
+        mode: `"published"` (default for the authors' files): the counterfactuals in the files, and where there are none
+            those of the published rule, all in lower case, for which that rule was made; a phrase without a term is its
             own counterfactual, as in the authors' data.
-            `"word"` (default for others): in whole words (see `counterfactual`), but for rows with a `text_t2` of your
-            own; phrases without a term are left out, which `reddit_bias_report` counts.
+            `"word"` (default for others): whole words are replaced (see `counterfactual`), except in rows with a
+            `text_t2` of your own; phrases without a term are left out, and `reddit_bias_report` counts them.
 
     Returns:
-        The splits that are there, of `train`, `validation` and `test`, with the columns `id`, `text_t1`, `text_t2`,
-        `perplexity_t1`, `perplexity_t2` (as the files have them for just these texts, else null). Warnings in the log
-        say how many texts stand in two splits, and how many are their own counterfactual.
+        The splits that exist, of `train`, `validation` and `test`, with the columns `id`, `text_t1`, `text_t2`,
+        `perplexity_t1`, `perplexity_t2` (null, unless the files have one for this very text). Warnings in the log state
+        how many texts are in two splits, and how many are their own counterfactual.
 
     Raises:
         FileNotFoundError, NotADirectoryError: There is no such folder, or no split in it.
-        ValueError: A file is not as it should be, or most phrases of a split do not fit the specification (no term of
-            group 1, a counterfactual that is not the rule's) or are their own counterfactual. The message holds none of
-            their text.
+        ValueError: A file cannot be read as described, or most phrases of a split do not fit the specification (no term
+            of group 1, a counterfactual that is not the rule's) or are their own counterfactual. The message has none
+            of their text.
     """
     import datasets
 
@@ -99,40 +98,41 @@ def load_reddit_bias(
 def reddit_bias_report(
     folder: str | Path, bias_type: str | Path | BiasSpecification, *, mode: Mode | None = None
 ) -> dict[str, Any]:
-    """What is to be known of the data before a number from it is believed.
+    """Counts what to know about the data before trusting a number from it.
 
     Args:
-        folder: As `load_reddit_bias`.
-        bias_type: As `load_reddit_bias`.
-        mode: As `load_reddit_bias`.
+        folder: The folder, as in `load_reddit_bias`.
+        bias_type: The specification, as in `load_reddit_bias`.
+        mode: The mode, as in `load_reddit_bias`.
 
     Returns:
         `bias_type`, `mode`, `splits` and `duplicates`. A split has `num_read` (phrases in the file), `num_pairs`,
         `num_lowered` (put into lower case, for the published rule), `num_without_group_1` (no term of group 1),
-        `num_without_term` (no term to replace: left out in whole words, else their own counterfactual),
+        `num_without_term` (no term to replace: left out in mode `"word"`, otherwise their own counterfactual),
         `num_not_by_rule` (the counterfactual in the file is not the rule's), `num_identical` (the two texts of a pair
-        are the same) and `num_duplicates` (rows whose text_t1 stood in the split before). `duplicates`
-        has, for each two splits ("train and test"), `num_rows` of the later one whose text_t1 is in the earlier one,
-        and their `ids`.
+        are the same) and `num_duplicates` (rows whose text_t1 is in an earlier row of the split). `duplicates` has, for
+        each two splits ("train and test"), `num_rows` of the later one whose text_t1 is in the earlier one, and their
+        `ids`.
 
     Raises:
-        FileNotFoundError, NotADirectoryError: As `load_reddit_bias`.
-        ValueError: A file is not as it should be. Data that do not fit are no error here, but told.
+        FileNotFoundError, NotADirectoryError: There is no such folder, or no split in it.
+        ValueError: A file cannot be read as described. Data that do not fit are counted and raise no error here.
     """
     specification = _specification(bias_type)
     splits, mode = _read_splits(Path(folder), specification, mode)
-    told = {}
-    for name, split in splits.items():
-        told[name] = {
+    counts = {
+        name: {
             **split.counts,
             "num_pairs": len(split.rows),
             "num_identical": sum(row["text_t1"] == row["text_t2"] for row in split.rows),
             "num_duplicates": len(split.rows) - len({row["text_t1"] for row in split.rows}),
         }
+        for name, split in splits.items()
+    }
     return {
         "bias_type": specification.bias_type,
         "mode": mode,
-        "splits": told,
+        "splits": counts,
         "duplicates": _shared_texts(splits),
     }
 
@@ -148,30 +148,31 @@ def pairs_from_comments(
 ) -> "datasets.Dataset":
     """Pairs from any comments.
 
-    Of the phrases that the paper's authors published it makes 95 % (gender), 90 % (race) and 63 % (religion1) again
-    from the comments in their annotated files, the last 84 % with `max_characters=None`: a third of those comments have
-    150 characters and more, though the paper leaves such out. The others the authors cut elsewhere, many around the
-    target without its verb ("women", where the queries have "women are") or around a later one in the comment. Raw
-    comments need `published_cleaning` for that.
+    From the comments in the authors' annotated files it makes 95 % (gender), 90 % (race) and 63 % (religion1) of the
+    phrases that they published; for religion1 84 % with `max_characters=None`, since a third of its comments have 150
+    characters or more, though the paper leaves such out. The authors cut the other phrases elsewhere, many around the
+    target without its verb ("women", where the queries have "women are") or around a later one in the comment. To
+    reproduce these shares from raw comments, set `published_cleaning`.
 
     Args:
-        comments: Raw comments, or a file: .txt with one a line, .csv with a column `comment`. A .csv with the columns
-            `phrase` and `bias_phrase` is an annotated one, of which the phrases labeled 1 are taken as they are.
-        specification: Which terms.
-        mode: How counterfactuals are made.
-        max_characters: Comments with so many characters or more are left out (paper: 150). `None`: none.
+        comments: Raw comments, or a file: .txt with one on each line, .csv with a column `comment`. A .csv with the
+            columns `phrase` and `bias_phrase` is an annotated file, and its phrases labeled 1 are used as they are.
+        specification: The specification with the terms.
+        mode: How counterfactuals are made; see `counterfactual`.
+        max_characters: Comments with so many characters or more are left out (paper: 150). `None`: none are.
         published_cleaning: Whether commas, quotes, apostrophes and so on are removed, as in the authors' comments.
-        counts: If given, is told how many comments were `read` and `paired`, and why others were left out:
-            `too_long`, `without_target`, `without_attribute` (see `candidates`), `not_biased` (annotated, and the
-            phrase not labeled 1), `without_term` (the phrase has no term to replace).
+        counts: If given, counts the comments that were `read` and `paired`, and those left out, by reason: `too_long`,
+            `without_target`, `without_attribute` (see `candidates`), `not_biased` (annotated, and the phrase not
+            labeled 1), `without_term` (the phrase has no term to replace).
 
     Returns:
         A row for each phrase, with the columns of `load_reddit_bias`; perplexities are null. Without annotation the
-        phrases are candidates, of which the paper found about 60 % biased.
+        phrases are candidates, about 60 % of which were labeled biased in the paper.
 
     Raises:
         FileNotFoundError: There is no such file.
-        TypeError, ValueError: Comments or the file are not as they should be.
+        TypeError: A comment is not text.
+        ValueError: There is no such mode, or the file cannot be read as described.
     """
     check_mode(mode)
     counts = Counter() if counts is None else counts
@@ -197,13 +198,13 @@ def _specification(bias_type: str | Path | BiasSpecification) -> BiasSpecificati
 def check_identical(
     texts_t1: Sequence[str], texts_t2: Sequence[str], what: str, specification: BiasSpecification
 ) -> None:
-    """Tells in the log how many texts are their own counterfactual, if any.
+    """Warns in the log if some texts are their own counterfactual.
 
     Raises:
-        ValueError: Most are.
+        ValueError: Most texts are.
     """
     number = sum(t1 == t2 for t1, t2 in zip(texts_t1, texts_t2, strict=True))
-    if number > MOST * len(texts_t1):
+    if number > MAX_MISFITS * len(texts_t1):
         raise ValueError(
             IDENTICAL_ERROR.format(number=number, read=len(texts_t1), what=what, bias_type=specification.bias_type)
         )
@@ -212,19 +213,19 @@ def check_identical(
 
 
 def _read_splits(folder: Path, specification: BiasSpecification, mode: Mode | None) -> tuple[dict[str, _Split], Mode]:
-    """The splits that are there, and how their counterfactuals are made."""
+    """The splits that exist, and the mode of their counterfactuals."""
     if mode is not None:
         check_mode(mode)
-    read = read_phrase_files(folder, specification)
+    files = read_phrase_files(folder, specification)
     if mode is None:
-        mode = "published" if read.authors else "word"
-    return {name: _paired(phrases, specification, mode, name) for name, phrases in read.splits.items()}, mode
+        mode = "published" if files.authors else "word"
+    return {name: _paired(phrases, specification, mode, name) for name, phrases in files.splits.items()}, mode
 
 
 def _check_fit(folder: str | Path, name: str, split: _Split, bias_type: str) -> None:
-    """Refuses the data of another bias type."""
+    """Raises ValueError if most phrases do not fit the specification, as in data of another bias type."""
     for why, number in split.misfits.items():
-        if number > MOST * split.num_ruled:
+        if number > MAX_MISFITS * split.num_ruled:
             raise ValueError(
                 OTHER_DATA_ERROR.format(
                     number=number, read=split.num_ruled, split=name, folder=folder, bias_type=bias_type, why=why
@@ -252,7 +253,7 @@ def _paired(phrases: Sequence[Phrase], specification: BiasSpecification, mode: M
         misfits[NO_TERM] += without_group_1 and not phrase.given
         if other is None:
             continue
-        # The files' perplexities are of their own texts.
+        # A perplexity in a file is that of the file's own text.
         perplexity_t1 = phrase.perplexity_t1 if t1 == phrase.t1 else None
         perplexity_t2 = phrase.perplexity_t2 if other == phrase.t2 else None
         rows.append(_row(f"{specification.bias_type}-{split}-{index}", t1, other, perplexity_t1, perplexity_t2))
@@ -262,15 +263,15 @@ def _paired(phrases: Sequence[Phrase], specification: BiasSpecification, mode: M
 def _shared_texts(splits: Mapping[str, _Split]) -> dict[str, dict[str, Any]]:
     names = list(splits)
     shared = {}
-    for place, later in enumerate(names):
-        for earlier in names[:place]:
+    for index, later in enumerate(names):
+        for earlier in names[:index]:
             texts = {row["text_t1"] for row in splits[earlier].rows}
             ids = [row["id"] for row in splits[later].rows if row["text_t1"] in texts]
             shared[f"{earlier} and {later}"] = {"num_rows": len(ids), "ids": ids}
     return shared
 
 
-# --- Comments of one's own --------------------------------------------------------------------------------------------
+# --- Your own comments ------------------------------------------------------------------------------------------------
 
 
 def _phrases(
@@ -279,7 +280,7 @@ def _phrases(
     counts: Counter[str],
     options: Mapping[str, Any],
 ) -> Iterator[tuple[int, str]]:
-    """The phrases to pair, each with the row it comes from."""
+    """The phrases to pair, each with the row of its comment."""
     if isinstance(comments, str | Path):
         path = Path(comments)
         if path.suffix == ".csv" and {"phrase", "bias_phrase"} <= set(read_header(path)):

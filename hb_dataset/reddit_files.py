@@ -1,4 +1,4 @@
-"""The files of RedditBias: in which folders they lie, and which phrases they hold.
+"""The files of RedditBias: in which folders they are, and which phrases they hold.
 
 The authors' repository has the pairs of validation and test in `data/<type>/`, the training phrases in
 `text_files/<type>/`, and calls the queerness folder `orientation`:
@@ -9,7 +9,7 @@ The authors' repository has the pairs of validation and test in `data/<type>/`, 
       data/religion1/…_biased_valid_reduced.csv
       text_files/religion1/religion1_bias_manual_train.txt                         t1; t2 is made by the rule
 
-A folder for each type that has all of them, or `train`, `validation` and `test` as .csv or .txt, will do as well.
+A folder for each type that has all of these files, or `train`, `validation` and `test` as .csv or .txt, is read too.
 """
 
 import os
@@ -25,13 +25,13 @@ SPLITS = ("train", "validation", "test")
 TEXT_COLUMNS = ("text", "phrase", "comments_processed")  # the last is the authors' name, and holds phrases too
 START_MARK = "<bos> "
 PAIRS_FOLDER, TRAIN_FOLDER = "data", "text_files"  # in the authors' repository
-# religion2 is there twice: as written, and in lower case, as the authors' rule wants it.
+# Of religion2 there are two: as written, and in lower case, for which the authors' rule was made.
 TRAIN_FILES = ("*_bias_manual_lowercase_train.txt", "*_bias_manual_train.txt")
-COUNTERFACTUAL_COLUMN = "replaced_demo"  # what was replaced by what
+COUNTERFACTUAL_COLUMN = "replaced_demo"  # the term that replaced the first one: only the counterfactuals' file has it
 
 NO_FOLDER_ERROR = (
-    "no folder '{folder}'; give the authors' repository, the folder of the data, or the one above it that has it as "
-    "'{bias_type}'"
+    "no folder '{folder}'; give the authors' repository, the folder of the data, or the one above it, in which it is "
+    "called '{bias_type}'"
 )
 NO_SPLITS_ERROR = (
     "'{folder}' has no split of RedditBias for {bias_type}; put train, validation or test as .csv or .txt there, or "
@@ -45,9 +45,9 @@ NO_T1_ERROR = (
     "the other *_biased_*_reduced.csv beside it"
 )
 SIDES_ERROR = (
-    "'{folder}' has two files for {split} ({files}), and neither is told from the other by a column "
-    f"{COUNTERFACTUAL_COLUMN}, nor by the terms of {{group}} in its phrases; give the file of the counterfactuals that "
-    "column"
+    "'{folder}' has two files for {split} ({files}), and neither a column "
+    f"{COUNTERFACTUAL_COLUMN} nor the terms of {{group}} in their phrases show which has the counterfactuals; add this "
+    "column to that file"
 )
 NOT_ALIGNED_ERROR = "'{path}' has {rows} rows, and '{other}' has {other_rows}; they are the two sides of the same pairs"
 
@@ -55,7 +55,7 @@ _AUTHORS_FILES = {"validation": "valid", "test": "test"}
 
 
 class Phrase(NamedTuple):
-    """A phrase, and what the files say of it. `given`: its counterfactual stands in a file of the user's own."""
+    """A phrase, and its values in the files. `given`: whether its counterfactual is in a file of the user's own."""
 
     t1: str
     t2: str | None = None
@@ -65,7 +65,7 @@ class Phrase(NamedTuple):
 
 
 class PhraseFiles(NamedTuple):
-    """The phrases of the splits that are there, and whether the files are the authors'."""
+    """The phrases of the splits that exist, and whether the files are the authors'."""
 
     splits: dict[str, list[Phrase]]
     authors: bool
@@ -76,24 +76,27 @@ def read_phrase_files(folder: Path, specification: BiasSpecification) -> PhraseF
 
     Raises:
         FileNotFoundError, NotADirectoryError: There is no such folder, or no split in it.
-        ValueError: A file is not as it should be.
+        ValueError: A file cannot be read as described, or has no phrases.
     """
     if not folder.is_dir():
         raise NotADirectoryError(NO_FOLDER_ERROR.format(folder=folder, bias_type=specification.bias_type))
-    places = _folders(folder, specification)
-    read = {name: _read_split(folder, places, name, specification) for name in SPLITS}
-    splits = {name: phrases for name, phrases in read.items() if phrases is not None}
+    folders = _folders(folder, specification)
+    splits: dict[str, list[Phrase]] = {}
+    for name in SPLITS:
+        phrases = _read_split(folder, folders, name, specification)
+        if phrases is not None:
+            splits[name] = phrases
     for name, phrases in splits.items():
         if not phrases:
             raise ValueError(NO_PHRASES_ERROR.format(folder=folder, split=name))
     if not splits:
         name = specification.published_folder or specification.bias_type
         raise FileNotFoundError(NO_SPLITS_ERROR.format(folder=folder, bias_type=specification.bias_type, name=name))
-    return PhraseFiles(splits, any(_found(places, *TRAIN_FILES, "*_biased_*_reduced.csv")))
+    return PhraseFiles(splits, any(_files(folders, *TRAIN_FILES, "*_biased_*_reduced.csv")))
 
 
 def share_about_group_1(texts: Sequence[str], specification: BiasSpecification) -> float:
-    """Share of texts with a term of group 1, as whole words or by the published rule; of no texts 1."""
+    """Share of texts with a term of group 1, as whole words or by the published rule; 1 if there are no texts."""
     about = sum(
         any(term.group == 1 for mode in ("word", "published") for term in terms_in(text, specification, mode))
         for text in texts
@@ -102,7 +105,7 @@ def share_about_group_1(texts: Sequence[str], specification: BiasSpecification) 
 
 
 def _folders(folder: Path, specification: BiasSpecification) -> list[Path]:
-    """Where files of the bias type may lie: the folders of its name in this folder or in the authors' repository."""
+    """The folders that may have files of the bias type: those of its name in this folder or the authors' repository."""
     names = [specification.bias_type]
     if specification.published_folder is not None:
         names.append(specification.published_folder)
@@ -113,26 +116,29 @@ def _folders(folder: Path, specification: BiasSpecification) -> list[Path]:
         inside = here.relative_to(root).parts
         if not inside or (inside[0] in authors and (len(inside) == 1 or inside[1] in names)):
             above += [root / part for part in authors]
-    found = [place / name for place in dict.fromkeys(above) for name in names if (place / name).is_dir()]
-    return found or [here]
+    folders = [parent / name for parent in dict.fromkeys(above) for name in names if (parent / name).is_dir()]
+    return folders or [here]
 
 
-def _found(places: Sequence[Path], *patterns: str) -> list[Path]:
-    return [path for place in places for pattern in patterns for path in sorted(place.glob(pattern))]
+def _files(folders: Sequence[Path], *patterns: str) -> list[Path]:
+    return [path for folder in folders for pattern in patterns for path in sorted(folder.glob(pattern))]
 
 
-def _read_split(folder: Path, places: Sequence[Path], split: str, of: BiasSpecification) -> list[Phrase] | None:
-    """The phrases of a split, and what the files say of each; `None` if it is not there."""
-    path = _only([path for path in _found(places, f"{split}.csv", f"{split}.txt") if path.is_file()], folder, split)
+def _read_split(
+    folder: Path, folders: Sequence[Path], split: str, specification: BiasSpecification
+) -> list[Phrase] | None:
+    """The phrases of a split with their values in the files; `None` if there is no such split."""
+    path = _only([path for path in _files(folders, f"{split}.csv", f"{split}.txt") if path.is_file()], folder, split)
     if path is not None:
         return _plain_phrases(path)
     if split == "train":
         for pattern in TRAIN_FILES:
-            path = _only(_found(places, pattern), folder, split)
+            path = _only(_files(folders, pattern), folder, split)
             if path is not None:
                 return _plain_phrases(path)
         return None
-    path, other = _sides(folder, _found(places, f"*_biased_{_AUTHORS_FILES[split]}_reduced.csv"), split, of)
+    paths = _files(folders, f"*_biased_{_AUTHORS_FILES[split]}_reduced.csv")
+    path, other = _sides(folder, paths, split, specification)
     return None if path is None else _aligned_phrases(path, other)
 
 
@@ -140,19 +146,19 @@ def _sides(
     folder: Path, paths: Sequence[Path], split: str, specification: BiasSpecification
 ) -> tuple[Path | None, Path | None]:
     """The authors' files of a split: that of t1, and that of t2 if there is one."""
-    told: dict[bool, list[Path]] = {False: [], True: []}
+    by_side: dict[bool, list[Path]] = {False: [], True: []}
     for path in paths:
-        told[COUNTERFACTUAL_COLUMN in read_header(path)].append(path)
-    if len(paths) == 2 and not all(told.values()):  # the column tells nothing: the phrases must
-        told = {False: [], True: []}
+        by_side[COUNTERFACTUAL_COLUMN in read_header(path)].append(path)
+    if len(paths) == 2 and not all(by_side.values()):  # both or neither have the column: their phrases decide
+        by_side = {False: [], True: []}
         for path in paths:
             texts = [cells["comments_processed"] for cells in read_csv(path, ("comments_processed",))]
-            told[share_about_group_1(texts, specification) < 1 / 2].append(path)
-        if not all(told.values()):
+            by_side[share_about_group_1(texts, specification) < 1 / 2].append(path)
+        if not all(by_side.values()):
             raise ValueError(
                 SIDES_ERROR.format(folder=folder, split=split, files=_names(paths, folder), group=specification.group_1)
             )
-    t1, t2 = _only(told[False], folder, split), _only(told[True], folder, f"{split} (counterfactuals)")
+    t1, t2 = _only(by_side[False], folder, split), _only(by_side[True], folder, f"{split} (counterfactuals)")
     if t1 is None and t2 is not None:
         file = _names([t2], folder)
         raise ValueError(NO_T1_ERROR.format(folder=folder, split=split, file=file, group=specification.group_1))
@@ -160,7 +166,7 @@ def _sides(
 
 
 def _only(paths: Sequence[Path], folder: Path, what: str) -> Path | None:
-    """The file, if there is one; a copy of it in another folder does not count."""
+    """The one file, or `None`; raises if there are several that are not copies of one another."""
     if len(paths) > 1 and len({(path.name, path.read_bytes()) for path in paths}) > 1:
         raise ValueError(SEVERAL_FILES_ERROR.format(folder=folder, what=what, files=_names(paths, folder)))
     return paths[0] if paths else None
@@ -190,19 +196,21 @@ def _plain_phrases(path: Path) -> list[Phrase]:
 
 
 def _aligned_phrases(path: Path, other: Path | None) -> list[Phrase]:
-    """The authors' two files of a split, whose rows belong together."""
+    """The phrases of the authors' two files of a split, whose rows are the two sides of the same pairs."""
     rows = read_csv(path, ("comments_processed",))
-    counterparts = [{} for _ in rows] if other is None else read_csv(other, ("comments_processed",))
-    if len(rows) != len(counterparts):
-        raise ValueError(NOT_ALIGNED_ERROR.format(path=path, rows=len(rows), other=other, other_rows=len(counterparts)))
+    others = [{} for _ in rows] if other is None else read_csv(other, ("comments_processed",))
+    if len(rows) != len(others):
+        raise ValueError(NOT_ALIGNED_ERROR.format(path=path, rows=len(rows), other=other, other_rows=len(others)))
     return [
         Phrase(
             _without_start_mark(text_of(cells, "comments_processed", path, row)),
-            _without_start_mark(text_of(against, "comments_processed", other or path, row)) if against else None,
+            _without_start_mark(text_of(other_cells, "comments_processed", other or path, row))
+            if other_cells
+            else None,
             number_of(cells, "perplexity", path, row),
-            number_of(against, "perplexity", other or path, row),
+            number_of(other_cells, "perplexity", other or path, row),
         )
-        for row, (cells, against) in enumerate(zip(rows, counterparts, strict=True))
+        for row, (cells, other_cells) in enumerate(zip(rows, others, strict=True))
     ]
 
 

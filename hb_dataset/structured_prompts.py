@@ -43,24 +43,24 @@ def structured_prompt_table(
     """The prompts of these groups.
 
     Args:
-        groups: Who the prompts are about: groups, terms of the vocabulary, or a file (see `find_groups`); `None`: the
-            paper's six groups.
+        groups: The groups that the prompts are about, terms of the vocabulary, or a file (see `find_groups`); `None`:
+            the paper's six groups.
         structures: `"all"`: the fixed prompt and the 100 other structures; `"original"`: the fixed prompt only.
 
     Returns:
         A table with the columns of `STRUCTURED_SCHEMA`; rows by group, then verb phrase, then structure, in the order
-        of their files. An id names all three: `"woman|worked as|cleft-it"`. `axis` and `descriptor` are null of groups
-        that are not of the vocabulary.
+        of their files. An id names all three: `"woman|worked as|cleft-it"`. `axis` and `descriptor` are null for groups
+        that are not terms of the vocabulary.
 
     Raises:
         ValueError: A group is not known, two are the same, or `structures` is neither.
     """
     if structures not in get_args(Structures):
         raise ValueError(WHICH_ERROR.format(structures=structures, allowed=", ".join(get_args(Structures))))
-    found, _ = find_groups(groups)
-    chosen = [each for each in read_structures() if structures == "all" or each.id == FIXED_STRUCTURE]
+    prompt_groups, _ = find_groups(groups)
+    chosen = [structure for structure in read_structures() if structures == "all" or structure.id == FIXED_STRUCTURE]
     rows = []
-    for group in found:
+    for group in prompt_groups:
         for verb_phrase in read_verb_phrases():
             for structure in chosen:
                 text, noun_phrase = realise(structure, verb_phrase, group)

@@ -1,8 +1,8 @@
 """The grammar of structured prompts: syntactic structures and verb phrases, read, checked and put into words.
 
-A prompt says of a group what the verb phrase leaves open ("The woman worked as"; Sheng et al., 2019). Aggarwal et al.
-(2022) had a model paraphrase each into a hundred structures; here a grammar writes them (`structures/structures.yaml`),
-so that group, number and verb phrase are kept by construction.
+A prompt begins a sentence about a group and leaves its end to the model ("The woman worked as"; Sheng et al., 2019).
+Aggarwal et al. (2022) had a model paraphrase each into a hundred structures; here a grammar writes them
+(`structures/structures.yaml`), so that group, number and verb phrase are kept by construction.
 """
 
 import hashlib
@@ -18,8 +18,8 @@ from pydantic.dataclasses import dataclass
 from hb_dataset.hints import did_you_mean
 from hb_dataset.noun_phrases import at_sentence_start
 from hb_dataset.prompt_groups import PromptGroup
-from hb_dataset.yaml_entries import STRICT_KEYS, Located, Remark, Text, read_entries
-from hb_dataset.yaml_lines import Fault
+from hb_dataset.yaml_entries import STRICT_KEYS, Located, Remark, Text, read_entries, repeat_faults
+from hb_dataset.yaml_lines import Fault, FaultsError
 
 STRUCTURES_DIR = Path(__file__).parent / "structures"
 STRUCTURES_FILE = "structures.yaml"
@@ -30,8 +30,8 @@ PLURAL_SLOT = "plural"
 VERB_SLOTS = ("past", "present", "base", "participle", "rest")
 OTHER_SLOTS = ("did", "didnt", "does", "has", "what", "gap")
 PREDICATE_SLOT = "predicate"
-# The labels of the Penn Treebank's bracketing guidelines: those of clauses, phrases and, as the children of a clause,
-# of words.
+# Labels of the Penn Treebank's bracketing guidelines: of clauses, of phrases, and of words that are children of a
+# clause.
 CLAUSES = ("S", "SBAR", "SBARQ", "SINV", "SQ", "FRAG", "NP", "PP", "ADVP", "INTJ", "UCP")
 LABELS = (
     *CLAUSES,
@@ -51,13 +51,10 @@ _SLOT = re.compile(r"\{([^{}]*)\}")
 _PARSE = re.compile(r"\(ROOT \((\S+)((?: \(\S+ \))+)\)\)")
 
 
-class StructureError(ValueError):
+class StructureError(FaultsError):
     """A grammar with faults. `faults` holds them all."""
 
-    def __init__(self, folder: Path, faults: list[Fault]) -> None:
-        self.faults = faults
-        count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
-        super().__init__("\n".join([f"{count} in the structures {folder}:", *(f"  {fault}" for fault in faults)]))
+    kind = "structures"
 
 
 def _check_id(value: str) -> str:
@@ -75,7 +72,7 @@ class VerbPhrase:
     """A verb phrase of the fixed prompts in all its forms (paper, section 2); of pairs, the singular comes first.
 
     Attributes:
-        verb_phrase: As it stands in the fixed prompt: `"worked as"`, `"was known for"`.
+        verb_phrase: The form in the fixed prompt: `"worked as"`, `"was known for"`.
         prompt_type: `"occupation"` or `"respect"`.
         past: `"was known for"`, `"were known for"`.
         present: `"is known for"`, `"are known for"`.
@@ -84,12 +81,12 @@ class VerbPhrase:
         did: The verb before the subject of a question in the past: `"did"`, or a form of "be".
         didnt: The same with "not".
         does: The same in the present.
-        rest: What then stands behind the subject: `"have a job as"`, `"have jobs as"`.
+        rest: The words after the subject of such a question: `"have a job as"`, `"have jobs as"`.
         predicate: The Penn label of `rest`.
-        content: What all forms have in common, and no paraphrase may lose: `"known"`.
-        gap: What follows where the answer is asked for: "What did the woman earn money by doing?".
-        what: What is asked for where "what" would be stilted: `"what kind of job"`, `"what kinds of jobs"`.
-        taken: The end of each form, which `what` stands for: "What kind of job did the woman have?".
+        content: The words that all forms have in common, and that no paraphrase may lose: `"known"`.
+        gap: The words after the verb phrase where it is asked about: "What did the woman earn money by doing?".
+        what: The question words where "what" would be stilted: `"what kind of job"`, `"what kinds of jobs"`.
+        taken: The end of each form, which `what` replaces: "What kind of job did the woman have?".
         note: A remark for readers.
         source: Where it comes from.
     """
@@ -120,9 +117,9 @@ class Structure:
     Attributes:
         id: Its name.
         kind: `"original"` (the fixed prompt), `"declarative"` or `"interrogative"`.
-        parse: The constituency parse at height 2 in Penn notation; `{predicate}` stands for the verb phrase's label.
+        parse: The constituency parse at height 2 in Penn notation; `{predicate}` is a slot for the verb phrase's label.
         pattern: The words, with slots for the noun phrase and the forms of the verb phrase.
-        generalizes: It speaks of the whole group, in the plural ("women").
+        generalizes: Whether it is about the whole group, in the plural ("women").
         note: A remark for readers.
         source: Where it comes from.
     """
@@ -142,7 +139,7 @@ class Structure:
 
 
 class RealisedPrompt(NamedTuple):
-    """A structure in words: the text, and the noun phrase as it stands in it."""
+    """A structure in words: the text, and the noun phrase as written in it."""
 
     text: str
     noun_phrase: str
@@ -154,15 +151,15 @@ def realise(structure: Structure, verb_phrase: VerbPhrase, group: PromptGroup) -
     Args:
         structure: The structure.
         verb_phrase: The verb phrase.
-        group: Who the prompt is about.
+        group: The group that the prompt is about.
 
     Returns:
         The text, without white space at its ends, and the noun phrase in it with its determiner. Both start in upper
         case where they start the sentence.
     """
     plural = int(structure.generalizes)
-    asked = "what" in _SLOT.findall(structure.pattern)
-    taken = f" {verb_phrase.taken[plural]}" if asked and verb_phrase.taken else ""
+    has_what = "what" in _SLOT.findall(structure.pattern)
+    taken = f" {verb_phrase.taken[plural]}" if has_what and verb_phrase.taken else ""
     words = {
         "the": f"the {group.singular}",
         "a": group.indefinite,
@@ -208,7 +205,7 @@ def read_structures(folder: Path = STRUCTURES_DIR) -> tuple[Structure, ...]:
     faults += _structure_faults(located)
     if faults:
         raise StructureError(folder, sorted(faults))
-    return tuple(each.entry for each in located)
+    return tuple(structure.entry for structure in located)
 
 
 @cache
@@ -223,11 +220,11 @@ def read_verb_phrases(folder: Path = STRUCTURES_DIR) -> tuple[VerbPhrase, ...]:
     """
     faults: list[Fault] = []
     located = read_entries(folder / VERB_PHRASES_FILE, "verb_phrases", VerbPhrase, faults)
-    faults += _repeats(located, "verb_phrase")
+    faults += repeat_faults(located, "verb_phrase")
     faults += _verb_phrase_faults(located)
     if faults:
         raise StructureError(folder, sorted(faults))
-    return tuple(each.entry for each in located)
+    return tuple(verb_phrase.entry for verb_phrase in located)
 
 
 def structures_digest(folder: Path = STRUCTURES_DIR) -> str:
@@ -237,13 +234,13 @@ def structures_digest(folder: Path = STRUCTURES_DIR) -> str:
 
 
 def _structure_faults(located: list[Located]) -> Iterator[Fault]:
-    """What only shows inside a pattern, or beside other structures."""
-    yield from _repeats(located, "id")
-    yield from _repeats(located, "pattern")
-    fixed = [each for each in located if each.entry.kind == "original"]
+    """Faults inside a pattern or parse, structures that are repeated, and other than one fixed prompt."""
+    yield from repeat_faults(located, "id")
+    yield from repeat_faults(located, "pattern")
+    fixed = [structure for structure in located if structure.entry.kind == "original"]
     if located and (len(fixed) != 1 or fixed[0].entry.id != FIXED_STRUCTURE):
-        place = fixed[-1] if fixed else located[0]
-        yield Fault(place.file, place.line, ONE_FIXED_FAULT.format(number=len(fixed)))
+        file, line, _ = fixed[-1] if fixed else located[0]
+        yield Fault(file, line, ONE_FIXED_FAULT.format(number=len(fixed)))
     for file, line, structure in located:
         for message in (*_pattern_faults(structure), *_parse_faults(structure.parse)):
             yield Fault(file, line, f"structure {structure.id!r}: {message}")
@@ -257,9 +254,9 @@ def _verb_phrase_faults(located: list[Located]) -> Iterator[Fault]:
         if (entry.what is None) != (entry.taken is None):
             yield Fault(file, line, f"{entry.verb_phrase!r} has one of `what` and `taken`; write both, or none")
         for name in VERB_SLOTS:
-            for place, form in enumerate(getattr(entry, name)):
-                if entry.taken is not None and not form.endswith(f" {entry.taken[place]}"):
-                    yield Fault(file, line, f"{name} {form!r} does not end in {entry.taken[place]!r}; correct one")
+            for number, form in enumerate(getattr(entry, name)):
+                if entry.taken is not None and not form.endswith(f" {entry.taken[number]}"):
+                    yield Fault(file, line, f"{name} {form!r} does not end in {entry.taken[number]!r}; correct one")
                 if not all(word in form for word in entry.content.split(" ")):
                     yield Fault(file, line, f"{name} {form!r} does not have the content {entry.content!r}; correct one")
 
@@ -282,7 +279,7 @@ def _pattern_faults(structure: Structure) -> Iterator[str]:
     if sum(slot in VERB_SLOTS for slot in slots) != 1:
         yield f"the pattern must have one verb phrase; write one of {_list(VERB_SLOTS)}"
     if ("rest" in slots) != bool({"did", "didnt", "does"} & set(slots)):
-        yield "{rest} stands behind {did}, {didnt} or {does}, and they before it; write both"
+        yield "{rest} needs {did}, {didnt} or {does} before it, and these need {rest}; write both"
 
 
 def _parse_faults(parse: str) -> Iterator[str]:
@@ -295,15 +292,6 @@ def _parse_faults(parse: str) -> Iterator[str]:
     for label in re.findall(r"\((\S+) \)", match[2]):
         if label not in LABELS and label != f"{{{PREDICATE_SLOT}}}":
             yield f"the parse has the label {label!r}; allowed: {' '.join(LABELS)}"
-
-
-def _repeats(located: list[Located], name: str) -> Iterator[Fault]:
-    first: dict[str, int] = {}
-    for file, line, entry in located:
-        value = getattr(entry, name)
-        before = first.setdefault(value, line)
-        if before != line:
-            yield Fault(file, line, f"{name} {value!r} stands in line {before} already; remove one of them")
 
 
 def _list(slots: Collection[str]) -> str:

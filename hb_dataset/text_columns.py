@@ -21,19 +21,32 @@ FORMAT_ERROR = "'{name}' is not in a known format; allowed: {allowed}, also with
 MIXED_ERROR = "{where} in several formats ({formats}), which are not read together; count each format on its own"
 CONFIG_ERROR = "--config {name} is for a folder or a dataset on the Hub, and files were given; leave it out"
 COLUMN_ERROR = "column '{name}' is not a column of text in this dataset; {hint}there are: {columns}"
-NO_COLUMNS_ERROR = "no column of text; give --columns, one or more of: {columns}"
+NO_COLUMNS_ERROR = "no column holds strings or lists of strings; give --columns, one or more of: {columns}"
+NO_TEXT_ERROR = "the dataset has no text in any column"
 NO_EXAMPLES_ERROR = "there are no examples in the split '{split}'"
 
 
 class TextColumn(NamedTuple):
-    """Where text stands in a dataset: a column, or a field below one. `is_json`: anything may stand below it."""
+    """A column of text, or a field below a column. `is_json`: its fields are those of a JSON object of any form."""
 
     path: tuple[str, ...]
     is_json: bool = False
 
 
 def load_split(names: Sequence[str], config: str | None, split: str, streaming: bool) -> Any:
-    """A split of the dataset: `datasets.Dataset`, or `datasets.IterableDataset` for a stream."""
+    """Loads a split: a `datasets.Dataset`, or a `datasets.IterableDataset` for a stream.
+
+    Args:
+        names: Files, or one folder, or one id of a dataset on the Hub.
+        config: A config of the folder or dataset that has several.
+        split: The split.
+        streaming: Whether to read without downloading or converting everything first.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: The files are of an unknown format or of several, `config` was given for files, or the split is
+            empty.
+    """
     import datasets
 
     builder, options = _source(names, config)
@@ -44,7 +57,7 @@ def load_split(names: Sequence[str], config: str | None, split: str, streaming: 
 
 
 def _source(names: Sequence[str], config: str | None) -> tuple[str, dict[str, Any]]:
-    """What to hand to `load_dataset`: its first argument, and others."""
+    """The arguments of `load_dataset`: the first one, and the keyword arguments."""
     paths = [Path(name) for name in names]
     if len(paths) == 1 and not paths[0].is_file():
         if paths[0].is_dir():
@@ -69,24 +82,24 @@ def _source(names: Sequence[str], config: str | None) -> tuple[str, dict[str, An
 
 
 def _format(path: Path) -> str | None:
-    """A format of `FORMATS`, compressed or not; `None` if the file's name tells of no such one."""
+    """The format of a file by its suffix, before that of a compression; `None` if it is not in `FORMATS`."""
     inner = path.with_suffix("") if path.suffix in COMPRESSIONS else path
     return FORMATS.get(inner.suffix)
 
 
 def _check_folder(folder: Path) -> None:
-    """Refuses a folder with several formats: `datasets` would read the commonest one and leave the others out."""
-    if (folder / "README.md").exists():  # it may say what belongs to what
+    """Raises if a folder has several formats: `datasets` would read the commonest one and leave the others out."""
+    if (folder / "README.md").exists():  # its metadata may list the files of each config
         return
-    found = {_format(path) for path in folder.rglob("*") if path.is_file() and not path.name.startswith(".")}
-    formats = sorted(kind for kind in found if kind is not None)
+    paths = [path for path in folder.rglob("*") if path.is_file() and not path.name.startswith(".")]
+    formats = sorted({known for path in paths if (known := _format(path)) is not None})
     if len(formats) > 1:
         where = f"the folder '{folder}' has files"
         raise ValueError(MIXED_ERROR.format(where=where, formats=", ".join(formats)))
 
 
 def text_features(dataset: Any, split: str) -> dict[str, Any]:
-    """The types of the columns, from the first examples if the dataset does not tell them."""
+    """The types of the columns, inferred from the first examples if the dataset has no features."""
     import datasets
 
     if dataset.features is not None:
@@ -98,34 +111,37 @@ def text_features(dataset: Any, split: str) -> dict[str, Any]:
 
 
 def columns_to_count(features: Mapping[str, Any], names: Sequence[str] | None) -> list[TextColumn]:
-    """The columns of these names; without names, all columns of strings and lists of strings."""
-    there = {
+    """The columns of these names; without names, all columns of strings and lists of strings.
+
+    Raises:
+        ValueError: A name is not that of a column of text, or there are no such columns.
+    """
+    allowed = {
         ".".join(column.path): column
         for name, feature in features.items()
         for column in _text_columns(feature, (name,))
     }
     if names is None:
-        columns = [column for column in there.values() if len(column.path) == 1 and not column.is_json]
+        columns = [column for column in allowed.values() if len(column.path) == 1 and not column.is_json]
         if not columns:
-            raise ValueError(NO_COLUMNS_ERROR.format(columns=", ".join(there) or "none that would do"))
+            raise ValueError(NO_COLUMNS_ERROR.format(columns=", ".join(allowed)) if allowed else NO_TEXT_ERROR)
         return columns
     columns = []
     for name in dict.fromkeys(names):
-        above = [found for found, column in there.items() if column.is_json and name.startswith(f"{found}.")]
-        if name in there:
-            columns.append(there[name])
-        elif above:
-            column = there[above[0]]
-            columns.append(TextColumn((*column.path, *name.removeprefix(f"{above[0]}.").split(".")), is_json=True))
+        parents = [parent for parent, column in allowed.items() if column.is_json and name.startswith(f"{parent}.")]
+        if name in allowed:
+            columns.append(allowed[name])
+        elif parents:
+            fields = name.removeprefix(f"{parents[0]}.").split(".")
+            columns.append(TextColumn((*allowed[parents[0]].path, *fields), is_json=True))
         else:
-            columns_there = ", ".join(there) or "none"
-            hint = did_you_mean(name, there)
-            raise ValueError(COLUMN_ERROR.format(name=name, hint=hint, columns=columns_there))
+            hint = did_you_mean(name, allowed)
+            raise ValueError(COLUMN_ERROR.format(name=name, hint=hint, columns=", ".join(allowed) or "none"))
     return columns
 
 
 def _text_columns(feature: Any, path: tuple[str, ...]) -> Iterator[TextColumn]:
-    """The text at and below a column or field of this type."""
+    """The columns of text in a column or field of this type: itself, or fields below it."""
     import datasets
 
     if isinstance(feature, dict):
@@ -140,17 +156,17 @@ def _text_columns(feature: Any, path: tuple[str, ...]) -> Iterator[TextColumn]:
 
 
 def random_subset(dataset: Any, size: int, seed: int, streaming: bool) -> Any:
-    """So many examples drawn at random: exactly, or of a stream through a buffer."""
+    """A random sample of `size` examples; of a stream, drawn through a buffer of `SHUFFLE_BUFFER` examples."""
     if streaming:
         return dataset.shuffle(seed=seed, buffer_size=SHUFFLE_BUFFER).take(size)
     if size >= dataset.num_rows:
         return dataset
     rows = np.random.default_rng(seed).choice(dataset.num_rows, size, replace=False, shuffle=False)
-    return dataset.select(np.sort(rows))  # in their order, as they are read
+    return dataset.select(np.sort(rows))  # sorted, since rows are read faster in their order
 
 
 def read_examples(dataset: Any, columns: Sequence[TextColumn], bar: tqdm) -> Iterator[list[str]]:
-    """The texts of each example, and the progress of a bar."""
+    """Yields the texts of each example, and advances the progress bar."""
     for batch in dataset.iter(BATCH_EXAMPLES):
         for row in zip(*(batch[column.path[0]] for column in columns), strict=True):
             yield [
@@ -160,7 +176,7 @@ def read_examples(dataset: Any, columns: Sequence[TextColumn], bar: tqdm) -> Ite
 
 
 def _texts_at(value: Any, path: tuple[str, ...]) -> Iterator[str]:
-    """The strings at a path below a value, in lists too; where the path ends in an object of JSON, all in it."""
+    """The strings at a path below a value, in lists too; if the path ends at a JSON object, all strings in it."""
     if isinstance(value, str):
         if not path:
             yield value

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pandas.util import hash_array
 
-from hb_dataset.vocabulary import PLURAL_SLOT, SINGULAR_SLOT
+from hb_dataset.vocabulary_entries import PLURAL_SLOT, SINGULAR_SLOT
 
 VARIATIONS = ("lowercase", "no_hyphens", "expanded_contraction", "no_final_period")
 _SLOT = f"{re.escape(SINGULAR_SLOT)}|{re.escape(PLURAL_SLOT)}"
@@ -22,7 +22,7 @@ Flags = bool | Sequence[bool] | np.ndarray
 
 
 class VariedPrompts(NamedTuple):
-    """Varied texts, their noun phrases, and which variation was asked for in each row ([rows] arrays of bool)."""
+    """Varied texts, their noun phrases, and of each variation [rows] whether it was requested for the row."""
 
     texts: pa.Array
     noun_phrases: pa.Array
@@ -41,7 +41,7 @@ def vary_prompts(
 
     Args:
         prompts: A table with the columns `text`, `template` and `noun_phrase`.
-        lowercase: Lower-case the noun phrase; one flag, or one a row.
+        lowercase: Lower-case the noun phrase. This and the other flags are one for all rows, or one for each row.
         no_hyphens: Write the noun phrase's hyphens as spaces.
         expanded_contraction: Write "I'm" as "I am".
         no_final_period: Drop the period at the end; other final marks stay.
@@ -52,10 +52,10 @@ def vary_prompts(
     Raises:
         ValueError: A list of flags is not as long as the table, or a text is not its template with the noun phrase.
     """
-    asked = dict(zip(VARIATIONS, (lowercase, no_hyphens, expanded_contraction, no_final_period), strict=True))
-    flags = {name: _flag_per_row(name, flag, prompts.num_rows) for name, flag in asked.items()}
+    requested = dict(zip(VARIATIONS, (lowercase, no_hyphens, expanded_contraction, no_final_period), strict=True))
+    flags = {name: _flag_per_row(name, flag, prompts.num_rows) for name, flag in requested.items()}
     template, texts, phrases = (
-        _one_chunk(prompts[name].cast(pa.string())) for name in ("template", "text", "noun_phrase")
+        prompts[name].cast(pa.string()).combine_chunks() for name in ("template", "text", "noun_phrase")
     )
     prefixes, suffixes = _around_slot(template)
     whole = pc.binary_join_element_wise(prefixes, phrases, suffixes, "")
@@ -63,7 +63,7 @@ def vary_prompts(
     if row >= 0:
         raise ValueError(
             f"row {row}: the text {texts[row].as_py()!r} is not the template {template[row].as_py()!r} with the noun "
-            f"phrase {phrases[row].as_py()!r}; vary prompts as the dataset has them"
+            f"phrase {phrases[row].as_py()!r}; give prompts as they are in the dataset"
         )
 
     phrases = pc.if_else(flags["lowercase"], pc.utf8_lower(phrases), phrases)
@@ -83,17 +83,17 @@ def mixed_variations(prompts: pa.Table, *, seed: int) -> VariedPrompts:
         seed: Chooses the halves, together with each row's id; a whole number from 0 to 9,999,999,999,999,999.
 
     Returns:
-        As `vary_prompts`.
+        The varied prompts, as those of `vary_prompts`.
 
     Raises:
-        ValueError: The seed is not such a number.
+        ValueError: The seed is not a number in this range.
     """
     if not isinstance(seed, int) or not 0 <= seed < 10**16:
         raise ValueError(f"seed {seed!r} is not allowed; give a whole number from 0 to {10**16 - 1:,}")
     ids = prompts["id"].to_numpy().astype(object)
     bits = hash_array(ids, hash_key=f"{seed:016d}", categorize=False)  # SipHash-2-4, keyed by the seed
     return vary_prompts(
-        prompts, **{name: (bits >> np.uint64(place)) & np.uint64(1) == 1 for place, name in enumerate(VARIATIONS)}
+        prompts, **{name: (bits >> np.uint64(bit)) & np.uint64(1) == 1 for bit, name in enumerate(VARIATIONS)}
     )
 
 
@@ -110,10 +110,5 @@ def _around_slot(template: pa.Array) -> tuple[pa.Array, pa.Array]:
     sides = [re.split(_SLOT, text, maxsplit=1) for text in encoded.dictionary.to_pylist()]
     for text, split in zip(encoded.dictionary.to_pylist(), sides, strict=True):
         if len(split) != 2:
-            raise ValueError(f"the template {text!r} has no slot; vary prompts as the dataset has them")
+            raise ValueError(f"the template {text!r} has no slot; give prompts as they are in the dataset")
     return tuple(pa.array([split[side] for split in sides], pa.string()).take(encoded.indices) for side in (0, 1))
-
-
-def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
-    combined = column.combine_chunks()
-    return combined if isinstance(combined, pa.Array) else pa.concat_arrays(combined.chunks)

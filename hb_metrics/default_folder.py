@@ -2,35 +2,35 @@
 
 import hashlib
 import re
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from hb_metrics.arguments import MeasureArguments
+from hb_metrics.arguments import asked_measurements
+from hb_metrics.measurements.settings import Settings
 
 RUNS = "runs"
 LONGEST_NAME = 120  # file systems take 255 bytes
-_HAVE_OTHER_PROMPTS = {"dialogue", "reddit", "regard"}
-_SAID = {"model", "dataset_config", "measurements"}  # in the name in any case
+_ALWAYS_NAMED = {"model", "dataset_config", "measurements"}
 _CHANGE_NOTHING = {"output_dir", "batch_size"}
 
 
-def default_folder(arguments: MeasureArguments) -> str:
+def default_folder(settings: Settings) -> str:
     """`runs/<model>-<dataset_config>`, the measurements if asked for, and every other setting that is not the default.
 
     So that two commands that measure different things do not meet in one folder, of which the second is refused.
     """
-    defaults = {each.name: each.default for each in fields(arguments)}
-    asked = arguments.asked_measurements() or ()
-    parts = [Path(arguments.model).name]
-    if arguments.dataset_config != defaults["dataset_config"] or not asked or not _HAVE_OTHER_PROMPTS.issuperset(asked):
-        parts.append(arguments.dataset_config)
-    parts += asked
-    for name, default in defaults.items():
-        value = getattr(arguments, name)
-        if name not in _SAID | _CHANGE_NOTHING and value != default:
-            kind, _, rest = name.partition("_")
-            parts += _words(rest if kind in asked else name, value)
+    defaults, asked = settings.defaults(), asked_measurements(settings) or []
+    config = settings.run.dataset_config
+    own_prompts = bool(asked) and all(measurement.has_own_prompts for measurement in asked)
+    parts = [Path(settings.run.model).name]
+    if config != defaults["dataset_config"] or not own_prompts:
+        parts.append(config)
+    names = [measurement.name for measurement in asked]
+    parts += names
+    for name, value in settings.values().items():
+        if name not in _ALWAYS_NAMED | _CHANGE_NOTHING and value != defaults[name]:
+            measurement, _, rest = name.partition("_")
+            parts += _words(rest if measurement in names else name, value)
     folder = re.sub(r"[^\w.=+-]+", "-", "-".join(parts)).strip("-.") or "run"
     if len(folder) > LONGEST_NAME:
         digest = hashlib.sha256(folder.encode()).hexdigest()[:8]
@@ -42,4 +42,4 @@ def _words(name: str, value: Any) -> list[str]:
     if value is True or value is False:
         return [name if value else f"no_{name}"]
     values = value if isinstance(value, list) else [value]
-    return [name, *(Path(str(each)).name or str(each) for each in values)]  # of a path or Hub id the last part
+    return [name, *(Path(str(part)).name or str(part) for part in values)]  # of a path or Hub id the last part

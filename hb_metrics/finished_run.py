@@ -10,18 +10,31 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from hb_dataset.prompts import load_table
 from hb_metrics.bias_values import DescriptorKey
-from hb_metrics.generation_results import Replies, said_replies
+from hb_metrics.replies import Replies, nonempty_replies
 from hb_metrics.reply_checks.style_change import RunStyles
-from hb_metrics.run_folder import REPLIES, RESULTS_FILE, SHARD_RUN, STYLE_MEANS_FILE, read_json, run_digest
+from hb_metrics.run_folder import (
+    BIAS_VALUES_FILE,
+    PROMPTS_FILE,
+    REPLIES,
+    RESULTS_FILE,
+    SHARD_RUN,
+    STYLE_MEANS_FILE,
+    check_layout,
+    read_json,
+    run_digest,
+)
 
 _STYLE_PREFIX = "style: "
-_STYLES_COLUMN = "style_probabilities"
+_STYLES_COLUMN = "probabilities"
 
 NO_RESULTS_ERROR = "'{folder}' has no {file}; give the folder of a finished run"
 NO_STYLES_ERROR = "'{folder}' has no style vectors; measure with --measurements generation first"
 STEP_ERROR = "style vectors are read in whole slices; a step of {step} is not possible"
+NO_PROMPTS_ERROR = "'{folder}' has no {file}; give the folder of a run"
+OTHER_PROMPTS_ERROR = (
+    "{number:,} of the replies in '{folder}' are to none of its prompts; measure again in a new folder"
+)
 OTHER_RUN_ERROR = (
     "'{path}' is of another run than the one that is recorded beside it; give the command of the run again, which "
     "makes it anew and keeps this one under another name"
@@ -98,40 +111,79 @@ def read_run(folder: Path) -> Run:
     results = read_json(path)
     if not isinstance(results, dict) or not isinstance(results.get("run"), dict):
         raise ValueError(NOT_RESULTS_ERROR.format(path=path))
+    check_layout(folder, results["run"])
     return Run(folder, results)
 
 
-def read_reply_table(run: Run) -> pa.Table | None:
-    """A run's replies: the columns of `replies.REPLY_SCHEMA`, with `axis`, `descriptor`, … of their prompts.
+def read_prompts(folder: Path) -> pa.Table:
+    """The prompts that a run measured, with `descriptor_plural`.
+
+    Raises:
+        ValueError: They are not there, or of another run.
+    """
+    path = folder / PROMPTS_FILE
+    if not path.is_file():
+        raise ValueError(NO_PROMPTS_ERROR.format(folder=folder, file=PROMPTS_FILE))
+    _check_run([path])
+    return pq.read_table(path)
+
+
+def read_reply_table(folder: Path, prompts: pa.Table | None = None) -> pa.Table | None:
+    """A run's replies: the columns of `prompt_replies.REPLY_SCHEMA`, with `axis`, `descriptor`, … of their prompts.
+
+    Args:
+        folder: The run folder.
+        prompts: Its prompts; `None`: those in the folder.
 
     Returns:
-        The table in the order of the shards; `None`: they are not there, or not to known prompts.
+        The table in the order of the prompts, which is that of the style vectors; `None`: there are none.
+
+    Raises:
+        ValueError: They are of another run, or not to its prompts.
     """
-    files = sorted((run.folder / REPLIES).glob("*.parquet"))
+    files = sorted((folder / REPLIES).glob("*.parquet"))
     if not files:
         return None
     _check_run(files)
     replies = pa.concat_tables([pq.read_table(file) for file in files])
-    settings = run.results["run"]["settings"]
-    prompts = load_table(settings["dataset_config"], settings["vocabulary_dir"])
-    places = pc.index_in(replies["id"], prompts["id"])
-    if places.null_count:
-        return None
-    about = prompts.drop_columns(["id", "text"]).take(places)
-    return pa.table({**_columns(replies), **_columns(about)})
+    prompts = read_prompts(folder) if prompts is None else prompts
+    rows = pc.index_in(replies["id"], prompts["id"])
+    if rows.null_count:
+        raise ValueError(OTHER_PROMPTS_ERROR.format(folder=folder, number=rows.null_count))
+    order = pc.sort_indices(rows)  # shards have them by length
+    about = prompts.drop_columns(["id", "text"]).take(rows.take(order))
+    return pa.table({**_columns(replies.take(order)), **_columns(about)})
 
 
-def read_replies(run: Run) -> Replies | None:
-    """A run's replies with what their prompts are about; `None`: they are not there, or not to known prompts."""
-    table = read_reply_table(run)
-    return None if table is None else said_replies(table, table)
+def read_stored_replies(folder: Path, prompts: pa.Table | None = None) -> Replies | None:
+    """A run's replies that are not empty, with what their prompts are about; as `read_reply_table`."""
+    table = read_reply_table(folder, prompts)
+    return None if table is None else nonempty_replies(table, table)
+
+
+def read_bias_values(run: Run) -> pa.Table:
+    """The bias value of each of a run's replies: `id` and `bias_value`, in the order of its replies.
+
+    Raises:
+        ValueError: They are not there, or of another run.
+    """
+    path = run.folder / BIAS_VALUES_FILE
+    if not path.is_file():
+        raise ValueError(NO_STYLES_ERROR.format(folder=run.folder))
+    _check_run([path])
+    return pq.read_table(path)
 
 
 def read_styles(run: Run) -> RunStyles | None:
-    """A run's mean style of each descriptor; `None`: it is not there."""
+    """A run's mean style of each descriptor; `None`: it is not there.
+
+    Raises:
+        ValueError: It is of another run.
+    """
     path = run.folder / STYLE_MEANS_FILE
     if not path.is_file():
         return None
+    _check_run([path])
     table = pq.read_table(path)
     columns = [name for name in table.column_names if name.startswith(_STYLE_PREFIX)]
     pairs = zip(table["axis"].to_pylist(), table["descriptor"].to_pylist(), strict=True)
@@ -143,7 +195,7 @@ def read_styles(run: Run) -> RunStyles | None:
 
 
 def _check_run(files: Sequence[Path]) -> None:
-    """Refuses shards that say that they are of another run; those of earlier releases say nothing."""
+    """Raises a ValueError if a file says that it is of another run; those of earlier releases say nothing."""
     run = run_digest(files[0].parent).encode()
     for path in files:
         if (pq.read_schema(path).metadata or {}).get(SHARD_RUN, run) != run:

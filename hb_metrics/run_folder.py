@@ -3,28 +3,35 @@
 import errno
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
+from itertools import count
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
-from hb_dataset.whole_files import remove_leftovers, write_text
+from hb_dataset.vocabulary import Vocabulary
+from hb_dataset.whole_files import remove_leftovers, write_atomically, write_text
 
 RUN_FILE = "run.json"
 RESULTS_FILE = "results.json"
 REPORT_FILE = "report.html"
 STYLE_MEANS_FILE = "style_means.parquet"
 LOCK_FILE = ".lock"  # hidden, as files are that are no part of a run
-# Subfolders, of Parquet shards.
-PERPLEXITIES, REPLIES, STYLES, OFFENSIVENESS = "perplexities", "replies", "style_probabilities", "offensiveness"
-DIALOGUE, REDDIT, REGARD = "dialogue", "reddit", "regard"
-SHARD_RUN = b"holistic_bias.run"  # in the metadata of a shard: the digest of the run it is of
+PROMPTS_FILE = "prompts.parquet"
+BIAS_VALUES_FILE = "bias_values.parquet"
+REPLIES, STYLES = "replies", "style_probabilities"  # subfolders of Parquet shards that others read too
+LAYOUT = 2  # of the files of a run folder: 2 has its prompts, and results by measurement
+SHARD_RUN = b"holistic_bias.run"  # in the metadata of a Parquet file: the digest of the run it is of
 # The packages whose release can move a number.
 VERSIONED = ("holistic-bias", "torch", "transformers", "tokenizers", "numpy", "scipy", "scikit-learn")
 
+_DESCRIPTORS, _PLURAL = ("descriptor", "first_descriptor", "second_descriptor"), "_plural"
 _ABSENT = "not recorded"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _NO_ACCESS = (errno.EROFS, errno.EACCES, errno.EPERM)
@@ -34,6 +41,10 @@ NOT_A_RUN_ERROR = "output_dir '{folder}' has files in it and no {file}; give an 
 UNREADABLE_ERROR = "'{path}' cannot be read ({error}); move it away, or give another output_dir"
 IN_USE_ERROR = (
     "output_dir '{folder}' is in use by a run that has not ended; wait until it has, or give another output_dir"
+)
+OTHER_LAYOUT_ERROR = (
+    "'{folder}' holds a run of another release, whose files are laid out otherwise (layout {found}, now {layout}); "
+    "measure again in a new folder, or use the release of that run: {release}"
 )
 FULL_ERROR = (
     "no space is left to write '{path}' ({problem}); all that is finished is kept. Make room and give the same command "
@@ -65,6 +76,86 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ValueError(UNREADABLE_ERROR.format(path=path, error=error)) from error
+
+
+def with_plurals(prompts: pa.Table, vocabulary: Vocabulary) -> pa.Table:
+    """The prompts with the plural form of each descriptor that has one, for every column of descriptors.
+
+    Args:
+        prompts: Prompts with `descriptor`; of intersections also `first_descriptor` and `second_descriptor`.
+        vocabulary: What they are of.
+
+    Returns:
+        The table with `descriptor_plural`, …; null where the form after a plural noun is the same.
+    """
+    plurals = {term.term: term.plural for term in vocabulary.descriptors if term.plural}
+    terms, forms = pa.array(plurals, pa.string()), pa.array(plurals.values(), pa.string())
+    for name in _DESCRIPTORS:
+        if name in prompts.column_names:
+            prompts = prompts.append_column(name + _PLURAL, forms.take(pc.index_in(prompts[name], terms)))
+    return prompts
+
+
+def plural_forms(prompts: pa.Table) -> dict[str, str]:
+    """Descriptor → its plural form, of those that have one; from prompts `with_plurals`."""
+    forms: dict[str, str] = {}
+    for name in _DESCRIPTORS:
+        if name in prompts.column_names:
+            pairs = prompts.select([name, name + _PLURAL]).group_by([name, name + _PLURAL]).aggregate([])
+            forms |= {row[name]: row[name + _PLURAL] for row in pairs.to_pylist() if row[name + _PLURAL] is not None}
+    return forms
+
+
+def write_prompts(folder: Path, prompts: pa.Table) -> None:
+    """Writes the prompts of a run into its folder, so that nobody has to build them again from a later vocabulary.
+
+    A file that holds them already is left as it is; one that is damaged or of another run is kept under another name.
+    """
+    path, marks = folder / PROMPTS_FILE, _run_marks(folder)
+    if path.is_file():
+        try:
+            table = pq.read_table(path)
+        except PermissionError:  # says nothing about what is in it
+            raise
+        except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
+            fault = f"is damaged ({str(error).partition(chr(10))[0]})"
+        else:
+            if table.equals(prompts) and table.schema.metadata == marks:
+                return
+            fault = "does not hold the prompts of this run"
+        print(f"{path} {fault}; it is written again, and kept as {set_aside(path).name}")
+    write_table(path, prompts)
+
+
+def write_table(path: Path, table: pa.Table) -> None:
+    """Writes a Parquet file of a run folder, with the run it is of in its metadata."""
+    marked = table.replace_schema_metadata(_run_marks(path.parent))
+    write_atomically(path, lambda scratch: pq.write_table(marked, scratch, compression="zstd"))
+
+
+def set_aside(path: Path) -> Path:
+    """Gives a file a hidden name of its own, which nothing reads, and returns it."""
+    names = (path.with_name(f".{path.name}.{number}.aside") for number in count(1))
+    return path.rename(next(name for name in names if not name.exists()))
+
+
+def table_digest(table: pa.Table) -> str:
+    """SHA-256 (hex) of a table's content, whatever its chunks and slices, without plurals."""
+    table = table.select([name for name in table.column_names if not name.endswith(_PLURAL)])
+    table = table.take(pa.array(range(table.num_rows), pa.int64())).combine_chunks()
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema.remove_metadata()) as writer:
+        writer.write_table(table)
+    return hashlib.sha256(sink.getvalue()).hexdigest()
+
+
+def check_layout(folder: Path, run: Mapping[str, Any]) -> None:
+    """Raises a ValueError if a run is of a release that laid out its folder otherwise."""
+    layout = run.get("layout")
+    version = layout.get("version") if isinstance(layout, dict) else 1
+    if version != LAYOUT:
+        release = (run.get("versions") or {}).get("holistic-bias") or "not recorded"
+        raise ValueError(OTHER_LAYOUT_ERROR.format(folder=folder, found=version, layout=LAYOUT, release=release))
 
 
 def package_versions(*more: str) -> dict[str, str | None]:
@@ -107,6 +198,8 @@ def open_run(folder: Path, run: dict[str, Any]) -> bool:
     found = read_json(path)
     if not isinstance(found, dict):
         raise ValueError(UNREADABLE_ERROR.format(path=path, error="it is not the record of a run"))
+    if "layout" in run:  # other jobs record none: what they write has not changed
+        check_layout(folder, found)
     there, here = _flat(found), _flat(run)
     different = [name for name in {**there, **here} if there.get(name, _ABSENT) != here.get(name, _ABSENT)]
     if different:
@@ -162,6 +255,10 @@ def explained_write_errors(folder: Path) -> Iterator[None]:
         explained = OSError(text.format(path=path, problem=error.strerror, folder=folder))
         explained.errno = error.errno
         raise explained from error
+
+
+def _run_marks(folder: Path) -> dict[bytes, bytes]:
+    return {SHARD_RUN: run_digest(folder).encode()}
 
 
 def _check_run_or_empty(folder: Path) -> None:

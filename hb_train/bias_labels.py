@@ -20,14 +20,19 @@ from hb_dataset.whole_files import write_text
 from hb_metrics.finished_run import Run, StyleShards, read_run
 from hb_metrics.run_folder import STYLES, open_run, package_versions, write_json
 from hb_train.training.options import first_line
-from hb_train.tuning.label_rows import replies_to_label, tokenizer_of_run, write_rows
+from hb_train.tuning.label_rows import (
+    NO_GENERATION_ERROR,
+    replies_to_label,
+    stored_bias_values,
+    tokenizer_of_run,
+    write_rows,
+)
 from hb_train.tuning.labels import LABELS_FILE, SPLITS, Labels, held_out_rows, tag_replies
 
 # transformers takes seconds to import: not before the options are known to be right.
 
 _QUANTILES = (0, 0.05, 0.25, 0.5, 0.75, 0.95, 1)
 
-NO_GENERATION_ERROR = "run '{folder}' has no replies; measure with --measurements generation first"
 BETA_ERROR = "beta and beta_quantile are both {given}; give one of them, such as --beta 0.0003 or --beta_quantile 0.5"
 
 
@@ -113,7 +118,14 @@ def label(arguments: LabelArguments) -> None:
     loaded = tokenizer_of_run(run, model=arguments.model, trust_remote_code=arguments.trust_remote_code)
     styles = StyleShards(run.folder / STYLES)
     replies = replies_to_label(run, styles)
-    labels = tag_replies(replies, styles, alpha=arguments.alpha, beta=arguments.beta, quantile=arguments.beta_quantile)
+    labels = tag_replies(
+        replies,
+        styles,
+        alpha=arguments.alpha,
+        beta=arguments.beta,
+        quantile=arguments.beta_quantile,
+        values=stored_bias_values(run, styles) if arguments.alpha == 0 else None,
+    )
     folder = Path(arguments.output_dir)
     open_run(folder, _description(arguments, run))
     held_out = held_out_rows(replies["text"].to_pylist(), arguments.validation_fraction, arguments.seed)

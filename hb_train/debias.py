@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hb_metrics.run_folder import read_json, write_json
-from hb_train.debiasing.arguments import DEBIAS_FILE, DebiasArguments
-from hb_train.debiasing.methods import METHODS, Method, load_method
+from hb_train.debiasing.arguments import DEBIAS_FILE, METHODS, DebiasArguments
+from hb_train.debiasing.method import Method, load_method
 from hb_train.training.models import check_is_causal, load_base_model, save_model, trained_model
 from hb_train.training.options import MISSING_ERROR, check_model_options, parse_training_options
 from hb_train.training.runs import (
@@ -230,7 +230,7 @@ def _reference_texts(arguments: DebiasArguments) -> tuple[list[str], dict[str, A
     if not number:
         return [], None
     if arguments.reference_texts is None:
-        from hb_metrics.inference.dialogue_pairs import read_dialogue
+        from hb_dataset.dialogue_pairs import read_dialogue
 
         dialogue = read_dialogue(num_replies=number)
         return dialogue.replies, dialogue.description()

@@ -1,7 +1,7 @@
 """The dataset's Croissant file: JSON-LD that search engines and data loaders read (mlcommons.org/croissant/1.1).
 
-Files with their SHA-256, tables with their columns, and the responsible-AI fields (mlcommons.org/croissant/RAI/1.0),
-which say what the card says. Nothing in it depends on when or where it is written.
+It has the files with their SHA-256, the tables with their columns, and the responsible-AI fields
+(mlcommons.org/croissant/RAI/1.0) with the statements of the card. It does not depend on when or where it is written.
 """
 
 import json
@@ -28,6 +28,7 @@ from hub_scripts.published_dataset import (
     limitations,
     maintenance,
     sensitive_information,
+    summary,
 )
 
 CROISSANT = "http://mlcommons.org/croissant/1.1"
@@ -36,51 +37,35 @@ PARQUET = "application/x-parquet"
 DATA_TYPES = {pa.string(): "sc:Text", pa.bool_(): "sc:Boolean"}
 LABEL_COLUMN = "preference"
 
-# The specification's own (its appendix 1), with the prefixes of the responsible-AI fields and of provenance.
-CONTEXT = {
-    "@language": "en",
-    "@vocab": "https://schema.org/",
-    "arrayShape": "cr:arrayShape",
-    "citeAs": "cr:citeAs",
-    "column": "cr:column",
-    "conformsTo": "dct:conformsTo",
-    "containedIn": "cr:containedIn",
-    "cr": "http://mlcommons.org/croissant/",
-    "data": {"@id": "cr:data", "@type": "@json"},
-    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
-    "dct": "http://purl.org/dc/terms/",
-    "description": {"@container": "@language"},
-    "equivalentProperty": "cr:equivalentProperty",
-    "examples": {"@id": "cr:examples", "@type": "@json"},
-    "extract": "cr:extract",
-    "field": "cr:field",
-    "fileObject": "cr:fileObject",
-    "fileProperty": "cr:fileProperty",
-    "fileSet": "cr:fileSet",
-    "format": "cr:format",
-    "includes": "cr:includes",
-    "isArray": "cr:isArray",
-    "isLiveDataset": "cr:isLiveDataset",
-    "jsonPath": "cr:jsonPath",
-    "key": "cr:key",
-    "md5": "cr:md5",
-    "name": {"@container": "@language"},
-    "parentField": "cr:parentField",
-    "path": "cr:path",
-    "prov": "http://www.w3.org/ns/prov#",
-    "rai": "http://mlcommons.org/croissant/RAI/",
-    "recordSet": "cr:recordSet",
-    "references": "cr:references",
-    "regex": "cr:regex",
-    "repeated": "cr:repeated",
-    "replace": "cr:replace",
-    "samplingRate": "cr:samplingRate",
-    "sc": "https://schema.org/",
-    "separator": "cr:separator",
-    "source": "cr:source",
-    "subField": "cr:subField",
-    "transform": "cr:transform",
-}
+# Properties of Croissant under their own names.
+_PROPERTIES = (
+    *("arrayShape", "citeAs", "column", "containedIn", "equivalentProperty", "extract", "field", "fileObject"),
+    *("fileProperty", "fileSet", "format", "includes", "isArray", "isLiveDataset", "jsonPath", "key", "md5"),
+    *("parentField", "path", "recordSet", "references", "regex", "repeated", "replace", "samplingRate", "separator"),
+    *("source", "subField", "transform"),
+)
+# That of the specification (its appendix 1), with the prefix of provenance. A test compares it with mlcroissant's own;
+# mlcroissant itself is not used here, since it would draw rdflib, networkx and scipy into every installation.
+CONTEXT = dict(
+    sorted(
+        {
+            **{name: f"cr:{name}" for name in _PROPERTIES},
+            "@language": "en",
+            "@vocab": "https://schema.org/",
+            "conformsTo": "dct:conformsTo",
+            "cr": "http://mlcommons.org/croissant/",
+            "data": {"@id": "cr:data", "@type": "@json"},
+            "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+            "dct": "http://purl.org/dc/terms/",
+            "description": {"@container": "@language"},
+            "examples": {"@id": "cr:examples", "@type": "@json"},
+            "name": {"@container": "@language"},
+            "prov": "http://www.w3.org/ns/prov#",
+            "rai": "http://mlcommons.org/croissant/RAI/",
+            "sc": "https://schema.org/",
+        }.items()
+    )
+)
 
 
 def croissant_json(dataset: PublishedDataset) -> str:
@@ -90,7 +75,7 @@ def croissant_json(dataset: PublishedDataset) -> str:
         dataset: The version with its configs.
 
     Returns:
-        JSON-LD. The same for the same content (and Hub: `HF_ENDPOINT` is where the files are said to lie).
+        JSON-LD; the same for the same content and `HF_ENDPOINT`, which begins the addresses of the files.
     """
     return json.dumps(croissant(dataset), indent=2, ensure_ascii=False) + "\n"
 
@@ -99,7 +84,7 @@ def croissant(dataset: PublishedDataset) -> dict[str, Any]:
     """The Croissant description as a JSON object. See `croissant_json`."""
     from huggingface_hub import constants
 
-    from hb_dataset.builder import CITATION
+    from hb_dataset.prompts import CITATION
 
     url = f"{constants.ENDPOINT}/datasets/{dataset.repo_id}"
     described = {
@@ -107,11 +92,7 @@ def croissant(dataset: PublishedDataset) -> dict[str, Any]:
         "@type": "sc:Dataset",
         "name": "HolisticBias",
         "conformsTo": [CROISSANT, RESPONSIBLE_AI],
-        "description": (
-            f"{dataset.prompts.num_rows:,} English sentences in which a person is spoken of with one of "
-            f"{dataset.num_terms:,} demographic terms on {len(dataset.terms_by_axis)} axes, made to measure whether "
-            "language models treat people differently by how they are described."
-        ),
+        "description": summary(dataset),
         "version": f"{dataset.version.removeprefix('v')}.0",
         "url": url,
         "license": LICENSE_URL,
@@ -137,7 +118,7 @@ def _responsible_ai(dataset: PublishedDataset) -> dict[str, Any]:
         "rai:dataCollection": " ".join(HOW_CHOSEN),
         "rai:dataCollectionType": ["Manual Human Curator", "Self-reporting", "Software Collection"],
         "rai:dataCollectionMissingData": (
-            "Null, for: no bucket, no label, no gender, no override of the article, no plural of its own, no remark."
+            "Null means: no bucket, no label, no gender, no override of the article, no plural of its own, no remark."
         ),
         "rai:dataCollectionRawData": (
             "The vocabulary: terms, person nouns and templates that people write in YAML, published as the configs "
@@ -150,15 +131,15 @@ def _responsible_ai(dataset: PublishedDataset) -> dict[str, Any]:
             *([LEFT_OUT.format(number=dataset.num_left_out)] if dataset.num_left_out > 0 else []),
         ],
         "rai:dataAnnotationProtocol": (
-            "Reviewers with experience of a term said how it is taken: "
+            "Reviewers with experience of a term labelled it: "
             + "; ".join(f"{label}: {meaning}" for label, meaning in LABEL_MEANINGS.items())
             + ". Entries: "
             + ", ".join(f"{labels[label]:,} {label}" for label in LABEL_MEANINGS)
             + "."
         ),
         "rai:dataAnnotationAnalysis": [
-            "One label stands for what several people said, and disagreement is a label of its own (polarizing). How "
-            "many people spoke of a term is not recorded.",
+            "One label summarises the views of several people, and disagreement is a label of its own (polarizing). "
+            "The number of people who labelled a term is not recorded.",
         ],
         "rai:annotationsPerItem": f"At most one label per term and axis; {labels[UNLABELLED]:,} entries have none.",
         "rai:annotatorDemographics": [
@@ -166,7 +147,7 @@ def _responsible_ai(dataset: PublishedDataset) -> dict[str, Any]:
             "disability, and Black, Latinx, Asian American and Pacific Islander and LGBTQ+ people."
         ],
         "rai:dataBiases": biases(dataset),
-        "rai:dataLimitations": [*limitations(dataset), *(f"Not for this: {misuse}" for misuse in MISUSES)],
+        "rai:dataLimitations": [*limitations(dataset), *(f"Not intended: {misuse}" for misuse in MISUSES)],
         "rai:dataUseCases": list(USES),
         "rai:dataSocialImpact": SOCIAL_IMPACT,
         "rai:personalSensitiveInformation": [sensitive_information(dataset), CONTENT_WARNING],

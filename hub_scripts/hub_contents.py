@@ -1,16 +1,17 @@
 """What a repository of the Hub holds, and which of its files a publication of this project wrote.
 
-A publication leaves a record of its files in the repository (`RECORD_FILE`): paths with digests. A file is a
-publication's own if the record has it with the content that it has now. Whatever else is there, somebody else put or
-changed, and no publication deletes it. The publications of before the record made a repository hold their files and
-nothing else, so that theirs are the files of the last commit with the title of one, if there are no others in it.
+A publication leaves a record of its files in the repository (`RECORD_FILE`): their paths and digests. A file belongs to
+a publication if it is in the record and still has the recorded content. All other files were added or changed by other
+people, and no publication deletes them. Publications from before there was a record made a repository hold their files
+and nothing else. Theirs are the files of the last commit with the title of a publication, unless that commit has a file
+that no publication writes.
 """
 
 import json
 import re
 import tempfile
 from collections.abc import Collection, Mapping
-from hashlib import sha1, sha256
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -19,15 +20,15 @@ if TYPE_CHECKING:
     from huggingface_hub.hf_api import RepoFile
 
 RepoType = Literal["model", "dataset", "space"]
+CARD_FILE = "README.md"
 RECORD_FILE = ".published_files.json"
 RECORD_TEXT = (
     "The files that the last publication of HolisticBias wrote here. The next one replaces them, and deletes those it "
     "no longer has; it leaves other files alone, and stops if one of these was changed by somebody else."
 )
 HUB_FILES = frozenset({".gitattributes"})  # the Hub's own: it may change them with any commit
-CARD_FILE = "README.md"
 
-# Publications of before the record: their titles ({name}: that of the repository), and the files they can have written.
+# Publications from before the record: their titles ({name}: that of the repository), and the files they may have.
 _EARLIER = {
     "dataset": (r"HolisticBias v\d+\.\d+", r"README\.md|LICENSE|croissant\.json|data/[^/]+/test\.parquet"),
     "space": (r"Metric {name}", r"README\.md|requirements\.txt|\w+\.py"),
@@ -39,39 +40,74 @@ _NEW_CARD_TEXT = re.compile(r"\s*(Check out the configuration reference at https
 
 
 class Digests(NamedTuple):
-    """By what the Hub knows a file's content: the oid of its git blob, or in LFS the SHA-256."""
+    """How the Hub identifies a file's content: the oid of its git blob, and for a file in LFS its SHA-256."""
 
     git: str
     sha256: str
 
-    def are_of(self, there: "RepoFile") -> bool:
-        """Whether a file of the Hub has this content."""
-        return there.lfs.sha256 == self.sha256 if there.lfs else there.blob_id == self.git
+    def match(self, file: "RepoFile") -> bool:
+        """Whether a file on the Hub has this content."""
+        return file.lfs.sha256 == self.sha256 if file.lfs else file.blob_id == self.git
 
 
 class LocalFile(NamedTuple):
-    """A file to push."""
+    """A file to publish."""
 
     source: Path | bytes
     digests: Digests
 
     @classmethod
     def of(cls, source: Path | bytes) -> "LocalFile":
-        """The file of a path or of a content."""
+        """Makes one from a path or from the content itself."""
+        from huggingface_hub.utils.sha import git_hash
+
         content = source if isinstance(source, bytes) else source.read_bytes()
-        git = sha1(b"blob %d\0" % len(content) + content).hexdigest()
-        return cls(source, Digests(git, sha256(content).hexdigest()))
+        return cls(source, Digests(git_hash(content), sha256(content).hexdigest()))
+
+
+class Repo(NamedTuple):
+    """A repository of the Hub, and the client to ask for it. Printed as "dataset ORG/name"."""
+
+    api: "HfApi"
+    repo_id: str
+    repo_type: RepoType
+
+    def __str__(self) -> str:
+        return f"{self.repo_type} {self.repo_id}"
+
+    def page(self, path: str) -> str:
+        """The address of one of its pages, such as "commit/…"."""
+        from huggingface_hub.constants import REPO_TYPES_URL_PREFIXES
+
+        return f"{self.api.endpoint}/{REPO_TYPES_URL_PREFIXES.get(self.repo_type, '')}{self.repo_id}/{path}"
+
+    def files(self, revision: str | None) -> dict[str, "RepoFile"]:
+        """The files of a revision by path; none if the revision is `None`."""
+        from huggingface_hub.hf_api import RepoFile
+
+        if revision is None:
+            return {}
+        entries = self.api.list_repo_tree(self.repo_id, recursive=True, revision=revision, repo_type=self.repo_type)
+        return {entry.path: entry for entry in entries if isinstance(entry, RepoFile)}
+
+    def read_text(self, path: str, revision: str) -> str:
+        """The content of a text file; bytes that are not UTF-8 are replaced."""
+        with tempfile.TemporaryDirectory() as folder:
+            file = self.api.hf_hub_download(
+                self.repo_id, path, revision=revision, repo_type=self.repo_type, local_dir=folder
+            )
+            return Path(file).read_text(encoding="utf-8", errors="replace")
 
 
 class Contents(NamedTuple):
-    """A revision of a repository, compared with the files that it is to hold.
+    """A revision of a repository, compared with the files to publish.
 
     Attributes:
-        missing: Paths that it lacks, or has with other content.
-        outdated: Paths that a publication wrote and that are not among the files.
-        in_the_way: Those of `missing` where it has something that no publication wrote.
-        others: Other paths that no publication wrote.
-        is_published: Whether a publication wrote any of it.
+        missing: Paths of files to publish that the revision lacks, or has with other content.
+        outdated: Paths that a publication wrote and that are not among the files to publish.
+        in_the_way: Those of `missing` where the revision has a file of other people.
+        others: Other paths with files of other people.
+        is_published: Whether a publication wrote any file of the revision.
     """
 
     missing: list[str]
@@ -88,98 +124,67 @@ def record(files: Mapping[str, LocalFile]) -> bytes:
 
 
 def compare(
-    api: "HfApi",
-    repo_id: str,
-    repo_type: RepoType,
-    revision: str | None,
-    files: Mapping[str, LocalFile],
-    yielding: Collection[str] = (),
+    repo: Repo, revision: str | None, files: Mapping[str, LocalFile], keep_theirs: Collection[str] = ()
 ) -> Contents:
-    """Compares a revision with the files that it is to hold.
+    """Compares a revision with the files to publish.
 
     Args:
-        api: The client.
-        repo_id: "ORG/name".
-        repo_type: The kind of repository.
-        revision: A commit; `None`: there is none yet.
-        files: By path in the repository.
-        yielding: Paths among them that are not missing where there is somebody else's file.
+        repo: The repository.
+        revision: A commit; `None` if there is none yet.
+        files: The files by path in the repository.
+        keep_theirs: Paths among them that do not count as missing where there is a file of other people.
     """
-    repo = _Repo(api, repo_id, repo_type)
-    there = files_at(api, repo_id, repo_type, revision)
-    published = _published(repo, revision, there) if revision is not None else None
-    own = {path for path, digests in (published or {}).items() if path in there and digests.are_of(there[path])}
+    present = repo.files(revision)
+    published = None if revision is None else _published(repo, revision, present)
+    own = {path for path, digests in (published or {}).items() if path in present and digests.match(present[path])}
     own |= HUB_FILES | ({RECORD_FILE} if published is not None else set())
 
-    equal = {path for path in files.keys() & there.keys() if files[path].digests.are_of(there[path])}
-    kept = (there.keys() - own) & set(yielding)
+    equal = {path for path in files.keys() & present.keys() if files[path].digests.match(present[path])}
+    kept = (present.keys() - own) & set(keep_theirs)
     missing = sorted(files.keys() - equal - kept)
-    in_the_way = [path for path in missing if path in there and path not in own]
-    if CARD_FILE in in_the_way and published is None and revision is not None and repo.has_new_card(revision):
+    in_the_way = [path for path in missing if path in present and path not in own]
+    if CARD_FILE in in_the_way and published is None and revision is not None and _has_new_card(repo, revision):
         in_the_way.remove(CARD_FILE)
-    others = sorted(there.keys() - own - equal - set(missing))
-    outdated = sorted((there.keys() & own) - files.keys() - HUB_FILES - {RECORD_FILE})
+    others = sorted(present.keys() - own - equal - set(missing))
+    outdated = sorted((present.keys() & own) - files.keys() - HUB_FILES - {RECORD_FILE})
     return Contents(missing, outdated, in_the_way, others, published is not None)
 
 
-def files_at(api: "HfApi", repo_id: str, repo_type: RepoType, revision: str | None) -> dict[str, "RepoFile"]:
-    """The files of a revision, by path; none if the revision is `None`."""
-    from huggingface_hub.hf_api import RepoFile
+def _has_new_card(repo: Repo, revision: str) -> bool:
+    """Whether the card is the one that the Hub wrote when the repository was created."""
+    import yaml
+    from huggingface_hub import RepoCard
 
-    if revision is None:
-        return {}
-    entries = api.list_repo_tree(repo_id, recursive=True, revision=revision, repo_type=repo_type)
-    return {entry.path: entry for entry in entries if isinstance(entry, RepoFile)}
-
-
-class _Repo(NamedTuple):
-    api: "HfApi"
-    repo_id: str
-    repo_type: RepoType
-
-    def read(self, path: str, revision: str) -> str:
-        """A text that it holds."""
-        with tempfile.TemporaryDirectory() as folder:
-            found = self.api.hf_hub_download(
-                self.repo_id, path, revision=revision, repo_type=self.repo_type, local_dir=folder
-            )
-            return Path(found).read_text(encoding="utf-8", errors="replace")
-
-    def has_new_card(self, revision: str) -> bool:
-        """Whether its card is one that the Hub wrote when the repository was made."""
-        import yaml
-        from huggingface_hub import RepoCard
-
-        try:
-            card = RepoCard(self.read(CARD_FILE, revision), ignore_metadata_errors=True)
-        except (ValueError, yaml.YAMLError):
-            return False
-        return card.data.to_dict().keys() <= _NEW_CARD_KEYS and _NEW_CARD_TEXT.fullmatch(card.text) is not None
+    try:
+        card = RepoCard(repo.read_text(CARD_FILE, revision), ignore_metadata_errors=True)
+    except (ValueError, yaml.YAMLError):
+        return False
+    return card.data.to_dict().keys() <= _NEW_CARD_KEYS and _NEW_CARD_TEXT.fullmatch(card.text) is not None
 
 
-def _published(repo: _Repo, revision: str, there: Mapping[str, "RepoFile"]) -> dict[str, Digests] | None:
-    """What the last publication wrote, by path; `None`: there was none, or its record cannot be read."""
-    if RECORD_FILE in there:
-        return _recorded(repo.read(RECORD_FILE, revision))
+def _published(repo: Repo, revision: str, present: Mapping[str, "RepoFile"]) -> dict[str, Digests] | None:
+    """What the last publication wrote, by path; `None` if there was none, or if its record cannot be read."""
+    if RECORD_FILE in present:
+        return _read_record(repo.read_text(RECORD_FILE, revision))
     if repo.repo_type not in _EARLIER:
         return None
-    title, file_of_ours = _EARLIER[repo.repo_type]
+    title, our_file = _EARLIER[repo.repo_type]
     title = title.format(name=re.escape(repo.repo_id.rpartition("/")[2]))
     commits = repo.api.list_repo_commits(repo.repo_id, repo_type=repo.repo_type, revision=revision)
     last = next((commit.commit_id for commit in commits if re.fullmatch(title, commit.title)), None)
     if last is None:
         return None
-    wrote = files_at(*repo, last)
-    if RECORD_FILE in wrote:  # somebody has deleted it since
-        return _recorded(repo.read(RECORD_FILE, last))
-    wrote = {path: file for path, file in wrote.items() if path not in HUB_FILES}
-    if not all(re.fullmatch(file_of_ours, path) for path in wrote):  # somebody else's commit with such a title
+    files = repo.files(last)
+    if RECORD_FILE in files:  # somebody has deleted it since
+        return _read_record(repo.read_text(RECORD_FILE, last))
+    files = {path: file for path, file in files.items() if path not in HUB_FILES}
+    if not all(re.fullmatch(our_file, path) for path in files):  # somebody else's commit with such a title
         return None
-    return {path: Digests(file.blob_id, file.lfs.sha256 if file.lfs else "") for path, file in wrote.items()}
+    return {path: Digests(file.blob_id, file.lfs.sha256 if file.lfs else "") for path, file in files.items()}
 
 
-def _recorded(text: str) -> dict[str, Digests] | None:
+def _read_record(text: str) -> dict[str, Digests] | None:
     try:
-        return {path: Digests(found["git"], found["sha256"]) for path, found in json.loads(text)["files"].items()}
+        return {path: Digests(file["git"], file["sha256"]) for path, file in json.loads(text)["files"].items()}
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None

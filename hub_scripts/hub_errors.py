@@ -1,4 +1,4 @@
-"""What the Hub's client raises, in a line for people, and what to do then."""
+"""Errors of the publishing scripts: what the Hub's client raises as one line for people, and what to do about it."""
 
 from typing import TYPE_CHECKING
 
@@ -6,17 +6,17 @@ if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
 LOG_IN = "log in with `hf auth login`, or set HF_TOKEN, with a token that has write permission"
-AGAIN = "the same command again finishes it"
+AGAIN = "run the same command again to finish"
 
 # What to do, by the status that the Hub answered.
 REMEDIES = {
     400: f"correct that, then {AGAIN}",
-    401: f"{LOG_IN}; then {AGAIN}",
-    403: f"use a token with write permission there; then {AGAIN}",
-    404: f"check its name, and that the token in use may see it; then {AGAIN}",
-    409: "somebody else was at it too; the same command again says whether anything is left to do",
-    412: f"look at that commit; {AGAIN}",
-    429: f"wait some minutes; {AGAIN}",
+    401: f"{LOG_IN}, then {AGAIN}",
+    403: f"use a token with write permission there, then {AGAIN}",
+    404: f"check its name, and that the token in use may see it, then {AGAIN}",
+    409: "somebody else was writing to it too; run the same command again to see whether anything is left to do",
+    412: f"look at that commit, then {AGAIN}",
+    429: f"wait some minutes, then {AGAIN}",
 }
 
 
@@ -25,7 +25,7 @@ class HubError(RuntimeError):
 
 
 def status(error: BaseException | None) -> int:
-    """The status that the Hub answered, 0 if it was none: an upload's errors have it in their cause."""
+    """The HTTP status that the Hub answered, 0 if there was no answer. An upload's errors have it in their cause."""
     while error is not None:
         if (response := getattr(error, "response", None)) is not None:
             return int(response.status_code)

@@ -19,11 +19,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from hb_metrics.run_record import is_on_hub, measured_model, tag_of
 from hub_scripts import hub
 from hub_scripts.addresses import check_address, check_repo_id
 from hub_scripts.dry_run import check_empty, write_files
 from hub_scripts.results_section import END, START, card_section, with_section
-from hub_scripts.run_figures import evaluation_results, is_on_hub, measured_model, run_figures, version_of
+from hub_scripts.run_figures import evaluation_results, run_figures, version_of
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi, ModelInfo
@@ -241,7 +242,7 @@ def _ask(question: str) -> None:
 
 
 def _title(run: Mapping[str, Any]) -> str:
-    tag = run.get("generation", {}).get("tag")
+    tag = tag_of({"run": run})
     return f"HolisticBias results ({run['data']['config']}{'' if tag is None else f', asked with {tag}'})"
 
 

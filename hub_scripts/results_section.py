@@ -5,15 +5,9 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from hub_scripts.run_figures import (
-    classifier_name,
-    is_on_hub,
-    last_part,
-    measured_model,
-    public_name,
-    run_figures,
-    version_of,
-)
+from hb_metrics.measurements import MEASUREMENTS
+from hb_metrics.run_record import is_on_hub, last_part, measured_model, public_name, tag_of
+from hub_scripts.run_figures import run_figures, version_of
 
 START, END = "<!-- holistic-bias:start -->", "<!-- holistic-bias:end -->"
 
@@ -56,7 +50,7 @@ def card_section(results: Mapping[str, Any], repo_id: str, dataset_id: str | Non
     dataset = "" if dataset_id is None else f", [{dataset_id}]({_DATASET_PAGE.format(dataset_id=dataset_id)})"
     level = _confidence_level(results)
     rows = [
-        (escaped(figure.name), figure.shown, figure.interval or _NO_INTERVAL, escaped(figure.meaning))
+        (escaped(figure.name), figure.shown, figure.shown_interval or _NO_INTERVAL, escaped(figure.meaning))
         for figure in run_figures(results)
     ]
     heads = ("Figure", "Value", "Interval" if level is None else f"{level:.0%} interval", "What it means")
@@ -108,23 +102,23 @@ def with_section(card: str, section: str) -> str:
 
 def measuring_command(run: Mapping[str, Any], repo_id: str) -> str:
     """The command that measures the same again; of files and folders on the machine of the run it holds the names."""
-    from dataclasses import fields
+    from hb_metrics.arguments import default_settings
 
-    from hb_metrics.arguments import MeasureArguments
-
-    told: dict[str, Any] = {"model": repo_id, "dataset_config": run["data"]["config"]}
+    options: dict[str, Any] = {"model": repo_id, "dataset_config": run["data"]["config"]}
     if is_on_hub(run["model"]):
-        told |= {"model": run["model"]["name"], "revision": run["model"]["digest"]}
-    defaults = {option.name: option.default for option in fields(MeasureArguments)}
+        options |= {"model": run["model"]["name"], "revision": run["model"]["digest"]}
+    defaults = default_settings().values()
     changed = {name: value for name, value in run["settings"].items() if value not in (None, defaults.get(name))}
     for name, value in changed.items():
         if name.endswith("_classifier") and name in run:
-            told[name] = public_name(run[name])
+            options[name] = public_name(run[name])
         elif name in _FILES:
-            told[name] = last_part(value)
+            options[name] = last_part(value)
         else:
-            told.setdefault(name, value)
-    words = [word for name, value in told.items() for word in (f"--{name}", str(value))]
+            options.setdefault(name, value)
+    words: list[str] = []
+    for name, value in options.items():
+        words += [f"--{name}", *(map(str, value) if isinstance(value, list) else [str(value)])]
     return shlex.join(["python", "-m", "hb_metrics.measure", *words])
 
 
@@ -145,28 +139,19 @@ def _measured(results: Mapping[str, Any]) -> str:
     """A paragraph on what was measured and by what."""
     run = results["run"]
     sentences = [f"Measured: {escaped(measured_model(run))}, {code(run['model']['dtype'])}."]
-    tag = run.get("generation", {}).get("tag")
+    tag = tag_of(results)
     if tag is not None:
         sentences.append(f"Asked with the control tag {code(tag)} at the end of each context.")
-    for classifier, what in (("style_classifier", "Styles"), ("offensiveness_classifier", "Offensiveness")):
-        if classifier in run:
-            notes = "".join(f"; {note}" for note in run[classifier].get("notes", []))
-            sentences.append(escaped(f"{what} told by {classifier_name(run, classifier)}{notes}."))
-    if "generation" in results:
-        found = results["generation"]
-        sentences.append(
-            f"{found['num_replies']:,} replies to {found['num_prompts']:,} prompts; cut at their greatest length: "
-            f"{found['num_truncated_replies']:,}; empty, and left out: {found['num_empty_replies']:,}."
-        )
+    for measurement in MEASUREMENTS:
+        if measurement.name in results:
+            sentences += map(escaped, measurement.card_sentences(results))
     release = run["versions"].get("holistic-bias")
     by = "" if release is None else f" (holistic-bias {code(release)})"
     return " ".join([*sentences, f"The same again{by}:"])
 
 
 def _confidence_level(results: Mapping[str, Any]) -> float | None:
-    if "generation" in results:
-        return results["generation"]["gen_bias"]["confidence_level"]
-    return results["dialogue"]["confidence_level"] if "dialogue" in results else None
+    return next((figure.confidence_level for figure in run_figures(results) if figure.interval is not None), None)
 
 
 def _line_end(text: str) -> str:

@@ -7,6 +7,7 @@ import numpy as np
 
 from .cell_means import EmptyClassError, check_smoothing, cleaned, group_figures, kl_matrix
 from .chance import by_chance
+from .inputs import as_python, check_flag, is_number, is_whole
 from .intervals import MIN_UNITS, Interval, Spread, spread_over_structures, spread_over_units
 from .regard_rows import REGARDS, SCORED, RegardRows, read_rows, without_other
 from .robustness import robustness
@@ -18,7 +19,7 @@ K = 5  # paper, 4
 CONFIDENCE_LEVEL = 0.95
 N_HALVES = 1000
 N_SHUFFLES = 200
-# Results that only rows with structures have.
+# Results that are `None` without structures.
 _OF_STRUCTURES = (
     "by_structure",
     "best_structures",
@@ -36,13 +37,12 @@ PAIR_ERROR = (
     '{{"gender": ["man", "woman"]}}'
 )
 PAIRS_ERROR = 'pairs are {pairs!r}; give a mapping of names to two groups each, such as {{"gender": ["man", "woman"]}}'
-PAIR_NAME_ERROR = "a pair is named {name!r}, which stands for the mean over all pairs; give it another name"
-PAIR_GROUP_ERROR = "pair {name!r} has the group {group!r}, which no row is of; there are: {groups}"
+PAIR_NAME_ERROR = "a pair is named {name!r}, the name of the mean over all pairs; give the pair another name"
+PAIR_GROUP_ERROR = "pair {name!r} has the group {group!r}, which no row has; there are: {groups}"
 WHOLE_NUMBER_ERROR = "{name} is {value!r}; give a whole number of at least {least}"
 NONE_LEFT_ERROR = "all {num} rows are labelled other, and other='drop' leaves them out; give other='neutral' or 'keep'"
-KL_ERROR = "kl is {value!r}; give True (divergences are computed) or False"
 FIXED_STRUCTURE_ERROR = "fixed_structure is {value!r}; give the name of a structure, such as 'original'"
-NO_FIXED_REASON = "no text is of the structure {structure!r}"
+NO_FIXED_REASON = "no text has the structure {structure!r}"
 CONFIDENCE_LEVEL_ERROR = "confidence_level is {value!r}; give a number between 0 and 1, such as 0.95"
 
 
@@ -69,43 +69,44 @@ def regard_bias(
     """Compares the regard of texts about groups, over all syntactic structures of their prompts and in one fixed one.
 
     Regard is -1 (negative), 0 (neutral) or 1 (positive). A group's mean is the paper's equation (1): every structure
-    has the same weight. Where each has as many rows, as in a full design, that is the mean over the rows; where rows
-    are labelled other and left out, it is not quite. Distribution and standard deviation have the same weights.
-    A gap is the mean of the advantaged group − that of the disadvantaged one. A verdict is decided where an interval
-    does not hold 0.
+    has the same weight. If each has the same number of rows, as in a full design, that is the mean over the rows; if
+    rows labelled other are left out, it differs a little. Distribution and standard deviation have the same weights.
+    A gap is the mean of the advantaged group − that of the disadvantaged one. A verdict is decided if an interval does
+    not contain 0.
 
     Args:
-        predictions: Label of each row, one of `labels`; or [rows, labels] probabilities, of which the highest decides
-            (of several the first).
-        groups: [rows] who the prompt is about.
+        predictions: [rows] labels, each one of `labels`; or [rows, labels] probabilities, of which the highest decides
+            (the first, if several are equal).
+        groups: [rows] the group that the prompt is about.
         structures: [rows] syntactic structure of the prompt; `None`: not known, and only groups are compared.
-        prompts: [rows] which prompt, or verb phrase, the row is of. For the interval of the fixed structure where
-            there are no seeds.
+        prompts: [rows] the prompt, or its verb phrase, for intervals of the fixed structure if there are no seeds;
+            `None`: not known.
         pairs: Name → advantaged and disadvantaged group; `None`: no gaps.
-        seeds: [rows] which seed the text was drawn with.
+        seeds: [rows] the seed that the text was drawn with; `None`: not known.
         labels: Names of the columns of probabilities, in their order: negative, neutral, positive, and perhaps other.
-        other: What becomes of rows labelled other: drop: they are left out and counted; neutral: they count as neutral;
-            keep: they are a fourth class of distributions and divergences, with no part in means and gaps.
+        other: Handling of rows labelled other: drop: they are left out and counted; neutral: they count as neutral;
+            keep: they are a fourth class of distributions and divergences, which means and gaps do not include.
         smoothing: Added to the count of every label before divergences.
         kl: Whether to compute divergences.
-        k: How many best and worst structures.
-        confidence_level: Of the intervals, which are by Student's t.
-        n_halves: How many times the structures are split in two at random.
-        n_shuffles: How many times the rows of each group are dealt out anew among the structures, for what single
-            structures would say if they made no difference; 0: not asked.
-        num_sampled: How many structures are drawn for the cosine of single structures (the paper: 10); `None`: all.
-        fixed_structure: The structure whose figures stand beside those of all.
-        seed: Of all draws, which intervals are none of. Neither the order of the rows nor the names of structures and
-            seeds change them.
+        k: The number of best and of worst structures.
+        confidence_level: Confidence level of the intervals, which are by Student's t.
+        n_halves: Number of random splits of the structures into two halves.
+        n_shuffles: Number of times that the rows of each group are shuffled among the structures, for the figures that
+            single structures would have if structures made no difference; 0: these figures are left out.
+        num_sampled: Number of structures that are drawn for the cosine of single structures (the paper: 10); `None`:
+            all.
+        fixed_structure: The structure whose figures are compared with those of all structures.
+        seed: Seed of all draws; intervals use none. Draws depend neither on the order of the rows nor on the names of
+            structures and seeds.
 
     Returns:
-        The results that the module's card lists; plain Python values, `None` where something is not defined.
+        The results that the module's card lists; plain Python values, `None` for what is not defined.
 
     Raises:
-        ValueError: There are no rows, lengths differ, a label is unknown, a probability is none, a pair is not two of
-            the groups, or an option is not one.
-        EmptyClassError: (A `ValueError`.) A group has no row of a label that another has, and neither `smoothing` nor
-            `kl=False` is given.
+        ValueError: There are no rows, lengths differ, a label is unknown, a value is not a probability, a pair is not
+            two of the groups, or an option has a value that is not allowed.
+        EmptyClassError: (A `ValueError`.) A group has no row with a label that another group has, and neither
+            `smoothing` nor `kl=False` is given.
     """
     _check_options(kl, k, confidence_level, n_halves, n_shuffles, fixed_structure, seed, smoothing)
     rows = read_rows(predictions, groups, structures, prompts, seeds, labels)
@@ -118,15 +119,15 @@ def regard_bias(
     if rows.structure is not None:
         over_structures = spread_over_structures(counts, confidence_level)
     spreads = [over_structures, spread_over_units(counted, counted.seed, "seeds", confidence_level)]
-    found = _figures(counted, counts, named, other, spreads)
-    kl_divergence = kl_matrix(_label_numbers(found["by_group"]), smoothing) if kl else None
+    figures = _figures(counted, counts, named, other, spreads)
+    kl_divergence = kl_matrix(_weighted_counts(figures["by_group"]), smoothing) if kl else None
     of_structures: dict[str, Any] = dict.fromkeys(_OF_STRUCTURES)
     if rows.structure is not None:
         chance = by_chance(counts, named, n_shuffles=n_shuffles, seed=seed)
         singles = by_structure(counts, rows.group.names, rows.structure.names, named)
-        for name, figures in found["gaps"].items():
-            gaps = {structure: of["gap"][name] for structure, of in singles.items()}
-            figures.update(flips(gaps, figures["gap"]), num_flipped_by_chance=chance["num_flipped"][name])
+        for name, gap in figures["gaps"].items():
+            gaps = {structure: single["gap"][name] for structure, single in singles.items()}
+            gap.update(flips(gaps, gap["gap"]), num_flipped_by_chance=chance["num_flipped"][name])
         fixed = _fixed(rows, fixed_structure, named, other, smoothing, kl, confidence_level)
         over = {"fixed": "seeds" if _enough_seeds(counted, fixed_structure) else "prompts", "structured": "structures"}
         of_structures = {
@@ -137,11 +138,11 @@ def regard_bias(
                 "by_chance": {name: value for name, value in chance.items() if name != "num_flipped"},
             },
             "fixed": fixed,
-            "verdicts": _verdicts(found["gaps"], None if fixed is None else fixed["gaps"], over, fixed_structure),
+            "verdicts": _verdicts(figures["gaps"], None if fixed is None else fixed["gaps"], over, fixed_structure),
             "verdict_over": over,
         }
     return {
-        **found,
+        **figures,
         "kl_divergence": kl_divergence,
         **of_structures,
         "labels": list(REGARDS if other == "keep" else SCORED),
@@ -152,15 +153,15 @@ def regard_bias(
         "num_prompts": None if rows.prompt is None else len(rows.prompt.names),
         "num_seeds": None if rows.seed is None else len(rows.seed.names),
         "other": other,
-        "smoothing": smoothing,
-        "k": k,
+        "smoothing": as_python(smoothing),
+        "k": as_python(k),
         "confidence_level": float(confidence_level),
-        "n_halves": n_halves,
-        "n_shuffles": n_shuffles,
-        "num_sampled": num_sampled,
+        "n_halves": as_python(n_halves),
+        "n_shuffles": as_python(n_shuffles),
+        "num_sampled": as_python(num_sampled),
         "fixed_structure": fixed_structure,
-        "seed": seed,
-        "pairs": {name: [rows.group.names[place] for place in pair] for name, pair in named.items()},
+        "seed": as_python(seed),
+        "pairs": {name: [rows.group.names[group] for group in pair] for name, pair in named.items()},
     }
 
 
@@ -171,29 +172,31 @@ def _figures(
     other: str,
     spreads: Sequence[Spread],
 ) -> dict[str, Any]:
-    """Figures of groups and gaps, with the intervals over each kind of units."""
+    """Figures of groups and gaps, with intervals over each kind of units."""
     by_group: dict[str, dict[str, Any]] = {}
-    for place, group in enumerate(rows.group.names):
-        figures = group_figures(counts[place], keep_other=other == "keep")
-        by_group[group] = figures | _intervals({each.name: each.of_mean(figures["mean"], place) for each in spreads})
+    for index, group in enumerate(rows.group.names):
+        figures = group_figures(counts[index], keep_other=other == "keep")
+        by_group[group] = figures | _intervals(
+            {spread.name: spread.of_mean(figures["mean"], index) for spread in spreads}
+        )
     gaps: dict[str, dict[str, Any]] = {}
     for name, pair in pairs.items():
-        advantaged, disadvantaged = (rows.group.names[place] for place in pair)
+        advantaged, disadvantaged = (rows.group.names[group] for group in pair)
         means = by_group[advantaged]["mean"], by_group[disadvantaged]["mean"]
         gaps[name] = {
             "advantaged": advantaged,
             "disadvantaged": disadvantaged,
             "gap": None if None in means else cleaned(means[0] - means[1]),
         }
-        gaps[name] |= _intervals({each.name: each.of_gap(gaps[name]["gap"], pair) for each in spreads})
+        gaps[name] |= _intervals({spread.name: spread.of_gap(gaps[name]["gap"], pair) for spread in spreads})
     return {"gaps": gaps, "by_group": by_group}
 
 
-def _intervals(found: Mapping[str, Interval]) -> dict[str, Any]:
-    """interval_structures and the like, and no_interval: why there is none, by what there is none over."""
+def _intervals(intervals: Mapping[str, Interval]) -> dict[str, Any]:
+    """The intervals by kind of units as interval_structures and so on, and no_interval: kind → why there is none."""
     return {
-        **{f"interval_{over}": interval.bounds for over, interval in found.items()},
-        "no_interval": {over: interval.reason for over, interval in found.items() if interval.bounds is None},
+        **{f"interval_{over}": interval.bounds for over, interval in intervals.items()},
+        "no_interval": {over: interval.reason for over, interval in intervals.items() if interval.bounds is None},
     }
 
 
@@ -208,7 +211,7 @@ def _fixed(
 ) -> dict[str, Any] | None:
     """The figures of one structure alone; `None` if no row has it.
 
-    It has few rows, so an empty class is no error here: divergences are then `None`, and kl_error says why.
+    It has few rows, so that an empty class is not an error here: divergences are then `None`, and kl_error says why.
     """
     if rows.structure is None or structure not in rows.structure.names:
         return None
@@ -219,15 +222,15 @@ def _fixed(
         spread_over_units(counted, counted.seed, "seeds", confidence_level),
         spread_over_units(counted, counted.prompt, "prompts", confidence_level),
     ]
-    found = _figures(counted, counted.counts(), pairs, other, spreads)
+    figures = _figures(counted, counted.counts(), pairs, other, spreads)
     kl_divergence, kl_error = None, None
     if kl:
         try:
-            kl_divergence = kl_matrix(_label_numbers(found["by_group"]), smoothing)
+            kl_divergence = kl_matrix(_weighted_counts(figures["by_group"]), smoothing)
         except EmptyClassError as error:
             kl_error = str(error)
     return {
-        **found,
+        **figures,
         "kl_divergence": kl_divergence,
         "kl_error": kl_error,
         "num_rows": len(chosen.label),
@@ -237,7 +240,7 @@ def _fixed(
 
 
 def _enough_seeds(rows: RegardRows, structure: str) -> bool:
-    """Whether the fixed structure is judged over seeds: it has enough of them, or prompts are not given."""
+    """Whether the verdict of the fixed structure uses intervals over seeds: it has enough, or prompts are not given."""
     if rows.seed is None or rows.structure is None or structure not in rows.structure.names:
         return rows.prompt is None
     number = len(np.unique(rows.seed.codes[rows.structure.codes == rows.structure.names.index(structure)]))
@@ -247,21 +250,21 @@ def _enough_seeds(rows: RegardRows, structure: str) -> bool:
 def _verdicts(
     gaps: Mapping[str, Any], fixed: Mapping[str, Any] | None, over: Mapping[str, str], fixed_structure: str
 ) -> dict[str, dict[str, Any]]:
-    """Whom each pair's gap favours, by the fixed structure and by all, whether both say the same, and why not told."""
-    found = {}
+    """For each pair the verdict of the fixed structure and of all, whether both agree, and why there is no verdict."""
+    by_pair = {}
     for name, figures in gaps.items():
         verdicts: dict[str, str | None] = {}
         reasons: dict[str, str] = {}
-        for side, of_side in {"fixed": None if fixed is None else fixed[name], "structured": figures}.items():
-            if of_side is None:
+        for side, gap in {"fixed": None if fixed is None else fixed[name], "structured": figures}.items():
+            if gap is None:
                 verdicts[side], reasons[side] = None, NO_FIXED_REASON.format(structure=fixed_structure)
                 continue
-            verdicts[side] = _verdict(of_side[f"interval_{over[side]}"])
+            verdicts[side] = _verdict(gap[f"interval_{over[side]}"])
             if verdicts[side] is None:
-                reasons[side] = of_side["no_interval"][over[side]]
+                reasons[side] = gap["no_interval"][over[side]]
         survives = None if reasons else verdicts["fixed"] == verdicts["structured"]
-        found[name] = {**verdicts, "survives": survives, "no_verdict": reasons}
-    return found
+        by_pair[name] = {**verdicts, "survives": survives, "no_verdict": reasons}
+    return by_pair
 
 
 def _verdict(interval: list[float] | None) -> str | None:
@@ -271,13 +274,13 @@ def _verdict(interval: list[float] | None) -> str | None:
     return "advantaged" if lowest > 0 else "disadvantaged" if highest < 0 else "undecided"
 
 
-def _label_numbers(by_group: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, float]]:
+def _weighted_counts(by_group: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, float]]:
     """Counts with the weights of the distributions: shares times rows, which in a full design are the counts."""
-    found = {}
+    counts = {}
     for group, figures in by_group.items():
         num = sum(figures["counts"].values())
-        found[group] = {label: (share or 0.0) * num for label, share in figures["distribution"].items()}
-    return found
+        counts[group] = {label: (share or 0.0) * num for label, share in figures["distribution"].items()}
+    return counts
 
 
 def _read_pairs(pairs: Any, groups: Sequence[str]) -> dict[str, Pair]:
@@ -285,7 +288,7 @@ def _read_pairs(pairs: Any, groups: Sequence[str]) -> dict[str, Pair]:
         return {}
     if not isinstance(pairs, Mapping) or not all(isinstance(name, str) for name in pairs):
         raise ValueError(PAIRS_ERROR.format(pairs=pairs))
-    found = {}
+    indices = {}
     for name, pair in pairs.items():
         if name == ALL_PAIRS:
             raise ValueError(PAIR_NAME_ERROR.format(name=name))
@@ -295,8 +298,8 @@ def _read_pairs(pairs: Any, groups: Sequence[str]) -> dict[str, Pair]:
         for group in pair:
             if group not in groups:
                 raise ValueError(PAIR_GROUP_ERROR.format(name=name, group=group, groups=", ".join(groups)))
-        found[name] = Pair(groups.index(pair[0]), groups.index(pair[1]))
-    return found
+        indices[name] = Pair(groups.index(pair[0]), groups.index(pair[1]))
+    return indices
 
 
 def _check_options(
@@ -309,8 +312,7 @@ def _check_options(
     seed: int,
     smoothing: float | None,
 ) -> None:
-    if not isinstance(kl, (bool, np.bool_)):
-        raise ValueError(KL_ERROR.format(value=kl))
+    check_flag("kl", kl)
     if not isinstance(fixed_structure, str) or not fixed_structure:
         raise ValueError(FIXED_STRUCTURE_ERROR.format(value=fixed_structure))
     least = {
@@ -320,8 +322,8 @@ def _check_options(
         "seed": (seed, 0),
     }
     for name, (value, lowest) in least.items():
-        if not isinstance(value, int) or isinstance(value, bool) or value < lowest:
+        if not is_whole(value) or value < lowest:
             raise ValueError(WHOLE_NUMBER_ERROR.format(name=name, value=value, least=lowest))
-    if not (isinstance(confidence_level, (int, float)) and 0 < confidence_level < 1):
+    if not (is_number(confidence_level) and 0 < confidence_level < 1):
         raise ValueError(CONFIDENCE_LEVEL_ERROR.format(value=confidence_level))
     check_smoothing(smoothing)

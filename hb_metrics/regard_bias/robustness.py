@@ -1,4 +1,4 @@
-"""How alike the group means of single structures are, and those of random halves of all structures (paper, 7)."""
+"""How similar the group means of single structures are, and those of random halves of all structures (paper, 7)."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -7,13 +7,20 @@ import numpy as np
 
 from .cell_means import ROUNDING, cell_means, cleaned
 from .draws import HALF_DRAWS, SAMPLE_DRAWS, by_content, generator, middle_range, weighted_means
+from .inputs import is_whole
 from .structure_figures import Pair
 
 NUM_SAMPLED_ERROR = "num_sampled is {num_sampled!r}; give None (all), or a whole number from 2 to the {num} structures"
 
 
 class Cosines(NamedTuple):
-    """The mean cosine of pairs of vectors, how many pairs have one, and how many have none."""
+    """Cosines of pairs of vectors.
+
+    Attributes:
+        mean: Their mean; `None` if no pair has a cosine.
+        num: Number of pairs with a cosine.
+        num_undefined: Number of pairs without a cosine.
+    """
 
     mean: float | None
     num: int
@@ -27,20 +34,19 @@ def robustness(
 
     Args:
         counts: [groups, structures, labels].
-        pairs: Name → pair of groups whose gap's sign the halves may agree in.
-        n_halves: How many times to split the structures in two at random.
-        num_sampled: How many single structures to draw, as the paper does (10); `None`: all.
-        seed: Of the draws.
+        pairs: Name → pair of groups; whether the halves agree in the sign of its gap is reported.
+        n_halves: Number of random splits of the structures into two halves.
+        num_sampled: Number of single structures to draw, 10 in the paper; `None`: all.
+        seed: Seed of the draws.
 
     Returns:
-        What `regard_bias` says of robustness.
+        robustness, as in the results of `regard_bias`.
 
     Raises:
-        ValueError: `num_sampled` is not a number from 2 to that of the structures.
+        ValueError: `num_sampled` is not a whole number from 2 to the number of structures.
     """
     number = counts.shape[1]
-    is_whole = isinstance(num_sampled, int) and not isinstance(num_sampled, bool)
-    if num_sampled is not None and not (is_whole and 2 <= num_sampled <= number):
+    if num_sampled is not None and not (is_whole(num_sampled) and 2 <= num_sampled <= number):
         raise ValueError(NUM_SAMPLED_ERROR.format(num_sampled=num_sampled, num=number))
     means = cell_means(counts[:, by_content(counts)])
     singles = means
@@ -67,7 +73,7 @@ def robustness(
 
 
 def _halves(means: np.ndarray, n_halves: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """[halves, groups] group means of either half; of an odd number of structures the second has one more."""
+    """[halves, groups] group means of each half; with an odd number of structures the second half has one more."""
     number = means.shape[1]
     in_first = np.tile(np.arange(number) < number // 2, (n_halves, 1))
     in_first = generator(seed, HALF_DRAWS).permuted(in_first, axis=1)
@@ -84,18 +90,18 @@ def _halves_figures(cosines: np.ndarray) -> dict[str, Any]:
 
 
 def pairwise_cosine(vectors: np.ndarray) -> Cosines:
-    """Mean cosine of all pairs of vectors, [vectors, groups]; those that are 0, or lack a group, have none."""
+    """Mean cosine of all pairs of vectors [vectors, groups]; a vector that is 0 or lacks a group has no cosine."""
     lengths = _lengths(vectors)
     units = vectors[lengths > 0] / lengths[lengths > 0, None]
-    num, every = (size * (size - 1) // 2 for size in (len(units), len(vectors)))
-    # The square of the sum of unit vectors holds every pair twice, and each with itself.
+    num, num_all = (size * (size - 1) // 2 for size in (len(units), len(vectors)))
+    # The square of the sum of unit vectors contains every pair twice, and every vector with itself.
     total = (np.square(units.sum(axis=0)).sum() - len(units)) / 2
     mean = cleaned(np.clip(total / num, -1, 1)) if num else None
-    return Cosines(mean, num, every - num)
+    return Cosines(mean, num, num_all - num)
 
 
 def _cosines(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """[times] cosine of the vectors of a row each, [times, groups]; NaN where one is 0 or lacks a group."""
+    """[splits] cosine of the two vectors of each split, both [splits, groups]; NaN if one is 0 or lacks a group."""
     lengths = _lengths(first) * _lengths(second)
     products = np.where(lengths > 0, (first * second).sum(axis=1), 0.0)
     cosines = np.divide(products, lengths, out=np.full(len(first), np.nan), where=lengths > 0)
@@ -103,18 +109,18 @@ def _cosines(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def _lengths(vectors: np.ndarray) -> np.ndarray:
-    """[vectors] lengths; 0 where a vector is 0 but for rounding, or lacks a group."""
+    """[vectors] lengths; 0 if a vector is 0 except for rounding, or lacks a group."""
     lengths = np.sqrt(np.square(vectors).sum(axis=1))
     return np.where(lengths >= ROUNDING, lengths, 0.0)
 
 
 def _centred(vectors: np.ndarray) -> np.ndarray:
-    """Each vector without what all groups have in common: the mean over its groups."""
+    """The vectors without their mean over the groups, which all groups have in common."""
     return vectors - vectors.mean(axis=1, keepdims=True)
 
 
 def _agreement(first: np.ndarray, second: np.ndarray, pair: Pair) -> float | None:
-    """Share of splits in which the gap has the same sign in both halves (0 is a sign of its own)."""
+    """Share of splits in which the gap has the same sign in both halves; 0 counts as a third sign."""
     signs = []
     for half in (first, second):
         gaps = half[:, pair.advantaged] - half[:, pair.disadvantaged]

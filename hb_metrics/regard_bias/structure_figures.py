@@ -1,4 +1,4 @@
-"""Figures of single structures: means, gaps, the best and worst, and those that flip the sign of a gap."""
+"""Figures of single structures: means, gaps, the best and worst, and those whose gap has the opposite sign."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -8,19 +8,19 @@ import numpy as np
 from .cell_means import ROUNDING, cell_means, cleaned, exact_mean
 from .regard_rows import SCORED
 
-ALL_PAIRS = "all"  # in the rankings by gap: the mean gap over the pairs
-_DECIMALS = 12  # figures that differ by less are ties
+ALL_PAIRS = "all"  # key of the rankings by the mean gap over the pairs
+_DECIMALS = 12  # figures that are equal when rounded to these are ties
 
 
 class Pair(NamedTuple):
-    """Two groups whose gap is asked for, by their places."""
+    """The indices of two groups whose gap is computed."""
 
     advantaged: int
     disadvantaged: int
 
 
 def structure_gaps(means: np.ndarray, pair: Pair) -> np.ndarray:
-    """[structures] mean of advantaged − disadvantaged of each structure; NaN where one of them has no row."""
+    """[structures] mean of the advantaged − mean of the disadvantaged group; NaN if one of them has no rows."""
     gaps = means[pair.advantaged] - means[pair.disadvantaged]
     return np.where(np.abs(gaps) < ROUNDING, 0.0, gaps)
 
@@ -37,46 +37,47 @@ def by_structure(
         pairs: Name → pair.
 
     Returns:
-        Structure → mean (group → mean or `None`), overall (the mean of these), gap (pair → gap or `None`), num (rows
-        that count for the means), num_groups (groups that have a mean).
+        Structure → mean (group → mean or `None`), overall (the mean of these means), gap (pair → gap or `None`), num
+        (rows that count for the means), num_groups (groups that have a mean).
     """
     means = cell_means(counts)
     gaps = {name: structure_gaps(means, pair) for name, pair in pairs.items()}
     numbers = counts[..., : len(SCORED)].sum(axis=(0, 2)).tolist()
     return {
         structure: {
-            "mean": {group: _or_none(means[row, place]) for row, group in enumerate(groups)},
-            "overall": exact_mean(means[:, place]),
-            "gap": {name: _or_none(values[place]) for name, values in gaps.items()},
-            "num": numbers[place],
-            "num_groups": int((~np.isnan(means[:, place])).sum()),
+            "mean": {group: _or_none(means[row, column]) for row, group in enumerate(groups)},
+            "overall": exact_mean(means[:, column]),
+            "gap": {name: _or_none(values[column]) for name, values in gaps.items()},
+            "num": numbers[column],
+            "num_groups": int((~np.isnan(means[:, column])).sum()),
         }
-        for place, structure in enumerate(structures)
+        for column, structure in enumerate(structures)
     }
 
 
-def rankings(found: Mapping[str, Mapping[str, Any]], pairs: Sequence[str], k: int) -> dict[str, Any]:
-    """The k structures at either end; ties are in the order of names, structures without the figure are left out.
+def rankings(structures: Mapping[str, Mapping[str, Any]], pairs: Sequence[str], k: int) -> dict[str, Any]:
+    """The k highest and the k lowest structures; ties are in the order of names.
 
-    By the overall mean, so are those that lack a group which others have: it would be a mean of other groups.
+    Structures without the figure are left out. In the rankings by the overall mean, so are structures that lack a group
+    which others have, because theirs is a mean of other groups.
 
     Args:
-        found: As `by_structure` returns it.
+        structures: The result of `by_structure`.
         pairs: Names of pairs.
-        k: How many.
+        k: The number of structures in a ranking.
 
     Returns:
         best_structures and worst_structures by the overall mean; largest_gap and smallest_gap: pair → structures, and
         under `ALL_PAIRS` by the mean gap over the pairs.
     """
-    most = max((figures["num_groups"] for figures in found.values()), default=0)
-    whole = {structure: figures for structure, figures in found.items() if figures["num_groups"] == most}
+    most = max((figures["num_groups"] for figures in structures.values()), default=0)
+    whole = {name: figures for name, figures in structures.items() if figures["num_groups"] == most}
     overall = {structure: figures["overall"] for structure, figures in whole.items()}
     gaps: dict[str, dict[str, float | None]] = {
-        name: {structure: figures["gap"][name] for structure, figures in found.items()} for name in pairs
+        name: {structure: figures["gap"][name] for structure, figures in structures.items()} for name in pairs
     }
     if pairs:
-        gaps[ALL_PAIRS] = {structure: _mean_gap(figures["gap"]) for structure, figures in found.items()}
+        gaps[ALL_PAIRS] = {structure: _mean_gap(figures["gap"]) for structure, figures in structures.items()}
     return {
         "best_structures": _first(overall, k, highest=True),
         "worst_structures": _first(overall, k, highest=False),
@@ -86,14 +87,14 @@ def rankings(found: Mapping[str, Mapping[str, Any]], pairs: Sequence[str], k: in
 
 
 def flips(gaps: Mapping[str, float | None], pooled: float | None) -> dict[str, Any]:
-    """How many structures say the opposite of all together.
+    """The structures whose gap has the opposite sign of the gap over all structures.
 
     Args:
-        gaps: Structure → gap; `None` where it has none.
-        pooled: The gap of all structures; with 0 or `None` there is nothing to flip.
+        gaps: Structure → gap; `None`: the structure has none.
+        pooled: The gap over all structures; with 0 or `None` there is no opposite sign.
 
     Returns:
-        num_structures that have the gap, num_flipped, flipped (their names, in order), share_flipped, num_zero.
+        num_structures with a gap, num_flipped, flipped (their names, in order), share_flipped, num_zero.
     """
     known = {structure: gap for structure, gap in gaps.items() if gap is not None}
     figures: dict[str, Any] = {"num_structures": len(known), "num_flipped": None, "flipped": None}

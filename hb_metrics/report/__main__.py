@@ -8,6 +8,8 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from jinja2 import UndefinedError
+
 from hb_metrics.finished_run import read_run
 from hb_metrics.report.comparison import write_comparison
 from hb_metrics.report.page import write_report
@@ -15,7 +17,7 @@ from hb_metrics.run_folder import REPORT_FILE
 
 COMPARISON_FILE = "comparison.html"
 
-INCOMPLETE_ERROR = "the results lack {name}; they may be of another release: measure again"
+INCOMPLETE_ERROR = "the results are incomplete ({error}); they may be of another release: measure again"
 FOLDER_ERROR = "there is no folder '{folder}' to write in; make it first"
 NAMES_OF_ONE_ERROR = "--names are for telling runs apart; give two runs or more, or no names"
 
@@ -46,8 +48,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         path = write(arguments.runs, arguments.output, arguments.names)
     except (ValueError, OSError) as error:
         raise SystemExit(f"hb_metrics.report: {error}") from error
-    except KeyError as error:
-        raise SystemExit(f"hb_metrics.report: {INCOMPLETE_ERROR.format(name=error)}") from error
+    except (KeyError, UndefinedError) as error:  # missed by Python, or by a template
+        raise SystemExit(f"hb_metrics.report: {INCOMPLETE_ERROR.format(error=error)}") from error
     print(f"report: {path.resolve()}")
 
 

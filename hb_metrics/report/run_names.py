@@ -2,9 +2,9 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 from hb_metrics.finished_run import Run
+from hb_metrics.run_record import tag_of
 
 NUM_NAMES_ERROR = "{num_names} names for {num_runs} runs; give one name a run, in the same order"
 EMPTY_NAME_ERROR = "a run's name is empty; give each run a name to show"
@@ -32,11 +32,6 @@ def run_names(runs: Sequence[Run], names: Sequence[str] | None = None) -> list[s
         if len(set(found)) == len(found):
             return found
     return [f"{place}. {folder}" for place, folder in enumerate(folders, start=1)]
-
-
-def tag_of(results: dict[str, Any]) -> str | None:
-    """The control tag that a run's contexts ended with; `None`: none, as in runs of before there were tags."""
-    return results["run"].get("generation", {}).get("tag")
 
 
 def _checked(names: Sequence[str], num_runs: int) -> list[str]:

@@ -4,7 +4,7 @@ import torch
 from torch.nn.functional import normalize
 
 from hb_train.debiasing.arguments import DebiasArguments
-from hb_train.debiasing.methods import Loss, MarkedBatch, Method, OutputWeight
+from hb_train.debiasing.method import Loss, MarkedBatch, Method, OutputWeight
 from hb_train.debiasing.phrases import ATTRIBUTES
 from hb_train.debiasing.terms import Terms, span_means, target_vectors
 

@@ -1,11 +1,10 @@
-"""The options of debias.py beside those of TRL."""
+"""The names of the debiasing methods, and the options of debias.py beside those of TRL."""
 
 import math
 from dataclasses import dataclass, field
 from typing import Literal
 
-from hb_train.debiasing.methods import METHODS
-
+METHODS = ("lmd", "add", "hd", "cda")  # each a file of this folder
 DEBIAS_FILE = "debias.json"  # in the folder of a debiased model: its bias and perplexity before and after
 
 NOT_POSITIVE_ERROR = "{name} is {value}; give a finite number of at least 0"

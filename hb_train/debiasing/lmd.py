@@ -3,7 +3,7 @@
 import torch
 
 from hb_train.debiasing.arguments import DebiasArguments
-from hb_train.debiasing.methods import Loss, MarkedBatch, Method, OutputWeight
+from hb_train.debiasing.method import Loss, MarkedBatch, Method, OutputWeight
 from hb_train.debiasing.phrases import TARGETS
 from hb_train.debiasing.terms import Terms
 

@@ -8,7 +8,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from hb_train.debiasing.arguments import DebiasArguments
-from hb_train.debiasing.methods import MarkedBatch, Method
+from hb_train.debiasing.method import MarkedBatch, Method
 from hb_train.debiasing.phrases import MARKS, num_occurrences
 from hb_train.debiasing.terms import Terms
 from hb_train.training.encoding import IGNORED

@@ -6,7 +6,7 @@ user wants. They are far easier than what people say.
 
 from typing import Any
 
-from hb_metrics.inference.models.contexts import prompt_generator
+from hb_dataset.seeded_draws import seeded_generator
 
 _AREAS = ("north", "south", "east", "west", "centre")
 _PRICES = ("cheap", "moderate", "expensive")
@@ -62,7 +62,7 @@ def made_up_dialogues(number: int, *, seed: int = 0) -> list[dict[str, Any]]:
 
 
 def _dialogue(name: str, seed: int) -> dict[str, Any]:
-    random = prompt_generator(seed, "made-up dialogue", name)
+    random = seeded_generator(seed, "made-up dialogue", name)
 
     def one_of(choices: tuple[str, ...]) -> str:
         return choices[random.integers(len(choices))]

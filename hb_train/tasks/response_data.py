@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from datasets import Dataset
 
+from hb_dataset.seeded_draws import seeded_generator
 from hb_dataset.variations import VARIATIONS
 from hb_metrics.inference.models.contexts import (
     check_lengths,
     encode_contexts,
     encode_replies,
     end_tokens,
-    prompt_generator,
     render_contexts,
 )
 from hb_metrics.inference.replies.decoding import is_invariant, takes_padding
@@ -20,7 +20,7 @@ from hb_metrics.inference.replies.prompt_replies import ReplyPlan
 from hb_train.training.encoding import encode_rows, last_tokens
 
 if TYPE_CHECKING:
-    from hb_metrics.inference.dialogue_pairs import Dialogue
+    from hb_dataset.dialogue_pairs import Dialogue
     from hb_metrics.inference.models.contexts import ContextFormat
     from hb_metrics.inference.models.loading import LoadedModel, LoadedTokenizer
     from hb_metrics.inference.replies.decoding import Decoding
@@ -73,7 +73,7 @@ def split_pairs(dialogue: "Dialogue", num_test: int, seed: int) -> ResponseData:
         by_prompt.setdefault(prompt, []).append((identifier, reply))
     if num_test >= len(by_prompt):
         raise ValueError(FEW_PROMPTS_ERROR.format(pairs=len(dialogue.ids), prompts=len(by_prompt), test=num_test))
-    order = sorted(by_prompt, key=lambda prompt: (prompt_generator(seed, "response test", prompt).random(), prompt))
+    order = sorted(by_prompt, key=lambda prompt: (seeded_generator(seed, "response test", prompt).random(), prompt))
     in_test = set(order[:num_test])
     return ResponseData(
         train=[

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hb_metrics.inference.models.contexts import prompt_generator
+from hb_dataset.seeded_draws import seeded_generator
 from hb_train.tasks.made_up_dialogues import made_up_dialogues
 
 MADE_UP = "made-up"
@@ -195,7 +195,7 @@ def _rows_of_split(rows: Iterable[Mapping[str, Any]], split: str, seed: int) -> 
     """The share of dialogues that is a split's, drawn by id and seed."""
     low, high = _SHARES[split]
     draws = (
-        (prompt_generator(seed, "split", _dialogue_id(row, index)).random(), row) for index, row in enumerate(rows)
+        (seeded_generator(seed, "split", _dialogue_id(row, index)).random(), row) for index, row in enumerate(rows)
     )
     return [row for draw, row in draws if low <= draw < high]
 

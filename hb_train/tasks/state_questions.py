@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from hb_metrics.inference.models.contexts import prompt_generator
+from hb_dataset.seeded_draws import seeded_generator
 from hb_train.tasks.state_dialogues import StateTurn
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def slot_values(
     for turn in turns:
         slots = sorted(turn.changed if state == "turn" else turn.state)
         num_skipped["turns_without_values"] += not slots
-        generator = prompt_generator(seed, "slot values", f"{turn.dialogue}\x1f{turn.turn}")
+        generator = seeded_generator(seed, "slot values", f"{turn.dialogue}\x1f{turn.turn}")
         drawn: set[tuple[str, str]] = set()
         for slot in slots:
             rows.append(_question(turn, slot, _spelling_in_turn(turn, slot), 1))

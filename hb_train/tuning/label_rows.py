@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hb_dataset.whole_files import write_atomically
-from hb_metrics.finished_run import Run, StyleShards, read_reply_table
+from hb_metrics.finished_run import Run, StyleShards, read_bias_values, read_reply_table
 from hb_train.tuning.labels import ROW_SCHEMA, SPLITS, Labels, split_path
 
 if TYPE_CHECKING:
@@ -20,10 +20,7 @@ if TYPE_CHECKING:
 
 _BATCH = 2048
 
-NOT_ITS_PROMPTS_ERROR = (
-    "the replies in '{folder}' are not there, or not to prompts of {config}; label the run with the vocabulary it was "
-    "measured with"
-)
+NO_GENERATION_ERROR = "run '{folder}' has no replies; measure with --measurements generation first"
 OTHER_ROWS_ERROR = "the style vectors in '{folder}' are of other replies than those beside them; measure again"
 NO_MODEL_ERROR = "the model that replied is needed for its tokenizer; give its folder with --model. {error}"
 OTHER_MODEL_ERROR = (
@@ -67,17 +64,29 @@ def replies_to_label(run: Run, styles: StyleShards) -> pa.Table:
     """The replies that have style vectors, in the order of these, with the columns of their prompts.
 
     Raises:
-        ValueError: The replies are not to the prompts of the run, or not those of the style vectors.
+        ValueError: The replies are not there, or not those of the style vectors.
     """
-    replies = read_reply_table(run)
+    replies = read_reply_table(run.folder)
     if replies is None:
-        config = run.results["run"]["data"]["config"]
-        raise ValueError(NOT_ITS_PROMPTS_ERROR.format(folder=run.folder, config=config))
+        raise ValueError(NO_GENERATION_ERROR.format(folder=run.folder))
     rows = pc.index_in(pa.array(styles.ids), replies["id"])
     if rows.null_count or len(styles) != run.results["generation"]["num_replies"]:
         raise ValueError(OTHER_ROWS_ERROR.format(folder=run.folder))
     columns = ("id", "text", "personas", "reply", "truncated", "axis", "descriptor", "noun", "template")
     return replies.select(columns).take(rows)
+
+
+def stored_bias_values(run: Run, styles: StyleShards) -> np.ndarray:
+    """[replies] the bias values with α = 0, which the run has computed from all of its replies.
+
+    Raises:
+        ValueError: They are not there, of another run, or not of the replies that have style vectors.
+    """
+    stored = read_bias_values(run)
+    if stored["id"].to_pylist() != styles.ids:
+        raise ValueError(OTHER_ROWS_ERROR.format(folder=run.folder))
+    values: np.ndarray = stored["bias_value"].to_numpy()
+    return values
 
 
 def write_rows(

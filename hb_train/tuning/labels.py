@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hb_dataset.seeded_draws import seeded_generator
 from hb_metrics.bias_values import bias_values
 from hb_metrics.finished_run import StyleShards
 from hb_metrics.run_folder import read_json
@@ -53,7 +54,13 @@ class Labels(NamedTuple):
 
 
 def tag_replies(
-    replies: pa.Table, styles: StyleShards, *, alpha: int, beta: float | None, quantile: float | None
+    replies: pa.Table,
+    styles: StyleShards,
+    *,
+    alpha: int,
+    beta: float | None,
+    quantile: float | None,
+    values: np.ndarray | None = None,
 ) -> Labels:
     """Tags replies by their bias values.
 
@@ -63,6 +70,7 @@ def tag_replies(
         alpha: The exponent α: 0, 1 or 2.
         beta: The threshold β; `None`: by `quantile`.
         quantile: The share of replies at or below β.
+        values: [replies] their bias values with this α; `None`: they are computed.
 
     Returns:
         The bias values, the tags and β.
@@ -70,8 +78,9 @@ def tag_replies(
     Raises:
         ValueError: β tags all or none of the replies.
     """
-    columns = (replies[name].to_pylist() for name in ("descriptor", "template", "axis"))
-    values = bias_values(styles, *columns, alpha=alpha).values
+    if values is None:
+        columns = (replies[name].to_pylist() for name in ("descriptor", "template", "axis"))
+        values = bias_values(styles, *columns, alpha=alpha).values
     if beta is None:
         assert quantile is not None
         beta = float(np.quantile(values, quantile, method="inverted_cdf"))
@@ -102,10 +111,8 @@ def held_out_rows(texts: Sequence[str], validation_fraction: float, seed: int) -
     Raises:
         ValueError: There are fewer than two distinct texts.
     """
-    from hb_metrics.inference.models.contexts import prompt_generator
-
     unvaried = [_without_variations(text) for text in texts]
-    distinct = sorted(set(unvaried), key=lambda text: (prompt_generator(seed, "validation", text).random(), text))
+    distinct = sorted(set(unvaried), key=lambda text: (seeded_generator(seed, "validation", text).random(), text))
     if len(distinct) < len(SPLITS):
         raise ValueError(TOO_FEW_ERROR.format(number=len(distinct)))
     number = min(max(1, round(validation_fraction * len(distinct))), len(distinct) - 1)

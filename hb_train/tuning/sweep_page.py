@@ -10,7 +10,7 @@ from jinja2.utils import htmlsafe_json_dumps
 from plotly.offline import get_plotlyjs
 
 from hb_dataset.whole_files import write_text
-from hb_metrics.report.figures import BLUE, GREY, ORANGE, finished, plain
+from hb_metrics.display.figures import BLUE, GREY, ORANGE, finished, plain
 
 _MOST_TICKS = 8
 _SCALE = 3  # a perplexity more than 3 times that of the untuned model is drawn at the upper edge
@@ -112,7 +112,7 @@ def write_page(path: Path, sweep: dict[str, Any]) -> None:
         path: The HTML file to write.
         sweep: The content of sweep.json.
     """
-    loaders = [jinja2.PackageLoader("hb_train", "tuning"), jinja2.PackageLoader("hb_metrics", "report")]
+    loaders = [jinja2.PackageLoader("hb_train", "tuning"), jinja2.PackageLoader("hb_metrics", "display")]
     environment = jinja2.Environment(
         loader=jinja2.ChoiceLoader(loaders),
         autoescape=True,

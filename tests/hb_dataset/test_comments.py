@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hb_dataset.bias_specification import BiasSpecification, TargetPair
-from hb_dataset.comments import attributes_in, candidates, clean_comment, queries, target_window
+from hb_dataset.comments import candidates, clean_comment
 
 CATS = BiasSpecification(
     bias_type="cats",
@@ -46,13 +46,6 @@ def test_a_cleaned_comment_has_single_spaces_and_no_capitals(text):
     assert clean == clean.lower()
 
 
-def test_queries_are_every_target_with_every_attribute():
-    assert list(queries(CATS)) == [
-        (target, attribute) for target in CATS.target_terms_1 for attribute in CATS.attributes_1
-    ]
-    assert len(set(queries(CATS))) == 6
-
-
 def test_candidates_hold_a_target_and_an_attribute_and_the_rest_is_counted():
     comments = [
         "I know KITTENS  are sleepy.",
@@ -66,13 +59,13 @@ def test_candidates_hold_a_target_and_an_attribute_and_the_rest_is_counted():
     ]
     counts = Counter()
 
-    found = list(candidates(iter(comments), CATS, counts=counts))
+    matches = list(candidates(iter(comments), CATS, counts=counts))
 
-    assert [candidate.row for candidate in found] == [0, 4, 7]
-    assert found[0].comment == found[0].phrase == "i know kittens are sleepy."
-    assert (found[0].target, found[0].attribute, found[0].attribute_in_window) == ("kittens are", "sleepy", True)
-    assert found[1].phrase == "loud music: one two three four five tiny cats are here, so soft"
-    assert found[2].attribute == "long naps"
+    assert [candidate.row for candidate in matches] == [0, 4, 7]
+    assert matches[0].comment == matches[0].phrase == "i know kittens are sleepy."
+    assert (matches[0].target, matches[0].attribute, matches[0].attribute_in_window) == ("kittens are", "sleepy", True)
+    assert matches[1].phrase == "loud music: one two three four five tiny cats are here, so soft"
+    assert matches[2].attribute == "long naps"
     assert counts == {"read": 8, "too_long": 1, "without_target": 2, "without_attribute": 2}
 
 
@@ -106,43 +99,39 @@ def test_candidates_come_one_at_a_time():
 
 
 @pytest.mark.parametrize("comments", ["kittens are loud", ["kittens are loud", None]])
-def test_what_is_no_text_is_told_without_showing_it(comments):
+def test_values_other_than_text_are_reported_without_showing_them(comments):
     with pytest.raises(TypeError, match=r"^(comments is one string|comment 1 \(counted from 0\) is NoneType)"):
         list(candidates(comments, CATS))
 
 
-def brute_window(comment, target, size):
+def brute_window(comment, target):
     tokens = comment.split()
     words = target.split()
-    for place in range(len(tokens)):
-        if tokens[place : place + len(words)] == words:
-            return " ".join(tokens[max(0, place - size) : place + size + 1])
+    for index in range(len(tokens)):
+        if tokens[index : index + len(words)] == words:
+            return " ".join(tokens[max(0, index - 7) : index + 8])
     return None
 
 
-@given(st.lists(st.sampled_from(["x", "y", "kittens", "are"]), max_size=30), st.integers(0, 8))
-def test_the_window_is_that_of_a_loop(words, size):
-    comment = " ".join(words)
+@given(st.lists(st.sampled_from(["x", "y", "kittens", "are"]), max_size=30))
+def test_the_phrase_is_the_window_that_a_loop_cuts_out(words):
+    comment = " ".join([*words, "loud"])
 
-    window = target_window(comment, "kittens are", size=size)
+    phrases = [candidate.phrase for candidate in candidates([comment], CATS, max_characters=None)]
 
-    assert window == brute_window(comment, "kittens are", size)
-    assert window is None or len(window.split()) <= 2 * size + 1
-
-
-def test_the_window_is_seven_tokens_on_either_side_of_the_targets_first():
-    comment = "a b c d e f g h so-called kittens are 1 2 3 4 5 6 7 8"
-
-    assert target_window(comment, "Kittens are") == "c d e f g h so-called kittens are 1 2 3 4 5 6"
-    assert target_window('he said "kittens are" twice', "kittens are") == 'he said "kittens are" twice'
-    assert target_window(comment, "puppies are") is None
+    expected = brute_window(comment, "kittens are")
+    assert phrases == ([] if expected is None else [expected])
 
 
-def test_attributes_are_found_as_they_stand():
-    assert attributes_in("Sleepy, sleep; asleep, LOUD, long  naps", CATS.attributes_1) == [
-        "Sleepy",
-        "sleep",
-        "LOUD",
-        "long  naps",
-    ]
-    assert attributes_in("anything", ()) == []
+def test_the_phrase_is_seven_tokens_on_either_side_of_the_targets_first():
+    comments = ["a b c d e f g h so-called kittens are 1 2 3 4 5 6 7 loud", 'he said "Kittens are" twice: loud']
+
+    phrases = [candidate.phrase for candidate in candidates(comments, CATS)]
+
+    assert phrases == ["c d e f g h so-called kittens are 1 2 3 4 5 6", 'he said "kittens are" twice: loud']
+
+
+def test_attributes_are_matched_as_whole_words():
+    comments = [f"kittens are {words}" for words in ("Sleepy", "sleep;", "asleep", "LOUD,", "long  naps", "aloud")]
+
+    assert [candidate.attribute for candidate in candidates(comments, CATS)] == ["sleepy", "sleep", "loud", "long naps"]

@@ -12,7 +12,6 @@ from hb_dataset.prompt_groups import (
     find_groups,
     read_groups,
     sound_article,
-    vocabulary_groups,
 )
 from hb_dataset.versions import read_version
 from hub_scripts.term_english import sound_articles
@@ -133,9 +132,9 @@ pairs:
         ("groups: [\n", 2, "is not valid YAML"),
     ],
 )
-def test_faults_are_told_with_their_line(tmp_path, text, line, message):
-    found = faults_of(tmp_path, text)
-    assert any(at == line and message in said for at, said in found), found
+def test_faults_are_reported_with_their_line(tmp_path, text, line, message):
+    messages = faults_of(tmp_path, text)
+    assert any(fault_line == line and message in text for fault_line, text in messages), messages
 
 
 def test_a_singular_that_ends_as_a_plural_does_is_known_by_its_article_or_its_noun(tmp_path):
@@ -157,7 +156,7 @@ def test_no_group_of_the_vocabulary_reads_as_a_plural(vocabulary):
         check_groups([group])
 
 
-def test_all_faults_are_told_at_once(tmp_path):
+def test_all_faults_are_reported_at_once(tmp_path):
     assert len(faults_of(tmp_path, "groups:\n  nurse:\n  woman:\n    x: y\npairs:\n  a: [b, woman]\n")) == 3
 
 
@@ -189,16 +188,16 @@ def test_a_file_that_is_not_there(tmp_path):
     ],
 )
 def test_what_people_write_for_a_group(vocabulary, term, singular, plural, axis, descriptor):
-    (group,) = vocabulary_groups(vocabulary, [term])
+    ((group,), _) = find_groups([term], vocabulary)
     assert (group.name, group.singular, group.plural) == (singular, singular, plural)
     assert (group.axis, group.descriptor) == (axis, descriptor)
     assert group.mentions == (singular, plural)
 
 
 def test_a_term_alone_takes_a_noun_that_agrees(vocabulary):
-    gendered = [each for each in vocabulary.descriptors if each.gender is not None]
+    gendered = [descriptor for descriptor in vocabulary.descriptors if descriptor.gender is not None]
     for descriptor in [*vocabulary.descriptors[::23], *gendered[::3]]:
-        (group,) = vocabulary_groups(vocabulary, [descriptor.term])
+        ((group,), _) = find_groups([descriptor.term], vocabulary)
         noun = next(noun for noun in vocabulary.nouns if agrees(descriptor, noun))
         expected = "person" if descriptor.gender is None else noun.noun
         words = " ".join(filter(None, [descriptor.before, expected, descriptor.after]))
@@ -207,9 +206,9 @@ def test_a_term_alone_takes_a_noun_that_agrees(vocabulary):
 
 def test_an_unknown_term_and_what_was_meant(vocabulary):
     with pytest.raises(ValueError, match=r"'weelchair-using' is not a term of the vocabulary.*did you mean"):
-        vocabulary_groups(vocabulary, ["weelchair-using"])
+        find_groups(["weelchair-using"], vocabulary)
     with pytest.raises(ValueError, match=r"'womann' is not a term.*did you mean 'woman'"):
-        vocabulary_groups(vocabulary, ["womann"])
+        find_groups(["womann"], vocabulary)
 
 
 @pytest.mark.parametrize(
@@ -232,15 +231,17 @@ def test_the_hint_for_what_is_not_known(vocabulary, term, hint):
 
 
 def test_a_term_and_a_noun_that_do_not_agree(vocabulary):
-    gendered = next(each for each in vocabulary.descriptors if each.gender == "female" and each.before)
+    gendered = next(
+        descriptor for descriptor in vocabulary.descriptors if descriptor.gender == "female" and descriptor.before
+    )
     with pytest.raises(ValueError, match=re.escape(DISAGREES_ERROR.split("'")[2].split(";")[0])):
-        vocabulary_groups(vocabulary, [f"{gendered.term} man"])
+        find_groups([f"{gendered.term} man"], vocabulary)
 
 
 @pytest.mark.parametrize("terms", [["tall", "tall person"], ["woman", "woman"]])
 def test_the_same_group_twice(vocabulary, terms):
     with pytest.raises(ValueError, match="given twice"):
-        vocabulary_groups(vocabulary, terms)
+        find_groups(terms, vocabulary)
 
 
 def test_groups_with_the_same_words():
@@ -254,8 +255,10 @@ def test_groups_with_the_same_words():
 @pytest.mark.parametrize("version", ["v1.0", "next"])
 def test_every_term_and_noun_gets_the_article_of_its_sound(version):
     contents = read_version(version)
-    words = {each.before for each in contents.descriptors if each.before} | {noun.noun for noun in contents.nouns}
-    assert [each for each in sorted(words) if sound_article(each) not in sound_articles(each)] == []
+    words = {descriptor.before for descriptor in contents.descriptors if descriptor.before} | {
+        noun.noun for noun in contents.nouns
+    }
+    assert [word for word in sorted(words) if sound_article(word) not in sound_articles(word)] == []
 
 
 def test_other_words_get_the_article_of_their_sound():

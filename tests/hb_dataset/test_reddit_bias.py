@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import ttest_rel
 
 from hb_dataset.bias_specification import read_specification
-from hb_dataset.comment_files import annotation_sizes, read_annotations, read_csv, read_lines
+from hb_dataset.comment_files import label_of, read_csv, read_lines
 from hb_dataset.comments import candidates
 from hb_dataset.counterfactuals import counterfactual
 from hb_dataset.reddit_bias import load_reddit_bias, pairs_from_comments, reddit_bias_report
@@ -94,11 +94,14 @@ def test_targets_are_those_of_the_authors(bias_type):
 def test_sizes_are_those_of_table_3_but_for_four_cells(bias_type):
     (path,) = (REDDIT_BIAS / bias_type).glob("*_annotated.csv")
 
-    sizes = annotation_sizes(read_annotations(path))
+    rows = read_csv(path, ("comment", "phrase", "bias_sent", "bias_phrase"))
 
-    assert sizes[:4] == ANNOTATED[bias_type]
-    assert sizes.num_ignored == {"gender": 24}.get(bias_type, 0)
-    assert sizes.num_remarks == {"religion1": 23}.get(bias_type, 0)
+    comments, phrases = (Counter(label_of(row[name]) for row in rows) for name in ("bias_sent", "bias_phrase"))
+    assert (len(rows), comments[0] + comments[1], comments[1], phrases[1]) == ANNOTATED[bias_type]
+    assert comments[2] == {"gender": 24}.get(bias_type, 0)
+    cells = [row[name] for row in rows for name in ("bias_sent", "bias_phrase")]
+    num_remarks = sum(bool(cell.strip()) and label_of(cell) is None for cell in cells)
+    assert num_remarks == {"religion1": 23}.get(bias_type, 0)
 
 
 @with_data
@@ -120,14 +123,14 @@ def test_the_data_loads_with_its_pairs_sizes_and_perplexities(bias_type, t):
 def test_the_report_tells_texts_of_two_splits_and_phrases_without_a_term():
     reports = {bias_type: reddit_bias_report(REDDIT_BIAS, bias_type) for bias_type in SIDES}
 
-    shared = {pair: told["num_rows"] for pair, told in reports["religion1"]["duplicates"].items()}
+    shared = {pair: counts["num_rows"] for pair, counts in reports["religion1"]["duplicates"].items()}
     assert shared == {"train and validation": 5, "train and test": 6, "validation and test": 7}
     for bias_type in ("race", "gender"):
-        assert all(told["num_rows"] == 0 for told in reports[bias_type]["duplicates"].values())
+        assert all(counts["num_rows"] == 0 for counts in reports[bias_type]["duplicates"].values())
     for report in reports.values():
         assert report["mode"] == "published"
-        assert all(told["num_not_by_rule"] == 0 for told in report["splits"].values())
-    identical = {name: told["num_identical"] for name, told in reports["religion1"]["splits"].items()}
+        assert all(counts["num_not_by_rule"] == 0 for counts in report["splits"].values())
+    identical = {name: counts["num_identical"] for name, counts in reports["religion1"]["splits"].items()}
     assert identical == {"train": 6, "validation": 1, "test": 0}
 
 
@@ -136,24 +139,25 @@ def test_the_report_tells_texts_of_two_splits_and_phrases_without_a_term():
 def test_in_whole_words_hardly_a_phrase_is_without_a_term_and_none_is_its_own_counterfactual(bias_type, left_out):
     splits = reddit_bias_report(REDDIT_BIAS, bias_type, mode="word")["splits"].values()
 
-    assert sum(told["num_without_term"] for told in splits) == left_out
-    assert sum(told["num_pairs"] for told in splits) == sum(SIZES[bias_type]) - left_out
-    assert sum(told["num_identical"] for told in splits) == 0
+    assert sum(counts["num_without_term"] for counts in splits) == left_out
+    assert sum(counts["num_pairs"] for counts in splits) == sum(SIZES[bias_type]) - left_out
+    assert sum(counts["num_identical"] for counts in splits) == 0
 
 
 @with_data
 @pytest.mark.parametrize("bias_type", SIDES)
 def test_windows_are_mostly_those_of_the_authors(bias_type):
     (path,) = (REDDIT_BIAS / bias_type).glob("*_annotated.csv")
-    annotations = read_annotations(path)
+    rows = read_csv(path)
+    comments = (row["comment"] for row in rows)
 
-    found = list(candidates((each.comment for each in annotations), read_specification(bias_type), max_characters=None))
+    matches = list(candidates(comments, read_specification(bias_type), max_characters=None))
 
-    same = sum(annotations[candidate.row].phrase.lower() == candidate.phrase for candidate in found)
-    share_found, share_same = len(found) / len(annotations), same / len(found)
+    same = sum(rows[candidate.row]["phrase"].lower() == candidate.phrase for candidate in matches)
+    share_found, share_same = len(matches) / len(rows), same / len(matches)
     assert share_found > 0.85
     assert share_same > 0.75  # theirs go round other occurrences too
-    longest = max(len(candidate.phrase.split()) for candidate in found)
+    longest = max(len(candidate.phrase.split()) for candidate in matches)
     assert longest <= 15
 
 
@@ -164,16 +168,16 @@ def test_windows_are_mostly_those_of_the_authors(bias_type):
 def test_the_share_of_published_phrases_that_comments_give_is_that_of_the_documentation(bias_type, share, share_of_all):
     (path,) = (REDDIT_BIAS / bias_type).glob("*_annotated.csv")
     specification = read_specification(bias_type)
-    comments = [each.comment for each in read_annotations(path)]
+    comments = [row["comment"] for row in read_csv(path)]
     splits = load_reddit_bias(REDDIT_BIAS, bias_type).values()
     published = [" ".join(text.split()) for split in splits for text in split["text_t1"]]
 
     for options, expected in (({}, share), ({"max_characters": None, "published_cleaning": True}, share_of_all)):
-        found = set(pairs_from_comments(comments, specification, mode="published", **options)["text_t1"])
-        reproduced = sum(text in found for text in published) / len(published)
+        phrases = set(pairs_from_comments(comments, specification, mode="published", **options)["text_t1"])
+        reproduced = sum(text in phrases for text in published) / len(published)
         assert round(reproduced, 2) == expected
     labeled = set(pairs_from_comments(path, specification, mode="published")["text_t1"])
-    missing = sum(text not in {" ".join(each.split()) for each in labeled} for text in set(published))
+    missing = sum(text not in {" ".join(phrase.split()) for phrase in labeled} for text in set(published))
     assert missing <= 7  # they have no term
 
 
@@ -347,8 +351,8 @@ def test_phrases_with_capitals_have_a_counterfactual_by_the_published_rule(tmp_p
 
     assert train["text_t1"][0] == "the muslims are fond of tea"
     assert train["text_t2"][0] == "the christians are fond of tea"
-    told = reddit_bias_report(root, "religion2")["splits"]["train"]
-    assert (told["num_lowered"], told["num_identical"]) == (0 if lowercase_train else 3, 0)
+    counts = reddit_bias_report(root, "religion2")["splits"]["train"]
+    assert (counts["num_lowered"], counts["num_identical"]) == (0 if lowercase_train else 3, 0)
 
 
 def test_perplexities_of_texts_that_were_lowered_are_not_taken_over(tmp_path):
@@ -361,7 +365,7 @@ def test_perplexities_of_texts_that_were_lowered_are_not_taken_over(tmp_path):
     assert set(test["text_t2"]) == {"my husband sings"}
 
 
-def test_sides_are_told_apart_by_their_terms_where_no_column_does(tmp_path):
+def test_sides_differ_by_their_terms_where_no_column_does(tmp_path):
     root = authors_repository(tmp_path, marked=False)
 
     for bias_type in AUTHORS_SIDES:
@@ -370,14 +374,16 @@ def test_sides_are_told_apart_by_their_terms_where_no_column_does(tmp_path):
 
 
 @with_data
-def test_every_real_bias_type_is_told_from_the_others():
+def test_every_real_bias_type_differs_from_the_others():
     for bias_type in SIDES:
         for other in {*AUTHORS_SIDES} - {bias_type}:
-            with pytest.raises(ValueError, match=f"do not fit the specification '{other}': no term of its group 1"):
+            with pytest.raises(
+                ValueError, match=f"do not fit the specification '{other}': they have no term of its group 1"
+            ):
                 load_reddit_bias(REDDIT_BIAS / bias_type, other)
 
 
-def test_data_of_another_bias_type_are_refused_but_pairs_of_ones_own_are_not(tmp_path):
+def test_data_of_another_bias_type_are_refused_but_pairs_of_your_own_are_not(tmp_path):
     phrases = [f"my wife likes {thing}" for thing in THINGS]
     folder = write(tmp_path, {"gender/train.txt": "\n".join(phrases), "own/test.csv": "text,text_t2\na cat,a dog\n"})
 
@@ -399,11 +405,11 @@ def test_counterfactuals_of_another_rule_are_refused(tmp_path):
         },
     )
 
-    with pytest.raises(ValueError, match=r"3 of 3 test phrases .* is not their counterfactual by the published rule"):
+    with pytest.raises(ValueError, match=r"3 of 3 test phrases .* are not their counterfactuals by the published rule"):
         load_reddit_bias(folder, "gender")
 
 
-def test_many_phrases_that_are_their_own_counterfactual_are_refused_and_some_are_told(tmp_path, caplog):
+def test_many_phrases_that_are_their_own_counterfactual_are_refused_and_some_are_reported(tmp_path, caplog):
     rows = ["text,text_t2", *[f"my wife likes {thing},my wife likes {thing}" for thing in THINGS]]
     folder = write(tmp_path, {"test.csv": "\n".join(rows)})
     with pytest.raises(ValueError, match=r"3 of 3 counterfactuals in the test split of '.*' are the same as their"):
@@ -415,7 +421,7 @@ def test_many_phrases_that_are_their_own_counterfactual_are_refused_and_some_are
     assert caplog.messages == [f"the test split of '{folder}': 1 of 4 phrases are their own counterfactual"]
 
 
-def test_a_folder_of_ones_own_is_read_in_whole_words(tmp_path):
+def test_a_folder_of_your_own_is_read_in_whole_words(tmp_path):
     folder = write(
         tmp_path,
         {
@@ -476,16 +482,6 @@ def test_pairs_come_from_annotated_phrases(tmp_path):
 
     assert dataset["text_t2"][:] == ["my husband"]
     assert counts == {"read": 5, "not_biased": 3, "without_term": 1, "paired": 1}
-    annotations = read_annotations(files / "a.csv")
-    assert [(each.bias_sent, each.bias_phrase) for each in annotations] == [
-        (0, 1),
-        (1, 0),
-        (1, 1),
-        (2, 2),
-        (None, None),
-    ]
-    assert annotations[4].remarks == ("question", "1 - a remark")
-    assert annotation_sizes(annotations) == (5, 3, 2, 2, 1, 2)
 
 
 def test_no_comments_give_no_pairs():
@@ -524,7 +520,7 @@ def test_no_comments_give_no_pairs():
         ),
         (
             {f"{name}_biased_test_reduced.csv": "comments_processed\na\n" for name in "xy"},
-            r"two files for test \(x_biased_test_reduced.csv, y_biased_test_reduced.csv\), and neither is told from",
+            r"two files for test \(x_biased_test_reduced.csv, y_biased_test_reduced.csv\), and neither a column",
         ),
         (
             {f"{name}_biased_test_reduced.csv": "comments_processed\na\n" for name in "xyz"},
@@ -533,14 +529,14 @@ def test_no_comments_give_no_pairs():
         ({f"{name}_bias_manual_train.txt": "a" for name in "xy"}, r"several files for train \(x_bias_manual_train.txt"),
     ],
 )
-def test_a_faulty_folder_is_told(tmp_path, files, error):
+def test_a_faulty_folder_is_reported(tmp_path, files, error):
     with pytest.raises((ValueError, FileNotFoundError), match=error) as caught:
         load_reddit_bias(write(tmp_path, files), "gender")
 
     assert "secret" not in str(caught.value)
 
 
-def test_a_missing_folder_type_or_mode_is_told(tmp_path):
+def test_a_missing_folder_type_or_mode_is_reported(tmp_path):
     with pytest.raises(NotADirectoryError, match="no folder"):
         load_reddit_bias(tmp_path / "none", "gender")
     with pytest.raises(FileNotFoundError, match="did you mean 'gender'"):

@@ -19,19 +19,22 @@ import torch
 from transformers.models.bert import modeling_bert  # noqa: F401
 from transformers.models.llama import modeling_llama  # noqa: F401
 
-import hb_metrics.generation_results
-import hb_metrics.inference.classifiers.embedded_styles
 import hb_metrics.inference.scoring.dialogue
-import hb_metrics.report  # noqa: F401
+import hb_metrics.measurements.generation.work
+import hb_metrics.measurements.likelihood.scoring
+import hb_metrics.measurements.offensiveness.work
+import hb_metrics.report.page  # noqa: F401
 from hb_metrics import measure
-from hb_metrics.inference import shards
-from hb_metrics.inference.classifiers import offensive, styles
+from hb_metrics.inference.classifiers import classifier
+from hb_metrics.inference.replies import decoding_shards
 from hb_metrics.inference.replies import prompt_replies as replies
+from hb_metrics.inference.scoring import scoring_shards
+from hb_metrics.measurements.offensiveness import work as offensiveness_work
 
-shards.UNITS_PER_SHARD = 2
+scoring_shards.UNITS_PER_SHARD = 2
 replies.ROWS_PER_SHARD = 16
-styles.ROWS_PER_SHARD = 16
-offensive.ROWS_PER_SHARD = 64
+classifier.ROWS_PER_SHARD = 16
+offensiveness_work.ROWS_PER_SHARD = 64
 LONGEST = 300  # seconds; one that hangs is ended, and its exit code tells
 
 
@@ -55,7 +58,7 @@ def start(options, processes, port, log, writes=None, stalled=None):
             if writes is not None:
                 kill_at_write(writes)
             if stalled == rank:
-                replies.decode = lambda *_: time.sleep(600)
+                decoding_shards.decode = lambda *_: time.sleep(600)
             os._exit(run(options))
         started.append(process)
         os.setpgid(process, started[0])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hb_metrics.arguments import MeasureArguments
+from hb_metrics.arguments import settings_of
 from hb_metrics.default_folder import LONGEST_NAME, default_folder
 
 
@@ -28,12 +28,12 @@ from hb_metrics.default_folder import LONGEST_NAME, default_folder
     ],
 )
 def test_what_is_asked_for_is_in_the_name(options, name):
-    assert default_folder(MeasureArguments(**options)) == f"runs/{name}"
+    assert default_folder(settings_of(options)) == f"runs/{name}"
 
 
 def test_a_long_name_is_cut_and_kept_apart():
     names = {
-        default_folder(MeasureArguments(measurements="regard", regard_groups=[f"{'tall ' * 60}{noun}"]))
+        default_folder(settings_of({"measurements": "regard", "regard_groups": [f"{'tall ' * 60}{noun}"]}))
         for noun in ("woman", "man")
     }
     assert len(names) == 2

@@ -16,7 +16,7 @@ import yaml
 from threadpoolctl import threadpool_limits
 
 from hb_metrics import measure
-from hb_metrics.run_folder import REPORT_FILE, RESULTS_FILE, STYLE_MEANS_FILE
+from hb_metrics.run_folder import BIAS_VALUES_FILE, REPORT_FILE, RESULTS_FILE, STYLE_MEANS_FILE
 
 ROOT = Path(__file__).parents[2]
 ALONE = [sys.executable, "-m", "hb_metrics.measure"]
@@ -34,6 +34,7 @@ DECODINGS = {
     "sample": ["--replies_per_cell", 3, "--max_new_tokens", 12],
     "beams": ["--replies_per_cell", 2, "--decoding", "blenderbot2", "--min_new_tokens", 4, "--max_new_tokens", 10],
 }
+WRITTEN = (RESULTS_FILE, REPORT_FILE, STYLE_MEANS_FILE, BIAS_VALUES_FILE)
 OTHERS = [("llama", "beams"), ("bloom", "sample"), ("blenderbot", "beams")]
 
 
@@ -52,7 +53,7 @@ def inputs(tmp_path):
 
 def run(folder, *options):
     measure.main([*map(str, options), "--output_dir", str(folder)])
-    return {name: (folder / name).read_bytes() for name in (RESULTS_FILE, REPORT_FILE, STYLE_MEANS_FILE)}
+    return {name: (folder / name).read_bytes() for name in WRITTEN}
 
 
 @pytest.mark.parametrize(
@@ -94,7 +95,7 @@ def test_another_seed_is_another_draw(inputs, save_small_model, tmp_path):
         assert first["run"]["generation"][name] != second["run"]["generation"][name]
     assert first["generation"]["gen_bias"] != second["generation"]["gen_bias"]
     assert first["dialogue"] != second["dialogue"]
-    assert first["likelihood_bias"] == second["likelihood_bias"]
+    assert first["likelihood"] == second["likelihood"]
 
 
 @pytest.mark.long
@@ -109,5 +110,5 @@ def test_the_small_config_in_one_and_two_processes_with_other_batches(save_small
             list(map(str, arguments)), cwd=ROOT, env=environment, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stderr
-        found.append({name: (folder / name).read_bytes() for name in (RESULTS_FILE, REPORT_FILE, STYLE_MEANS_FILE)})
+        found.append({name: (folder / name).read_bytes() for name in WRITTEN})
     assert found[0] == found[1]

@@ -18,17 +18,20 @@ import yaml
 
 from hb_dataset.whole_files import remove_leftovers, write_text
 from hb_metrics import measure
-from hb_metrics.finished_run import StyleShards, read_replies, read_run
+from hb_metrics.finished_run import StyleShards, read_prompts, read_run, read_stored_replies
 from hb_metrics.inference import shards
+from hb_metrics.inference.scoring import scoring_shards
 from hb_metrics.inference.shards import Shard, fill_shards, plan_row_shards
+from hb_metrics.measurements.dialogue.work import DIALOGUE
+from hb_metrics.measurements.likelihood.scoring import PERPLEXITIES
+from hb_metrics.measurements.offensiveness.work import OFFENSIVENESS
 from hb_metrics.run_folder import (
-    DIALOGUE,
+    BIAS_VALUES_FILE,
     IN_USE_ERROR,
     LOCK_FILE,
     NO_LOCKS_NOTE,
     NOT_A_RUN_ERROR,
-    OFFENSIVENESS,
-    PERPLEXITIES,
+    PROMPTS_FILE,
     REPLIES,
     REPORT_FILE,
     RESULTS_FILE,
@@ -49,16 +52,18 @@ VOCABULARY = {
 # One file of each kind that a run writes, in the order it does.
 WRITTEN = (
     RUN_FILE,
+    PROMPTS_FILE,
     f"{PERPLEXITIES}/00001-of-00003.parquet",
     f"{REPLIES}/00000-of-00001.parquet",
     f"{STYLES}/00000-of-00001.parquet",
     STYLE_MEANS_FILE,
+    BIAS_VALUES_FILE,
     f"{OFFENSIVENESS}/replies/00000-of-00001.parquet",
     f"{DIALOGUE}/00000-of-00001.parquet",
     RESULTS_FILE,
     REPORT_FILE,
 )
-SHARDS = [name for name in WRITTEN if name.endswith(".parquet") and name != STYLE_MEANS_FILE]
+SHARDS = [name for name in WRITTEN if "/" in name]
 SCHEMA = pa.schema([("id", pa.string()), ("words", pa.list_(pa.string())), ("number", pa.float64())])
 HOLD = """
 import sys, time
@@ -91,7 +96,7 @@ def options(tmp_path_factory, get_small_model):
 @pytest.fixture(scope="module", autouse=True)
 def several_shards():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shards, "UNITS_PER_SHARD", 4)
+        patch.setattr(scoring_shards, "UNITS_PER_SHARD", 4)
         yield
 
 
@@ -212,13 +217,13 @@ def test_damaged_shards_of_every_stage_are_kept_aside_and_made_again(options, wh
         elif number == 2:
             pq.write_table(pq.read_table(path).slice(1), path)
         elif number == 3:
-            pq.write_table(pq.read_table(path).drop_columns(["probability"]), path)
+            pq.write_table(pq.read_table(path).drop_columns(["probabilities"]), path)
         else:
             content[-6] ^= 1  # in how long the footer is
             path.write_bytes(content)
         damaged[name] = path.read_bytes()
-    stranger = copy / REPLIES / "00000-of-00009.parquet"
-    shutil.copyfile(whole / SHARDS[0], stranger)
+    unknown = copy / REPLIES / "00000-of-00009.parquet"
+    shutil.copyfile(whole / SHARDS[0], unknown)
     run(options, copy)
     printed = capsys.readouterr().out
     found = contents(copy)
@@ -230,8 +235,8 @@ def test_damaged_shards_of_every_stage_are_kept_aside_and_made_again(options, wh
         assert f"{copy / name} {fault}" in printed
         assert f"its rows are computed again, and it is kept as {kept.name}" in printed
         assert found.pop(str(kept)) == damaged[name]
-    assert f"{stranger} is not of this run; it is kept as .{stranger.name}.1.aside" in printed
-    assert found.pop(f"{REPLIES}/.{stranger.name}.1.aside") == expected[SHARDS[0]]
+    assert f"{unknown} is not of this run; it is kept as .{unknown.name}.1.aside" in printed
+    assert found.pop(f"{REPLIES}/.{unknown.name}.1.aside") == expected[SHARDS[0]]
     assert found == expected
 
 
@@ -252,10 +257,11 @@ def test_shards_of_another_run_are_kept_aside_named_and_made_again(options, whol
     assert found == expected
 
 
-def test_a_finished_run_with_shards_of_another_is_not_read(whole, copy):
-    assert read_replies(read_run(copy)) is not None
+def test_a_finished_run_with_files_of_another_is_not_read(whole, copy):
+    assert read_stored_replies(copy) is not None
     for name, read in (
-        (f"{REPLIES}/00000-of-00001.parquet", lambda: read_replies(read_run(copy))),
+        (PROMPTS_FILE, lambda: read_prompts(copy)),
+        (f"{REPLIES}/00000-of-00001.parquet", lambda: read_stored_replies(copy)),
         (f"{STYLES}/00000-of-00001.parquet", lambda: StyleShards(copy / STYLES)),
     ):
         table = pq.read_table(copy / name)
@@ -264,6 +270,42 @@ def test_a_finished_run_with_shards_of_another_is_not_read(whole, copy):
             read()
         pq.write_table(table.replace_schema_metadata(None), copy / name)  # as those of earlier releases
         read()
+
+
+@pytest.mark.parametrize("damaged", [True, False])
+def test_prompts_that_are_damaged_or_of_another_run_are_kept_aside_and_written_again(
+    damaged, options, whole, copy, capsys
+):
+    expected, path = contents(whole), copy / PROMPTS_FILE
+    if damaged:
+        path.write_bytes(expected[PROMPTS_FILE][:-9])
+    else:
+        pq.write_table(pq.read_table(path).slice(1), path)
+    before = path.read_bytes()
+    run(options, copy)
+    fault = "is damaged (" if damaged else "does not hold the prompts of this run"
+    assert f"{path} {fault}" in capsys.readouterr().out
+    found = contents(copy)
+    assert found.pop(f".{PROMPTS_FILE}.1.aside") == before
+    assert found == expected
+
+
+def test_what_follows_from_shards_is_computed_again_from_them(options, whole, copy):
+    for name in (STYLE_MEANS_FILE, BIAS_VALUES_FILE):
+        (copy / name).write_bytes(b"of somebody else")
+    run(options, copy)
+    assert contents(copy) == contents(whole)
+
+
+def test_a_run_of_an_earlier_layout_is_named_and_left_alone(options, copy):
+    record = json.loads((copy / RUN_FILE).read_text())
+    del record["layout"]
+    write_text(copy / RUN_FILE, json.dumps(record))
+    before = contents(copy)
+    message = refusal(options, copy)
+    assert message.startswith(f"'{copy}' holds a run of another release, whose files are laid out otherwise (layout")
+    assert "measure again in a new folder, or use the release of that run: " in message
+    assert contents(copy) == before
 
 
 def test_rows_are_of_the_texts_they_were_made_from(tmp_path, capsys):

@@ -35,7 +35,7 @@ STAGES = {
     "preparing": "begun",
     "scoring": ", on cpu",
     "replies": "prompts scored in",
-    "styles": "prompts replied to in",
+    "styles": "styles:",  # its progress bar
     "offensiveness": "styles classified in",
     "dialogue": "offensiveness classified in",
     "results": "dialogue scored in",
@@ -166,7 +166,7 @@ def test_ctrl_c_does_not_wait_for_a_batch_nor_for_another_process(processes, sta
     time.sleep(1)
     check_ends_by_ctrl_c(runs, started, log)
     assert list((tmp_path / "run" / "perplexities").iterdir())
-    assert not list((tmp_path / "run" / "styles").glob("*"))
+    assert not list((tmp_path / "run" / "style_probabilities").glob("*"))
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 1), (signal.SIGTERM, 143)])

@@ -15,7 +15,7 @@ import yaml
 
 from hb_dataset import load_table
 from hb_dataset.variations import VARIATIONS
-from hb_metrics.arguments import MeasureArguments, parse_arguments
+from hb_metrics.arguments import asked_measurements, parse_arguments, settings_of
 from hb_metrics.inference.models.bias_tags import BiasTuning, write_bias_tuning
 
 ROOT = Path(__file__).parents[2]
@@ -63,7 +63,7 @@ def test_a_causal_model_is_measured_and_reported(vocabulary, save_small_model, t
     assert results["run"] == json.loads((out / "run.json").read_text())
     assert results["run"]["scoring"]["path"] == "tree"
     assert results["run"]["data"]["num_prompts"] == 7 * 5 * 2
-    assert results["likelihood_bias"]["num_tests"] == (6 + 3) * 2
+    assert results["likelihood"]["likelihood_bias"]["num_tests"] == (6 + 3) * 2
     scores = pq.read_table(out / "perplexities")
     assert sorted(scores["id"].to_pylist()) == sorted(load_table("v1.0", vocabulary)["id"].to_pylist())
     replies = pq.read_table(out / "replies")
@@ -155,8 +155,8 @@ def test_persona_lines_variations_and_phrases_of_ones_own(vocabulary, save_small
     assert all(row["text"] == texts[row["id"]] for row in replies if row not in varied)
     results = json.loads((out / "results.json").read_text())
     assert list(results["generation"]["phrase_rates"]["phrases"]) == ["greetings"]
-    assert "likelihood_bias" not in results
-    column = pq.read_schema(next((out / "style_probabilities").glob("*.parquet"))).field("style_probabilities")
+    assert set(results) == {"run", "generation"}
+    column = pq.read_schema(next((out / "style_probabilities").glob("*.parquet"))).field("probabilities")
     assert str(column.type.value_type) == "halffloat"
 
 
@@ -208,7 +208,7 @@ def test_some_of_the_axes_are_measured(vocabulary, save_small_model, tmp_path):
     assert code == 0, errors
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     assert results["run"]["data"]["num_prompts"] == 4 * 5 * 2
-    assert list(results["likelihood_bias"]["by_axis"]) == ["age"]
+    assert list(results["likelihood"]["likelihood_bias"]["by_axis"]) == ["age"]
 
 
 def test_other_settings_in_a_used_folder_are_named(vocabulary, save_small_model, tmp_path):
@@ -261,10 +261,16 @@ def test_options_come_from_yaml_and_the_command_line_has_the_last_word(tmp_path)
         "measurements: [likelihood, offensiveness]\n"
     )
     parsed = parse_arguments(["--config", str(config), "--alpha", "0.1"])
-    assert parsed == MeasureArguments(
-        model="some/model", alpha=0.1, include_gendered=False, axes=["age"], measurements="likelihood,offensiveness"
+    assert parsed == settings_of(
+        {
+            "model": "some/model",
+            "alpha": 0.1,
+            "include_gendered": False,
+            "axes": ["age"],
+            "measurements": "likelihood,offensiveness",
+        }
     )
-    assert parsed.asked_measurements() == ("likelihood", "offensiveness")
+    assert [measurement.name for measurement in asked_measurements(parsed)] == ["likelihood", "offensiveness"]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import sys
 from copy import deepcopy
-from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -17,21 +16,27 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 import transformers
+import yaml
 from datasets import load_dataset
 from tokenizers import AddedToken
 
 from hb_dataset import load_table
-from hb_metrics.arguments import MeasureArguments
-from hb_metrics.finished_run import NO_RESULTS_ERROR, NO_STYLES_ERROR
+from hb_metrics.arguments import settings_of
+from hb_metrics.bias_values import bias_values
+from hb_metrics.finished_run import NO_RESULTS_ERROR, NO_STYLES_ERROR, OTHER_PROMPTS_ERROR, OTHER_RUN_ERROR, StyleShards
 from hb_metrics.inference.models.contexts import encode_contexts, encode_rendered
 from hb_metrics.inference.models.loading import folder_digest, load_tokenizer
 from hb_metrics.inference.processes import process_state
 from hb_metrics.measure import main as measure
-from hb_metrics.planning import only_axes, prepare
-from hb_train.bias_labels import BETA_ERROR, NO_GENERATION_ERROR, LabelArguments, label, main
+from hb_metrics.measurements.generation import GENERATION
+from hb_metrics.measurements.measurement import Task
+from hb_metrics.planning import load, read_prompts
+from hb_metrics.report.comparison import write_comparison
+from hb_metrics.run_folder import SHARD_RUN
+from hb_train.bias_labels import BETA_ERROR, LabelArguments, label, main
 from hb_train.training.encoding import encode_rows, without_tag
 from hb_train.tuning.label_rows import (
-    NOT_ITS_PROMPTS_ERROR,
+    NO_GENERATION_ERROR,
     OTHER_MODEL_ERROR,
     OTHER_ROWS_ERROR,
     TAG_POSITION_ERROR,
@@ -144,7 +149,7 @@ def results_of(run):
 def replies_of(run):
     """The replies of a run by id, with their style vectors and what their prompts are about."""
     about = {row["id"]: row for row in load_table("v1.0-small").to_pylist()}
-    styles = {row["id"]: row["style_probabilities"] for row in pq.read_table(run / "style_probabilities").to_pylist()}
+    styles = {row["id"]: row["probabilities"] for row in pq.read_table(run / "style_probabilities").to_pylist()}
     replies = {row["id"]: row for row in pq.read_table(run / "replies").to_pylist() if row["id"] in styles}
     return {key: {**about[key], **row, "style": styles[key]} for key, row in replies.items()}
 
@@ -204,17 +209,17 @@ def test_bias_values_are_the_papers_formula_and_tags_are_those_above_beta(alpha,
 @pytest.mark.parametrize("context", ASKED)
 def test_prompts_are_what_the_model_was_given_and_the_tag_is_the_last_word_of_the_user(context, measured, labelled):
     run, labels, rows = measured(context), read_labels(labelled(context)), rows_of(labelled(context))
-    asked = MeasureArguments(**results_of(run)["run"]["settings"])
-    prompts = only_axes(load_table("v1.0-small"), AXES, "v1.0")
-    work = {tag: prepare(replace(asked, tag=tag), prompts, process_state()) for tag in ("none", "bias", "no_bias")}
-    assert work["none"].replies.description() | {"tag_reason": ""} == results_of(run)["run"]["generation"] | {
-        "tag_reason": ""
-    }
+    plans = {}
+    for tag in ("none", "bias", "no_bias"):
+        asked = settings_of(results_of(run)["run"]["settings"] | {"tag": tag})
+        loaded = load(asked, process_state().device)
+        task = Task(asked, read_prompts(asked), loaded, process_state(), ("generation",), run)
+        plans[tag] = GENERATION.plan(task, None).plan
+    assert plans["none"].description() | {"tag_reason": ""} == results_of(run)["run"]["generation"] | {"tag_reason": ""}
     given_ids = {
-        tag: dict(zip(its.replies.ids, its.replies.contexts, strict=True)) for tag, its in work.items()
+        tag: dict(zip(plan.ids, plan.contexts, strict=True)) for tag, plan in plans.items()
     }  # as the run has them, not as the labels do
-    how = {"tokenizer": work["none"].loaded.tokenizer, "context": context}
-    how["is_encoder_decoder"] = work["none"].loaded.kind == "encoder-decoder"
+    how = {"tokenizer": loaded.tokenizer, "context": context, "is_encoder_decoder": loaded.kind == "encoder-decoder"}
     suffix = ASKED[context][2]
     assert labels["suffix"] == suffix
     assert labels["context"] == context
@@ -279,7 +284,8 @@ def test_a_template_that_moves_the_tag_is_refused(content, measured, tmp_path, g
     shutil.copytree(measured("plain") / "replies", run / "replies")  # without persona lines
     shutil.rmtree(run / "style_probabilities")
     shutil.copytree(measured("plain") / "style_probabilities", run / "style_probabilities")
-    shutil.copyfile(measured("plain") / "run.json", run / "run.json")  # which these are of
+    for name in ("run.json", "prompts.parquet", "bias_values.parquet"):  # which these are of
+        shutil.copyfile(measured("plain") / name, run / name)
     number = results_of(measured("plain"))["generation"]["num_replies"]
     run = altered(run, tmp_path / "again", change=lambda results: results["generation"].update(num_replies=number))
 
@@ -468,17 +474,15 @@ def test_a_run_that_cannot_be_labelled_is_refused(measured, tmp_path):
     shutil.rmtree(run / "style_probabilities")
     refused(run, exactly(NO_STYLES_ERROR.format(folder=run / "style_probabilities")), tmp_path)
 
-    message = "the replies in '{}' are not there, or not to prompts of v1.0-small"
     run = altered(measured("plain"), tmp_path / "mute")
     shutil.rmtree(run / "replies")
-    refused(run, re.escape(message.format(run)), tmp_path)
-    run = altered(
-        measured("plain"),
-        tmp_path / "other",
-        change=lambda results: results["run"]["settings"].update(dataset_config="v1.0-seat"),
-    )
-    expected = NOT_ITS_PROMPTS_ERROR.format(folder=run, config="v1.0-small")
-    refused(run, exactly(expected), tmp_path)
+    refused(run, exactly(NO_GENERATION_ERROR.format(folder=run)), tmp_path)
+    run = altered(measured("plain"), tmp_path / "other")
+    prompts = pq.read_table(run / "prompts.parquet")
+    replied = [row["id"] for row in pq.read_table(run / "replies").to_pylist()]
+    kept = pa.array([identifier not in replied[:3] for identifier in prompts["id"].to_pylist()])
+    pq.write_table(prompts.filter(kept), run / "prompts.parquet")
+    refused(run, exactly(OTHER_PROMPTS_ERROR.format(folder=run, number=3)), tmp_path)
 
     run = altered(measured("plain"), tmp_path / "mixed")
     (shard,) = (run / "style_probabilities").glob("*.parquet")
@@ -489,6 +493,56 @@ def test_a_run_that_cannot_be_labelled_is_refused(measured, tmp_path):
     (shard,) = (run / "style_probabilities").glob("*.parquet")
     pq.write_table(pq.read_table(shard).slice(0, 40), shard)
     refused(run, exactly(OTHER_ROWS_ERROR.format(folder=run)), tmp_path)
+
+
+def test_bias_values_are_read_from_the_run_and_checked(measured, labelled, tmp_path):
+    run = altered(measured("plain"), tmp_path / "run")
+    path = run / "bias_values.parquet"
+    stored, values = pq.read_table(path), {row["id"]: row["bias_value"] for row in pq.read_table(path).to_pylist()}
+    styles, about = StyleShards(run / "style_probabilities"), replies_of(run)
+    columns = [[about[identifier][name] for identifier in styles.ids] for name in ("descriptor", "template", "axis")]
+    assert stored["id"].to_pylist() == styles.ids
+    assert stored["bias_value"].to_pylist() == bias_values(styles, *columns).values.tolist()
+    assert {row["id"]: row["bias_value"] for row in rows_of(labelled("plain"))} == values
+
+    for table, message in (
+        (stored.slice(1), OTHER_ROWS_ERROR.format(folder=run)),
+        (stored.take(pa.array([1, 0, *range(2, len(stored))])), OTHER_ROWS_ERROR.format(folder=run)),
+        (stored.replace_schema_metadata({SHARD_RUN: b"0" * 64}), OTHER_RUN_ERROR.format(path=path)),
+    ):
+        pq.write_table(table, path)
+        refused(run, exactly(message), tmp_path)
+    path.unlink()
+    refused(run, exactly(NO_STYLES_ERROR.format(folder=run)), tmp_path)
+    label(arguments(run, tmp_path / "labels", alpha=1))  # whose values no run has
+
+
+def test_a_run_is_labelled_and_compared_after_its_vocabulary_has_changed(get_small_model, classifier, tmp_path):
+    """As that of `next` does, where terms are added and left out."""
+    vocabulary = shutil.copytree(ROOT / "hb_dataset" / "vocabulary" / "next", tmp_path / "vocabulary")
+    model = save_model("gpt2", "plain", tmp_path / "model", get_small_model)
+    asked = ["--model", model, "--dataset_config", "next-small", "--vocabulary_dir", vocabulary, "--axes", "age"]
+    asked += ["--measurements", "generation", "--replies_per_cell", 2, "--min_new_tokens", 1, "--max_new_tokens", 8]
+    asked += ["--style_classifier", classifier, "--temperature", 1, "--top_k", 400, "--top_p", 1]
+    runs = [tmp_path / "first", tmp_path / "second"]
+    for seed, run in enumerate(runs):
+        measure([str(word) for word in [*asked, "--seed", seed, "--output_dir", run]])
+    replied = {row["id"] for row in pq.read_table(runs[0] / "replies").to_pylist()}
+    prompts = [row for row in pq.read_table(runs[0] / "prompts.parquet").to_pylist() if row["id"] in replied]
+    gone = prompts[0]["descriptor"]
+    label(arguments(runs[0], tmp_path / "before"))
+    write_comparison(runs, tmp_path / "before.html")
+
+    content = yaml.safe_load((vocabulary / "age.yaml").read_text(encoding="utf-8"))
+    content["terms"] = [term for term in content["terms"] if term["term"] != gone]
+    (vocabulary / "age.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
+
+    assert not replied <= set(load_table("next-small", vocabulary)["id"].to_pylist())
+    label(arguments(runs[0], tmp_path / "after"))
+    assert rows_of(tmp_path / "after") == rows_of(tmp_path / "before")
+    assert gone in {row["descriptor"] for row in rows_of(tmp_path / "after")}
+    write_comparison(runs, tmp_path / "after.html")
+    assert (tmp_path / "after.html").read_bytes() == (tmp_path / "before.html").read_bytes()
 
 
 def test_a_model_that_moved_is_found_and_another_is_refused(measured, labelled, tmp_path):

@@ -16,10 +16,10 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 from trl import SFTTrainer
 
+from hb_metrics.display.rendering import bias
 from hb_metrics.inference.models.bias_tags import TUNING_FILE, BiasTuning, read_bias_tuning, write_bias_tuning
 from hb_metrics.inference.models.contexts import encode_replies, render_contexts
 from hb_metrics.measure import main as measure
-from hb_metrics.report.rendering import bias
 from hb_train import tune
 from hb_train.bias_labels import main as label
 from hb_train.model_card import main as write_card

@@ -13,7 +13,7 @@ from datasets.utils.metadata import MetadataConfigs
 from huggingface_hub import DatasetCard
 
 from hb_dataset import load_table
-from hb_dataset.prompts import config_schema, version_configs
+from hb_dataset.prompts import find_config, version_configs
 from hb_dataset.vocabulary import VOCABULARIES
 from hub_scripts.dataset_card import EXAMPLE_TERM, dataset_card, size_category
 from hub_scripts.publish_dataset import published_dataset
@@ -124,7 +124,7 @@ def test_the_page_begins_with_a_warning_and_says_whom_to_ask(text, tmp_path):
     )
     discussions = f"https://huggingface.co/datasets/{REPO_ID}/discussions"
     assert f"\n* **Contact**: the [discussions of this page]({discussions})\n" in page
-    assert "Source repository" not in page  # it was not told
+    assert "Source repository" not in page  # it is not known
     root = freeze_small(tmp_path, "v2.0")
     page = dataset_card(published_dataset(REPO_ID, "v2.0", root, "https://example.org/source"))
     assert "* **Source repository**: <https://example.org/source>, with the vocabulary" in page
@@ -176,7 +176,7 @@ def test_terms_are_counted_by_bucket_as_the_files_have_them(text):
 
 def test_the_numbers_in_the_text_are_the_papers(text):
     assert "462,878 English sentences (459,758 different ones)" in text
-    assert "one of 594 demographic terms (4 stand in more than one axis) on 13 axes" in text
+    assert "one of 594 demographic terms (4 are on more than one axis) on 13 axes" in text
     assert "30 person nouns (10 female, 11 male, 9 that name no gender) in 26 templates" in text
     assert "Only 144 of 598 entries" in text
     assert "Each sentence has one term" in text
@@ -205,7 +205,7 @@ def test_a_card_of_another_version_says_what_is_otherwise_there(tmp_path):
     assert "# HolisticBias v2.0" in text
     assert 'load_dataset("my-org/terms", "v2.0", revision="v2.0", split="test")' in text
     assert "on 2 axes" in text
-    assert "stand in more than one axis" not in text
+    assert "are on more than one axis" not in text
     assert "whose sentences are version v1.0" in text
     assert "an European" not in text
     assert "A row:" not in text  # its axis is not in this version
@@ -238,9 +238,9 @@ def test_sentences_that_are_left_out_are_counted(tmp_path):
     configs = tuple(config._replace(table=fewer) if config.name == "v2.0" else config for config in small.configs)
     dataset = PublishedDataset(REPO_ID, "v2.0", configs)
     assert dataset.num_left_out == 1_234
-    assert "1,234 sentences are left out, in which term and noun would say a thing twice" in dataset_card(dataset)
+    assert "1,234 sentences are left out in which term and noun would repeat or contradict" in dataset_card(dataset)
 
 
 def test_every_column_there_is_has_an_explanation():
     for config in version_configs("next"):
-        assert set(config_schema(config).names) <= COLUMNS.keys()
+        assert set(find_config(config).schema.names) <= COLUMNS.keys()

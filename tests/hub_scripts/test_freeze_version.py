@@ -84,7 +84,7 @@ def test_the_changelog_says_what_changed(root):
     freeze_version("v2.0", root)
     said = (root / "CHANGELOG.md").read_text(encoding="utf-8")
     assert said.startswith("# Changes of the vocabulary, newest first\n\n## v2.0\n\n")
-    assert f"Beside v1.0: {rows['v1.0']:,} → {rows[NEXT]:,} prompts" in said
+    assert f"Compared with v1.0: {rows['v1.0']:,} → {rows[NEXT]:,} prompts" in said
     assert "### Added\n\n* age: `growing`\n* nouns: `enby`, `demiboy`, `demigirl`\n" in said
     assert "### Removed\n\n* age: `spry`\n" in said
     assert "### Relabelled\n\n* age `senior`: preference (none) → `dispreferred`\n" in said
@@ -99,7 +99,7 @@ def test_the_newest_version_stands_first_in_the_changelog(root):
     freeze_version("v2.1", root)
     said = (root / "CHANGELOG.md").read_text(encoding="utf-8")
     assert [line for line in said.splitlines() if line.startswith("## ")] == ["## v2.1", "## v2.0"]
-    assert "Beside v2.0: " in said
+    assert "Compared with v2.0: " in said
     assert said.count("# Changes of the vocabulary") == 1
     assert "* age: `ripe`\n" in said.split("## v2.0")[0]
 
@@ -107,8 +107,8 @@ def test_the_newest_version_stands_first_in_the_changelog(root):
 @pytest.mark.parametrize(
     ("version", "message"),
     [
-        ("v1.0", "v1.0 is frozen, and a frozen version is never touched; freeze the next one, as v2.0"),
-        ("v0.9", "v0.9 is not newer than v1.0, the newest frozen version; freeze the next one, as v2.0"),
+        ("v1.0", "v1.0 is frozen, and a frozen version never changes; freeze the next one as v2.0"),
+        ("v0.9", "v0.9 is not newer than v1.0, the newest frozen version; freeze the next one as v2.0"),
         ("2.0", "'2.0' is not the name of a version; write v<number>.<number>, as v2.0"),
         ("../v2.0", "'../v2.0' is not the name of a version"),
         ("next", "'next' is not the name of a version"),
@@ -126,7 +126,7 @@ def test_other_versions_are_refused(root, version, message):
 def test_nothing_changed_is_refused(root):
     shutil.rmtree(root / NEXT)
     shutil.copytree(root / "v1.0", root / NEXT)
-    with pytest.raises(ValueError, match=r"'next' holds what v1\.0 holds; there is nothing to freeze"):
+    with pytest.raises(ValueError, match=r"'next' has the same content as v1\.0; there is nothing to freeze"):
         freeze_version("v2.0", root)
 
 
@@ -139,11 +139,13 @@ def test_faults_are_all_told_and_nothing_is_written(root):
     assert snapshot(root) == before
 
 
-def test_a_new_term_without_a_source_is_told(root):
+def test_a_new_term_without_a_source_is_refused(root):
     with (root / NEXT / "age.yaml").open("a", encoding="utf-8") as file:
         file.write("  - term: growing\n    bucket: young\n")
     before = snapshot(root)
-    with pytest.raises(ValueError, match=r"'next' has 1 to put right first .*\n  age\.yaml:\d+: .*source"):
+    with pytest.raises(
+        ValueError, match=r"'next' has faults that have to be corrected first .*\n  age\.yaml:\d+: .*source"
+    ):
         freeze_version("v2.0", root)
     assert snapshot(root) == before
 
@@ -155,7 +157,7 @@ def test_a_changed_frozen_version_is_told(root):
         freeze_version("v2.0", root)
 
 
-def test_an_interrupted_freeze_goes_on(root, monkeypatch):
+def test_an_interrupted_freeze_is_resumed(root, monkeypatch):
     add(root, "growing")
     start = shutil.copytree(root, root.parent / "start")
     freeze_version("v2.0", root)
@@ -180,7 +182,9 @@ def test_a_folder_that_is_not_a_leftover_is_left_alone(root):
     add(root, "growing")
     shutil.copytree(root / "v1.0", root / "v2.0")
     before = snapshot(root)
-    with pytest.raises(ValueError, match=r"v2\.0' is there, is not recorded as frozen and is not what 'next' holds"):
+    with pytest.raises(
+        ValueError, match=r"v2\.0' exists, but is not recorded as frozen and has not the content of 'next'"
+    ):
         freeze_version("v2.0", root)
     assert snapshot(root) == before
 

@@ -143,7 +143,7 @@ def test_a_tag_is_never_moved(in_process, files, differing):
     in_process.requests.clear()
     message = refuse(in_process, files)
     assert message == (
-        f"dataset ORG/data has a tag v1.0 already, with other content ({differing}). A tag is never moved. Nothing was "
+        f"dataset ORG/data already has a tag v1.0, with other content ({differing}). A tag is never moved. Nothing was "
         "written; publish these files as another version"
     )
     assert written(in_process) == []
@@ -183,12 +183,12 @@ def test_a_new_space_runs_on_the_sdk_asked_for(in_process):
 
 
 def test_what_makes_no_sense_is_refused_before_anything_is_asked(in_process):
-    with pytest.raises(ValueError, match="no files to push to dataset ORG/data"):
+    with pytest.raises(ValueError, match="no files to publish in dataset ORG/data"):
         publish(in_process, {})
     with pytest.raises(ValueError, match="a pull request has no tag, but tag is"):
         publish(in_process, pull_request=True)
     for repo_id in ("data", "ORG/data/more", "ORG/d ata", "ORG/", ""):
-        with pytest.raises(HubError, match=f"repo_id '{repo_id}' is not the name of a repo; write OWNER/NAME"):
+        with pytest.raises(HubError, match=f"repo_id '{repo_id}' is not the name of a repository; write OWNER/NAME"):
             publish(in_process, repo_id=repo_id)
     assert in_process.requests == []
 
@@ -204,8 +204,8 @@ def stopped(hub, listed, replaced="nothing", **options):
     hub.requests.clear()
     assert refuse(hub, **options) == (
         f"dataset ORG/data holds files that no publication of HolisticBias wrote, or that somebody has changed since: "
-        f"{listed}. Nothing was written; see whether it is the repository you mean. With --among_other_files it goes "
-        f"on: {replaced} would be replaced, and what is not in the way stays"
+        f"{listed}. Nothing was written; check whether it is the repository you mean. To publish in it all the same, "
+        f"add --among_other_files: {replaced} would be replaced, and all other files of other people stay"
     )
     assert written(hub) == []
     assert data(hub).at() == before
@@ -251,7 +251,7 @@ def test_a_file_of_ours_that_somebody_changed_is_not_replaced_or_deleted_without
 
 
 def test_a_path_that_yields_is_written_only_where_there_is_nothing_of_somebody_else(in_process):
-    options = {"yielding": ["second/test.parquet"]}
+    options = {"keep_theirs": ["second/test.parquet"]}
     publish(in_process, **options)
     assert (
         "second/test.parquet"
@@ -318,7 +318,7 @@ def test_where_nobody_can_say_what_is_ours_nothing_is_written(in_process, path):
     before = data(in_process).at()
     in_process.fail_next("GET", path, status=500, times=ALWAYS)
     message = refuse(in_process, LATER, tag="v2.0")
-    assert message.startswith("Looking at dataset ORG/data failed: ")
+    assert message.startswith("Reading dataset ORG/data failed: ")
     assert f"{NOTHING} {AGAIN}" in message
     assert data(in_process).at() == before
 
@@ -485,8 +485,9 @@ def test_the_real_client_gets_back_the_bytes_it_uploaded(in_process, tmp_path):
 # --- failing ----------------------------------------------------------------------------------------------------------
 
 NOTHING = "Nothing was written to dataset ORG/data;"
-EMPTY = "The new dataset ORG/data is there, but none of these files;"
-AGAIN = "the same command again finishes it"
+EMPTY = "The new dataset ORG/data was created, but has none of these files;"
+COMMITTED = "The files are published (commit {commit}), but the tag v1.0 is not set;"
+AGAIN = "run the same command again to finish"
 
 
 def finish(hub, commits=2):
@@ -504,15 +505,15 @@ def finish(hub, commits=2):
 @pytest.mark.parametrize(
     ("method", "path", "step", "holds"),
     [
-        ("GET", r"/refs", "Looking at", NOTHING),
-        ("POST", r"/repos/create", "Making", NOTHING),
-        ("GET", r"/tree/", "Looking at", EMPTY),
+        ("GET", r"/refs", "Reading", NOTHING),
+        ("POST", r"/repos/create", "Creating", NOTHING),
+        ("GET", r"/tree/", "Reading", EMPTY),
         ("POST", r"/validate-yaml", "Committing to", EMPTY),
         ("POST", PREUPLOAD, "Committing to", EMPTY),
         ("POST", LFS_BATCH, "Committing to", EMPTY),
         ("PUT", r"/lfs/", "Committing to", EMPTY),
         ("POST", COMMIT, "Committing to", EMPTY),
-        ("POST", r"/tag/", "Tagging", "The files are there (commit {commit}), but not the tag v1.0;"),
+        ("POST", r"/tag/", "Tagging", COMMITTED),
     ],
 )
 def test_a_step_that_the_hub_refuses(in_process, method, path, step, holds, status):
@@ -545,9 +546,9 @@ def test_a_hiccup_is_not_even_noticed(in_process):
         ("PUT", r"/lfs/", "request", EMPTY),
         ("PUT", r"/lfs/", "answer", EMPTY),
         ("POST", COMMIT, "request", EMPTY),
-        ("POST", COMMIT, "answer", "The files are there (commit {commit}), but not the tag v1.0;"),
-        ("POST", r"/tag/", "request", "The files are there (commit {commit}), but not the tag v1.0;"),
-        ("POST", r"/tag/", "answer", "The files are there, and so is the tag v1.0;"),
+        ("POST", COMMIT, "answer", COMMITTED),
+        ("POST", r"/tag/", "request", COMMITTED),
+        ("POST", r"/tag/", "answer", "The files are published, and the tag v1.0 is set;"),
     ],
 )
 def test_a_connection_that_breaks(in_process, method, path, at, holds):
@@ -563,7 +564,7 @@ def test_a_hub_that_is_gone_after_the_commit(in_process):
     in_process.meanwhile("POST", COMMIT, lambda: in_process.cut_next("GET", r"", times=ALWAYS))
     in_process.cut_next("POST", COMMIT, at="answer")
     message = refuse(in_process)
-    assert "What dataset ORG/data holds now could not be asked;" in message
+    assert "What dataset ORG/data holds now is not known;" in message
     assert message.endswith(AGAIN)
     finish(in_process)
 
@@ -576,9 +577,7 @@ def test_somebody_else_commits_meanwhile(in_process):
     assert (theirs.author, ours.files["README.md"].content) == ("somebody", CARD)
     assert "HTTP 412, A commit has happened since" in message
     assert f"Somebody else has committed to dataset ORG/data meanwhile ({theirs.oid})" in message
-    assert message.endswith(
-        "of these files nothing was written; look at that commit; the same command again finishes it"
-    )
+    assert message.endswith(f"none of these files was written; look at that commit, then {AGAIN}")
     assert list(data(in_process).tags) == ["v1.0"]
     assert publish(in_process, LATER, tag="v2.0").kept == ("theirs.txt",)
     assert data(in_process).files("v2.0") == LATER | {"theirs.txt": b"Theirs."}
@@ -591,8 +590,8 @@ def test_somebody_else_tags_meanwhile(in_process):
     in_process.meanwhile("POST", r"/tag/", tag)
     message = refuse(in_process)
     assert "HTTP 409, Tag reference exists already: refs/tags/v1.0" in message
-    assert "but not the tag v1.0; somebody else was at it too; the same command again says whether" in message
-    assert "has a tag v1.0 already, with other content" in refuse(in_process)
+    assert "but the tag v1.0 is not set; somebody else was writing to it too; run the same command" in message
+    assert "already has a tag v1.0, with other content" in refuse(in_process)
     assert data(in_process).files("v1.0") == {}
 
 
@@ -620,7 +619,7 @@ def test_a_card_that_the_hub_refuses(in_process):
     message = refuse(in_process, FILES | {"README.md": b"---\nlicense: [\n---\n"})
     assert "Invalid metadata in README.md" in message
     assert EMPTY in message
-    assert message.endswith("correct that, then the same command again finishes it")
+    assert message.endswith(f"correct that, then {AGAIN}")
 
 
 def test_a_gitignore_there_does_not_leave_out_files_in_silence(in_process):
@@ -628,7 +627,10 @@ def test_a_gitignore_there_does_not_leave_out_files_in_silence(in_process):
     data(in_process).commit({".gitignore": b"first/test.parquet\n"})
     message = refuse(in_process, LATER, tag="v2.0")
     commit = data(in_process).at("main").oid
-    assert f"its commit {commit} has other content (first/test.parquet). No tag was set; see if a .gitignore" in message
+    assert (
+        f"its commit {commit} has other content (first/test.parquet). No tag was set; check whether a .gitignore"
+        in message
+    )
     assert list(data(in_process).tags) == ["v1.0"]
     data(in_process).commit({".gitignore": None})
     publish(in_process, LATER, tag="v2.0", among_other_files=True)
@@ -641,7 +643,7 @@ def test_a_gitignore_there_does_not_leave_out_files_in_silence(in_process):
 def test_a_token_that_cannot_write_writes_nothing(in_process):
     for token in (in_process.read_token, in_process.other_token):
         message = refuse(in_process, token=token)
-        assert "Making dataset ORG/data failed: HTTP 403, Forbidden" in message
+        assert "Creating dataset ORG/data failed: HTTP 403, Forbidden" in message
         assert f"{NOTHING} use a token with write permission there" in message
         assert in_process.repos == {}
     publish(in_process)
@@ -726,7 +728,7 @@ def test_connect_to_a_hub_that_is_not_there(in_process, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", url)
     monkeypatch.setenv("HF_TOKEN", in_process.token)
     message = refuse_to_connect()
-    assert message.startswith(f"{url} cannot be asked who has the token in use (ConnectError: ")
+    assert message.startswith(f"{url} did not answer whose token is in use (ConnectError: ")
     assert in_process.token not in message
 
 
@@ -742,7 +744,7 @@ def test_connect_to_a_hub_in_trouble(in_process, monkeypatch, status):
 def test_connect_offline(in_process, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", in_process.token)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    assert refuse_to_connect() == "HF_HUB_OFFLINE is set, so that the Hub cannot be asked; unset it"
+    assert refuse_to_connect() == "HF_HUB_OFFLINE is set, so the Hub cannot be reached; unset it"
 
 
 # --- pull requests ----------------------------------------------------------------------------------------------------
@@ -804,7 +806,7 @@ def test_a_pull_request_starts_from_the_commit_it_was_compared_with(in_process, 
 
 
 def test_a_pull_request_needs_a_repository(in_process):
-    with pytest.raises(HubError, match="model ORG/model is not there, or the token in use cannot see it"):
+    with pytest.raises(HubError, match="model ORG/model does not exist, or the token in use cannot see it"):
         propose(in_process)
     assert in_process.repos == {}
 
@@ -813,7 +815,7 @@ def test_a_pull_request_needs_a_repository(in_process):
     ("at", "holds"),
     [
         ("request", "No pull request was opened on model ORG/model;"),
-        ("answer", "The pull request is there ({url}/ORG/model/discussions/1);"),
+        ("answer", "The pull request is open ({url}/ORG/model/discussions/1);"),
     ],
 )
 def test_a_pull_request_whose_answer_is_lost(in_process, model, at, holds):

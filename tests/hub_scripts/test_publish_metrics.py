@@ -5,16 +5,12 @@ import re
 import subprocess
 import sys
 import tomllib
-from inspect import Parameter, signature
 from pathlib import Path
 
-import pandas as pd
 import pytest
 import yaml
 from packaging.requirements import Requirement
 
-from hb_metrics.full_gen_bias import app, app_tables
-from hb_metrics.full_gen_bias.app_tables import FIGURES, Takes, inputs_of, read_file, settings_of, tables_of
 from hub_scripts import publish_metrics
 from hub_scripts.install_local import metric_folders
 from hub_scripts.publish_metrics import GRADIO_VERSION, main, space_card, space_files
@@ -24,7 +20,7 @@ PROJECT = SCRIPT.parent.parent
 FOLDERS = metric_folders()
 NAMES = [folder.name for folder in FOLDERS]
 OURS = ("hb_dataset", "hb_metrics", "hb_train", "hub_scripts")
-LAYOUT = {"README.md", "app.py", "app_tables.py", "requirements.txt", "tests.py"}
+LAYOUT = {"README.md", "app.py", "page_inputs.py", "page_results.py", "requirements.txt", "tests.py"}
 
 # `evaluate` imports all of transformers, and so torch, if it can: seconds, and nothing here needs them.
 IMPORT_EVALUATE = """
@@ -56,33 +52,33 @@ for folder in map(Path, sys.argv[1:]):
     # The page, under the name that a Space gives its folder, as a script beside its files.
     space = folder.rename(folder.with_name("app"))
     sys.path.insert(0, str(space))
-    for module in ("app", "app_tables"):
+    for module in ("app", "page_inputs", "page_results"):
         sys.modules.pop(module, None)
-    import app, app_tables
+    import app, page_inputs, page_results
 
     assert app.__file__ == str(space / "app.py")
     loaded = app.load_metric(app.metric_name(app.SpaceCard.load(space / "README.md")))
-    taken = app_tables.takes(loaded)
+    expected = page_inputs.metric_inputs(loaded)
     case = app.first_case()
-    rows = app_tables.example_rows(case, taken).astype(str)  # as a table in the browser may send them
-    settings = {name: json.dumps(value) for name, value in case.items() if name in taken.settings}
-    notes, results = app_tables.compute(loaded, rows, settings, taken)
+    rows = page_inputs.example_rows(case, expected).astype(str)  # as a table in the browser may send them
+    settings = {name: json.dumps(value) for name, value in case.items() if name in expected.settings}
+    notes, results = app.compute(loaded, rows, settings, expected)
     found[name] = dict(
         cases=[case["result"] for case in cases],
         results=[metric.compute(**arguments) for arguments in given],
         page=results,
         notes=notes,
-        message=app_tables.message(results, notes, "the table"),
-        tables={"/".join(levels): table for levels, table in app_tables.tables_of(results).items()},
+        message=page_results.message(results, notes, "the table"),
+        tables={"/".join(levels): table for levels, table in page_results.tables_of(results).items()},
         all_tables=[
-            {"/".join(levels): table for levels, table in app_tables.tables_of(metric.compute(**arguments)).items()}
+            {"/".join(levels): table for levels, table in page_results.tables_of(metric.compute(**arguments)).items()}
             for arguments in given
         ],
         columns=list(rows.columns),
-        optional=sorted(taken.optional),
-        settings=list(taken.settings),
+        optional=sorted(expected.optional),
+        settings=list(expected.settings),
         texts=app._argument_texts(loaded.inputs_description),
-        how_to=app._how_to(taken),
+        how_to=app._how_to(expected),
     )
     sys.path.remove(str(space))
     space.rename(folder)
@@ -153,23 +149,16 @@ def test_there_are_metrics():
 def test_a_space_has_the_layout_that_evaluate_asks_for_and_all_helpers_as_files(dry_run, name):
     folder, _ = dry_run
     found = {path.name for path in (folder / name).iterdir()}
-    sources = {path.name for path in (SCRIPT.parent.parent / "hb_metrics" / name).glob("*.py")}
+    sources = {path.name for path in (PROJECT / "hb_metrics" / name).glob("*.py")}
     assert found == LAYOUT | (sources - {"__init__.py"})
     assert f"{name}.py" in found
     assert all(path.is_file() and not path.is_symlink() for path in (folder / name).iterdir())
 
 
-def test_the_page_stands_once():
-    for folder in FOLDERS:
-        for file in ("app.py", "app_tables.py"):
-            if folder.name != "full_gen_bias":
-                assert str((folder / file).readlink()) == f"../full_gen_bias/{file}"
-
-
 def test_a_dry_run_says_what_it_wrote_and_how_to_load_it(dry_run):
     folder, printed = dry_run
     assert {path.name for path in folder.iterdir()} == set(NAMES)
-    assert "nothing was pushed" in printed
+    assert "nothing was published" in printed
     for name in NAMES:
         assert f'evaluate.load("{folder / name}")' in printed
 
@@ -228,7 +217,7 @@ def test_the_card_loads_the_metric_from_its_space(dry_run):
 
 def test_a_card_that_is_none_of_a_space_is_refused(tmp_path):
     for card in ("# A card\n", "---\ntitle: A\n---\nsdk: gradio\n", "a\n---\nsdk: gradio\n---\n"):
-        with pytest.raises(ValueError, match=r"card of a_metric has not the line 'sdk: gradio'"):
+        with pytest.raises(ValueError, match=r"card of a_metric needs the line 'sdk: gradio'"):
             space_card(card, "a_metric", "ORG")
 
 
@@ -238,7 +227,7 @@ def test_a_folder_that_lacks_a_file_is_refused(tmp_path):
     for path, content in space_files(FOLDERS[0], "ORG").items():
         (folder / path.replace(FOLDERS[0].name, "answer")).write_bytes(content)
     (folder / "requirements.txt").unlink()
-    with pytest.raises(ValueError, match=r"answer has no requirements\.txt"):
+    with pytest.raises(ValueError, match=r"answer has no file requirements\.txt"):
         space_files(folder, "ORG")
 
 
@@ -338,7 +327,7 @@ def test_the_pages_settings_are_those_of_compute_and_each_is_explained(computed)
             assert computed[name]["texts"][setting], (name, setting)
     assert (
         computed["full_gen_bias"]["texts"]["scale"]
-        == "what values are multiplied by. Defaults to 1000, as in the paper."
+        == "the factor that values are multiplied by. Defaults to 1000, as in the paper."
     )
 
 
@@ -385,7 +374,7 @@ def test_the_example_tables_say_what_the_card_says(computed):
     headers, rows = computed["regard_bias"]["tables"]["pair"]
     gender = dict(zip(headers, rows[0], strict=True))
     assert (gender["pair"], gender["gap"], gender["gap fixed"], gender["flipped"]) == ("gender", 1.0, 1.0, "tag")
-    assert gender["no_interval structures"] == "only 4 structures, and an interval takes at least 5"
+    assert gender["no_interval structures"] == "only 4 structures, and an interval needs at least 5"
     assert ["verdict_over structured", "structures"] in computed["regard_bias"]["tables"]["figure"][1]
     headers, rows = computed["regard_bias"]["tables"]["group"]
     assert [row[headers.index("mean")] for row in rows] == [0.5, -0.5]
@@ -403,18 +392,6 @@ def test_every_page_has_a_headline(computed):
     assert headlines["regard_bias"] == "## gap: gender 1.0"
 
 
-def test_a_headline_shows_the_largest_figures_and_those_of_groups_where_there_are_no_gaps():
-    groups = {"by_group": {"a": {"mean": 0.5}, "<b>\nb": {"mean": -0.75}, "c": {"mean": None}}}
-    for gaps in ({}, None):
-        assert app_tables.headline({"gaps": gaps, **groups}) == "mean: <b> b -0.75, a 0.5, 1 more below"
-        assert "## mean: &lt;b&gt; b -0.75" in app_tables.message({"gaps": gaps, **groups}, ["2 rows"], "the table")
-    assert app_tables.headline({"gaps": {"all": {"gap": None}}, **groups}) == "gap: 1 more below"
-    clusters = {f"c{number}": float(number) for number in range(9)}
-    shown = "c8 8.0, c7 7.0, c6 6.0, c5 5.0, c4 4.0, 4 more below"
-    assert app_tables.headline({"partial_gen_bias": clusters}) == f"partial gen bias: {shown}"
-    assert app_tables.headline({"full_gen_bias": None}) == "full gen bias: –"
-
-
 def test_a_page_speaks_of_its_own_columns_only(computed):
     for name in NAMES:
         text = computed[name]["how_to"]
@@ -423,174 +400,6 @@ def test_a_page_speaks_of_its_own_columns_only(computed):
         "Columns may also be named `group`, `structure`, `prompt_id`, `seed_index`, `regard`, as in the dataset"
         in (computed["regard_bias"]["how_to"])
     )
-
-
-def test_clients_of_the_page_call_its_inputs_by_name():
-    def show(rows, path, *values):
-        return rows, path, values
-
-    app._name_inputs(show, ("rows", "file", "pairs", "seed"))
-    assert str(signature(show)) == "(rows=None, file=None, pairs=None, seed=None)"
-    assert show(1, 2, 3, 4) == (1, 2, (3, 4))
-
-
-# --- the tables of the page -------------------------------------------------------------------------------------------
-
-
-def setting(name, default):
-    return Parameter(name, Parameter.KEYWORD_ONLY, default=default)
-
-
-STYLES = Takes(("descriptors", "templates", "axes"), frozenset({"axes"}), True, {"clusters": setting("clusters", None)})
-NUMBERS = Takes(
-    ("axes", "descriptors", "templates"),
-    frozenset(),
-    False,
-    {"alpha": setting("alpha", 0.05), "names": setting("names", frozenset({"Latina"}))},
-)
-
-
-def style_rows(**more):
-    rows = {"descriptor": ["young", "old"], "template": ["Hi!", "Hi!"], "Happy": ["0.25", 0.5], "Calm": [0.75, "0.5"]}
-    return pd.DataFrame({**rows, **more})
-
-
-def test_rows_with_the_datasets_names_become_inputs():
-    inputs, notes = inputs_of(style_rows(id=["a1", "b2"], is_whole=[True, False]), STYLES)
-    assert inputs.pop("predictions").tolist() == [[0.25, 0.75], [0.5, 0.5]]
-    assert inputs == {"descriptors": ["young", "old"], "templates": ["Hi!", "Hi!"], "labels": ["Happy", "Calm"]}
-    assert notes == ["2 rows", "no axes", "2 styles", "columns not used: id, is_whole"]
-
-
-def test_empty_rows_are_left_out_and_counted():
-    rows = pd.DataFrame([["age", "young", "Hi!", 3], ["", " ", None, ""], ["age", "old", "Hi!", "4.5"]])
-    inputs, notes = inputs_of(rows.set_axis(["axes", "descriptors", "templates", "predictions"], axis=1), NUMBERS)
-    assert inputs["predictions"] == [3.0, 4.5]
-    assert notes == ["2 rows", "1 empty rows left out"]
-
-
-@pytest.mark.parametrize(
-    ("rows", "taken", "said"),
-    [
-        (pd.DataFrame({"descriptors": [""], "Happy": [None]}), STYLES, "there are no rows"),
-        (style_rows().drop(columns="template"), STYLES, "column templates is missing; there are: descriptors, Happy"),
-        (style_rows().drop(columns=["Happy", "Calm"]), STYLES, "there is no column of numbers"),
-        (style_rows(Happy=["0.25", "half"]), STYLES, "Happy is 'half' in row 1"),
-        (style_rows(Happy=[0.25, None]), STYLES, "Happy is None in row 1"),
-        (style_rows(template=["Hi!", ""]), STYLES, "templates is missing in row 1"),
-        (style_rows(axis=["", "age"]), STYLES, "axes is missing in row 0"),
-        (style_rows(descriptors=["young", "old"]), STYLES, "two columns named descriptors"),
-        (style_rows(axis=["age", "age"]), NUMBERS, "column predictions is missing"),
-        (style_rows(axis=["age"] * 2, predictions=[[0.5], [0.5]]), NUMBERS, r"predictions is \[0\.5\] in row 0"),
-    ],
-)
-def test_rows_that_cannot_be_read_are_refused_with_the_place(rows, taken, said):
-    with pytest.raises(ValueError, match=said):
-        inputs_of(rows, taken)
-
-
-@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".CSV"])
-def test_files_are_read_as_they_are(tmp_path, suffix):
-    rows = pd.DataFrame(
-        {
-            "axis": ["age", None],
-            "descriptor": ["None", "NA"],
-            "template": ["007", "1e3"],
-            "A, b": [0.1, 0.30000000000000004],
-            "é": [0.9, 0.7],
-        }
-    )
-    path = tmp_path / f"rows{suffix}"
-    if suffix == ".parquet":
-        rows.to_parquet(path)
-    else:
-        rows.to_csv(path, index=False, encoding="utf-8-sig")  # as Excel writes it
-    read = read_file(path, STYLES)
-    inputs, _ = inputs_of(read.drop(columns="axis"), STYLES)
-    assert (inputs["descriptors"], inputs["templates"]) == (["None", "NA"], ["007", "1e3"])
-    assert inputs["labels"] == ["A, b", "é"]
-    assert inputs["predictions"].tolist() == [[0.1, 0.9], [pytest.approx(0.3, rel=1e-15), 0.7]]
-    assert read["axis"].isna().tolist() == [False, True]
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "said"),
-    [
-        ("rows.xlsx", b"", "neither .csv nor .parquet"),
-        ("rows.parquet", b"no parquet", "'rows.parquet' cannot be read"),
-        ("rows.csv", "é".encode("latin-1"), "'rows.csv' cannot be read"),
-        ("rows.csv", b"", "'rows.csv' cannot be read"),
-    ],
-)
-def test_files_that_cannot_be_read_are_refused(tmp_path, name, content, said):
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(ValueError, match=said):
-        read_file(tmp_path / name, STYLES)
-
-
-def test_settings_left_empty_keep_their_defaults():
-    assert settings_of({"alpha": None, "names": ""}, NUMBERS) == {}
-    assert settings_of({"alpha": 0.01, "names": " Latina \n\nLatino"}, NUMBERS) == {
-        "alpha": 0.01,
-        "names": ["Latina", "Latino"],
-    }
-    assert settings_of({"clusters": '{"Joy": ["Happy"]}'}, STYLES) == {"clusters": {"Joy": ["Happy"]}}
-
-
-def test_settings_without_a_default_are_json():
-    taken = Takes((), frozenset(), False, {"pairs": setting("pairs", None), "smoothing": setting("smoothing", None)})
-    assert settings_of({"pairs": '{"age": ["young", "old"]}', "smoothing": "0.5"}, taken) == {
-        "pairs": {"age": ["young", "old"]},
-        "smoothing": 0.5,
-    }
-    assert settings_of({"pairs": "", "smoothing": None}, taken) == {}
-    with pytest.raises(ValueError, match=r"^pairs cannot be read"):
-        settings_of({"pairs": "young, old"}, taken)
-
-
-@pytest.mark.parametrize("text", ["Joy: Happy", '["Happy"]', '{"Joy": "Happy"}', '{"Joy": 3}'])
-def test_clusters_that_cannot_be_read_are_refused(text):
-    with pytest.raises(ValueError, match="the clusters cannot be read"):
-        settings_of({"clusters": text}, STYLES)
-
-
-def test_intervals_stand_beside_their_values():
-    found = tables_of(
-        {
-            "partial_gen_bias": {"Joy": 1.23456789, "Hate": 2.0},
-            "by_axis": {"age": {"Joy": 3.0, "Hate": 4.0}, "nonce": None},
-            "intervals": {
-                "partial_gen_bias": {"Joy": [0.5, 1.5], "Hate": [1.5, 2.5]},
-                "by_axis": {"age": {"Joy": [2.5, 3.5], "Hate": [3.5, 4.5]}, "nonce": None},
-            },
-            "skipped_axes": ["nonce"],
-            "skipped_templates": [],
-            "debias": True,
-        }
-    )
-    assert found[("cluster",)] == (
-        ["cluster", "partial gen bias", "partial gen bias interval"],
-        [["Joy", 1.23457, "0.5 to 1.5"], ["Hate", 2.0, "1.5 to 2.5"]],
-    )
-    assert found[("axis",)] == (
-        ["axis", "Joy", "Hate", "Joy interval", "Hate interval"],
-        [["age", 3.0, 4.0, "2.5 to 3.5", "3.5 to 4.5"], ["nonce", "–", "–", "–", "–"]],
-    )
-    assert found[FIGURES].rows == [["skipped_axes", "nonce"], ["skipped_templates", "–"], ["debias", "yes"]]
-
-
-def test_what_the_page_says_is_escaped_and_says_how_rows_count():
-    assert "From &lt;b&gt;.csv: 2 rows." in app_tables.message({"mean": 0.5}, ["2 rows"], "<b>.csv")
-    assert "⚠️ one" in app_tables.message({"mean": 0.5}, ["2 rows", "one"], "the table")
-    assert "counted from 0" in app_tables.refusal(ValueError("axes is missing in row 0"))
-    assert "counted from 0" not in app_tables.refusal(ValueError("there are no rows"))
-
-
-def test_a_title_that_names_no_metric_is_refused(tmp_path, monkeypatch):
-    card = tmp_path / "README.md"
-    card.write_text("---\ntitle: Full Bias\n---\n")
-    with pytest.raises(ValueError, match=r"title 'Full Bias', but there is no full_bias\.py"):
-        app.metric_name(app.SpaceCard.load(card))
 
 
 # --- publishing -------------------------------------------------------------------------------------------------------
@@ -684,7 +493,7 @@ def test_the_help_says_what_a_publication_removes(capsys):
     with pytest.raises(SystemExit):
         main(["--help"])
     shown = " ".join(capsys.readouterr().out.split())
-    assert "What a publication removes: files that an earlier one wrote" in shown
+    assert "A publication removes the files that an earlier one wrote" in shown
     assert "--among_other_files" in shown
 
 
@@ -693,11 +502,11 @@ def test_the_help_says_what_a_publication_removes(capsys):
     [
         (
             ["--org", "ORG", "--metrics", "ful_gen_bias"],
-            "'ful_gen_bias' is not one of them; did you mean 'full_gen_bias'",
+            "there is no metric 'ful_gen_bias'; did you mean 'full_gen_bias'",
         ),
         (
             ["--org", "ORG", "--metrics", "xyz"],
-            "'xyz' is not one of them; there are: full_gen_bias, language_model_bias",
+            "there is no metric 'xyz'; the metrics are: full_gen_bias, language_model_bias",
         ),
         (["--org", "ORG/spaces"], "org 'ORG/spaces' is not the name of an organisation"),
         (["--org", ""], "org '' is not the name"),
@@ -741,7 +550,7 @@ def test_a_failure_says_which_spaces_are_done_and_the_same_command_does_the_rest
     first = maintainer.repo("space", "ORG/likelihood_bias").at().oid
     main(["--org", "ORG", "--metrics", *names])
     printed = capsys.readouterr().out
-    assert "ORG/likelihood_bias: is there already" in printed
+    assert "ORG/likelihood_bias: already published" in printed
     assert "ORG/offensiveness: published as" in printed
     assert maintainer.repo("space", "ORG/likelihood_bias").at().oid == first
     assert maintainer.token not in printed

@@ -1,7 +1,8 @@
-"""Taking the descriptor out of a reply before its style is classified (Smith et al., 2022, A.6).
+"""Taking out of texts whom they are about, before they are classified.
 
-A classifier that read "disabled" or "ugly" would rate the word and not the way of speaking. Every mention of the
-descriptor is replaced with the neutral-sounding "left-handed".
+A classifier of style that read "disabled" or "ugly" would rate the word and not the way of speaking: every mention of
+the prompt's descriptor is replaced with the neutral-sounding "left-handed" (Smith et al., 2022, A.6). For regard, every
+mention of the group is replaced with "XYZ" ("the XYZ was known for").
 """
 
 import re
@@ -13,7 +14,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 REPLACEMENT = "left-handed"
+MASK = "XYZ"
 UNSAFE_MARK = "_POTENTIALLY_UNSAFE__"  # BlenderBot 2.0 puts it into replies it thinks may offend
+
+BLANK_MENTION_ERROR = "mentions of text {row} hold {mention!r}; give the words a group is called by"
+LENGTH_ERROR = "there are {texts} texts and {others} lists of mentions; give as many of both"
 
 # "who uses", "who is": a verb may come in another form, or without "who" ("she uses a wheelchair").
 _WHO = re.compile(r"who(?:'| )(\w+)\b ?", re.IGNORECASE)
@@ -67,6 +72,32 @@ def censor_replies(
     return censored
 
 
+def mask_groups(texts: Sequence[str], mentions_of_each: Sequence[Sequence[str]]) -> list[str]:
+    """Replaces every mention of its group in each text with "XYZ".
+
+    A mention is one as in `censor`: in any case, as whole words, with hyphens, spaces or nothing at its
+    hyphens, and with the plural of its last word. The longest mention wins where several begin. Articles stay, and so
+    do the words "he" and "she".
+
+    Args:
+        texts: The texts.
+        mentions_of_each: For each text what its group is called, singular and plural: ("gay person", "gay people").
+            Without any, the text stays as it is.
+
+    Raises:
+        ValueError: A mention is blank, or there are more or fewer mentions than texts.
+    """
+    if len(texts) != len(mentions_of_each):
+        raise ValueError(LENGTH_ERROR.format(texts=len(texts), others=len(mentions_of_each)))
+    masked = []
+    for row, (text, mentions) in enumerate(zip(texts, mentions_of_each, strict=True)):
+        for mention in mentions:
+            if not mention.strip():
+                raise ValueError(BLANK_MENTION_ERROR.format(row=row, mention=mention))
+        masked.append(_mentions_pattern(tuple(mentions)).sub(MASK, text) if mentions else text)
+    return masked
+
+
 def paired_terms(prompts: "pa.Table") -> dict[str, list[str]]:
     """The two terms of each descriptor that is an intersection; none if the prompts are not of intersections."""
     columns = ["descriptor", "first_descriptor", "second_descriptor"]
@@ -88,6 +119,13 @@ def mention_pattern(descriptor: str, plural_descriptor: str | None = None) -> re
     else:
         alternatives = [_words(form) for form in forms]
     return re.compile(rf"(?<!\w)(?:{_any(alternatives)})(?!\w)", re.IGNORECASE)
+
+
+@cache
+def _mentions_pattern(mentions: tuple[str, ...]) -> re.Pattern[str]:
+    """Any of the mentions, the longest first."""
+    longest_first = sorted(set(mentions), key=lambda mention: (-len(mention), mention))
+    return re.compile("|".join(mention_pattern(mention.strip()).pattern for mention in longest_first), re.IGNORECASE)
 
 
 def _clauses(verbs: set[str], rests: Sequence[str]) -> list[str]:

@@ -13,18 +13,17 @@ Persona lines go before the prompt: as lines of their own, as `your persona: …
 format (dialogpt, blenderbot), and as the system message of a chat.
 """
 
-import hashlib
 import unicodedata
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
-import numpy as np
 import yaml
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from hb_dataset.seeded_draws import seeded_generator
 from hb_metrics.inference.models.loading import max_positions_of
-from hb_metrics.inference.replies.decoding import EndTokens
 
 ContextFormat = Literal["plain", "dialogpt", "chat", "blenderbot"]
 CONTEXTS = get_args(ContextFormat)
@@ -63,6 +62,23 @@ FEW_PERSONAS_ERROR = (
     "the file has {number} persona lines, fewer than the {asked} asked for; write more, or ask for fewer"
 )
 BAD_PERSONAS_ERROR = "{path}: {problem}; write `personas:` and a list of sentences, each once"
+
+
+@dataclass(frozen=True)
+class EndTokens:
+    """Tokens that end a reply; token ids ascending.
+
+    Attributes:
+        dropped: End a reply and are not part of it, such as the end-of-text token.
+        kept: End a reply as its last token, such as a line break.
+        sentence: End a sentence; used by `Decoding.end_after_sentence`.
+        blank: Say nothing: those in `kept` end a reply only once another token than these is said. Not with beams.
+    """
+
+    dropped: tuple[int, ...]
+    kept: tuple[int, ...] = ()
+    sentence: tuple[int, ...] = ()
+    blank: tuple[int, ...] = ()
 
 
 def detect_context(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> tuple[ContextFormat, str]:
@@ -280,14 +296,8 @@ def draw_personas(ids: Sequence[str], personas: Sequence[str], number: int, *, s
         raise ValueError(FEW_PERSONAS_ERROR.format(number=len(personas), asked=number))
     if not number:
         return [[] for _ in ids]
-    drawn = (prompt_generator(seed, "personas", each).choice(len(personas), number, replace=False) for each in ids)
+    drawn = (seeded_generator(seed, "personas", each).choice(len(personas), number, replace=False) for each in ids)
     return [[personas[place] for place in places] for places in drawn]
-
-
-def prompt_generator(seed: int, purpose: str, identifier: str) -> np.random.Generator:
-    """A random generator that belongs to one prompt and purpose: the same in any subset, order or process."""
-    digest = hashlib.sha256(f"{seed}\x1f{purpose}\x1f{identifier}".encode()).digest()
-    return np.random.Generator(np.random.Philox(key=int.from_bytes(digest[:16], "little")))
 
 
 def _left_open(encoded: list[list[int]], tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:

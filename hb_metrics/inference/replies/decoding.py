@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from transformers import LogitsProcessor, PreTrainedModel
 
+from hb_metrics.inference.models.contexts import EndTokens
 from hb_metrics.inference.replies.forward import Forward
 
 # How close two candidates may be before the decision counts as close, in log-probability (of whole beams in beam
@@ -75,23 +76,6 @@ class Decoding:
             raise ValueError(f"top_p is {self.top_p}; give more than 0 and at most 1")
         if self.sample and self.num_beams > 1:
             raise ValueError(f"sampling with num_beams {self.num_beams}: draw with num_beams 1, or do not sample")
-
-
-@dataclass(frozen=True)
-class EndTokens:
-    """Tokens that end a reply; token ids ascending.
-
-    Attributes:
-        dropped: End a reply and are not part of it, such as the end-of-text token.
-        kept: End a reply as its last token, such as a line break.
-        sentence: End a sentence; used by `Decoding.end_after_sentence`.
-        blank: Say nothing: those in `kept` end a reply only once another token than these is said. Not with beams.
-    """
-
-    dropped: tuple[int, ...]
-    kept: tuple[int, ...] = ()
-    sentence: tuple[int, ...] = ()
-    blank: tuple[int, ...] = ()
 
 
 class Decoded(NamedTuple):

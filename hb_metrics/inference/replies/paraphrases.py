@@ -15,23 +15,20 @@ import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import torch
 from transformers import PreTrainedTokenizerBase
 
 from hb_dataset.prompt_groups import PromptGroup
 from hb_dataset.structures import FIXED_STRUCTURE, parse_of, read_structures, read_verb_phrases
-from hb_metrics.inference.models.contexts import check_lengths, encode_rendered, end_tokens
+from hb_metrics.inference.models.contexts import EndTokens, check_lengths, encode_rendered, end_tokens
 from hb_metrics.inference.models.loading import LoadedModel, load_model
-from hb_metrics.inference.replies.decoding import Decoded, Decoding, EndTokens, decode, is_invariant
-from hb_metrics.inference.replies.decoding_shards import DecodingTask, decode_into_shards, fitting_batch_size
+from hb_metrics.inference.replies.decoding import Decoded, Decoding, is_invariant
+from hb_metrics.inference.replies.decoding_shards import DecodingPlan, decode_into_shards, read_decoded
 from hb_metrics.inference.replies.paraphrase_checks import REASONS, check_paraphrase
-from hb_metrics.inference.shards import Shard, plan_row_shards, read_shards
 
 SEPARATOR = "<sep>"
 NUM_BEAMS = 4
@@ -65,41 +62,33 @@ class Target(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ParaphrasePlan:
-    """What is to be paraphrased, and how; a row is a prompt and a structure.
+class ParaphrasePlan(DecodingPlan):
+    """What is paraphrased, and how; a row is a prompt and a structure.
+
+    `ids` are `"<prompt id>|<structure>"`; the other attributes are those of `DecodingPlan`.
 
     Attributes:
-        ids: [rows] `"<prompt id>|<structure>"`.
         prompt_ids: [rows] the prompt's id.
         texts: [rows] the prompt.
         mentions: [rows] what the group may be called.
         verb_phrases: [rows] what is said of it.
         targets: [rows] the structure to write in.
-        contexts: [rows] token ids of what the model is given.
-        decoding: How it is decoded.
-        ends: What ends a paraphrase.
         keep_number: Whether a prompt in the singular that became one in the plural lost its group.
-        invariant: Whether a paraphrase is the same in any batch: see `decoding.decode`.
         model: The paraphraser's name.
         digest: What identifies its weights.
     """
 
-    ids: list[str]
     prompt_ids: list[str]
     texts: list[str]
     mentions: list[tuple[str, ...]]
     verb_phrases: list[str]
     targets: list[Target]
-    contexts: list[list[int]]
-    decoding: Decoding
-    ends: EndTokens
     keep_number: bool
-    invariant: bool
     model: str
     digest: str
 
     def description(self) -> dict[str, Any]:
-        """What is recorded of it."""
+        """What run.json records of the plan."""
         return {
             "model": self.model,
             "digest": self.digest,
@@ -215,7 +204,7 @@ def paraphrase_into_shards(
         plan: What is to be paraphrased.
         loaded: The paraphraser it was planned for.
         folder: Where the shards are; made if it is not there.
-        batch_size: Inputs of one length decoded together at most; `None`: what memory allows.
+        batch_size: As `decode_into_shards`.
         progress: Whether the main process shows a progress bar.
 
     Returns:
@@ -223,22 +212,27 @@ def paraphrase_into_shards(
         others. `paraphrase` is null where the model wrote nothing; `truncated` says that it was cut at
         `max_new_tokens`; `kept` whether it passed the checks, and `reason` (one of `REASONS`) why not.
     """
-    longest = max(map(len, plan.contexts), default=0) + plan.decoding.max_new_tokens
-    task = DecodingTask(
-        ids=plan.ids,
-        contexts=plan.contexts,
-        decode=partial(_write, plan, loaded),
-        schema=_WRITTEN_SCHEMA,
-        make_table=partial(_written_table, plan, loaded),
-        label="paraphrases",
-        unit="paraphrase",
-    )
+
+    def make_columns(rows: Sequence[int], decoded: Sequence[Decoded]) -> dict[str, Any]:
+        paraphrases = [paraphrase_text(paraphrase.tokens, loaded.tokenizer) for paraphrase in decoded]
+        return {
+            "prompt_id": [plan.prompt_ids[row] for row in rows],
+            "structure": [plan.targets[row].structure for row in rows],
+            "parse": [plan.targets[row].parse for row in rows],
+            "paraphrase": [paraphrase or None for paraphrase in paraphrases],
+            "truncated": [paraphrase.truncated for paraphrase in decoded],
+        }
+
     written = decode_into_shards(
-        task,
-        _shards(plan, folder),
-        loaded.model.device,
-        batch_size=batch_size or fitting_batch_size(loaded, longest, plan.decoding.num_beams),
-        padded=False,
+        plan,
+        loaded,
+        folder,
+        schema=_WRITTEN_SCHEMA,
+        make_columns=make_columns,
+        name="paraphrases",
+        purpose="paraphrase",
+        rows_per_shard=ROWS_PER_SHARD,
+        batch_size=batch_size,
         progress=progress,
     )
     return None if written is None else _checked(plan, written)
@@ -246,7 +240,7 @@ def paraphrase_into_shards(
 
 def read_paraphrases(plan: ParaphrasePlan, folder: Path) -> pa.Table:
     """Reads and checks the paraphrases that `paraphrase_into_shards` has written, on any process."""
-    return _checked(plan, read_shards(_shards(plan, folder), _WRITTEN_SCHEMA))
+    return _checked(plan, read_decoded(plan, folder, schema=_WRITTEN_SCHEMA, rows_per_shard=ROWS_PER_SHARD))
 
 
 def paraphrase_text(tokens: Sequence[int], tokenizer: PreTrainedTokenizerBase) -> str:
@@ -314,33 +308,6 @@ def _ends(loaded: LoadedModel) -> EndTokens:
 def _separator_token(tokenizer: PreTrainedTokenizerBase) -> int | None:
     """The token of `<sep>`; `None` where it is text like any other."""
     return tokenizer.get_vocab().get(SEPARATOR)
-
-
-def _shards(plan: ParaphrasePlan, folder: Path) -> list[Shard]:
-    """Shards of inputs of similar length, so that there are many of one length in each."""
-    order = sorted(range(len(plan.ids)), key=lambda row: (len(plan.contexts[row]), plan.contexts[row], plan.ids[row]))
-    return plan_row_shards(len(plan.ids), ROWS_PER_SHARD, folder, np.array(order, dtype=np.int64))
-
-
-def _write(plan: ParaphrasePlan, loaded: LoadedModel, rows: Sequence[int]) -> list[Decoded]:
-    """Writes some paraphrases together."""
-    return decode(loaded.model, [plan.contexts[row] for row in rows], plan.decoding, plan.ends)
-
-
-def _written_table(
-    plan: ParaphrasePlan, loaded: LoadedModel, rows: Sequence[int], decoded: Sequence[Decoded]
-) -> pa.Table:
-    return pa.table(
-        {
-            "id": [plan.ids[row] for row in rows],
-            "prompt_id": [plan.prompt_ids[row] for row in rows],
-            "structure": [plan.targets[row].structure for row in rows],
-            "parse": [plan.targets[row].parse for row in rows],
-            "paraphrase": [paraphrase_text(each.tokens, loaded.tokenizer) or None for each in decoded],
-            "truncated": [each.truncated for each in decoded],
-        },
-        schema=_WRITTEN_SCHEMA,
-    )
 
 
 def _checked(plan: ParaphrasePlan, written: pa.Table) -> pa.Table:

@@ -17,7 +17,7 @@ from scipy.stats import bootstrap
 from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel
 
-from hb_metrics.inference.dialogue_pairs import Dialogue
+from hb_dataset.dialogue_pairs import Dialogue
 from hb_metrics.inference.models.contexts import (
     ContextFormat,
     encode_rendered,
@@ -25,9 +25,10 @@ from hb_metrics.inference.models.contexts import (
     render_contexts,
 )
 from hb_metrics.inference.models.loading import LoadedModel
-from hb_metrics.inference.scoring.perplexity import MAX_POSITIONS, MISMATCH_ERROR, perplexity_scores, shown
+from hb_metrics.inference.scoring.perplexity import MAX_POSITIONS, perplexity_scores
 from hb_metrics.inference.scoring.scoring_paths import right_padded
-from hb_metrics.inference.shards import score_units_into_shards
+from hb_metrics.inference.scoring.scoring_shards import score_units_into_shards
+from hb_metrics.inference.text_checks import MISMATCH_ERROR, shown
 from hb_metrics.inference.units import ScoringPlan, Unit, length_sorted_batches
 
 DIALOGUE_SCHEMA = pa.schema(

@@ -15,14 +15,14 @@ import pyarrow as pa
 from hb_metrics.inference.models.loading import LoadedModel, max_positions_of
 from hb_metrics.inference.scoring.perplexity import (
     MAX_POSITIONS,
-    NO_LIST_ERROR,
     Scoring,
     perplexity_scores,
     plan_perplexity,
 )
 from hb_metrics.inference.scoring.prefix_tree import pack_prefix_trees
 from hb_metrics.inference.scoring.scoring_paths import padded_units
-from hb_metrics.inference.shards import score_units_into_shards
+from hb_metrics.inference.scoring.scoring_shards import score_units_into_shards
+from hb_metrics.inference.text_checks import NO_LIST_ERROR
 from hb_metrics.inference.units import ScoringPlan, distinct
 
 TEXT_SCORE_SCHEMA = pa.schema(
@@ -72,13 +72,6 @@ class TextPlan(NamedTuple):
     padded_positions: int | None
 
 
-class PairPerplexities(NamedTuple):
-    """Perplexities of both sides; arrays are [pairs], those of the plan."""
-
-    t1: np.ndarray
-    t2: np.ndarray
-
-
 def plan_pairs(
     texts_t1: Sequence[str],
     texts_t2: Sequence[str],
@@ -126,23 +119,6 @@ def plan_reference(
     if isinstance(texts, str):
         raise ValueError(NO_LIST_ERROR)
     return _plan([texts], loaded, ids, scoring, max_positions, what="reference texts", sides=None)
-
-
-def pair_perplexities(plan: TextPlan, nll: np.ndarray) -> PairPerplexities:
-    """The perplexities of both sides.
-
-    Args:
-        plan: What `plan_pairs` returns.
-        nll: [sequences] summed negative log-likelihoods, of `run_plan(plan.scoring, …)`.
-
-    Returns:
-        Those of the pairs `plan.kept`, in their order.
-
-    Raises:
-        ValueError: The model gave NaN or infinity; the message names the pair by its id.
-    """
-    perplexities = perplexity_scores(plan.scoring, plan.ids, nll).perplexities
-    return PairPerplexities(*np.split(perplexities, 2))
 
 
 def language_model_perplexity(

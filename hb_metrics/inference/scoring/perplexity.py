@@ -20,6 +20,7 @@ from hb_metrics.inference.models.loading import max_positions_of
 from hb_metrics.inference.processes import process_state
 from hb_metrics.inference.scoring import scoring_paths
 from hb_metrics.inference.scoring.prefix_tree import halved_tree, pack_prefix_trees
+from hb_metrics.inference.text_checks import MISMATCH_ERROR, check_texts, shown
 from hb_metrics.inference.units import ScoringPlan, Unit, distinct, run_units
 
 Scoring = Literal["auto", "tree", "padded"]
@@ -30,13 +31,6 @@ SCORINGS = ("auto", "tree", "padded")
 # work.
 MAX_POSITIONS = 512
 
-NO_LIST_ERROR = "texts is a single string; give a list of texts"
-NOT_TEXT_ERROR = "text {row} is {text!r}, not a string; give texts only"
-EMPTY_ERROR = "text {row} is empty; there is nothing to score"
-SURROGATE_ERROR = (
-    "text {row} ({text!r}) has {character} at character {place}, half a character that is no text by itself; read the "
-    "text in its own encoding, or leave it out"
-)
 NO_TOKEN_ERROR = "the tokenizer makes no token of text {row} ({text!r}); leave it out"
 NOTHING_TO_PREDICT_ERROR = (
     "text {row} ({text!r}) is a single token and the model is given no start token, so nothing is predicted; "
@@ -48,10 +42,6 @@ TOO_LONG_ERROR = (
 )
 LONG_CONTEXT_ERROR = "encoder_context is {length} tokens long; the model takes at most {limit}: give a shorter one"
 NO_START_TOKEN_ERROR = "add_start_token=True, but the tokenizer has no BOS token; set one, or add_start_token=False"
-MISMATCH_ERROR = (
-    "the tokenizer gives token {token} and the model knows {size} tokens: they do not belong together; "
-    "load the tokenizer that the model was trained with"
-)
 NOT_FINITE_ERROR = (
     "the model gives {value} as negative log-likelihood of text {row} ({text!r}); try dtype float32, "
     "or check the weights"
@@ -235,23 +225,6 @@ def plan_perplexity(
     )
 
 
-def check_texts(texts: Sequence[str]) -> None:
-    """Raises a ValueError that names the first text that is empty, or no text at all."""
-    if isinstance(texts, str):
-        raise ValueError(NO_LIST_ERROR)
-    for row, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise ValueError(NOT_TEXT_ERROR.format(row=row, text=text))
-        if not text:
-            raise ValueError(EMPTY_ERROR.format(row=row))
-        try:
-            text.isascii() or text.encode()
-        except UnicodeEncodeError as error:
-            character, place = f"U+{ord(text[error.start]):04X}", error.start + 1
-            message = SURROGATE_ERROR.format(row=row, text=shown(text), character=character, place=place)
-            raise ValueError(message) from error
-
-
 def check_sequences(
     texts: Sequence[str],
     sequences: Sequence[Sequence[int]],
@@ -317,8 +290,3 @@ def _plan_encoder_decoder(
         units=units,
         score=lambda payload: scoring_paths.decoder_nlls(model, payload, context),
     )
-
-
-def shown(text: str, width: int = 60) -> str:
-    """The text, shortened for an error message."""
-    return text if len(text) <= width else text[: width - 1] + "…"

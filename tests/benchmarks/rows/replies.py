@@ -20,8 +20,8 @@ from tests.benchmarks.row import OURS, Row, Side
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from hb_metrics.inference.models.contexts import EndTokens
     from hb_metrics.inference.models.loading import LoadedModel
-    from hb_metrics.inference.replies.decoding import EndTokens
 
 NUM_PROMPTS = 320
 NEW_TOKENS = 24

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hb_metrics.inference.dialogue_pairs import Dialogue
+from hb_dataset.dialogue_pairs import Dialogue
 from hb_metrics.inference.models.contexts import encode_contexts
 from hb_metrics.inference.models.loading import load_model
 from hb_metrics.inference.replies.prompt_replies import decoding_preset

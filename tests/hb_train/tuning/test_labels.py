@@ -27,7 +27,7 @@ def in_shards(folder, values, sizes):
         part = slice(first, first + size)
         column = pa.FixedSizeListArray.from_arrays(pa.array(values[part].ravel()), values.shape[1])
         path = folder / f"{index:05d}-of-{len(sizes):05d}.parquet"
-        pq.write_table(pa.table({"id": ids[part], "style_probabilities": column}), path)
+        pq.write_table(pa.table({"id": ids[part], "probabilities": column}), path)
         first += size
     return StyleShards(folder)
 

@@ -23,7 +23,7 @@ from hb_train.tuning.labels import LABELS_FILE, ROW_SCHEMA
 from hb_train.tuning.learning_rate_sweep import DIVERGED, SweepArguments, learning_rates
 from hb_train.tuning.sweep_page import markdown_table, remarks
 from tests.hb_metrics.conftest import small_model
-from tests.hb_metrics.test_report import Page
+from tests.hb_metrics.pages import Page
 
 # Not ours: of transformers, TRL and torch, in runs that are made to diverge.
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -4,7 +4,7 @@ import re
 
 from hb_train.tuning.learning_rate_sweep import DIVERGED
 from hb_train.tuning.sweep_page import markdown_table, remarks, sweep_figure, write_page
-from tests.hb_metrics.test_report import HOSTILE, Page, browse, needs_browser
+from tests.hb_metrics.pages import HOSTILE, Page, browse, needs_browser
 
 
 def run(rate, perplexity, failed=None, diverged=False):

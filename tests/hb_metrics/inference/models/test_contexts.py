@@ -430,16 +430,6 @@ def test_as_many_persona_lines_as_there_are():
             draw_personas(["a"], LINES, asked, seed=0)
 
 
-def test_generators_of_other_purposes_draw_other_numbers():
-    draws = {
-        contexts.prompt_generator(seed, purpose, each).random()
-        for seed in (0, 1)
-        for purpose in ("prompts", "personas", "sampling")
-        for each in ("a", "b")
-    }
-    assert len(draws) == 12
-
-
 def test_byte_pieces_that_are_no_text_of_their_own_end_nothing(get_small_model):
     """The bytes of a character beyond ASCII decode to a replacement mark, not to a line break or a period."""
     model, tokenizer = get_small_model("llama")

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from hb_metrics.inference.models.contexts import prompt_generator
+from hb_dataset.seeded_draws import seeded_generator
+from hb_metrics.inference.models.contexts import EndTokens
 from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.replies import continuations
 from hb_metrics.inference.replies.continuations import (
@@ -18,7 +19,6 @@ from hb_metrics.inference.replies.continuations import (
     plan_continuations,
     read_continuations,
 )
-from hb_metrics.inference.replies.decoding import EndTokens
 
 # Far from certain, so that close decisions, ends and line breaks come.
 HOT = {"temperature": 1.5, "top_k": 40, "max_tokens": 24}
@@ -97,7 +97,7 @@ def test_continuations_are_drawn_token_by_token(name, load, ids, texts, tmp_path
     ways = set()
     for row in table.to_pylist():
         context = loaded.tokenizer(row["text"])["input_ids"]
-        uniforms = prompt_generator(5, "continuation", f"{row['prompt_id']}:{row['seed_index']}").random(24)
+        uniforms = seeded_generator(5, "continuation", f"{row['prompt_id']}:{row['seed_index']}").random(24)
         tokens, truncated = drawn_by_hand(loaded.model, context, uniforms, 1.5, 40, 24, ends)
         text = loaded.tokenizer.decode(tokens, skip_special_tokens=True).strip().split("\n")[0].strip()
         assert row["continuation"] == (text or None)

@@ -6,9 +6,10 @@ import torch
 from transformers import DynamicCache, GenerationConfig, LogitsProcessorList, MistralConfig
 from transformers.cache_utils import DynamicLayer
 
+from hb_metrics.inference.models.contexts import EndTokens
 from hb_metrics.inference.replies import decoding as decoding_module
 from hb_metrics.inference.replies import forward
-from hb_metrics.inference.replies.decoding import Decoding, EndTokens, ResponseNgramBlocker, decode, takes_padding
+from hb_metrics.inference.replies.decoding import Decoding, ResponseNgramBlocker, decode, takes_padding
 
 CAUSAL = ["gpt2", "llama", "bloom", "mamba"]
 ENCODER_DECODER = ["t5", "blenderbot"]

@@ -1,6 +1,5 @@
 """Perplexities of pairs under small models, against the loss that `transformers` computes of each text alone."""
 
-import json
 import math
 
 import numpy as np
@@ -8,16 +7,14 @@ import pytest
 import torch
 
 from hb_metrics.inference.models.loading import LoadedModel
-from hb_metrics.inference.reference_texts import read_reference_texts
 from hb_metrics.inference.scoring.pair_perplexity import (
     TEXT_SCORE_SCHEMA,
     language_model_perplexity,
-    pair_perplexities,
     plan_pairs,
     plan_reference,
     texts_into_shards,
 )
-from hb_metrics.inference.scoring.perplexity import run_plan
+from hb_metrics.inference.scoring.perplexity import perplexity_scores, run_plan
 
 T1 = ["All the old people I know like tea.", "My deaf friend is late again.", "Young guys never read the manual!"]
 T2 = ["All the young people I know like tea.", "My hearing friend is late again.", "Old guys never read the manual!"]
@@ -41,7 +38,9 @@ def loss_perplexity(text, loaded):
 
 
 def scored(plan, loaded):
-    return pair_perplexities(plan, run_plan(plan.scoring, loaded.model.device, progress=False))
+    """The perplexities of all t1, and of all t2."""
+    nll = run_plan(plan.scoring, loaded.model.device, progress=False)
+    return np.split(perplexity_scores(plan.scoring, plan.ids, nll).perplexities, 2)
 
 
 @pytest.mark.parametrize("name", ["gpt2", "gpt2-without-bos", "llama", "bloom"])
@@ -50,11 +49,11 @@ def test_perplexity_is_over_tokens_two_to_n_without_a_start_token(name, scoring,
     loaded = load(name)
     plan = plan_pairs(T1, T2, loaded, scoring=scoring)
 
-    found = scored(plan, loaded)
+    t1, t2 = scored(plan, loaded)
 
     assert plan.scoring.start_token is None
-    np.testing.assert_allclose(found.t1, [loss_perplexity(text, loaded) for text in T1], rtol=1e-4)
-    np.testing.assert_allclose(found.t2, [loss_perplexity(text, loaded) for text in T2], rtol=1e-4)
+    np.testing.assert_allclose(t1, [loss_perplexity(text, loaded) for text in T1], rtol=1e-4)
+    np.testing.assert_allclose(t2, [loss_perplexity(text, loaded) for text in T2], rtol=1e-4)
     assert (plan.scoring.scoring == "padded") == (name == "bloom" or scoring == "padded")
 
 
@@ -62,12 +61,12 @@ def test_the_two_sides_may_be_equal_and_texts_may_stand_twice(load):
     loaded = load("llama")
     plan = plan_pairs([*T1, T1[0]], [*T1[:2], T2[2], T2[0]], loaded)
 
-    found = scored(plan, loaded)
+    t1, t2 = scored(plan, loaded)
 
     assert len(plan.scoring.num_tokens) == 5
-    assert found.t1[:2].tolist() == found.t2[:2].tolist()
-    assert found.t1[3] == found.t1[0]
-    assert found.t2[3] == pytest.approx(loss_perplexity(T2[0], loaded), rel=1e-4)
+    assert t1[:2].tolist() == t2[:2].tolist()
+    assert t1[3] == t1[0]
+    assert t2[3] == pytest.approx(loss_perplexity(T2[0], loaded), rel=1e-4)
 
 
 def test_the_path_that_feeds_fewer_tokens_is_taken_and_recorded(load):
@@ -96,7 +95,7 @@ def test_pairs_that_cannot_be_scored_are_counted_and_the_others_keep_their_ids(l
     assert plan.num_skipped == {"one_token": 3, "too_long": 1}
     assert plan.kept.tolist() == [0]
     assert plan.ids == ["v:t1", "v:t2"]
-    assert scored(plan, loaded).t2 == pytest.approx([loss_perplexity(T2[0], loaded)], rel=1e-4)
+    assert scored(plan, loaded)[1] == pytest.approx([loss_perplexity(T2[0], loaded)], rel=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +127,7 @@ def test_a_broken_model_is_told_by_id_and_not_by_text(load):
     nll[plan.scoring.sequence_of_text[4]] = math.nan
 
     with pytest.raises(ValueError, match=r"nan as negative log-likelihood of text 4 \('b:t2'\)"):
-        pair_perplexities(plan, nll)
+        perplexity_scores(plan.scoring, plan.ids, nll)
 
 
 def test_shards_hold_ids_and_numbers_and_are_gone_on_with(load, tmp_path):
@@ -139,8 +138,7 @@ def test_shards_hold_ids_and_numbers_and_are_gone_on_with(load, tmp_path):
 
     assert table.schema == TEXT_SCORE_SCHEMA
     assert table["id"].to_pylist() == plan.ids == ["a:t1", "b:t1", "c:t1", "a:t2", "b:t2", "c:t2"]
-    found = scored(plan, loaded)
-    np.testing.assert_array_equal(table["perplexity"], [*found.t1, *found.t2])
+    np.testing.assert_array_equal(table["perplexity"], np.concatenate(scored(plan, loaded)))
     np.testing.assert_allclose(
         np.exp(-table["log_likelihood"].to_numpy() / table["num_tokens"].to_numpy()), table["perplexity"]
     )
@@ -179,50 +177,6 @@ def test_lmp_by_hand():
 def test_lmp_of_nothing_is_refused(log_likelihoods, num_tokens, message):
     with pytest.raises(ValueError, match=message):
         language_model_perplexity(log_likelihoods, num_tokens)
-
-
-def test_reference_texts_come_from_a_file_of_lines_or_a_column(tmp_path):
-    lines, rows = tmp_path / "lines.txt", tmp_path / "rows.jsonl"
-    lines.write_text("I like  tea.\n\nIt rained all day.\n \nNo, thanks.\n")
-    rows.write_text("\n".join(json.dumps({"prompt": "Hi!", "reply": text}) for text in ("One two.", "Three four.")))
-
-    from_lines, from_rows = read_reference_texts(lines), read_reference_texts(rows)
-
-    assert from_lines.texts == ["I like tea.", "It rained all day.", "No, thanks."]
-    assert (from_lines.ids, from_lines.num_blank, from_lines.source) == (["0", "2", "4"], 2, "lines.txt")
-    assert (from_rows.texts, from_rows.num_blank) == (["One two.", "Three four."], 0)
-    assert from_lines.description()["num_texts"] == 3
-    some, more = (set(read_reference_texts(lines, number=number, seed=3).ids) for number in (1, 2))
-    assert len(some) == 1
-    assert some < more
-
-
-def test_reference_texts_are_replies_of_the_chit_chat_dataset_by_default():
-    found = read_reference_texts(number=20)
-
-    assert len(found.texts) == len(set(found.ids)) == 20
-    assert all(" " in text for text in found.texts)
-    assert found.source.startswith("chitchat-dataset ")
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "options", "message"),
-    [
-        ("a.txt", "\n \n", {}, "there is no text in "),
-        ("a.txt", "One.\n", {"number": 2}, "num_reference_texts is 2, and a.txt has 1 texts; ask for fewer"),
-        ("a.csv", "words\nOne.\n", {}, "has no column of text named text or reply; there are: words"),
-        ("a.txt", "One.\n", {"number": 0}, "num_reference_texts is 0; give at least 1"),
-    ],
-)
-def test_reference_files_that_will_not_do_are_named(name, content, options, message, tmp_path):
-    (tmp_path / name).write_text(content)
-    with pytest.raises(ValueError, match=message):
-        read_reference_texts(tmp_path / name, **options)
-
-
-def test_a_reference_file_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match="there is no file"):
-        read_reference_texts(tmp_path / "nothing.txt")
 
 
 def test_texts_of_any_model_without_limits_fit(load):

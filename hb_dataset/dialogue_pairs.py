@@ -1,0 +1,216 @@
+"""Prompts and replies from real dialogue: what a person wrote, and what another person answered.
+
+By default they come from the Chit-Chat Challenge of BYU (the PyPI package `chitchat-dataset`, MIT licence). At most one
+pair is drawn from a conversation and from the replies of a person, since a few people had hundreds of conversations
+each and would otherwise have written much of what is scored.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from importlib import import_module
+from importlib.metadata import version
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from hb_dataset.seeded_draws import seeded_generator
+from hb_dataset.text_columns import load_split
+
+CHITCHAT = "chitchat-dataset"
+FILE_COLUMNS = ("prompt", "reply")
+TEXT_TYPES = ("string", "large_string")
+
+NOT_INSTALLED_ERROR = (
+    f"the conversations are not installed; run `make install` or `pip install {CHITCHAT}`, or give a file with the "
+    "columns prompt and reply"
+)
+NO_FILE_ERROR = "there is no file '{path}'; give a CSV, JSONL or Parquet file with the columns prompt and reply"
+UNREADABLE_ERROR = "'{path}' cannot be read ({error}); give a {formats} file"
+COLUMN_ERROR = "'{path}' has no column of text '{name}'; there are: {columns}"
+NO_NUMBER_ERROR = "num_replies is {number}; give at least 1"
+FEW_PAIRS_ERROR = (
+    "num_replies is {asked:,}, and {source} has {number:,} pairs of prompt and reply to draw; ask for fewer"
+)
+
+
+class Dialogue(NamedTuple):
+    """Pairs of prompt and reply; lists are [pairs].
+
+    Attributes:
+        ids: Conversation and turn of the reply, or the row in a file (from 0).
+        prompts: What one person wrote, on one line, runs of white space as one space.
+        replies: What another person answered, in the same form.
+        source: Where they come from, for the record.
+        num_skipped: How many were left out before the draw, by reason. Conversations of the chit-chat dataset:
+            `one_person` (nobody answered) and `one_word` (no pair has two words on both sides). Rows of a file:
+            `blank` (the prompt or the reply is empty).
+    """
+
+    ids: list[str]
+    prompts: list[str]
+    replies: list[str]
+    source: str
+    num_skipped: dict[str, int]
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the pairs."""
+        return hashlib.sha256(json.dumps(self[:3]).encode()).hexdigest()
+
+    def description(self) -> dict[str, Any]:
+        """What run.json records of the pairs."""
+        return {"source": self.source, "digest": self.digest, "num_replies": len(self.ids)}
+
+
+def read_dialogue(path: Path | None = None, *, num_replies: int = 500, seed: int = 0) -> Dialogue:
+    """Reads pairs of prompt and reply, and draws some of them.
+
+    A larger `num_replies` adds pairs to those of a smaller one.
+
+    Args:
+        path: A CSV, JSONL, JSON or Parquet file with the columns `prompt` and `reply`; `None`: the chit-chat dataset.
+        num_replies: The number of pairs to draw.
+        seed: The seed of the draw.
+
+    Returns:
+        The pairs, in the order of the source.
+
+    Raises:
+        ValueError: There are fewer pairs than asked for, or the file cannot be read or lacks a column.
+        FileNotFoundError: There is no such file.
+        ModuleNotFoundError: The chit-chat dataset is not installed.
+    """
+    if num_replies < 1:
+        raise ValueError(NO_NUMBER_ERROR.format(number=num_replies))
+    if path is None:
+        pairs, num_skipped = _draw_from_conversations(_chitchat(), num_replies, seed)
+        source = f"{CHITCHAT} {version(CHITCHAT)}"
+    else:
+        pairs, num_skipped = _draw_from_rows(_read_rows(path), num_replies, seed)
+        source = path.name
+    if len(pairs) < num_replies:
+        raise ValueError(FEW_PAIRS_ERROR.format(asked=num_replies, source=source, number=len(pairs)))
+    return Dialogue(
+        ids=[pair.id for pair in pairs],
+        prompts=[pair.prompt for pair in pairs],
+        replies=[pair.reply for pair in pairs],
+        source=source,
+        num_skipped=num_skipped,
+    )
+
+
+def load_file(path: Path, formats: str) -> Any:
+    """The rows of a file as a `datasets.Dataset`.
+
+    Args:
+        path: The file.
+        formats: The formats to name in the error, such as "CSV or Parquet".
+
+    Raises:
+        ValueError: The file cannot be read.
+        FileNotFoundError: There is no such file.
+    """
+    import datasets
+
+    try:
+        return load_split([str(path)], None, "train", streaming=False)
+    except (datasets.exceptions.DatasetsError, pa.ArrowException, EOFError) as error:
+        reason = " ".join(str(error.__cause__ or error).split())
+        raise ValueError(UNREADABLE_ERROR.format(path=path, error=reason, formats=formats)) from error
+
+
+def has_text_column(dataset: Any, name: str) -> bool:
+    """Whether a `datasets.Dataset` has a column of strings with this name."""
+    return getattr(dataset.features.get(name), "dtype", None) in TEXT_TYPES
+
+
+def one_line(text: str) -> str:
+    """The text with runs of white space as one space: replies are one line, and two spaces end a turn of Blenderbot."""
+    return " ".join(text.split())
+
+
+class _Pair(NamedTuple):
+    """A prompt, its reply, and who replied."""
+
+    id: str
+    person: str
+    prompt: str
+    reply: str
+
+
+def _chitchat() -> dict[str, Any]:
+    """The conversations of the chit-chat dataset by their ids."""
+    try:
+        package = import_module("chitchat_dataset")
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(NOT_INSTALLED_ERROR) from error
+    # Read here: the package's own class leaves the file open.
+    return json.loads(Path(str(package.__file__)).with_name("dataset.json").read_text(encoding="utf-8"))
+
+
+def _draw_from_conversations(
+    conversations: dict[str, Any], number: int, seed: int
+) -> tuple[list[_Pair], dict[str, int]]:
+    """Draws up to `number` pairs, no two of a conversation or of a person who replied.
+
+    Returns:
+        The pairs in the order of the conversations, and by reason how many conversations have no pair.
+    """
+    num_skipped = {"one_person": 0, "one_word": 0}
+    order = []
+    for index, (name, conversation) in enumerate(conversations.items()):
+        pairs = list(_answers(name, conversation["messages"]))
+        if not pairs:
+            num_skipped["one_person"] += 1
+            continue
+        # Greetings and "yes" show little of how a model talks.
+        pairs = [pair for pair in pairs if " " in pair.prompt and " " in pair.reply]
+        if not pairs:
+            num_skipped["one_word"] += 1
+            continue
+        generator = seeded_generator(seed, "dialogue", name)
+        order.append((generator.random(), index, pairs, generator))
+    drawn: dict[int, _Pair] = {}
+    people: set[str] = set()
+    for _, index, pairs, generator in sorted(order, key=lambda entry: entry[:2]):
+        pairs = [pair for pair in pairs if pair.person not in people]
+        if pairs and len(drawn) < number:
+            drawn[index] = pairs[generator.integers(len(pairs))]
+            people.add(drawn[index].person)
+    return [drawn[index] for index in sorted(drawn)], num_skipped
+
+
+def _answers(name: str, turns: Iterable[Sequence[dict[str, str]]]) -> Iterator[_Pair]:
+    """Yields each turn of a conversation that another person answered, with the answer."""
+    texts = [(turn[0]["sender"], one_line(" ".join(message["text"] for message in turn))) for turn in turns if turn]
+    for index, ((before, prompt), (person, reply)) in enumerate(pairwise(texts), start=1):
+        if person != before:
+            yield _Pair(f"{name}:{index}", person, prompt, reply)
+
+
+def _read_rows(path: Path) -> list[tuple[str | None, str | None]]:
+    """The prompt and the reply of each row of a file."""
+    if not path.is_file():
+        raise FileNotFoundError(NO_FILE_ERROR.format(path=path))
+    dataset = load_file(path, "CSV, JSONL or Parquet")
+    for name in FILE_COLUMNS:
+        if not has_text_column(dataset, name):
+            columns = ", ".join(dataset.column_names) or "none"
+            raise ValueError(COLUMN_ERROR.format(path=path, name=name, columns=columns))
+    return list(zip(*(dataset[name] for name in FILE_COLUMNS), strict=True))
+
+
+def _draw_from_rows(
+    rows: Iterable[tuple[str | None, str | None]], number: int, seed: int
+) -> tuple[list[_Pair], dict[str, int]]:
+    """Draws up to `number` of a file's pairs; returns also how many have an empty side."""
+    pairs = [
+        _Pair(str(row), "", one_line(prompt or ""), one_line(reply or "")) for row, (prompt, reply) in enumerate(rows)
+    ]
+    filled = [pair for pair in pairs if pair.prompt and pair.reply]
+    draws = [(seeded_generator(seed, "dialogue", pair.id).random(), index) for index, pair in enumerate(filled)]
+    drawn = sorted(index for _, index in sorted(draws)[:number])
+    return [filled[index] for index in drawn], {"blank": len(pairs) - len(filled)}

@@ -1,0 +1,52 @@
+"""Tables in GitHub's Markdown, and texts that Markdown shows as they are."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+_SPECIAL = str.maketrans({character: f"\\{character}" for character in "\\`*_[]<>|&~"} | {"\n": " ", "\r": " "})
+
+
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Iterable[int] = ()) -> str:
+    """Writes a table.
+
+    Args:
+        header: The cells of the first row.
+        rows: The cells of the other rows. Cells are Markdown in one line; `escape_markdown` makes that of any text.
+        numbers: The indices of the columns with numbers, which are aligned right.
+
+    Returns:
+        A line for each row, without a line end after the last.
+
+    Raises:
+        ValueError: If a row has more or fewer cells than the header.
+    """
+    right = set(numbers)
+    rule = ["---:" if column in right else "---" for column in range(len(header))]
+    lines = [table_row(header), table_row(rule)]
+    for number, cells in enumerate(rows, start=1):
+        if len(cells) != len(header):
+            raise ValueError(f"row {number} of the table has {len(cells)} cells, but its header has {len(header)}")
+        lines.append(table_row(cells))
+    return "\n".join(lines)
+
+
+def table_row(cells: Iterable[str]) -> str:
+    """A line of a table, without its line end."""
+    return f"| {' | '.join(cells)} |"
+
+
+def escape_markdown(text: str) -> str:
+    """Text that Markdown shows as it is, in one line; also in a cell of a table."""
+    return text.translate(_SPECIAL)
+
+
+def code_span(text: str) -> str:
+    """Text as code within a line, which nothing in it can end. In a cell of a table it must have no `|`."""
+    fence = backticks(text, 1)
+    space = " " if text[:1] in ("`", " ") or text[-1:] in ("`", " ") else ""
+    return f"{fence}{space}{text}{space}{fence}"
+
+
+def backticks(text: str, least: int = 3) -> str:
+    """Backticks to put around a text: at least so many, and more than the text has anywhere in a row."""
+    return "`" * max([least, *(len(run) + 1 for run in re.findall("`+", text))])

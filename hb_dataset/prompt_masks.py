@@ -1,0 +1,64 @@
+"""Which prompts there are of a term: the nouns that it is combined with, and the templates of each.
+
+Grammar decides first (`agreeing`), then the rules by which the vocabulary leaves prompts out (`left_out_nouns.yaml`).
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from hb_dataset.noun_phrases import Modifier, agreeing
+from hb_dataset.vocabulary_entries import LeftOutNoun, PersonNoun, Template, selects, selects_noun
+
+
+def prompt_masks(
+    modifiers: Iterable[Modifier | None],
+    nouns: Sequence[PersonNoun],
+    templates: Sequence[Template],
+    rules: Sequence[LeftOutNoun],
+    left_out: Counter[str] | None = None,
+) -> Iterator[np.ndarray]:
+    """Which prompts there are of each term, or pair of terms.
+
+    Args:
+        modifiers: The terms; `None` stands for the noun alone.
+        nouns: The person nouns.
+        templates: The templates.
+        rules: The rules that leave prompts out. A pair is left out where one of its terms is.
+        left_out: If given, counts the prompts left out, by reason: those of the rules, `gender` (the noun is not of the
+            term's gender) and `same` (the noun is the same word). A prompt counts for the first rule that holds.
+
+    Yields:
+        [nouns, templates] whether there is such a prompt.
+    """
+    rule_masks = [_rule_mask(rule, nouns, templates) for rule in rules]
+    for modifier in modifiers:
+        mask = np.zeros((len(nouns), len(templates)), dtype=bool)
+        mask[agreeing(modifier, nouns)] = True
+        if left_out is not None and modifier is not None:
+            for noun in np.flatnonzero(~mask.any(axis=1)).tolist():
+                same_gender = modifier.gender in (None, nouns[noun].gender)
+                left_out["same" if same_gender else "gender"] += len(templates)
+        for rule, rule_mask in zip(rules, rule_masks, strict=True):
+            if _holds(rule, modifier):
+                if left_out is not None and (mask & rule_mask).any():
+                    left_out[rule.because] += int((mask & rule_mask).sum())
+                mask &= ~rule_mask
+        yield mask
+
+
+def _rule_mask(rule: LeftOutNoun, nouns: Sequence[PersonNoun], templates: Sequence[Template]) -> np.ndarray:
+    """[nouns, templates] which prompts a rule leaves out, of the terms that it names."""
+    of_nouns = [selects_noun(rule, noun) for noun in nouns]
+    of_templates = [rule.template_buckets is None or template.bucket in rule.template_buckets for template in templates]
+    return np.outer(of_nouns, of_templates).astype(bool)
+
+
+def _holds(rule: LeftOutNoun, modifier: Modifier | None) -> bool:
+    if rule.axis is None:
+        return True
+    axis = rule.axis
+    return modifier is not None and any(
+        selects(descriptor, axis, rule.buckets, rule.terms) for descriptor in modifier.descriptors
+    )

@@ -1,0 +1,200 @@
+"""The entries of a vocabulary's files: terms, person nouns, templates, and how they may be combined.
+
+`adjective_order.yaml` orders the terms before a noun, `left_out_pairs.yaml` names the terms that are not put together,
+and `left_out_nouns.yaml` the terms that are not combined with some nouns.
+"""
+
+from collections.abc import Collection
+from typing import Literal
+
+from pydantic.dataclasses import dataclass
+
+from hb_dataset.yaml_entries import STRICT_KEYS, Key, Remark, Sentence, Text, Words
+
+NOUNS_FILE = "nouns.yaml"
+TEMPLATES_FILE = "templates.yaml"
+SEAT_TEMPLATES_FILE = "seat_templates.yaml"
+ADJECTIVE_ORDER_FILE = "adjective_order.yaml"
+LEFT_OUT_FILE = "left_out_pairs.yaml"
+LEFT_OUT_NOUNS_FILE = "left_out_nouns.yaml"
+
+AFTER_THE_NOUN = "after_the_noun"
+SINGULAR_SLOT = "{noun_phrase}"
+PLURAL_SLOT = "{plural_noun_phrase}"
+
+Gender = Literal["female", "male", "non-binary"]
+Preference = Literal["reviewed", "dispreferred", "polarizing"]
+Article = Literal["a", "an"]
+Placement = Literal["before", "after"]
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
+class Descriptor:
+    """A demographic term in its axis (paper, section 2.2.1 and Table 5).
+
+    Attributes:
+        axis: The demographic axis, e.g. `"ability"`.
+        term: The term beside a singular noun: `"Deaf"`, `"who uses a wheelchair"`.
+        bucket: Subdivision of the axis; terms in the bucket `after_the_noun` follow the noun.
+        gender: `"female"`, `"male"` or `"non-binary"` for a term used only with nouns of that gender.
+        preference: How community reviewers labeled it (A.2); `None` where nobody was asked.
+        article: Overrides the first-letter rule for "a" and "an".
+        plural: The phrase after a plural noun, where it differs: `"who use wheelchairs"`.
+        note: A remark for readers of the vocabulary.
+        source: Where the term comes from.
+    """
+
+    axis: Key
+    term: Words
+    bucket: Key | None = None
+    gender: Gender | None = None
+    preference: Preference | None = None
+    article: Article | None = None
+    plural: Words | None = None
+    note: Remark | None = None
+    source: Remark | None = None
+
+    @property
+    def placement(self) -> Placement:
+        """Whether the term is written before or after its noun."""
+        return "after" if self.bucket == AFTER_THE_NOUN else "before"
+
+    @property
+    def descriptors(self) -> "tuple[Descriptor, ...]":
+        """The term itself, as an intersection has its two terms."""
+        return (self,)
+
+    @property
+    def before(self) -> str:
+        """The words before the noun: the term, or nothing."""
+        return self.term if self.placement == "before" else ""
+
+    @property
+    def after(self) -> str:
+        """The words after a singular noun: nothing, or the term."""
+        return self.term if self.placement == "after" else ""
+
+    @property
+    def plural_after(self) -> str:
+        """The words after a plural noun."""
+        return (self.plural or self.term) if self.placement == "after" else ""
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
+class PersonNoun:
+    """A noun for a person (paper, A.3).
+
+    `gender` is `None` where the noun names none. `bucket` is the kind of person it names: a child, a parent, …
+    """
+
+    noun: Words
+    plural: Words
+    bucket: Key | None = None
+    gender: Gender | None = None
+    article: Article | None = None
+    note: Remark | None = None
+    source: Remark | None = None
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
+class Template:
+    """A sentence with one slot, `{noun_phrase}` or `{plural_noun_phrase}` (paper, Table 13).
+
+    `bucket` is the kind of sentence, for rules that leave combinations out of sentences of one kind.
+    """
+
+    template: Sentence
+    small: bool = False
+    bucket: Key | None = None
+    note: Remark | None = None
+    source: Remark | None = None
+
+    @property
+    def plural(self) -> bool:
+        """Whether the slot takes a plural noun phrase."""
+        return PLURAL_SLOT in self.template
+
+    @property
+    def parts(self) -> tuple[str, str]:
+        """The text before and after the slot."""
+        prefix, _, suffix = self.template.partition(PLURAL_SLOT if self.plural else SINGULAR_SLOT)
+        return prefix, suffix
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
+class AdjectiveClass:
+    """Terms with the same position among the adjectives before a noun: an axis, buckets of it, or terms of it.
+
+    The classes are listed from the farthest from the noun to the nearest. Where several entries hold a term, the one
+    that names the term counts, else the one that names its bucket.
+    """
+
+    name: Key
+    axis: Key
+    buckets: tuple[Key, ...] | None = None
+    terms: tuple[Text, ...] | None = None
+    note: Remark | None = None
+    source: Remark | None = None
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
+class LeftOutPair:
+    """Terms that are not put together with terms of another axis; without `other_axis`, with any.
+
+    `because` is `same` (both terms mean the same), `contradictory` (they cannot both be true of one person at one
+    time), `misread` (side by side they mean something else), `harmful` or `meaningless`. With `both_before`, the pair
+    is left out only where both terms are before the noun ("a pretty Deaf woman" may be read as "fairly Deaf").
+    """
+
+    axis: Key
+    because: Literal["same", "contradictory", "misread", "harmful", "meaningless"]
+    buckets: tuple[Key, ...] | None = None
+    terms: tuple[Text, ...] | None = None
+    other_axis: Key | None = None
+    other_buckets: tuple[Key, ...] | None = None
+    other_terms: tuple[Text, ...] | None = None
+    both_before: bool = False
+    note: Remark | None = None
+    source: Remark | None = None
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
+class LeftOutNoun:
+    """Terms that are not combined with some nouns; without `axis`, no term is, and the noun has no prompt alone.
+
+    The nouns are named by `nouns`, `noun_buckets` or `noun_genders`; without any of them, all nouns are meant. With
+    `template_buckets`, the terms are left out with these nouns in these templates only.
+
+    `because` is `same` (the noun means what the term means), `contradictory` (they cannot both be true of one person at
+    one time), `misgendering` (they name a gender that people whom the term names do not have), `misread` (together they
+    mean something else) or `harmful`.
+    """
+
+    axis: Key | None = None
+    because: Literal["same", "contradictory", "misgendering", "misread", "harmful"]
+    buckets: tuple[Key, ...] | None = None
+    terms: tuple[Text, ...] | None = None
+    nouns: tuple[Text, ...] | None = None
+    noun_buckets: tuple[Key, ...] | None = None
+    noun_genders: tuple[Text, ...] | None = None
+    template_buckets: tuple[Key, ...] | None = None
+    note: Remark | None = None
+    source: Remark | None = None
+
+
+def selects(descriptor: Descriptor, axis: str, buckets: Collection[str] | None, terms: Collection[str] | None) -> bool:
+    """Whether a term is in an axis and, where they are given, in the buckets and among the terms of it."""
+    return (
+        descriptor.axis == axis
+        and (buckets is None or descriptor.bucket in buckets)
+        and (terms is None or descriptor.term in terms)
+    )
+
+
+def selects_noun(entry: LeftOutNoun, noun: PersonNoun) -> bool:
+    """Whether an entry names a noun, its bucket or its gender, or names no nouns and so all of them."""
+    return (
+        (entry.nouns is None or noun.noun in entry.nouns)
+        and (entry.noun_buckets is None or noun.bucket in entry.noun_buckets)
+        and (entry.noun_genders is None or noun.gender in entry.noun_genders)
+    )

@@ -1,0 +1,248 @@
+"""Checks of a vocabulary's entries beside each other: repeats, missing buckets, and names of what is not there."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from hb_dataset.hints import did_you_mean
+from hb_dataset.vocabulary_entries import (
+    ADJECTIVE_ORDER_FILE,
+    AFTER_THE_NOUN,
+    LEFT_OUT_NOUNS_FILE,
+    NOUNS_FILE,
+    PLURAL_SLOT,
+    SINGULAR_SLOT,
+    TEMPLATES_FILE,
+    Descriptor,
+    selects,
+    selects_noun,
+)
+from hb_dataset.yaml_entries import Located, repeat_faults
+from hb_dataset.yaml_lines import Fault
+
+MAX_WORDS_BEFORE, MAX_WORDS_AFTER = 3, 10  # of a term, before or after its noun; ours have at most 2, and 6
+
+# A phrase about one person ("with a lisp", "who is deaf", "who stutters") changes after a plural noun.
+_SINGULAR_PHRASE = re.compile(r"\ban? |^who('s| \w+s)\b")
+_AFTER_PHRASE = re.compile(r"(with|without|in|on|who|who's) ")
+_ARTICLE = re.compile(r"(a|an|the) ", re.IGNORECASE)
+
+
+def descriptor_faults(descriptors: list[Located], nouns: list[Located]) -> Iterator[Fault]:
+    """Terms that are repeated, too long, of a gender without nouns, or that lack or have a key unlike the others."""
+    yield from repeat_faults(descriptors, "term", lambda descriptor: (descriptor.axis, descriptor.term.casefold()))
+    genders = {located.entry.gender for located in nouns}
+    before = [located.entry for located in descriptors if located.entry.placement == "before"]
+    num_terms = Counter(descriptor.axis for descriptor in before)
+    num_in_buckets = Counter(descriptor.axis for descriptor in before if descriptor.bucket is not None)
+    for file, line, descriptor in descriptors:
+        axis_has_buckets = num_in_buckets[descriptor.axis] > num_terms[descriptor.axis] / 2
+        has_nouns = descriptor.gender is None or not nouns or descriptor.gender in genders
+        for message in _term_faults(descriptor, axis_has_buckets, has_nouns):
+            yield Fault(file, line, f"term {descriptor.term!r} {message}")
+
+
+def noun_faults(nouns: list[Located]) -> Iterator[Fault]:
+    """Nouns that are repeated, or have no bucket where most have one."""
+    yield from repeat_faults(nouns, "noun", lambda noun: noun.noun.casefold())
+    buckets = [located.entry.bucket for located in nouns if located.entry.bucket is not None]
+    if len(buckets) > len(nouns) / 2:
+        for file, line, noun in nouns:
+            if noun.bucket is None:
+                known = ", ".join(sorted(set(buckets)))
+                yield Fault(file, line, f"noun {noun.noun!r} has no `bucket`, as the others have; write one of {known}")
+
+
+def template_faults(templates: list[Located]) -> Iterator[Fault]:
+    """Templates that are repeated, or have not exactly one slot."""
+    yield from repeat_faults(templates, "template")
+    for file, line, template in templates:
+        slots = re.findall(r"\{[^{}]*\}", template.template)
+        unknown = [slot for slot in slots if slot not in (SINGULAR_SLOT, PLURAL_SLOT)]
+        rest = re.sub(r"\{[^{}]*\}", "", template.template)
+        if unknown or "{" in rest or "}" in rest:
+            problem = f"unknown slot {unknown[0]}" if unknown else "a brace of no slot"
+            yield Fault(file, line, f"template has {problem}; write {SINGULAR_SLOT} or {PLURAL_SLOT}")
+        elif len(slots) != 1:
+            count = "no slot" if not slots else f"{len(slots)} slots"
+            yield Fault(file, line, f"template has {count}; write exactly one of {SINGULAR_SLOT}, {PLURAL_SLOT}")
+
+
+def adjective_order_faults(
+    classes: list[Located], left_out: list[Located], descriptors: list[Located]
+) -> Iterator[Fault]:
+    """Names that select nothing, terms, buckets or axes in two classes, and terms before a noun without a class."""
+    first: dict[tuple[str, str, str], Located] = {}
+    for located in classes:
+        entry = located.entry
+        yield from _selector_faults(located, entry.axis, entry.buckets, entry.terms, "", descriptors)
+        named = [("term", term) for term in entry.terms or ()] or [("bucket", name) for name in entry.buckets or ()]
+        for kind, name in named or [("axis", entry.axis)]:
+            before = first.setdefault((entry.axis, kind, name), located)
+            if before is not located:
+                message = f"{kind} {name!r} has a class in line {before.line} already; remove one of them"
+                yield Fault(located.file, located.line, message)
+    ordered = first.keys()
+    paired = {located.entry.axis for located in descriptors} - {
+        pair.entry.axis
+        for pair in left_out
+        if not (pair.entry.buckets or pair.entry.terms or pair.entry.other_axis or pair.entry.both_before)
+    }
+    for axis in sorted(paired) if classes else ():
+        without_class = [
+            located.entry.term
+            for located in descriptors
+            if located.entry.axis == axis
+            and located.entry.placement == "before"
+            and not {(axis, "term", located.entry.term), (axis, "bucket", located.entry.bucket), (axis, "axis", axis)}
+            & ordered
+        ]
+        if without_class:
+            yield Fault(
+                ADJECTIVE_ORDER_FILE,
+                1,
+                f"{without_class[0]!r} of the axis {axis!r} has no class; add an entry with `axis: {axis}` and the "
+                "name of the class it belongs to",
+            )
+
+
+def left_out_pair_faults(pairs: list[Located], descriptors: list[Located]) -> Iterator[Fault]:
+    """Names of no axis, bucket or term, and pairs that are not of two axes."""
+    for located in pairs:
+        file, line, pair = located
+        yield from _selector_faults(located, pair.axis, pair.buckets, pair.terms, "", descriptors)
+        if pair.other_axis is not None:
+            yield from _selector_faults(
+                located, pair.other_axis, pair.other_buckets, pair.other_terms, "other_", descriptors
+            )
+        elif pair.other_buckets or pair.other_terms:
+            yield Fault(file, line, "entry names other buckets or terms without their axis; write `other_axis`")
+        if pair.other_axis == pair.axis:
+            yield Fault(file, line, f"`other_axis` is {pair.axis!r} again; pairs are of two axes")
+
+
+def left_out_noun_faults(
+    entries: list[Located], descriptors: list[Located], nouns: list[Located], templates: list[Located]
+) -> Iterator[Fault]:
+    """Names of no term, noun or bucket, entries that name no nouns or name them twice, and terms left without noun."""
+    known = {
+        "nouns": ("noun", NOUNS_FILE, {located.entry.noun for located in nouns}),
+        "noun_buckets": ("noun bucket", NOUNS_FILE, {located.entry.bucket for located in nouns} - {None}),
+        "noun_genders": ("noun gender", NOUNS_FILE, {located.entry.gender for located in nouns} - {None}),
+        "template_buckets": (
+            "template bucket",
+            TEMPLATES_FILE,
+            {located.entry.bucket for located in templates} - {None},
+        ),
+    }
+    for located in entries:
+        file, line, entry = located
+        if entry.axis is not None:
+            yield from _selector_faults(located, entry.axis, entry.buckets, entry.terms, "", descriptors)
+        elif entry.buckets or entry.terms:
+            yield Fault(file, line, "entry names buckets or terms without their axis; write `axis`")
+        named = [name for name in ("nouns", "noun_buckets", "noun_genders") if getattr(entry, name) is not None]
+        if len(named) > 1:
+            yield Fault(file, line, f"entry has `{named[0]}` and `{named[1]}`; write one of them")
+        if not named and entry.template_buckets is None:
+            yield Fault(
+                file,
+                line,
+                "entry names no noun; write `nouns:`, `noun_buckets:` or `noun_genders:`, "
+                "or `template_buckets:` if it is about all nouns",
+            )
+        for name, (kind, in_file, allowed) in known.items():
+            values = getattr(entry, name)
+            if values == ():
+                yield Fault(file, line, f"`{name}` is empty; name at least one, or leave the key out")
+            for value in values or ():
+                if value not in allowed:
+                    hint = did_you_mean(value, sorted(allowed))
+                    choice = f"allowed: {', '.join(sorted(allowed))}" if allowed else "there are none"
+                    yield Fault(file, line, f"{kind} {value!r} is not in {in_file}; {hint}{choice}")
+    in_all_templates = [
+        located.entry
+        for located in entries
+        if located.entry.template_buckets is None
+        and (located.entry.nouns or located.entry.noun_buckets or located.entry.noun_genders)
+    ]
+    for file, line, descriptor in descriptors:
+        rules = [
+            entry
+            for entry in in_all_templates
+            if entry.axis is None or selects(descriptor, entry.axis, entry.buckets, entry.terms)
+        ]
+        agreeing = [located.entry for located in nouns if descriptor.gender in (None, located.entry.gender)]
+        if rules and all(any(selects_noun(rule, noun) for rule in rules) for noun in agreeing):
+            yield Fault(
+                file,
+                line,
+                f"term {descriptor.term!r} has no noun left; remove it, or leave fewer nouns out of it in "
+                f"{LEFT_OUT_NOUNS_FILE}",
+            )
+
+
+def _term_faults(descriptor: Descriptor, axis_has_buckets: bool, has_nouns: bool) -> Iterator[str]:
+    """What is wrong with a term, given whether most terms of its axis have buckets and whether its gender has nouns."""
+    term, placement = descriptor.term, descriptor.placement
+    if not has_nouns:
+        yield f"takes only {descriptor.gender} nouns, and {NOUNS_FILE} has none"
+    most = MAX_WORDS_BEFORE if placement == "before" else MAX_WORDS_AFTER
+    num_words = max(len(text.split()) for text in (term, descriptor.plural or ""))
+    if num_words > most:
+        yield f"has {num_words} words; {placement} the noun at most {most} are allowed"
+    if descriptor.bucket is None and axis_has_buckets:
+        yield (
+            f"has no `bucket`, as the others of its axis have; write one, `{AFTER_THE_NOUN}` if the term follows the "
+            "noun"
+        )
+    if placement == "before":
+        if descriptor.bucket is not None and not axis_has_buckets:
+            yield (
+                f"has the bucket {descriptor.bucket!r}, and most of its axis have none; leave it out, or give all of "
+                "them one"
+            )
+        if _AFTER_PHRASE.match(term):
+            yield f"would be before the noun; write `bucket: {AFTER_THE_NOUN}`"
+        if _ARTICLE.match(term):
+            yield "starts with an article; write it without"
+        if descriptor.plural is not None:
+            yield (f"is before the noun and does not change; remove `plural`, or write `bucket: {AFTER_THE_NOUN}`")
+        return
+    if descriptor.article is not None:
+        yield "follows the noun, so that it has no article of its own; remove `article`"
+    if descriptor.plural is None and _SINGULAR_PHRASE.search(term):
+        yield (
+            'needs `plural`, the phrase after a plural noun ("with a lisp" → `plural: with lisps`; the same words '
+            "again if nothing changes)"
+        )
+
+
+def _selector_faults(
+    located: Located,
+    axis: str,
+    buckets: tuple[str, ...] | None,
+    terms: tuple[str, ...] | None,
+    prefix: str,
+    descriptors: list[Located],
+) -> Iterator[Fault]:
+    """Names of no axis, bucket or term in an entry whose keys start with `prefix`."""
+    file, line, _ = located
+    in_axis = [descriptor.entry for descriptor in descriptors if descriptor.entry.axis == axis]
+    if not in_axis:
+        axes = sorted({descriptor.entry.axis for descriptor in descriptors})
+        hint = did_you_mean(axis, axes)
+        yield Fault(file, line, f"{prefix}axis {axis!r} does not exist; {hint}allowed: {', '.join(axes)}")
+        return
+    if buckets and terms:
+        yield Fault(file, line, f"entry has `{prefix}buckets` and `{prefix}terms`; write one of them")
+    for name, values, allowed in (
+        ("bucket", buckets, {entry.bucket for entry in in_axis if entry.bucket}),
+        ("term", terms, {entry.term for entry in in_axis}),
+    ):
+        if values == ():
+            yield Fault(file, line, f"`{prefix}{name}s` is empty; name at least one, or leave the key out")
+        for value in values or ():
+            if value not in allowed:
+                hint = did_you_mean(value, sorted(allowed)) or f"see {axis}.yaml"
+                yield Fault(file, line, f"{name} {value!r} is not in the axis {axis!r}; {hint.strip()}")

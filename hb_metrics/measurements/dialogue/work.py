@@ -1,0 +1,65 @@
+"""Scores what real people replied to each other."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from hb_dataset.dialogue_pairs import Dialogue, read_dialogue
+from hb_metrics.inference.models.layout import choose_layout
+from hb_metrics.inference.scoring.dialogue import (
+    DialoguePlan,
+    dialogue_into_shards,
+    dialogue_results,
+    plan_dialogue,
+)
+from hb_metrics.measurements.dialogue.options import DialogueOptions
+from hb_metrics.measurements.measurement import Task
+from hb_metrics.measurements.settings import Settings
+
+DIALOGUE = "dialogue"  # the folder of the shards
+
+
+class DialogueWork(NamedTuple):
+    """The dialogue, and how its replies are scored."""
+
+    dialogue: Dialogue
+    plan: DialoguePlan
+
+
+def read_files(settings: Settings) -> Dialogue:
+    """Reads the dialogue.
+
+    Raises:
+        ValueError: The file is not as it should be.
+        OSError: There is no such file.
+    """
+    options = settings.of(DialogueOptions)
+    path = None if options.dialogue_file is None else Path(options.dialogue_file)
+    return read_dialogue(path, num_replies=options.dialogue_replies, seed=settings.run.seed)
+
+
+def plan_work(task: Task, dialogue: Dialogue) -> DialogueWork:
+    """Plans the scoring, in the layout that prompts have.
+
+    Raises:
+        ValueError: The model cannot score a reply.
+    """
+    layout = choose_layout(task.loaded, context=task.settings.run.context, tag=task.settings.run.tag)
+    return DialogueWork(dialogue, plan_dialogue(dialogue, task.loaded, context=layout.context, tag=layout.tag))
+
+
+def measure_dialogue(task: Task, work: DialogueWork) -> dict[str, Any]:
+    """Scores what is not on disk yet.
+
+    Returns:
+        What `dialogue_results` returns; empty on all processes but the main one.
+    """
+    scores = dialogue_into_shards(work.plan, task.loaded, task.folder / DIALOGUE)
+    if scores is None:
+        return {}
+    return dialogue_results(
+        scores,
+        work.dialogue,
+        n_resamples=task.settings.of(DialogueOptions).n_resamples,
+        confidence_level=task.settings.run.confidence_level,
+        seed=task.settings.run.seed,
+    )

@@ -1,0 +1,152 @@
+"""Generation bias: how much the style of replies varies with who the prompt is about (Smith et al., 2022, 3.2)."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from hb_metrics.display.parts import Comparison, Figure, Report, Section
+from hb_metrics.measurements.generation.options import GenerationOptions
+from hb_metrics.measurements.measurement import Measurement, Task
+
+if TYPE_CHECKING:
+    from hb_metrics.finished_run import Run
+    from hb_metrics.measurements.generation.work import GenerationWork
+    from hb_metrics.measurements.settings import Settings
+
+
+class Generation(Measurement):
+    """Full, Partial and Summed-Cluster Gen Bias of replies, with what they rest on."""
+
+    name = "generation"
+    title = "Generation bias"
+    words = "generation bias"
+    done = "replies made and their styles classified"
+    options = GenerationOptions
+    by_default = True
+    generates = True
+    tasks = ("full_gen_bias", "full_gen_bias_debiased")
+
+    def read_files(self, settings: "Settings") -> None:
+        """Phrases, personas, style clusters and frequencies of the user's own."""
+        from hb_metrics.measurements.generation.work import read_files
+
+        read_files(settings)
+
+    def plan(self, task: Task, files: Any) -> "GenerationWork":
+        """Which prompts are replied to, how, and by what the styles are classified."""
+        from hb_metrics.measurements.generation.work import plan_generation
+
+        return plan_generation(task)
+
+    def describe(self, work: "GenerationWork") -> dict[str, Any]:
+        """How replies are made, and the style classifier."""
+        from hb_metrics.measurements.generation.work import describe_generation
+
+        return describe_generation(work)
+
+    def measure(self, task: Task, work: "GenerationWork", results: Mapping[str, Any]) -> dict[str, Any]:
+        """Makes replies, classifies their styles and computes generation bias."""
+        from hb_metrics.measurements.generation.work import measure_generation
+
+        return measure_generation(task, work)
+
+    def summary(self, results: Mapping[str, Any]) -> list[str]:
+        """Full Gen Bias, plain and debiased with its interval, and by axis."""
+        bias, debiased = results[self.name]["gen_bias"], results[self.name]["debiased"]
+        lines = [f"Full Gen Bias  {bias['full_gen_bias']:.2f}  from {bias['num_replies']:,} replies"]
+        if debiased is not None:
+            bounds, level = bias["intervals"]["full_gen_bias"], f"{bias['confidence_level']:.0%}"
+            interval = (
+                f"no interval: {bias['no_intervals']['full_gen_bias']}"
+                if bounds is None
+                else "{} interval {:.2f} to {:.2f}".format(level, *bounds)
+            )
+            noise = f"less a sampling noise of {bias['noise_floor']:.2f}"
+            lines += [f"  {noise}: {debiased['full_gen_bias']:.2f}, {interval}", "  debiased, by axis:"]
+        by_axis = (debiased or bias)["by_axis"] or {}
+        known = [(axis, value) for axis, value in by_axis.items() if value is not None]
+        return lines + [f"  {axis:<22} {value:6.2f}" for axis, value in sorted(known, key=lambda item: -item[1])]
+
+    def figures(self, results: Mapping[str, Any]) -> list[Figure]:
+        """Full Gen Bias debiased and plain, its parts by style cluster, and parroting."""
+        from hb_metrics.measurements.generation.figures_of_run import generation_figures
+
+        return generation_figures(results[self.name])
+
+    def overview_figures(self, runs: Sequence[Mapping[str, Any]]) -> list[list[Figure]]:
+        """Gen Bias of each run over all terms, by style cluster and by axis: debiased, if all runs can be."""
+        from hb_metrics.measurements.generation.figures_of_run import compared_figures
+
+        return compared_figures([run.get(self.name) for run in runs])
+
+    def figure_settings(self, results: Mapping[str, Any]) -> list[str]:
+        """The style classifier, and how replies were made."""
+        from hb_metrics.measurements.generation.figures_of_run import reply_settings
+        from hb_metrics.run_record import classifier_name
+
+        return [f"styles classified by {classifier_name(results['run'], 'style_classifier')}", *reply_settings(results)]
+
+    def variant(self, results: Mapping[str, Any]) -> list[str]:
+        """The style classifier and the control tag."""
+        from hb_metrics.run_record import public_name, tag_of
+
+        return [public_name(results["run"]["style_classifier"]), *filter(None, [tag_of(results)])]
+
+    def card_sentences(self, results: Mapping[str, Any]) -> list[str]:
+        """By what styles were classified, and how many replies there are."""
+        from hb_metrics.run_record import classifier_name
+
+        run, counts = results["run"], results[self.name]
+        notes = "".join(f"; {note}" for note in run["style_classifier"]["notes"])
+        return [
+            f"Styles classified by {classifier_name(run, 'style_classifier')}{notes}.",
+            f"{counts['num_replies']:,} replies to {counts['num_prompts']:,} prompts; cut at their greatest length: "
+            f"{counts['num_truncated_replies']:,}; empty, and left out: {counts['num_empty_replies']:,}.",
+        ]
+
+    def report(self, results: Mapping[str, Any]) -> Report:
+        """Gen Bias, terms by style, styles and frequency, and reply checks."""
+        from hb_metrics.measurements.generation.report import generation_report
+
+        return generation_report(results, self.folder)
+
+    def overview(self, runs: "Sequence[Run]", names: Sequence[str]) -> Section | None:
+        """The shapes of the paper's Tables 8 to 10."""
+        from hb_metrics.display.rendering import render
+        from hb_metrics.measurements.generation.overview import overview, overview_plots
+
+        if sum(self.name in run.results for run in runs) < 2:
+            return None
+        beside = overview([run.results for run in runs], names)
+        html = render(self.folder / "overview.html.jinja", {"overview": beside})
+        return Section("overview-generation", "Generation bias", html, overview_plots(beside))
+
+    def compare(self, first: "Run", second: "Run", names: tuple[str, str]) -> Comparison:
+        """Values with intervals, styles, terms side by side, and reply checks of two runs."""
+        from hb_metrics.measurements.generation.comparison import generation_comparison
+
+        return generation_comparison(first, second, names, self.folder)
+
+    def warnings(self, changed: set[str], runs: Sequence[Mapping[str, Any]]) -> list[str]:
+        """Other classifiers, clusters or ways of replying."""
+        sentences = []
+        if changed & {"style_classifier.digest", "style_classifier.name", "style_classifier.temperature"}:
+            sentences.append(
+                "Styles were classified by different classifiers. No Gen Bias value, style or cluster compares."
+            )
+        elif "style_classifier.clusters" in changed:
+            sentences.append("The style clusters differ. Clusters of the same name need not hold the same styles.")
+        if changed & {"settings.replies_per_cell", "generation.num_prompts"}:
+            sentences.append(
+                "The runs have different numbers of replies. Plain Gen Bias does not compare, as it holds more noise "
+                "with fewer replies; debiased Gen Bias does."
+            )
+        # Another tag at the end of the context is what bias tuning is tried out with.
+        no_setting = ("num_prompts", "_digest", "_reason", ".tag")
+        if any(name.startswith("generation.") and not name.endswith(no_setting) for name in changed):
+            sentences.append(
+                "Replies were made with different settings; a change may come from these and not from the model."
+            )
+        return sentences
+
+
+GENERATION = Generation()

@@ -1,0 +1,115 @@
+"""What changes in generation bias from one run to another: rows of the comparison's tables."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from hb_metrics.bias_values import DescriptorKey
+from hb_metrics.display.change_figure import Change, named_changes
+from hb_metrics.display.figures import axis_label
+from hb_metrics.display.numbers import slot
+from hb_metrics.measurements.generation.figures import Measured
+from hb_metrics.measurements.generation.tables import (
+    CLUSTER_METRICS,
+    full_gen_bias,
+    gen_bias_by_axis,
+    gen_bias_by_cluster,
+)
+from hb_metrics.reply_checks.parroting import correlation_with_bias
+
+
+def gen_bias_changes(first: dict[str, Any], second: dict[str, Any], debiased: bool) -> dict[str, list[Change]]:
+    """Full Gen Bias over all and by axis, and the metrics of clusters, under their headings."""
+    found = {"Full Gen Bias": [_change("All terms", full_gen_bias(first), full_gen_bias(second), debiased)]}
+    axes = [{row.measured.name: row.measured for row in gen_bias_by_axis(each, {})} for each in (first, second)]
+    found["Full Gen Bias by axis"] = _changes(axes[0], axes[1], debiased)
+    for heading, metric in CLUSTER_METRICS.items():
+        clusters = [
+            {row.measured.name: row.measured for row in gen_bias_by_cluster(each, metric, {})}
+            for each in (first, second)
+        ]
+        found[f"{heading} by cluster"] = _changes(clusters[0], clusters[1], debiased)
+    return {heading: rows for heading, rows in found.items() if rows}
+
+
+def parroting_changes(first: dict[str, Any], second: dict[str, Any]) -> list[Change]:
+    """The share of replies that parrot, over all and by template; from `results["generation"]["parroting"]`."""
+    return [
+        Change("All templates", first["parroting_share"], second["parroting_share"]),
+        *named_changes(first["by_template"], second["by_template"], slot),
+    ]
+
+
+def parroting_change_correlation(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
+    """Correlates each descriptor's change in parroting with its mean bias value in the first run (paper, C.2.1)."""
+    rows = [
+        {DescriptorKey(row["axis"], row["descriptor"]): row for row in each["by_descriptor"]}
+        for each in (first, second)
+    ]
+    changes = {
+        key: rows[1][key]["parroting_share"] - row["parroting_share"] for key, row in rows[0].items() if key in rows[1]
+    }
+    biases = {key: rows[0][key]["mean_bias_value"] for key in changes}
+    return correlation_with_bias(changes, biases)
+
+
+def phrase_changes(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[tuple[str, str, Change]]:
+    """Heading, phrase and change of each phrase that both runs count; of `phrases` in `phrase_rates`' results."""
+    return [
+        (heading, phrase, Change(phrase, share, second[heading][phrase]))
+        for heading, phrases in first.items()
+        for phrase, share in phrases.items()
+        if phrase in second.get(heading, {})
+    ]
+
+
+def term_changes(
+    first: dict[str, Any], second: dict[str, Any], second_replies: Mapping[str, str] | None
+) -> dict[str, Any]:
+    """What the page's script needs to show a term in both runs: cluster values, and replies to the same prompts.
+
+    Args:
+        first: Generation results.
+        second: Of the second run.
+        second_replies: The second run's replies by prompt; `None`: those among its examples.
+    """
+    after = {(row["axis"], row["descriptor"]): row for row in second["by_descriptor"]}
+    rows = [row for row in first["by_descriptor"] if (row["axis"], row["descriptor"]) in after]
+    replies = (
+        {each["prompt"]: each["reply"] for each in second["examples"]} if second_replies is None else second_replies
+    )
+    pairs: dict[tuple[str, str], list[list[str]]] = {}
+    for each in first["examples"]:
+        if each["prompt"] in replies:
+            found = [each["prompt"], each["reply"], replies[each["prompt"]], each["why"]]
+            pairs.setdefault((each["axis"], each["descriptor"]), []).append(found)
+    clusters = [
+        name for name in (rows[0]["clusters"] if rows else ()) if name in second["by_descriptor"][0]["clusters"]
+    ]
+    return {
+        "axes": {axis: axis_label(axis) for axis in dict.fromkeys(row["axis"] for row in rows)},
+        "clusters": clusters,
+        "rows": [
+            {
+                "axis": row["axis"],
+                "name": row["descriptor"],
+                "replies": [row["num_replies"], other["num_replies"]],
+                "bias": [row["mean_bias_value"], other["mean_bias_value"]],
+                "clusters": [[row["clusters"][name], other["clusters"][name]] for name in clusters],
+                "parroting": [row["parroting_share"], other["parroting_share"]],
+            }
+            for row in rows
+            for other in [after[row["axis"], row["descriptor"]]]
+        ],
+        "pairs": [pairs.get((row["axis"], row["descriptor"]), []) for row in rows],
+    }
+
+
+def _changes(first: Mapping[str, Measured], second: Mapping[str, Measured], debiased: bool) -> list[Change]:
+    return [_change(name, first.get(name), second.get(name), debiased) for name in {**first, **second}]
+
+
+def _change(name: str, first: Measured | None, second: Measured | None, debiased: bool) -> Change:
+    values = [None if each is None else each.debiased if debiased else each.plain for each in (first, second)]
+    # The intervals are for the debiased values.
+    bounds = [each.interval if each is not None and debiased else None for each in (first, second)]
+    return Change(name, values[0], values[1], bounds[0], bounds[1])

@@ -1,0 +1,96 @@
+"""The options of generation bias: how replies are made, and by what their styles are classified."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from hb_metrics.measurements.settings import check_files, check_least
+
+
+@dataclass
+class GenerationOptions:
+    """How replies are made, classified and counted."""
+
+    _argument_group_name = "generation"
+
+    replies_per_cell: int | None = field(
+        default=8,
+        metadata={
+            "help": "How many replies there are to each term in each template; 0: one to every prompt. The paper has "
+            "about 16."
+        },
+    )
+    decoding: str = field(
+        default="sample",
+        metadata={
+            "help": "How replies are decoded: sample (for a quick look), greedy, dialogpt or blenderbot2 (the "
+            "paper's beam searches)."
+        },
+    )
+    num_beams: int | None = field(
+        default=None, metadata={"help": "How many beams are searched. Default: as the decoding has it."}
+    )
+    temperature: float | None = field(
+        default=None,
+        metadata={"help": "The temperature that replies are sampled with. Default: as the decoding has it."},
+    )
+    top_k: int | None = field(
+        default=None,
+        metadata={"help": "Tokens are sampled from this many likeliest ones. Default: as the decoding has it."},
+    )
+    top_p: float | None = field(
+        default=None,
+        metadata={
+            "help": "Tokens are sampled from the likeliest ones that make up this probability. Default: as the "
+            "decoding has it."
+        },
+    )
+    min_new_tokens: int | None = field(
+        default=None, metadata={"help": "The least number of tokens of a reply. Default: as the decoding has it."}
+    )
+    max_new_tokens: int | None = field(
+        default=None, metadata={"help": "The most tokens a reply can have. Default: as the decoding has it."}
+    )
+    personas: int = field(
+        default=0, metadata={"help": "How many persona lines stand before each prompt; the paper has 2."}
+    )
+    personas_file: str | None = field(
+        default=None,
+        metadata={"help": "A YAML file with persona sentences of your own. Default: 160 written for this project."},
+    )
+    variations: bool = field(
+        default=False,
+        metadata={"help": "Mix the paper's stylistic variations (A.3) into the prompts that are replied to."},
+    )
+    style_classifier: str = field(
+        default="embedded",
+        metadata={
+            "help": "What classifies the style of replies: the Hub id or local folder of a sequence classifier, or "
+            "'embedded'."
+        },
+    )
+    style_clusters: str | None = field(
+        default=None,
+        metadata={
+            "help": "A YAML file with clusters of the style classifier's labels. Default: shipped for 217 styles and "
+            "GoEmotions."
+        },
+    )
+    style_precision: Literal["float32", "float16"] = field(
+        default="float32", metadata={"help": "The number format that style vectors are stored in: float32 or float16."}
+    )
+    phrases_file: str | None = field(
+        default=None,
+        metadata={"help": "A YAML file `heading: [phrase, …]` to count in replies. Default: the paper's Table 14."},
+    )
+    frequencies: str | None = field(
+        default=None,
+        metadata={
+            "help": "A CSV file of `python -m hb_dataset.frequency` that tells how often each term stands in the "
+            "model's training data. Default: in a chit-chat corpus."
+        },
+    )
+
+    def __post_init__(self) -> None:
+        """Raises a ValueError for a value that cannot be."""
+        check_least(self, replies_per_cell=0, personas=0)
+        check_files(self, "personas_file", "style_clusters", "phrases_file", "frequencies")

@@ -1,0 +1,216 @@
+"""The sections of generation bias in the report of a run."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from hb_metrics.display import paper
+from hb_metrics.display.figures import axis_label, plain
+from hb_metrics.display.numbers import bias, count, interval, share
+from hb_metrics.display.parts import Embedded, Report, Section, Tile, pair
+from hb_metrics.display.rendering import render
+from hb_metrics.measurements.generation import tables
+from hb_metrics.measurements.generation.figures import frequency_figure, interval_figure, strip_figure, styles_figure
+
+EMBEDDED_STYLES = "MiniLM style exemplars (embedded)"
+NUM_NAMED = 3  # axes that the answer names
+
+
+def generation_report(results: Mapping[str, Any], folder: Path) -> Report:
+    """What generation bias adds to the report; `folder` has the templates."""
+    generation, run = results["generation"], results["run"]
+    embedded = run["style_classifier"]["name"] == EMBEDDED_STYLES
+    context = {"run": run, "embedded_styles": embedded, "generation": _context(generation)}
+    frequency = _frequency(generation, folder)
+    return Report(
+        [
+            Section(
+                "generation", "Generation bias", render(folder / "generation.html.jinja", context), _figures(generation)
+            ),
+            _terms(generation, folder),
+            *([] if frequency is None else [frequency]),
+            Section("checks", "Reply checks", render(folder / "checks.html.jinja", context), {}),
+        ],
+        _tiles(generation),
+        answer=generation_answer(generation),
+        reading=render(folder / "reading.html.jinja", context),
+        files=Markup(
+            "the replies in <code>replies/*.parquet</code>, their styles in "
+            "<code>style_probabilities/*.parquet</code>, their bias values in <code>bias_values.parquet</code>"
+        ),
+        notes=_notes(run),
+        embedded=Embedded("Styles of replies were classified by the embedded classifier", "--style_classifier")
+        if embedded
+        else None,
+        terms=tables.chooser_content(generation),
+    )
+
+
+def generation_answer(generation: Mapping[str, Any]) -> str:
+    """Whether the style of replies differs beyond chance, where most, and what cannot be known."""
+    values, debiased = generation["gen_bias"], generation["debiased"]
+    if debiased is None:
+        return (
+            "Whether the style of its replies differs between terms by more than chance cannot be known: with one "
+            f"reply a term and template, Full Gen Bias ({bias(values['full_gen_bias'])}) holds noise of unknown size."
+        )
+    full, bounds = bias(debiased["full_gen_bias"]), pair(values["intervals"]["full_gen_bias"])
+    level = f"{values['confidence_level']:.0%}"
+    if bounds is None:
+        text = (
+            "Whether the style of its replies differs between terms by more than chance cannot be known from this run: "
+            f"Full Gen Bias, less sampling noise, is {full}, and no interval could be estimated."
+        )
+    elif bounds[0] > 0:
+        text = (
+            f"The style of its replies differs between terms by more than chance: Full Gen Bias, less sampling "
+            f"noise, is {full} ({level} interval {interval(bounds)})."
+        )
+    else:
+        text = (
+            f"No difference in the style of its replies stands out from chance: Full Gen Bias, less sampling noise, is "
+            f"{full} ({level} interval {interval(bounds)})."
+        )
+        if bounds[1] > 0:
+            text = f"{text.removesuffix('.')}; a difference of up to {bias(bounds[1])} cannot be ruled out."
+    return f"{text} {_axes_sentence(generation)}".rstrip()
+
+
+def _axes_sentence(generation: Mapping[str, Any]) -> str:
+    """In which axes the interval lies above 0, the largest value first."""
+    intervals = (generation["gen_bias"]["intervals"] or {}).get("by_axis") or {}
+    values = generation["debiased"]["by_axis"] or {}
+    known = {axis: bounds for axis, bounds in intervals.items() if bounds is not None}
+    if not known:
+        return ""
+    beyond = sorted((axis for axis, bounds in known.items() if bounds[0] > 0), key=lambda axis: -values[axis])
+    if not beyond:
+        return f"The interval lies above 0 in none of the {len(known)} axes that have one."
+    named = ", ".join(f"{axis_label(axis).lower()} ({bias(values[axis])})" for axis in beyond[:NUM_NAMED])
+    return f"By axis, the interval lies above 0 in {len(beyond)} of the {len(known)} that have one, highest in {named}."
+
+
+def _tiles(generation: Mapping[str, Any]) -> list[Tile]:
+    values, full = generation["gen_bias"], tables.full_gen_bias(dict(generation))
+    tiles = []
+    if full.debiased is not None:
+        below = "no interval" if full.reason else ""
+        if full.interval is not None:
+            below = f"{values['confidence_level']:.0%} interval {interval(full.interval)}"
+        tiles.append(Tile("Full Gen Bias, debiased", bias(full.debiased), (below,) if below else ()))
+    noise = values["noise_floor"]
+    below_plain = () if noise is None else (f"of which sampling noise about {bias(noise)}",)
+    return [
+        *tiles,
+        Tile("Full Gen Bias, plain", bias(full.plain), below_plain),
+        Tile(
+            "replies", count(generation["num_replies"]), (f"{values['mean_replies_per_cell']:.3g} a term and template",)
+        ),
+        Tile("parroting replies", share(generation["parroting"]["parroting_share"])),
+    ]
+
+
+def _notes(run: Mapping[str, Any]) -> tuple[str, ...]:
+    notes = []
+    if run["generation"]["tag"] is not None:
+        reason = run["generation"]["tag_reason"]
+        notes.append(f"Asked with the control tag “{run['generation']['tag']}” at the end of each context: {reason}.")
+    classifier = run["style_classifier"]
+    if classifier["notes"]:
+        notes.append(f"{classifier['name']}: {'; '.join(classifier['notes'])}.")
+    return tuple(notes)
+
+
+def _rows(generation: Mapping[str, Any]) -> tuple[list[Any], list[Any], list[Any]]:
+    """Gen Bias beside the paper's: by axis, Partial by cluster, Summed-Cluster by cluster."""
+    content = dict(generation)
+    return (
+        tables.gen_bias_by_axis(content, paper.GEN_BIAS_BY_AXIS),
+        tables.gen_bias_by_cluster(content, "partial_gen_bias", paper.PARTIAL_GEN_BIAS),
+        tables.gen_bias_by_cluster(content, "summed_cluster_gen_bias", paper.SUMMED_CLUSTER_GEN_BIAS),
+    )
+
+
+def _context(generation: Mapping[str, Any]) -> dict[str, Any]:
+    """What the templates of the section and of the reply checks show."""
+    values, full = generation["gen_bias"], tables.full_gen_bias(dict(generation))
+    by_axis, partial, summed = _rows(generation)
+    return {
+        **{name: value for name, value in generation.items() if name.startswith(("num_", "mean_"))},
+        "bias": values,
+        "full": full,
+        "no_intervals": tables.missing_intervals(
+            {
+                "Full Gen Bias": [full, *(row.measured for row in by_axis)],
+                "Partial Gen Bias": [row.measured for row in partial],
+                "Summed-Cluster Gen Bias": [row.measured for row in summed],
+            }
+        ),
+        "by_axis": by_axis,
+        "by_axis_rho": tables.rank_correlations(by_axis),
+        "clusters": [("Partial Gen Bias", partial, "Tables 4 and 8"), ("Summed-Cluster Gen Bias", summed, "Table 9")],
+        "paper_clusters": any(value is not None for row in partial for value in row.printed.values()),
+        "cluster_styles": values["clusters"] or {},
+        "styles": tables.most_varying_styles(dict(generation)),
+        "parroting": generation["parroting"],
+        "phrases": tables.phrase_table(generation["phrase_rates"]),
+        "phrase_rates": generation["phrase_rates"],
+    }
+
+
+def _figures(generation: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    level = generation["gen_bias"]["confidence_level"]
+    by_axis, partial, summed = _rows(generation)
+    noise = "sampling noise included" if generation["debiased"] is None else "debiased"
+    bars = [(row.measured.name, tables.best(row.measured)) for row in tables.most_varying_styles(dict(generation))]
+    figures = {"styles-plot": [styles_figure(bars, f"×1000, {noise}")]}
+    if by_axis:
+        figures["gen-bias-by-axis"] = [interval_figure([row.measured for row in by_axis], "Full Gen Bias ×1000", level)]
+    if partial:
+        figures["gen-bias-by-cluster"] = [
+            interval_figure([row.measured for row in rows], f"{name} ×1000", level)
+            for rows, name in ((partial, "Partial Gen Bias"), (summed, "Summed-Cluster Gen Bias"))
+        ]
+    return {name: [plain(figure) for figure in drawn] for name, drawn in figures.items()}
+
+
+def _terms(generation: Mapping[str, Any], folder: Path) -> Section:
+    by_cluster = tables.terms_by_cluster(dict(generation))
+    means = tables.cluster_means(dict(generation))
+    strips = [
+        plain(strip_figure(terms, cluster, mean))
+        for (cluster, terms), mean in zip(by_cluster.items(), means, strict=True)
+    ]
+    context = {
+        "terms": generation["by_descriptor"],
+        "clusters": list(by_cluster),
+        "num_examples": len(generation["examples"]),
+    }
+    html = render(folder / "terms.html.jinja", {"terms_section": context})
+    return Section("terms", "Terms by style", html, {"terms-plot": strips} if strips else {})
+
+
+def _frequency(generation: Mapping[str, Any], folder: Path) -> Section | None:
+    """Style against training frequency; `None`: no term of one word has a known frequency."""
+    table = tables.frequency_table(dict(generation))
+    drawn = {cluster: terms for cluster, terms in table.terms_by_cluster.items() if terms}
+    if not drawn:
+        return None
+    first = next(iter(drawn.values()))
+    context = {
+        "source": generation["frequencies"]["source"],
+        "is_default": generation["frequencies"]["is_default"],
+        "clusters": list(drawn),
+        "rho": table.rho_by_cluster,
+        "terms": first,
+        "by_term": list(zip(*drawn.values(), strict=True)),
+        "num_terms": len(first),
+        "num_never": sum(term.per_million == 0 for term in first),
+        "num_several_words": table.num_several_words,
+        "num_unknown": table.num_unknown,
+    }
+    html = render(folder / "frequency.html.jinja", {"frequency": context})
+    figures = {"frequency-plot": [plain(frequency_figure(terms, cluster)) for cluster, terms in drawn.items()]}
+    return Section("frequency", "Style and frequency", html, figures)

@@ -1,0 +1,160 @@
+"""From replies and their style vectors to what stands in results.json. The same replies give the same bytes."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from hb_metrics.bias_values import BiasValues, DescriptorKey, StyleRows, bias_values
+from hb_metrics.full_gen_bias.gen_bias import CellSums, cluster_columns, gen_bias
+from hb_metrics.replies import Replies
+from hb_metrics.reply_checks.parroting import is_parroting, parroting
+from hb_metrics.reply_checks.phrase_rates import PAPER_PHRASES, most_biased_descriptors, phrase_rates
+
+# Replies shown of each descriptor: those furthest in its characteristic style, and some drawn blindly.
+NUM_CHARACTERISTIC = 2
+NUM_DRAWN = 3
+_BATCH = 8192
+
+
+def generation_results(
+    replies: Replies,
+    style_probabilities: np.ndarray | StyleRows,
+    labels: Sequence[str],
+    *,
+    clusters: Mapping[str, Sequence[str]] | None = None,
+    phrases: Mapping[str, Sequence[str]] = PAPER_PHRASES,
+    confidence_level: float = 0.95,
+) -> tuple[dict[str, Any], BiasValues]:
+    """The Gen Bias family, styles by descriptor, parroting, phrase rates and example replies.
+
+    Args:
+        replies: The replies.
+        style_probabilities: [replies, styles] their style vectors, in memory or in files: read in blocks of rows.
+        labels: [styles] names of the styles.
+        clusters: Cluster → labels; `None`: no clusters.
+        phrases: Phrases to count, under their headings.
+        confidence_level: Of the intervals.
+
+    Returns:
+        Plain values for results.json, and the bias values they rest on.
+
+    Raises:
+        ValueError: There is nothing to compare: no replies, or no template with replies to two descriptors.
+    """
+    cells = CellSums(labels, clusters, keep_replies=True)
+    likeliest = np.empty(len(replies.ids), np.int64)  # [replies] the style of each that is likeliest
+    probabilities = np.empty(len(replies.ids))  # [replies] and how likely it is
+    for first in range(0, len(replies.ids), _BATCH):
+        part = slice(first, first + _BATCH)
+        block = style_probabilities[part]
+        cells.add(block.astype(np.float32), replies.descriptors[part], replies.templates[part], replies.axes[part])
+        likeliest[part], probabilities[part] = block.argmax(axis=1), block.max(axis=1)
+    settings: dict[str, Any] = {"labels": labels, "clusters": clusters}
+    plain = gen_bias(cells, confidence_level=confidence_level, **settings)
+    # Without a second reply in a cell nothing is known of the noise.
+    debiased = None if plain.noise_floor is None else gen_bias(cells, debias=True, **settings)
+
+    biases = bias_values(style_probabilities, replies.descriptors, replies.templates, replies.axes)
+    mean_bias = dict(zip(biases.descriptors, biases.mean_values.tolist(), strict=True))
+    columns = cluster_columns(labels, clusters) if clusters else {}
+    parrots = parroting(
+        replies.prompts,
+        replies.texts,
+        replies.descriptors,
+        replies.templates,
+        replies.axes,
+        mean_bias_values=mean_bias,
+    )
+    rates = phrase_rates(
+        replies.texts,
+        replies.descriptors,
+        replies.axes,
+        groups=most_biased_descriptors(mean_bias),
+        phrases=phrases,
+    )
+    results = {
+        "gen_bias": plain._asdict(),
+        "debiased": None if debiased is None else _values(debiased._asdict()),
+        "styles": _styles(biases, labels),
+        "by_descriptor": _by_descriptor(replies, biases, columns, parrots["by_descriptor"]),
+        "parroting": {key: value for key, value in parrots.items() if key != "by_descriptor"},
+        "phrase_rates": rates,
+        "examples": _examples(replies, biases, [labels[style] for style in likeliest.tolist()], probabilities),
+    }
+    return results, biases
+
+
+def style_means_table(biases: BiasValues, labels: Sequence[str]) -> pa.Table:
+    """The mean style vector of each descriptor, for comparing runs: `axis`, `descriptor`, and a column a style."""
+    columns = {
+        "axis": [key.axis for key in biases.descriptors],
+        "descriptor": [key.descriptor for key in biases.descriptors],
+    }
+    means = dict(zip(labels, biases.descriptor_means.T, strict=True))
+    return pa.table({**columns, **{f"style: {label}": values for label, values in means.items()}})
+
+
+def bias_value_table(ids: Sequence[str], biases: BiasValues) -> pa.Table:
+    """The bias value of each reply (paper, C.1, alpha 0): `id` of its prompt and `bias_value`."""
+    return pa.table({"id": list(ids), "bias_value": biases.values})
+
+
+def _values(found: dict[str, Any]) -> dict[str, Any]:
+    names = ("full_gen_bias", "partial_gen_bias", "summed_cluster_gen_bias", "by_axis", "partial_by_axis")
+    return {name: found[name] for name in (*names, "summed_cluster_by_axis", "by_style")}
+
+
+def _styles(biases: BiasValues, labels: Sequence[str]) -> list[dict[str, Any]]:
+    """Mean and variance (×1000) of each style over the descriptors' means, as in the paper's Table 15."""
+    variances = 1000 * biases.descriptor_means.var(axis=0)
+    return [
+        {"style": label, "mean": mean, "variance": variance}
+        for label, mean, variance in zip(labels, biases.overall_mean.tolist(), variances.tolist(), strict=True)
+    ]
+
+
+def _by_descriptor(
+    replies: Replies, biases: BiasValues, columns: Mapping[str, Sequence[int]], parroting_shares: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    counts = np.bincount(biases.descriptor_codes, minlength=len(biases.descriptors)).tolist()
+    return [
+        {
+            "axis": key.axis,
+            "descriptor": key.descriptor,
+            "num_replies": counts[place],
+            "mean_bias_value": float(biases.mean_values[place]),
+            "clusters": {name: float(biases.descriptor_means[place, at].sum()) for name, at in columns.items()},
+            "parroting_share": parroting_shares[str(key.axis)][key.descriptor],
+        }
+        for place, key in enumerate(biases.descriptors)
+    ]
+
+
+def _examples(
+    replies: Replies, biases: BiasValues, styles: Sequence[str], probabilities: np.ndarray
+) -> list[dict[str, Any]]:
+    """Replies of each descriptor to read: the most characteristic, and some in the order of their ids, a hash."""
+    rows_of: list[list[int]] = [[] for _ in biases.descriptors]
+    for row, code in enumerate(biases.descriptor_codes.tolist()):
+        rows_of[code].append(row)
+    found = []
+    for key, rows in zip(biases.descriptors, rows_of, strict=True):
+        most = sorted(rows, key=lambda row: (-biases.values[row], replies.ids[row]))[:NUM_CHARACTERISTIC]
+        drawn = sorted((row for row in rows if row not in most), key=lambda row: replies.ids[row])[:NUM_DRAWN]
+        chosen = [(row, "characteristic") for row in most] + [(row, "drawn") for row in drawn]
+        for row, why in chosen:
+            found.append(
+                {
+                    **DescriptorKey(*key)._asdict(),
+                    "why": why,
+                    "prompt": replies.prompts[row],
+                    "reply": replies.texts[row],
+                    "style": styles[row],
+                    "style_probability": float(probabilities[row]),
+                    "bias_value": float(biases.values[row]),
+                    "parroting": bool(is_parroting([replies.prompts[row]], [replies.texts[row]])[0]),
+                }
+            )
+    return found

@@ -1,0 +1,176 @@
+"""From a model to generation bias: replies, their styles, and what stands in results.json."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from hb_dataset.frequency import read_frequencies
+from hb_metrics.finished_run import StyleShards
+from hb_metrics.full_gen_bias.gen_bias import cluster_columns
+from hb_metrics.inference.classifiers.censoring import censor_replies, paired_terms
+from hb_metrics.inference.classifiers.classifier import Classifier, classify_into_shards
+from hb_metrics.inference.classifiers.styles import clusters_for, load_style_classifier, read_style_clusters
+from hb_metrics.inference.models.contexts import PERSONAS_FILE, read_personas
+from hb_metrics.inference.models.layout import choose_layout
+from hb_metrics.inference.replies.prompt_replies import (
+    ReplyPlan,
+    decoding_preset,
+    plan_replies,
+    read_replies,
+    reply_into_shards,
+    select_prompts,
+)
+from hb_metrics.measurements.generation.options import GenerationOptions
+from hb_metrics.measurements.generation.results import bias_value_table, generation_results, style_means_table
+from hb_metrics.measurements.measurement import Task
+from hb_metrics.measurements.settings import Settings
+from hb_metrics.replies import nonempty_replies
+from hb_metrics.reply_checks.phrase_rates import PAPER_PHRASES, read_phrases
+from hb_metrics.run_folder import BIAS_VALUES_FILE, REPLIES, STYLE_MEANS_FILE, STYLES, plural_forms, write_table
+
+DEFAULT_FREQUENCIES = Path(__file__).parents[3] / "hb_dataset" / "frequencies" / "chitchat.csv"
+
+
+class GenerationWork(NamedTuple):
+    """What is replied to, and by what the styles of replies are classified.
+
+    Attributes:
+        prompts: The prompts that are replied to.
+        plan: How.
+        classifier: Of styles.
+        clusters: Style cluster → labels; `None`: there are none for this classifier.
+    """
+
+    prompts: pa.Table
+    plan: ReplyPlan
+    classifier: Classifier
+    clusters: dict[str, list[str]] | None
+
+
+def read_files(settings: Settings) -> None:
+    """Reads the files that options name, for the faults they may have.
+
+    Raises:
+        ValueError: A file is not as it should be.
+    """
+    options = settings.of(GenerationOptions)
+    if options.phrases_file is not None:
+        read_phrases(options.phrases_file)
+    if options.frequencies is not None:
+        read_frequencies(options.frequencies)
+    if options.personas_file is not None:
+        read_personas(options.personas_file)
+    if options.style_clusters is not None:
+        read_style_clusters(options.style_clusters)
+
+
+def plan_generation(task: Task) -> GenerationWork:
+    """Chooses the prompts, plans the replies and loads the style classifier.
+
+    Raises:
+        ValueError: The model cannot reply as asked, or the clusters are not of the classifier's labels.
+        OSError: There is no such classifier.
+    """
+    options, shared = task.settings.of(GenerationOptions), task.settings.run
+    changes = ("num_beams", "temperature", "top_k", "top_p", "min_new_tokens", "max_new_tokens")
+    decoding = decoding_preset(options.decoding, **{name: getattr(options, name) for name in changes})
+    prompts = select_prompts(task.prompts, options.replies_per_cell or None, seed=shared.seed)
+    layout = choose_layout(task.loaded, context=shared.context, tag=shared.tag)
+    plan = plan_replies(
+        prompts,
+        task.loaded,
+        decoding=decoding,
+        personas=read_personas(options.personas_file or PERSONAS_FILE),
+        num_personas=options.personas,
+        variations=options.variations,
+        seed=shared.seed,
+        **layout._asdict(),
+    )
+    classifier = load_style_classifier(
+        options.style_classifier, device=task.state.device, trust_remote_code=shared.trust_remote_code
+    )
+    if options.style_clusters is None:
+        clusters = clusters_for(classifier.labels)
+    else:
+        clusters = read_style_clusters(options.style_clusters)
+        cluster_columns(classifier.labels, clusters)  # raises for labels that the classifier does not have
+    return GenerationWork(prompts, plan, classifier, clusters)
+
+
+def describe_generation(work: GenerationWork) -> dict[str, Any]:
+    """What of the plan results depend on."""
+    classifier = work.classifier
+    return {
+        "generation": work.plan.description(),
+        "style_classifier": {
+            "name": classifier.name,
+            "digest": classifier.digest,
+            "num_styles": len(classifier.labels),
+            "multi_label": classifier.multi_label,
+            "temperature": classifier.temperature,
+            "clusters": work.clusters,
+            "notes": list(classifier.notes),
+        },
+    }
+
+
+def measure_generation(task: Task, work: GenerationWork) -> dict[str, Any]:
+    """Replies and classifies what is not on disk yet, and computes generation bias.
+
+    Returns:
+        What `generation_results` returns, with counts of replies and the frequencies of terms; empty on all processes
+        but the main one.
+    """
+    options, folder = task.settings.of(GenerationOptions), task.folder
+    made = reply_into_shards(work.plan, task.loaded, folder / REPLIES, batch_size=task.settings.run.batch_size)
+    task.state.wait_for_everyone()
+    table = read_replies(work.plan, folder / REPLIES) if made is None else made
+    replies = nonempty_replies(work.prompts, table)
+    censored = censor_replies(
+        replies.texts, replies.descriptors, plural_forms(work.prompts), paired_terms(work.prompts)
+    )
+    styles = classify_into_shards(
+        censored, replies.ids, work.classifier, folder / STYLES, label="styles", precision=options.style_precision
+    )
+    if styles is None:
+        return {}
+    results, biases = generation_results(
+        replies,
+        StyleShards(folder / STYLES),
+        work.classifier.labels,
+        clusters=work.clusters,
+        phrases=PAPER_PHRASES if options.phrases_file is None else read_phrases(options.phrases_file),
+        confidence_level=task.settings.run.confidence_level,
+    )
+    write_table(folder / STYLE_MEANS_FILE, style_means_table(biases, work.classifier.labels))
+    write_table(folder / BIAS_VALUES_FILE, bias_value_table(replies.ids, biases))
+    num_tokens = table["num_tokens"].to_pylist()
+    counts = {
+        "num_prompts": len(table),
+        "num_replies": len(replies.ids),
+        "num_empty_replies": len(table) - len(replies.ids),
+        "num_truncated_replies": sum(table["truncated"].to_pylist()),
+        "num_censored_replies": sum(a != b for a, b in zip(replies.texts, censored, strict=True)),
+        "num_cut_for_classifier": sum(styles["truncated"].to_pylist()),
+        "mean_num_tokens": sum(num_tokens) / len(num_tokens),
+    }
+    return {**counts, **results, "frequencies": _frequencies(options.frequencies, task.prompts)}
+
+
+def _frequencies(file: str | None, prompts: pa.Table) -> dict[str, Any]:
+    """How often each descriptor of the run stands in some text, per million examples."""
+    path = DEFAULT_FREQUENCIES if file is None else Path(file)
+    known = read_frequencies(path)
+    keys = dict.fromkeys(zip(prompts["axis"].to_pylist(), prompts["descriptor"].to_pylist(), strict=True))
+    rows = [
+        {"axis": axis, "descriptor": descriptor, **known[axis, descriptor]}
+        for axis, descriptor in keys
+        if (axis, descriptor) in known
+    ]
+    return {
+        "source": path.name,
+        "is_default": file is None,
+        "num_without": len(keys) - len(rows),
+        "by_descriptor": rows,
+    }

@@ -1,0 +1,78 @@
+"""From scored prompts to what stands in results.json. Deterministic: the same scores give the same bytes."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hb_metrics.likelihood_bias.shares import likelihood_bias
+
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+
+def likelihood_results(prompts: pa.Table, scores: pa.Table, alpha: float, include_gendered: bool) -> dict[str, Any]:
+    """Likelihood Bias and the perplexities behind it.
+
+    Args:
+        prompts: The prompts, with `id`, `axis`, `descriptor`, `descriptor_gender` and `template`.
+        scores: `id`, `perplexity` and `num_tokens` of each, in the same order.
+        alpha: Significance level of one test.
+        include_gendered: Whether descriptors for one gender only take part in the tests.
+
+    Returns:
+        `likelihood_bias`: what the evaluate module returns; `perplexity`: quantiles by axis and template, and medians
+        by descriptor and template.
+
+    Raises:
+        ValueError: The two tables are not about the same rows.
+    """
+    if not prompts["id"].equals(scores["id"]):
+        raise ValueError("prompts and scores are not about the same rows in the same order")
+    gendered = pc.unique(prompts["descriptor"].filter(pc.is_valid(prompts["descriptor_gender"]))).to_pylist()
+    columns = {name: prompts[name].to_pylist() for name in ("axis", "descriptor", "template")}
+    perplexities = scores["perplexity"].to_numpy()
+    metric = likelihood_bias(
+        perplexities,
+        columns["axis"],
+        columns["descriptor"],
+        columns["template"],
+        alpha=alpha,
+        include_gendered=include_gendered,
+        gendered_descriptors=gendered,
+    )
+    frame = pd.DataFrame({**columns, "perplexity": perplexities, "num_tokens": scores["num_tokens"].to_numpy()})
+    return {"likelihood_bias": metric, "perplexity": _perplexity_summary(frame)}
+
+
+def _perplexity_summary(frame: pd.DataFrame) -> dict[str, Any]:
+    templates = list(dict.fromkeys(frame["template"]))
+    by_cell = frame.groupby(["axis", "template"], sort=True)["perplexity"].quantile(np.array(QUANTILES)).unstack()
+    quantiles: dict[str, dict[str, list[float]]] = {}
+    for (axis, template), row in zip(by_cell.index, by_cell.to_numpy(), strict=True):
+        quantiles.setdefault(axis, {})[template] = row.tolist()
+
+    grouped = frame.groupby(["axis", "descriptor", "template"], sort=True)
+    medians = grouped["perplexity"].median().unstack().reindex(columns=templates)
+    tokens = grouped["num_tokens"].median().unstack().reindex(columns=templates)
+    descriptors = [
+        {
+            "axis": axis,
+            "descriptor": descriptor,
+            "median_perplexity": _nullable(medians.loc[(axis, descriptor)].to_numpy()),
+            "median_num_tokens": _nullable(tokens.loc[(axis, descriptor)].to_numpy()),
+        }
+        for axis, descriptor in medians.index
+    ]
+    return {
+        "median": float(frame["perplexity"].median()),
+        "templates": templates,
+        "quantiles": list(QUANTILES),
+        "quantiles_by_axis_and_template": quantiles,
+        "by_descriptor": descriptors,
+    }
+
+
+def _nullable(values: np.ndarray) -> list[float | None]:
+    return [None if np.isnan(value) else float(value) for value in values]

@@ -1,0 +1,202 @@
+"""What a measurement is: whoever has read this file understands every folder beside it.
+
+A measurement is something that `measure.py --measurements NAME` computes. It is a subclass of `Measurement` in a folder
+of its own, and an entry of `MEASUREMENTS`; nothing else knows it by name. In the order in which they are called:
+
+    options       a dataclass: the fields become command-line options
+    read_files    reads the files that options name, before a model is loaded
+    plan          loads what else is needed and plans the work
+    describe      what of the plan results depend on, for run.json
+    measure       does the work, on all processes, and returns what becomes results["NAME"]
+    summary       the lines that the terminal prints
+    figures       the numbers that stand for the run: on the Hub, on a model's card, in overviews of several runs
+    report        its part of report.html
+    overview, compare, overview_figures, warnings
+                  its part of a page with several runs; made from its figures unless it has more to show
+
+The last four groups start from results.json and the run folder alone, without a model.
+"""
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from hb_metrics.display.parts import Comparison, Figure, Report, Section
+from hb_metrics.measurements.settings import Settings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from hb_metrics.finished_run import Run
+    from hb_metrics.inference.models.loading import LoadedModel
+    from hb_metrics.inference.processes import PartialState
+
+
+@dataclass(frozen=True)
+class Task:
+    """What all measurements of a run start from.
+
+    Attributes:
+        settings: The options of the run.
+        prompts: The prompts of `--dataset_config`, with the columns of `hb_dataset.prompt_table.PROMPT_SCHEMA`.
+        loaded: The model.
+        state: The processes.
+        measurements: Names of the run's measurements, in their order.
+        folder: The run folder.
+    """
+
+    settings: Settings
+    prompts: "pa.Table"
+    loaded: "LoadedModel"
+    state: "PartialState"
+    measurements: tuple[str, ...]
+    folder: Path
+
+
+class Measurement:
+    """A measurement; a subclass defines what its name promises.
+
+    Attributes:
+        name: In `--measurements`, and of its part of results.json.
+        title: Of its sections.
+        words: What it measures, in the subtitle of a report.
+        done: What was done once `measure` has returned, to print with the seconds it took.
+        options: A dataclass of options, each of which has a default and a help that is a whole sentence. Its
+            `__post_init__` raises a ValueError for an impossible value. `_argument_group_name` heads them in the help.
+        by_default: Whether it is measured without being asked for.
+        has_own_prompts: Whether it measures other prompts than those of `--dataset_config`.
+        generates: Whether it needs a model that can write, which masked models cannot.
+        requires: Measurements whose results it starts from: they are measured too, as far as the model can.
+        tasks: Names of its figures among the Hub's evaluation results.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    words: ClassVar[str]
+    done: ClassVar[str]
+    options: ClassVar[type]
+    by_default: ClassVar[bool] = False
+    has_own_prompts: ClassVar[bool] = False
+    generates: ClassVar[bool] = False
+    requires: ClassVar[tuple[str, ...]] = ()
+    tasks: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def folder(self) -> Path:
+        """Where its files are, such as the templates of its sections."""
+        return Path(inspect.getfile(type(self))).parent
+
+    def read_files(self, settings: Settings) -> Any:
+        """Reads the files that its options name, for the faults they may have: sooner than the model runs.
+
+        Only called if it is measured.
+
+        Returns:
+            Anything that `plan` would otherwise have to read again.
+
+        Raises:
+            ValueError: An option is missing, or a file is not as it should be.
+            OSError: There is no such file.
+        """
+
+    def plan(self, task: Task, files: Any) -> Any:
+        """Plans the work and loads what it needs beside the model. Called on every process.
+
+        Args:
+            task: What all measurements start from.
+            files: What `read_files` returned.
+
+        Returns:
+            What `describe` and `measure` are given.
+
+        Raises:
+            ValueError: The model or the prompts cannot do what was asked.
+        """
+
+    def describe(self, work: Any) -> dict[str, Any]:
+        """Everything in the plan that results depend on: sections for run.json, by name."""
+        return {}
+
+    def measure(self, task: Task, work: Any, results: Mapping[str, Any]) -> dict[str, Any]:
+        """Does what is not on disk yet. Called on every process.
+
+        Args:
+            task: What all measurements start from.
+            work: What `plan` returned.
+            results: Those of the measurements before it, by name; empty on all processes but the main one.
+
+        Returns:
+            Plain values for results.json; empty on all processes but the main one.
+        """
+        raise NotImplementedError
+
+    def summary(self, results: Mapping[str, Any]) -> list[str]:
+        """The lines that the terminal prints.
+
+        Args:
+            results: The content of results.json, here and below.
+        """
+        return [f"{figure.name}  {figure.shown}" for figure in self.figures(results)]
+
+    def figures(self, results: Mapping[str, Any]) -> list[Figure]:
+        """The numbers that stand for the run. Two runs have the same figure if it has the same name."""
+        raise NotImplementedError
+
+    def figure_settings(self, results: Mapping[str, Any]) -> list[str]:
+        """The settings that its figures depend on, for the notes of the Hub's evaluation results."""
+        return []
+
+    def variant(self, results: Mapping[str, Any]) -> list[str]:
+        """What evaluation results of the same model and config differ in, such as the classifier."""
+        return []
+
+    def card_sentences(self, results: Mapping[str, Any]) -> list[str]:
+        """What readers of a model's card have to know of how it was measured, in plain text."""
+        return []
+
+    def overview_notes(self, results: Mapping[str, Any]) -> list[str]:
+        """What readers of an overview of several runs have to know of this one, beside its figures."""
+        return self.card_sentences(results)
+
+    def report(self, results: Mapping[str, Any]) -> Report:
+        """Its part of the report of a run."""
+        raise NotImplementedError
+
+    def overview_figures(self, runs: "Sequence[Mapping[str, Any]]") -> list[list[Figure]]:
+        """[runs][figures] what an overview shows of each run: those that compare.
+
+        Args:
+            runs: Contents of results.json; those that did not measure it have no figures.
+        """
+        return [self.figures(run) if self.name in run else [] for run in runs]
+
+    def overview(self, runs: "Sequence[Run]", names: Sequence[str]) -> Section | None:
+        """Its part of the overview of several runs; `None`: fewer than two of them have it.
+
+        Args:
+            runs: All runs of the page.
+            names: [runs] what they are called.
+        """
+        from hb_metrics.display import figures_of_runs
+
+        return figures_of_runs.overview_section(
+            self.name, self.title, self.overview_figures([run.results for run in runs]), names
+        )
+
+    def compare(self, first: "Run", second: "Run", names: tuple[str, str]) -> Comparison:
+        """Two runs that both measured it, in detail."""
+        from hb_metrics.display import figures_of_runs
+
+        figures = self.overview_figures([first.results, second.results])
+        return figures_of_runs.comparison(self.name, self.title, figures[0], figures[1], names)
+
+    def warnings(self, changed: set[str], runs: "Sequence[Mapping[str, Any]]") -> list[str]:
+        """Why figures of several runs do not compare.
+
+        Args:
+            changed: Settings that differ between runs that have them, as `section.name` of run.json.
+            runs: Contents of results.json.
+        """
+        return []

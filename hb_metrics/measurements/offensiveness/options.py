@@ -1,0 +1,24 @@
+"""The options of offensiveness."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass
+class OffensivenessOptions:
+    """Which classifier says what is offensive."""
+
+    _argument_group_name = "offensiveness"
+
+    offensiveness_classifier: str = field(
+        default="embedded",
+        metadata={
+            "help": "What classifies texts as offensive: the Hub id or local folder of a sequence classifier, or "
+            "'embedded'."
+        },
+    )
+    offensive_label: str | None = field(
+        default=None,
+        metadata={
+            "help": "The classifier's label that means offensive, or several with commas. Default: known by its name."
+        },
+    )

@@ -1,0 +1,77 @@
+"""From texts to offensiveness: the prompts, and the replies if the run has them."""
+
+from typing import Any
+
+import numpy as np
+
+from hb_metrics.finished_run import read_stored_replies
+from hb_metrics.inference.classifiers.classifier import Classifier, classify_into_shards, probability_array
+from hb_metrics.inference.classifiers.offensive import ROWS_PER_SHARD, load_offensiveness_classifier
+from hb_metrics.measurements.measurement import Task
+from hb_metrics.measurements.offensiveness.options import OffensivenessOptions
+from hb_metrics.offensiveness.averages import offensiveness
+from hb_metrics.replies import Replies, whole_prompts
+
+OFFENSIVENESS = "offensiveness"  # the folder of the shards
+
+
+def plan_offensiveness(task: Task) -> Classifier:
+    """Loads the classifier.
+
+    Raises:
+        ValueError: Which of its labels mean offensive is not known, or one that was named is not there.
+        OSError: There is no such classifier.
+    """
+    options = task.settings.of(OffensivenessOptions)
+    return load_offensiveness_classifier(
+        options.offensiveness_classifier,
+        device=task.state.device,
+        trust_remote_code=task.settings.run.trust_remote_code,
+        offensive_label=options.offensive_label,
+    )
+
+
+def describe_classifier(classifier: Classifier) -> dict[str, Any]:
+    """What of the classifier results depend on."""
+    return {
+        "name": classifier.name,
+        "digest": classifier.digest,
+        "version": classifier.version,
+        "offensive_labels": list(classifier.source_labels),
+        "notes": list(classifier.notes),
+    }
+
+
+def measure_offensiveness(task: Task, classifier: Classifier) -> dict[str, Any]:
+    """Classifies what is not on disk yet.
+
+    Returns:
+        `prompts` and, if the run has them, `replies`: what `offensiveness_results` returns; empty on all processes but
+        the main one.
+    """
+    parts = {"prompts": whole_prompts(task.prompts)}
+    if "generation" in task.measurements:
+        replies = read_stored_replies(task.folder, task.prompts)
+        assert replies is not None  # generation comes first
+        parts["replies"] = replies
+    results: dict[str, Any] = {}
+    for name, part in parts.items():
+        scores = classify_into_shards(
+            part.texts,
+            part.ids,
+            classifier,
+            task.folder / OFFENSIVENESS / name,
+            label=f"offensiveness of {name}",
+            precision="float64",
+            rows_per_shard=ROWS_PER_SHARD,
+        )
+        if scores is not None:
+            num_truncated = sum(scores["truncated"].to_pylist())
+            results[name] = offensiveness_results(part, probability_array(scores)[:, 0], num_truncated)
+    return results
+
+
+def offensiveness_results(texts: Replies, probabilities: np.ndarray, num_truncated: int) -> dict[str, Any]:
+    """Offensiveness of prompts or of replies: what the evaluate module returns, and how many texts were cut."""
+    averages = offensiveness(probabilities, texts.descriptors, texts.templates, texts.axes)
+    return {**averages, "num_truncated": num_truncated}

@@ -1,0 +1,209 @@
+"""Scores the pairs of RedditBias: Language Model Bias and LMP (Barikeri et al., 2021, 3.1 and 3.2)."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from hb_dataset.bias_specification import read_specification
+from hb_dataset.reddit_bias import load_reddit_bias
+from hb_dataset.reference_texts import ReferenceTexts, read_reference_texts
+from hb_metrics.inference.scoring.pair_perplexity import (
+    TextPlan,
+    language_model_perplexity,
+    plan_pairs,
+    plan_reference,
+    texts_into_shards,
+)
+from hb_metrics.inference.scoring.perplexity import MAX_POSITIONS
+from hb_metrics.language_model_bias.paired_test import language_model_bias
+from hb_metrics.measurements.measurement import Task
+from hb_metrics.measurements.reddit.options import RedditOptions
+from hb_metrics.measurements.settings import Settings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+REDDIT = "reddit"  # the folder of the shards
+PAIRS, REFERENCE = "pairs", "reference"  # subfolders
+
+NO_FOLDER_ERROR = "measurement 'reddit' needs --reddit_folder, the folder of the RedditBias data"
+NOT_A_FOLDER_ERROR = "reddit_folder '{folder}' is not a folder; give that of the RedditBias data"
+NO_TYPE_ERROR = "measurement 'reddit' needs --bias_type, one or more, such as race gender"
+NO_SPLIT_ERROR = "reddit_folder '{folder}' has no {split} split of {bias_type}; there are: {splits}"
+TWICE_ERROR = "bias_type {bias_type} is given twice; give each once"
+
+
+class RedditData(NamedTuple):
+    """The pairs of a bias type, as they are in the folder.
+
+    Attributes:
+        ids: [pairs] of the pairs.
+        texts_t1: [pairs] the stereotyped side.
+        texts_t2: [pairs] the other side.
+        num_identical: Pairs whose two texts are the same: the model cannot tell them apart, and they count as ties.
+        num_duplicates: Pairs whose t1 stands in the training split too; `None`: there is no training split.
+    """
+
+    ids: list[str]
+    texts_t1: list[str]
+    texts_t2: list[str]
+    num_identical: int
+    num_duplicates: int | None
+
+
+class RedditFiles(NamedTuple):
+    """What was read: pairs by bias type, and reference texts."""
+
+    pairs: dict[str, RedditData]
+    texts: ReferenceTexts
+
+
+class RedditPairs(NamedTuple):
+    """The pairs of a bias type, and how they are scored.
+
+    Attributes:
+        data: The pairs.
+        plan: Of both sides.
+        digest: SHA-256 of ids and texts.
+    """
+
+    data: RedditData
+    plan: TextPlan
+    digest: str
+
+
+class RedditWork(NamedTuple):
+    """What is scored: pairs by bias type, and reference texts."""
+
+    pairs: dict[str, RedditPairs]
+    reference: TextPlan
+    texts: ReferenceTexts
+
+
+def read_reddit(settings: Settings) -> RedditFiles:
+    """Reads the pairs of each bias type and the reference texts: what can be wrong with them shows without a model.
+
+    Raises:
+        ValueError: The folder or the bias types are not given, or the data are not as they should be.
+        OSError: There is no such file.
+    """
+    options = settings.of(RedditOptions)
+    if options.reddit_folder is None:
+        raise ValueError(NO_FOLDER_ERROR)
+    if not Path(options.reddit_folder).is_dir():
+        raise ValueError(NOT_A_FOLDER_ERROR.format(folder=options.reddit_folder))
+    if not options.bias_type:
+        raise ValueError(NO_TYPE_ERROR)
+    data: dict[str, RedditData] = {}
+    for name in options.bias_type:
+        bias_type = read_specification(name).bias_type
+        if bias_type in data:
+            raise ValueError(TWICE_ERROR.format(bias_type=bias_type))
+        data[bias_type] = _read_pairs(options, options.reddit_folder, name, bias_type)
+    path = None if options.reference_texts is None else Path(options.reference_texts)
+    texts = read_reference_texts(path, number=options.num_reference_texts, seed=settings.run.seed)
+    return RedditFiles(data, texts)
+
+
+def plan_reddit(task: Task, files: RedditFiles) -> RedditWork:
+    """Plans the scoring of the pairs and the reference texts.
+
+    Raises:
+        ValueError: The model cannot score them.
+    """
+    shared = task.settings.run
+    max_positions = MAX_POSITIONS if shared.max_positions is None else shared.max_positions
+    how: dict[str, Any] = {"scoring": shared.scoring, "max_positions": max_positions}
+    pairs = {
+        bias_type: RedditPairs(
+            data,
+            plan_pairs(data.texts_t1, data.texts_t2, task.loaded, ids=data.ids, **how),
+            hashlib.sha256(json.dumps(data[:3]).encode()).hexdigest(),
+        )
+        for bias_type, data in files.pairs.items()
+    }
+    reference = plan_reference(files.texts.texts, task.loaded, ids=files.texts.ids, **how)
+    return RedditWork(pairs, reference, files.texts)
+
+
+def describe_reddit(work: RedditWork) -> dict[str, Any]:
+    """What is recorded of it in run.json."""
+    return {
+        **{
+            bias_type: {"num_pairs": len(pairs.data.ids), "digest": pairs.digest, **_path(pairs.plan)}
+            for bias_type, pairs in work.pairs.items()
+        },
+        REFERENCE: {**work.texts.description(), **_path(work.reference)},
+    }
+
+
+def measure_reddit(task: Task, work: RedditWork) -> dict[str, Any]:
+    """Scores what is not on disk yet, and tests it.
+
+    Returns:
+        `by_bias_type`: bias type → the fields of `PairedTest`, `split`, `num_read`, `num_skipped` by reason,
+        `num_identical`, `num_duplicates`; `lmp`; `lmp_num_texts`, `lmp_num_skipped`, `lmp_source`. Empty on all
+        processes but the main one.
+    """
+    folder = task.folder / REDDIT
+    by_bias_type: dict[str, Any] = {}
+    for bias_type, pairs in work.pairs.items():
+        scores = texts_into_shards(pairs.plan, task.loaded, folder / PAIRS / bias_type, label=bias_type)
+        if scores is not None:
+            by_bias_type[bias_type] = _bias_type_results(task.settings, pairs, scores)
+    scores = texts_into_shards(work.reference, task.loaded, folder / REFERENCE, label=REFERENCE)
+    if scores is None:
+        return {}
+    return {
+        "by_bias_type": by_bias_type,
+        "lmp": language_model_perplexity(scores["log_likelihood"].to_numpy(), scores["num_tokens"].to_numpy()),
+        "lmp_num_texts": len(scores),
+        "lmp_num_skipped": {**work.reference.num_skipped, "blank": work.texts.num_blank},
+        "lmp_source": work.texts.source,
+    }
+
+
+def _read_pairs(options: RedditOptions, folder: str, name: str, bias_type: str) -> RedditData:
+    split = options.reddit_split
+    mode = None if options.reddit_pairs == "auto" else options.reddit_pairs
+    data = load_reddit_bias(folder, name, mode=mode)
+    if split not in data:
+        raise ValueError(NO_SPLIT_ERROR.format(folder=folder, split=split, bias_type=bias_type, splits=", ".join(data)))
+    ids, t1, t2 = (list(data[split][column]) for column in ("id", "text_t1", "text_t2"))
+    trained = set(data["train"]["text_t1"]) if "train" in data else None
+    return RedditData(
+        ids,
+        t1,
+        t2,
+        num_identical=sum(one == other for one, other in zip(t1, t2, strict=True)),
+        num_duplicates=None if trained is None else sum(text in trained for text in t1),
+    )
+
+
+def _bias_type_results(settings: Settings, pairs: RedditPairs, scores: "pa.Table") -> dict[str, Any]:
+    options = settings.of(RedditOptions)
+    perplexities = scores["perplexity"].to_numpy()
+    number = len(pairs.plan.kept)
+    test = language_model_bias(
+        perplexities[:number], perplexities[number:], outliers=options.reddit_outliers, alpha=settings.run.alpha
+    )
+    return {
+        **test._asdict(),
+        "split": options.reddit_split,
+        "num_read": len(pairs.data.ids),
+        "num_skipped": pairs.plan.num_skipped,
+        "num_identical": pairs.data.num_identical,
+        "num_duplicates": pairs.data.num_duplicates,
+    }
+
+
+def _path(plan: TextPlan) -> dict[str, Any]:
+    return {
+        "path": plan.scoring.scoring,
+        "reason": plan.scoring.scoring_reason,
+        "positions": plan.scoring.positions,
+        "tree_positions": plan.tree_positions,
+        "padded_positions": plan.padded_positions,
+        "predicted_tokens": int(plan.scoring.num_tokens.sum()),
+    }

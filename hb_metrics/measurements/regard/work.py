@@ -1,0 +1,323 @@
+"""How a model goes on about groups of people, from many syntactic structures, and the regard of what it writes.
+
+Aggarwal et al. (2022): prompts in a hundred structures, continuations drawn with several seeds, the regard of each
+towards the group it is about, and whether the verdict of the one fixed structure holds.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from itertools import chain, zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from hb_dataset.prompt_groups import PromptGroup, find_groups
+from hb_dataset.seeded_draws import seeded_generator
+from hb_dataset.structured_prompts import structured_prompt_table
+from hb_dataset.structures import FIXED_STRUCTURE
+from hb_dataset.vocabulary import read_vocabulary
+from hb_metrics.inference.classifiers.censoring import mask_groups
+from hb_metrics.inference.classifiers.classifier import Classifier, classify_into_shards, probability_array
+from hb_metrics.inference.classifiers.regard import REGARDS, load_regard_classifier, parse_regard_labels
+from hb_metrics.inference.processes import process_state
+from hb_metrics.inference.replies.continuations import (
+    ContinuationPlan,
+    continue_into_shards,
+    count_continuations,
+    plan_continuations,
+    read_continuations,
+)
+from hb_metrics.inference.replies.paraphrases import (
+    ParaphrasePlan,
+    kept_prompts,
+    paraphrase_into_shards,
+    plan_paraphrases,
+    read_paraphrases,
+    summary,
+)
+from hb_metrics.measurements.measurement import Task
+from hb_metrics.measurements.regard.options import RegardOptions
+from hb_metrics.measurements.settings import Settings
+from hb_metrics.regard_bias.cell_means import EmptyClassError
+from hb_metrics.regard_bias.regard_figures import regard_bias
+
+if TYPE_CHECKING:
+    from hb_metrics.inference.models.loading import LoadedModel
+
+REGARD = "regard"  # the folder of the shards
+# Its subfolders.
+PARAPHRASES, CONTINUATIONS, REGARD_PROBABILITIES = "paraphrases", "continuations", "regard_probabilities"
+_NO_SPACE_BEFORE = (".", ",", ";", ":", "!", "?", "'", "’", ")", "…")
+
+PAIR_FORM_ERROR = "regard_pairs has {given!r}; write advantaged:disadvantaged, two of the groups: {groups}"
+PAIR_GROUP_ERROR = "regard_pairs names the group '{name}', which is not among the groups: {groups}"
+NOTHING_SAID_ERROR = "the model goes on with nothing after any of the {number} prompts, so there is no regard to tell"
+
+
+class Paraphraser(NamedTuple):
+    """A model that writes the structured prompts, and what it is to write."""
+
+    loaded: "LoadedModel"
+    plan: ParaphrasePlan
+
+
+class RegardWork(NamedTuple):
+    """What is continued and classified.
+
+    Attributes:
+        prompts: Prompts of the grammar, with the columns of `structured_prompts.STRUCTURED_SCHEMA`; with a paraphraser
+            the fixed ones, which it starts from.
+        groups: Whom they are about.
+        pairs: Name → the advantaged and the disadvantaged group.
+        classifier: Tells regard.
+        paraphraser: Who writes the other prompts; `None`: the grammar has written them.
+        plan: The continuations of `prompts`.
+    """
+
+    prompts: pa.Table
+    groups: tuple[PromptGroup, ...]
+    pairs: dict[str, tuple[str, str]]
+    classifier: Classifier
+    paraphraser: Paraphraser | None
+    plan: ContinuationPlan
+
+
+def plan_regard(task: Task) -> RegardWork:
+    """Writes the prompts, loads the classifier and plans the continuations.
+
+    Raises:
+        ValueError: Groups, pairs, classifier or paraphraser are not as they should be, or the model cannot go on.
+        OSError: There is no such file or model.
+    """
+    options, shared = task.settings.of(RegardOptions), task.settings.run
+    groups, pairs = groups_and_pairs(task.settings)
+    only_fixed = options.regard_structures == "fixed" or options.paraphraser is not None
+    prompts = structured_prompt_table(groups, "original" if only_fixed else "all")
+    classifier = load_regard_classifier(
+        options.regard_classifier,
+        device=task.loaded.model.device,
+        trust_remote_code=shared.trust_remote_code,
+        labels=None if options.regard_labels is None else parse_regard_labels(options.regard_labels),
+    )
+    return RegardWork(
+        prompts=prompts,
+        groups=groups,
+        pairs=pairs,
+        classifier=classifier,
+        paraphraser=_plan_paraphraser(task, prompts, groups),
+        plan=_plan(task, prompts),
+    )
+
+
+def groups_and_pairs(settings: Settings) -> tuple[tuple[PromptGroup, ...], dict[str, tuple[str, str]]]:
+    """Whom the prompts are about, and which of them are compared, by the name of the pair.
+
+    Raises:
+        ValueError: A group or a pair is not as it should be.
+        OSError: The vocabulary is not there.
+    """
+    options, folder = settings.of(RegardOptions), settings.run.vocabulary_dir
+    groups, pairs = find_groups(options.regard_groups, None if folder is None else read_vocabulary(folder))
+    if options.regard_pairs is None:
+        return groups, {pair.name: (pair.advantaged, pair.disadvantaged) for pair in pairs}
+    return groups, _pairs(options.regard_pairs, [group.name for group in groups])
+
+
+def describe_regard(work: RegardWork) -> dict[str, Any]:
+    """What is recorded of it in run.json."""
+    return {
+        "name": work.classifier.name,
+        "digest": work.classifier.digest,
+        "notes": list(work.classifier.notes),
+        "groups": [group.name for group in work.groups],
+        "groups_digest": hashlib.sha256(repr(work.groups).encode()).hexdigest(),
+        "pairs": {name: list(pair) for name, pair in work.pairs.items()},
+        **work.plan.description(),
+        "paraphraser": None if work.paraphraser is None else work.paraphraser.plan.description(),
+    }
+
+
+def measure_regard(task: Task, work: RegardWork) -> dict[str, Any]:
+    """Continues and classifies what is not on disk yet, and compares groups.
+
+    Returns:
+        What stands in results.json. Empty on all processes but the main one.
+    """
+    folder, options, shared = task.folder / REGARD, task.settings.of(RegardOptions), task.settings.run
+    prompts, plan, paraphrases = work.prompts, work.plan, None
+    if work.paraphraser is not None:
+        written = _paraphrase(work.paraphraser, folder / PARAPHRASES)
+        prompts = pa.concat_tables([prompts, kept_prompts(written, prompts)])
+        plan, paraphrases = _plan(task, prompts), summary(written)
+    made = continue_into_shards(plan, task.loaded, folder / CONTINUATIONS, batch_size=shared.batch_size)
+    task.state.wait_for_everyone()
+    continuations = read_continuations(plan, folder / CONTINUATIONS) if made is None else made
+    rows_with_text = continuations.filter(continuations["continuation"].is_valid())
+    if not len(rows_with_text):
+        raise ValueError(NOTHING_SAID_ERROR.format(number=prompts.num_rows))
+    texts = [
+        whole_text(text, continuation)
+        for text, continuation in zip(
+            rows_with_text["text"].to_pylist(), rows_with_text["continuation"].to_pylist(), strict=True
+        )
+    ]
+    about = {row["id"]: row for row in prompts.to_pylist()}
+    rows = [about[prompt_id] for prompt_id in rows_with_text["prompt_id"].to_pylist()]
+    silent = continuations.filter(continuations["continuation"].is_null())
+    blank = [about[prompt_id]["group"] for prompt_id in silent["prompt_id"].to_pylist()]
+    if options.regard_mask:
+        mentions = {group.name: group.mentions for group in work.groups}
+        texts = mask_groups(texts, [mentions[row["group"]] for row in rows])
+    ids = rows_with_text["id"].to_pylist()
+    regards = classify_into_shards(texts, ids, work.classifier, folder / REGARD_PROBABILITIES, label="regard")
+    if regards is None:
+        return {}
+    labels = [REGARDS[index] for index in probability_array(regards).argmax(axis=1)]
+    settings: dict[str, Any] = {
+        "structures": [row["structure"] for row in rows],
+        "prompts": [row["verb_phrase"] for row in rows],
+        "seeds": rows_with_text["seed_index"].to_pylist(),
+        "pairs": work.pairs or None,
+        "other": options.regard_other,
+        "smoothing": options.regard_smoothing,
+        "confidence_level": shared.confidence_level,
+        "fixed_structure": FIXED_STRUCTURE,
+        "seed": shared.seed,
+    }
+    groups, kl_error = [row["group"] for row in rows], None
+    try:
+        bias = regard_bias(labels, groups, **settings)
+    except EmptyClassError as error:  # that a regard never came is a finding, and no reason to lose a run
+        bias, kl_error = regard_bias(labels, groups, kl=False, **settings), str(error)
+    structures = {row["structure"]: {name: row[name] for name in ("kind", "parse", "generalizes")} for row in rows}
+    return {
+        "bias": bias,
+        "kl_error": kl_error,
+        "structures": structures,
+        "mask": options.regard_mask,
+        "num_prompts": len(set(plan.prompt_ids)),
+        "num_structures": len(structures),
+        "num_seeds": len(set(plan.seed_indices)),
+        **count_continuations(continuations)._asdict(),
+        "num_blank_by_group": {group.name: blank.count(group.name) for group in work.groups},
+        "num_cut_for_classifier": sum(regards["truncated"].to_pylist()),
+        "paraphrases": paraphrases,
+        "examples": _examples(rows, rows_with_text, labels),
+    }
+
+
+def draw_continuations(prompts: pa.Table, number: int | None, num_seeds: int, *, seed: int) -> list[tuple[int, int]]:
+    """Which continuations are drawn: for each structure the same verb phrases and seeds for all groups.
+
+    Args:
+        prompts: Structured prompts, with `group`, `verb_phrase`, `prompt_type` and `structure`.
+        number: How many for each group in each structure; `None`: each prompt with all seeds. The fixed structure's
+            prompts always have all.
+        num_seeds: Continuations of the same prompt at most.
+        seed: Another seed, other verb phrases and seeds.
+
+    Returns:
+        Row of the prompt and index of the seed, in the order of the prompts. Verb phrases of occupation and respect
+        take turns, and none comes a second time before all have come.
+    """
+    columns = [prompts[name].to_pylist() for name in ("structure", "verb_phrase", "prompt_type")]
+    types = dict(zip(*columns[1:], strict=True))
+    chosen: dict[str, dict[str, list[int]]] = {}
+    drawn = []
+    for row, (structure, verb_phrase, _) in enumerate(zip(*columns, strict=True)):
+        if number is None or structure == FIXED_STRUCTURE:
+            indices = list(range(num_seeds))
+        else:
+            if structure not in chosen:
+                chosen[structure] = _draw(types, number, num_seeds, seeded_generator(seed, "regard", structure))
+            indices = chosen[structure].get(verb_phrase, [])
+        drawn += [(row, index) for index in indices]
+    return drawn
+
+
+def whole_text(prompt: str, continuation: str) -> str:
+    """A prompt and its continuation as one text."""
+    return f"{prompt}{'' if continuation.startswith(_NO_SPACE_BEFORE) else ' '}{continuation}"
+
+
+def _draw(
+    types: Mapping[str, str], number: int, num_seeds: int, generator: np.random.Generator
+) -> dict[str, list[int]]:
+    """Verb phrase → indices of seeds."""
+    of_type: dict[str, list[str]] = {}
+    for verb_phrase, prompt_type in types.items():
+        of_type.setdefault(prompt_type, []).append(verb_phrase)
+    shuffled = [[members[place] for place in generator.permutation(len(members))] for members in of_type.values()]
+    turns = [each for each in chain(*zip_longest(*shuffled)) if each is not None]
+    indices = {each: generator.permutation(num_seeds).tolist() for each in turns}
+    rounds = [(verb_phrase, indices[verb_phrase][at]) for at in range(num_seeds) for verb_phrase in turns]
+    found: dict[str, list[int]] = {}
+    for verb_phrase, index in rounds[:number]:
+        found.setdefault(verb_phrase, []).append(index)
+    return {verb_phrase: sorted(places) for verb_phrase, places in found.items()}
+
+
+def _pairs(given: Sequence[str], groups: Sequence[str]) -> dict[str, tuple[str, str]]:
+    pairs = {}
+    for each in given:
+        names = [name.strip() for name in each.split(":")]
+        if len(names) != 2 or names[0] == names[1]:
+            raise ValueError(PAIR_FORM_ERROR.format(given=each, groups=", ".join(groups)))
+        for name in names:
+            if name not in groups:
+                raise ValueError(PAIR_GROUP_ERROR.format(name=name, groups=", ".join(groups)))
+        pairs[f"{names[0]} − {names[1]}"] = (names[0], names[1])
+    return pairs
+
+
+def _plan(task: Task, prompts: pa.Table) -> ContinuationPlan:
+    options, seed = task.settings.of(RegardOptions), task.settings.run.seed
+    return plan_continuations(
+        prompts["id"].to_pylist(),
+        prompts["text"].to_pylist(),
+        task.loaded,
+        drawn=draw_continuations(prompts, options.regard_continuations or None, options.regard_seeds, seed=seed),
+        temperature=options.regard_temperature,
+        top_k=options.regard_top_k,
+        max_tokens=options.regard_max_tokens,
+        seed=seed,
+    )
+
+
+def _plan_paraphraser(task: Task, prompts: pa.Table, groups: Sequence[PromptGroup]) -> Paraphraser | None:
+    name = task.settings.of(RegardOptions).paraphraser
+    if name is None:
+        return None
+    from hb_metrics.inference.replies.paraphrases import load_paraphraser
+
+    paraphraser = load_paraphraser(
+        name, device=task.loaded.model.device, trust_remote_code=task.settings.run.trust_remote_code
+    )
+    return Paraphraser(paraphraser, plan_paraphrases(prompts, groups, paraphraser))
+
+
+def _paraphrase(paraphraser: Paraphraser, folder: Path) -> pa.Table:
+    written = paraphrase_into_shards(paraphraser.plan, paraphraser.loaded, folder)
+    process_state().wait_for_everyone()
+    return read_paraphrases(paraphraser.plan, folder) if written is None else written
+
+
+def _examples(rows: Sequence[Mapping[str, Any]], said: pa.Table, labels: Sequence[str]) -> list[dict[str, Any]]:
+    """For each structure and regard one text, drawn blindly: the first in the order of a hash of its id."""
+    order = sorted(range(len(rows)), key=lambda row: hashlib.sha256(said["id"][row].as_py().encode()).digest())
+    found: dict[tuple[str, str], int] = {}
+    for row in order:
+        found.setdefault((rows[row]["structure"], labels[row]), row)
+    texts, continuations = said["text"].to_pylist(), said["continuation"].to_pylist()
+    return [
+        {
+            "structure": structure,
+            "group": rows[row]["group"],
+            "text": texts[row],
+            "continuation": continuations[row],
+            "regard": label,
+        }
+        for (structure, label), row in sorted(found.items())
+    ]

@@ -1,0 +1,8 @@
+"""Robustness over templates has no options of its own."""
+
+from dataclasses import dataclass
+
+
+@dataclass
+class RobustnessOptions:
+    """None."""

@@ -1,0 +1,343 @@
+"""How much the templates decide: bias figures of HolisticBias under random halves of its templates.
+
+Aggarwal et al. (2022, section 7) ask it of regard and syntactic structures: does a bias evaluation come out the same
+from one structure, and from random halves of many? Here the same is asked of Full Gen Bias and Likelihood Bias, which
+are both means over templates, so that the value of any half follows from those of its templates.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from math import comb
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from scipy import stats
+
+from hb_metrics.bias_values import StyleRows
+from hb_metrics.full_gen_bias.gen_bias import CellSums, gen_bias
+from hb_metrics.replies import Replies
+
+NUM_HALVES = 1000
+_BATCH = 8192
+_QUANTILES = (0.025, 0.975)
+
+FEW_TEMPLATES_ERROR = (
+    "measurement 'robustness' splits the templates in halves, and there is {number}; give a dataset_config with at "
+    "least two (v1.0 has 26)"
+)
+HALVES_ERROR = "n_halves is {number}; give at least 1"
+SHAPES_ERROR = "values are {values} (axes × templates), weights {weights} and overall values {overall}"
+
+
+class TemplateValues(NamedTuple):
+    """A bias figure of each template alone.
+
+    Attributes:
+        axes: [axes] names.
+        templates: [templates] names.
+        values: [axes, templates]; NaN where a template does not tell anything of an axis.
+        weights: [axes, templates] how much each counts in the mean over templates; 0 where the value is NaN.
+        overall: [templates] the figure of all axes together; NaN where there is none.
+        overall_weights: [templates] likewise.
+    """
+
+    axes: list[str]
+    templates: list[str]
+    values: np.ndarray
+    weights: np.ndarray
+    overall: np.ndarray
+    overall_weights: np.ndarray
+
+
+class TemplateRobustness(NamedTuple):
+    """What `template_robustness` finds; plain Python values, `None` where undefined.
+
+    Attributes:
+        overall: The figure from all templates.
+        by_template: Template → the figure from it alone.
+        lowest_template: The template with the lowest figure.
+        highest_template: That with the highest.
+        half_interval: [lowest, highest] of the figure of a random half, 95 % of them.
+        mean_half_difference: Mean absolute difference between the figures of the two halves.
+        relative_half_difference: The same as a share of the figure from all templates.
+        single_rank_correlation: Spearman's rho between the axes' values of two single templates, on average over pairs.
+        half_rank_correlation: Likewise between the two halves, on average over splits.
+        single_cosine: Cosine instead of rho, as in Aggarwal et al. (2022). Values are never negative, so that it is
+            close to 1 whatever they are: read the rank correlation.
+        half_cosine: Likewise of halves.
+        single_same_highest: Share of pairs of single templates that put the same axis first.
+        half_same_highest: Share of splits whose halves do.
+        by_axis: Axis → {"value", "half_interval"}.
+        num_templates: Templates that have a figure.
+        num_axes: Axes that have a value in every template; ranks and cosines are over them.
+        num_halves: Splits: all there are, or as many as were asked for, drawn at random.
+        all_splits: Whether these are all there are.
+    """
+
+    overall: float
+    by_template: dict[str, float | None]
+    lowest_template: str
+    highest_template: str
+    half_interval: list[float]
+    mean_half_difference: float
+    relative_half_difference: float | None
+    single_rank_correlation: float | None
+    half_rank_correlation: float | None
+    single_cosine: float | None
+    half_cosine: float | None
+    single_same_highest: float | None
+    half_same_highest: float | None
+    by_axis: dict[str, dict[str, Any]]
+    num_templates: int
+    num_axes: int
+    num_halves: int
+    all_splits: bool
+
+
+def template_robustness(found: TemplateValues, *, n_halves: int = NUM_HALVES, seed: int = 0) -> TemplateRobustness:
+    """Compares a bias figure between single templates and between random halves of them.
+
+    Args:
+        found: The figure of each template.
+        n_halves: Random splits in two halves; all splits where there are no more. Of an odd number of templates, each
+            split leaves one out.
+        seed: Of the splits.
+
+    Returns:
+        How far the figure and the order of the axes depend on the templates.
+
+    Raises:
+        ValueError: There are fewer than two templates with a figure, or `n_halves` is less than 1.
+    """
+    if n_halves < 1:
+        raise ValueError(HALVES_ERROR.format(number=n_halves))
+    shape = (len(found.axes), len(found.templates))
+    shapes = {"values": found.values.shape, "weights": found.weights.shape, "overall": found.overall.shape}
+    if shapes["values"] != shape or shapes["weights"] != shape or shapes["overall"] != shape[1:]:
+        raise ValueError(SHAPES_ERROR.format(**shapes))
+    told = np.flatnonzero(found.overall_weights > 0)
+    if len(told) < 2:
+        raise ValueError(FEW_TEMPLATES_ERROR.format(number=len(told)))
+    overall, overall_weights = found.overall[told], found.overall_weights[told]
+    values, weights = found.values[:, told], found.weights[:, told]
+    every = np.ones((1, len(told)))
+    whole = float(_weighted(overall, overall_weights, every)[0])
+    halves = np.array(list(_splits(len(told), n_halves, seed)))  # [splits, 2, templates]
+    number = len(halves)
+    of_half = _weighted(overall, overall_weights, halves.reshape(2 * number, -1)).reshape(number, 2)
+    complete = (weights > 0).all(axis=1)
+    vectors = np.stack(
+        [_weighted(values[at], weights[at], halves.reshape(2 * number, -1)) for at in range(len(values))]
+    )
+    first, second = vectors[complete, 0::2].T, vectors[complete, 1::2].T  # [splits, axes]
+    singles = list(combinations(values[complete].T, 2))
+    one, other = (np.array([pair[side] for pair in singles]) for side in range(2))
+    difference = float(np.abs(of_half[:, 0] - of_half[:, 1]).mean())
+    order = np.argsort(overall, kind="stable")
+    return TemplateRobustness(
+        overall=whole,
+        by_template={name: _nullable(value) for name, value in zip(found.templates, found.overall, strict=True)},
+        lowest_template=found.templates[told[order[0]]],
+        highest_template=found.templates[told[order[-1]]],
+        half_interval=np.quantile(of_half, _QUANTILES).tolist(),
+        mean_half_difference=difference,
+        relative_half_difference=difference / whole if whole > 0 else None,
+        single_rank_correlation=_mean_rank_correlation(one, other),
+        half_rank_correlation=_mean_rank_correlation(first, second),
+        single_cosine=_mean_cosine(one, other),
+        half_cosine=_mean_cosine(first, second),
+        single_same_highest=_same_highest(one, other),
+        half_same_highest=_same_highest(first, second),
+        by_axis={
+            axis: {
+                "value": _nullable(_weighted(values[at], weights[at], every)[0]),
+                "half_interval": None
+                if np.isnan(vectors[at]).all()
+                else np.nanquantile(vectors[at], _QUANTILES).tolist(),
+            }
+            for at, axis in enumerate(found.axes)
+        },
+        num_templates=len(told),
+        num_axes=int(complete.sum()),
+        num_halves=number,
+        all_splits=number == _num_splits(len(told)),
+    )
+
+
+def check_templates(prompts: pa.Table) -> None:
+    """Raises a ValueError if the prompts have fewer than two templates."""
+    number = len(prompts["template"].unique())
+    if number < 2:
+        raise ValueError(FEW_TEMPLATES_ERROR.format(number=number))
+
+
+def likelihood_robustness(likelihood: Mapping[str, Any], prompts: pa.Table, *, seed: int) -> dict[str, Any]:
+    """Robustness of Likelihood Bias, as it stands in results.json: `likelihood_bias`."""
+    values = likelihood_by_template(likelihood, prompts, likelihood["left_out_descriptors"])
+    return {"likelihood_bias": template_robustness(values, seed=seed)._asdict()}
+
+
+def gen_bias_robustness(
+    replies: Replies, style_probabilities: np.ndarray | StyleRows, labels: Sequence[str], *, seed: int
+) -> dict[str, Any]:
+    """Robustness of Full Gen Bias: `full_gen_bias` and, where it can be debiased, `full_gen_bias_debiased`."""
+    cells = cells_by_template(replies, style_probabilities, labels)
+    robustness: dict[str, Any] = {}
+    for name, debias in (("full_gen_bias", False), ("full_gen_bias_debiased", True)):
+        values = gen_bias_by_template(cells, sorted(set(replies.axes)), labels, debias=debias)
+        robustness[name] = None if values is None else template_robustness(values, seed=seed)._asdict()
+    return robustness
+
+
+def likelihood_by_template(
+    likelihood: Mapping[str, Any], prompts: pa.Table, left_out: Sequence[str] = ()
+) -> TemplateValues:
+    """Likelihood Bias of each template alone: the share of its pairs of descriptors with a significant test.
+
+    Args:
+        likelihood: What `likelihood_bias` returns.
+        prompts: The prompts it was computed from, with `axis`, `descriptor` and `template`.
+        left_out: Descriptors that took no part in the tests.
+    """
+    out = set(left_out)
+    members: dict[tuple[str, str], set[str]] = {}
+    columns = (prompts[name].to_pylist() for name in ("axis", "template", "descriptor"))
+    for axis, template, descriptor in zip(*columns, strict=True):
+        if descriptor not in out:
+            members.setdefault((axis, template), set()).add(descriptor)
+    shares = likelihood["by_axis_and_template"]
+    axes, templates = sorted(shares), sorted({template for row in shares.values() for template in row})
+    values = np.array([[shares[axis].get(template, np.nan) for template in templates] for axis in axes])
+    weights = np.array(
+        [[comb(len(members.get((axis, template), ())), 2) for template in templates] for axis in axes], dtype=float
+    )
+    totals = weights.sum(axis=0)
+    sums = np.nansum(values * weights, axis=0)
+    overall = np.divide(sums, totals, out=np.full(len(totals), np.nan), where=totals > 0)
+    return TemplateValues(axes, templates, values, weights, overall, totals)
+
+
+def cells_by_template(
+    replies: Replies, style_probabilities: np.ndarray | StyleRows, labels: Sequence[str]
+) -> dict[str, CellSums]:
+    """Template → the sums of its cells; style vectors are read once, in blocks of rows.
+
+    Args:
+        replies: The replies.
+        style_probabilities: [replies, styles] their style vectors, in memory or in files.
+        labels: [styles] names of the styles.
+    """
+    cells = {template: CellSums(labels, keep_replies=False) for template in sorted(set(replies.templates))}
+    for first in range(0, len(replies.ids), _BATCH):
+        block = style_probabilities[first : first + _BATCH].astype(np.float32)
+        rows_of: dict[str, list[int]] = {}
+        for row, template in enumerate(replies.templates[first : first + _BATCH]):
+            rows_of.setdefault(template, []).append(row)
+        for template, rows in rows_of.items():
+            descriptors, templates, axes = (
+                [column[first + row] for row in rows]
+                for column in (replies.descriptors, replies.templates, replies.axes)
+            )
+            cells[template].add(block[rows], descriptors, templates, axes)
+    return cells
+
+
+def gen_bias_by_template(
+    cells: Mapping[str, CellSums], axes: Sequence[str], labels: Sequence[str], *, debias: bool
+) -> TemplateValues | None:
+    """Full Gen Bias (×1000) of each template alone; `None` if it cannot be debiased, for want of second replies.
+
+    Args:
+        cells: Template → the sums of its cells.
+        axes: All axes of the replies.
+        labels: [styles] names of the styles.
+        debias: Whether sampling noise is subtracted.
+    """
+    values = np.full((len(axes), len(cells)), np.nan)
+    overall = np.full(len(cells), np.nan)
+    for column, sums in enumerate(cells.values()):
+        if len(sums.cells()) < 2:
+            continue
+        if debias and gen_bias(sums, labels=labels).noise_floor is None:
+            return None
+        bias = gen_bias(sums, labels=labels, debias=debias)
+        overall[column] = bias.full_gen_bias
+        for row, axis in enumerate(axes):
+            value = (bias.by_axis or {}).get(axis)
+            values[row, column] = np.nan if value is None else value
+    known = ~np.isnan(values)
+    has_value = known.any(axis=1)
+    return TemplateValues(
+        [axis for axis, kept in zip(axes, has_value, strict=True) if kept],
+        list(cells),
+        values[has_value],
+        known[has_value].astype(float),
+        overall,
+        (~np.isnan(overall)).astype(float),
+    )
+
+
+def _splits(number: int, n_halves: int, seed: int) -> Iterator[np.ndarray]:
+    """[2, templates] of 0 and 1 for each split: all there are if these are no more than asked for, else random ones."""
+    half = number // 2
+
+    def split(first: Sequence[int] | np.ndarray, second: Sequence[int] | np.ndarray) -> np.ndarray:
+        marks = np.zeros((2, number))
+        marks[0, list(first)] = 1
+        marks[1, list(second)] = 1
+        return marks
+
+    if _num_splits(number) <= n_halves:
+        for first in combinations(range(number), half):
+            others = [place for place in range(number) if place not in first]
+            for second in combinations(others, half):
+                if first[0] < second[0]:  # each split once
+                    yield split(first, second)
+        return
+    generator = np.random.default_rng(seed)
+    for _ in range(n_halves):
+        order = generator.permutation(number)
+        yield split(order[:half], order[half : 2 * half])
+
+
+def _num_splits(number: int) -> int:
+    half = number // 2
+    return comb(number, half) * comb(number - half, half) // 2
+
+
+def _weighted(values: np.ndarray, weights: np.ndarray, marks: np.ndarray) -> np.ndarray:
+    """[sets] weighted means of `values` ([templates]) over the marked templates of each ([sets, templates])."""
+    total = marks @ weights
+    sums = marks @ (np.where(weights > 0, values, 0.0) * weights)
+    return np.divide(sums, total, out=np.full(len(marks), np.nan), where=total > 0)
+
+
+def _mean_rank_correlation(first: np.ndarray, second: np.ndarray) -> float | None:
+    """Mean of Spearman's rho over rows ([rows, axes]) that both have different values in; `None`: in none."""
+    if first.shape[1] < 2:
+        return None
+    centred = []
+    for side in (first, second):
+        ranks = stats.rankdata(side, axis=1)
+        centred.append(ranks - ranks.mean(axis=1, keepdims=True))
+    return _mean_cosine(*centred)
+
+
+def _mean_cosine(first: np.ndarray, second: np.ndarray) -> float | None:
+    """Mean cosine over rows, without those where one side is zero."""
+    lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
+    known = lengths > 0
+    if not known.any():
+        return None
+    return float(((first * second).sum(axis=1)[known] / lengths[known]).mean())
+
+
+def _same_highest(first: np.ndarray, second: np.ndarray) -> float | None:
+    if first.shape[1] < 2:
+        return None
+    return float((first.argmax(axis=1) == second.argmax(axis=1)).mean())
+
+
+def _nullable(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)

@@ -1,0 +1,185 @@
+"""The options of a run: what every measurement shares, and a dataclass of its own for each measurement."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from hb_dataset.hints import did_you_mean
+
+T = TypeVar("T")
+
+# torch and the model classes take seconds to import: not before the options are known to be right.
+
+
+@dataclass
+class RunOptions:
+    """What is measured, on which model and prompts; and what several measurements share."""
+
+    model: str = field(
+        default="embedded", metadata={"help": "The model to measure: a Hub id, a local folder, or 'embedded'."}
+    )
+    measurements: str | None = field(
+        default=None,
+        metadata={
+            "help": "What to measure: names with commas. The last line of this help has them, and which are measured "
+            "by default. Masked models give no replies."
+        },
+    )
+    dataset_config: str = field(
+        default="v1.0-small",
+        metadata={
+            "help": "A version of the prompts: all (v1.0), a stratified sample (v1.0-small), or the SEAT sentences the "
+            "paper has for masked models (v1.0-seat); of the next version (next, next-small, …) also pairs of terms "
+            "(next-intersections)."
+        },
+    )
+    vocabulary_dir: str | None = field(
+        default=None,
+        metadata={"help": "A vocabulary folder of your own. Default: the vocabulary of the config's version."},
+    )
+    axes: list[str] | None = field(
+        default=None,
+        metadata={"help": "Measure only these demographic axes, e.g. ability age. Default: all.", "nargs": "+"},
+    )
+    output_dir: str | None = field(
+        default=None,
+        metadata={
+            "help": "The run folder. Default: runs/<model>-<dataset_config>, and whatever differs from the defaults."
+        },
+    )
+    revision: str | None = field(
+        default=None, metadata={"help": "The branch, tag or commit of the model, if it is a Hub id."}
+    )
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = field(
+        default="auto",
+        metadata={
+            "help": "The number format the model runs in: auto (float32 on CPU, else the checkpoint's own), float32, "
+            "bfloat16 or float16."
+        },
+    )
+    seed: int = field(
+        default=0,
+        metadata={"help": "The seed of everything that is drawn: prompts, persona lines, sampling, resamples."},
+    )
+    trust_remote_code: bool = field(
+        default=False, metadata={"help": "Whether code that comes with a model may run on this machine."}
+    )
+    batch_size: int | None = field(
+        default=None,
+        metadata={"help": "How many prompts are replied to at once. Default: what memory allows. It changes no reply."},
+    )
+    context: Literal["auto", "plain", "dialogpt", "chat", "blenderbot"] = field(
+        default="auto",
+        metadata={"help": "How a prompt is laid out for the model to reply to. Default: what suits the model."},
+    )
+    tag: Literal["auto", "bias", "no_bias", "none"] = field(
+        default="auto",
+        metadata={
+            "help": "The control tag of bias tuning at the end of each prompt. Default: what the model's folder says."
+        },
+    )
+    scoring: Literal["auto", "tree", "padded"] = field(
+        default="auto",
+        metadata={
+            "help": "How a causal model is run to score sentences: auto, tree or padded. The numbers are the same "
+            "but for rounding."
+        },
+    )
+    max_positions: int | None = field(
+        default=None,
+        metadata={"help": "How many tokens are scored at once, which bounds the memory. Default: 512."},
+    )
+    alpha: float = field(
+        default=0.05, metadata={"help": "The significance level of one test of Likelihood or Language Model Bias."}
+    )
+    confidence_level: float = field(default=0.95, metadata={"help": "The confidence level of all intervals."})
+
+    def __post_init__(self) -> None:
+        """Checks what would otherwise fail only after the model has run.
+
+        Raises:
+            ValueError: An option has a value that it cannot have.
+        """
+        from hb_dataset.prompts import measured_configs
+
+        allowed = measured_configs()
+        if self.dataset_config not in allowed:
+            hint = did_you_mean(self.dataset_config, allowed)
+            raise ValueError(
+                f"dataset_config '{self.dataset_config}' cannot be measured; {hint}allowed: {', '.join(allowed)}"
+            )
+        for name, example in (("alpha", 0.05), ("confidence_level", 0.95)):
+            if not 0 < getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; give a number between 0 and 1, such as {example}")
+        if self.output_dir is not None and Path(self.output_dir).is_file():
+            raise ValueError(f"output_dir '{self.output_dir}' is a file; give a folder, which may be new")
+        check_least(self, seed=0, batch_size=1, max_positions=1)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All options of a run.
+
+    Attributes:
+        run: What every measurement shares.
+        parts: The options of each measurement: instances of the dataclasses it names.
+    """
+
+    run: RunOptions
+    parts: tuple[Any, ...]
+
+    def of(self, options: type[T]) -> T:
+        """The options of a measurement, by their dataclass."""
+        return next(part for part in self.parts if isinstance(part, options))
+
+    def values(self) -> dict[str, Any]:
+        """Name of each option → its value, in the order of the help."""
+        return {name: value for part in (self.run, *self.parts) for name, value in asdict(part).items()}
+
+    def defaults(self) -> dict[str, Any]:
+        """Name of each option → its default."""
+        return {option.name: option.default for part in (self.run, *self.parts) for option in fields(part)}
+
+
+def make_settings(kinds: tuple[type, ...], values: Mapping[str, Any]) -> Settings:
+    """The options of a run, checked.
+
+    Args:
+        kinds: The dataclasses of options of the measurements.
+        values: Name → value; options that are not in it have their defaults.
+
+    Raises:
+        ValueError: An option is not known, or has a value that it cannot have.
+    """
+    names = {kind: [option.name for option in fields(kind)] for kind in (RunOptions, *kinds)}
+    known = [name for part in names.values() for name in part]
+    for name in values:
+        if name not in known:
+            raise ValueError(f"option '{name}' is not known; {did_you_mean(name, known)}allowed: {', '.join(known)}")
+    run, *parts = (kind(**{name: values[name] for name in part if name in values}) for kind, part in names.items())
+    return Settings(run, tuple(parts))
+
+
+def check_least(options: Any, **least: int) -> None:
+    """Raises a ValueError if an option is below its least value."""
+    for name, lowest in least.items():
+        value = getattr(options, name)
+        if value is not None and value < lowest:
+            raise ValueError(f"{name} is {value}; give at least {lowest}")
+
+
+def check_above_zero(options: Any, **examples: str) -> None:
+    """Raises a ValueError if an option is not above 0; the example ends the sentence "give more than 0, …"."""
+    for name, example in examples.items():
+        value = getattr(options, name)
+        if value is not None and not value > 0:
+            raise ValueError(f"{name} is {value}; give more than 0, {example}")
+
+
+def check_files(options: Any, *names: str) -> None:
+    """Raises a ValueError if an option is not the path of a file."""
+    for name in names:
+        value = getattr(options, name)
+        if value is not None and not Path(value).is_file():
+            raise ValueError(f"{name} '{value}' is not a file; give the path of one, or leave it out")

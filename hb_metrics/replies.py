@@ -1,0 +1,61 @@
+"""Replies with what their prompts are about: what generation, offensiveness and the reading of a run share."""
+
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from hb_metrics.inference.classifiers.censoring import UNSAFE_MARK
+
+
+class Replies(NamedTuple):
+    """Texts that are not empty, with what their prompts are about; all [replies].
+
+    Attributes:
+        ids: Of the prompts.
+        axes: Demographic axes.
+        descriptors: Descriptors.
+        templates: Templates.
+        prompts: The prompts as the model was given them.
+        texts: The replies; or the prompts once more, where these are what is looked at.
+    """
+
+    ids: list[str]
+    axes: list[str]
+    descriptors: list[str]
+    templates: list[str]
+    prompts: list[str]
+    texts: list[str]
+
+
+def nonempty_replies(prompts: pa.Table, replies: pa.Table) -> Replies:
+    """The replies that are not empty, with their prompts' axes, descriptors and templates.
+
+    Args:
+        prompts: The prompts that were replied to, in the order of `replies`.
+        replies: Replies with the columns of `replies.REPLY_SCHEMA`.
+
+    Raises:
+        ValueError: The two tables are not about the same rows.
+    """
+    if not prompts["id"].equals(replies["id"]):
+        raise ValueError("prompts and replies are not about the same rows in the same order")
+    rows = [row for row, reply in enumerate(replies["reply"].to_pylist()) if not is_empty(reply)]
+    kept = pa.array(rows, pa.int64())
+    ids, axes, descriptors, templates = (
+        prompts[name].take(kept).to_pylist() for name in ("id", "axis", "descriptor", "template")
+    )
+    contexts, texts = (replies[name].take(kept).to_pylist() for name in ("text", "reply"))
+    return Replies(ids, axes, descriptors, templates, contexts, texts)
+
+
+def whole_prompts(prompts: pa.Table) -> Replies:
+    """The prompts themselves, as the texts to look at."""
+    ids, axes, descriptors, templates, texts = (
+        prompts[name].to_pylist() for name in ("id", "axis", "descriptor", "template", "text")
+    )
+    return Replies(ids, axes, descriptors, templates, texts, texts)
+
+
+def is_empty(reply: str | None) -> bool:
+    """Whether there is no reply, or nothing in it but the mark that is taken out before its style is classified."""
+    return reply is None or not reply.replace(UNSAFE_MARK, "").strip()

@@ -1,0 +1,50 @@
+"""What the record of a run (run.json, `results["run"]`) says, in words that can be published."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+_DIGEST_LETTERS = 12
+
+
+def measured_model(run: Mapping[str, Any]) -> str:
+    """What was measured: a commit of a Hub id, the embedded model, or a folder."""
+    model = run["model"]
+    digest = model["digest"][:_DIGEST_LETTERS]
+    if is_on_hub(model):
+        return f"commit {digest} of {model['name']}"
+    if run["settings"]["model"] == "embedded":
+        return f"{model['name']} (digest {digest})"
+    return f"a local folder, {public_name(model)} (digest {digest})"
+
+
+def is_on_hub(model: Mapping[str, Any]) -> bool:
+    """Whether a model or classifier was loaded from the Hub: a commit identifies it then, and else a SHA-256."""
+    return re.fullmatch("[0-9a-f]{40}", model.get("digest") or "") is not None
+
+
+def public_name(model: Mapping[str, Any]) -> str:
+    """A Hub id as it is; of a folder its name alone, since where it lies is nobody's business."""
+    return model["name"] if is_on_hub(model) else last_part(model["name"])
+
+
+def classifier_name(run: Mapping[str, Any], classifier: str) -> str:
+    """A run's `style_classifier`, `offensiveness_classifier` or another section with a name and a digest, in words."""
+    section = run[classifier]
+    digest = section.get("digest")
+    return public_name(section) + ("" if digest is None else f" (digest {digest[:_DIGEST_LETTERS]})")
+
+
+def tag_of(results: Mapping[str, Any]) -> str | None:
+    """The control tag that a run's contexts ended with; `None`: none."""
+    return results["run"].get("generation", {}).get("tag")
+
+
+def last_part(path: str) -> str:
+    """The name of a file or folder without where it lies."""
+    return path.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
+
+
+def measure_of(results: Mapping[str, Any]) -> str:
+    """What sentences were scored by: the perplexity, of a masked model the pseudo-perplexity."""
+    return "pseudo-perplexity" if results["run"]["model"]["kind"] == "masked" else "perplexity"

@@ -1,0 +1,160 @@
+import csv
+import json
+import re
+import sys
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import chitchat_dataset
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hb_dataset import dialogue_pairs
+from hb_dataset.dialogue_pairs import Dialogue, read_dialogue
+
+
+@pytest.fixture(scope="module")
+def conversations():
+    return json.loads(Path(chitchat_dataset.__file__).with_name("dataset.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def read_once(monkeypatch):
+    """The chit-chat dataset is parsed once for all reads of a test."""
+    monkeypatch.setattr(dialogue_pairs, "_chitchat", cache(dialogue_pairs._chitchat))
+
+
+def test_the_chitchat_dataset_is_read_and_drawn_from(conversations, read_once):
+    dialogue = read_dialogue()
+    assert (len(dialogue.ids), dialogue.source) == (500, "chitchat-dataset 0.9.0")
+    replied, drawn = [], []
+    for identifier, prompt, reply in zip(*dialogue[:3], strict=True):
+        name, _, place = identifier.rpartition(":")
+        before, after = conversations[name]["messages"][int(place) - 1 :][:2]
+        assert {message["sender"] for message in before}.isdisjoint(message["sender"] for message in after)
+        for turn, text in ((before, prompt), (after, reply)):
+            assert " ".join(text.split()) == text
+            assert text.split() == " ".join(message["text"] for message in turn).split()
+            assert " " in text
+        replied.append(after[0]["sender"])
+        drawn.append(name)
+    assert max(Counter(drawn).values()) == max(Counter(replied).values()) == 1
+    assert drawn == [name for name in conversations if name in set(drawn)]
+    # The rest of the conversation is drawn from as well, not its beginning alone.
+    assert len({identifier.rpartition(":")[2] for identifier in dialogue.ids}) > 30
+
+    senders = [{m["sender"] for turn in each["messages"] for m in turn} for each in conversations.values()]
+    assert dialogue.num_skipped["one_person"] == sum(len(people) == 1 for people in senders) == 3150
+    assert dialogue.num_skipped == {"one_person": 3150, "one_word": 194}
+
+    fewer = read_dialogue(num_replies=80)  # drawn alike, and of those
+    pairs = list(zip(*dialogue[:3], strict=True))
+    assert list(zip(*fewer[:3], strict=True)) == [pair for pair in pairs if pair[0] in set(fewer.ids)]
+    other = read_dialogue(num_replies=80, seed=1)
+    assert len(set(other.ids) & set(dialogue.ids)) < 40
+    assert len({dialogue.digest, fewer.digest, other.digest}) == 3
+    assert dialogue.description() == {
+        "source": "chitchat-dataset 0.9.0",
+        "digest": dialogue.digest,
+        "num_replies": 500,
+    }
+    with pytest.raises(ValueError, match=r"num_replies is 1,020, and chitchat-dataset 0.9.0 has 1,019 pairs"):
+        read_dialogue(num_replies=1020)
+
+
+def turns(*said):
+    """Turns written as "person: message | message"."""
+    split = [text.partition(": ") for text in said]
+    return {"messages": [[{"sender": who, "text": m} for m in text.split("|")] for who, _, text in split]}
+
+
+def test_what_is_a_pair(monkeypatch):
+    made = {
+        "empty": {"messages": []},
+        "alone": turns("a: Is anybody there?", "a: I am still waiting."),
+        "short": turns("a: Hello", "b: Hello to you", "a: Yes", "b: | "),
+        "twice": turns("a: How are you?", "c: Not so bad.", "c: And how are you? | I am  well. "),
+        "gap": {"messages": [*turns("a: Are you there?")["messages"], [], *turns("d: I\nam here.|")["messages"]]},
+    }
+    monkeypatch.setattr(dialogue_pairs, "_chitchat", lambda: made)
+    dialogue = read_dialogue(num_replies=2)
+    assert dialogue.ids == ["twice:1", "gap:1"]
+    assert dialogue.prompts == ["How are you?", "Are you there?"]
+    assert dialogue.replies == ["Not so bad.", "I am here."]
+    assert dialogue.num_skipped == {"one_person": 2, "one_word": 1}
+    made["by d again"] = turns("e: What is your name?", "d: It is a secret.")
+    seen = {tuple(read_dialogue(num_replies=2, seed=seed).ids) for seed in range(30)}
+    assert seen == {("twice:1", "gap:1"), ("twice:1", "by d again:1")}
+    with pytest.raises(ValueError, match=r"num_replies is 3, and .* has 2 pairs"):
+        read_dialogue(num_replies=3)
+
+
+def test_without_the_chitchat_dataset(monkeypatch):
+    monkeypatch.setitem(sys.modules, "chitchat_dataset", None)
+    with pytest.raises(ModuleNotFoundError, match=r"pip install chitchat-dataset`, or give a file"):
+        read_dialogue()
+
+
+ROWS = [
+    ("How are you?", "Fine, and you?"),
+    ("你好吗？", "好。"),  # words are not told apart by spaces here
+    ("Nobody answers.", ""),
+    ("  ", "To nothing."),
+    ("Two lines?\nYes.", " One\r\nreply,\tthen.  "),
+    ("How are you?", "Fine, and you?"),
+    ("And then", None),
+]
+
+
+def write_rows(path, rows=ROWS):
+    if path.suffix == ".csv":
+        with path.open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file).writerows([("number", "reply", "prompt"), *((1, b, a) for a, b in rows)])
+    elif path.suffix == ".jsonl":
+        lines = [json.dumps({"prompt": a, "reply": b, "other": [1]}) for a, b in rows]
+        path.write_text("\n".join(lines), encoding="utf-8")
+    else:
+        prompts, replies = zip(*rows, strict=True)
+        pq.write_table(pa.table({"prompt": prompts, "reply": replies}), path)
+    return path
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_a_file_of_pairs(ending, tmp_path):
+    path = write_rows(tmp_path / f"pairs.{ending}")
+    dialogue = read_dialogue(path, num_replies=4)
+    assert dialogue == Dialogue(
+        ids=["0", "1", "4", "5"],
+        prompts=["How are you?", "你好吗？", "Two lines? Yes.", "How are you?"],
+        replies=["Fine, and you?", "好。", "One reply, then.", "Fine, and you?"],
+        source=f"pairs.{ending}",
+        num_skipped={"blank": 3},
+    )
+    draws = [read_dialogue(path, num_replies=2, seed=seed) for seed in range(40)]
+    assert {tuple(draw.ids) for draw in draws} == {(a, b) for a in "0145" for b in "0145" if a < b}
+    assert read_dialogue(path, num_replies=1, seed=3).ids[0] in draws[3].ids
+    assert draws[3] == read_dialogue(path, num_replies=2, seed=3)
+    message = f"num_replies is 5, and pairs.{ending} has 4 pairs of prompt and reply to draw; ask for fewer"
+    with pytest.raises(ValueError, match=re.escape(message) + "$"):
+        read_dialogue(path, num_replies=5)
+
+
+def test_files_that_cannot_be_used_say_why(tmp_path):
+    def refused(name, content, error, message):
+        path = tmp_path / name
+        if content is not None:
+            path.write_text(content)
+        with pytest.raises(error, match=message.replace("PATH", re.escape(str(path)))):
+            read_dialogue(path, num_replies=1)
+
+    refused("none.csv", None, FileNotFoundError, "there is no file 'PATH'")
+    refused("a.csv", "prompt,answer\nHi,Ho\n", ValueError, "'PATH' has no column of text 'reply'; .* prompt, answer")
+    refused("b.csv", "prompt,reply\nHi,1\n", ValueError, "'PATH' has no column of text 'reply'")
+    refused("c.jsonl", '{"prompt": ["Hi"], "reply": "Ho"}', ValueError, "'PATH' has no column of text 'prompt'")
+    refused("d.jsonl", '{"prompt": "Hi", ', ValueError, "'PATH' cannot be read")
+    refused("e.parquet", "no such thing", ValueError, "'PATH' cannot be read")
+    refused("f.docx", "Hi", ValueError, "'PATH' is not in a known format")
+    with pytest.raises(ValueError, match="num_replies is 0; give at least 1"):
+        read_dialogue(num_replies=0)

@@ -1,0 +1,49 @@
+import json
+
+import pytest
+
+from hb_dataset.reference_texts import read_reference_texts
+
+
+def test_reference_texts_come_from_a_file_of_lines_or_a_column(tmp_path):
+    lines, rows = tmp_path / "lines.txt", tmp_path / "rows.jsonl"
+    lines.write_text("I like  tea.\n\nIt rained all day.\n \nNo, thanks.\n")
+    rows.write_text("\n".join(json.dumps({"prompt": "Hi!", "reply": text}) for text in ("One two.", "Three four.")))
+
+    from_lines, from_rows = read_reference_texts(lines), read_reference_texts(rows)
+
+    assert from_lines.texts == ["I like tea.", "It rained all day.", "No, thanks."]
+    assert (from_lines.ids, from_lines.num_blank, from_lines.source) == (["0", "2", "4"], 2, "lines.txt")
+    assert (from_rows.texts, from_rows.num_blank) == (["One two.", "Three four."], 0)
+    assert from_lines.description()["num_texts"] == 3
+    some, more = (set(read_reference_texts(lines, number=number, seed=3).ids) for number in (1, 2))
+    assert len(some) == 1
+    assert some < more
+
+
+def test_reference_texts_are_replies_of_the_chit_chat_dataset_by_default():
+    found = read_reference_texts(number=20)
+
+    assert len(found.texts) == len(set(found.ids)) == 20
+    assert all(" " in text for text in found.texts)
+    assert found.source.startswith("chitchat-dataset ")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "options", "message"),
+    [
+        ("a.txt", "\n \n", {}, "there is no text in "),
+        ("a.txt", "One.\n", {"number": 2}, "num_reference_texts is 2, and a.txt has 1 texts; ask for fewer"),
+        ("a.csv", "words\nOne.\n", {}, "has no column of text named text or reply; there are: words"),
+        ("a.txt", "One.\n", {"number": 0}, "num_reference_texts is 0; give at least 1"),
+    ],
+)
+def test_reference_files_that_will_not_do_are_named(name, content, options, message, tmp_path):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(ValueError, match=message):
+        read_reference_texts(tmp_path / name, **options)
+
+
+def test_a_reference_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match="there is no file"):
+        read_reference_texts(tmp_path / "nothing.txt")

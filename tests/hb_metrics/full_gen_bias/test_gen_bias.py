@@ -1,0 +1,777 @@
+import json
+import re
+import tracemalloc
+from itertools import product
+from statistics import fmean, pvariance, variance
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+from datasets import Dataset
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hb_metrics.full_gen_bias import cell_sums, inputs, style_clusters
+from hb_metrics.full_gen_bias import gen_bias as formulas
+from hb_metrics.full_gen_bias.gen_bias import PAPER_CLUSTERS, CellSums, cluster_columns, gen_bias
+from hb_metrics.full_gen_bias.intervals import FEW_REPLIES_REASON, NO_SPREAD_REASON
+
+LABELS = ["Calm", "Curious", "Questioning", "Vacuous (Empty, Unintelligent)", "Earnest", "Earnest (Enthusiastic)"]
+CLUSTERS = {"Curiosity": ["Curious", "Questioning"], "Earnest": ["Earnest"], "Mixed": ["Vacuous", "Curious", "Calm"]}
+COLUMNS = {"Curiosity": [1, 2], "Earnest": [4], "Mixed": [3, 1, 0]}
+# Some of the paper's styles as its classifier's labels have them, with what else they mean in brackets.
+PAPER_LABELS = ["Calm"] + [
+    {"Compassionate": "Compassionate (Sympathetic, Warm)", "Vacuous": "Vacuous (Empty, Unintelligent)"}.get(
+        style, style
+    )
+    for styles in PAPER_CLUSTERS.values()
+    for style in styles
+]
+
+
+def exactly(message):
+    return f"^{re.escape(message)}$"
+
+
+def close(value):
+    """Sums are of numbers rounded to 2⁻⁴⁰."""
+    return pytest.approx(value, rel=1e-8, abs=1e-8)
+
+
+def make_rows(seed=0, styles=6):
+    """Rows of axis, descriptor, template and probabilities.
+
+    Unequal cells, some of one reply and some missing, a term in two axes, and an axis that has nothing to compare.
+    """
+    rng = np.random.default_rng(seed)
+    axes = {"age": ["old", "young", "queer", "aged"], "orientation": ["queer", "gay", "ace"], "lonely": ["only one"]}
+    rows = []
+    for axis, names in axes.items():
+        for index, descriptor in enumerate(names):
+            for number, template in enumerate(["I love {}.", "Hi, {}!", "a {}"]):
+                if (descriptor, template) in {("aged", "a {}"), ("gay", "Hi, {}!"), ("ace", "Hi, {}!")}:
+                    continue
+                size = 1 if (index + number) % 4 == 3 else int(rng.integers(2, 7))
+                rows += [(axis, descriptor, template, row) for row in rng.dirichlet(rng.uniform(0.2, 2, styles), size)]
+    return [rows[row] for row in rng.permutation(len(rows))]
+
+
+def columns_of(rows, axes=True):
+    """The arguments of `CellSums.add`."""
+    axis, descriptors, templates, probabilities = (list(column) for column in zip(*rows, strict=True))
+    return np.array(probabilities), descriptors, templates, axis if axes else None
+
+
+def gathered(rows, *, axes=True, batch=None, **options):
+    cells = CellSums(**options)
+    for start in range(0, len(rows), batch or len(rows)):
+        cells.add(*columns_of(rows[start : start + (batch or len(rows))], axes))
+    return cells
+
+
+def brute_force(rows, ddof, debias, scale=1000):
+    """All values by loops over templates, columns and replies."""
+
+    def spread(values):
+        return (pvariance if ddof == 0 else variance)(values)
+
+    def value(rows, score, debiased):
+        """Mean over templates of Var over descriptors of the mean of a score over replies; and its noise."""
+        values, noises = [], []
+        for template in sorted({row[2] for row in rows}):
+            here = [row for row in rows if row[2] == template]
+            replies = {key: [] for key in sorted({row[:2] for row in here})}
+            for row in here:
+                replies[row[:2]].append(float(score(row[3])))
+            if len(replies) < 2:
+                continue
+            means = [fmean(result) for result in replies.values()]
+            # Spread of single replies is that of the other cells of the template, of whatever axis.
+            within = [
+                variance(result)
+                for key in {row[:2] for row in everyone if row[2] == template}
+                if len(result := [float(score(row[3])) for row in everyone if (*row[:2], row[2]) == (*key, template)])
+                > 1
+            ]
+            v = [(variance(result) if len(result) > 1 else fmean(within)) / len(result) for result in replies.values()]
+            noises.append((1 - 1 / len(v)) * sum(v) / (len(v) - ddof))
+            values.append(spread(means) - (noises[-1] if debiased else 0))
+        return (scale * fmean(values), scale * fmean(noises)) if values else None
+
+    everyone = rows
+    scores = {label: (lambda p, column=column: p[column]) for column, label in enumerate(LABELS)}
+    sums = {name: (lambda p, wanted=wanted: p[wanted].sum()) for name, wanted in COLUMNS.items()}
+
+    def full(rows, which=0):
+        result = [value(rows, score, debias) for score in scores.values()]
+        return None if result[0] is None else sum(one[which] for one in result)
+
+    def partial(rows, which=0):
+        if full(rows) is None:
+            return None
+        return {
+            name: sum(value(rows, scores[LABELS[index]], debias)[which] for index in wanted)
+            for name, wanted in COLUMNS.items()
+        }
+
+    def summed(rows, which=0):
+        return None if full(rows) is None else {name: value(rows, score, debias)[which] for name, score in sums.items()}
+
+    def of(axis):
+        return [row for row in rows if row[0] == axis]
+
+    axes = sorted({row[0] for row in rows})
+    return {
+        "full_gen_bias": full(rows),
+        "partial_gen_bias": partial(rows),
+        "summed_cluster_gen_bias": summed(rows),
+        "by_axis": {axis: full(of(axis)) for axis in axes},
+        "partial_by_axis": {axis: partial(of(axis)) for axis in axes},
+        "summed_cluster_by_axis": {axis: summed(of(axis)) for axis in axes},
+        "by_style": {label: value(rows, score, debias)[0] for label, score in scores.items()},
+        "noise_floor": full(rows, 1),
+        "partial_noise_floor": partial(rows, 1),
+        "summed_cluster_noise_floor": summed(rows, 1),
+    }
+
+
+def approximately(result):
+    """Numbers in nested dicts, for comparison."""
+    if isinstance(result, dict):
+        return {name: approximately(value) for name, value in result.items()}
+    return None if result is None else close(result)
+
+
+# --- the formulas -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("debias", [False, True], ids=["plain", "debiased"])
+@pytest.mark.parametrize("ddof", [0, 1])
+def test_every_value_equals_loops_over_the_formula(ddof, debias):
+    rows = make_rows()
+
+    results = gen_bias(gathered(rows, labels=LABELS, clusters=CLUSTERS), ddof=ddof, debias=debias)._asdict()
+
+    expected = brute_force(rows, ddof, debias)
+    assert {name: results[name] for name in expected} == approximately(expected)
+    # The data reach what they are made for.
+    assert results["by_axis"]["lonely"] is None
+    assert results["num_single_reply_cells"] > 3
+    assert results["full_gen_bias"] > 5
+
+
+def test_without_axes_a_term_is_one_descriptor():
+    rows = make_rows()
+    merged = [("any", *row[1:]) for row in rows]
+
+    results = gen_bias(gathered(rows, axes=False, labels=LABELS, clusters=CLUSTERS))
+
+    assert results.full_gen_bias == close(brute_force(merged, 0, False)["full_gen_bias"])
+    assert (results.by_axis, results.partial_by_axis, results.summed_cluster_by_axis) == (None, None, None)
+    assert (results.num_descriptors, results.skipped_axes) == (7, [])
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.data())
+def test_any_small_table_equals_the_loops(data):
+    simplex = st.lists(st.floats(0, 1), min_size=len(LABELS), max_size=len(LABELS)).filter(lambda p: sum(p) > 0.1)
+    keys = st.tuples(st.sampled_from("AB"), st.sampled_from("xyz"), st.sampled_from("st"))
+    made = data.draw(st.lists(st.tuples(keys, simplex), min_size=1, max_size=8))
+    # Every cell twice, so that noise is known, and two descriptors at least in every template.
+    made = made + [(key, p[::-1]) for key, p in made] + [(("A", d, t), [1, 1, 1, 1, 1, 1]) for d in "xy" for t in "st"]
+    made += [(("A", d, t), [1, 2, 0, 0, 0, 1]) for d in "xy" for t in "st"]
+    rows = [(*key, np.array(p) / sum(p)) for key, p in made]
+
+    results = gen_bias(gathered(rows, labels=LABELS, clusters=CLUSTERS), debias=True)._asdict()
+
+    expected = brute_force(rows, 0, True)
+    assert {name: results[name] for name in expected} == approximately(expected)
+
+
+@pytest.mark.parametrize(("ddof", "expected"), [(0, 500), (1, 1000)])
+def test_two_descriptors_with_a_style_each(ddof, expected):
+    cells = CellSums(["a", "b"], {"A": ["a"], "AB": ["a", "b"]})
+    cells.add([[1, 0], [0, 1]], ["old", "young"], ["t", "t"])
+
+    results = gen_bias(cells, ddof=ddof)
+
+    assert results.full_gen_bias == expected
+    assert results.by_style == {"a": expected / 2, "b": expected / 2}
+    assert results.partial_gen_bias == {"A": expected / 2, "AB": expected}
+    assert results.summed_cluster_gen_bias == {"A": expected / 2, "AB": 0}
+    assert results.noise_floor is None
+
+
+@pytest.mark.parametrize("number", [2, 3, 10])
+def test_the_most_it_can_be_is_a_style_for_each_descriptor(number):
+    cells = CellSums()
+    cells.add(np.eye(number), [f"d{index}" for index in range(number)], ["t"] * number)
+
+    assert gen_bias(cells).full_gen_bias == close(1000 * (1 - 1 / number))
+    assert gen_bias(cells, scale=2).full_gen_bias == close(2 * (1 - 1 / number))
+
+
+def test_opposite_replies_of_the_same_mean_are_all_noise():
+    # Each mean is (½, ½), s² = ½ in each style and s²/N = ¼; so the noise is 2 styles × (1 − ½) × (¼ + ¼)/2 = ¼.
+    cells = CellSums()
+    cells.add([[1, 0], [0, 1]] * 2, ["old", "old", "young", "young"], ["t"] * 4)
+
+    assert gen_bias(cells).full_gen_bias == 0
+    assert gen_bias(cells).noise_floor == 250
+    assert gen_bias(cells, debias=True).full_gen_bias == -250
+
+
+def test_replies_that_are_all_equal_have_neither_bias_nor_noise():
+    cells = CellSums(LABELS, CLUSTERS)
+    cells.add([[0.3, 0.1, 0.1, 0.2, 0.25, 0.05]] * 40, ["old", "young"] * 20, ["t"] * 40)
+
+    results = gen_bias(cells)
+
+    assert results.full_gen_bias == 0
+    assert results.noise_floor == close(0)
+    assert results.summed_cluster_noise_floor == approximately(dict.fromkeys(CLUSTERS, 0))
+
+
+@pytest.mark.parametrize("debias", [False, True], ids=["plain", "debiased"])
+def test_partial_gen_bias_over_a_partition_sums_to_full_gen_bias(debias):
+    partition = {"first": LABELS[:1], "second": LABELS[1:4], "third": LABELS[4:]}
+
+    results = gen_bias(gathered(make_rows(), labels=LABELS, clusters=partition), debias=debias)
+
+    assert sum(results.partial_gen_bias.values()) == close(results.full_gen_bias)
+    assert sum(results.by_style.values()) == close(results.full_gen_bias)
+    assert sum(results.partial_by_axis["age"].values()) == close(results.by_axis["age"])
+    assert sum(results.partial_noise_floor.values()) == close(results.noise_floor)
+
+
+@pytest.mark.parametrize("debias", [False, True], ids=["plain", "debiased"])
+def test_for_one_style_the_cluster_metrics_are_equal(debias):
+    alone = {label: [label] for label in LABELS}
+
+    results = gen_bias(gathered(make_rows(), labels=LABELS, clusters=alone), debias=debias)
+
+    assert results.summed_cluster_gen_bias == approximately(results.partial_gen_bias)
+    assert results.partial_gen_bias == approximately(results.by_style)
+
+
+def test_a_single_axis_is_all():
+    rows = [row for row in make_rows() if row[0] == "age"]
+
+    results = gen_bias(gathered(rows))
+
+    assert results.by_axis == {"age": results.full_gen_bias}
+
+
+@pytest.mark.parametrize("ddof", [0, 1])
+def test_the_debiased_value_is_right_on_average_over_all_that_could_be_drawn(ddof):
+    # Each descriptor's replies are drawn from two; all draws are equally likely, so the mean over them is the
+    # expectation, without simulation.
+    choices = {"old": [(0.7, 0.2, 0.1), (0.1, 0.2, 0.7)], "young": [(0.5, 0.5, 0.0), (0.2, 0.1, 0.7)]}
+    choices["aged"] = [(0.1, 0.1, 0.8), (0.9, 0.1, 0.0)]
+    sizes = {"old": 2, "young": 3, "aged": 2}
+    descriptors = [name for name, size in sizes.items() for _ in range(size)]
+    full, plain, summed = [], [], []
+    for drawn in product((0, 1), repeat=len(descriptors)):
+        replies = [choices[name][which] for name, which in zip(descriptors, drawn, strict=True)]
+        cells = CellSums(["a", "b", "c"], {"ab": ["a", "b"]})
+        cells.add(replies, descriptors, ["t"] * len(replies))
+        results = gen_bias(cells, ddof=ddof, debias=True)
+        full.append(results.full_gen_bias)
+        plain.append(results.full_gen_bias + results.noise_floor)
+        summed.append(results.summed_cluster_gen_bias["ab"])
+
+    truth = np.array([np.mean(both, axis=0) for both in choices.values()])
+    assert fmean(full) == close(1000 * truth.var(axis=0, ddof=ddof).sum())
+    assert fmean(summed) == close(1000 * truth[:, :2].sum(axis=1).var(ddof=ddof))
+    assert fmean(plain) > 1.5 * fmean(full)
+
+
+# --- what is counted, skipped and left out ----------------------------------------------------------------------------
+
+
+def test_everything_is_counted():
+    rows = make_rows()
+    sizes = [sum(row[:3] == key for row in rows) for key in {row[:3] for row in rows}]
+
+    results = gen_bias(gathered(rows))
+
+    assert results.num_descriptors == 8  # one term in two axes
+    assert results.num_templates == 3
+    assert results.num_missing_cells == 3
+    assert results.num_cells == len(sizes) == 8 * 3 - 3
+    assert results.num_replies == len(rows)
+    assert results.num_single_reply_cells == sizes.count(1)
+    assert (results.min_replies_per_cell, results.max_replies_per_cell) == (min(sizes), max(sizes))
+    assert results.mean_replies_per_cell == close(fmean(sizes))
+    assert results.skipped_axes == ["lonely"]
+    assert results.skipped_templates == []
+    assert (results.ddof, results.debias, results.scale, results.confidence_level) == (0, False, 1000, None)
+
+
+def test_a_template_with_one_descriptor_is_skipped_and_named():
+    rows = make_rows()
+    alone = [("age", "old", "a lonely {}", row[3]) for row in rows[:3]]
+    options = {"labels": LABELS, "clusters": CLUSTERS, "keep_replies": True}
+
+    with pytest.warns(
+        UserWarning, match=exactly("1 templates without replies to two descriptors are skipped: 'a lonely {}'")
+    ):
+        results = gen_bias(gathered(rows + alone, **options), confidence_level=0.95)
+
+    without = gen_bias(gathered(rows, **options), confidence_level=0.95)
+    assert results.skipped_templates == ["a lonely {}"]
+    assert (results.num_templates, results.num_missing_cells) == (4, 3 + 7)
+    assert results[: results._fields.index("num_descriptors")] == without[: results._fields.index("num_descriptors")]
+
+
+def test_without_two_descriptors_in_a_template_there_is_nothing_to_compare():
+    cells = CellSums()
+    cells.add([[0.5, 0.5]] * 3, ["old", "young", "old"], ["s", "t", "s"])
+
+    with pytest.raises(ValueError, match=exactly(formulas.NO_TEMPLATE_ERROR.format(count=2))):
+        gen_bias(cells)
+
+
+def test_without_replies_there_is_nothing():
+    with pytest.raises(ValueError, match=exactly(formulas.NO_ROWS_ERROR)):
+        gen_bias(CellSums())
+    cells = CellSums()
+    cells.add([], [], [])
+    cells.add(np.zeros((0, 4)), [], [])
+    assert len(cells) == 0
+
+
+def test_where_no_cell_has_two_replies_noise_is_not_known():
+    rows = make_rows()
+    single = [(*key, next(row[3] for row in rows if row[:3] == key)) for key in sorted({row[:3] for row in rows})]
+    mixed = [row for row in rows if row[2] != "a {}"] + [row for row in single if row[2] == "a {}"]
+    cells = gathered(mixed, labels=LABELS, clusters=CLUSTERS, keep_replies=True)
+
+    results = gen_bias(cells, confidence_level=0.95)
+
+    assert (results.noise_floor, results.partial_noise_floor, results.summed_cluster_noise_floor) == (None, None, None)
+    assert results.intervals["full_gen_bias"] is None
+    assert results.no_intervals["full_gen_bias"] == FEW_REPLIES_REASON
+    with pytest.raises(ValueError, match=exactly(formulas.NO_REPEATS_ERROR.format(count=1, template="a {}"))):
+        gen_bias(cells, debias=True)
+
+
+def test_results_are_plain_and_finite_json():
+    cells = gathered(make_rows(), labels=LABELS, clusters=CLUSTERS, keep_replies=True)
+
+    results = gen_bias(cells, debias=True, confidence_level=0.95)._asdict()
+
+    assert json.loads(json.dumps(results, allow_nan=False)) == results
+    assert results["clusters"]["Mixed"] == ["Vacuous (Empty, Unintelligent)", "Curious", "Calm"]
+
+
+# --- batches ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("batch", [1, 7, 10_000])
+def test_neither_order_nor_batches_change_a_byte(batch):
+    rows = make_rows()
+    options = {"labels": LABELS, "clusters": CLUSTERS, "keep_replies": True}
+    expected = json.dumps(gen_bias(gathered(rows, **options), debias=True, confidence_level=0.95))
+
+    for order in (rows, rows[::-1], sorted(rows, key=lambda row: tuple(row[3]))):
+        cells = gathered(order, batch=batch, **options)
+        assert json.dumps(gen_bias(cells, debias=True, confidence_level=0.95)) == expected
+
+
+def test_values_can_be_computed_between_batches():
+    rows = make_rows()
+    cells = gathered(rows[:40], keep_replies=True)
+    before = gen_bias(cells, confidence_level=0.95)
+
+    cells.add(*columns_of(rows[40:]))
+
+    assert gen_bias(cells, confidence_level=0.95) == gen_bias(gathered(rows, keep_replies=True), confidence_level=0.95)
+    assert before == gen_bias(gathered(rows[:40], keep_replies=True), confidence_level=0.95)
+
+
+def test_more_cells_than_the_first_room_is_for():
+    number = 5 * cell_sums._FIRST_CAPACITY
+    rng = np.random.default_rng(0)
+    rows = [("a", f"d{index}", "t", row) for index, row in enumerate(rng.dirichlet([1, 1, 1], number))]
+
+    results = gen_bias(gathered(rows, batch=100))
+
+    means = np.array([row[3] for row in rows])
+    assert results.num_cells == number
+    assert results.full_gen_bias == close(1000 * means.var(axis=0).sum())
+
+
+def test_replies_are_kept_only_on_request():
+    rng = np.random.default_rng(0)
+    batch = rng.dirichlet(np.ones(217), 500).astype(np.float32)
+    descriptors = [f"d{index % 10}" for index in range(500)]
+    cells = CellSums()
+    cells.add(batch, descriptors, ["t"] * 500)
+
+    tracemalloc.start()
+    for _ in range(60):
+        cells.add(batch, descriptors, ["t"] * 500)
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert len(cells) == 61 * 500
+    assert held < batch.nbytes / 4  # 60 batches were given
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        np.ndarray.tolist,
+        lambda array: [tuple(row) for row in array],
+        lambda array: array.astype(np.float32),
+        torch.tensor,
+        lambda array: torch.tensor(array, dtype=torch.float32),
+        lambda array: pa.array(array.tolist()),
+        lambda array: pa.chunked_array([array[:10].tolist(), array[10:].tolist()]),
+        lambda array: Dataset.from_dict({"p": array.tolist()})["p"],
+        lambda array: Dataset.from_dict({"p": array.tolist()}).with_format("numpy")["p"],
+    ],
+    ids=["lists", "tuples", "float32", "tensor", "float32 tensor", "arrow", "chunked", "datasets", "numpy datasets"],
+)
+def test_probabilities_come_in_many_forms(form):
+    rows = make_rows()
+    probabilities, descriptors, templates, axes = columns_of(rows)
+    cells = CellSums()
+
+    cells.add(form(probabilities), pa.array(descriptors), np.array(templates), Dataset.from_dict({"a": axes})["a"])
+
+    assert gen_bias(cells).full_gen_bias == pytest.approx(gen_bias(gathered(rows)).full_gen_bias, rel=1e-6)
+
+
+# --- intervals --------------------------------------------------------------------------------------------------------
+
+
+def many_replies(number=20):
+    """As `make_rows`, with enough replies for intervals."""
+    rng = np.random.default_rng(1)
+    cells = sorted({row[:3] for row in make_rows()})
+    more = [(axis, name, f"{template} {index}") for axis, name, template in cells for index in range(3)]
+    return [(*cell, row) for cell in more for row in rng.dirichlet(rng.uniform(1, 2, 6), number)]
+
+
+def test_intervals_and_reasons_have_the_shape_of_the_values():
+    cells = gathered(many_replies(), labels=LABELS, clusters=CLUSTERS, keep_replies=True)
+    plain = gen_bias(cells, confidence_level=0.95)
+    debiased = gen_bias(cells, debias=True, confidence_level=0.95)
+
+    assert plain.intervals == debiased.intervals
+    low, high = plain.intervals["full_gen_bias"]
+    assert low < debiased.full_gen_bias < high
+    narrow, wide = gen_bias(cells, confidence_level=0.5).intervals["full_gen_bias"]
+    assert low < narrow < wide < high
+    with_interval = 0
+    for value, bounds, reason in leaves(plain._asdict(), plain.intervals, plain.no_intervals):
+        assert (bounds is None) == (reason is not None) or value is None
+        with_interval += bounds is not None
+    assert with_interval >= 3
+    assert (gen_bias(cells).intervals, gen_bias(cells).no_intervals) == (None, None)
+
+
+def leaves(values, intervals, reasons):
+    """(value, interval, reason) of all nested values."""
+    for name in intervals:
+        value, interval, reason = (section[name] for section in (values, intervals, reasons))
+        if isinstance(value, dict):
+            yield from leaves(value, interval, reason)
+        elif value is not None:
+            yield value, interval, reason
+
+
+def test_intervals_scale_with_the_values():
+    cells = gathered(many_replies(), keep_replies=True)
+
+    result = gen_bias(cells, confidence_level=0.9).intervals["full_gen_bias"]
+
+    assert gen_bias(cells, confidence_level=0.9, scale=1).intervals["full_gen_bias"] == close(np.array(result) / 1000)
+
+
+def test_an_axis_alone_has_the_intervals_of_the_whole():
+    rows = [row for row in many_replies() if row[0] == "age"]
+
+    result = gen_bias(gathered(rows, keep_replies=True), confidence_level=0.95).intervals
+
+    assert result["by_axis"]["age"] == result["full_gen_bias"]
+    assert result["full_gen_bias"] is not None
+
+
+def test_replies_that_do_not_vary_have_no_interval():
+    rows = [(*row[:3], np.full(6, 1 / 6) if row[1] == "old" else np.eye(6)[0]) for row in many_replies()]
+
+    result = gen_bias(gathered(rows, keep_replies=True), confidence_level=0.95)
+
+    assert result.full_gen_bias > 0
+    assert result.intervals["full_gen_bias"] is None
+    assert result.no_intervals["full_gen_bias"] == NO_SPREAD_REASON
+
+
+def test_intervals_need_the_replies():
+    cells = gathered(make_rows())
+
+    with pytest.raises(ValueError, match=exactly(cell_sums.NOT_KEPT_ERROR.format(what="confidence_level=0.95"))):
+        gen_bias(cells, confidence_level=0.95)
+    with pytest.raises(ValueError, match="were not kept"):
+        cells.replies(cells.cells()[0])
+
+
+# --- labels and clusters ----------------------------------------------------------------------------------------------
+
+
+def test_the_papers_clusters_are_found_by_the_text_before_the_bracket():
+    result = cluster_columns(PAPER_LABELS)
+
+    assert {name: len(wanted) for name, wanted in result.items()} == {
+        "Sympathy": 3,
+        "Envy": 1,
+        "Curiosity": 2,
+        "Confusion": 5,
+        "Hate": 2,
+        "Care": 6,
+    }
+    assert sorted(index for wanted in result.values() for index in wanted) == list(range(1, 20))
+    assert [PAPER_LABELS[index] for index in result["Sympathy"]] == [
+        "Sympathetic",
+        "Compassionate (Sympathetic, Warm)",
+        "Empathetic",
+    ]
+
+
+def test_the_papers_clusters_are_the_default_where_the_labels_have_them():
+    rows = make_rows(styles=len(PAPER_LABELS))
+
+    results = gen_bias(gathered(rows), labels=PAPER_LABELS)
+
+    assert list(results.partial_gen_bias) == list(PAPER_CLUSTERS)
+    assert results == gen_bias(gathered(rows), labels=PAPER_LABELS, clusters=PAPER_CLUSTERS)
+
+
+@pytest.mark.parametrize("labels", [None, LABELS])
+def test_other_labels_have_no_clusters_of_their_own(labels):
+    results = gen_bias(gathered(make_rows()), labels=labels)
+
+    assert (results.partial_gen_bias, results.summed_cluster_gen_bias, results.clusters) == (None, None, None)
+    assert (results.partial_by_axis, results.summed_cluster_by_axis, results.partial_noise_floor) == (None, None, None)
+    assert (results.by_style is None) == (labels is None)
+    assert results.full_gen_bias == gen_bias(gathered(make_rows(), labels=LABELS, clusters=CLUSTERS)).full_gen_bias
+
+
+def test_a_full_label_comes_before_a_shorter_ones_beginning():
+    assert cluster_columns(LABELS, {"C": ["Earnest"]}) == {"C": [4]}
+    assert cluster_columns(LABELS, {"C": ["Earnest (Enthusiastic)"]}) == {"C": [5]}
+
+
+@pytest.mark.parametrize(
+    ("labels", "clusters", "message"),
+    [
+        (None, CLUSTERS, style_clusters.NO_LABELS_ERROR),
+        (LABELS, {"C": []}, style_clusters.EMPTY_CLUSTER_ERROR.format(cluster="C")),
+        (LABELS, {"C": "Calm"}, style_clusters.CLUSTERS_ERROR.format(clusters={"C": "Calm"})),
+        (LABELS, {}, style_clusters.CLUSTERS_ERROR.format(clusters={})),
+        (LABELS, ["Calm"], style_clusters.CLUSTERS_ERROR.format(clusters=["Calm"])),
+        (
+            LABELS,
+            {"C": ["Calm", "Curios"]},
+            style_clusters.UNKNOWN_STYLE_ERROR.format(
+                cluster="C", style="Curios", count=6, hint="did you mean 'Curious'? "
+            ),
+        ),
+        (
+            LABELS,
+            {"C": ["Xyz"]},
+            style_clusters.UNKNOWN_STYLE_ERROR.format(cluster="C", style="Xyz", count=6, hint=""),
+        ),
+        (
+            LABELS,
+            {"C": ["Vacuous", "Vacuous (Empty, Unintelligent)"]},
+            style_clusters.REPEATED_STYLE_ERROR.format(cluster="C", label="Vacuous (Empty, Unintelligent)"),
+        ),
+        (
+            ["Deep (Low)", "Deep (Wise)"],
+            {"C": ["Deep"]},
+            style_clusters.AMBIGUOUS_STYLE_ERROR.format(
+                cluster="C", style="Deep", labels="'Deep (Low)', 'Deep (Wise)'"
+            ),
+        ),
+        (
+            PAPER_LABELS[:-2],
+            None,
+            style_clusters.NOT_THE_PAPERS_ERROR.format(count=2, styles="Caring, Respectful"),
+        ),
+    ],
+    ids=[
+        "no labels",
+        "empty",
+        "a string",
+        "no clusters",
+        "a list",
+        "typo",
+        "unknown",
+        "twice",
+        "ambiguous",
+        "not the paper's",
+    ],
+)
+def test_clusters_that_do_not_fit_are_refused(labels, clusters, message):
+    with pytest.raises(ValueError, match=exactly(message)):
+        cluster_columns(labels, clusters)
+
+
+def test_labels_that_do_not_fit_are_refused():
+    rows = make_rows()
+    with pytest.raises(ValueError, match=exactly(style_clusters.DUPLICATE_LABEL_ERROR.format(label="a", count=2))):
+        CellSums(["a", "b", "a"])
+    with pytest.raises(ValueError, match=exactly(style_clusters.LABELS_TEXT_ERROR.format(labels="Calm"))):
+        gen_bias(gathered(rows), labels="Calm")
+    with pytest.raises(ValueError, match=exactly(cell_sums.NUM_LABELS_ERROR.format(labels=2, styles=6))):
+        gathered(rows, labels=["a", "b"])
+    with pytest.raises(ValueError, match=exactly(cell_sums.NUM_LABELS_ERROR.format(labels=2, styles=6))):
+        gen_bias(gathered(rows), labels=["a", "b"])
+    with pytest.raises(ValueError, match=exactly(formulas.OTHER_LABELS_ERROR)):
+        gen_bias(gathered(rows, labels=LABELS), labels=LABELS[::-1])
+
+
+def test_clusters_that_come_after_the_replies():
+    rows = make_rows()
+    expected = gen_bias(gathered(rows, labels=LABELS, clusters=CLUSTERS), debias=True)
+
+    late = gathered(rows)
+    result = gen_bias(late, labels=LABELS, clusters=CLUSTERS, debias=True)
+    kept = gen_bias(gathered(rows, keep_replies=True), labels=LABELS, clusters=CLUSTERS, debias=True)
+
+    # Only what one needs to know while replies come is missing, and only if they are not kept.
+    assert result.full_gen_bias == expected.full_gen_bias
+    assert result.partial_gen_bias == approximately(expected.partial_gen_bias)
+    assert (result.summed_cluster_gen_bias, result.summed_cluster_noise_floor) == (None, None)
+    assert result.summed_cluster_by_axis is None
+    assert kept.summed_cluster_gen_bias == pytest.approx(expected.summed_cluster_gen_bias, rel=1e-5)
+    plain = gen_bias(late, labels=LABELS, clusters=CLUSTERS)
+    assert plain.summed_cluster_gen_bias == approximately(brute_force(rows, 0, False)["summed_cluster_gen_bias"])
+
+
+def test_clusters_in_another_order_are_not_mixed_up():
+    cells = gathered(make_rows(), labels=LABELS, clusters=CLUSTERS, keep_replies=True)
+    turned = dict(reversed(CLUSTERS.items()))
+
+    result, expected = gen_bias(cells, clusters=turned, debias=True), gen_bias(cells, debias=True)
+
+    assert list(result.summed_cluster_gen_bias) == list(turned)
+    assert result.summed_cluster_gen_bias == pytest.approx(expected.summed_cluster_gen_bias, rel=1e-5)
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+GOOD = {"style_probabilities": [[0.5, 0.5], [1, 0]], "descriptors": ["old", "young"], "templates": ["t", "t"]}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            {"style_probabilities": [[0.5, 0.5], [0.5, 0.4]]},
+            cell_sums.ROW_SUM_ERROR.format(row=1, total=0.9, count=1),
+        ),
+        (
+            {"style_probabilities": [[2.0, 3.0], [0.5, 0.5]]},
+            cell_sums.ROW_SUM_ERROR.format(row=0, total=5.0, count=1),
+        ),
+        (
+            {"style_probabilities": [[0.5, 0.5], [float("inf"), 0]]},
+            cell_sums.ROW_SUM_ERROR.format(row=1, total=float("inf"), count=1),
+        ),
+        (
+            {"style_probabilities": [[1.5, -0.5], [float("nan"), 1]]},
+            cell_sums.PROBABILITY_ERROR.format(value=-0.5, row=0, column=1, count=2),
+        ),
+        (
+            {"style_probabilities": [[0.5, 0.5], [None, 1]]},
+            cell_sums.PROBABILITY_ERROR.format(value="nan", row=1, column=0, count=1),
+        ),
+        ({"style_probabilities": [0.5, 0.5]}, cell_sums.SHAPE_ERROR.format(shape=(2,))),
+        ({"style_probabilities": np.ones((2, 1, 1))}, cell_sums.SHAPE_ERROR.format(shape=(2, 1, 1))),
+        (
+            {"templates": ["t"]},
+            inputs.UNEQUAL_LENGTHS_ERROR.format("2 predictions, 2 descriptors, 1 templates"),
+        ),
+        (
+            {"axes": ["age"] * 3},
+            inputs.UNEQUAL_LENGTHS_ERROR.format("2 predictions, 2 descriptors, 2 templates, 3 axes"),
+        ),
+        ({"descriptors": ["old", None]}, inputs.MISSING_ERROR.format(name="descriptor", row=1)),
+        ({"templates": [None, "t"]}, inputs.MISSING_ERROR.format(name="template", row=0)),
+        ({"axes": ["age", None]}, inputs.MISSING_ERROR.format(name="axis", row=1)),
+        ({"templates": "tt"}, inputs.NO_COLUMN_ERROR.format(name="templates", what="a single string")),
+    ],
+)
+def test_replies_that_are_not_right_are_named_and_none_of_the_batch_is_added(given, message):
+    cells = CellSums()
+    with pytest.raises(ValueError, match=exactly(message)):
+        cells.add(**{**GOOD, **given})
+
+    assert (len(cells), cells.cells()) == (0, [])
+    cells.add(**GOOD)
+    assert gen_bias(cells).num_replies == 2
+
+
+@pytest.mark.parametrize(
+    "probabilities",
+    [
+        [[0.5, 0.5], [1.0]],
+        [["a", "b"], ["c", "d"]],
+        [["0.5", "0.5"], ["1", "0"]],
+        3.0,
+        None,
+        torch.ones((2, 1), requires_grad=True),
+        torch.ones((2, 1), dtype=torch.bfloat16),
+        pa.array([[0.5, 0.5], [1.0]]),
+        pa.array([[0.5, 0.5], None]),
+    ],
+    ids=["ragged", "text", "numbers as text", "number", "none", "gradient", "bfloat16", "ragged arrow", "null row"],
+)
+def test_what_is_no_table_of_numbers_is_refused(probabilities):
+    with pytest.raises(ValueError, match=r"cannot be read as numbers|predictions: (nothing|a single value)"):
+        CellSums().add(**{**GOOD, "style_probabilities": probabilities})
+
+
+def test_what_is_no_text_is_refused():
+    with pytest.raises(ValueError, match="descriptor in row 0 is 1, not a string"):
+        CellSums().add(**{**GOOD, "descriptors": [1, 2]})
+
+
+def test_batches_have_to_be_alike():
+    cells = CellSums()
+    cells.add(**GOOD)
+
+    with pytest.raises(ValueError, match=exactly(cell_sums.NUM_STYLES_ERROR.format(given=3, expected=2))):
+        cells.add(**{**GOOD, "style_probabilities": [[0.5, 0.5, 0]] * 2})
+    with pytest.raises(ValueError, match=exactly(cell_sums.AXES_ERROR.format(before="not given", now="given"))):
+        cells.add(**GOOD, axes=["age", "age"])
+    assert len(cells) == 2
+
+
+def test_rows_may_be_a_little_off():
+    cells = CellSums()
+    cells.add(**{**GOOD, "style_probabilities": [[0.5, 0.5009], [1, -0.0]]})
+    assert len(cells) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"ddof": 2}, inputs.DDOF_ERROR.format(ddof=2)),
+        ({"ddof": "0"}, inputs.DDOF_ERROR.format(ddof="0")),
+        ({"scale": 0}, formulas.SCALE_ERROR.format(scale=0)),
+        ({"scale": float("inf")}, formulas.SCALE_ERROR.format(scale="inf")),
+        ({"confidence_level": 0}, formulas.CONFIDENCE_ERROR.format(level=0)),
+        ({"confidence_level": 95}, formulas.CONFIDENCE_ERROR.format(level=95)),
+        ({"confidence_level": float("nan")}, formulas.CONFIDENCE_ERROR.format(level="nan")),
+    ],
+)
+def test_arguments_that_are_not_allowed_are_refused(options, message):
+    with pytest.raises(ValueError, match=exactly(message)):
+        gen_bias(gathered(make_rows(), keep_replies=True), **options)

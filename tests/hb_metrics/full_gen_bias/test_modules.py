@@ -1,0 +1,224 @@
+import doctest
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import evaluate
+import numpy as np
+import pytest
+
+import hb_metrics
+from hb_metrics.full_gen_bias import gen_bias_metric, inputs
+from hb_metrics.full_gen_bias.cell_sums import NOT_KEPT_ERROR
+from hb_metrics.full_gen_bias.full_gen_bias import FullGenBias
+from hb_metrics.full_gen_bias.gen_bias import (
+    CLUSTERS_CAME_LATE_ERROR,
+    NO_ROWS_ERROR,
+    OTHER_LABELS_ERROR,
+    CellSums,
+    gen_bias,
+)
+from hb_metrics.full_gen_bias.style_clusters import NO_LABELS_ERROR, NOT_THE_PAPERS_ERROR, PAPER_CLUSTERS
+from hb_metrics.partial_gen_bias.partial_gen_bias import PartialGenBias
+from hb_metrics.summed_cluster_gen_bias.summed_cluster_gen_bias import SummedClusterGenBias
+
+FOLDER = Path(hb_metrics.__file__).parent
+MODULES = {"full_gen_bias": FullGenBias, "partial_gen_bias": PartialGenBias}
+MODULES["summed_cluster_gen_bias"] = SummedClusterGenBias
+LABELS = ["Calm", "Curious", "Questioning", "Earnest"]
+CLUSTERS = {"Curiosity": ["Curious", "Questioning"], "Rest": ["Calm", "Earnest"]}
+# Where each module's values stand in the results of `gen_bias`.
+FIELDS = {
+    "full_gen_bias": ("by_axis", "noise_floor"),
+    "partial_gen_bias": ("partial_by_axis", "partial_noise_floor"),
+    "summed_cluster_gen_bias": ("summed_cluster_by_axis", "summed_cluster_noise_floor"),
+}
+
+
+def exactly(message):
+    return f"^{re.escape(message)}$"
+
+
+@pytest.fixture(scope="module")
+def columns():
+    rng = np.random.default_rng(0)
+    number = 120
+    return {
+        "predictions": rng.dirichlet(np.ones(4), number).tolist(),
+        "descriptors": [f"d{index}" for index in rng.integers(0, 6, number)],
+        "templates": [f"t{index}" for index in rng.integers(0, 3, number)],
+        "axes": ["age"] * 60 + ["nonce"] * 60,
+    }
+
+
+def part(columns, start, stop):
+    return {name: column[start:stop] for name, column in columns.items()}
+
+
+def expected(name, columns, **options):
+    """What the module is to give, from the function."""
+    cells = CellSums(LABELS, CLUSTERS, keep_replies=True)
+    cells.add(*columns.values())
+    result = gen_bias(cells, **options)._asdict()
+    by_axis, noise_floor = FIELDS[name]
+    return {
+        name: result[name],
+        "by_axis": result[by_axis],
+        "noise_floor": result[noise_floor],
+        **{
+            key: result[key] and {name: result[key][name], "by_axis": result[key][by_axis]}
+            for key in ("intervals", "no_intervals")
+        },
+        **({"by_style": result["by_style"]} if name == "full_gen_bias" else {"clusters": result["clusters"]}),
+        **{key: result[key] for key in list(result)[list(result).index("num_descriptors") :]},
+    }
+
+
+@pytest.fixture(params=MODULES)
+def name(request):
+    return request.param
+
+
+@pytest.fixture
+def load(name, tmp_path):
+    return lambda **options: MODULES[name](cache_dir=str(tmp_path), **options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"debias": True, "ddof": 1, "scale": 1}, {"confidence_level": 0.5}],
+    ids=["plain", "debiased", "intervals"],
+)
+def test_one_call_gives_what_the_function_gives(name, load, columns, options):
+    metric = load()
+
+    results = metric.compute(**columns, labels=LABELS, clusters=CLUSTERS, **options)
+
+    assert results == expected(name, columns, **options)
+    assert next(iter(results)) == name
+    assert len(metric) == 0
+
+
+def test_batches_give_what_the_function_gives_and_are_then_forgotten(name, load, columns):
+    metric = load()
+
+    for _ in range(2):
+        for start in range(0, 120, 50):
+            metric.add_batch(**part(columns, start, start + 50))
+        assert len(metric) == 120
+        results = metric.compute(labels=LABELS, clusters=CLUSTERS)
+        assert len(metric) == 0
+        if name == "summed_cluster_gen_bias":  # its noise has to be gathered with known clusters
+            assert results.pop("noise_floor") is None
+        wanted = expected(name, columns)
+        wanted[name] = pytest.approx(wanted[name])
+        wanted["by_axis"] = {axis: pytest.approx(value) for axis, value in wanted["by_axis"].items()}
+        assert results == {key: wanted[key] for key in results}
+
+
+@pytest.mark.parametrize("options", [{"debias": True}, {"debias": True, "confidence_level": 0.95}])
+def test_labels_and_clusters_given_first_serve_everything(name, load, columns, options):
+    metric = load(labels=LABELS, clusters=CLUSTERS, keep_replies=True)
+
+    for start in range(0, 120, 7):
+        metric.add_batch(**part(columns, start, start + 7))
+
+    assert metric.compute(**options) == expected(name, columns, **options)
+
+
+def test_replies_can_come_one_by_one_and_with_the_last_call(name, load, columns):
+    metric = load(labels=LABELS, clusters=CLUSTERS)
+    for index in range(20):
+        one = {key: column[index] for key, column in columns.items()}
+        metric.add(prediction=one.pop("predictions"), **one)
+    metric.add_batch(**part(columns, 20, 100))
+
+    with pytest.raises(ValueError, match=exactly(inputs.DDOF_ERROR.format(ddof=3))):
+        metric.compute(**part(columns, 100, 120), ddof=3)
+
+    assert len(metric) == 100  # as before the call
+    assert metric.compute(**part(columns, 100, 120)) == expected(name, columns)
+
+
+def test_axes_may_be_left_out(load, columns):
+    without = {key: column for key, column in columns.items() if key != "axes"}
+    metric = load()
+
+    results = metric.compute(**without, labels=LABELS, clusters=CLUSTERS)
+
+    assert (results["by_axis"], results["num_descriptors"]) == (None, 6)
+    metric.add(prediction=[1, 0, 0, 0], descriptors="old", templates="t")
+    metric.add(prediction=[0, 1, 0, 0], descriptors="young", templates="t")
+    assert metric.compute(labels=LABELS, clusters=CLUSTERS)["num_replies"] == 2
+
+
+def test_without_labels_only_the_full_value_is_known(name, load, columns):
+    metric = load()
+    if name == "full_gen_bias":
+        assert metric.compute(**columns)["by_style"] is None
+        return
+
+    with pytest.raises(ValueError, match=exactly(NO_LABELS_ERROR)):
+        metric.compute(**columns)
+    lacking = [style for styles in PAPER_CLUSTERS.values() for style in styles if style not in LABELS]
+    message = NOT_THE_PAPERS_ERROR.format(count=17, styles=", ".join(lacking))
+    with pytest.raises(ValueError, match=exactly(message)):
+        metric.compute(**columns, labels=LABELS)
+
+
+def test_the_noise_of_clusters_that_are_given_late_is_an_error(columns, tmp_path):
+    metric = SummedClusterGenBias(cache_dir=str(tmp_path))
+    metric.add_batch(**columns)
+
+    load = 'evaluate.load("summed_cluster_gen_bias", labels=labels, clusters=clusters)'
+    with pytest.raises(ValueError, match=exactly(CLUSTERS_CAME_LATE_ERROR.format(load=load))):
+        metric.compute(labels=LABELS, clusters=CLUSTERS, debias=True)
+
+    assert len(metric) == 120
+    assert metric.compute(labels=LABELS, clusters=CLUSTERS)["num_replies"] == 120
+
+
+def test_intervals_of_batches_need_the_replies(load, columns):
+    metric = load(labels=LABELS, clusters=CLUSTERS)
+    metric.add_batch(**columns)
+
+    with pytest.raises(ValueError, match=exactly(NOT_KEPT_ERROR.format(what="confidence_level=0.95"))):
+        metric.compute(confidence_level=0.95)
+
+
+def test_what_does_not_fit_is_refused(load, columns):
+    metric = load(labels=LABELS, clusters=CLUSTERS)
+    with pytest.raises(ValueError, match=exactly(NO_ROWS_ERROR)):
+        metric.compute()
+    with pytest.raises(ValueError, match=exactly(NO_ROWS_ERROR)):
+        metric.compute(predictions=[], descriptors=[], templates=[])
+    with pytest.raises(ValueError, match=exactly(OTHER_LABELS_ERROR)):
+        metric.compute(**columns, labels=LABELS[::-1])
+    with pytest.raises(ValueError, match=exactly(gen_bias_metric.INPUTS_ERROR.format(missing="templates"))):
+        metric.compute(predictions=columns["predictions"], descriptors=columns["descriptors"])
+    with pytest.raises(ValueError, match=exactly(inputs.REFERENCES_ERROR)):
+        metric.compute(**columns, references=[1])
+    with pytest.raises(ValueError, match=exactly(gen_bias_metric.NUM_PROCESS_ERROR.format(num_process=2))):
+        load(num_process=2)
+
+
+def test_the_three_can_be_combined(columns, tmp_path):
+    together = evaluate.combine([module(cache_dir=str(tmp_path)) for module in MODULES.values()])
+
+    results = together.compute(**columns, labels=LABELS, clusters=CLUSTERS)
+
+    for name in MODULES:
+        assert results[name] == expected(name, columns)[name]
+        assert results[f"{name}_by_axis"] == expected(name, columns)["by_axis"]
+
+
+def test_the_example_of_the_documentation_holds(name, load):
+    metric = load()
+    names = {"evaluate": SimpleNamespace(load={name: metric}.__getitem__)}
+    example = doctest.DocTestParser().get_doctest(metric.inputs_description, names, "card", None, None)
+
+    result = doctest.DocTestRunner().run(example)
+
+    assert (result.failed, result.attempted) == (0, 4 if name == "full_gen_bias" else 3)
+    for method in (metric.compute, metric.add, metric.add_batch):
+        assert method.__doc__.endswith(metric.inputs_description)

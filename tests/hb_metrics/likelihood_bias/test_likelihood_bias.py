@@ -1,0 +1,334 @@
+import doctest
+import json
+import re
+from itertools import combinations
+from statistics import median
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy.stats import false_discovery_control, mannwhitneyu
+
+from hb_dataset import load_table, read_vocabulary
+from hb_metrics.likelihood_bias import inputs, shares
+from hb_metrics.likelihood_bias.likelihood_bias import LikelihoodBias
+from hb_metrics.likelihood_bias.shares import GENDERED_DESCRIPTORS, likelihood_bias
+
+PLANTED = "body_type"
+ROW = {"perplexities": [1.0, 2.0], "axes": ["age"] * 2, "descriptors": ["old", "young"], "templates": ["t"] * 2}
+
+
+def exactly(message):
+    return f"^{re.escape(message)}$"
+
+
+def module_inputs(columns):
+    """The function's inputs as the evaluate module calls them."""
+    return {"predictions" if name == "perplexities" else name: column for name, column in columns.items()}
+
+
+def rows_to_columns(rows):
+    """(axis, descriptor, template, perplexity) rows as the function's inputs."""
+    axes, descriptors, templates, perplexities = (list(column) for column in zip(*rows, strict=True))
+    return {"perplexities": perplexities, "axes": axes, "descriptors": descriptors, "templates": templates}
+
+
+def make_rows(ties, seed=0):
+    """Three axes that can be tested and one that cannot, unequal groups, and cells where a descriptor is missing."""
+    rng = np.random.default_rng(seed)
+    descriptors = {
+        "age": ["old", "young", "queer", "Zoomer", "aged"],
+        "orientation": ["queer", "lesbian", "gay", "ace"],
+        "nonce": ["doaxy", "blicket"],
+        "lonely": ["only one"],
+    }
+    rows = []
+    for axis, names in descriptors.items():
+        for index, descriptor in enumerate(names):
+            for number, template in enumerate(["I love {}.", "Hi, {}!", "a {}"]):
+                size = int(rng.integers(1, 14)) if (index + number) % 4 else 20
+                if (descriptor, template) in {("aged", "a {}"), ("gay", "Hi, {}!"), ("doaxy", "I love {}.")}:
+                    continue
+                drawn = rng.integers(1, 15, size) if ties else rng.lognormal(1, 0.7, size)
+                rows += [(axis, descriptor, template, float(value + 2 * index)) for value in drawn]
+    order = rng.permutation(len(rows))
+    return [rows[row] for row in order]
+
+
+def brute_force(rows, alpha):
+    """Likelihood Bias by nested loops over the tests, one scipy call each."""
+    axes, templates = sorted({row[0] for row in rows}), sorted({row[2] for row in rows})
+    of = {axis: sorted({row[1] for row in rows if row[0] == axis}) for axis in axes}
+    tests, skipped = [], 0
+    for axis in axes:
+        for template in templates:
+            for pair in combinations(of[axis], 2):
+                x, y = ([row[3] for row in rows if row[:3] == (axis, name, template)] for name in pair)
+                if not x or not y:
+                    skipped += 1
+                    continue
+                test = mannwhitneyu(x, y)
+                effect = abs(2 * test.statistic / (len(x) * len(y)) - 1)
+                tests.append({"axis": axis, "template": template, "p": test.pvalue, "effect": effect})
+    for test, adjusted in zip(tests, false_discovery_control([test["p"] for test in tests]), strict=True):
+        test["adjusted"] = adjusted
+
+    def share(name, **where):
+        results = [test[name] for test in tests if all(test[key] == value for key, value in where.items())]
+        return pytest.approx(np.mean(results if name == "effect" else np.array(results) < alpha), abs=1e-12)
+
+    tested = sorted({test["axis"] for test in tests})
+    cells = sorted({(test["axis"], test["template"]) for test in tests})
+    medians = {
+        axis: {name: median(row[3] for row in rows if row[:2] == (axis, name)) for name in of[axis]} for axis in axes
+    }
+    lowest_first = {axis: sorted(of[axis], key=lambda name: medians[axis][name]) for axis in axes}
+    return {
+        "likelihood_bias": share("p"),
+        "by_axis": {axis: share("p", axis=axis) for axis in tested},
+        "by_template": {name: share("p", template=name) for name in sorted({template for _, template in cells})},
+        "by_axis_and_template": {
+            axis: {template: share("p", axis=axis, template=template) for a, template in cells if a == axis}
+            for axis in tested
+        },
+        "bh_likelihood_bias": share("adjusted"),
+        "bh_by_axis": {axis: share("adjusted", axis=axis) for axis in tested},
+        "effect_size": share("effect"),
+        "effect_size_by_axis": {axis: share("effect", axis=axis) for axis in tested},
+        "median_perplexity": medians,
+        "lowest_descriptors": {axis: names[:3] for axis, names in lowest_first.items()},
+        "highest_descriptors": {axis: names[::-1][:3] for axis, names in lowest_first.items()},
+        "num_tests": len(tests),
+        "num_tests_by_axis": {axis: sum(test["axis"] == axis for test in tests) for axis in axes},
+        "num_pairs_by_axis": {axis: len(list(combinations(of[axis], 2))) for axis in axes},
+        "num_skipped_tests": skipped,
+        "skipped_axes": [axis for axis in axes if axis not in tested],
+        "left_out_descriptors": [],
+        "alpha": alpha,
+    }
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.2])
+@pytest.mark.parametrize("ties", [False, True], ids=["no ties", "ties"])
+def test_every_result_equals_a_double_loop_over_scipy(ties, alpha):
+    rows = make_rows(ties)
+
+    results = likelihood_bias(**rows_to_columns(rows), alpha=alpha)
+
+    assert results == brute_force(rows, alpha)
+    # The data reach what they are made for.
+    assert 0.1 < results["bh_likelihood_bias"] < results["likelihood_bias"] < 0.9
+    assert results["skipped_axes"] == ["lonely"]
+    assert results["num_skipped_tests"] == 4 + 3 + 1
+
+
+def test_medians_are_in_order_from_lowest_to_highest():
+    results = likelihood_bias(**rows_to_columns(make_rows(ties=False)))
+
+    for axis, medians in results["median_perplexity"].items():
+        assert list(medians.values()) == sorted(medians.values())
+        assert results["lowest_descriptors"][axis] == list(medians)[:3]
+
+
+def test_an_axis_whose_descriptors_never_meet_is_skipped_and_counted():
+    apart = [("apart", "a", "s", 1.0), ("apart", "b", "t", 2.0)]
+    together = [("together", "a", "t", 1.0), ("together", "b", "t", 2.0)]
+
+    results = likelihood_bias(**rows_to_columns(apart + together))
+
+    assert results["skipped_axes"] == ["apart"]
+    assert results["num_tests_by_axis"] == {"apart": 0, "together": 1}
+    assert results["num_skipped_tests"] == 3
+    assert list(results["by_axis"]) == ["together"]
+
+
+@pytest.mark.parametrize(
+    ("own", "left_out"), [({}, ["lesbian"]), ({"gendered_descriptors": {"gay", "old", "not there"}}, ["gay", "old"])]
+)
+def test_leaving_gendered_descriptors_out_is_as_if_they_were_not_given(own, left_out):
+    rows = make_rows(ties=False) + [("age", name, "a template of theirs alone", 3.0) for name in left_out]
+    kept = [row for row in rows if row[1] not in left_out]
+
+    without = likelihood_bias(**rows_to_columns(rows), include_gendered=False, **own)
+
+    assert without == {**likelihood_bias(**rows_to_columns(kept)), "left_out_descriptors": left_out}
+
+
+def test_the_gendered_descriptors_are_those_of_the_vocabulary():
+    assert {term.term for term in read_vocabulary().descriptors if term.gender is not None} == GENDERED_DESCRIPTORS
+
+
+def test_the_order_of_the_rows_does_not_change_a_byte():
+    rows = make_rows(ties=True)
+    expected = json.dumps(likelihood_bias(**rows_to_columns(rows)))
+
+    for order in (rows[::-1], sorted(rows), sorted(rows, key=lambda row: row[3])):
+        assert json.dumps(likelihood_bias(**rows_to_columns(order))) == expected
+
+
+@pytest.mark.parametrize("transform", [np.log1p, np.square, lambda x: 1e-9 * x], ids=["log1p", "square", "tiny"])
+def test_only_the_ranks_of_perplexities_count(transform):
+    rows = make_rows(ties=True)
+    transformed = [(*row[:3], float(transform(row[3]))) for row in rows]
+
+    before, after = likelihood_bias(**rows_to_columns(rows)), likelihood_bias(**rows_to_columns(transformed))
+
+    assert {**after, "median_perplexity": None} == {**before, "median_perplexity": None}
+
+
+def test_numpy_columns_give_what_lists_give():
+    columns = rows_to_columns(make_rows(ties=True))
+
+    assert likelihood_bias(**{name: np.array(column) for name, column in columns.items()}) == likelihood_bias(**columns)
+
+
+@pytest.mark.parametrize("ties", [False, True], ids=["no ties", "ties"])
+def test_the_results_are_plain_and_finite_json(ties):
+    results = likelihood_bias(**rows_to_columns(make_rows(ties)))
+
+    assert json.loads(json.dumps(results, allow_nan=False)) == results
+
+
+def test_a_model_that_gives_everyone_the_same_perplexity_has_no_bias():
+    rows = [(*row[:3], 20.0) for row in make_rows(ties=True)]
+
+    results = likelihood_bias(**rows_to_columns(rows))
+
+    assert (results["likelihood_bias"], results["bh_likelihood_bias"], results["effect_size"]) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), 0.0, -3.5])
+def test_perplexities_have_to_be_finite_and_positive(value):
+    with pytest.raises(ValueError, match=exactly(shares.PERPLEXITY_ERROR.format(row=1, value=value, count=2))):
+        likelihood_bias([5.0, value, value], ["age"] * 3, ["old", "old", "young"], ["t"] * 3)
+
+
+@pytest.mark.parametrize("short", list(ROW))
+def test_columns_have_to_be_of_one_length(short):
+    lengths = ", ".join(f"{len(column)} {name}" for name, column in module_inputs({**ROW, short: ["x"]}).items())
+
+    with pytest.raises(ValueError, match=exactly(inputs.UNEQUAL_LENGTHS_ERROR.format(lengths))):
+        likelihood_bias(**{**ROW, short: ROW[short][:1]})
+
+
+@pytest.mark.parametrize(
+    ("column", "name"), [("axes", "axis"), ("descriptors", "descriptor"), ("templates", "template")]
+)
+def test_a_missing_value_is_named(column, name):
+    with pytest.raises(ValueError, match=exactly(inputs.MISSING_ERROR.format(name=name, row=1))):
+        likelihood_bias(**{**ROW, column: ["x", None]})
+
+
+@pytest.mark.parametrize("alpha", [0, 1, -0.05, 5, float("nan")])
+def test_alpha_has_to_be_between_0_and_1(alpha):
+    with pytest.raises(ValueError, match=exactly(inputs.ALPHA_ERROR.format(alpha=alpha))):
+        likelihood_bias(**ROW, alpha=alpha)
+
+
+@pytest.mark.parametrize(
+    ("rows", "options"),
+    [
+        pytest.param([], {}, id="no rows"),
+        pytest.param([("age", "old", "t", 1.0)] * 2, {}, id="one descriptor"),
+        pytest.param([("age", "old", "t", 1.0), ("age", "young", "s", 1.0)], {}, id="no shared template"),
+        pytest.param([("age", "old", "t", 1.0), ("nonce", "doaxy", "t", 1.0)], {}, id="no shared axis"),
+        pytest.param(
+            [("race", "Latina", "t", 1.0), ("race", "Latino", "t", 1.0)],
+            {"include_gendered": False},
+            id="all left out",
+        ),
+    ],
+)
+def test_nothing_to_compare_is_an_error(rows, options):
+    columns = rows_to_columns(rows) if rows else {name: [] for name in ROW}
+
+    left_out = 2 if options else 0
+    with pytest.raises(ValueError, match=exactly(shares.NO_PAIR_ERROR.format(left_out=left_out))):
+        likelihood_bias(**columns, **options)
+
+
+@pytest.fixture
+def metric(tmp_path):
+    return LikelihoodBias(cache_dir=str(tmp_path))
+
+
+@pytest.fixture(scope="module")
+def columns():
+    return module_inputs(rows_to_columns(make_rows(ties=True)))
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"alpha": 0.2}, {"include_gendered": False, "gendered_descriptors": ["gay", "old"]}]
+)
+def test_one_call_gives_what_the_function_gives(metric, columns, options):
+    assert metric.compute(**columns, **options) == likelihood_bias(*columns.values(), **options)
+
+
+def test_batches_give_what_the_function_gives(metric, columns):
+    for start in range(0, len(columns["axes"]), 50):
+        metric.add_batch(**{name: column[start : start + 50] for name, column in columns.items()})
+
+    assert metric.compute(alpha=0.1) == likelihood_bias(*columns.values(), alpha=0.1)
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "message"),
+    [
+        ("axes", ["age", None], inputs.MISSING_ERROR.format(name="axis", row=1)),
+        ("predictions", [1.0, None], shares.PERPLEXITY_ERROR.format(row=1, value="nan", count=1)),
+        ("predictions", [0.0, 1.0], shares.PERPLEXITY_ERROR.format(row=0, value=0.0, count=1)),
+    ],
+)
+def test_errors_reach_the_caller(metric, column, values, message):
+    with pytest.raises(ValueError, match=exactly(message)):
+        metric.compute(**{**module_inputs(ROW), column: values})
+
+
+def test_the_example_of_the_documentation_holds(metric):
+    names = {"evaluate": SimpleNamespace(load={"likelihood_bias": metric}.__getitem__)}
+    example = doctest.DocTestParser().get_doctest(metric.inputs_description, names, "card", None, None)
+
+    assert doctest.DocTestRunner().run(example) == (0, 3)
+
+
+@pytest.fixture(scope="module")
+def on_all_of_v1():
+    """Perplexities that say nothing, but in one axis, where no two descriptors overlap."""
+    prompts = load_table("v1.0")
+    axes, descriptors, templates = (prompts[name].to_pylist() for name in ("axis", "descriptor", "template"))
+    perplexities = np.random.default_rng(0).uniform(1, 50, prompts.num_rows)
+    code = prompts["descriptor"].combine_chunks().dictionary_encode().indices.to_numpy()
+    perplexities += np.where(np.array(axes) == PLANTED, 100 * code, 0)
+    return likelihood_bias(perplexities, axes, descriptors, templates, include_gendered=False)
+
+
+def test_there_are_as_many_tests_as_in_the_published_code(on_all_of_v1):
+    assert on_all_of_v1["num_tests"] == 571_584
+    assert on_all_of_v1["num_tests"] == 26 * sum(on_all_of_v1["num_pairs_by_axis"].values())
+    assert on_all_of_v1["num_skipped_tests"] == 0
+    assert on_all_of_v1["left_out_descriptors"] == sorted(GENDERED_DESCRIPTORS)
+
+
+def test_without_a_difference_about_alpha_of_the_tests_is_significant(on_all_of_v1):
+    others = [axis for axis in on_all_of_v1["by_axis"] if axis != PLANTED]
+    tests = [on_all_of_v1["num_tests_by_axis"][axis] for axis in others]
+    share = np.average([on_all_of_v1["by_axis"][axis] for axis in others], weights=tests)
+
+    assert share == pytest.approx(0.05, abs=0.005)
+    assert len(others) == 12
+
+
+def test_a_planted_difference_is_found_in_every_pair(on_all_of_v1):
+    assert on_all_of_v1["by_axis"][PLANTED] == 1
+    assert on_all_of_v1["bh_by_axis"][PLANTED] == 1
+    assert on_all_of_v1["effect_size_by_axis"][PLANTED] == 1
+    assert set(on_all_of_v1["by_axis_and_template"][PLANTED].values()) == {1}
+
+
+def test_what_is_not_text_and_what_is_no_list_of_numbers_is_refused():
+    with pytest.raises(ValueError, match="axis in row 1 is nan, not a string"):
+        likelihood_bias([1.0, 2.0], ["age", float("nan")], ["young", "old"], ["t", "t"])
+    with pytest.raises(ValueError, match="gendered_descriptors is the string 'old'; give a list"):
+        likelihood_bias([1.0, 2.0], ["age"] * 2, ["young", "old"], ["t", "t"], gendered_descriptors="old")
+    with pytest.raises(ValueError, match=r"predictions has the shape \(2, 1\)"):
+        likelihood_bias([[1.0], [2.0]], ["age"] * 2, ["young", "old"], ["t", "t"])

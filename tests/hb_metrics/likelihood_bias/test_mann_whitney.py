@@ -1,0 +1,156 @@
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import mannwhitneyu
+
+from hb_metrics.likelihood_bias import mann_whitney
+from hb_metrics.likelihood_bias.mann_whitney import EXACT_UP_TO, pairwise_mann_whitney
+
+# A p-value is compared to the last few bits, the smallest ones too.
+SAME = {"rtol": 1e-9, "atol": 0}
+
+# Few distinct values, so that ties within and across groups are the rule.
+tied_samples = st.lists(st.lists(st.integers(0, 6), min_size=1, max_size=12), min_size=2, max_size=5)
+
+
+def flatten(samples):
+    values = np.concatenate([np.asarray(sample, dtype=float) for sample in samples])
+    return values, np.repeat(np.arange(len(samples)), [len(sample) for sample in samples])
+
+
+def random_samples(sizes, ties, seed=0):
+    rng = np.random.default_rng(seed)
+    # Shifted, so that p-values from nearly 0 to 1 come up.
+    return [rng.integers(0, 12, n) + shift if ties else rng.normal(shift, 3, n) for shift, n in enumerate(sizes)]
+
+
+def assert_equals_scipy(samples):
+    tests = pairwise_mann_whitney(*flatten(samples))
+
+    pairs = list(combinations(range(len(samples)), 2))
+    expected = [mannwhitneyu(samples[first], samples[second]) for first, second in pairs]
+    assert list(zip(tests.first, tests.second, strict=True)) == pairs
+    assert_array_equal(tests.statistic, [test.statistic for test in expected])
+    assert_allclose(tests.pvalue, [test.pvalue for test in expected], **SAME)
+
+
+@pytest.mark.parametrize("ties", [False, True], ids=["no ties", "ties"])
+@pytest.mark.parametrize("sizes", [(30, 30, 30, 30), (10, 11, 30, 9, 150)], ids=["equal sizes", "unequal sizes"])
+def test_every_pair_equals_scipy(sizes, ties):
+    assert_equals_scipy(random_samples(sizes, ties))
+
+
+@pytest.mark.parametrize("ties", [False, True], ids=["no ties", "ties"])
+@pytest.mark.parametrize("size", range(1, 13))
+def test_small_groups_equal_scipy_on_both_sides_of_its_exact_switch(size, ties):
+    assert_equals_scipy(random_samples([size, *range(1, 13), 40], ties, seed=size))
+
+
+def test_the_exact_switch_is_where_scipy_has_it():
+    for size in (EXACT_UP_TO, EXACT_UP_TO + 1):
+        x, y = random_samples([size, 20], ties=False)
+        method = "exact" if size == EXACT_UP_TO else "asymptotic"
+        assert pairwise_mann_whitney(*flatten([x, y])).pvalue[0] == pytest.approx(
+            mannwhitneyu(x, y, method=method).pvalue, rel=1e-9
+        )
+
+
+def test_ties_elsewhere_do_not_make_a_pair_asymptotic():
+    assert_equals_scipy([[1, 4, 5], [2, 3, 6, 7], [9, 9, 9], [5, 8]])
+
+
+@given(tied_samples)
+@settings(max_examples=100, deadline=None)
+def test_any_samples_equal_scipy(samples):
+    assert_equals_scipy(samples)
+
+
+def test_perplexities_of_very_different_sizes_equal_scipy():
+    assert_equals_scipy([[1e-300, 1.0, 1e300], [1.0, 1 + 2**-52, 2.0], [5e-324, 1e300, 1.7e308, 3.0]])
+
+
+@pytest.mark.parametrize("sizes", [(1, 1), (3, 3), (30, 30), (1, 200), (7, 1000)])
+def test_equal_values_have_a_p_value_of_1_and_no_effect(sizes):
+    tests = pairwise_mann_whitney(*flatten([np.full(size, 20.5) for size in sizes]))
+
+    assert_array_equal(tests.pvalue, [1])
+    assert_array_equal(tests.effect_size, [0])
+
+
+@given(tied_samples)
+@settings(max_examples=50, deadline=None)
+def test_the_effect_size_is_the_share_of_wins_minus_the_share_of_losses(samples):
+    tests = pairwise_mann_whitney(*flatten(samples))
+
+    for first, second, effect in zip(tests.first, tests.second, tests.effect_size, strict=True):
+        signs = [np.sign(x - y) for x, y in product(samples[first], samples[second])]
+        assert effect == pytest.approx(np.mean(signs), abs=1e-12)
+
+
+def test_groups_without_overlap_have_the_largest_effects():
+    assert_array_equal(pairwise_mann_whitney(*flatten([[3, 4], [1, 2], [5, 6]])).effect_size, [1, -1, -1])
+
+
+@given(tied_samples, st.randoms(use_true_random=False))
+@settings(max_examples=50, deadline=None)
+def test_the_order_of_the_values_does_not_matter(samples, random):
+    values, groups = flatten(samples)
+    order = list(range(len(values)))
+    random.shuffle(order)
+
+    for before, after in zip(
+        pairwise_mann_whitney(values, groups), pairwise_mann_whitney(values[order], groups[order]), strict=True
+    ):
+        assert_array_equal(after, before)
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 6), min_size=1, max_size=12), min_size=4, max_size=4), st.permutations(range(4))
+)
+@settings(max_examples=50, deadline=None)
+def test_naming_the_groups_otherwise_moves_the_tests_and_mirrors_the_effects(samples, permutation):
+    before = pairwise_mann_whitney(*flatten(samples))
+    after = pairwise_mann_whitney(*flatten([samples[group] for group in permutation]))
+
+    index = {(first, second): n for n, (first, second) in enumerate(combinations(range(4), 2))}
+    for n, (first, second) in enumerate(combinations(permutation, 2)):
+        pair = index[min(first, second), max(first, second)]
+        assert after.pvalue[n] == pytest.approx(before.pvalue[pair], rel=1e-9)
+        assert after.effect_size[n] == pytest.approx(
+            before.effect_size[pair] * (1 if first < second else -1), abs=1e-12
+        )
+
+
+@pytest.mark.parametrize("chunk_entries", [1, 7, 30])
+@pytest.mark.parametrize("ties", [False, True], ids=["no ties", "ties"])
+def test_what_fits_into_memory_does_not_change_the_tests(monkeypatch, chunk_entries, ties):
+    values, groups = flatten(random_samples([1, 5, 9, 30], ties))
+    whole = pairwise_mann_whitney(values, groups)
+    monkeypatch.setattr(mann_whitney, "_CHUNK_ENTRIES", chunk_entries)
+
+    for before, after in zip(whole, pairwise_mann_whitney(values, groups), strict=True):
+        assert_array_equal(after, before)
+
+
+@pytest.mark.parametrize("one_thread", [1, 2**4, 2**7, 2**18])
+def test_products_made_in_parts_do_not_change_the_tests(monkeypatch, one_thread):
+    """From parts too small to be worth it, over one row of blocks and several, to all at once."""
+    samples = random_samples([30, 12, 9, 50], ties=False)
+    monkeypatch.setattr(mann_whitney, "_ONE_THREAD", one_thread)
+    monkeypatch.setattr(mann_whitney, "_FEWEST", 1)
+    assert_equals_scipy(samples)
+
+
+@pytest.mark.parametrize("size", [15, 16, 17, 31, 32, 33])
+@pytest.mark.parametrize("ties", [False, True], ids=["no ties", "ties"])
+def test_any_number_of_values_fills_the_blocks(size, ties):
+    assert_equals_scipy(random_samples([size - 9, 9], ties, seed=size))
+
+
+def test_a_single_group_gives_no_test():
+    for column in pairwise_mann_whitney(np.array([1.0, 2.0]), np.array([0, 0])):
+        assert len(column) == 0

@@ -1,0 +1,132 @@
+import json
+from statistics import median
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from hb_metrics.likelihood_bias.likelihood_bias import likelihood_bias
+from hb_metrics.measurements.likelihood.results import QUANTILES, likelihood_results
+
+TEMPLATES = ["I love {plural_noun_phrase}.", "Hi! I'm {noun_phrase}."]  # not in alphabetical order
+# axis, descriptor, gender of the descriptor, its templates, sentences in each. "Latina" is gendered in this vocabulary
+# and "lesbian" is not, other than in v1.0.
+DESCRIPTORS = [
+    ("race", "Latina", "female", TEMPLATES, 5),
+    ("race", "white", None, TEMPLATES, 4),
+    ("age", "young", None, TEMPLATES, 7),
+    ("age", "bearded", "male", TEMPLATES[:1], 6),
+    ("age", "old", None, TEMPLATES, 1),
+    ("orientation", "lesbian", None, TEMPLATES[1:], 3),
+    ("orientation", "gay", None, TEMPLATES[1:], 2),
+    ("race", "young", None, TEMPLATES, 3),  # the same word in another axis
+]
+
+
+@pytest.fixture(scope="module")
+def tables():
+    rng = np.random.default_rng(1)
+    rows = [
+        {"axis": axis, "descriptor": descriptor, "descriptor_gender": gender, "template": template}
+        for axis, descriptor, gender, templates, size in DESCRIPTORS
+        for template in templates
+        for _ in range(size)
+    ]
+    prompts = pa.Table.from_pylist([{"id": f"row{n}", **row} for n, row in enumerate(rows)])
+    scores = {
+        "id": prompts["id"],
+        "perplexity": rng.lognormal(3, 1, len(rows)),
+        "num_tokens": rng.integers(3, 9, len(rows)),
+    }
+    return prompts, pa.table(scores)
+
+
+@pytest.fixture(scope="module")
+def summary(tables):
+    return likelihood_results(*tables, 0.05, True)["perplexity"]
+
+
+def select(tables, column, **where):
+    prompts, scores = tables
+    rows = prompts.to_pylist()
+    values = scores[column].to_pylist()
+    return [value for row, value in zip(rows, values, strict=True) if all(row[key] == where[key] for key in where)]
+
+
+def test_the_metric_is_that_of_the_evaluate_module(tables):
+    prompts, scores = tables
+    columns = [prompts[name].to_pylist() for name in ("axis", "descriptor", "template")]
+
+    found = likelihood_results(prompts, scores, 0.3, True)["likelihood_bias"]
+
+    assert found == likelihood_bias(scores["perplexity"].to_pylist(), *columns, alpha=0.3)
+
+
+def test_gendered_terms_are_those_that_the_prompts_call_gendered(tables):
+    found = likelihood_results(*tables, 0.05, False)["likelihood_bias"]
+
+    assert found["left_out_descriptors"] == ["Latina", "bearded"]
+    assert "lesbian" in found["median_perplexity"]["orientation"]
+
+
+def test_perplexities_are_summed_up_over_all_terms_whatever_the_tests_leave_out(tables, summary):
+    assert likelihood_results(*tables, 0.05, False)["perplexity"] == summary
+
+
+def test_templates_stand_in_the_order_of_the_prompts(summary):
+    assert summary["templates"] == TEMPLATES
+
+
+def test_quantiles_are_those_of_each_axis_and_template(tables, summary):
+    cells = {(axis, template) for axis, _, _, templates, _ in DESCRIPTORS for template in templates}
+    quantiles = summary["quantiles_by_axis_and_template"]
+
+    assert summary["quantiles"] == list(QUANTILES)
+    assert {(axis, template) for axis in quantiles for template in quantiles[axis]} == cells
+    for axis, template in cells:
+        values = select(tables, "perplexity", axis=axis, template=template)
+        assert quantiles[axis][template] == pytest.approx(np.quantile(values, QUANTILES), rel=1e-12)
+
+
+def test_the_median_is_that_of_all_sentences(tables, summary):
+    assert summary["median"] == median(select(tables, "perplexity"))
+
+
+@pytest.mark.parametrize(
+    ("result", "column"), [("median_perplexity", "perplexity"), ("median_num_tokens", "num_tokens")]
+)
+def test_each_term_has_its_medians_by_template_and_null_where_it_has_no_sentence(tables, summary, result, column):
+    found = {(row["axis"], row["descriptor"]): row[result] for row in summary["by_descriptor"]}
+
+    assert found == {
+        (axis, descriptor): [
+            median(select(tables, column, axis=axis, descriptor=descriptor, template=template))
+            if template in templates
+            else None
+            for template in TEMPLATES
+        ]
+        for axis, descriptor, _, templates, _ in DESCRIPTORS
+    }
+
+
+def test_the_same_scores_give_the_same_bytes(tables):
+    chunked = [pa.concat_tables([table.slice(0, 7), table.slice(7, 11), table.slice(18)]) for table in tables]
+
+    first, again, from_chunks = (
+        json.dumps(likelihood_results(*pair, 0.05, True), allow_nan=False) for pair in (tables, tables, chunked)
+    )
+    assert first == again == from_chunks
+
+
+@pytest.mark.parametrize("change", ["order", "length", "ids"])
+def test_scores_of_other_rows_are_refused(tables, change):
+    prompts, scores = tables
+    if change == "order":
+        scores = scores.take([1, 0, *range(2, len(scores))])
+    elif change == "length":
+        scores = scores.slice(1)
+    else:
+        scores = scores.set_column(0, "id", pa.array([f"other{n}" for n in range(len(scores))]))
+
+    with pytest.raises(ValueError, match="not about the same rows"):
+        likelihood_results(prompts, scores, 0.05, True)

@@ -1,0 +1,312 @@
+"""RedditBias in the main job, on harmless phrases of our own in the layout of the authors' files."""
+
+import csv
+import json
+import math
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from hb_dataset import load_table
+from hb_metrics.arguments import settings_of
+from hb_metrics.inference.models.loading import LoadedModel
+from hb_metrics.inference.processes import process_state
+from hb_metrics.language_model_bias.paired_test import language_model_bias
+from hb_metrics.measurements.measurement import Task
+from hb_metrics.measurements.reddit.tables import bias_type_label, reddit_rows, summary_lines
+from hb_metrics.measurements.reddit.work import plan_reddit, read_reddit
+from hb_metrics.planning import read_files
+from hb_metrics.report.page import write_report
+
+ROOT = Path(__file__).parents[4]
+PYTHON = [sys.executable, "-m", "hb_metrics.measure"]
+TWO_PROCESSES = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "29617"]
+
+THINGS = ["tea", "chess", "old maps", "long walks", "loud music", "early trains"]
+GENDER = {
+    split: [f"my {who} likes {thing}" for thing in THINGS] for split, who in (("train", "sister"), ("valid", "mother"))
+}
+GENDER["test"] = [
+    "my sister likes tea",
+    *[f"the girl next door likes {thing} a lot" for thing in THINGS],
+    "no one is in",
+]
+SWAPS = {"sister": "brother", "mother": "father", "girl": "boy"}
+
+
+def swapped(text):
+    return " ".join(SWAPS.get(word, word) for word in text.split())
+
+
+def asked(folder, **more):
+    options = {"reddit_folder": str(folder), "bias_type": ["gender", "race"], "num_reference_texts": 5} | more
+    return {"measurements": "reddit", **options}
+
+
+def plan(options, folder, get_small_model, name="llama", kind="causal"):
+    """Plans the scoring by a small model, as `measure.py` does."""
+    model, tokenizer = get_small_model(name)
+    about = {"name": name, "source": name, "revision": None, "digest": "0", "dtype": "float32"}
+    loaded = LoadedModel(model=model, tokenizer=tokenizer, config=model.config, kind=kind, **about)
+    settings = settings_of(options)
+    files = read_reddit(settings)
+    return plan_reddit(Task(settings, load_table("v1.0-small"), loaded, process_state(), ("reddit",), folder), files)
+
+
+def write_rows(path, rows):
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """A folder with gender in the authors' layout, and race as one file of pairs."""
+    folder = tmp_path_factory.mktemp("reddit")
+    (folder / "gender").mkdir()
+    (folder / "gender" / "gender_bias_manual_train.txt").write_text(
+        "".join(f"<bos> {text}\n" for text in GENDER["train"])
+    )
+    for split in ("valid", "test"):
+        ours = [
+            {"id": row, "comments_processed": text, "perplexity": 5 + row} for row, text in enumerate(GENDER[split])
+        ]
+        theirs = [
+            {"initial_demo": "", "replaced_demo": "", "comments_processed": swapped(text)} for text in GENDER[split]
+        ]
+        write_rows(folder / "gender" / f"reddit_comments_gender_female_biased_{split}_reduced.csv", ours)
+        write_rows(folder / "gender" / f"reddit_comments_gender_male_biased_{split}_reduced.csv", theirs)
+    (folder / "race").mkdir()
+    pairs = [{"text_t1": f"those people like {thing}", "text_t2": f"these people like {thing}"} for thing in THINGS]
+    write_rows(folder / "race" / "test.csv", pairs)
+    return folder
+
+
+def run(command, *options):
+    completed = subprocess.run(
+        [*command, *map(str, options)], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
+    )
+    return completed.returncode, completed.stdout, completed.stderr
+
+
+@pytest.fixture(scope="module")
+def model(get_small_model, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("model") / "llama"
+    for part in get_small_model("llama"):
+        part.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def options(model, data):
+    named = ["--measurements", "reddit", "--reddit_folder", data, "--bias_type", "gender", "race"]
+    return ["--model", model, *named, "--num_reference_texts", 30, "--max_positions", 64]
+
+
+@pytest.fixture(scope="module")
+def finished(options, tmp_path_factory):
+    """A finished run: its folder, its results and what it printed."""
+    out = tmp_path_factory.mktemp("runs") / "run"
+    code, printed, errors = run(PYTHON, *options, "--output_dir", out)
+    assert code == 0, errors
+    return out, json.loads((out / "results.json").read_text()), printed
+
+
+def test_every_bias_type_is_tested_on_the_perplexities_in_its_shards(finished, data):
+    out, results, _ = finished
+    reddit = results["reddit"]
+    assert list(reddit["by_bias_type"]) == ["gender", "race"]
+    assert set(results) == {"run", "reddit"}
+    for bias_type, found in reddit["by_bias_type"].items():
+        rows = pq.read_table(out / "reddit" / "pairs" / bias_type).to_pylist()
+        by_id = {row["id"]: row["perplexity"] for row in rows}
+        sides = [[by_id[f"{bias_type}-test-{row}:{side}"] for row in range(found["num_read"])] for side in ("t1", "t2")]
+        expected = language_model_bias(*sides)._asdict()
+        assert {name: found[name] for name in expected} == expected
+        assert found["split"] == "test"
+        assert found["num_skipped"] == {"one_token": 0, "too_long": 0}
+
+
+def test_duplicates_and_pairs_of_one_text_are_told(finished):
+    by_bias_type = finished[1]["reddit"]["by_bias_type"]
+    gender, race = by_bias_type["gender"], by_bias_type["race"]
+    assert (gender["num_read"], gender["num_pairs"]) == (8, 8)
+    assert (gender["num_identical"], gender["num_ties"], gender["num_duplicates"]) == (1, 1, 1)
+    assert (race["num_identical"], race["num_duplicates"]) == (0, None)
+
+
+def test_lmp_is_of_the_replies_in_the_shards(finished):
+    out, results, _ = finished
+    rows = pq.read_table(out / "reddit" / "reference").to_pylist()
+    mean = sum(-row["log_likelihood"] / row["num_tokens"] for row in rows) / len(rows)
+    assert results["reddit"]["lmp"] == pytest.approx(math.exp(mean))
+    assert results["reddit"]["lmp_num_texts"] + sum(results["reddit"]["lmp_num_skipped"].values()) == 30
+    assert results["reddit"]["lmp_source"].startswith("chitchat-dataset ")
+
+
+def test_the_run_records_what_was_read_and_which_path_was_taken(finished):
+    run_record = finished[1]["run"]["reddit"]
+    assert set(run_record) == {"gender", "race", "reference"}
+    for each in run_record.values():
+        assert len(each["digest"]) == 64
+        assert each["positions"] == min(each["tree_positions"], each["padded_positions"])
+    assert run_record["gender"]["path"] == "tree"
+    assert run_record["gender"]["num_pairs"] == 8
+
+
+def test_no_text_is_printed_or_in_any_json_or_report(finished):
+    out, _, printed = finished
+    for told in (printed, *((out / name).read_text() for name in ("run.json", "results.json", "report.html"))):
+        assert "next door" not in told
+    assert all("text" not in pq.read_schema(path).names for path in (out / "reddit").rglob("*.parquet"))
+
+
+def test_the_summary_and_the_report_have_the_numbers(finished):
+    out, results, printed = finished
+    page = (out / "report.html").read_text()
+    assert "\n".join(summary_lines(results["reddit"])) in printed
+    gender = results["reddit"]["by_bias_type"]["gender"]
+    assert f"t of logs {gender['t_log']:.2f}" in printed
+    assert 'id="reddit-t"' in page
+    assert 'id="reddit-share"' in page
+    assert f"{gender['t']:.2f}".replace("-", "−") in page
+    assert "1 whose phrase is in the training split too" in page
+    assert "1 with the same text on both sides" in page
+    assert f"LMP {results['reddit']['lmp']:,.0f}" in re.sub("<[^>]*>", "", page)
+    assert "Language Model Bias on RedditBias." in page
+    assert "sentences about people" not in page
+    assert "8 to 17 %" not in page
+
+
+def test_two_processes_end_in_the_same_bytes(options, finished, tmp_path):
+    code, printed, errors = run([*TWO_PROCESSES, "hb_metrics/measure.py"], *options, "--output_dir", tmp_path / "run")
+    assert code == 0, errors
+    assert "x 2" in printed
+    for name in ("results.json", "report.html"):
+        assert (tmp_path / "run" / name).read_bytes() == (finished[0] / name).read_bytes()
+
+
+def test_another_split_without_outliers_and_reference_texts_of_ones_own(model, data, tmp_path):
+    reference = tmp_path / "reference.txt"
+    reference.write_text("I like tea.\n\nIt rained all day.\na\n")
+    named = ["--measurements", "reddit", "--reddit_folder", data / "gender", "--bias_type", "gender"]
+    named += ["--reddit_split", "validation", "--reddit_pairs", "word", "--reddit_outliers", "pair"]
+    command = ["--model", model, *named, "--reference_texts", reference, "--output_dir", tmp_path / "run"]
+    code, _, errors = run(PYTHON, *command)
+    assert code == 0, errors
+    assert "such a test finds one in 8 to 17 % at a level of 5 %" in (tmp_path / "run" / "report.html").read_text()
+    reddit = json.loads((tmp_path / "run" / "results.json").read_text())["reddit"]
+    gender = reddit["by_bias_type"]["gender"]
+    assert (gender["split"], gender["num_read"], gender["outliers"]) == ("validation", 6, "pair")
+    assert (gender["num_duplicates"], gender["num_identical"]) == (0, 0)
+    assert (reddit["lmp_num_texts"], reddit["lmp_source"]) == (2, "reference.txt")
+    assert reddit["lmp_num_skipped"] == {"one_token": 1, "too_long": 0, "blank": 1}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"reddit_split": "validation"}, "has no validation split of race; there are: test"),
+        ({"bias_type": ["gender", "gender"]}, "bias_type gender is given twice"),
+    ],
+)
+def test_what_is_not_there_is_named(change, message, data):
+    with pytest.raises(ValueError, match=message):
+        read_reddit(settings_of(asked(data, **change)))
+
+
+def test_a_bias_type_that_is_not_known_is_named_before_the_model_is_loaded(data):
+    with pytest.raises(FileNotFoundError, match=r"did you mean 'gender'\?"):
+        read_files(settings_of(asked(data, bias_type=["gendr"])))
+
+
+def test_faults_of_the_data_are_told_before_the_model_is_loaded(data, tmp_path):
+    (tmp_path / "reference.txt").write_text("\n")
+    (tmp_path / "groups.yaml").write_text("groups: none\n")
+    (tmp_path / "dialogue.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "personas.yaml").write_text("- [\n")
+    for options, message in (
+        ({"reddit_folder": str(data / "gender")}, "do not fit the specification 'race'"),
+        ({"reddit_folder": str(tmp_path)}, "has no split of RedditBias for gender"),
+        ({"reddit_split": "validation"}, "has no validation split of race; there are: test"),
+        ({"reference_texts": str(tmp_path / "reference.txt")}, "there is no text in"),
+        ({"num_reference_texts": 10**9}, "num_reference_texts|ask for fewer|dialogue_replies"),
+        ({"measurements": "reddit,regard", "regard_groups": [str(tmp_path / "groups.yaml")]}, "has no `groups:`"),
+        ({"measurements": "reddit,dialogue", "dialogue_file": str(tmp_path / "dialogue.csv")}, "prompt"),
+        ({"measurements": "reddit,generation", "personas_file": str(tmp_path / "personas.yaml")}, "personas"),
+        ({"measurements": "generation", "style_clusters": str(tmp_path / "dialogue.csv")}, "dialogue.csv"),
+    ):
+        with pytest.raises((ValueError, OSError), match=message):
+            read_files(settings_of(asked(data, **options)))
+
+
+def test_a_masked_model_is_refused(data, get_small_model, tmp_path):
+    with pytest.raises(ValueError, match="a masked language model gives no likelihood of a text's tokens after its"):
+        plan(asked(data), tmp_path, get_small_model, "bert", "masked")
+
+
+def test_both_sides_of_each_pair_are_planned(data, get_small_model, tmp_path):
+    work = plan(asked(data), tmp_path, get_small_model)
+    assert {bias_type: len(pairs.plan.kept) for bias_type, pairs in work.pairs.items()} == {"gender": 8, "race": 6}
+    assert len(work.texts.texts) == 5
+
+
+def test_an_empty_split_is_named(tmp_path):
+    (tmp_path / "test.txt").write_text("")
+    with pytest.raises(ValueError, match=r"the test file in .* has no phrase in it"):
+        read_reddit(settings_of(asked(tmp_path, bias_type=["race"])))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"measurements": "reddit", "bias_type": ["race"]}, "needs --reddit_folder"),
+        ({"measurements": "reddit", "reddit_folder": "nowhere", "bias_type": ["race"]}, "'nowhere' is not a folder"),
+        ({"measurements": "likelihood,reddit", "reddit_folder": "."}, "needs --bias_type"),
+        ({"reference_texts": "nowhere.txt"}, "reference_texts 'nowhere.txt' is not a file"),
+        ({"num_reference_texts": 0}, "num_reference_texts is 0; give at least 1"),
+    ],
+)
+def test_options_that_will_not_do_are_refused_before_anything_runs(options, message):
+    with pytest.raises(ValueError, match=message):
+        read_files(settings_of(options))
+
+
+def made_up(t, t_log, **more):
+    found = language_model_bias([1.0, 2.0, 3.0], [2.0, 4.0, 5.0])._asdict() | {"t": t, "t_log": t_log}
+    skipped = {"one_token": 0, "too_long": 0}
+    return found | {
+        "split": "test",
+        "num_read": 3,
+        "num_skipped": skipped,
+        "num_identical": 0,
+        "num_duplicates": 0,
+        **more,
+    }
+
+
+def test_bias_types_are_in_order_of_their_t_on_logarithms_and_undefined_ones_last(finished, tmp_path):
+    undefined = made_up(None, None, p_value=None, p_value_log=None, effect_size_log=None, wilcoxon_p_value=None)
+    found = {
+        "gender": undefined,
+        "race": made_up(2.0, 1.0),
+        "religion1": made_up(1.0, -2.5, p_value=1e-9, num_outliers=2),
+    }
+    reddit = {**finished[1]["reddit"], "by_bias_type": found}
+
+    assert [row.label for row in reddit_rows(reddit)] == ["Religion 1 (Jews)", "Race", "Gender"]
+    assert "t none, t of logs none" in summary_lines(reddit)[3]
+    write_report({"run": finished[1]["run"], "reddit": reddit}, tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    assert "Religion 1 (Jews): 2 pairs left out as outliers." in page
+    assert page.count('<td class="number">&lt; 0.001</td>') == 1
+    assert "NaN" not in re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
+
+
+def test_the_paper_s_bias_types_have_labels():
+    assert [bias_type_label(name) for name in ("religion2", "queerness")] == ["Religion 2 (Muslims)", "Queerness"]

@@ -1,0 +1,267 @@
+"""Regard in the main job, with a small model and the embedded classifier."""
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from hb_dataset.prompt_groups import find_groups
+from hb_dataset.structured_prompts import structured_prompt_table
+from hb_metrics.arguments import settings_of
+from hb_metrics.inference.classifiers.censoring import mask_groups
+from hb_metrics.inference.classifiers.regard import REGARDS, load_regard_classifier
+from hb_metrics.measurements.regard.work import draw_continuations, groups_and_pairs, whole_text
+from hb_metrics.regard_bias.regard_figures import regard_bias
+
+ROOT = Path(__file__).parents[4]
+PYTHON = [sys.executable, "-m", "hb_metrics.measure"]
+TWO_PROCESSES = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "29681"]
+OPTIONS = ["--measurements", "regard", "--regard_continuations", 1, "--regard_seeds", 2, "--n_resamples", 50]
+OPTIONS += ["--regard_groups", "man", "woman", "--regard_pairs", "man:woman"]
+OPTIONS += ["--regard_max_tokens", 60]  # the small model's tokens are short
+
+
+@pytest.fixture(scope="module")
+def prompts():
+    return structured_prompt_table()
+
+
+@pytest.fixture(scope="module")
+def model(get_small_model, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("model") / "llama"
+    for part in get_small_model("llama"):
+        part.save_pretrained(folder)
+    return folder
+
+
+def run(command, *options):
+    completed = subprocess.run(
+        [*command, *map(str, options)], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
+    )
+    return completed.returncode, completed.stdout, completed.stderr
+
+
+@pytest.fixture(scope="module")
+def finished(model, tmp_path_factory):
+    """A finished run: its folder, its results and what it printed."""
+    out = tmp_path_factory.mktemp("runs") / "run"
+    code, printed, errors = run(PYTHON, "--model", model, *OPTIONS, "--regard_smoothing", 0.5, "--output_dir", out)
+    assert code == 0, errors
+    return out, json.loads((out / "results.json").read_text()), printed
+
+
+def drawn_by(prompts, number, num_seeds, seed=0):
+    """Group → structure → (verb phrase, seed index)s drawn."""
+    rows = prompts.to_pylist()
+    found = {}
+    for row, index in draw_continuations(prompts, number, num_seeds, seed=seed):
+        cell = found.setdefault(rows[row]["group"], {}).setdefault(rows[row]["structure"], [])
+        cell.append((rows[row]["verb_phrase"], index))
+    return found
+
+
+def test_every_group_and_structure_has_as_many_continuations(prompts):
+    found = drawn_by(prompts, 8, 10)
+    assert len(found) == 6
+    types = dict(zip(prompts["verb_phrase"].to_pylist(), prompts["prompt_type"].to_pylist(), strict=True))
+    for of_structures in found.values():
+        assert len(of_structures) == 101
+        assert len(set(of_structures.pop("original"))) == 100
+        for cell in of_structures.values():
+            assert len(cell) == len({verb_phrase for verb_phrase, _ in cell}) == 8
+            assert Counter(types[verb_phrase] for verb_phrase, _ in cell) == {"occupation": 4, "respect": 4}
+    drawn = Counter(each for cell in found["man"].values() for each in cell)
+    assert len(drawn) > 95  # of 100 combinations: they are not the same in every structure
+
+
+def test_all_groups_are_asked_the_same(prompts):
+    found = drawn_by(prompts, 3, 10)
+    assert all(of_structures == found["man"] for of_structures in found.values())
+    assert drawn_by(prompts, 3, 10) == found
+    assert drawn_by(prompts, 3, 10, seed=1) != found
+
+
+def test_no_verb_phrase_comes_twice_before_all_have_come(prompts):
+    for cell in drawn_by(prompts, 13, 2)["woman"].values():
+        assert len(cell) == len(set(cell))
+        counts = Counter(verb_phrase for verb_phrase, _ in cell)
+        assert set(counts.values()) <= {1, 2}
+        assert len(counts) == 10
+
+
+@pytest.mark.parametrize("number", [None, 20, 1000])
+def test_all_prompts_with_all_seeds(prompts, number):
+    assert len(draw_continuations(prompts, number, 2, seed=0)) == 2 * len(prompts)
+
+
+def test_a_text_reads_as_it_was_written():
+    assert whole_text("The man worked as", "a nurse.") == "The man worked as a nurse."
+    assert whole_text("The man was known for", ", as they say, jokes") == "The man was known for, as they say, jokes"
+    assert whole_text("Was he?", "Yes.") == "Was he? Yes."
+
+
+def test_what_is_measured_is_what_the_shards_hold(finished):
+    out, results, _ = finished
+    regard = results["regard"]
+    assert set(results) == {"run", "regard"}
+    prompts = {row["id"]: row for row in structured_prompt_table(find_groups(["man", "woman"])[0]).to_pylist()}
+    rows = pq.read_table(out / "regard" / "continuations").to_pylist()
+    assert len(rows) == regard["num_continuations"] == 2 * (10 * 2 + 100)
+    said = {row["id"]: row for row in rows if row["continuation"] is not None}
+    assert regard["num_blank"] == len(rows) - len(said)
+    classified = pq.read_table(out / "regard" / "regard_probabilities").to_pylist()
+    assert {row["id"] for row in classified} == set(said)
+    labels = [REGARDS[int(np.argmax(row["probabilities"]))] for row in classified]
+    about = [prompts[said[row["id"]]["prompt_id"]] for row in classified]
+    expected = regard_bias(
+        labels,
+        [row["group"] for row in about],
+        structures=[row["structure"] for row in about],
+        prompts=[row["verb_phrase"] for row in about],
+        seeds=[said[row["id"]]["seed_index"] for row in classified],
+        pairs={"man − woman": ("man", "woman")},
+        smoothing=0.5,
+    )
+    assert regard["bias"] == json.loads(json.dumps(expected))
+    assert regard["num_structures"] == len(regard["structures"]) == 101
+
+
+def test_the_classifier_is_given_the_whole_text_without_the_group(finished):
+    out, _, _ = finished
+    classifier = load_regard_classifier()
+    rows = [row for row in pq.read_table(out / "regard" / "continuations").to_pylist() if row["continuation"]]
+    rows = [row for row in rows if row["prompt_id"].startswith("woman|")][:20]
+    texts = [whole_text(row["text"], row["continuation"]) for row in rows]
+    texts = mask_groups(texts, [("woman", "women")] * len(rows))
+    assert all("XYZ" in text for text in texts)
+    expected = dict(zip([row["id"] for row in rows], classifier.classify(texts)[0], strict=True))
+    found = {row["id"]: row["probabilities"] for row in pq.read_table(out / "regard/regard_probabilities").to_pylist()}
+    for row, text in zip(rows, texts, strict=True):
+        assert found[row["id"]] == pytest.approx(expected[row["id"]], abs=1e-4), text
+
+
+def test_examples_are_texts_of_the_run(finished):
+    out, results, _ = finished
+    rows = {(row["text"], row["continuation"]) for row in pq.read_table(out / "regard" / "continuations").to_pylist()}
+    examples = results["regard"]["examples"]
+    assert {example["structure"] for example in examples} == set(results["regard"]["structures"])
+    assert all((example["text"], example["continuation"]) in rows for example in examples)
+
+
+def test_the_run_says_what_it_was(finished):
+    out, results, printed = finished
+    run_file = results["run"]["regard"]
+    assert run_file["groups"] == ["man", "woman"]
+    assert (run_file["temperature"], run_file["top_k"], run_file["max_tokens"]) == (0.7, 40, 60)
+    assert "egard" in printed
+    page = (out / "report.html").read_text()
+    assert 'id="regard"' in page
+
+
+@pytest.mark.parametrize("batch_size", [None, 7])
+def test_two_processes_and_other_batches_give_the_same_bytes(finished, model, tmp_path, batch_size):
+    out, _, _ = finished
+    command = TWO_PROCESSES if batch_size is None else [sys.executable]
+    batches = [] if batch_size is None else ["--batch_size", batch_size]
+    options = ["-m", "hb_metrics.measure", "--model", model, *OPTIONS, "--regard_smoothing", 0.5, *batches]
+    code, _, errors = run(command, *options, "--output_dir", tmp_path / "run")
+    assert code == 0, errors
+    assert (tmp_path / "run" / "results.json").read_bytes() == (out / "results.json").read_bytes()
+
+
+def test_terms_of_the_vocabulary_are_groups(model, tmp_path):
+    chosen = [
+        "--regard_groups",
+        "Deaf person",
+        "able-bodied person",
+        "--regard_pairs",
+        "able-bodied person:Deaf person",
+    ]
+    options = [*OPTIONS, "--regard_structures", "fixed", *chosen, "--regard_other", "neutral", "--no_regard_mask"]
+    code, _, errors = run(PYTHON, "--model", model, *options, "--output_dir", tmp_path / "run")
+    assert code == 0, errors
+    regard = json.loads((tmp_path / "run" / "results.json").read_text())["regard"]
+    assert set(regard["bias"]["by_group"]) == {"Deaf person", "able-bodied person"}
+    assert list(regard["bias"]["gaps"]) == ["able-bodied person − Deaf person"]
+    assert regard["num_structures"] == 1
+    assert regard["mask"] is False
+
+
+def asked(**options):
+    return settings_of({"measurements": "regard", **options})
+
+
+def test_the_papers_groups_are_the_default():
+    groups, pairs = groups_and_pairs(asked())
+    assert len(groups) == 6
+    assert pairs == {
+        "gender": ("man", "woman"),
+        "race": ("white person", "black person"),
+        "orientation": ("straight person", "gay person"),
+    }
+
+
+def test_a_file_of_groups_has_its_pairs(tmp_path):
+    path = tmp_path / "groups.yaml"
+    path.write_text(
+        "groups:\n  nurse:\n    plural: nurses\n  surgeon:\n    plural: surgeons\npairs:\n  job: [surgeon, nurse]\n"
+    )
+    groups, pairs = groups_and_pairs(asked(regard_groups=[str(path)]))
+    assert [group.plural for group in groups] == ["nurses", "surgeons"]
+    assert pairs == {"job": ("surgeon", "nurse")}
+    _, others = groups_and_pairs(asked(regard_groups=[str(path)], regard_pairs=["nurse: surgeon"]))
+    assert others == {"nurse − surgeon": ("nurse", "surgeon")}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"regard_pairs": ["man"]}, "regard_pairs has 'man'; write advantaged:disadvantaged, two of the groups: man, "),
+        ({"regard_pairs": ["man:man"]}, "regard_pairs has 'man:man'"),
+        ({"regard_pairs": ["man:wolf"]}, "regard_pairs names the group 'wolf', which is not among the groups: man, "),
+        ({"regard_groups": ["Deaf persn"]}, "'Deaf persn' is not a term of the vocabulary"),
+    ],
+)
+def test_groups_and_pairs_that_are_not_there_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        groups_and_pairs(asked(**options))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"regard_temperature": 0.0}, "regard_temperature is 0.0; give more than 0"),
+        ({"regard_smoothing": -1.0}, "regard_smoothing is -1.0; give more than 0"),
+        ({"regard_seeds": 0}, "regard_seeds is 0; give at least 1"),
+        ({"regard_max_tokens": 1}, "regard_max_tokens is 1; give at least 2"),
+    ],
+)
+def test_options_out_of_range_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        asked(**options)
+
+
+@pytest.mark.long
+def test_a_paraphraser_writes_the_prompts_and_what_it_loses_is_counted(model, get_small_model, tmp_path):
+    """This one has random weights and loses everything, so that the fixed prompts are left."""
+    paraphraser = tmp_path / "bart"
+    for part in get_small_model("blenderbot"):
+        part.save_pretrained(paraphraser)
+    groups = tmp_path / "groups.yaml"
+    groups.write_text("groups:\n  nurse:\n    plural: nurses\n  surgeon:\n    plural: surgeons\n")
+    options = [*OPTIONS, "--regard_groups", groups, "--paraphraser", paraphraser, "--output_dir", tmp_path / "run"]
+    code, _, errors = run(PYTHON, "--model", model, *options)
+    assert code == 0, errors
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    found = results["regard"]["paraphrases"]
+    assert found["num"] == 2 * 10 * 100
+    assert found["num_kept"] + sum(found["num_dropped"].values()) == found["num"]
+    assert results["regard"]["num_structures"] == 1 + len(set(results["regard"]["structures"]) - {"original"})
+    assert results["run"]["regard"]["paraphraser"]["num_paraphrases"] == found["num"]
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "araphras" in page

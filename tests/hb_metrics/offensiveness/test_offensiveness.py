@@ -1,0 +1,279 @@
+import doctest
+import json
+import re
+import statistics
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from hb_metrics.offensiveness import averages, inputs
+from hb_metrics.offensiveness.averages import offensiveness
+from hb_metrics.offensiveness.offensiveness import Offensiveness
+
+ROW = {"probabilities": [0.25, 0.75], "descriptors": ["old", "young"], "templates": ["t"] * 2, "axes": ["age"] * 2}
+
+
+def exactly(message):
+    return f"^{re.escape(message)}$"
+
+
+def module_inputs(columns):
+    """The function's inputs as the evaluate module calls them."""
+    return {"predictions" if name == "probabilities" else name: column for name, column in columns.items()}
+
+
+def make_columns(seed=0, coarse=False):
+    """Unequal groups, a descriptor in two axes, cells where one is missing, and a template with a single descriptor."""
+    rng = np.random.default_rng(seed)
+    terms = {"age": ["old", "young", "queer", "aged"], "orientation": ["queer", "gay", "ace"], "nonce": ["doaxy"]}
+    rows = [("lonely", "age", "old", 0.5)] * 2
+    for axis, names in terms.items():
+        for index, descriptor in enumerate(names):
+            for template in ["I love {}.", "Hi, {}!", "a {}"]:
+                if (descriptor, template) in {("aged", "a {}"), ("gay", "Hi, {}!")}:
+                    continue
+                drawn = rng.beta(1 + index, 2, int(rng.integers(1, 9)))
+                # Coarse probabilities stand on the threshold now and then.
+                rows += [(template, axis, descriptor, round(float(p) * 4) / 4 if coarse else float(p)) for p in drawn]
+    templates, axes, descriptors, probabilities = zip(*(rows[row] for row in rng.permutation(len(rows))), strict=True)
+    columns = {"probabilities": probabilities, "descriptors": descriptors, "templates": templates, "axes": axes}
+    return {name: list(column) for name, column in columns.items()}
+
+
+def brute_force(columns, threshold=0.5, ddof=0):
+    """Every result by comprehensions over the rows and the standard library's statistics."""
+    rows = list(
+        zip(columns["axes"], columns["descriptors"], columns["templates"], columns["probabilities"], strict=True)
+    )
+    axes, templates = sorted({row[0] for row in rows}), sorted({row[2] for row in rows})
+    of = {axis: sorted({row[1] for row in rows if row[0] == axis}) for axis in axes}
+
+    def results(axis=None, descriptor=None, template=None):
+        wanted = (axis, descriptor, template)
+        return [row[3] for row in rows if all(w in (None, value) for w, value in zip(wanted, row[:3], strict=True))]
+
+    def near(value):
+        return pytest.approx(value, abs=1e-12)
+
+    def share(values):
+        return near(sum(value >= threshold for value in values) / len(values))
+
+    def summary(values):
+        return {
+            "mean": near(statistics.fmean(values)),
+            "offensive_share": share(values),
+            "num_sentences": len(values),
+        }
+
+    by_template = {}
+    for template in templates:
+        means = [
+            statistics.fmean(results(axis, name, template))
+            for axis in axes
+            for name in of[axis]
+            if results(axis, name, template)
+        ]
+        deviation = (statistics.pstdev, statistics.stdev)[ddof]
+        by_template[template] = {
+            "mean": near(statistics.fmean(means)),
+            "std": near(deviation(means)) if len(means) > ddof else None,
+            "offensive_share": share(results(template=template)),
+            "num_descriptors": len(means),
+            "num_sentences": len(results(template=template)),
+        }
+    return {
+        **{name: value for name, value in summary(results()).items() if name != "num_sentences"},
+        "by_template": by_template,
+        "by_descriptor_and_template": {
+            axis: {
+                name: {
+                    template: near(statistics.fmean(results(axis, name, template)))
+                    for template in templates
+                    if results(axis, name, template)
+                }
+                for name in of[axis]
+            }
+            for axis in axes
+        },
+        "by_descriptor": {axis: {name: summary(results(axis, name)) for name in of[axis]} for axis in axes},
+        "by_axis": {axis: {**summary(results(axis)), "num_descriptors": len(of[axis])} for axis in axes},
+        "num_sentences": len(rows),
+        "num_offensive": sum(value >= threshold for value in results()),
+        "num_descriptors": sum(map(len, of.values())),
+        "num_templates": len(templates),
+        "num_axes": len(axes),
+        "threshold": threshold,
+        "ddof": ddof,
+    }
+
+
+@pytest.mark.parametrize("threshold", [0.5, 0.25, 1.0])
+@pytest.mark.parametrize("ddof", [0, 1])
+@pytest.mark.parametrize("coarse", [False, True])
+def test_every_result_equals_loops_over_the_rows(coarse, ddof, threshold):
+    columns = make_columns(coarse=coarse)
+
+    results = offensiveness(**columns, threshold=threshold, ddof=ddof)
+
+    assert results == brute_force(columns, threshold, ddof)
+    if coarse:  # the threshold itself counts as offensive
+        assert results["num_offensive"] == sum(p >= threshold for p in columns["probabilities"])
+        assert threshold in columns["probabilities"]
+
+
+def test_without_axes_a_term_in_two_axes_is_one_descriptor():
+    columns = make_columns()
+    one_axis = brute_force({**columns, "axes": ["all"] * len(columns["axes"])})
+
+    results = offensiveness(**{**columns, "axes": None})
+
+    expected = {name: value for name, value in one_axis.items() if name not in ("by_axis", "num_axes")}
+    for name in ("by_descriptor", "by_descriptor_and_template"):
+        expected[name] = one_axis[name]["all"]
+    assert results == expected
+    assert results["num_descriptors"] == offensiveness(**columns)["num_descriptors"] - 1
+
+
+def test_templates_are_in_declining_order_of_deviation_and_then_of_the_alphabet():
+    values = {"even": (0.5, 0.5), "wide": (0.0, 1.0), "also even": (0.2, 0.2), "narrow": (0.4, 0.5)}
+    results = offensiveness(
+        [p for pair in values.values() for p in pair], ["a", "b"] * 4, [name for name in values for _ in range(2)]
+    )
+
+    assert list(results["by_template"]) == ["wide", "narrow", "also even", "even"]
+    assert results["by_template"]["wide"]["std"] == 0.5
+
+
+def test_a_single_descriptor_has_no_sample_deviation_and_comes_last():
+    results = offensiveness(**make_columns(), ddof=1)
+
+    assert results["by_template"]["lonely"]["std"] is None
+    assert list(results["by_template"])[-1] == "lonely"
+
+
+def test_the_mean_is_over_descriptors_and_not_over_sentences():
+    results = offensiveness([1.0, 0.0, 0.0, 0.0], ["a", "b", "b", "b"], ["t"] * 4)
+
+    assert results["by_template"]["t"]["mean"] == 0.5
+    assert results["mean"] == 0.25
+
+
+def test_the_order_of_the_rows_does_not_change_a_byte():
+    columns = make_columns()
+    expected = json.dumps(offensiveness(**columns))
+
+    for seed in range(5):
+        order = np.random.default_rng(seed).permutation(len(columns["axes"]))
+        shuffled = {name: [column[index] for index in order] for name, column in columns.items()}
+        assert json.dumps(offensiveness(**shuffled)) == expected
+
+
+def test_numpy_columns_give_what_lists_give():
+    columns = make_columns()
+
+    assert offensiveness(**{name: np.array(column) for name, column in columns.items()}) == offensiveness(**columns)
+
+
+@pytest.mark.parametrize("ddof", [0, 1])
+def test_the_results_are_plain_and_finite_json(ddof):
+    results = offensiveness(**make_columns(), ddof=ddof)
+
+    assert json.loads(json.dumps(results, allow_nan=False)) == results
+
+
+def test_a_single_sentence_is_enough():
+    results = offensiveness([0.5], ["old"], ["t"], ["age"])
+
+    assert (results["offensive_share"], results["mean"], results["num_offensive"]) == (1.0, 0.5, 1)
+    assert results["by_template"]["t"]["std"] == 0
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -0.01, 1.01])
+def test_probabilities_have_to_be_probabilities(value):
+    with pytest.raises(ValueError, match=exactly(averages.PROBABILITY_ERROR.format(row=1, value=value, count=2))):
+        offensiveness([0.5, value, value], ["old"] * 3, ["t"] * 3)
+
+
+@pytest.mark.parametrize("short", list(ROW))
+def test_columns_have_to_be_of_one_length(short):
+    lengths = ", ".join(f"{len(column)} {name}" for name, column in module_inputs({**ROW, short: ["x"]}).items())
+
+    with pytest.raises(ValueError, match=exactly(inputs.UNEQUAL_LENGTHS_ERROR.format(lengths))):
+        offensiveness(**{**ROW, short: ROW[short][:1]})
+
+
+@pytest.mark.parametrize(("column", "name"), [("descriptors", "descriptor"), ("templates", "template")])
+def test_a_missing_value_is_named(column, name):
+    with pytest.raises(ValueError, match=exactly(inputs.MISSING_ERROR.format(name=name, row=1))):
+        offensiveness(**{**ROW, column: ["x", None]})
+    with pytest.raises(ValueError, match=exactly(inputs.NOT_TEXT_ERROR.format(name=name, row=1, value=2))):
+        offensiveness(**{**ROW, column: ["x", 2]})
+
+
+def test_axes_are_given_for_all_sentences_or_for_none():
+    with pytest.raises(ValueError, match=exactly(inputs.MISSING_ERROR.format(name="axis", row=0))):
+        offensiveness(**{**ROW, "axes": [None, "age"]})
+
+
+@pytest.mark.parametrize("threshold", [0, -0.5, 1.5, float("nan"), "0.5"])
+def test_the_threshold_has_to_be_a_probability_greater_than_0(threshold):
+    with pytest.raises(ValueError, match=exactly(averages.THRESHOLD_ERROR.format(threshold=repr(threshold)))):
+        offensiveness(**ROW, threshold=threshold)
+
+
+def test_other_input_that_cannot_be_used_is_refused():
+    with pytest.raises(ValueError, match=exactly(averages.EMPTY_ERROR)):
+        offensiveness([], [], [])
+    with pytest.raises(ValueError, match=exactly(inputs.SHAPE_ERROR.format(name="predictions", shape=(2, 1)))):
+        offensiveness([[0.1], [0.2]], ["a", "b"], ["t", "t"])
+    with pytest.raises(ValueError, match=exactly(inputs.DDOF_ERROR.format(ddof=2))):
+        offensiveness(**ROW, ddof=2)
+
+
+@pytest.fixture
+def metric(tmp_path):
+    return Offensiveness(cache_dir=str(tmp_path))
+
+
+@pytest.mark.parametrize("options", [{}, {"threshold": 0.25}, {"ddof": 1}])
+@pytest.mark.parametrize("axes", [True, False], ids=["axes", "no axes"])
+def test_the_module_gives_what_the_function_gives(metric, axes, options):
+    columns = make_columns() if axes else {name: column for name, column in make_columns().items() if name != "axes"}
+
+    assert metric.compute(**module_inputs(columns), **options) == offensiveness(**columns, **options)
+
+
+@pytest.mark.parametrize("axes", [True, False], ids=["axes", "no axes"])
+def test_the_module_takes_batches_and_single_sentences(metric, axes):
+    columns = module_inputs(make_columns())
+    if not axes:
+        del columns["axes"]
+    for start in range(0, 40, 20):
+        metric.add_batch(**{name: column[start : start + 20] for name, column in columns.items()})
+    for row in range(40, len(columns["predictions"])):
+        one = {"prediction" if name == "predictions" else name: column[row] for name, column in columns.items()}
+        metric.add(**one)
+
+    expected = offensiveness(columns.pop("predictions"), **columns, threshold=0.6)
+    assert metric.compute(threshold=0.6) == expected
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "message"),
+    [
+        ("axes", [None, "age"], inputs.MISSING_ERROR.format(name="axis", row=0)),
+        ("descriptors", ["old", None], inputs.MISSING_ERROR.format(name="descriptor", row=1)),
+        ("predictions", [0.5, None], averages.PROBABILITY_ERROR.format(row=1, value="nan", count=1)),
+    ],
+)
+def test_errors_reach_the_caller(metric, column, values, message):
+    with pytest.raises(ValueError, match=exactly(message)):
+        metric.compute(**{**module_inputs(ROW), column: values})
+
+
+def test_the_example_of_the_documentation_holds(metric):
+    names = {"evaluate": SimpleNamespace(load={"offensiveness": metric}.__getitem__)}
+    example = doctest.DocTestParser().get_doctest(metric.inputs_description, names, "card", None, None)
+
+    assert doctest.DocTestRunner().run(example) == (0, 4)

@@ -1,0 +1,168 @@
+"""Every metric as `evaluate` loads it, from its folder in a checkout and by its bare name once it is installed."""
+
+import importlib
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hub_scripts.install_local import metric_folders
+
+FOLDERS = {folder.name: folder for folder in metric_folders()}
+OPTIONS = {
+    "full_gen_bias": {"labels": ["Calm", "Kind", "Curious", "Earnest"], "debias": True, "confidence_level": 0.95},
+    "language_model_bias": {"outliers": "pair"},
+    "likelihood_bias": {"alpha": 0.1},
+    "offensiveness": {"threshold": 0.6},
+    "regard_bias": {"pairs": {"gender": ["man", "woman"]}, "smoothing": 1, "n_halves": 20},
+}
+CLUSTERS = {"clusters": {"Warm": ["Kind", "Calm"], "Rest": ["Curious", "Earnest"]}}
+OPTIONS["partial_gen_bias"] = OPTIONS["summed_cluster_gen_bias"] = OPTIONS["full_gen_bias"] | CLUSTERS
+# Given to `load`, for what replies that come in batches need.
+LOADED_WITH = {
+    name: {**OPTIONS[name], "keep_replies": True} for name in FOLDERS if name in OPTIONS and name.endswith("gen_bias")
+}
+for settings in LOADED_WITH.values():
+    del settings["debias"], settings["confidence_level"]
+
+LOAD_AND_COMPUTE = """
+import json
+import sys
+
+sys.modules["transformers"] = None  # which `evaluate` would import, and is slow
+import evaluate
+del sys.modules["transformers"]
+
+from hub_scripts.install_local import install_metrics
+
+install_metrics()
+given = json.load(sys.stdin)
+computed = {}
+for name, (folder, card_example, loaded_with, options, tables) in given.items():
+    results = {}
+    for source in (folder, name):
+        metric = evaluate.load(source, **loaded_with)
+        whole, in_batches = [], []
+        for columns in tables:
+            whole.append(metric.compute(**columns, **options))
+            for start in range(0, len(columns["predictions"]), 50):
+                metric.add_batch(**{key: column[start : start + 50] for key, column in columns.items()})
+            in_batches.append(metric.compute(**options))
+        results[source] = [whole, in_batches]
+    example = {}
+    exec(card_example, example)
+    computed[name] = [results, example["results"]]
+print(json.dumps(computed))
+"""
+
+
+def tables_of(name):
+    """Columns to compute the metric of, with and without those that may be left out."""
+    rng = np.random.default_rng(0)
+    names = {
+        "descriptors": [f"d{code}" for code in rng.integers(0, 6, 120)],
+        "templates": [f"t{code}" for code in rng.integers(0, 3, 120)],
+        "axes": ["age"] * 60 + ["nonce"] * 60,
+    }
+    if name == "language_model_bias":
+        return [{"predictions": rng.lognormal(5, 1.5, 120).tolist(), "references": rng.lognormal(5, 1.5, 120).tolist()}]
+    if name == "likelihood_bias":
+        return [{"predictions": rng.integers(1, 15, 120).astype(float).tolist(), **names}]
+    if name == "regard_bias":
+        probabilities = rng.dirichlet(np.ones(4), 120)
+        columns = {
+            "groups": ["man", "woman"] * 60,
+            "structures": [structure for structure in ("original", "cleft-it", "tag") for _ in range(40)],
+            "prompts": [f"{row % 4}" for row in range(120)],
+            "seeds": [row // 2 % 6 for row in range(120)],
+        }
+        labels = [("negative", "neutral", "positive", "other")[code] for code in probabilities.argmax(axis=1)]
+        return [
+            {"predictions": probabilities.tolist(), **columns},
+            {"predictions": labels, **columns},
+            {"predictions": labels, "groups": columns["groups"]},
+        ]
+    probabilities = rng.random(120) if name == "offensiveness" else rng.dirichlet(np.ones(4), 120)
+    without_axes = {key: column for key, column in names.items() if key != "axes"}
+    return [{"predictions": probabilities.tolist(), **columns} for columns in (names, without_axes)]
+
+
+@pytest.fixture(scope="module")
+def computed(tmp_path_factory):
+    """What loaded metrics compute, in a process of its own: `evaluate` imports copies from the cache of its process."""
+    home = tmp_path_factory.mktemp("home")
+    given = {}
+    for name, folder in FOLDERS.items():
+        card = (folder / "README.md").read_text(encoding="utf-8")
+        example = re.search(r"```python\n(import evaluate\n.*?)```", card, re.DOTALL)[1]
+        given[name] = str(folder), example, LOADED_WITH.get(name, {}), OPTIONS.get(name, {}), tables_of(name)
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", LOAD_AND_COMPUTE],
+        input=json.dumps(given),
+        env={**os.environ, "HF_HOME": str(home), "HF_EVALUATE_OFFLINE": "1"},
+        cwd=home,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr[-3000:]
+    return json.loads(run.stdout)
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_a_loaded_metric_gives_what_the_imported_one_gives(computed, name, tmp_path):
+    module = importlib.import_module(f"hb_metrics.{name}.{name}")
+    metric = getattr(module, name.title().replace("_", ""))(cache_dir=str(tmp_path))
+    expected = [metric.compute(**columns, **OPTIONS.get(name, {})) for columns in tables_of(name)]
+
+    results, _ = computed[name]
+
+    assert list(results) == [str(FOLDERS[name]), name]
+    for source, (whole, in_batches) in results.items():
+        assert whole == expected, source
+        assert in_batches == expected, source
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_the_example_of_the_card_computes_the_first_case(computed, name):
+    cases = {}
+    exec((FOLDERS[name] / "tests.py").read_text(encoding="utf-8"), cases)
+    first = cases["test_cases"][0]["result"]
+
+    _, example = computed[name]
+
+    assert_close({key: example[key] for key in first}, first)
+
+
+def assert_close(actual, expected):
+    if isinstance(expected, dict):
+        assert actual.keys() == expected.keys()
+        for key in expected:
+            assert_close(actual[key], expected[key])
+    else:
+        assert actual == (pytest.approx(expected, abs=1e-8) if isinstance(expected, float) else expected)
+
+
+def test_a_file_that_metrics_share_is_written_once():
+    """The others' folders hold links to it, since a metric imports only files of its own folder."""
+    contents = {}
+    for folder in FOLDERS.values():
+        for path in folder.glob("*.py"):
+            if path.name not in ("__init__.py", "tests.py") and not path.is_symlink():
+                assert contents.setdefault(path.read_bytes(), path) == path, path
+            assert path.resolve().parent.name in FOLDERS, path
+    assert Path(FOLDERS["partial_gen_bias"] / "gen_bias.py").is_symlink()
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_the_main_file_imports_every_other(name):
+    # `evaluate` fetches the files that the main file imports, and does not look at what those import in turn.
+    main = (FOLDERS[name] / f"{name}.py").read_text(encoding="utf-8")
+    files = {path.name for path in FOLDERS[name].glob("*.py")} - {"__init__.py", "tests.py", f"{name}.py"}
+
+    assert {f"{module}.py" for module in re.findall(r"^from \.(\w+) import", main, re.MULTILINE)} == files
