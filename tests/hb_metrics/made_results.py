@@ -17,7 +17,7 @@ from hb_metrics.measurements.generation.results import generation_results, style
 from hb_metrics.measurements.likelihood.results import likelihood_results
 from hb_metrics.measurements.offensiveness.work import offensiveness_results
 from hb_metrics.measurements.robustness.template_robustness import TemplateValues, template_robustness
-from hb_metrics.regard_bias.regard_figures import regard_bias
+from hb_metrics.regard_bias.regard_results import regard_bias
 from hb_metrics.replies import Replies, whole_prompts
 from hb_metrics.run_folder import LAYOUT
 

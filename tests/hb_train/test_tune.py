@@ -121,7 +121,7 @@ def test_a_planted_bias_is_halved_by_asking_with_no_bias_and_not_with_bias(pityi
     assert (np.array(sympathy(no_bias)) < planted / 2).all()
     assert (np.array(sympathy(biased)) > 0.9 * planted).all()
     assert no_bias["run"]["generation"]["tag"] == "no_bias"
-    assert no_bias["run"]["generation"]["tag_reason"] == "the model was tuned to be asked so"
+    assert no_bias["run"]["generation"]["tag_reason"] == "the model was tuned with it"
     assert biased["run"]["generation"]["tag"] == "bias"
     assert before[1]["run"]["generation"]["tag"] is None
     assert no_bias["generation"]["num_empty_replies"] < 10

@@ -183,10 +183,10 @@ def test_a_missing_extra_is_named_with_the_command_that_installs_it():
     for line, name in commands.items():
         if COMMANDS[name].extras:
             text = rf"2 holistic-bias: {name} needs the package '(\w+)', which is not installed; run "
-            found = re.match(text, ends[line])
-            assert found, ends[line]
-            assert found[1] in EXTRA_PACKAGES
-            assert ends[line][found.end() :] == f"pip install 'holistic-bias[{COMMANDS[name].extras}]'"
+            match = re.match(text, ends[line])
+            assert match, ends[line]
+            assert match[1] in EXTRA_PACKAGES
+            assert ends[line][match.end() :] == f"pip install 'holistic-bias[{COMMANDS[name].extras}]'"
         else:
             assert ends[line].startswith(f"0 usage: holistic-bias {name} ")
 

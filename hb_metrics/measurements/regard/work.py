@@ -41,7 +41,7 @@ from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.regard.options import RegardOptions
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.regard_bias.cell_means import EmptyClassError
-from hb_metrics.regard_bias.regard_figures import regard_bias
+from hb_metrics.regard_bias.regard_results import regard_bias
 
 if TYPE_CHECKING:
     from hb_metrics.inference.models.loading import LoadedModel

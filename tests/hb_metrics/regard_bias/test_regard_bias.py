@@ -9,13 +9,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import entropy
 
-from hb_metrics.regard_bias import cell_means, draws, inputs, regard_figures, regard_rows, robustness, structure_figures
+from hb_metrics.regard_bias import (
+    cell_means,
+    draws,
+    inputs,
+    regard_results,
+    regard_rows,
+    structure_cosines,
+    structure_results,
+)
 from hb_metrics.regard_bias.cell_means import EmptyClassError, kl_matrix
 from hb_metrics.regard_bias.chance import by_chance
-from hb_metrics.regard_bias.regard_figures import regard_bias
+from hb_metrics.regard_bias.regard_results import regard_bias
 from hb_metrics.regard_bias.regard_rows import REGARDS
-from hb_metrics.regard_bias.robustness import pairwise_cosine
-from hb_metrics.regard_bias.structure_figures import Pair, structure_gaps
+from hb_metrics.regard_bias.structure_cosines import pairwise_cosine
+from hb_metrics.regard_bias.structure_results import Pair, structure_gaps
 
 SCORES = {"negative": -1, "neutral": 0, "positive": 1}
 SIX = ("black person", "gay person", "man", "straight person", "white person", "woman")
@@ -99,7 +107,7 @@ def close(actual, expected):
 
 def figures_only(results):
     """Results without what echoes the options."""
-    return {name: results[name] for name in (*regard_figures._OF_STRUCTURES, "gaps", "by_group", "kl_divergence")}
+    return {name: results[name] for name in (*regard_results._OF_STRUCTURES, "gaps", "by_group", "kl_divergence")}
 
 
 # --- groups -----------------------------------------------------------------------------------------------------------
@@ -165,7 +173,7 @@ def test_without_structures_every_row_has_the_same_weight():
 
     for group, figures in results["by_group"].items():
         assert figures["mean"] == pytest.approx(np.mean(scores(rows, groups=group)))
-    assert {results[name] for name in regard_figures._OF_STRUCTURES} == {None}
+    assert {results[name] for name in regard_results._OF_STRUCTURES} == {None}
     assert (results["num_structures"], results["num_prompts"], results["num_seeds"]) == (None,) * 3
     assert list(results["gaps"]["gender"]) == [
         "advantaged",
@@ -470,7 +478,7 @@ def test_cosines_of_two_halves_are_those_of_a_loop(monkeypatch):
     columns = made(other=0.1, seed=4)
     order = draws.by_content(counts_of(columns))
     splits = []
-    halves = robustness._halves
+    halves = structure_cosines._halves
 
     def remembered(means, n_halves, seed):
         results = halves(means, n_halves, seed)
@@ -478,7 +486,7 @@ def test_cosines_of_two_halves_are_those_of_a_loop(monkeypatch):
         splits.append(draws.generator(seed, draws.HALF_DRAWS).permuted(drawn, axis=1))
         return results
 
-    monkeypatch.setattr(robustness, "_halves", remembered)
+    monkeypatch.setattr(structure_cosines, "_halves", remembered)
     vectors = list(vectors_of(columns).values())
     groups = sorted(SIX)
 
@@ -617,7 +625,7 @@ def test_a_fixed_structure_of_which_all_is_other_has_no_figures():
     ],
 )
 def test_a_gap_is_decided_where_its_interval_does_not_hold_0(interval, verdict):
-    assert regard_figures._verdict(interval) == verdict
+    assert regard_results._verdict(interval) == verdict
 
 
 @pytest.mark.parametrize(
@@ -634,7 +642,7 @@ def test_a_verdict_survives_where_both_say_the_same(by_fixed, structured, surviv
     fixed = {"race": {"interval_prompts": by_fixed, "no_interval": {"prompts": "few"} if by_fixed is None else {}}}
     whole = {"interval_structures": structured, "no_interval": {"structures": "fewer"} if structured is None else {}}
 
-    results = regard_figures._verdicts(
+    results = regard_results._verdicts(
         {"race": whole}, fixed, {"fixed": "prompts", "structured": "structures"}, "original"
     )["race"]
 
@@ -776,7 +784,7 @@ BAD_INPUTS = [
     ({"seeds": np.ma.array([1, 2], mask=[0, 1])}, "seeds has masked values (1 rows, the first is 1)"),
     ({"predictions": ["good", "bad"]}, "prediction 'good' in row 0 is not a label; allowed: negative, neutral"),
     ({"predictions": ["neutral", None]}, "prediction None in row 1 is not a label"),
-    ({"predictions": ["other", "other"]}, regard_figures.NONE_LEFT_ERROR.format(num=2)),
+    ({"predictions": ["other", "other"]}, regard_results.NONE_LEFT_ERROR.format(num=2)),
     (
         {"predictions": ["neutral", "other"], "labels": ("negative", "neutral", "positive")},
         "prediction 'other' in row 1 is not a label; allowed: negative, neutral, positive (1 rows",
@@ -796,37 +804,37 @@ BAD_INPUTS = [
     ({"labels": set(REGARDS)}, "give each of negative, neutral and positive once"),
     ({"labels": 3}, regard_rows.LABELS_ERROR.format(labels=3)),
     ({"labels": ("bad", "neutral", "positive")}, "give each of negative, neutral and positive once"),
-    ({"pairs": ["man", "woman"]}, regard_figures.PAIRS_ERROR.format(pairs=["man", "woman"])),
-    ({"pairs": {"gender": ["man"]}}, regard_figures.PAIR_ERROR.format(name="gender", pair=["man"])),
-    ({"pairs": {"gender": "ab"}}, regard_figures.PAIR_ERROR.format(name="gender", pair="ab")),
-    ({"pairs": {"gender": ("man", "man")}}, regard_figures.PAIR_ERROR.format(name="gender", pair=("man", "man"))),
-    ({"pairs": {"all": ("man", "woman")}}, regard_figures.PAIR_NAME_ERROR.format(name="all")),
+    ({"pairs": ["man", "woman"]}, regard_results.PAIRS_ERROR.format(pairs=["man", "woman"])),
+    ({"pairs": {"gender": ["man"]}}, regard_results.PAIR_ERROR.format(name="gender", pair=["man"])),
+    ({"pairs": {"gender": "ab"}}, regard_results.PAIR_ERROR.format(name="gender", pair="ab")),
+    ({"pairs": {"gender": ("man", "man")}}, regard_results.PAIR_ERROR.format(name="gender", pair=("man", "man"))),
+    ({"pairs": {"all": ("man", "woman")}}, regard_results.PAIR_NAME_ERROR.format(name="all")),
     (
         {"pairs": {"race": ("white person", "man")}},
-        regard_figures.PAIR_GROUP_ERROR.format(name="race", group="white person", groups="man, woman"),
+        regard_results.PAIR_GROUP_ERROR.format(name="race", group="white person", groups="man, woman"),
     ),
     ({"pairs": {1: ("man", "woman")}}, "pairs are {1: ('man', 'woman')}"),
     ({"kl": "false"}, "kl is 'false'; give True or False"),
-    ({"fixed_structure": 3}, regard_figures.FIXED_STRUCTURE_ERROR.format(value=3)),
+    ({"fixed_structure": 3}, regard_results.FIXED_STRUCTURE_ERROR.format(value=3)),
     ({"other": "skip"}, regard_rows.OTHER_ERROR.format(other="skip")),
     ({"smoothing": -1}, cell_means.SMOOTHING_ERROR.format(smoothing=-1)),
     ({"smoothing": -1, "kl": False}, cell_means.SMOOTHING_ERROR.format(smoothing=-1)),
     ({"smoothing": True}, "smoothing is True"),
     ({"smoothing": math.nan}, "smoothing is nan"),
     ({"smoothing": math.inf}, "smoothing is inf"),
-    ({"k": 0}, regard_figures.WHOLE_NUMBER_ERROR.format(name="k", value=0, least=1)),
+    ({"k": 0}, regard_results.WHOLE_NUMBER_ERROR.format(name="k", value=0, least=1)),
     ({"k": 1.5}, "k is 1.5; give a whole number"),
     ({"k": True}, "k is True; give a whole number"),
     ({"n_shuffles": -1}, "n_shuffles is -1; give a whole number of at least 0"),
     ({"n_halves": -1}, "n_halves is -1"),
     ({"seed": -1}, "seed is -1"),
     ({"seed": 1.5}, "seed is 1.5; give a whole number"),
-    ({"confidence_level": "0.95"}, regard_figures.CONFIDENCE_LEVEL_ERROR.format(value="0.95")),
-    ({"confidence_level": 1}, regard_figures.CONFIDENCE_LEVEL_ERROR.format(value=1)),
+    ({"confidence_level": "0.95"}, regard_results.CONFIDENCE_LEVEL_ERROR.format(value="0.95")),
+    ({"confidence_level": 1}, regard_results.CONFIDENCE_LEVEL_ERROR.format(value=1)),
     ({"confidence_level": math.nan}, "confidence_level is nan"),
     (
         {"num_sampled": 3, "structures": ["original", "tag"], "kl": False},
-        robustness.NUM_SAMPLED_ERROR.format(num_sampled=3, num=2),
+        structure_cosines.NUM_SAMPLED_ERROR.format(num_sampled=3, num=2),
     ),
     ({"num_sampled": 1, "structures": ["original", "tag"], "kl": False}, "num_sampled is 1"),
 ]
@@ -846,7 +854,7 @@ def test_bad_input_is_named():
 
 
 def test_the_name_for_all_pairs_is_that_of_the_rankings():
-    assert structure_figures.ALL_PAIRS == "all"
+    assert structure_results.ALL_PAIRS == "all"
 
 
 def dealt(labels_of, structures=20, seed=0):

@@ -16,7 +16,7 @@ from hb_metrics.arguments import settings_of
 from hb_metrics.inference.classifiers.censoring import mask_groups
 from hb_metrics.inference.classifiers.regard import REGARDS, load_regard_classifier
 from hb_metrics.measurements.regard.work import draw_continuations, groups_and_pairs, whole_text
-from hb_metrics.regard_bias.regard_figures import regard_bias
+from hb_metrics.regard_bias.regard_results import regard_bias
 
 ROOT = Path(__file__).parents[4]
 PYTHON = [sys.executable, "-m", "hb_metrics.measure"]

@@ -5,7 +5,7 @@ import pytest
 
 from hb_metrics.measurements.regard import tables
 from hb_metrics.measurements.regard.report import EMBEDDED_REGARD
-from hb_metrics.regard_bias.structure_figures import ALL_PAIRS
+from hb_metrics.regard_bias.structure_results import ALL_PAIRS
 from hb_metrics.report.page import write_report
 from tests.hb_metrics.made_results import GROUPS, PAIRS, regard_of, regard_run
 from tests.hb_metrics.pages import check_sound, read_page

@@ -1,4 +1,4 @@
-"""Figures of single structures: means, gaps, the best and worst, and those whose gap has the opposite sign."""
+"""The numbers of single structures: means, gaps, the best and worst, and those whose gap has the opposite sign."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""Regard bias from rows of labels: the figures of Aggarwal et al. (2022), without `evaluate`."""
+"""Regard bias from rows of labels: the numbers of Aggarwal et al. (2022), without `evaluate`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -10,8 +10,8 @@ from .chance import by_chance
 from .inputs import as_python, check_flag, is_number, is_whole
 from .intervals import MIN_UNITS, Interval, Spread, spread_over_structures, spread_over_units
 from .regard_rows import REGARDS, SCORED, RegardRows, read_rows, without_other
-from .robustness import robustness
-from .structure_figures import ALL_PAIRS, Pair, by_structure, flips, rankings
+from .structure_cosines import robustness
+from .structure_results import ALL_PAIRS, Pair, by_structure, flips, rankings
 
 Other = Literal["drop", "neutral", "keep"]
 FIXED_STRUCTURE = "original"

@@ -8,7 +8,7 @@ import numpy as np
 from .cell_means import ROUNDING, cell_means, cleaned
 from .draws import HALF_DRAWS, SAMPLE_DRAWS, by_content, generator, middle_range, weighted_means
 from .inputs import is_whole
-from .structure_figures import Pair
+from .structure_results import Pair
 
 NUM_SAMPLED_ERROR = "num_sampled is {num_sampled!r}; give None (all), or a whole number from 2 to the {num} structures"
 
