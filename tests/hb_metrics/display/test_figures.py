@@ -30,7 +30,7 @@ from hb_metrics.measurements.regard.figures import distribution_figure, ends_fig
 from hb_metrics.measurements.regard.tables import Ends, GapRow, GroupRow
 from hb_metrics.measurements.robustness.figures import templates_figure
 from hb_metrics.measurements.robustness.tables import RobustnessRow
-from hb_train.sweep_page import sweep_figure
+from hb_train.tuning.sweep_page import sweep_figure
 from tests.hb_metrics.pages import browse, needs_browser
 
 # None is longer than a label may be, so that nothing is cut out of them.
