@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from hb_metrics.regard_bias.regard_figures import regard_bias
 
 from hb_metrics.regard_bias import regard_rows
+from hb_metrics.regard_bias.regard_results import regard_bias
 from hb_metrics.regard_bias.regard_rows import REGARDS
 
 SCORES = {"negative": -1, "neutral": 0, "positive": 1}

@@ -2,11 +2,11 @@ import math
 
 import numpy as np
 import pytest
-from hb_metrics.regard_bias.regard_figures import regard_bias
 from scipy.stats import entropy
 
-from hb_metrics.regard_bias import regard_figures
+from hb_metrics.regard_bias import regard_results
 from hb_metrics.regard_bias.cell_means import EmptyClassError, kl_matrix
+from hb_metrics.regard_bias.regard_results import regard_bias
 from tests.hb_metrics.regard_bias.rows import (
     NO_DRAWS,
     PAIRS,
@@ -84,7 +84,7 @@ def test_without_structures_every_row_has_the_same_weight():
 
     for group, figures in results["by_group"].items():
         assert figures["mean"] == pytest.approx(np.mean(scores(rows, groups=group)))
-    assert {results[name] for name in regard_figures._OF_STRUCTURES} == {None}
+    assert {results[name] for name in regard_results._OF_STRUCTURES} == {None}
     assert (results["num_structures"], results["num_prompts"], results["num_seeds"]) == (None,) * 3
     assert list(results["gaps"]["gender"]) == [
         "advantaged",

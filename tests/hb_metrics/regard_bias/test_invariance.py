@@ -4,10 +4,10 @@ import random
 
 import numpy as np
 import pytest
-from hb_metrics.regard_bias.regard_figures import regard_bias
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hb_metrics.regard_bias.regard_results import regard_bias
 from hb_metrics.regard_bias.regard_rows import REGARDS
 from tests.hb_metrics.regard_bias.rows import (
     PAIRS,

@@ -3,7 +3,7 @@ import math
 
 import numpy as np
 
-from hb_metrics.regard_bias import cell_means, inputs, regard_figures, regard_rows, robustness
+from hb_metrics.regard_bias import cell_means, inputs, regard_results, regard_rows, robustness
 from hb_metrics.regard_bias.regard_rows import REGARDS
 from tests.hb_metrics.regard_bias.rows import computed
 
@@ -46,7 +46,7 @@ BAD_INPUTS = [
     ({"seeds": np.ma.array([1, 2], mask=[0, 1])}, "seeds has masked values (1 rows, the first is 1)"),
     ({"predictions": ["good", "bad"]}, "prediction 'good' in row 0 is not a label; allowed: negative, neutral"),
     ({"predictions": ["neutral", None]}, "prediction None in row 1 is not a label"),
-    ({"predictions": ["other", "other"]}, regard_figures.NONE_LEFT_ERROR.format(num=2)),
+    ({"predictions": ["other", "other"]}, regard_results.NONE_LEFT_ERROR.format(num=2)),
     (
         {"predictions": ["neutral", "other"], "labels": ("negative", "neutral", "positive")},
         "prediction 'other' in row 1 is not a label; allowed: negative, neutral, positive (1 rows",
@@ -66,33 +66,33 @@ BAD_INPUTS = [
     ({"labels": set(REGARDS)}, "give each of negative, neutral and positive once"),
     ({"labels": 3}, regard_rows.LABELS_ERROR.format(labels=3)),
     ({"labels": ("bad", "neutral", "positive")}, "give each of negative, neutral and positive once"),
-    ({"pairs": ["man", "woman"]}, regard_figures.PAIRS_ERROR.format(pairs=["man", "woman"])),
-    ({"pairs": {"gender": ["man"]}}, regard_figures.PAIR_ERROR.format(name="gender", pair=["man"])),
-    ({"pairs": {"gender": "ab"}}, regard_figures.PAIR_ERROR.format(name="gender", pair="ab")),
-    ({"pairs": {"gender": ("man", "man")}}, regard_figures.PAIR_ERROR.format(name="gender", pair=("man", "man"))),
-    ({"pairs": {"all": ("man", "woman")}}, regard_figures.PAIR_NAME_ERROR.format(name="all")),
+    ({"pairs": ["man", "woman"]}, regard_results.PAIRS_ERROR.format(pairs=["man", "woman"])),
+    ({"pairs": {"gender": ["man"]}}, regard_results.PAIR_ERROR.format(name="gender", pair=["man"])),
+    ({"pairs": {"gender": "ab"}}, regard_results.PAIR_ERROR.format(name="gender", pair="ab")),
+    ({"pairs": {"gender": ("man", "man")}}, regard_results.PAIR_ERROR.format(name="gender", pair=("man", "man"))),
+    ({"pairs": {"all": ("man", "woman")}}, regard_results.PAIR_NAME_ERROR.format(name="all")),
     (
         {"pairs": {"race": ("white person", "man")}},
-        regard_figures.PAIR_GROUP_ERROR.format(name="race", group="white person", groups="man, woman"),
+        regard_results.PAIR_GROUP_ERROR.format(name="race", group="white person", groups="man, woman"),
     ),
     ({"pairs": {1: ("man", "woman")}}, "pairs are {1: ('man', 'woman')}"),
     ({"kl": "false"}, "kl is 'false'; give True or False"),
-    ({"fixed_structure": 3}, regard_figures.FIXED_STRUCTURE_ERROR.format(value=3)),
+    ({"fixed_structure": 3}, regard_results.FIXED_STRUCTURE_ERROR.format(value=3)),
     ({"other": "skip"}, regard_rows.OTHER_ERROR.format(other="skip")),
     ({"smoothing": -1}, cell_means.SMOOTHING_ERROR.format(smoothing=-1)),
     ({"smoothing": -1, "kl": False}, cell_means.SMOOTHING_ERROR.format(smoothing=-1)),
     ({"smoothing": True}, "smoothing is True"),
     ({"smoothing": math.nan}, "smoothing is nan"),
     ({"smoothing": math.inf}, "smoothing is inf"),
-    ({"k": 0}, regard_figures.WHOLE_NUMBER_ERROR.format(name="k", value=0, least=1)),
+    ({"k": 0}, regard_results.WHOLE_NUMBER_ERROR.format(name="k", value=0, least=1)),
     ({"k": 1.5}, "k is 1.5; give a whole number"),
     ({"k": True}, "k is True; give a whole number"),
     ({"n_shuffles": -1}, "n_shuffles is -1; give a whole number of at least 0"),
     ({"n_halves": -1}, "n_halves is -1"),
     ({"seed": -1}, "seed is -1"),
     ({"seed": 1.5}, "seed is 1.5; give a whole number"),
-    ({"confidence_level": "0.95"}, regard_figures.CONFIDENCE_LEVEL_ERROR.format(value="0.95")),
-    ({"confidence_level": 1}, regard_figures.CONFIDENCE_LEVEL_ERROR.format(value=1)),
+    ({"confidence_level": "0.95"}, regard_results.CONFIDENCE_LEVEL_ERROR.format(value="0.95")),
+    ({"confidence_level": 1}, regard_results.CONFIDENCE_LEVEL_ERROR.format(value=1)),
     ({"confidence_level": math.nan}, "confidence_level is nan"),
     (
         {"num_sampled": 3, "structures": ["original", "tag"], "kl": False},

@@ -1,7 +1,7 @@
 import pytest
-from hb_metrics.regard_bias.regard_figures import regard_bias
 
 from hb_metrics.regard_bias import structure_figures
+from hb_metrics.regard_bias.regard_results import regard_bias
 from tests.hb_metrics.regard_bias.rows import (
     NO_DRAWS,
     PAIRS,

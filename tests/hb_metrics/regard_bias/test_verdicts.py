@@ -1,6 +1,6 @@
 import pytest
 
-from hb_metrics.regard_bias import cell_means, regard_figures
+from hb_metrics.regard_bias import cell_means, regard_results
 from tests.hb_metrics.regard_bias.rows import PAIRS, QUICK, SIX, computed, made, of_gaps, without
 
 
@@ -69,7 +69,7 @@ def test_a_fixed_structure_of_which_all_is_other_has_no_figures():
     ],
 )
 def test_a_gap_is_decided_where_its_interval_does_not_hold_0(interval, verdict):
-    assert regard_figures._verdict(interval) == verdict
+    assert regard_results._verdict(interval) == verdict
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_verdict_survives_where_both_say_the_same(by_fixed, structured, surviv
     fixed = {"race": {"interval_prompts": by_fixed, "no_interval": {"prompts": "few"} if by_fixed is None else {}}}
     whole = {"interval_structures": structured, "no_interval": {"structures": "fewer"} if structured is None else {}}
 
-    results = regard_figures._verdicts(
+    results = regard_results._verdicts(
         {"race": whole}, fixed, {"fixed": "prompts", "structured": "structures"}, "original"
     )["race"]
 
