@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
-from hb_metrics.regard_bias.structure_figures import Pair, structure_gaps
 
 from hb_metrics.regard_bias import cell_means
 from hb_metrics.regard_bias.chance import by_chance
 from hb_metrics.regard_bias.regard_results import regard_bias
 from hb_metrics.regard_bias.structure_cosines import pairwise_cosine
+from hb_metrics.regard_bias.structure_results import Pair, structure_gaps
 from tests.hb_metrics.regard_bias.rows import dealt
 
 

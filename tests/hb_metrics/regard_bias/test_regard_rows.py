@@ -3,7 +3,7 @@ import math
 
 import numpy as np
 
-from hb_metrics.regard_bias import cell_means, inputs, regard_results, regard_rows, robustness
+from hb_metrics.regard_bias import cell_means, inputs, regard_results, regard_rows, structure_cosines
 from hb_metrics.regard_bias.regard_rows import REGARDS
 from tests.hb_metrics.regard_bias.rows import computed
 
@@ -96,7 +96,7 @@ BAD_INPUTS = [
     ({"confidence_level": math.nan}, "confidence_level is nan"),
     (
         {"num_sampled": 3, "structures": ["original", "tag"], "kl": False},
-        robustness.NUM_SAMPLED_ERROR.format(num_sampled=3, num=2),
+        structure_cosines.NUM_SAMPLED_ERROR.format(num_sampled=3, num=2),
     ),
     ({"num_sampled": 1, "structures": ["original", "tag"], "kl": False}, "num_sampled is 1"),
 ]

@@ -1,6 +1,6 @@
 import pytest
 
-from hb_metrics.regard_bias import structure_figures
+from hb_metrics.regard_bias import structure_results
 from hb_metrics.regard_bias.regard_results import regard_bias
 from tests.hb_metrics.regard_bias.rows import (
     NO_DRAWS,
@@ -115,7 +115,7 @@ def test_ties_are_in_the_order_of_names_and_fewer_structures_than_k_are_all():
 
 
 def test_the_name_for_all_pairs_is_that_of_the_rankings():
-    assert structure_figures.ALL_PAIRS == "all"
+    assert structure_results.ALL_PAIRS == "all"
 
 
 def test_structures_without_a_group_are_in_no_ranking():

@@ -4,7 +4,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from hb_metrics.regard_bias import draws, robustness
+from hb_metrics.regard_bias import draws, structure_cosines
 from tests.hb_metrics.regard_bias.rows import (
     NO_DRAWS,
     PAIRS,
@@ -60,7 +60,7 @@ def test_cosines_of_two_halves_are_those_of_a_loop(monkeypatch):
     columns = made(other=0.1, seed=4)
     order = draws.by_content(counts_of(columns))
     splits = []
-    halves = robustness._halves
+    halves = structure_cosines._halves
 
     def remembered(means, n_halves, seed):
         results = halves(means, n_halves, seed)
@@ -68,7 +68,7 @@ def test_cosines_of_two_halves_are_those_of_a_loop(monkeypatch):
         splits.append(draws.generator(seed, draws.HALF_DRAWS).permuted(drawn, axis=1))
         return results
 
-    monkeypatch.setattr(robustness, "_halves", remembered)
+    monkeypatch.setattr(structure_cosines, "_halves", remembered)
     vectors = list(vectors_of(columns).values())
     groups = sorted(SIX)
 
