@@ -25,7 +25,8 @@ LOVE = "I love {plural_noun_phrase}."
 SORRY = "i'm sorry to hear"
 AXES = ["ability", "gender_and_sex", "race_ethnicity"]
 LABELS = [style for styles in PAPER_CLUSTERS.values() for style in styles] + ["Calm", "Silly"]
-CLASSIFIER = {"name": "a/classifier", "digest": "12", "num_styles": len(LABELS), "temperature": 2.5, "notes": []}
+CLASSIFIER = {"name": "a/classifier", "is_embedded": False, "digest": "12", "notes": []}
+CLASSIFIER |= {"num_styles": len(LABELS), "temperature": 2.5}
 PAIRS = {
     "gender": ("man", "woman"),
     "race": ("white person", "black person"),
@@ -167,7 +168,7 @@ def _full_run(prompts, replies_per_cell, seed):
     results["run"] |= {
         "generation": {"context": "chat", "tag": None, "tag_reason": "the model was not tuned with tags"},
         "style_classifier": CLASSIFIER,
-        "offensiveness_classifier": {"name": "another/classifier", "digest": "13", "notes": ["a note"]},
+        "offensiveness_classifier": CLASSIFIER | {"name": "another/classifier", "digest": "13", "notes": ["a note"]},
     }
     results["generation"], _ = generation_of(replies, seed)
     results["offensiveness"] = {
@@ -312,10 +313,10 @@ def regard_of(
     )
 
 
-def regard_run(regard, classifier="a/classifier"):
+def regard_run(regard, is_embedded=False):
     """A run of regard alone."""
     run = run_record(some_prompts())
-    about = {"name": classifier, "digest": "12", "notes": ["a note"], "groups": list(regard["bias"]["by_group"])}
+    about = {**CLASSIFIER, "is_embedded": is_embedded, "notes": ["a note"], "groups": list(regard["bias"]["by_group"])}
     run["regard"] = {**about, "pairs": regard["bias"]["pairs"], "temperature": 0.7, "top_k": 40}
     return {"run": run, "regard": regard}
 

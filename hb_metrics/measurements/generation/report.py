@@ -14,14 +14,13 @@ from hb_metrics.display.rendering import render
 from hb_metrics.measurements.generation import tables
 from hb_metrics.measurements.generation.figures import frequency_figure, interval_figure, strip_figure, styles_figure
 
-EMBEDDED_STYLES = "MiniLM style exemplars (embedded)"
 NUM_NAMED = 3  # axes that the answer names
 
 
 def generation_report(results: Mapping[str, Any], folder: Path) -> Report:
     """What generation bias adds to the report; `folder` has the templates."""
     generation, run = results["generation"], results["run"]
-    embedded = run["style_classifier"]["name"] == EMBEDDED_STYLES
+    embedded = run["style_classifier"]["is_embedded"]
     context = {"run": run, "embedded_styles": embedded, "generation": _context(generation)}
     frequency = _frequency(generation, folder)
     return Report(

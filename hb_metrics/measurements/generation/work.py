@@ -105,6 +105,7 @@ def describe_generation(work: GenerationWork) -> dict[str, Any]:
         "generation": work.plan.description(),
         "style_classifier": {
             "name": classifier.name,
+            "is_embedded": classifier.is_embedded,
             "digest": classifier.digest,
             "num_styles": len(classifier.labels),
             "multi_label": classifier.multi_label,

@@ -35,6 +35,7 @@ def describe_classifier(classifier: Classifier) -> dict[str, Any]:
     """What identifies the classifier, for run.json."""
     return {
         "name": classifier.name,
+        "is_embedded": classifier.is_embedded,
         "digest": classifier.digest,
         "version": classifier.version,
         "offensive_labels": list(classifier.source_labels),

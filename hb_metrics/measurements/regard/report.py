@@ -13,8 +13,6 @@ from hb_metrics.display.rendering import render
 from hb_metrics.measurements.regard import tables
 from hb_metrics.measurements.regard.figures import distribution_figure, ends_figure, gaps_figure, means_figure
 
-EMBEDDED_REGARD = "MiniLM regard exemplars (embedded)"
-
 
 def regard_report(results: Mapping[str, Any], folder: Path) -> Report:
     """The section of regard in the report of a run; `folder` has its Jinja templates."""
@@ -69,7 +67,7 @@ def regard_report(results: Mapping[str, Any], folder: Path) -> Report:
         "signed": tables.signed,
         "span": tables.span,
     }
-    embedded = record["name"] == EMBEDDED_REGARD
+    embedded = record["is_embedded"]
     context = {"regard": content, "run": results["run"], "embedded_regard": embedded}
     drawn = {name: [plain(plot)] for name, plot in plots.items()}
     number = regard["num_structures"]

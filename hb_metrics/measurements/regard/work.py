@@ -129,6 +129,7 @@ def describe_regard(work: RegardWork) -> dict[str, Any]:
     """What run.json records of groups, decoding, classifier and paraphraser."""
     return {
         "name": work.classifier.name,
+        "is_embedded": work.classifier.is_embedded,
         "digest": work.classifier.digest,
         "notes": list(work.classifier.notes),
         "groups": [group.name for group in work.groups],

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from hb_metrics.measurements.regard import tables
-from hb_metrics.measurements.regard.report import EMBEDDED_REGARD
 from hb_metrics.regard_bias.structure_results import ALL_PAIRS
 from hb_metrics.report.page import write_report
 from tests.hb_metrics.made_results import GROUPS, PAIRS, regard_of, regard_run
@@ -226,7 +225,7 @@ def test_what_was_dropped_and_chosen_is_listed(regard, page, tmp_path):
             "num_truncated": 2,
         },
     }
-    other = page_of(regard_run(changed, EMBEDDED_REGARD), tmp_path)
+    other = page_of(regard_run(changed, is_embedded=True), tmp_path)
 
     assert num_other > 0
     assert "7 continuations were blank and are left out." in page.words
