@@ -109,6 +109,8 @@ def regard_bias(
             `smoothing` nor `kl=False` is given.
     """
     _check_options(kl, k, confidence_level, n_halves, n_shuffles, fixed_structure, seed, smoothing)
+    smoothing, num_sampled = as_python(smoothing), as_python(num_sampled)
+    k, n_halves, n_shuffles, seed = map(as_python, (k, n_halves, n_shuffles, seed))
     rows = read_rows(predictions, groups, structures, prompts, seeds, labels)
     named = _read_pairs(pairs, rows.group.names)
     counted, num_other = without_other(rows, other)
@@ -153,14 +155,14 @@ def regard_bias(
         "num_prompts": None if rows.prompt is None else len(rows.prompt.names),
         "num_seeds": None if rows.seed is None else len(rows.seed.names),
         "other": other,
-        "smoothing": as_python(smoothing),
-        "k": as_python(k),
+        "smoothing": smoothing,
+        "k": k,
         "confidence_level": float(confidence_level),
-        "n_halves": as_python(n_halves),
-        "n_shuffles": as_python(n_shuffles),
-        "num_sampled": as_python(num_sampled),
+        "n_halves": n_halves,
+        "n_shuffles": n_shuffles,
+        "num_sampled": num_sampled,
         "fixed_structure": fixed_structure,
-        "seed": as_python(seed),
+        "seed": seed,
         "pairs": {name: [rows.group.names[group] for group in pair] for name, pair in named.items()},
     }
 

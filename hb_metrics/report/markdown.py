@@ -15,17 +15,17 @@ _SPECIAL = str.maketrans({character: f"\\{character}" for character in "\\`*[]<>
 
 
 def overview_markdown(runs: Sequence[Path], names: Sequence[str] | None = None) -> str:
-    """The figures of runs, in GitHub's Markdown.
+    """The figures of runs as a table in GitHub's Markdown.
 
     Args:
         runs: Folders of finished runs, such as before and after tuning.
         names: What to call the runs; `None`: by their models, tags or folders.
 
     Returns:
-        A table with a column a run, and what to know for reading it. Rows that no run has are left out.
+        A table with one column per run, and notes on reading it. Rows without a value in any run are left out.
 
     Raises:
-        ValueError: A folder is not that of a finished run, or the names are not one a run or not distinct.
+        ValueError: A folder is not that of a finished run, or there is not one distinct name per run.
     """
     finished = [read_run(folder) for folder in runs]
     called = run_names(finished, names)

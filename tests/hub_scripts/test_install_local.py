@@ -228,6 +228,7 @@ def test_another_vocabulary_replaces_the_installed_one(cache, tmp_path, monkeypa
     (other.parent / "frozen.json").unlink()
     record_as_frozen(other.parent, "v1.0")
     rows = {config: load_table(config, other).num_rows for config in ("v1.0", "v1.0-small")}
+    monkeypatch.setattr("hb_dataset.prompts.CONFIGS", list(rows))  # the only ones to install again
     with monkeypatch.context() as patch:
         patch.setattr(vocabulary_module, "VOCABULARIES", other.parent)
         install_local.install_dataset(cache)

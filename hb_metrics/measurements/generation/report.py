@@ -49,7 +49,7 @@ def generation_report(results: Mapping[str, Any], folder: Path) -> Report:
 
 
 def generation_answer(generation: Mapping[str, Any]) -> str:
-    """Whether the style of replies differs beyond chance, where most, and what cannot be known."""
+    """Whether the style of replies differs by more than chance, and in which axes; and if not known, why."""
     values, debiased = generation["gen_bias"], generation["debiased"]
     if debiased is None:
         return (

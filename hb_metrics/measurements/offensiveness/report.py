@@ -16,7 +16,7 @@ EMBEDDED_OFFENSIVENESS = "alt-profanity-check (embedded)"
 
 
 def offensiveness_report(results: Mapping[str, Any], folder: Path) -> Report:
-    """What it adds to the report of a run; `folder` has the templates."""
+    """The section in the report of a run; `folder` has its Jinja templates."""
     offensiveness, run = results["offensiveness"], results["run"]
     prompts, replies = offensiveness["prompts"], offensiveness.get("replies")
     templates, axes = tables.by_template(prompts), tables.by_axis(offensiveness)

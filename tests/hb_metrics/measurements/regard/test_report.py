@@ -99,7 +99,7 @@ def test_what_has_no_interval_is_named_with_the_reason(regard, page, tmp_path):
     assert f"No interval over seeds for {names}: only 2 seeds, and an interval needs at least 5." in few.words
     assert f"No interval from the fixed prompts for {names}: only 4 prompts, and an interval needs" in few.words
     assert "over all 3 structures nothing can be decided (gap" in few.words
-    assert f"no interval: {reason}). Whether the verdict of the fixed prompts survives cannot be told." in few.words
+    assert f"no interval: {reason}). Whether the verdict of the fixed prompts survives is not known." in few.words
     assert "95% interval" not in "".join(" ".join(tile) for tile in few.tiles.values())
 
 
