@@ -4,12 +4,9 @@ import math
 from pathlib import Path
 from typing import Any
 
-import jinja2
 import plotly.graph_objects as go
-from jinja2.utils import htmlsafe_json_dumps
-from plotly.offline import get_plotlyjs
 
-from hb_dataset.whole_files import write_text
+from hb_metrics.display import rendering
 from hb_metrics.display.figures import BLUE, GREY, ORANGE, finished, plain
 
 _MOST_TICKS = 8
@@ -112,24 +109,13 @@ def write_page(path: Path, sweep: dict[str, Any]) -> None:
         path: The HTML file to write.
         sweep: The content of sweep.json.
     """
-    loaders = [jinja2.PackageLoader("hb_train", "tuning"), jinja2.PackageLoader("hb_metrics", "display")]
-    environment = jinja2.Environment(
-        loader=jinja2.ChoiceLoader(loaders),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["perplexity"] = _perplexity
     figures = {} if sweep["best"] is None else {"sweep-plot": [plain(sweep_figure(sweep))]}
-    html = environment.get_template("sweep.html.jinja").render(
-        sweep=sweep,
-        remarks=[] if sweep["best"] is None else remarks(sweep),
-        plotly_js=get_plotlyjs(),
-        figures=htmlsafe_json_dumps(figures),
-        terms="null",
-    )
-    write_text(path, html)
+    context = {
+        "sweep": sweep,
+        "remarks": [] if sweep["best"] is None else remarks(sweep),
+        "perplexity": _perplexity,
+    }
+    rendering.write_page(Path(__file__).parent / "sweep.html.jinja", path, context, figures)
 
 
 def _perplexity(value: float | None) -> str:

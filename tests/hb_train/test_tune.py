@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 from trl import SFTTrainer
 
-from hb_metrics.display.rendering import bias
+from hb_metrics.display.numbers import bias
 from hb_metrics.inference.models.bias_tags import TUNING_FILE, BiasTuning, read_bias_tuning, write_bias_tuning
 from hb_metrics.inference.models.contexts import encode_replies, render_contexts
 from hb_metrics.measure import main as measure
