@@ -186,7 +186,7 @@ def test_what_embedded_classifiers_cannot_do_is_said_of_them_alone(results, page
     regard = page_of({name: embedded[name] for name in ("run", "regard")}, tmp_path)
     assert "name a better one (--regard_classifier) for figures to publish" in regard.text
     assert "For trying out" not in page.words
-    assert "embedded" not in page.words
+    assert "embedded" not in page.words.replace("is_embedded", "")
 
 
 # Chooses the second axis, then its last term and a term beside it, as the keyboard does; opens the examples.
