@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from hb_dataset.markdown_table import markdown_table
 from hb_dataset.whole_files import write_text
 from hb_metrics.run_folder import RESULTS_FILE, read_json
 from hb_train.debiasing.arguments import METHODS
@@ -74,14 +75,15 @@ def debias_table(folder: Path) -> str:
     results = {name: {file: _read(folder / name / file) for file in (BIAS, DST, CRG)} for name in models}
     bias_types = sorted({bias_type for files in results.values() for bias_type in files[BIAS]["by_bias_type"]})
     headings = [f"{heading} ({bias_type})" for bias_type in bias_types for heading in BIAS_COLUMNS]
-    lines = [_line("model", *headings, *COLUMNS), _line("---", *["---:"] * (len(headings) + len(COLUMNS)))]
+    header, rows = ["model", *headings, *COLUMNS], []
     for name, files in results.items():
         of_types = [files[BIAS]["by_bias_type"].get(bias_type, {}) for bias_type in bias_types]
         cells = [_cell(of_type, *column) for of_type in of_types for column in BIAS_COLUMNS.values()]
         cells += [_cell(files[file], key, form) for file, key, form in COLUMNS.values()]
-        lines.append(_line(name, *cells))
+        rows.append([name, *cells])
     dialogues = next((files[DST]["settings"]["dialogues"] for files in results.values() if files[DST]), "no")
-    return "\n".join([*lines, "", NOTES.format(dialogues=dialogues)]) + "\n"
+    table = markdown_table(header, rows, numbers=range(1, len(header)))
+    return f"{table}\n\n{NOTES.format(dialogues=dialogues)}\n"
 
 
 def _read(path: Path) -> Mapping[str, Any]:
@@ -97,10 +99,6 @@ def _cell(values: Mapping[str, Any], key: str, form: str) -> str:
     if key == "p_value" and value is not None and value < LEAST_P_VALUE:
         return f"< {LEAST_P_VALUE}"
     return "–" if value is None else form.format(value)
-
-
-def _line(*cells: str) -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from typing import Any
 
 from tqdm import tqdm
 
+from hb_dataset.markdown_table import markdown_table
 from hb_dataset.whole_files import write_text
 from hb_metrics.run_folder import open_run, package_versions, read_json, write_json
 from hb_train.debiasing.arguments import DEBIAS_FILE
@@ -143,7 +144,7 @@ def sweep_grid(arguments: GridArguments, options: Sequence[str]) -> dict[str, An
                 failures[log.stem] = failure
             sweep = _record(arguments, folder, runs, failures)
             bar.update()
-    table = markdown_table(sweep)
+    table = grid_table(sweep)
     write_text(folder / TABLE_FILE, table + "\n")
     print(f"\n{table}\n")
     if sweep["best"] is None:
@@ -152,16 +153,16 @@ def sweep_grid(arguments: GridArguments, options: Sequence[str]) -> dict[str, An
     return sweep
 
 
-def markdown_table(sweep: dict[str, Any]) -> str:
+def grid_table(sweep: dict[str, Any]) -> str:
     """The runs in the content of sweep.json as a table in Markdown."""
     names = list(sweep["grid"])
     header = [*(_SHORT.get(name, name) for name in names), "t (log)", "t", "LMP", "LMP / before", ""]
-    rows = [header, ["---:"] * (len(header) - 1) + ["---"]]
+    rows = []
     for run in sweep["runs"]:
         remark = "**best**" if run == sweep["best"] else (run["failed"] or run["not_picked"] or "").replace("|", r"\|")
         numbers = ["–" if run[name] is None else f"{run[name]:.3f}" for name in ("t_log", "t", "lmp", "lmp_ratio")]
         rows.append([*(run["settings"][name] for name in names), *numbers, remark])
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return markdown_table(header, rows, numbers=range(len(header) - 1))
 
 
 def _folder_name(settings: dict[str, str]) -> str:

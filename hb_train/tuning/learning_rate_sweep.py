@@ -107,7 +107,7 @@ def sweep_learning_rates(arguments: SweepArguments, options: Sequence[str]) -> d
             compare, or none has a result.
         OSError: The config cannot be read.
     """
-    from hb_train.tuning.sweep_page import markdown_table, remarks, write_page
+    from hb_train.tuning.sweep_page import remarks, sweep_table, write_page
 
     _check_options(options)
     folder = Path(arguments.output_dir)
@@ -137,7 +137,7 @@ def sweep_learning_rates(arguments: SweepArguments, options: Sequence[str]) -> d
             sweep = _record(folder, runs, arguments.keep)
             bar.update()
     write_page(folder / PAGE_FILE, sweep)
-    print(f"\n{markdown_table(sweep)}\n")
+    print(f"\n{sweep_table(sweep)}\n")
     if sweep["best"] is None:
         raise ValueError(ALL_FAILED_ERROR.format(num_runs=arguments.num_runs, folder=folder))
     for line in remarks(sweep):

@@ -6,6 +6,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from hb_dataset.markdown_table import markdown_table
 from hb_metrics.display import rendering
 from hb_metrics.display.figures import BLUE, GREY, ORANGE, finished, plain
 
@@ -33,17 +34,15 @@ def remarks(sweep: dict[str, Any]) -> list[str]:
     return lines
 
 
-def markdown_table(sweep: dict[str, Any]) -> str:
+def sweep_table(sweep: dict[str, Any]) -> str:
     """The runs as a table in Markdown."""
-    rows: list[tuple[str, ...]] = [
-        ("learning rate", "best validation perplexity", "at step", "steps", ""),
-        ("---:",) * 4 + ("---",),
-    ]
+    rows = []
     for run in sweep["runs"]:
         remark = "**best**" if run == sweep["best"] else (run["failed"] or "").replace("|", r"\|")
         steps = ("–" if run[name] is None else f"{run[name]:,}" for name in ("best_step", "num_steps"))
-        rows.append((f"{run['learning_rate']:.2e}", _perplexity(run["best_validation_perplexity"]), *steps, remark))
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+        rows.append([f"{run['learning_rate']:.2e}", _perplexity(run["best_validation_perplexity"]), *steps, remark])
+    header = ["learning rate", "best validation perplexity", "at step", "steps", ""]
+    return markdown_table(header, rows, numbers=range(4))
 
 
 def sweep_figure(sweep: dict[str, Any]) -> go.Figure:

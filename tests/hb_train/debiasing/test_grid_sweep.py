@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hb_metrics.run_folder import write_json
-from hb_train.debiasing.grid_sweep import PAPER_GRID, markdown_table, read_grid
+from hb_train.debiasing.grid_sweep import PAPER_GRID, grid_table, read_grid
 from hb_train.sweep import main
 from tests.hb_train.test_debias import biased_model, data, few_steps, options_for  # noqa: F401 - fixtures of those tests
 
@@ -59,7 +59,7 @@ def test_the_least_biased_that_still_talks_as_well_is_picked(swept):
     assert [run["not_picked"] for run in sweep["runs"]] == [None, None, "its LMP rose by 12%"]
     assert [path.parent.name for path in folder.glob("*/model.safetensors")] == ["lambda_d-2"]
     assert "| 2 | 1.500 | 1.500 | 11.000 | 1.100 | **best** |" in (folder / "sweep.md").read_text(encoding="utf-8")
-    assert markdown_table(sweep).count("\n") == 4
+    assert grid_table(sweep).count("\n") == 4
 
 
 def test_of_equals_the_one_that_talks_better_is_picked(swept):

@@ -21,7 +21,7 @@ from hb_train.sweep import main
 from hb_train.tune import main as tune_main
 from hb_train.tuning.labels import LABELS_FILE, ROW_SCHEMA
 from hb_train.tuning.learning_rate_sweep import DIVERGED, SweepArguments, learning_rates
-from hb_train.tuning.sweep_page import markdown_table, remarks
+from hb_train.tuning.sweep_page import remarks, sweep_table
 from tests.hb_metrics.conftest import small_model
 from tests.hb_metrics.pages import Page
 
@@ -207,7 +207,7 @@ def test_the_page_and_the_table_hold_the_runs(swept, page):
         "before tuning": [before],
         "runs with a result": ["2 of 4"],
     }
-    table = [[cell.strip() for cell in line.split("|")[1:-1]] for line in markdown_table(swept).split("\n")]
+    table = [[cell.strip() for cell in line.split("|")[1:-1]] for line in sweep_table(swept).split("\n")]
     assert [row[:3] for row in table[2:]] == [row[:3] for row in rows]
     assert [row[4] for row in table[2:]] == ["", "**best**", DIVERGED, OVERFLOW]
     assert remarks(swept) == [

@@ -3,7 +3,7 @@
 import re
 
 from hb_train.tuning.learning_rate_sweep import DIVERGED
-from hb_train.tuning.sweep_page import markdown_table, remarks, sweep_figure, write_page
+from hb_train.tuning.sweep_page import remarks, sweep_figure, sweep_table, write_page
 from tests.hb_metrics.pages import HOSTILE, Page, browse, needs_browser
 
 
@@ -81,4 +81,4 @@ def test_a_browser_draws_the_page(tmp_path):
     ]
     assert not {tag for tag, _ in page.elements} & {"b", "img"}
     assert re.search(r"</b>|<b>", page.words) is not None  # shown as words
-    assert markdown_table(sweep).split("\n")[-1].endswith(r" \| it |")
+    assert sweep_table(sweep).split("\n")[-1].endswith(r" \| it |")
