@@ -14,7 +14,7 @@ import pyarrow as pa
 from datasets.builder import Key
 
 from hb_dataset.prompt_groups import find_groups
-from hb_dataset.prompts import CONFIGS, DEFAULT_CONFIG, config_vocabulary, find_config, split_config
+from hb_dataset.prompts import CONFIGS, DEFAULT_CONFIG, config_vocabulary, find_config, version_of
 from hb_dataset.structures import structures_digest
 from hb_dataset.versions import NEXT, frozen_versions, read_version, version_number
 
@@ -43,7 +43,7 @@ class HolisticBiasConfig(datasets.BuilderConfig):
 
 def config_version(config: str) -> datasets.Version:
     """The version of a config as `datasets` writes it: 1.0.0 for v1.0 and configs of no version, 0.0.0 for `next`."""
-    version, _ = split_config(config)
+    version = version_of(config)
     major, minor = (0, 0) if version == NEXT else version_number(version)
     return datasets.Version(f"{major}.{minor}.0")
 

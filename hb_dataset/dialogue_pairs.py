@@ -1,8 +1,8 @@
 """Prompts and replies from real dialogue: what a person wrote, and what another person answered.
 
-By default they come from the Chit-Chat Challenge of BYU (the PyPI package `chitchat-dataset`, MIT licence). They are
-drawn at most one a conversation and one a person who replied, since a few people had hundreds of conversations each and
-would otherwise have written much of what is scored.
+By default they come from the Chit-Chat Challenge of BYU (the PyPI package `chitchat-dataset`, MIT licence). At most one
+pair is drawn from a conversation and from the replies of a person, since a few people had hundreds of conversations
+each and would otherwise have written much of what is scored.
 """
 
 import hashlib
@@ -44,9 +44,9 @@ class Dialogue(NamedTuple):
         prompts: What one person wrote, on one line, runs of white space as one space.
         replies: What another person answered, in the same form.
         source: Where they come from, for the record.
-        num_skipped: What was left out before the draw, by reason. Of the chit-chat dataset conversations:
-            `one_person` (nobody answered) and `one_word` (no pair has two words on both sides). Of a file rows:
-            `blank` (nothing in the prompt or the reply).
+        num_skipped: How many were left out before the draw, by reason. Conversations of the chit-chat dataset:
+            `one_person` (nobody answered) and `one_word` (no pair has two words on both sides). Rows of a file:
+            `blank` (the prompt or the reply is empty).
     """
 
     ids: list[str]
@@ -68,12 +68,12 @@ class Dialogue(NamedTuple):
 def read_dialogue(path: Path | None = None, *, num_replies: int = 500, seed: int = 0) -> Dialogue:
     """Reads pairs of prompt and reply, and draws some of them.
 
-    Asking for more adds to the pairs drawn and changes none.
+    A larger `num_replies` adds pairs to those of a smaller one.
 
     Args:
         path: A CSV, JSONL, JSON or Parquet file with the columns `prompt` and `reply`; `None`: the chit-chat dataset.
-        num_replies: How many pairs.
-        seed: Another seed, other pairs.
+        num_replies: The number of pairs to draw.
+        seed: The seed of the draw.
 
     Returns:
         The pairs, in the order of the source.
@@ -128,7 +128,7 @@ def has_text_column(dataset: Any, name: str) -> bool:
 
 
 def one_line(text: str) -> str:
-    """The text with runs of white space as one space: a reply is a line, and two spaces end a turn of Blenderbot."""
+    """The text with runs of white space as one space: replies are one line, and two spaces end a turn of Blenderbot."""
     return " ".join(text.split())
 
 
@@ -166,7 +166,7 @@ def _draw_from_conversations(
         if not pairs:
             num_skipped["one_person"] += 1
             continue
-        # Greetings and "yes" say little of how a model talks.
+        # Greetings and "yes" show little of how a model talks.
         pairs = [pair for pair in pairs if " " in pair.prompt and " " in pair.reply]
         if not pairs:
             num_skipped["one_word"] += 1
@@ -206,7 +206,7 @@ def _read_rows(path: Path) -> list[tuple[str | None, str | None]]:
 def _draw_from_rows(
     rows: Iterable[tuple[str | None, str | None]], number: int, seed: int
 ) -> tuple[list[_Pair], dict[str, int]]:
-    """Draws up to `number` of a file's pairs; also how many have nothing on one side."""
+    """Draws up to `number` of a file's pairs; returns also how many have an empty side."""
     pairs = [
         _Pair(str(row), "", one_line(prompt or ""), one_line(reply or "")) for row, (prompt, reply) in enumerate(rows)
     ]

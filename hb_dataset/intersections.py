@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -266,6 +267,7 @@ def _because(first: Descriptor, second: Descriptor, reasons: _Reasons) -> str | 
     return None
 
 
+@cache
 def _plain(term: str) -> str:
     return re.sub(r"[- ]", "", term.casefold())
 

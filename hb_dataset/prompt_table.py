@@ -64,7 +64,7 @@ def prompt_table(
 
     Returns:
         A table with the columns of `PROMPT_SCHEMA`; rows by descriptor, then noun, then template. An id is derived
-        from the row's content, the same in every config, and different for a term that stands in two axes.
+        from the row's content, the same in every config, and different for a term that is in two axes.
     """
     columns, _, kept = _columns(descriptors, nouns, templates, left_out_nouns, left_out)
     return _kept_rows(pa.table(columns, PROMPT_SCHEMA), kept)

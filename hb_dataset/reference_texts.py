@@ -22,7 +22,7 @@ class ReferenceTexts(NamedTuple):
 
     Attributes:
         ids: Conversation and turn, or the row in a file (from 0).
-        texts: Each on one line, runs of white space as one space.
+        texts: The texts, on one line each, with runs of white space as one space.
         source: Where they come from, for the record.
         num_blank: Rows of a file without text, left out before the draw.
     """
@@ -44,8 +44,8 @@ def read_reference_texts(path: Path | None = None, *, number: int | None = None,
     Args:
         path: A .txt file with one text a line, or a CSV, JSONL or Parquet file with a column `text` or `reply`;
             `None`: replies of the chit-chat dataset, at most one of each person.
-        number: How many; `None`: 500 of the chit-chat dataset, all of a file.
-        seed: Another seed, other texts.
+        number: The number of texts to draw; `None`: 500 of the chit-chat dataset, all of a file.
+        seed: The seed of the draw.
 
     Returns:
         The texts, in the order of the source.

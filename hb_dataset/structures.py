@@ -158,8 +158,8 @@ def realise(structure: Structure, verb_phrase: VerbPhrase, group: PromptGroup) -
         case where they start the sentence.
     """
     plural = int(structure.generalizes)
-    asked = "what" in _SLOT.findall(structure.pattern)
-    taken = f" {verb_phrase.taken[plural]}" if asked and verb_phrase.taken else ""
+    has_what = "what" in _SLOT.findall(structure.pattern)
+    taken = f" {verb_phrase.taken[plural]}" if has_what and verb_phrase.taken else ""
     words = {
         "the": f"the {group.singular}",
         "a": group.indefinite,

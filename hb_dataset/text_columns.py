@@ -16,14 +16,13 @@ FORMATS = {".jsonl": "json", ".json": "json", ".csv": "csv", ".tsv": "tsv", ".pa
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
 
 NO_FILE_ERROR = "there is no file '{name}'; give files, a folder, or the id of a dataset on the Hub"
-NOT_ALONE_ERROR = (
-    "'{name}' is not a file; give several files, or only one folder, or only one id of a dataset on the Hub"
-)
+NOT_ALONE_ERROR = "'{name}' is not a file; give one or more files, one folder, or one id of a dataset on the Hub"
 FORMAT_ERROR = "'{name}' is not in a known format; allowed: {allowed}, also with {compressions} after it"
 MIXED_ERROR = "{where} in several formats ({formats}), which are not read together; count each format on its own"
 CONFIG_ERROR = "--config {name} is for a folder or a dataset on the Hub, and files were given; leave it out"
-COLUMN_ERROR = "column '{name}' is not a column of text in this dataset; {hint}allowed: {columns}"
-NO_COLUMNS_ERROR = "the dataset has no column of text; give --columns, one or more of: {columns}"
+COLUMN_ERROR = "column '{name}' is not a column of text in this dataset; {hint}there are: {columns}"
+NO_COLUMNS_ERROR = "no column holds strings or lists of strings; give --columns, one or more of: {columns}"
+NO_TEXT_ERROR = "the dataset has no text in any column"
 NO_EXAMPLES_ERROR = "there are no examples in the split '{split}'"
 
 
@@ -125,7 +124,7 @@ def columns_to_count(features: Mapping[str, Any], names: Sequence[str] | None) -
     if names is None:
         columns = [column for column in allowed.values() if len(column.path) == 1 and not column.is_json]
         if not columns:
-            raise ValueError(NO_COLUMNS_ERROR.format(columns=", ".join(allowed) or "none"))
+            raise ValueError(NO_COLUMNS_ERROR.format(columns=", ".join(allowed)) if allowed else NO_TEXT_ERROR)
         return columns
     columns = []
     for name in dict.fromkeys(names):

@@ -55,7 +55,7 @@ def vary_prompts(
     requested = dict(zip(VARIATIONS, (lowercase, no_hyphens, expanded_contraction, no_final_period), strict=True))
     flags = {name: _flag_per_row(name, flag, prompts.num_rows) for name, flag in requested.items()}
     template, texts, phrases = (
-        _one_chunk(prompts[name].cast(pa.string())) for name in ("template", "text", "noun_phrase")
+        prompts[name].cast(pa.string()).combine_chunks() for name in ("template", "text", "noun_phrase")
     )
     prefixes, suffixes = _around_slot(template)
     whole = pc.binary_join_element_wise(prefixes, phrases, suffixes, "")
@@ -112,8 +112,3 @@ def _around_slot(template: pa.Array) -> tuple[pa.Array, pa.Array]:
         if len(split) != 2:
             raise ValueError(f"the template {text!r} has no slot; give prompts as they are in the dataset")
     return tuple(pa.array([split[side] for split in sides], pa.string()).take(encoded.indices) for side in (0, 1))
-
-
-def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
-    combined = column.combine_chunks()
-    return combined if isinstance(combined, pa.Array) else pa.concat_arrays(combined.chunks)

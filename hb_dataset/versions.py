@@ -1,8 +1,8 @@
 """The versions of the vocabulary: frozen ones, which never change again, and `next`, where pull requests go.
 
-`frozen.json` records of each frozen version the digest of its vocabulary, the day, golden counts, and the SHA-256 of
-each config's sentences; the last of its keys is a digest of all that. `verify_version` is the one check of a version
-against its record: loading uses it without the sentences, which take seconds to make.
+`frozen.json` records of each frozen version the digest of its vocabulary, the date, golden counts, and the SHA-256 of
+each config's sentences; `record_digest` is a digest of all these. `verify_version` checks a version against its record;
+loading a version does so without the sentences, which take seconds to make.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ NEXT = "next"
 FROZEN_FILE = "frozen.json"
 VERSION_NAME = re.compile(r"v([0-9]+)\.([0-9]+)")
 RECORD_KEYS = ("digest", "date", "counts", "record_digest")
-_LEFT_BY_SYSTEMS = frozenset({".DS_Store"})  # whoever opens a folder, not who edits it
+_SYSTEM_FILES = frozenset({".DS_Store"})  # written by the operating system when a folder is opened
 
 UNKNOWN_ERROR = "version '{version}' does not exist; {hint}allowed: {allowed}"
 CHANGED_ERROR = (
@@ -34,13 +34,13 @@ CHANGED_ERROR = (
 )
 OTHER_SENTENCES_ERROR = (
     "the vocabulary {version} is as it was frozen, but the sentences of the config '{config}' are not: the code that "
-    "makes them has changed since; use the code of that version, or put the change right"
+    "makes them has changed since; use the code of that version, or correct the change"
 )
-FROZEN_FILE_ERROR = "'{path}' is no record of frozen versions ({reason}); undo the change (git checkout)"
+FROZEN_FILE_ERROR = "'{path}' is not a record of frozen versions ({reason}); undo the change (git checkout)"
 
 
 class FrozenError(ValueError):
-    """A frozen version that is not as it was frozen. `reason` says in what."""
+    """A frozen version that was changed. `reason` is the difference from its record."""
 
     def __init__(self, version: str, reason: str) -> None:
         self.reason = reason
@@ -57,10 +57,10 @@ def frozen_versions(root: Path | None = None) -> tuple[str, ...]:
 
 
 def read_frozen(root: Path | None = None) -> dict[str, dict[str, Any]]:
-    """What is recorded of each frozen version; `verify_version` checks it.
+    """Reads the record of each frozen version; `verify_version` checks it.
 
     Raises:
-        ValueError: The file is no such record.
+        ValueError: The file is not a JSON object.
     """
     path = version_folder(FROZEN_FILE, root)
     try:
@@ -68,12 +68,12 @@ def read_frozen(root: Path | None = None) -> dict[str, dict[str, Any]]:
     except (ValueError, RecursionError) as error:
         raise ValueError(FROZEN_FILE_ERROR.format(path=path, reason=error)) from error
     if not isinstance(frozen, dict):
-        raise ValueError(FROZEN_FILE_ERROR.format(path=path, reason="it is no object of versions"))
+        raise ValueError(FROZEN_FILE_ERROR.format(path=path, reason="it is not an object with versions"))
     return frozen
 
 
 def version_folder(version: str, root: Path | None = None) -> Path:
-    """Where a version's files are."""
+    """The folder with a version's files, or the path of another file in the folder of the versions."""
     return (root or _vocabulary.VOCABULARIES) / version
 
 
@@ -86,7 +86,7 @@ def read_version(version: str, root: Path | None = None) -> Vocabulary:
 
     Raises:
         ValueError: There is no such version, or it is frozen and was changed (`FrozenError`).
-        VocabularyError: It has faults.
+        VocabularyError: The vocabulary has faults.
     """
     frozen = read_frozen(root)
     if version not in (*frozen, NEXT):
@@ -103,52 +103,52 @@ def verify_version(
     record: Mapping[str, Any] | None = None,
     made: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Vocabulary:
-    """Reads a frozen version and sees that all of it is as it was frozen: its record, its files, what they hold.
+    """Reads a frozen version and checks that its record, its files and their content are as they were frozen.
 
     Args:
         version: The version.
         root: The folder that holds the versions; `None`: the package's own.
-        record: What is recorded of it; `None`: what that folder's `frozen.json` says.
-        made: `table_counts` of its configs, as today's code makes them; `None`: the sentences are not looked at.
+        record: Its record; `None`: the one in that folder's `frozen.json`.
+        made: `table_counts` of its configs, as today's code makes them; `None`: the sentences are not checked.
 
     Returns:
         Its vocabulary.
 
     Raises:
-        FrozenError: It is not as it was frozen.
-        ValueError: The vocabulary is, and its sentences are not.
+        FrozenError: The record, the files or the vocabulary were changed.
+        ValueError: The vocabulary was not changed, and its sentences were.
     """
     record = read_frozen(root)[version] if record is None else record
     for reason in _record_faults(version, record):
         raise FrozenError(version, reason)
     folder = version_folder(version, root)
     if not folder.is_dir():
-        raise FrozenError(version, f"its folder {folder} is not there")
+        raise FrozenError(version, f"its folder {folder} does not exist")
     try:
         vocabulary = read_vocabulary(folder)
     except VocabularyError as error:
         raise FrozenError(version, f"it cannot be read ({error.faults[0]})") from error
     if vocabulary.digest != record["digest"]:
         raise FrozenError(version, f"its digest is {vocabulary.digest}, not {record['digest']}")
-    files = {path.name for path in folder.iterdir()} - _LEFT_BY_SYSTEMS
-    if others := sorted(files - set(vocabulary_files(vocabulary))):
-        raise FrozenError(version, f"{', '.join(others)} in its folder {folder} is no part of it")
+    files = {path.name for path in folder.iterdir()} - _SYSTEM_FILES
+    if unknown := sorted(files - set(vocabulary_files(vocabulary))):
+        raise FrozenError(version, f"{', '.join(unknown)} in its folder {folder} is not part of it")
     for name, count in vocabulary_counts(vocabulary).items():
         if record["counts"].get(name) != count:
-            raise FrozenError(version, f"it has the {name} {count}, and {record['counts'].get(name)} is recorded")
+            raise FrozenError(version, f"its count of {name} is {count}, not {record['counts'].get(name)} as recorded")
     if made is not None:
         _check_sentences(version, record["counts"], made)
     return vocabulary
 
 
 def frozen_record(version: str, vocabulary: Vocabulary, counts: Mapping[str, Any], day: str) -> dict[str, Any]:
-    """What is to be recorded of a version that is frozen.
+    """The record of a version that is frozen.
 
     Args:
         version: Its name.
-        vocabulary: What it holds.
+        vocabulary: Its vocabulary.
         counts: `vocabulary_counts` and `table_counts` of it.
-        day: When it is frozen, in the form of ISO 8601.
+        day: The date on which it is frozen, in the form of ISO 8601.
     """
     record = {"digest": vocabulary.digest, "date": day, "counts": dict(counts)}
     return {**record, "record_digest": _record_digest(version, record)}
@@ -180,7 +180,7 @@ def table_counts(tables: "Mapping[str, pa.Table]") -> dict[str, dict[str, Any]]:
 
 
 def version_number(version: str) -> tuple[int, int]:
-    """`(1, 0)` for `"v1.0"`, to sort by.
+    """The number of a version, to sort by: `(1, 0)` for `"v1.0"`.
 
     Raises:
         ValueError: It is not the name of a version.
@@ -192,33 +192,33 @@ def version_number(version: str) -> tuple[int, int]:
 
 
 def _record_digest(version: str, record: Mapping[str, Any]) -> str:
-    """SHA-256 (hex) of all that is recorded of a version, with its name."""
+    """SHA-256 (hex) of a version's name and record."""
     content = {name: value for name, value in record.items() if name != "record_digest"}
     return hashlib.sha256(json.dumps({version: content}, sort_keys=True).encode()).hexdigest()
 
 
 def _record_faults(version: str, record: Any) -> Iterator[str]:
-    """What is wrong with a record in itself."""
+    """The faults of a record by itself: its name, its keys, its digest, its date and counts."""
     if VERSION_NAME.fullmatch(version) is None:
         yield f"'{version}' is not the name of a version"
     if not isinstance(record, dict) or set(record) != set(RECORD_KEYS):
-        yield f"its record in {FROZEN_FILE} has not the keys {', '.join(RECORD_KEYS)}"
+        yield f"its record in {FROZEN_FILE} does not have the keys {', '.join(RECORD_KEYS)}"
         return
     if record["record_digest"] != _record_digest(version, record):
-        yield f"its record in {FROZEN_FILE} is not what was written when it was frozen"
+        yield f"its record in {FROZEN_FILE} is not the one written when it was frozen"
         return
     try:
-        date.fromisoformat(f"{record['date']}-01"[:10])  # the paper's has a month
+        date.fromisoformat(f"{record['date']}-01"[:10])  # that of v1.0 has only a month
         counts = record["counts"]
         complete = counts["text_digests"].keys() == counts["distinct_texts"].keys() <= counts["rows"].keys()
     except (TypeError, ValueError, KeyError, AttributeError):
         complete = False
     if not complete:
-        yield f"its record in {FROZEN_FILE} has no date, or not all counts"
+        yield f"its record in {FROZEN_FILE} has no date, or lacks counts"
 
 
 def _check_sentences(version: str, counts: Mapping[str, Any], made: Mapping[str, Mapping[str, Any]]) -> None:
-    """Sees that the code of today makes of the vocabulary what it made when the version was frozen."""
+    """Raises ValueError if today's code makes other sentences than when the version was frozen."""
     for name, by_config in made.items():
         for config in {**counts[name], **by_config}:
             if counts[name].get(config) != by_config.get(config):

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Writing files atomically: a file exists whole or not at all."""
 
 import os
 import re
@@ -12,8 +12,8 @@ _SCRATCH_NAME = re.compile(r"\..+\.\d+\.tmp")
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """Lets `write` make a file under a temporary name beside `path`, then renames it; nothing is left if it fails.
 
-    The content is on the disk before the file has its name: network and compressed file systems may say only then that
-    they are full, and a machine that loses power would otherwise keep the name and lose the content.
+    The content is flushed to the disk before the file is renamed: network and compressed file systems may report only
+    then that they are full, and a machine that loses power would otherwise keep the name and lose the content.
 
     Raises:
         OSError: The file cannot be written; has the system's error number and names `path`.
@@ -21,7 +21,7 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         write(scratch)
-        with scratch.open("r+b") as file:  # Windows flushes what may be written only
+        with scratch.open("r+b") as file:  # Windows flushes only files that are open for writing
             os.fsync(file.fileno())
         scratch.replace(path)
     except OSError as error:
@@ -29,7 +29,7 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
             raise
         raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
     finally:
-        with suppress(OSError):  # a folder that cannot be written says so here too, and hides the first error
+        with suppress(OSError):  # if the folder cannot be written, this fails too and would hide the first error
             scratch.unlink(missing_ok=True)
 
 
@@ -39,7 +39,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Removes the temporary files of processes that were killed in the midst of writing; call it when none is alive."""
+    """Removes the temporary files of killed processes. Call it only while no process writes into the folder."""
     for path in folder.rglob(".*.tmp"):
         if _SCRATCH_NAME.fullmatch(path.name):
             path.unlink(missing_ok=True)

@@ -1,22 +1,22 @@
-"""What a text in a vocabulary may be written with: checks of form, which tell what to write instead.
+"""Which characters and how many a text in a vocabulary may have; each error names what to write instead.
 
 The words become sentences that models read and people see, and anyone may propose them. So a term, a noun or a sentence
-is made of Latin letters and little else: no letters of another script that look the same, nothing invisible, no
-picture, markup, address or slot, and no more words than such a thing has. None of this judges what a word says.
+is made of Latin letters and little else: no letters of another script that look the same, no invisible characters, no
+pictures, markup, addresses or slots, and no more words than such an entry needs. The meaning of a word is not checked.
 """
 
 import re
 import unicodedata
 
 WORDS_SIGNS = "-'.,/+"
-SENTENCE_SIGNS = WORDS_SIGNS + '?!:;"{}'  # a brace of no slot is told elsewhere, with the slots there are
+SENTENCE_SIGNS = WORDS_SIGNS + '?!:;"{}'  # braces outside a slot are reported with the template's other faults
 MAX_WORDS_CHARACTERS = 60  # the longest of ours has 37
 MAX_WORD_CHARACTERS = 30  # between spaces and hyphens; "underprivileged" has 15
 MAX_SENTENCE_CHARACTERS = 160  # the longest of ours has 50
 MAX_REMARK_CHARACTERS = 1_000
 _TYPOGRAPHIC = {"‘": "'", "’": "'", "“": '"', "”": '"', "–": "-", "‐": "-", "‑": "-"}
-# Shown as nothing, though their categories are those of letters, marks or nothing at all: Unicode's property
-# Default_Ignorable_Code_Point, as far as the categories C and Z do not have it.
+# Invisible, though their categories are those of letters, marks or unassigned characters: Unicode's property
+# Default_Ignorable_Code_Point, without the characters of the categories C and Z.
 _IGNORABLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
 )
@@ -32,25 +32,28 @@ _ADDRESS = re.compile(r"www\.|://|[a-z0-9-]\.[a-z]{2,}", re.IGNORECASE)
 
 
 def is_invisible(character: str) -> bool:
-    """Whether nothing, or only a space, shows where a character stands."""
+    """Whether a character is shown as nothing or as a space."""
     return unicodedata.category(character)[0] in "CZ" or _IGNORABLE.match(character) is not None
 
 
 def check_text(value: str) -> str:
-    """Refuses what no text of one line has: typographic signs, invisible characters, stray white space.
+    """Raises if a text of one line is empty or has typographic signs, invisible characters or stray white space.
+
+    Returns:
+        The text.
 
     Raises:
-        ValueError: What is wrong, where, and what to write.
+        ValueError: The message names the fault, its position, and what to write.
     """
     if not value.strip():
         raise ValueError("is empty; write the words, or leave the key out")
     if _PLAIN.fullmatch(value) is None:
         for position, character in enumerate(value, start=1):
-            place = f"(U+{ord(character):04X}) at character {position}"
+            code = f"(U+{ord(character):04X}) at character {position}"
             if character in _TYPOGRAPHIC:
-                raise ValueError(f"has {character} {place}; write {_TYPOGRAPHIC[character]}")
+                raise ValueError(f"has {character} {code}; write {_TYPOGRAPHIC[character]}")
             if character != " " and is_invisible(character):
-                raise ValueError(f"has a control or invisible character {place}; remove it")
+                raise ValueError(f"has a control or invisible character {code}; remove it")
     if value != value.strip() or "  " in value:
         raise ValueError(f"has stray white space; write {' '.join(value.split())!r}")
     if value != unicodedata.normalize("NFC", value):
@@ -59,7 +62,7 @@ def check_text(value: str) -> str:
 
 
 def check_words(value: str) -> str:
-    """Refuses what is no word or short phrase of English, as terms and nouns are. Raises as `check_text`."""
+    """Raises ValueError, as `check_text` does, if a text cannot be a term or noun: a word or a short phrase."""
     _check_length(value, MAX_WORDS_CHARACTERS)
     check_text(value)
     _check_signs(value, WORDS_SIGNS)
@@ -70,7 +73,7 @@ def check_words(value: str) -> str:
 
 
 def check_sentence(value: str) -> str:
-    """Refuses what is no sentence of a template, whatever its slots are. Raises as `check_text`."""
+    """Raises ValueError, as `check_text` does, if a text cannot be the sentence of a template, whatever its slots."""
     _check_length(value, MAX_SENTENCE_CHARACTERS)
     check_text(value)
     _check_signs(_SLOT.sub(lambda slot: "x" * len(slot[0]), value), SENTENCE_SIGNS)
@@ -78,22 +81,22 @@ def check_sentence(value: str) -> str:
 
 
 def check_remark(value: str) -> str:
-    """Refuses in a note or source, which are for readers and have any lines and signs, what no reader sees."""
+    """Raises ValueError if a note or source is empty, too long or has invisible characters; all else is allowed."""
     if not value.strip():
         raise ValueError("is empty; write something, or leave the key out")
     _check_length(value, MAX_REMARK_CHARACTERS)
     for position, character in enumerate(value, start=1):
         space = character in "\n\t" or unicodedata.category(character) == "Zs"
         if not space and is_invisible(character):
-            place = f"(U+{ord(character):04X}) at character {position}"
-            raise ValueError(f"has a control or invisible character {place}; remove it")
+            code = f"(U+{ord(character):04X}) at character {position}"
+            raise ValueError(f"has a control or invisible character {code}; remove it")
     return value
 
 
 def other_letters(value: str) -> list[str]:
-    """The letters of a text beyond a to z, each with its name: they may be meant, or only look like others."""
-    found = dict.fromkeys(each for each in value if not each.isascii())
-    return [f"{each} ({unicodedata.name(each, 'without a name').lower()})" for each in found]
+    """The letters of a text other than a to z, with their names: they may be meant, or only look like others."""
+    letters = dict.fromkeys(character for character in value if not character.isascii())
+    return [f"{letter} ({unicodedata.name(letter, 'without a name').lower()})" for letter in letters]
 
 
 def _check_length(value: str, most: int) -> None:
@@ -120,7 +123,7 @@ def _check_signs(value: str, signs: str) -> None:
 
 
 def _is_latin(character: str) -> bool:
-    """Whether a character is a Latin letter, and not another shape of one (ﬁ, ſ, 𝐃, Ｄ, ᴅ)."""
+    """Whether a character is a Latin letter, and not a compatibility form of one (ﬁ, ſ, 𝐃, Ｄ, ᴅ)."""
     if not character.isalpha() or unicodedata.normalize("NFKC", character) != character:
         return False
     return _LATIN.match(unicodedata.name(character, "")) is not None

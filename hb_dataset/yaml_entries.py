@@ -1,4 +1,4 @@
-"""Entries of a vocabulary file: read, checked field by field, and each with the line it stands on."""
+"""Reading the entries of a vocabulary file: each is checked field by field and keeps its line."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -34,7 +34,7 @@ STRICT_KEYS = ConfigDict(extra="forbid")
 
 
 class Located(NamedTuple):
-    """An entry and where it stands, for faults that only show beside other entries."""
+    """An entry with its file and line, for checks that need other entries."""
 
     file: str
     line: int
@@ -42,7 +42,18 @@ class Located(NamedTuple):
 
 
 def read_entries(path: Path, key: str, entry_type: Any, faults: list[Fault], **given: str) -> list[Located]:
-    """Reads one file: a mapping with a list of entries under `key`, a default `source` and (axis files) `axis`."""
+    """Reads one file: a mapping with a list of entries under `key`, and perhaps a `source` for all of them.
+
+    Args:
+        path: The file.
+        key: The key of the list.
+        entry_type: The dataclass of the entries.
+        faults: The faults of the file are appended to it.
+        **given: Further keys of the file and the values that they must have, which become fields of each entry.
+
+    Returns:
+        The entries without faults.
+    """
     try:
         document, lines = load_with_lines(path, faults)
     except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
@@ -118,7 +129,7 @@ def _unknown_key(name: str, allowed: list[str]) -> str:
 
 
 def _explain(name: str, detail: Any, entry_type: Any) -> str:
-    """What pydantic found, in the words of a person who edits the file."""
+    """An error of pydantic as a message to the person who edits the file."""
     if detail["type"] == "missing":
         return f"entry has no `{name}`; write `{name}: …`"
     if detail["type"] == "literal_error":

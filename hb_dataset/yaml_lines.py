@@ -1,8 +1,7 @@
-"""YAML with the line of everything in it, so that a fault can be told with its place.
+"""Reading YAML with the line of every value, so that faults can be reported with their line.
 
-The files may be anyone's, so what one of them can ask for is limited before anything is built from it: its size, how
-deep its lists lie in one another, and no part that stands for another part, by which ten lines can hold millions of
-entries.
+The files may come from anyone, so they are limited before anything is built from them: in size, in the depth of nested
+lists, and to YAML without anchors and aliases, by which ten lines can hold millions of entries.
 """
 
 import re
@@ -13,11 +12,11 @@ import yaml
 
 MAX_BYTES = 250_000  # the largest file of the vocabulary has 20,000
 MAX_NODES = 25_000  # keys, texts, lists and mappings; that file has 800
-MAX_DEPTH = 10  # as deep as mappings and lists may lie in one another; ours go to 5
+MAX_DEPTH = 10  # of mappings and lists inside one another; ours have 5
 
-# YAML counts these as line breaks, as no editor does: the lines of all that follows would be off.
+# YAML counts these as line breaks and editors do not: all later line numbers would be wrong.
 _OTHER_LINE_BREAKS = re.compile("[\x85\u2028\u2029]")
-# Those that say what a value is anyway: every scalar is read as the text that was written.
+# Tags without effect, since every scalar is read as the text that was written.
 _PLAIN_TAG = re.compile("tag:yaml.org,2002:(bool|float|int|map|null|seq|str|timestamp)")
 _NAME_SHOWN = 40
 _LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # libyaml where PyYAML was built with it
@@ -30,7 +29,7 @@ TAG = "has the tag {name}; remove it, or put quotes around what begins with ! if
 
 
 class Fault(NamedTuple):
-    """One thing wrong with a vocabulary: where, and what to write."""
+    """A fault of a file: its line (from 1), and a message with what to write."""
 
     file: str
     line: int
@@ -52,7 +51,7 @@ class FaultsError(ValueError):
 
 
 class RefusedError(yaml.YAMLError):
-    """YAML that is not taken, well written or not: the line, and why."""
+    """YAML that is refused, valid or not: the line, and the problem."""
 
     def __init__(self, line: int, problem: str) -> None:
         super().__init__(f"line {line}: {problem}")
@@ -61,22 +60,23 @@ class RefusedError(yaml.YAMLError):
 
 
 def load_with_lines(path: Path, faults: list[Fault]) -> tuple[Any, dict[tuple, int]]:
-    """Loads YAML with every scalar as the text that was written ("no" stays "no"), and where it stands.
+    """Loads YAML with every scalar as the text that was written ("no" stays "no"), and the lines of its values.
 
     Args:
         path: The file.
-        faults: Where a key that stands twice, or a line break of another kind, is reported.
+        faults: Repeated keys and unusual line breaks are appended to it.
 
     Returns:
-        The document, and the line (from 1) of each place in it, keyed by the path of keys and indices that leads there.
+        The document, and the line (from 1) of each value in it, by the tuple of keys and indices that leads to it.
 
     Raises:
-        yaml.YAMLError, UnicodeDecodeError, OSError: It cannot be read, or is not taken; see `unreadable`.
+        yaml.YAMLError, UnicodeDecodeError, OSError: The file cannot be read, or is refused; `unreadable` makes a fault
+            of the error.
     """
     lines: dict[tuple, int] = {}
 
-    def plain(node: yaml.Node, where: tuple) -> Any:
-        lines.setdefault(where, node.start_mark.line + 1)
+    def plain(node: yaml.Node, keys: tuple) -> Any:
+        lines.setdefault(keys, node.start_mark.line + 1)
         if isinstance(node, yaml.MappingNode):
             mapping = {}
             for key_node, value_node in node.value:
@@ -84,11 +84,11 @@ def load_with_lines(path: Path, faults: list[Fault]) -> tuple[Any, dict[tuple, i
                 line = key_node.start_mark.line + 1
                 if name in mapping:
                     faults.append(Fault(path.name, line, f"key {name!r} is here twice; remove one of them"))
-                lines[(*where, name)] = line
-                mapping[name] = plain(value_node, (*where, name))
+                lines[(*keys, name)] = line
+                mapping[name] = plain(value_node, (*keys, name))
             return mapping
         if isinstance(node, yaml.SequenceNode):
-            return [plain(item, (*where, index)) for index, item in enumerate(node.value)]
+            return [plain(item, (*keys, index)) for index, item in enumerate(node.value)]
         return node.value
 
     text = _read(path)
@@ -102,24 +102,24 @@ def load_with_lines(path: Path, faults: list[Fault]) -> tuple[Any, dict[tuple, i
 
 
 def unreadable(path: Path, error: yaml.YAMLError | UnicodeDecodeError | OSError) -> Fault:
-    """The fault that a file which cannot be read has, at the line where reading stopped."""
+    """The fault of a file that cannot be read, at the line where reading stopped."""
     if isinstance(error, RefusedError):
         return Fault(path.name, error.line, error.problem)
     if isinstance(error, OSError):
         return Fault(path.name, 1, f"cannot be read ({error.strerror}); put a text file here")
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
-        last = path.read_text(encoding="utf-8").count("\n") + 1  # reading may stop behind it
+        last = path.read_text(encoding="utf-8").count("\n") + 1  # reading may stop after the last line
         return Fault(path.name, min(error.problem_mark.line + 1, last), f"is not valid YAML: {error.problem}")
     if isinstance(error, UnicodeDecodeError):
         before, problem = path.read_bytes()[: error.start], "is not UTF-8 here; save the file as UTF-8"
-    else:  # counts the bytes of the text that was composed, whose line breaks are all alike
+    else:  # the error's position is in the bytes of the text that was parsed, where all line breaks are spaces or \n
         before = _OTHER_LINE_BREAKS.sub(" ", path.read_text(encoding="utf-8")).encode()[: getattr(error, "position", 0)]
         problem = "has a control character, which YAML refuses; remove it"
     return Fault(path.name, len(re.findall(rb"\r\n?|\n", before)) + 1, problem)
 
 
 def _read(path: Path) -> str:
-    """The text of a file, with line breaks all alike, of which no more is read than is allowed."""
+    """The text of a file with line feeds for all line breaks; no more than `MAX_BYTES` are read."""
     with path.open("rb") as file:
         content = file.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
@@ -128,7 +128,7 @@ def _read(path: Path) -> str:
 
 
 def _check_form(text: str) -> None:
-    """Reads YAML event by event, building nothing, and refuses what could grow or nest without end."""
+    """Raises RefusedError if YAML has anchors, tags, or too many or too deep values; nothing is built to check this."""
     depth = num_nodes = 0
     for event in yaml.parse(text, Loader=_LOADER):
         if isinstance(event, yaml.CollectionEndEvent):

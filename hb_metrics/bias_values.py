@@ -1,47 +1,46 @@
-"""Bias values of replies: how far each goes in the style that is characteristic of its descriptor (paper, C.1)."""
+"""Bias values: how far the style of each reply goes in the direction typical of its descriptor (paper, C.1)."""
 
-from collections.abc import Iterator, Sequence, Sized
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from hb_metrics.full_gen_bias.inputs import check_lengths, text_codes
+
 ALPHAS = (0, 1, 2)
-# Rows worked on at once: 14 MB in float64 at 217 styles.
+# Rows in memory at a time: 14 MB in float64 at 217 styles.
 BATCH_SIZE = 8192
-# Below this distance to the overall mean, a descriptor's direction of bias is nothing but rounding errors.
+# Below this distance from the overall mean, a descriptor's direction of bias is only rounding errors.
 _NO_DIRECTION = 1e-12
 
-UNEQUAL_LENGTHS_ERROR = "inputs differ in length: {}; give one value of each for every reply"
 SHAPE_ERROR = "style_probabilities have the shape {shape}; give [replies, styles], with at least one of each"
 PROBABILITY_ERROR = (
     "style probability {style} of reply {row} is {value}; probabilities are numbers from 0 to 1, "
     "so classify this reply again or leave it out"
 )
-MISSING_ERROR = "{name} is missing in row {row}; leave out rows without one (the baseline's have no descriptor)"
-NOT_TEXT_ERROR = "{name} in row {row} is {value!r}, not a string; give each reply's as a string"
 ALPHA_ERROR = "alpha is {alpha}; allowed: 0, 1, 2"
 BATCH_SIZE_ERROR = "batch_size is {batch_size}; give at least 1 (the default is {default})"
 
 
 class StyleRows(Protocol):
-    """Style vectors that are read in slices of rows: an array, or what is stored and read as one is."""
+    """Style vectors that are read in slices of rows: an array, or files that can be sliced like one."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Replies and styles."""
+        """The number of replies and of styles."""
 
     def __len__(self) -> int:
-        """How many replies."""
+        """The number of replies."""
 
     def __getitem__(self, rows: slice) -> np.ndarray:
         """[rows, styles] the style vectors of these replies."""
 
 
 class DescriptorKey(NamedTuple):
-    """What tells descriptors apart: a term that stands in two axes is two descriptors.
+    """What identifies a descriptor: a term in two axes is two descriptors.
 
     Attributes:
-        axis: Its demographic axis; `None` where axes are not given.
+        axis: Its demographic axis; `None` if axes are not given.
         descriptor: The term.
     """
 
@@ -50,12 +49,12 @@ class DescriptorKey(NamedTuple):
 
 
 class BiasValues(NamedTuple):
-    """What `bias_values` finds.
+    """The results of `bias_values`.
 
     Attributes:
         values: [replies] float64, the bias value b_tdi of each reply.
         descriptors: The descriptors, by axis and then by term in alphabetical order.
-        descriptor_codes: [replies] which of them each reply's is.
+        descriptor_codes: [replies] index of each reply's descriptor in `descriptors`.
         mean_values: [descriptors] float64, the mean bias value over a descriptor's replies.
         descriptor_means: [descriptors, styles] float64, the mean style probabilities m_d.
         overall_mean: [styles] float64, m̄.
@@ -81,24 +80,24 @@ def bias_values(
     """Computes the bias value of each reply (paper, C.1).
 
     b_tdi = (p_tdi − m̄)·(m_d − m̄) / ‖m_d − m̄‖^α, where m_d is the mean over the descriptor's templates of the mean
-    p_tdi in each, and m̄ the unweighted mean of m_d over the descriptors. A template in which a descriptor has no reply
-    is left out of that descriptor's mean.
+    p_tdi in each, and m̄ the unweighted mean of m_d over the descriptors. A template without replies to a descriptor is
+    left out of that descriptor's mean.
 
-    A descriptor whose m_d is m̄ (a single descriptor's always is) has no direction of bias, and its replies get 0. For
-    α = 0 that is the formula itself; for α = 1 and 2 the formula is 0/0 and has no limit, and 0 says that no reply can
-    go in a direction that does not exist.
+    A descriptor whose m_d is m̄ (always so for a single descriptor) has no direction of bias, and its replies get 0. For
+    α = 0 that is what the formula gives; for α = 1 and 2 it is 0/0 and has no limit, and 0 stands for the fact that no
+    reply can go in a direction that does not exist.
 
     Args:
-        style_probabilities: [replies, styles] p_tdi of any floating-point type, memory-mapped or in files too: it is
-            read in blocks of rows, twice, and never copied whole.
+        style_probabilities: [replies, styles] p_tdi of any floating-point type, also memory-mapped or in files: it is
+            read twice in blocks of rows, and never copied as a whole.
         descriptors: [replies] the descriptor in each reply's prompt.
         templates: [replies] the template of its prompt.
-        axes: [replies] its demographic axis; `None`: a term is one descriptor wherever it stands.
-        alpha: The exponent α: 0, 1 or 2. The paper takes 0.
-        batch_size: Rows in a block; bounds the memory and changes no value.
+        axes: [replies] its demographic axis; `None`: a term is one descriptor, whatever its axis.
+        alpha: The exponent α: 0, 1 or 2. The paper uses 0.
+        batch_size: Rows in a block; limits the memory and changes no value.
 
     Returns:
-        The bias values, and the means behind them.
+        The bias values and the means behind them.
 
     Raises:
         ValueError: There are no replies, lengths differ, a value is missing, a probability is not within [0, 1],
@@ -112,7 +111,7 @@ def bias_values(
         raise ValueError(SHAPE_ERROR.format(shape=style_probabilities.shape))
     check_lengths(style_probabilities=style_probabilities, descriptors=descriptors, templates=templates, axes=axes)
     codes, keys = descriptor_codes(descriptors, axes)
-    means = _descriptor_means(style_probabilities, codes, _template_codes(templates), len(keys), batch_size)
+    means = _descriptor_means(style_probabilities, codes, text_codes("template", templates)[0], len(keys), batch_size)
     overall_mean = means.mean(axis=0)
 
     directions = means - overall_mean
@@ -136,43 +135,16 @@ def descriptor_codes(
         axes: [rows] its axis; `None`: not known.
 
     Returns:
-        [rows] which descriptor each row's is, and the descriptors, by axis and then by term in alphabetical order.
+        [rows] index of each row's descriptor, and the descriptors, by axis and then by term in alphabetical order.
 
     Raises:
         ValueError: A value is missing or not a string, or there are not as many axes as descriptors.
     """
     check_lengths(descriptors=descriptors, axes=axes)
-    check_text("descriptor", descriptors)
-    if axes is None:
-        pairs = [DescriptorKey(None, str(descriptor)) for descriptor in descriptors]
-    else:
-        check_text("axis", axes)
-        pairs = [DescriptorKey(str(axis), str(name)) for axis, name in zip(axes, descriptors, strict=True)]
-    keys = sorted(set(pairs), key=lambda key: (key.axis or "", key.descriptor))
-    places = {key: place for place, key in enumerate(keys)}
-    return np.array([places[pair] for pair in pairs], dtype=np.int64), keys
-
-
-def check_lengths(**columns: Sized | None) -> None:
-    """Raises a ValueError that tells the lengths of the columns if they differ; `None` has none."""
-    lengths = {name: len(column) for name, column in columns.items() if column is not None}
-    if len(set(lengths.values())) > 1:
-        raise ValueError(UNEQUAL_LENGTHS_ERROR.format(", ".join(f"{size} {name}" for name, size in lengths.items())))
-
-
-def check_text(name: str, column: Sequence[str]) -> None:
-    """Raises a ValueError that names the first row whose value is missing or not a string."""
-    for row, value in enumerate(column):
-        if value is None:
-            raise ValueError(MISSING_ERROR.format(name=name, row=row))
-        if not isinstance(value, str):
-            raise ValueError(NOT_TEXT_ERROR.format(name=name, row=row, value=value))
-
-
-def _template_codes(templates: Sequence[str]) -> np.ndarray:
-    check_text("template", templates)
-    places: dict[str, int] = {}
-    return np.array([places.setdefault(template, len(places)) for template in templates], dtype=np.int64)
+    descriptor, names = text_codes("descriptor", descriptors)
+    axis, axis_names = (np.zeros_like(descriptor), [None]) if axes is None else text_codes("axis", axes)
+    distinct, codes = np.unique(axis * len(names) + descriptor, return_inverse=True)
+    return codes, [DescriptorKey(axis_names[key // len(names)], names[key % len(names)]) for key in distinct]
 
 
 def _descriptor_means(
@@ -193,13 +165,13 @@ def _descriptor_means(
         if len(bad):
             row, style = bad[0]
             raise ValueError(PROBABILITY_ERROR.format(row=rows.start + row, style=style, value=block[row, style]))
-        # Adds row after row, so that not even the rounding depends on the size of the blocks.
+        # Adds row by row, so that not even the rounding depends on the size of the blocks.
         np.add.at(means, codes[rows], block * weights[rows, None])
     return means
 
 
 def _blocks(style_probabilities: np.ndarray | StyleRows, batch_size: int) -> Iterator[tuple[slice, np.ndarray]]:
-    """Blocks of rows in float64, each with where it stands."""
+    """Blocks of rows in float64, with their slices."""
     for start in range(0, len(style_probabilities), batch_size):
         rows = slice(start, min(start + batch_size, len(style_probabilities)))
         yield rows, np.asarray(style_probabilities[rows], dtype=np.float64)

@@ -1,1 +1,1 @@
-"""The command `holistic-bias`, and scripts around the Hugging Face Hub and its local caches; nothing imports them."""
+"""The command `holistic-bias`, and scripts for the Hub, its local caches and the vocabulary. Nothing imports them."""

@@ -1,4 +1,4 @@
-"""Names of repositories and addresses of pages, as somebody gave them to a script."""
+"""Checks of the repository names and web addresses that are given to the scripts as options."""
 
 import tomllib
 from importlib.metadata import PackageNotFoundError, metadata
@@ -11,34 +11,39 @@ PROJECT_FILE = Path(__file__).parent.parent / "pyproject.toml"
 DISTRIBUTION = "holistic-bias"
 WHEEL_LABEL = "Source, "  # a wheel's Project-URL is a label and an address
 
-REPO_ID_ERROR = "{option} '{repo_id}' is not the name of a repo; write OWNER/NAME"
+REPO_ID_ERROR = "{option} '{repo_id}' is not the name of a repository; write OWNER/NAME"
 ADDRESS_ERROR = (
-    "{option} {address!r} is not the address of a page that everybody may follow; write it from https:// (or http://) "
-    "on, without spaces and without a user name or password"
+    "{option} {address!r} is not the address of a web page; write all of it, beginning with https:// (or http://), "
+    "without spaces and without a user name or password"
 )
 
 
 def check_repo_id(repo_id: str, option: str = "repo_id") -> None:
-    """Sees that a name can be that of a repository.
+    """Checks that a name is a valid OWNER/NAME of a repository of the Hub.
 
     Raises:
-        HubError: It cannot; the message names the `option` it was given as.
+        HubError: If it is not; the message names the `option` it was given as.
     """
+    if not is_repo_id(repo_id):
+        raise HubError(REPO_ID_ERROR.format(option=option, repo_id=repo_id))
+
+
+def is_repo_id(repo_id: str) -> bool:
+    """Whether a name is a valid OWNER/NAME of a repository of the Hub."""
     from huggingface_hub.utils import HFValidationError, validate_repo_id
 
     try:
         validate_repo_id(repo_id)
     except HFValidationError:
-        raise HubError(REPO_ID_ERROR.format(option=option, repo_id=repo_id)) from None
-    if "/" not in repo_id:
-        raise HubError(REPO_ID_ERROR.format(option=option, repo_id=repo_id))
+        return False
+    return "/" in repo_id
 
 
 def check_address(address: str, option: str) -> None:
-    """Sees that an address is one of the web, which can be published as a link.
+    """Checks that an address is that of a web page, so that it can be published as a link.
 
     Raises:
-        HubError: It is not; the message names the `option` it was given as.
+        HubError: If it is not; the message names the `option` it was given as.
     """
     is_plain = address.isprintable() and not set(address) & set(' "<>\\^`{|}')
     try:
@@ -53,7 +58,7 @@ def check_address(address: str, option: str) -> None:
 def project_source() -> str | None:
     """The address of the source repository, if set: `Source` of `[project.urls]` in pyproject.toml.
 
-    Read in this checkout, or, where the package was installed from a wheel, in what pip has kept of it.
+    It is read from this checkout, or, if the package was installed from a wheel, from the metadata that pip keeps.
     """
     if PROJECT_FILE.is_file():
         return tomllib.loads(PROJECT_FILE.read_text(encoding="utf-8"))["project"].get("urls", {}).get("Source")

@@ -1,9 +1,9 @@
-"""Checks a change to the vocabulary: what has to be put right, what to look at, and what the change does.
+"""Checks a change to the vocabulary: what has to be corrected, what to look at, and what the change does.
 
     holistic-bias check-terms [--vocabulary DIR] [--against REV] [--format text|markdown] [--seed N]
 
-Exit code 0: nothing has to be put right; 1: there are faults; 2: the check could not be made. Needs `inflect` besides
-what the dataset needs, and neither torch nor `datasets`.
+The exit code is 0 if nothing has to be corrected, 1 if there are faults, and 2 if the check could not be made. It needs
+no torch.
 """
 
 import argparse
@@ -34,13 +34,13 @@ def check(folder: Path, against: str | None = None, *, seed: int = 0, show: int 
 
     Args:
         folder: The vocabulary folder.
-        against: A folder, or a git revision of this one; `None`: the newest frozen version.
-        seed: Chooses the sentences to read.
-        show: Of how many added or changed entries sentences are shown.
+        against: What to compare with: a folder, or a git revision of this one; `None` for the newest frozen version.
+        seed: The seed that chooses the sentences to read.
+        show: The number of added or changed entries of which sentences are shown.
 
     Raises:
-        NotADirectoryError: There is no such folder.
-        AgainstError: There is nothing to compare with.
+        NotADirectoryError: If there is no such folder.
+        AgainstError: If there is nothing to compare with.
     """
     name, before = read_against(folder, against)
     refused = [*link_faults(folder), *size_faults(folder)] if folder.is_dir() else []
@@ -65,31 +65,46 @@ def check(folder: Path, against: str | None = None, *, seed: int = 0, show: int 
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Prints the report and exits with what it found."""
+    """Prints the report, and exits with 1 if there are faults."""
     default = Path(version_name(version_folder(NEXT)))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--vocabulary", type=Path, default=default, metavar="DIR", help="the vocabulary folder (default: %(default)s)"
+        "--vocabulary",
+        type=Path,
+        default=default,
+        metavar="DIR",
+        help="The vocabulary folder to check. By default it is %(default)s.",
     )
     parser.add_argument(
         "--against",
         metavar="REV",
-        help="what to compare with: a folder, or a branch, tag or commit of git (default: the newest frozen version)",
+        help="What to compare it with: a folder, or a branch, tag or commit of git. By default it is the newest frozen "
+        "version.",
     )
-    parser.add_argument("--format", choices=sorted(FORMATS), default="text", help="default: %(default)s")
-    parser.add_argument("--seed", type=int, default=0, help="chooses the sentences to read (default: %(default)s)")
+    parser.add_argument(
+        "--format",
+        choices=sorted(FORMATS),
+        default="text",
+        help="The format of the report: text for a terminal, or markdown for a comment. By default it is %(default)s.",
+    )
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=0,
+        help="The seed of the random choice of sentences to read. By default it is %(default)s.",
+    )
     parser.add_argument(
         "--show",
         type=int,
         default=ENTRIES_TO_READ,
         metavar="N",
-        help="of how many added or changed entries to show sentences (default: %(default)s)",
+        help="The number of added or changed entries of which sentences are shown. By default it is %(default)s.",
     )
     options = parser.parse_args(argv)
     try:
         report = check(options.vocabulary, options.against, seed=options.seed, show=options.show)
     except (NotADirectoryError, AgainstError) as error:
-        parser.exit(2, f"check_terms.py: {error}\n")
+        parser.exit(2, f"{parser.prog}: {error}\n")
     print(FORMATS[options.format](report), end="")
     sys.exit(1 if report.faults else 0)
 

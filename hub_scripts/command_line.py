@@ -2,8 +2,8 @@
 
     holistic-bias measure --model openai-community/gpt2 --dataset_config v1.0
 
-The scripts can be run by themselves as well (`accelerate launch hb_metrics/measure.py …`). Nothing but the standard
-library is imported before a script is chosen, so that help comes at once and without torch.
+The scripts can also be run by themselves (`accelerate launch hb_metrics/measure.py …`). Only the standard library is
+imported before a script is chosen, so that help is fast and needs no torch.
 """
 
 import re
@@ -14,20 +14,21 @@ from typing import NamedTuple
 
 PROGRAM = "holistic-bias"
 GROUP = "publish"  # the first of two words: publish dataset, publish metrics, publish results
-NOT_RUN_STATUS = 2  # the exit code where no script could be run; as argparse has it where it cannot read the options
+NOT_RUN_STATUS = 2  # the exit code if no script could be run; the same as argparse's for invalid options
 
 HELP = """\
-usage: {program} COMMAND [OPTION ...]
+usage: {usage} COMMAND [OPTION ...]
 
 Does a language model treat people differently by who they say they are?
 
 commands:
 {commands}
 
-`{program} COMMAND --help` lists the options of a command.
+`{usage} COMMAND --help` lists the options of a command.
 """
 SEVERAL_PROCESSES = """\
-On several GPUs, start `measure`, `tune` and `debias` by their modules: accelerate launch -m hb_metrics.measure ...
+On several GPUs, start the modules of `measure`, `tune` and `debias` with accelerate, as in
+`accelerate launch -m hb_metrics.measure ...`.
 """
 UNKNOWN_ERROR = "{program}: there is no command {name!r}; {hint}allowed: {names}"
 MISSING_ERROR = (
@@ -41,7 +42,7 @@ class Command(NamedTuple):
     Attributes:
         module: The script: the module whose `main()` reads `sys.argv`.
         sentence: What it does, for the help.
-        extras: What pip has to install besides the dataset's own dependencies, as in `holistic-bias[extras]`.
+        extras: The extras of the package that it needs, as in `holistic-bias[extras]`; "" if it needs none.
     """
 
     module: str
@@ -51,22 +52,26 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "measure": Command("hb_metrics.measure", "Measure a language model and write a report.", "measure,embedded"),
-    "report": Command("hb_metrics.report.__main__", "Write a report anew, or compare several runs.", "measure"),
-    "label": Command("hb_train.bias_labels", "Label the replies of a run by their bias, for tuning.", "measure"),
-    "tune": Command("hb_train.tune", "Tune a model against its bias with labelled replies.", "tune"),
-    "debias": Command("hb_train.debias", "Debias a model in one of the four ways of RedditBias.", "tune"),
-    "install": Command("hub_scripts.install_local", "Install dataset and metrics under their names here.", "measure"),
-    "check-terms": Command("hub_scripts.check_terms", "Check a change to the vocabulary.", "check"),
+    "report": Command("hb_metrics.report.__main__", "Rewrite the report of a run, or compare several runs.", "measure"),
+    "label": Command(
+        "hb_train.bias_labels", "Label the replies of a run by their bias, as data for `tune`.", "measure"
+    ),
+    "tune": Command("hb_train.tune", "Tune a model with labelled replies, so that it is less biased.", "tune"),
+    "debias": Command("hb_train.debias", "Debias a model with one of the four methods of RedditBias.", "tune"),
+    "install": Command(
+        "hub_scripts.install_local", "Make the dataset and the metrics load by their bare names here.", "measure"
+    ),
+    "check-terms": Command("hub_scripts.check_terms", "Check a change to the vocabulary of terms.", "check"),
     "publish dataset": Command("hub_scripts.publish_dataset", "Publish a frozen version of the dataset on the Hub."),
     "publish metrics": Command("hub_scripts.publish_metrics", "Publish each metric as a Space on the Hub."),
     "publish results": Command(
-        "hub_scripts.publish_results", "Propose the figures of a run for its model's page on the Hub.", "measure"
+        "hub_scripts.publish_results", "Open a pull request with the figures of a run on its model's page.", "measure"
     ),
 }
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Runs a subcommand with the options that follow it, or prints which there are."""
+    """Runs a subcommand with the options that follow it, or prints the list of subcommands."""
     argv = sys.argv[1:] if argv is None else list(argv)
     group = GROUP if argv[:1] == [GROUP] else ""
     words = 2 if group else 1
@@ -85,19 +90,22 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def run(name: str, options: Sequence[str]) -> None:
-    """Runs the script of a subcommand, which sees the command line as if it had been called under that name.
+    """Runs the script of a subcommand, with the command line as if the script had been called by that name.
 
     Raises:
-        SystemExit: The script ended by itself; or a package of an extra is missing, and the message says how to get it.
+        SystemExit: If the script ends with an error, in which its file name is replaced by the command; or if a package
+            of an extra is missing: then the message is how to install it.
     """
     command = COMMANDS[name]
     sys.argv = [f"{PROGRAM} {name}", *options]
     try:
         import_module(command.module).main()
     except (ModuleNotFoundError, SystemExit) as error:
+        if isinstance(error, SystemExit) and isinstance(error.code, str):
+            error.code = re.sub(r"^(\w+\.py|hb_metrics\.report): ", f"{PROGRAM} {name}: ", error.code)
         # A script that imports a package only where it needs it ends with the error of the import as the cause.
         cause = error.__cause__ if isinstance(error, SystemExit) else error
-        # Our own errors that say what to install have no name; a model's own code may need what is none of ours.
+        # Our own errors, which name what to install, have no name; a model's own code may need other packages.
         missing = cause.name if isinstance(cause, ModuleNotFoundError) else None
         package = (missing or "").split(".")[0]
         if package not in our_requirements():
@@ -109,16 +117,17 @@ def run(name: str, options: Sequence[str]) -> None:
 
 
 def our_requirements() -> set[str]:
-    """The packages that pip installs with this one, all extras included, as they are imported."""
-    requirements = [line for found in metadata.distributions(name=PROGRAM) for line in found.requires or []]
+    """The packages that pip installs with this one, all extras included, by the names they are imported by."""
+    requirements = [line for package in metadata.distributions(name=PROGRAM) for line in package.requires or []]
     return {re.split(r"[^\w-]", line)[0].replace("-", "_") for line in requirements}
 
 
 def help_text(group: str = "") -> str:
-    """What is printed for `--help`: each subcommand, or each of a group, with its sentence."""
-    width = max(map(len, COMMANDS))
-    lines = [f"  {name:<{width}}  {each.sentence}" for name, each in COMMANDS.items() if name.startswith(group)]
-    text = HELP.format(program=PROGRAM, commands="\n".join(lines))
+    """The text of `--help`: each subcommand, or each of a group, with its sentence."""
+    commands = {name.removeprefix(f"{group} "): command for name, command in COMMANDS.items() if name.startswith(group)}
+    width = max(map(len, commands))
+    lines = [f"  {name:<{width}}  {command.sentence}" for name, command in commands.items()]
+    text = HELP.format(usage=f"{PROGRAM} {group}".strip(), commands="\n".join(lines))
     return text if group else text + SEVERAL_PROCESSES
 
 

@@ -1,7 +1,7 @@
 """The dataset's Croissant file: JSON-LD that search engines and data loaders read (mlcommons.org/croissant/1.1).
 
-Files with their SHA-256, tables with their columns, and the responsible-AI fields (mlcommons.org/croissant/RAI/1.0),
-which say what the card says. Nothing in it depends on when or where it is written.
+It has the files with their SHA-256, the tables with their columns, and the responsible-AI fields
+(mlcommons.org/croissant/RAI/1.0) with the statements of the card. It does not depend on when or where it is written.
 """
 
 import json
@@ -28,6 +28,7 @@ from hub_scripts.published_dataset import (
     limitations,
     maintenance,
     sensitive_information,
+    summary,
 )
 
 CROISSANT = "http://mlcommons.org/croissant/1.1"
@@ -74,7 +75,7 @@ def croissant_json(dataset: PublishedDataset) -> str:
         dataset: The version with its configs.
 
     Returns:
-        JSON-LD. The same for the same content (and Hub: `HF_ENDPOINT` is where the files are said to lie).
+        JSON-LD; the same for the same content and `HF_ENDPOINT`, which begins the addresses of the files.
     """
     return json.dumps(croissant(dataset), indent=2, ensure_ascii=False) + "\n"
 
@@ -91,11 +92,7 @@ def croissant(dataset: PublishedDataset) -> dict[str, Any]:
         "@type": "sc:Dataset",
         "name": "HolisticBias",
         "conformsTo": [CROISSANT, RESPONSIBLE_AI],
-        "description": (
-            f"{dataset.prompts.num_rows:,} English sentences in which a person is spoken of with one of "
-            f"{dataset.num_terms:,} demographic terms on {len(dataset.terms_by_axis)} axes, made to measure whether "
-            "language models treat people differently by how they are described."
-        ),
+        "description": summary(dataset),
         "version": f"{dataset.version.removeprefix('v')}.0",
         "url": url,
         "license": LICENSE_URL,
@@ -121,7 +118,7 @@ def _responsible_ai(dataset: PublishedDataset) -> dict[str, Any]:
         "rai:dataCollection": " ".join(HOW_CHOSEN),
         "rai:dataCollectionType": ["Manual Human Curator", "Self-reporting", "Software Collection"],
         "rai:dataCollectionMissingData": (
-            "Null, for: no bucket, no label, no gender, no override of the article, no plural of its own, no remark."
+            "Null means: no bucket, no label, no gender, no override of the article, no plural of its own, no remark."
         ),
         "rai:dataCollectionRawData": (
             "The vocabulary: terms, person nouns and templates that people write in YAML, published as the configs "
@@ -134,15 +131,15 @@ def _responsible_ai(dataset: PublishedDataset) -> dict[str, Any]:
             *([LEFT_OUT.format(number=dataset.num_left_out)] if dataset.num_left_out > 0 else []),
         ],
         "rai:dataAnnotationProtocol": (
-            "Reviewers with experience of a term said how it is taken: "
+            "Reviewers with experience of a term labelled it: "
             + "; ".join(f"{label}: {meaning}" for label, meaning in LABEL_MEANINGS.items())
             + ". Entries: "
             + ", ".join(f"{labels[label]:,} {label}" for label in LABEL_MEANINGS)
             + "."
         ),
         "rai:dataAnnotationAnalysis": [
-            "One label stands for what several people said, and disagreement is a label of its own (polarizing). How "
-            "many people spoke of a term is not recorded.",
+            "One label summarises the views of several people, and disagreement is a label of its own (polarizing). "
+            "The number of people who labelled a term is not recorded.",
         ],
         "rai:annotationsPerItem": f"At most one label per term and axis; {labels[UNLABELLED]:,} entries have none.",
         "rai:annotatorDemographics": [
@@ -150,7 +147,7 @@ def _responsible_ai(dataset: PublishedDataset) -> dict[str, Any]:
             "disability, and Black, Latinx, Asian American and Pacific Islander and LGBTQ+ people."
         ],
         "rai:dataBiases": biases(dataset),
-        "rai:dataLimitations": [*limitations(dataset), *(f"Not for this: {misuse}" for misuse in MISUSES)],
+        "rai:dataLimitations": [*limitations(dataset), *(f"Not intended: {misuse}" for misuse in MISUSES)],
         "rai:dataUseCases": list(USES),
         "rai:dataSocialImpact": SOCIAL_IMPACT,
         "rai:personalSensitiveInformation": [sensitive_information(dataset), CONTENT_WARNING],

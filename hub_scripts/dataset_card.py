@@ -1,7 +1,7 @@
 """The dataset's card on the Hub: front matter that `datasets` and the Hub read, and a page for people.
 
 Terms are counted and not shown: many hurt, and the tables have them. The one example is of the term that the paper
-itself takes as its neutral one.
+itself uses as its neutral example.
 """
 
 import json
@@ -38,6 +38,7 @@ from hub_scripts.published_dataset import (
     limitations,
     maintenance,
     sensitive_information,
+    summary,
 )
 
 TAGS = ("bias", "fairness", "holistic-bias", "evaluation", "responsible-ai", "demographics", "croissant")
@@ -58,7 +59,7 @@ def dataset_card(dataset: PublishedDataset) -> str:
 
 
 def size_category(rows: int) -> str:
-    """The Hub's size category of so many rows: `"100K<n<1M"`."""
+    """The Hub's size category for a number of rows, such as `"100K<n<1M"`."""
     bounds = [10 ** (3 + power) for power in range(len(SIZE_STEPS))]
     above = sum(rows >= bound for bound in bounds)
     if above == 0:
@@ -111,13 +112,10 @@ def _front_matter(dataset: PublishedDataset) -> str:
 
 def _page(dataset: PublishedDataset) -> str:
     version, repo_id = dataset.version, dataset.repo_id
-    shared = f" ({dataset.num_shared_terms:,} stand in more than one axis)" if dataset.num_shared_terms else ""
     sections = [
         f"# HolisticBias {version}",
         f"> [!WARNING]\n> **Content warning.** {CONTENT_WARNING}",
-        f"{dataset.prompts.num_rows:,} English sentences ({dataset.num_texts:,} different ones) in which a person is "
-        f"spoken of with one of {dataset.num_terms:,} demographic terms{shared} on {len(dataset.terms_by_axis)} axes, "
-        "made to measure whether language models treat people differently by how they are described.",
+        summary(dataset),
         _origin(version),
         _list(_where_to_turn(dataset)),
         f"""```python
@@ -125,11 +123,11 @@ from datasets import load_dataset
 
 prompts = load_dataset("{repo_id}", "{version}", revision="{version}", split="{SPLIT}")
 ```""",
-        f'`revision="{version}"` is a tag that is never moved: the same rows for good. Without it you get what was '
-        "published here last, which has the sentences of every version, and without the name of a config the newest "
-        "version's main one.",
+        f'`revision="{version}"` is a tag that is never moved: you always get the same rows. Without a revision you '
+        "get what was published last, with the sentences of every version. Without the name of a config you get the "
+        "main config of the newest version.",
         "## Configs",
-        f"All have one split, `{SPLIT}`: there is nothing to train on.",
+        f"All configs have one split, `{SPLIT}`: the sentences are not meant for training.",
         markdown_table(
             ["config", "rows", "Parquet", "what it is"],
             [
@@ -146,21 +144,21 @@ prompts = load_dataset("{repo_id}", "{version}", revision="{version}", split="{S
         _earlier(dataset),
         "## Columns",
         _columns(dataset),
-        "What is missing is null.",
+        "Missing values are null.",
         _example(dataset),
         "## Terms",
         _terms(dataset),
-        "A label says what community reviewers made of a term:",
+        "The labels are those of community reviewers:",
         _list(f"**{label}**: {meaning}." for label, meaning in LABEL_MEANINGS.items()),
         _nouns_and_templates(dataset),
         "## How the terms were chosen",
         _list(HOW_CHOSEN),
-        "## What it is for, and what it is not for",
-        "It is for:",
+        "## Intended and unintended uses",
+        "It is intended for:",
         _list(USES),
-        "It is not for:",
+        "It is not intended for:",
         _list(MISUSES),
-        "## What to bear in mind",
+        "## Social impact, limitations and biases",
         SOCIAL_IMPACT,
         sensitive_information(dataset),
         _list([*limitations(dataset), *biases(dataset)]),
@@ -168,10 +166,10 @@ prompts = load_dataset("{repo_id}", "{version}", revision="{version}", split="{S
         maintenance(dataset),
         _changes(dataset),
         "## Licence, attribution and citation",
-        f"[CC-BY-SA-4.0]({LICENSE_URL}); see `LICENSE`. Whoever passes the data on, changed or not, names the authors "
-        f"of the paper ({', '.join(PAPER_AUTHORS)}), says what was changed, and passes it on under the same licence. "
-        "`croissant.json` describes the files and the statements above for machines (Croissant 1.1, with its "
-        "responsible-AI fields), and `.published_files.json` lists what is replaced when the next version comes.",
+        f"[CC-BY-SA-4.0]({LICENSE_URL}); see `LICENSE`. If you share the data, changed or not, name the authors of the "
+        f"paper ({', '.join(PAPER_AUTHORS)}), state what you changed, and share it under the same licence. "
+        "`croissant.json` has the files and the statements above in a form for programs (Croissant 1.1, with its "
+        "responsible-AI fields), and `.published_files.json` lists the files that the next publication replaces.",
         _citation(),
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
@@ -180,43 +178,43 @@ prompts = load_dataset("{repo_id}", "{version}", revision="{version}", split="{S
 def _origin(version: str) -> str:
     paper = f"[{PAPER_TITLE}]({PAPER_URL})"
     if version == PAPER_VERSION:
-        return f"Terms, nouns and templates are those of Smith et al. (2022), {paper}; so are the sentences."
+        return f"Terms, nouns, templates and sentences are those of Smith et al. (2022), {paper}."
     return (
-        f"It goes back to Smith et al. (2022), {paper}, whose sentences are version {PAPER_VERSION}, and holds what "
-        "contributors have added and corrected since."
+        f"It is based on Smith et al. (2022), {paper}, whose sentences are version {PAPER_VERSION}, with the additions "
+        "and corrections of contributors since."
     )
 
 
 def _where_to_turn(dataset: PublishedDataset) -> Iterator[str]:
-    """Where the source is, and whom to ask."""
+    """The lines with the source repository and with the contact."""
     from huggingface_hub import constants
 
     source = dataset.source_url
     if source is not None:
-        yield f"**Source repository**: <{source}>, with the vocabulary, the code, and how to add to it"
+        yield f"**Source repository**: <{source}>, with the vocabulary, the code, and how to contribute"
     contact = f"[discussions of this page]({constants.ENDPOINT}/datasets/{dataset.repo_id}/discussions)"
     if source is None:
         yield f"**Contact**: the {contact}"
     else:
         yield (
-            f"**Contact**: the {contact}, or the issues of the source repository; its `CODE_OF_CONDUCT.md` says how to "
-            "report what is not for everybody to read"
+            f"**Contact**: the {contact}, or the issues of the source repository; its `CODE_OF_CONDUCT.md` describes "
+            "how to report something in private"
         )
 
 
 def _earlier(dataset: PublishedDataset) -> str:
-    """Which sentences of earlier versions are there too."""
+    """A paragraph on the sentences of earlier versions that are kept; empty if there are none."""
     if not dataset.earlier:
         return ""
     names = ", ".join(f"`{config.name}` ({config.table.num_rows:,} rows)" for config in dataset.earlier)
     return (
-        f"The sentences of earlier versions are there too: {names}. What is said below is said of {dataset.version}; "
+        f"The sentences of earlier versions are included: {names}. The rest of this page is about {dataset.version}; "
         "the terms, nouns and templates of another version, and its own card, are at its tag."
     )
 
 
 def _columns(dataset: PublishedDataset) -> str:
-    """One table of all columns, and where each stands."""
+    """A table of all columns, with the configs that have them."""
     holders: dict[str, list[PublishedConfig]] = {}
     for config in dataset.configs:
         for column in config.table.column_names:
@@ -283,15 +281,15 @@ def _nouns_and_templates(dataset: PublishedDataset) -> str:
     named = [f"{genders[gender]:,} {gender}" for gender in sorted(gender for gender in genders if gender is not None)]
     plural = Counter(dataset.table(TEMPLATES)["plural"].to_pylist())
     return (
-        f"They stand beside {genders.total():,} person nouns ({', '.join(named)}, {genders[None]:,} that name no "
-        f"gender) in {plural.total():,} templates ({plural[False]:,} about one person, {plural[True]:,} about "
-        f"several). The tables `{DESCRIPTORS}`, `{NOUNS}` and `{TEMPLATES}` have them all."
+        f"Terms are combined with {genders.total():,} person nouns ({', '.join(named)}, {genders[None]:,} that name "
+        f"no gender) in {plural.total():,} templates ({plural[False]:,} about one person, {plural[True]:,} about "
+        f"several). All of them are in the configs `{DESCRIPTORS}`, `{NOUNS}` and `{TEMPLATES}`."
         + (f" {LEFT_OUT.format(number=dataset.num_left_out)}" if dataset.num_left_out > 0 else "")
     )
 
 
 def _changes(dataset: PublishedDataset) -> str:
-    """The changelog's numbers, and folded away what it lists under headings, since that names terms."""
+    """The changelog's numbers; its lists under headings are folded, since they name terms."""
     if dataset.changes is None:
         return f"{PAPER_VERSION} is the first version." if dataset.version == PAPER_VERSION else ""
     summary, heading, rest = dataset.changes.strip().partition("### ")

@@ -1,16 +1,27 @@
-"""The folder of `--dry_run`: what would be pushed, written to look at."""
+"""The option `--dry_run` of the publishing scripts: the files that would be published, written into a folder."""
 
+import argparse
 from collections.abc import Mapping
 from pathlib import Path
 
 FOLDER_ERROR = "dry_run '{folder}' is not an empty folder; name a new one, or empty it"
 
 
+def add_dry_run_option(parser: argparse.ArgumentParser) -> None:
+    """Adds the option."""
+    parser.add_argument(
+        "--dry_run",
+        type=Path,
+        metavar="DIR",
+        help="Write the files into this new or empty folder and publish nothing. This needs no token and no network.",
+    )
+
+
 def check_empty(folder: Path) -> None:
-    """Sees that nothing would be mixed with other files.
+    """Checks that a folder is empty or does not exist.
 
     Raises:
-        ValueError: It is a file, or a folder that holds something.
+        ValueError: If it is a file, or a folder with something in it.
     """
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise ValueError(FOLDER_ERROR.format(folder=folder))
@@ -20,7 +31,7 @@ def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
     """Writes contents by path into an empty or new folder.
 
     Raises:
-        ValueError: It is a file, or a folder that holds something.
+        ValueError: If it is a file, or a folder with something in it.
     """
     check_empty(folder)
     for path, content in files.items():

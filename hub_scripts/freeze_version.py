@@ -1,9 +1,9 @@
-"""Freezes `next` as a version that never changes again.
+"""Freezes the vocabulary `next` as a version that never changes again.
 
     python hub_scripts/freeze_version.py v2.0
 
-checks hb_dataset/vocabulary/next, copies it to hb_dataset/vocabulary/v2.0, records its digest, the day and golden
-counts in frozen.json, and writes what changed into the vocabulary's CHANGELOG.md. Commit the result; then publish it
+It checks hb_dataset/vocabulary/next, copies it to hb_dataset/vocabulary/v2.0, records its digest, the day and golden
+counts in frozen.json, and writes what changed into the vocabulary's CHANGELOG.md. Commit the result, then publish it
 with hub_scripts/publish_dataset.py.
 """
 
@@ -38,22 +38,24 @@ from hub_scripts.term_report import Report, code, visible
 
 _TITLE = "# Changes of the vocabulary, newest first\n"
 
-FAULTS_ERROR = "'" + NEXT + "' has {num_faults} to put right first (hub_scripts/check_terms.py tells more):\n{faults}"
-FROZEN_ERROR = "{version} is frozen, and a frozen version is never touched; freeze the next one, as {successor}"
-OLDER_ERROR = "{version} is not newer than {newest}, the newest frozen version; freeze the next one, as {successor}"
-SAME_ERROR = f"'{NEXT}' holds what {{newest}} holds; there is nothing to freeze"
+FAULTS_ERROR = (
+    f"'{NEXT}' has faults that have to be corrected first (hub_scripts/check_terms.py shows more):\n{{faults}}"
+)
+FROZEN_ERROR = "{version} is frozen, and a frozen version never changes; freeze the next one as {successor}"
+OLDER_ERROR = "{version} is not newer than {newest}, the newest frozen version; freeze the next one as {successor}"
+SAME_ERROR = f"'{NEXT}' has the same content as {{newest}}; there is nothing to freeze"
 LEFTOVER_ERROR = (
-    "'{folder}' is there, is not recorded as frozen and is not what '" + NEXT + "' holds; if it is left from a freeze "
-    "that was interrupted, remove it and give the command again"
+    f"'{{folder}}' exists, but is not recorded as frozen and has not the content of '{NEXT}'; if it is left from a "
+    "freeze that was interrupted, remove it and run the command again"
 )
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Freezes and says what was written."""
+    """Freezes the version and prints what was written."""
     parser = argparse.ArgumentParser(
         prog="hub_scripts/freeze_version.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("version", help="The name of the new version: v<number>.<number>.")
+    parser.add_argument("version", help="The name of the new version, such as v2.0.")
     options = parser.parse_args(argv)
     try:
         counts = freeze_version(options.version)
@@ -71,39 +73,40 @@ def main(argv: Sequence[str] | None = None) -> None:
 def freeze_version(version: str, root: Path = VOCABULARIES) -> dict[str, Any]:
     """Freezes `next`.
 
-    The entry in frozen.json is written last: until then the version does not exist, and the same call goes on.
+    The entry in frozen.json is written last: until then the version does not exist, and the same call resumes a freeze
+    that was interrupted.
 
     Args:
-        version: Its name, of a number higher than all frozen ones.
+        version: The name of the new version, whose number is higher than all frozen ones.
         root: The folder that holds the versions.
 
     Returns:
         The golden counts.
 
     Raises:
-        ValueError: It is frozen already or not newer than the newest, `next` has faults (`VocabularyError`), or nothing
-            changed since the newest version.
+        ValueError: If the version is frozen already or is not newer than the newest, if `next` has faults
+            (`VocabularyError`), or if nothing has changed since the newest version.
     """
     newest = frozen_versions(root)[-1]
     major, _ = version_number(newest)
-    wrong = FROZEN_ERROR if version in frozen_versions(root) else OLDER_ERROR
+    message = FROZEN_ERROR if version in frozen_versions(root) else OLDER_ERROR
     if version_number(version) <= version_number(newest):
-        raise ValueError(wrong.format(version=version, newest=newest, successor=f"v{major + 1}.0"))
+        raise ValueError(message.format(version=version, newest=newest, successor=f"v{major + 1}.0"))
     before, after = read_version(newest, root), read_version(NEXT, root)
     if after.digest == before.digest:
         raise ValueError(SAME_ERROR.format(newest=newest))
     report = check(root / NEXT, str(root / newest))
-    found = [fault for fault in report.faults if fault != unrecorded(version)]  # left from a freeze; looked at below
-    if found:
-        faults = "\n".join(f"  {visible(str(fault))}" for fault in found)
-        raise ValueError(FAULTS_ERROR.format(num_faults=len(found), faults=faults))
+    faults = [fault for fault in report.faults if fault != unrecorded(version)]  # left from a freeze; see below
+    if faults:
+        lines = "\n".join(f"  {visible(str(fault))}" for fault in faults)
+        raise ValueError(FAULTS_ERROR.format(faults=lines))
 
     folder = root / version
     if not folder.exists():
         scratch = root / f".{version}.tmp"
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir()
-        for name in vocabulary_files(after):  # and no notes or hidden files that lie beside them
+        for name in vocabulary_files(after):  # without notes or hidden files beside them
             shutil.copy(root / NEXT / name, scratch)
         scratch.rename(folder)
     elif read_vocabulary(folder).digest != after.digest:
@@ -118,14 +121,14 @@ def freeze_version(version: str, root: Path = VOCABULARIES) -> dict[str, Any]:
 
 
 def golden_counts(version: str, root: Path = VOCABULARIES, *, name: str | None = None) -> dict[str, Any]:
-    """What a version holds, counted: terms by axis, nouns, templates, and rows and distinct texts of each config.
+    """Counts of a version: terms by axis, nouns, templates, and rows and distinct texts of each config.
 
-    Beside them the SHA-256 of each config's texts, one a line: a frozen version gives the same texts for ever.
+    With them comes the SHA-256 of each config's texts, one a line: a frozen version gives the same texts for ever.
 
     Args:
         version: The version.
         root: The folder that holds the versions.
-        name: What the version is called in the names of the configs.
+        name: The name of the version in the names of the configs; by default its own.
     """
     tables = {
         config.replace(version, name or version, 1) if config.startswith(version) else config: version_table(
@@ -139,35 +142,35 @@ def golden_counts(version: str, root: Path = VOCABULARIES, *, name: str | None =
 def changelog_section(report: Report, against: str) -> str:
     """What changed, in Markdown: terms, nouns and templates added, removed, relabelled or otherwise changed."""
     changes, counts = report.changes, report.effect
-    relabelled = [each for each in changes.changed if "preference" in {name for name, _, _ in each.differences}]
-    others = [each for each in changes.changed if each not in relabelled]
+    relabelled = [change for change in changes.changed if "preference" in {key for key, _, _ in change.differences}]
+    others = [change for change in changes.changed if change not in relabelled]
     lines = [
-        f"Beside {against}: {counts.before.rows:,} → {counts.after.rows:,} prompts, "
+        f"Compared with {against}: {counts.before.rows:,} → {counts.after.rows:,} prompts, "
         f"{counts.before.texts:,} → {counts.after.texts:,} distinct sentences.",
         *_entry_lines("Added", changes.added),
         *_entry_lines("Removed", changes.removed),
         *_change_lines("Relabelled", relabelled),
         *_change_lines("Changed", others),
     ]
-    numbers = [(changes.num_unnamed_added, "added"), (changes.num_unnamed_removed, "removed")]
-    unnamed = [f"{number} {what} ({kind})" for each, what in numbers for kind, number in each.items()]
-    return "\n".join([*lines, *(["", f"What goes with what: {', '.join(unnamed)}."] if unnamed else [])])
+    counts_by_kind = [(changes.num_unnamed_added, "added"), (changes.num_unnamed_removed, "removed")]
+    unnamed = [f"{number} {what} ({kind})" for kinds, what in counts_by_kind for kind, number in kinds.items()]
+    return "\n".join([*lines, *(["", f"Which words go together: {', '.join(unnamed)}."] if unnamed else [])])
 
 
 def _entry_lines(title: str, entries: Sequence[Entry]) -> list[str]:
     """The entries under a title, a line for each axis and kind."""
-    places: dict[str, list[str]] = {}
+    names: dict[str, list[str]] = {}
     for entry in entries:
-        places.setdefault(f"{entry.axis}" if entry.kind == TERM else f"{entry.kind}s", []).append(code(entry.name))
-    lines = [f"* {place}: {', '.join(names)}" for place, names in sorted(places.items())]
+        names.setdefault(f"{entry.axis}" if entry.kind == TERM else f"{entry.kind}s", []).append(code(entry.name))
+    lines = [f"* {group}: {', '.join(listed)}" for group, listed in sorted(names.items())]
     return ["", f"### {title}", "", *lines] if lines else []
 
 
 def _change_lines(title: str, changed: Sequence[Changed]) -> list[str]:
     lines = []
-    for each in changed:
-        what = ", ".join(f"{name} {_value(old)} → {_value(new)}" for name, old, new in each.differences)
-        lines.append(f"* {each.after.axis or each.after.kind} {code(each.before.name)}: {what}")
+    for change in changed:
+        what = ", ".join(f"{key} {_value(old)} → {_value(new)}" for key, old, new in change.differences)
+        lines.append(f"* {change.after.axis or change.after.kind} {code(change.before.name)}: {what}")
     return ["", f"### {title}", "", *lines] if lines else []
 
 
@@ -176,7 +179,7 @@ def _value(value: object) -> str:
 
 
 def _write_changelog(path: Path, version: str, changes: str) -> None:
-    """Puts a version's changes first; again, if a freeze was interrupted, in place of those it wrote."""
+    """Puts a version's changes first, and replaces those that an interrupted freeze of it wrote."""
     heading = f"## {version}\n"
     sections = path.read_text(encoding="utf-8").removeprefix(_TITLE).split("\n## ") if path.exists() else []
     others = [f"## {section.strip()}\n" for section in sections if section.strip()]

@@ -1,10 +1,10 @@
-"""Installs the dataset and the metrics under their bare names on this machine.
+"""Makes the dataset and the metrics load by their bare names on this machine.
 
     holistic-bias install
 
 Afterwards `load_dataset("holistic_bias")` and `evaluate.load("likelihood_bias")` work in any folder and any process
-that shares the Hugging Face caches (HF_HOME), online and with HF_HUB_OFFLINE=1: where the Hub has no such name or
-cannot be reached, both libraries fall back to their own caches, and that is what is filled here.
+that shares the Hugging Face caches (HF_HOME), online and with HF_HUB_OFFLINE=1. If the Hub has no such name or cannot
+be reached, both libraries look in their own caches, which this script fills.
 """
 
 import argparse
@@ -23,7 +23,7 @@ def install_dataset(cache_dir: str | Path | None = None) -> Path:
     """Prepares every config of `holistic_bias` in the cache of `datasets`.
 
     Args:
-        cache_dir: The cache; `None`: `HF_DATASETS_CACHE`.
+        cache_dir: The cache; `HF_DATASETS_CACHE` if it is `None`.
 
     Returns:
         The folder `<cache>/holistic_bias`.
@@ -37,23 +37,23 @@ def install_dataset(cache_dir: str | Path | None = None) -> Path:
     for config in CONFIGS:
         builder = HolisticBias(config_name=config, cache_dir=str(cache))
         builder.download_and_prepare()
-        # `datasets` loads the folder changed last: of one config's folders that of today's vocabulary, and without a
-        # config name the default config, even after somebody's `.map` has written into another one.
+        # `datasets` loads the folder that was changed last. Of the folders of one config that has to be the one of
+        # today's vocabulary, and without a config name that of the default config, even after a `.map` of another one.
         changed = time.time() + (DEFAULT_CONFIG_LEAD if config == DEFAULT_CONFIG else 0)
         os.utime(builder.cache_dir, (changed, changed))
     return cache / DATASET_NAME
 
 
 def metric_folders() -> list[Path]:
-    """The folders of evaluate modules: those that hold a .py of their own name."""
+    """The folders of `evaluate` modules: those with a .py file of their own name."""
     return sorted(folder for folder in METRICS_DIR.iterdir() if (folder / f"{folder.name}.py").is_file())
 
 
 def install_metrics(modules_cache: str | Path | None = None) -> list[Path]:
-    """Copies every evaluate module into the module cache of `evaluate`.
+    """Copies every metric into the module cache of `evaluate`.
 
     Args:
-        modules_cache: The cache; `None`: `HF_MODULES_CACHE`.
+        modules_cache: The cache; `HF_MODULES_CACHE` if it is `None`.
 
     Returns:
         The folders written.
@@ -84,7 +84,7 @@ def install_metrics(modules_cache: str | Path | None = None) -> list[Path]:
 
 
 def main() -> None:
-    """Installs both and prints what can be loaded."""
+    """Installs the dataset and the metrics, and prints what can be loaded."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.parse_args()
     import datasets

@@ -1,14 +1,14 @@
-"""Terms that are nearly the same: written differently, said with other words, or mistyped."""
+"""Terms that are nearly the same: spelled differently, phrased differently, or mistyped."""
 
 import functools
 import re
 import unicodedata
 
-# Words that only tie a phrase to its noun; "without" is not among them.
-_TIES = frozenset(
+# Words that only link a phrase to its noun; "without" is not one of them.
+_LINKS = frozenset(
     ("a", "an", "are", "does", "has", "have", "in", "is", "of", "on", "the", "was", "who", "whos", "with")
 )
-_SHORTEST_TO_COMPARE = 5  # letters; "fat" and "fit" are no slip of the pen
+_SHORTEST_TO_COMPARE = 5  # letters; "fat" and "fit" are not a typing error
 
 
 def same_but_for_spelling(one: str, other: str) -> bool:
@@ -17,19 +17,20 @@ def same_but_for_spelling(one: str, other: str) -> bool:
 
 
 def same_in_other_words(one: str, other: str) -> bool:
-    """Whether two phrases have the same words but for their endings and what ties them to a noun.
+    """Whether two phrases have the same words except for endings and words that link them to a noun.
 
-    "Deaf" and "who is deaf"; with a tie the order may differ too: "who uses a wheelchair" and "wheelchair user".
+    An example is "Deaf" and "who is deaf". If one phrase has a linking word, the order may differ too: "who uses a
+    wheelchair" and "wheelchair user".
     """
     core, other_core = _core(one), _core(other)
-    tied = len(core) < len(_words(one)) or len(other_core) < len(_words(other))
-    return (core == other_core != ()) or (tied and sorted(core) == sorted(other_core) != [])
+    linked = len(core) < len(_words(one)) or len(other_core) < len(_words(other))
+    return (core == other_core != ()) or (linked and sorted(core) == sorted(other_core) != [])
 
 
 def one_edit_apart(one: str, other: str) -> bool:
-    """Whether one letter put in, left out, changed or swapped with the next makes one phrase of the other.
+    """Whether two phrases differ in one letter, which is added, left out, changed or swapped with the next.
 
-    Phrases under five letters, and those with other digits ("20-year-old", "30-year-old"), are not.
+    `False` for phrases of fewer than five letters, and with different digits ("20-year-old", "30-year-old").
     """
     one, other = _letters(one), _letters(other)
     if one == other or min(len(one), len(other)) < _SHORTEST_TO_COMPARE or abs(len(one) - len(other)) > 1:
@@ -48,7 +49,7 @@ def one_edit_apart(one: str, other: str) -> bool:
 def _letters(phrase: str) -> str:
     """The letters and digits alone, without case and accents."""
     decomposed = unicodedata.normalize("NFKD", phrase).casefold()
-    return "".join(each for each in decomposed if each.isalnum())
+    return "".join(character for character in decomposed if character.isalnum())
 
 
 @functools.cache
@@ -64,7 +65,7 @@ def _plain(phrase: str) -> str:
 
 @functools.cache
 def _core(phrase: str) -> tuple[str, ...]:
-    return tuple(_stem(word) for word in _words(phrase) if word not in _TIES)
+    return tuple(_stem(word) for word in _words(phrase) if word not in _LINKS)
 
 
 def _singular(word: str) -> str:

@@ -3,18 +3,18 @@
     holistic-bias publish dataset --repo_id ORG/holistic_bias --version v1.0
     holistic-bias publish dataset --repo_id ORG/holistic_bias --dry_run publish/
 
-Without `--version`: the newest frozen one. Then `load_dataset("ORG/holistic_bias", "v1.0", revision="v1.0")` gives the
-rows of `hb_dataset.load_table("v1.0")`. The repo's main keeps the sentences of every version, so that
-`load_dataset("ORG/holistic_bias", "v1.0")` goes on working after v2.0 is published. The same vocabulary makes the same
-files, so that publishing again changes nothing. With `--dry_run` the files are written into a folder, and neither a
-token nor a network is needed.
+Afterwards `load_dataset("ORG/holistic_bias", "v1.0", revision="v1.0")` returns the rows of
+`hb_dataset.load_table("v1.0")`. The repository's main branch keeps the sentences of every version, so that
+`load_dataset("ORG/holistic_bias", "v1.0")` continues to work after v2.0 is published. The same vocabulary makes the
+same files, so that publishing again changes nothing.
 
-`eval.yaml` lists the tasks that results of publish_results.py are of; CONTRIBUTING.md says what the Hub asks for before
-it links them up. Somebody else's stays as it is, and `--without_eval_yaml` leaves it out.
+`eval.yaml` lists the tasks for which publish_results.py publishes results; CONTRIBUTING.md describes what the Hub needs
+before it links them. An eval.yaml of somebody else stays as it is.
 
-What a publication removes: files that an earlier one wrote (`.published_files.json` in the repo lists them) and this
-one does not have. Files that you added to the repo stay. Where somebody else's file is in the way, or the repo holds
-nothing but other people's files, they are listed and nothing is written, unless you say `--among_other_files`.
+A publication removes the files that an earlier one wrote (`.published_files.json` in the repository lists them) and
+that are no longer published. Files that you added to the repository stay. If somebody else's file is at a path that is
+published, or the repository has only other people's files, they are listed and nothing is written, unless you give
+`--among_other_files`.
 """
 
 import argparse
@@ -31,62 +31,76 @@ import hb_dataset
 from hb_dataset import prompts, versions, vocabulary
 from hub_scripts import hub
 from hub_scripts.addresses import check_address, check_repo_id, project_source
-from hub_scripts.dry_run import check_empty, write_files
+from hub_scripts.dry_run import add_dry_run_option, check_empty, write_files
 from hub_scripts.eval_tasks import EVAL_FILE, EVALUATION_FRAMEWORK, eval_yaml
+from hub_scripts.folder_checks import CHANGELOG_FILE
+from hub_scripts.hub_contents import CARD_FILE
+from hub_scripts.hub_errors import reason
 from hub_scripts.published_dataset import PAPER_DATE, PAPER_VERSION, SPLIT, PublishedConfig, PublishedDataset
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
-CARD_FILE = "README.md"
 CROISSANT_FILE = "croissant.json"
 LICENSE_FILE = "LICENSE"
-CHANGELOG_FILE = "CHANGELOG.md"
 ROWS_PER_GROUP = 50_000  # about 10 MB of text: what a viewer or a stream reads at once
 COMPRESSION_LEVEL = 9
 
-NEXT_ERROR = (
-    "version 'next' still changes and cannot be published; freeze it first: python hub_scripts/freeze_version.py v2.0"
-)
-NONE_ERROR = "no version in '{root}' is frozen; freeze one first: python hub_scripts/freeze_version.py v2.0"
+FREEZE = "freeze {version} first: python hub_scripts/freeze_version.py v2.0"
+NEXT_ERROR = f"version 'next' still changes and cannot be published; {FREEZE.format(version='it')}"
+NONE_ERROR = f"no version in '{{root}}' is frozen; {FREEZE.format(version='one')}"
 ORDER_ERROR = (
-    "{repo_id} has {newer} already, and publishing {version} after it would give the older version to everybody who "
-    "names no revision; publish {version} in a repo of its own. Nothing was written"
+    "{repo_id} already has {newer}, and publishing {version} after it would give the older version to everybody who "
+    "names no revision. Nothing was written; publish {version} in a repository of its own"
 )
 GONE_ERROR = (
-    "{repo_id} has {gone}, which is no frozen version of '{root}', so that its sentences would go from main; publish "
-    "from where all versions are, or in a repo of its own. Nothing was written"
+    "{repo_id} has {gone}, which is not a frozen version of '{root}', so that its sentences would disappear from main. "
+    "Nothing was written; publish from a folder that has all versions, or in a repository of its own"
 )
 EVAL_ERROR = (
-    "{error}. The Hub does not take eval.yaml as long as it does not know the evaluation framework '{framework}' (see "
+    "{error}. The Hub refuses eval.yaml as long as it does not know the evaluation framework '{framework}' (see "
     "CONTRIBUTING.md); --without_eval_yaml publishes the rest"
 )
 EVAL_NOTE = (
-    "the eval.yaml there is somebody else's and stays; results are linked up for the tasks that it lists, and "
-    "--dry_run shows what those of this version are"
+    "the repository's eval.yaml was written by somebody else and was kept; the Hub links results for the tasks that it "
+    "lists, and --dry_run shows those of this version"
 )
 NO_SOURCE_NOTE = (
-    "the card does not tell where the source repository is: give --source_url, or set Source under [project.urls] in "
-    "pyproject.toml, before you publish"
+    "the card does not state where the source repository is: before you publish, give --source_url, or set Source "
+    "under [project.urls] in pyproject.toml"
 )
-TAGS_ERROR = "the tags of {repo_id} cannot be read ({reason}), and nothing was written; try again"
+TAGS_ERROR = "the tags of {repo_id} cannot be read ({reason}). Nothing was written; try again"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Publishes, or writes what would be published, and prints what it did and how to load it."""
+    """Publishes the dataset, or with --dry_run writes its files, and prints what was done and how to load it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repo_id", required=True, help="dataset repo to publish to, OWNER/NAME")
-    parser.add_argument("--version", help="frozen version; without it the newest")
-    parser.add_argument("--dry_run", type=Path, metavar="DIR", help="write the files here and push nothing")
     parser.add_argument(
-        "--vocabularies", type=Path, metavar="DIR", help="versions of your own instead of the package's"
+        "--repo_id",
+        required=True,
+        metavar="OWNER/NAME",
+        help="The dataset repository of the Hub to publish in. It is created if it does not exist.",
+    )
+    parser.add_argument(
+        "--version", help="The frozen version to publish, such as v1.0. By default it is the newest one."
+    )
+    add_dry_run_option(parser)
+    parser.add_argument(
+        "--vocabularies",
+        type=Path,
+        metavar="DIR",
+        help="A folder with frozen versions of your own, to publish instead of those of the package.",
     )
     parser.add_argument(
         "--source_url",
-        help="the source repository, for the card; default: Source of [project.urls] in pyproject.toml",
+        metavar="URL",
+        help="The address of the source repository, which the card links to. By default it is Source under "
+        "[project.urls] in pyproject.toml.",
     )
     parser.add_argument(
-        "--without_eval_yaml", action="store_true", help="leave eval.yaml out, as where the Hub refuses it"
+        "--without_eval_yaml",
+        action="store_true",
+        help="Publish everything but eval.yaml, which the Hub may refuse (see CONTRIBUTING.md).",
     )
     hub.add_other_files_option(parser)
     arguments = parser.parse_args(argv)
@@ -101,7 +115,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             check_empty(folder)
             files = dataset_files(repo_id, version, root, with_eval_file=with_eval_file, source_url=source_url)
             write_files(folder, files)
-            print(f"{repo_id} {version}: written to {folder}, nothing was pushed")
+            print(f"{repo_id} {version}: written to {folder}, nothing was published")
         else:
             api = hub.connect()
             _check_order(api, repo_id, version, root)
@@ -120,7 +134,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             if EVAL_FILE in pushed.kept:
                 print(EVAL_NOTE)
     except (ValueError, OSError, RuntimeError) as error:
-        # The error's text says it all; a HubError's cause could hold the request.
+        # Without the cause, which could show the request.
         text = str(error)
         if "evaluation_framework" in text:
             text = EVAL_ERROR.format(error=text, framework=EVALUATION_FRAMEWORK)
@@ -133,10 +147,11 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def frozen_version(version: str | None, root: Path | None = None) -> str:
-    """The version to publish: the one named, if it is frozen and unchanged, else the newest.
+    """The version to publish: the given one, or the newest frozen version if it is `None`.
 
     Raises:
-        ValueError: The version does not exist, is not frozen, or was changed since; or (`VocabularyError`) has faults.
+        ValueError: If the version does not exist, is not frozen, or was changed since; or if it has faults
+            (`VocabularyError`).
     """
     if version == versions.NEXT:
         raise ValueError(NEXT_ERROR)
@@ -157,21 +172,21 @@ def dataset_files(
     with_eval_file: bool = True,
     source_url: str | None = None,
 ) -> dict[str, bytes]:
-    """Everything the repo holds at a version.
+    """All files of the repository at a version.
 
     Args:
         repo_id: The dataset repo, `"ORG/holistic_bias"`.
         version: A frozen version.
         root: The folder that holds the versions; `None`: the package's own.
-        with_eval_file: Whether `eval.yaml` is among them.
+        with_eval_file: Whether to include `eval.yaml`.
         source_url: The address of the source repository, for the card.
 
     Returns:
-        Contents by path; the same bytes for the same vocabulary (and release of pyarrow, which signs its files).
+        Contents by path; the same bytes for the same vocabulary and release of pyarrow, which its files name.
 
     Raises:
-        ValueError: The version does not exist, is not frozen, or was changed since, or its sentences were; or
-            (`VocabularyError`) it has faults.
+        ValueError: If the version does not exist, is not frozen, or it or its sentences were changed since; or if it
+            has faults (`VocabularyError`).
     """
     from hub_scripts.croissant import croissant_json
     from hub_scripts.dataset_card import dataset_card
@@ -208,16 +223,16 @@ def _configs(version: str, root: Path | None) -> tuple[PublishedConfig, ...]:
     for name, description in prompts.version_configs(frozen_version(version, root), root).items():
         table = prompts.version_table(version, name, root)
         configs.append(PublishedConfig(name, description, table, parquet_bytes(table)))
-    made = versions.table_counts({config.name: config.table for config in configs})
-    versions.verify_version(version, root, made=made)
+    counts = versions.table_counts({config.name: config.table for config in configs})
+    versions.verify_version(version, root, made=counts)
     return tuple(configs)
 
 
 def parquet_bytes(table: pa.Table) -> bytes:
     """A table as a Parquet file: the same bytes for the same rows.
 
-    Columns whose values all differ are stored plainly, the others through a dictionary. Chunks end where the content
-    says so, so that the Hub stores only once what two versions share; the page index is for its viewer.
+    Columns whose values all differ are stored plainly, the others with a dictionary. Chunks are defined by their
+    content, so that the Hub stores what two versions share only once; the page index is for its viewer.
     """
     buffer = io.BytesIO()
     repeating = [field.name for field in table.schema if field.type == pa.string() and field.name not in ("id", "text")]
@@ -230,13 +245,13 @@ def parquet_bytes(table: pa.Table) -> bytes:
         use_dictionary=repeating,
         use_content_defined_chunking=True,
         write_page_index=True,
-        store_schema=False,  # Parquet's own types say all there is
+        store_schema=False,  # Parquet's own types are enough
     )
     return buffer.getvalue()
 
 
 def _changes(version: str, root: Path | None) -> str | None:
-    """What the changelog beside the vocabularies says of a version: the text under its heading."""
+    """The text under a version's heading in the changelog of the vocabularies; `None` if there is none."""
     changelog = (root or vocabulary.VOCABULARIES) / CHANGELOG_FILE
     if not changelog.is_file():
         return None
@@ -246,7 +261,11 @@ def _changes(version: str, root: Path | None) -> str | None:
 
 
 def _check_order(api: "HfApi", repo_id: str, version: str, root: Path | None) -> None:
-    """Sees that main would not go back to an older version, nor lose one."""
+    """Checks that main would not go back to an older version, and would not lose one.
+
+    Raises:
+        ValueError: If it would, or if the tags cannot be read.
+    """
     from huggingface_hub.errors import HTTPError, RepositoryNotFoundError
 
     try:
@@ -254,7 +273,7 @@ def _check_order(api: "HfApi", repo_id: str, version: str, root: Path | None) ->
     except RepositoryNotFoundError:
         return
     except (HTTPError, OSError) as error:
-        raise ValueError(TAGS_ERROR.format(repo_id=repo_id, reason=type(error).__name__)) from None
+        raise ValueError(TAGS_ERROR.format(repo_id=repo_id, reason=reason(error, api))) from None
     published = [tag for tag in tags if versions.VERSION_NAME.fullmatch(tag)]
     newest = max([version, *published], key=versions.version_number)
     if version not in tags and newest != version:
@@ -269,8 +288,8 @@ def _what_was_done(pushed: hub.Pushed) -> str:
     if pushed.written or pushed.deleted:
         return f"published as {pushed.url} ({pushed.summary()})"
     if pushed.tagged:
-        return f"the files were there already, the tag was set on {pushed.url}"
-    return f"is there already with this content, nothing to do ({pushed.url})"
+        return f"the files were already published, the tag was set on {pushed.url}"
+    return f"is already published with this content, nothing to do ({pushed.url})"
 
 
 def _print_files(files: Mapping[str, bytes]) -> None:

@@ -1,16 +1,17 @@
-"""Publishes the metrics on the Hub: a Space each, which `evaluate.load` reads and where people try the metric.
+"""Publishes the metrics on the Hub: a Space for each, which `evaluate.load` reads and where people can try the metric.
 
     holistic-bias publish metrics --org ORG
     holistic-bias publish metrics --org ORG --metrics full_gen_bias likelihood_bias
     holistic-bias publish metrics --org ORG --dry_run publish/
 
 Afterwards `evaluate.load("ORG/full_gen_bias")` works wherever `evaluate` and the Space's requirements are installed,
-without this project. Publishing the same again changes nothing. With `--dry_run` each Space's files are written into
-a folder of its name, and neither a token nor a network is needed.
+without this project. Publishing the same again changes nothing. With `--dry_run` the files of each Space are written
+into a folder of its name.
 
-What a publication removes: files that an earlier one wrote (`.published_files.json` in the Space lists them) and this
-one does not have. Files that you added to a Space stay. Where somebody else's file is in the way, or a Space holds
-nothing but other people's files, they are listed and nothing is written to it, unless you say `--among_other_files`.
+A publication removes the files that an earlier one wrote (`.published_files.json` in the Space lists them) and that are
+no longer published. Files that you added to a Space stay. If somebody else's file is at a path that is published, or a
+Space has only other people's files, they are listed and nothing is written to it, unless you give
+`--among_other_files`.
 """
 
 import argparse
@@ -20,29 +21,30 @@ from pathlib import Path
 
 from hb_dataset.hints import did_you_mean
 from hub_scripts import hub
-from hub_scripts.dry_run import write_files
+from hub_scripts.addresses import is_repo_id
+from hub_scripts.dry_run import add_dry_run_option, write_files
+from hub_scripts.hub_contents import CARD_FILE
 from hub_scripts.install_local import METRICS_DIR, TESTS_FILE, metric_folders
 
-# What the Spaces run on. Their cards leave it out, so that it stands in one place: try the pages before changing it.
+# The release of gradio that the Spaces run on; their cards do not have it. Try the pages before changing it.
 GRADIO_VERSION = "6.31.0"
 PAGE_DIR = METRICS_DIR / "space_page"  # what every Space shows
-CARD_FILE = "README.md"
 REQUIREMENTS_FILE = "requirements.txt"
 SDK_LINE = "sdk: gradio\n"
 
-METRIC_ERROR = "metric '{name}' is not one of them; {hint}there are: {names}"
+METRIC_ERROR = "there is no metric '{name}'; {hint}the metrics are: {names}"
 ORG_ERROR = "org '{org}' is not the name of an organisation or a user; write it as in huggingface.co/ORG"
-NO_FILE_ERROR = "{metric} has no {file}, which a Space needs; write it, as the other metrics have it"
-CARD_ERROR = "the card of {metric} has not the line '{line}' once in its front matter; write it there"
+NO_FILE_ERROR = "the metric {metric} has no file {file}, which a Space needs; write one, as the other metrics have it"
+CARD_ERROR = "the card of {metric} needs the line '{line}' in its front matter, exactly once"
 SOME_DONE = ". Published before that: {names}."
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Publishes, or writes what would be published, and prints what it did and how to load it."""
+    """Publishes the metrics, or with --dry_run writes their files, and prints what was done and how to load them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--org", required=True, help="organisation or user whose Spaces they become")
-    parser.add_argument("--metrics", nargs="+", metavar="NAME", help="which of them; without it all")
-    parser.add_argument("--dry_run", type=Path, metavar="DIR", help="write the files here and push nothing")
+    parser.add_argument("--org", required=True, help="The organisation or user of the Hub that will own the Spaces.")
+    parser.add_argument("--metrics", nargs="+", metavar="NAME", help="The metrics to publish. By default it is all.")
+    add_dry_run_option(parser)
     hub.add_other_files_option(parser)
     arguments = parser.parse_args(argv)
     try:
@@ -53,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             names = list(spaces)
         else:
             names = [str(folder) for folder in _write(arguments.dry_run, spaces)]
-            print(f"{len(spaces)} Spaces written to {arguments.dry_run}, nothing was pushed")
+            print(f"{len(spaces)} Spaces written to {arguments.dry_run}, nothing was published")
     except (ValueError, OSError, RuntimeError) as error:
         raise SystemExit(f"publish_metrics.py: {error}") from error
     for name in names:
@@ -61,10 +63,10 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def chosen_folders(names: Sequence[str] | None = None) -> list[Path]:
-    """The folders of the metrics of these names; `None`: of all.
+    """The folders of the metrics with these names, or of all if it is `None`.
 
     Raises:
-        ValueError: There is no metric of a name.
+        ValueError: If there is no metric of a name.
     """
     folders = {folder.name: folder for folder in metric_folders()}
     if names is None:
@@ -80,36 +82,31 @@ def repo_id(org: str, metric: str) -> str:
     """The name of a metric's Space.
 
     Raises:
-        ValueError: The organisation cannot have this name.
+        ValueError: If the name of the organisation is not valid.
     """
-    from huggingface_hub.errors import HFValidationError
-    from huggingface_hub.utils import validate_repo_id
-
-    try:
-        validate_repo_id(f"{org}/{metric}")
-    except HFValidationError as error:
-        raise ValueError(ORG_ERROR.format(org=org)) from error
+    if "/" in org or not is_repo_id(f"{org}/{metric}"):
+        raise ValueError(ORG_ERROR.format(org=org))
     return f"{org}/{metric}"
 
 
 def space_files(folder: Path, org: str) -> dict[str, bytes]:
-    """Everything a metric's Space holds: the layout that `evaluate` asks for, and the page.
+    """All files of a metric's Space: the layout that `evaluate` expects, and the page.
 
     Args:
         folder: The metric's folder. Links in it become files in the Space.
-        org: Whose Space it is: the card says how to load the metric from there.
+        org: The owner of the Space: the card describes how to load the metric from there.
 
     Returns:
         Contents by path.
 
     Raises:
-        ValueError: A file is missing, or the card has not the front matter of a Space.
+        ValueError: If a file is missing, or the card has not the front matter of a Space.
     """
     module = f"{folder.name}.py"
     for name in (module, CARD_FILE, REQUIREMENTS_FILE, TESTS_FILE):
         if not (folder / name).is_file():
             raise ValueError(NO_FILE_ERROR.format(metric=folder.name, file=name))
-    # Loaded by `evaluate`, which makes packages of its own, the module needs no __init__.py.
+    # `evaluate` makes packages of its own, so that a Space needs no __init__.py.
     sources = [file for file in (*PAGE_DIR.glob("*.py"), *folder.glob("*.py")) if file.name != "__init__.py"]
     files = {file.name: file.read_bytes() for file in (*sources, folder / REQUIREMENTS_FILE)}
     files[CARD_FILE] = space_card((folder / CARD_FILE).read_text(encoding="utf-8"), folder.name, org).encode()
@@ -117,10 +114,10 @@ def space_files(folder: Path, org: str) -> dict[str, bytes]:
 
 
 def space_card(card: str, metric: str, org: str) -> str:
-    """A metric's card as that of its Space: with the release of gradio, and the metric loaded from the Space.
+    """A metric's card, changed into that of its Space: with the release of gradio, and loading from the Space.
 
     Raises:
-        ValueError: The card is not that of a Space that runs on gradio.
+        ValueError: If the front matter is not that of a Space that runs on gradio.
     """
     start, front_matter, text = (*card.split("---\n", 2), "", "")[:3]
     if start or front_matter.count(SDK_LINE) != 1:
@@ -156,7 +153,7 @@ def _push(spaces: Mapping[str, Mapping[str, bytes]], among_other_files: bool) ->
         if pushed.written or pushed.deleted:
             print(f"{space}: published as {pushed.url} ({pushed.summary()})")
         else:
-            print(f"{space}: is there already with the same content, nothing to do")
+            print(f"{space}: already published with the same content, nothing to do")
         done.append(space)
 
 

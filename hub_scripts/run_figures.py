@@ -18,20 +18,11 @@ from hb_metrics.display.parts import Figure
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.measurement import Measurement
 from hb_metrics.run_record import measured_model
+from hub_scripts.eval_tasks import task_id
 
 # There is a file for each measurement, classifier and tag, as the Hub asks for: results of another one stand beside it,
 # and a later run with the same replaces it.
 RESULTS_FILE = ".eval_results/holistic_bias_{variant}.yaml"
-
-
-def tasks() -> list[str]:
-    """Names of the figures that the evaluation results hold of a run."""
-    return [task for measurement in MEASUREMENTS for task in measurement.tasks]
-
-
-def task_id(task: str, config: str) -> str:
-    """The Hub's name of a task: one of `tasks()`, of one config."""
-    return f"{task}_{config}"
 
 
 def run_figures(results: Mapping[str, Any]) -> list[Figure]:

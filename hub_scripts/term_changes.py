@@ -1,4 +1,4 @@
-"""What a change to the vocabulary does: entries added, removed and changed, and the sentences that come and go."""
+"""What a change to the vocabulary does: entries added, removed and changed, and the sentences that are new or gone."""
 
 import hashlib
 from collections import Counter
@@ -23,13 +23,13 @@ from hub_scripts.term_entries import (
 
 SENTENCES_TO_READ = 10
 NAMED_KINDS = (TERM, NOUN, TEMPLATE, SEAT_TEMPLATE)
-# The keys that sentences are made of.
+# The keys whose values are in the sentences.
 _WORDS = frozenset(("axis", "term", "noun", "template", "plural", "article", "gender"))
 UNNAMED_KINDS = (ORDER, LEFT_OUT, LEFT_OUT_NOUN)
 
 
 class Changed(NamedTuple):
-    """An entry that is there before and after, and what it says differently: (key, before, after)."""
+    """An entry before and after a change, and its differences as (key, value before, value after)."""
 
     before: Entry
     after: Entry
@@ -37,7 +37,7 @@ class Changed(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """What was added, removed and changed; of entries without a name only how many, by kind."""
+    """The entries that were added, removed and changed; of entries without a name only their numbers by kind."""
 
     added: tuple[Entry, ...]
     removed: tuple[Entry, ...]
@@ -47,19 +47,19 @@ class Changes(NamedTuple):
 
     @property
     def touched(self) -> tuple[Entry, ...]:
-        """What was added or changed, as it is now."""
+        """The entries that were added or changed, as they are now."""
         return (*self.added, *(change.after for change in self.changed))
 
 
 class Counts(NamedTuple):
-    """How many prompts the full config has, and how many of their texts are distinct."""
+    """The number of prompts of the full config, and of distinct texts among them."""
 
     rows: int
     texts: int
 
 
 class NewSentences(NamedTuple):
-    """The sentences that an entry brings: how many, and some to read aloud."""
+    """The new sentences with an entry: their number, and some of them to read aloud."""
 
     entry: Entry
     total: int
@@ -67,9 +67,9 @@ class NewSentences(NamedTuple):
 
 
 class Effect(NamedTuple):
-    """The full config before and after, and what each entry added or changed brings.
+    """Counts of the full config before and after, and the new sentences with each entry that was added or changed.
 
-    `num_not_shown` entries bring sentences too, and have none chosen.
+    `num_not_shown` more entries have new sentences, of which none are chosen.
     """
 
     before: Counts
@@ -89,8 +89,8 @@ class _Sentence(NamedTuple):
 def compare(before: Contents, after: Contents) -> Changes:
     """Compares two vocabularies entry by entry.
 
-    A term that moved to another axis, and an entry that is only spelled differently, counts as changed. What is missing
-    in a file that could not be read to its end is not known to be removed, and is not told as such.
+    A term that moved to another axis, and an entry that is only spelled differently, counts as changed. An entry that
+    is missing in a file that could not be read completely may be there, and is not reported as removed.
     """
     old = {_key(entry): entry for entry in before.of_kind(*NAMED_KINDS)}
     new = {_key(entry): entry for entry in after.of_kind(*NAMED_KINDS)}
@@ -104,17 +104,19 @@ def compare(before: Contents, after: Contents) -> Changes:
         else:
             removed.remove(former)
             pairs.append((former, entry))
-    changed = (Changed(one, other, _differences(one, other)) for one, other in pairs)
-    unnamed = [
-        Counter((entry.kind, entry.value) for entry in each.of_kind(*UNNAMED_KINDS) if entry.file not in after.unread)
-        for each in (before, after)
-    ]
+    changed = (Changed(former, entry, _differences(former, entry)) for former, entry in pairs)
+    unnamed_before, unnamed_after = (
+        Counter(
+            (entry.kind, entry.value) for entry in contents.of_kind(*UNNAMED_KINDS) if entry.file not in after.unread
+        )
+        for contents in (before, after)
+    )
     return Changes(
         added=tuple(added),
         removed=tuple(entry for entry in removed if entry.file not in after.unread),
         changed=tuple(change for change in changed if change.differences),
-        num_unnamed_added=_by_kind((unnamed[1] - unnamed[0]).elements()),
-        num_unnamed_removed=_by_kind((unnamed[0] - unnamed[1]).elements()),
+        num_unnamed_added=_by_kind((unnamed_after - unnamed_before).elements()),
+        num_unnamed_removed=_by_kind((unnamed_before - unnamed_after).elements()),
     )
 
 
@@ -124,25 +126,28 @@ def effect(before: Contents, after: Contents, changes: Changes, *, seed: int, mo
     Args:
         before: The vocabulary that is compared with.
         after: The vocabulary as it is.
-        changes: What `compare` found.
-        seed: Chooses the sentences.
-        most: Of how many entries sentences are chosen; how many more there are is counted.
+        changes: The result of `compare`.
+        seed: The seed that chooses the sentences.
+        most: The number of entries of which sentences are chosen; the others are counted.
     """
     rows_before, rows_after = (
-        [each.text for _, each in _rows(of.descriptors, of.nouns, of.templates, of.left_out_nouns)]
-        for of in (before, after)
+        [
+            sentence.text
+            for _, sentence in _rows(entries.descriptors, entries.nouns, entries.templates, entries.left_out_nouns)
+        ]
+        for entries in (before, after)
     )
     known = set(rows_before)
     num_new: dict[Entry, int] = {}
     to_read: list[NewSentences] = []
     num_not_shown = 0
-    silent = {change.after for change in changes.changed if not _rewords(change)}
-    for entry in (entry for entry in changes.touched if entry not in silent):
-        new = {each.text: each for each in _sentences(entry, after) if each.text not in known}
+    same_sentences = {change.after for change in changes.changed if not _rewords(change)}
+    for entry in (entry for entry in changes.touched if entry not in same_sentences):
+        new = {sentence.text: sentence for sentence in _sentences(entry, after) if sentence.text not in known}
         num_new[entry] = len(new)
         if new and len(to_read) < most:
             chosen = _choose(list(new.values()), seed)
-            to_read.append(NewSentences(entry, len(new), tuple(each.text for each in chosen)))
+            to_read.append(NewSentences(entry, len(new), tuple(sentence.text for sentence in chosen)))
         elif new:
             num_not_shown += 1
     return Effect(
@@ -177,7 +182,7 @@ def _by_kind(entries: Iterable[tuple[str, Any]]) -> dict[str, int]:
 
 
 def _rewords(change: Changed) -> bool:
-    """Whether a change may bring sentences: not one of remarks, nor the first `bucket` of a noun or sentence."""
+    """Whether a change may make new sentences: not one of remarks, nor the first `bucket` of a noun or sentence."""
     return any(
         name in _WORDS or (name == "bucket" and (change.after.kind == TERM or old is not None))
         for name, old, _ in change.differences
@@ -216,17 +221,17 @@ def _sentences(entry: Entry, contents: Contents) -> Iterator[_Sentence]:
 
 
 def _choose(sentences: Sequence[_Sentence], seed: int) -> list[_Sentence]:
-    """Some sentences at random: singular and plural by turns, and nouns and templates spread as far as they go.
+    """Chooses sentences at random: singular and plural alternately, with as many nouns and templates as possible.
 
-    The order is that of a hash, so that it does not depend on what else the vocabulary holds.
+    The order is that of a hash, so that it does not depend on the rest of the vocabulary.
     """
-    waiting = sorted(sentences, key=lambda each: hashlib.sha256(f"{seed}\x1f{each.text}".encode()).digest())
-    by_number = [[each for each in waiting if each.plural is plural] for plural in (False, True)]
+    ordered = sorted(sentences, key=lambda sentence: hashlib.sha256(f"{seed}\x1f{sentence.text}".encode()).digest())
+    by_number = [[sentence for sentence in ordered if sentence.plural is plural] for plural in (False, True)]
     used: Counter[tuple[str, str]] = Counter()
     chosen: list[_Sentence] = []
-    for turn in range(min(SENTENCES_TO_READ, len(waiting))):
+    for turn in range(min(SENTENCES_TO_READ, len(ordered))):
         among = by_number[turn % 2] or by_number[1 - turn % 2]
-        best = min(among, key=lambda each: (used["beside", each.beside], used["template", each.template]))
+        best = min(among, key=lambda sentence: (used["beside", sentence.beside], used["template", sentence.template]))
         among.remove(best)
         used["beside", best.beside] += 1
         used["template", best.template] += 1

@@ -1,6 +1,6 @@
-"""The checks of changed entries beyond those of `read_vocabulary`: faults, and things to look at.
+"""Checks of changed entries beyond those of `read_vocabulary`: faults, and things to look at.
 
-A fault has to be put right. What is to be looked at may be meant: it is told with what to do if it is.
+A fault has to be corrected. A thing to look at may be intended; its message says what to do in that case.
 """
 
 import re
@@ -25,22 +25,23 @@ SOURCE_OF_FILE = (
     "new ones a `source` of their own. If the file's was wrong, leave it, and say so in the pull request"
 )
 IN_TWO_AXES = (
-    "{kind} {name!r} stands in {other_place} too; if it means two things, say in `note` which one here (as 'queer', a "
+    "{kind} {name!r} is in {other_line} too; if it means two things, say in `note` which one here (as 'queer', a "
     "gender and an orientation), else remove one"
 )
 SPELLING = (
-    "{kind} {name!r} differs from {other!r} ({other_place}) only in case, hyphens, accents or a plural s; keep one of "
+    "{kind} {name!r} differs from {other!r} ({other_line}) only in case, hyphens, accents or a plural s; keep one of "
     "them, or say in `note` that people write both"
 )
 OTHER_WORDS = (
-    "{kind} {name!r} says in other words what {other!r} ({other_place}) says; if people use both, say so in `note`, "
+    "{kind} {name!r} means the same as {other!r} ({other_line}) in other words; if people use both, say so in `note`, "
     "else keep one"
 )
 MISTYPED = (
-    "{kind} {name!r} is one letter away from {other!r} ({other_place}); correct it if that is a slip, else leave both"
+    "{kind} {name!r} is one letter away from {other!r} ({other_line}); correct it if that is a typing error, else "
+    "leave both"
 )
 LABEL_CLASH = (
-    "term {name!r} is {label} here, and {other!r} ({other_place}) is {other_label}; if both are meant, say in `note` "
+    "term {name!r} is {label} here, and {other!r} ({other_line}) is {other_label}; if both are meant, say in `note` "
     "who said what, else give both the same"
 )
 LABEL_WITHOUT_NOTE = (
@@ -48,14 +49,15 @@ LABEL_WITHOUT_NOTE = (
     "or leave `preference` out: it says what they said, and is no judgement of ours"
 )
 RELABELLED = (
-    "term {name!r} was {old} and is {label} now, and its `note` is as it was; write in it who said what, and leave the "
+    "term {name!r} was {old} and is {label} now, but its `note` is unchanged; write in it who said what, and leave the "
     "former view in it too"
 )
 NOTE_LOST = (
-    "{kind} {name!r} has lost what its `note` said; leave what others wrote and add to it, unless it was wrong in fact"
+    "{kind} {name!r} has lost the text of its `note`; leave what others wrote and add to it, unless it was factually "
+    "wrong"
 )
 OTHER_LETTERS = (
-    "{kind} {name!r} has letters beyond a to z: {letters}; see that each is the one that people write, and not one "
+    "{kind} {name!r} has letters beyond a to z: {letters}; check that each is the one that people write, and not one "
     "that looks like it"
 )
 LIKE_A_SENTENCE = (
@@ -63,45 +65,43 @@ LIKE_A_SENTENCE = (
     '"person", or leave it if it is so'
 )
 ARTICLE_WRONG = (
-    "{kind} {name!r} sounds as if {said!r} came before it, and it has `article: {article}`; write `article: {said}`, "
-    "or leave it and say in `note` how it is said"
+    "{kind} {name!r} takes {sound!r} by its sound, and has `article: {article}`; write `article: {sound}`, or leave it "
+    "and say in `note` how it is pronounced"
 )
 ARTICLE_MISSING = (
-    "{kind} {name!r} would be written {phrase!r}, and by its sound takes {said!r}; write `article: {said}`"
+    "{kind} {name!r} would be written {phrase!r}, and takes {sound!r} by its sound; write `article: {sound}`"
 )
 ARTICLE_UNCLEAR = (
     "{kind} {name!r} would be written {phrase!r}; write `article: an` if it is read letter by letter, else "
     "`article: a` to say that it is read as a word"
 )
 PLURAL_UNCHANGED = (
-    'term {name!r} has the `plural` {plural!r}, which speaks of one; after a plural noun write as "with lisps", or '
-    "leave it if several share one"
+    'term {name!r} has the `plural` {plural!r}, which is about one; after a plural noun write as in "with lisps", '
+    "or leave it if several share one"
 )
-PLURAL_VERB = "term {name!r} has the `plural` {plural!r}, and its verb stands as after one person; write {remedy!r}"
+PLURAL_VERB = "term {name!r} has the `plural` {plural!r}, whose verb has the form for one person; write {remedy!r}"
 PLURAL_OTHER_PHRASE = (
     "term {name!r} has the `plural` {plural!r}, which begins with another word; write the same phrase as it stands "
     "after a plural noun, or leave it if it says the same"
 )
-VERB_OF_PLURAL = "term {name!r} has its verb as after several people; in `term` write it as after one"
+VERB_OF_PLURAL = "term {name!r} has a verb in the form for several people; in `term` write the form for one person"
 NOUN_PLURAL = (
     "noun {name!r} has the plural {plural!r}, where {usual} is usual; correct it, or leave it if people say so"
 )
 
-# The keys whose change may make a doublet, or English that nobody says.
-_PLACED = frozenset(("term", "noun", "axis", "preference"))
-_WORDED = frozenset(("term", "noun", "template", "bucket", "plural", "article"))
+# The keys whose change may make a duplicate, or wrong English.
+_NAMING = frozenset(("term", "noun", "axis", "preference"))
+_WORDING = frozenset(("term", "noun", "template", "bucket", "plural", "article"))
 _AFTER_A_NOUN = frozenset(("who", "who's", "with", "without", "in", "on", "of", "from", "at", "by", "for", "under"))
 _PARTS_BEFORE = 4  # between spaces and hyphens: "seventy-five-year-old"
 _WHO_VERB = re.compile(r"who(?:'s| (\w+(?:'\w+)?))(?= |$)")
 
 
 def source_faults(before: Contents, changes: Changes) -> list[Fault]:
-    """New entries without a source of their own: that of their file says where the older ones come from."""
+    """The faults of new entries without a source of their own: that of their file is the source of the older ones."""
     faults = []
     for entry in changes.added:
-        of_file = (
-            "its file has none either" if entry.file_source is None else "that of its file is not where it is from"
-        )
+        of_file = "its file has none either" if entry.file_source is None else "that of its file is for older entries"
         inherited = entry.value.source is None or (
             entry.file in before.files and entry.value.source == entry.file_source
         )
@@ -112,19 +112,19 @@ def source_faults(before: Contents, changes: Changes) -> list[Fault]:
 
 
 def things_to_look_at(before: Contents, after: Contents, changes: Changes) -> list[Fault]:
-    """What may be a slip in entries that were added or changed; all of it may be meant."""
-    found = [*_file_sources(before, after)]
-    for entry in (*changes.added, *_changed_in(changes, _PLACED)):
-        found += [Fault(entry.file, entry.line, message) for message in _near(entry, after)]
-    for entry in (*changes.added, *_changed_in(changes, _WORDED)):
-        found += [Fault(entry.file, entry.line, message) for message in _wording(entry, after.nouns)]
+    """Possible mistakes in entries that were added or changed; each may be intended."""
+    things = [*_file_sources(before, after)]
+    for entry in (*changes.added, *_changed_in(changes, _NAMING)):
+        things += [Fault(entry.file, entry.line, message) for message in _near(entry, after)]
+    for entry in (*changes.added, *_changed_in(changes, _WORDING)):
+        things += [Fault(entry.file, entry.line, message) for message in _wording(entry, after.nouns)]
     for entry in changes.added:
         if entry.kind == TERM and entry.value.preference is not None and entry.value.note is None:
             message = LABEL_WITHOUT_NOTE.format(name=entry.name, label=entry.value.preference)
-            found.append(Fault(entry.file, entry.line, message))
+            things.append(Fault(entry.file, entry.line, message))
     for change in changes.changed:
-        found += [Fault(change.after.file, change.after.line, message) for message in _history(change)]
-    return sorted(set(found))
+        things += [Fault(change.after.file, change.after.line, message) for message in _history(change)]
+    return sorted(set(things))
 
 
 def _changed_in(changes: Changes, keys: frozenset[str]) -> list[Entry]:
@@ -139,7 +139,7 @@ def _file_sources(before: Contents, after: Contents) -> Iterator[Fault]:
 
 
 def _near(entry: Entry, after: Contents) -> Iterator[str]:
-    """Other entries that this one may be a doublet of, and what they are labelled."""
+    """Messages about entries that this one may repeat, and about labels that differ from theirs."""
     if entry.kind not in (TERM, NOUN):
         return
     name, is_term = entry.name, entry.kind == TERM
@@ -149,30 +149,30 @@ def _near(entry: Entry, after: Contents) -> Iterator[str]:
         other_name = other.name
         same_words = name.casefold() == other_name.casefold()
         same = same_words or same_but_for_spelling(name, other_name)
-        found = []
+        messages = []
         if same_words and entry.axis != other.axis:
-            found.append(IN_TWO_AXES)
+            messages.append(IN_TWO_AXES)
         elif same and not same_words:
-            found.append(SPELLING)
+            messages.append(SPELLING)
         elif not same and is_term and same_in_other_words(name, other_name):
-            found.append(OTHER_WORDS)
+            messages.append(OTHER_WORDS)
         elif not same and one_edit_apart(name, other_name):
-            found.append(MISTYPED)
+            messages.append(MISTYPED)
         if same and is_term and entry.value.preference != other.value.preference:
-            found.append(LABEL_CLASH)
-        for message in found:
+            messages.append(LABEL_CLASH)
+        for message in messages:
             yield message.format(
                 kind=entry.kind,
                 name=name,
                 other=other_name,
-                other_place=f"{other.file}:{other.line}",
+                other_line=f"{other.file}:{other.line}",
                 label=_labelled(entry),
                 other_label=_labelled(other),
             )
 
 
 def _wording(entry: Entry, nouns: Sequence[PersonNoun]) -> Iterator[str]:
-    """Letters that may be others, and what does not sound like English: phrases, articles, plurals."""
+    """Messages about letters that may be wrong, and phrases, articles and plurals that do not sound like English."""
     value = entry.value
     letters = other_letters(" ".join([entry.name, entry.fields.get("plural") or ""]))
     if letters:
@@ -201,20 +201,20 @@ def _like_a_sentence(term: Descriptor) -> bool:
 
 
 def _article(entry: Entry, phrase: str) -> Iterator[str]:
-    written, said = phrase.split(" ", 1)[0], sound_articles(entry.name)
+    written, articles = phrase.split(" ", 1)[0], sound_articles(entry.name)
     names = {"kind": entry.kind, "name": entry.name, "phrase": phrase}
-    if len(said) == 1 and written not in said:
-        (right,) = said
+    if len(articles) == 1 and written not in articles:
+        (sound,) = articles
         if entry.value.article is not None:
-            yield ARTICLE_WRONG.format(**names, said=right, article=written)
+            yield ARTICLE_WRONG.format(**names, sound=sound, article=written)
         else:
-            yield ARTICLE_MISSING.format(**names, said=right)
-    elif len(said) > 1 and entry.value.article is None and re.match("[A-Z]{2}", entry.name):
+            yield ARTICLE_MISSING.format(**names, sound=sound)
+    elif len(articles) > 1 and entry.value.article is None and re.match("[A-Z]{2}", entry.name):
         yield ARTICLE_UNCLEAR.format(**names)
 
 
 def _plural_phrase(term: str, plural: str | None) -> Iterator[str]:
-    """A phrase after the noun: its verb agrees with one person, and in the plural with several."""
+    """Messages about a phrase after the noun: its verb agrees with one person, and in the plural with several."""
     names = {"name": term, "plural": plural}
     if re.match(r"who (are|have|were|do|aren't|haven't|weren't|don't)\b", term):
         yield VERB_OF_PLURAL.format(**names)
@@ -234,7 +234,7 @@ def _plural_phrase(term: str, plural: str | None) -> Iterator[str]:
 
 
 def _history(change: Changed) -> Iterator[str]:
-    """Views that were recorded and are no longer: disagreement is added to, not written over."""
+    """Messages about recorded views that were removed: a new view is added to the others, and does not replace them."""
     before, after = change.before, change.after
     old_note, note = before.value.note, after.value.note
     if old_note is not None and old_note.strip() not in (note or ""):

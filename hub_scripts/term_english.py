@@ -1,7 +1,7 @@
-"""English as it is said: which article a word takes by its sound, and what plural nouns and verbs look like.
+"""English as it is spoken: the article that a word takes by its sound, and the plurals of nouns and verbs.
 
-`inflect` knows most of it. What it gets wrong among words about people stands here: numbers ("an 80-year-old"),
-letters that are read one by one ("an F2M", "an HIV-positive"), and a few words.
+Most of it comes from `inflect`. This module corrects what `inflect` gets wrong in words about people: numbers ("an
+80-year-old"), letters that are read one by one ("an F2M", "an HIV-positive"), and a few words.
 """
 
 import functools
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 # The letters whose names start with a vowel: "eff", "aitch", "em", …
 _VOWEL_NAMES = frozenset("AEFHILMNORSX")
 _BOTH: frozenset[Article] = frozenset(("a", "an"))
-# First words that inflect hears differently from those who say them ("wee-gur", "wa-ha-kan"), or said in two ways.
-_HEARD: dict[str, frozenset[Article]] = {
+# First words that are pronounced otherwise than inflect assumes ("wee-gur", "wa-ha-kan"), or in two ways.
+_PRONOUNCED: dict[str, frozenset[Article]] = {
     "uyghur": frozenset(("a",)),
     "uighur": frozenset(("a",)),
     "uygur": frozenset(("a",)),
@@ -29,28 +29,28 @@ _HEARD: dict[str, frozenset[Article]] = {
     "historical": _BOTH,
     "mx": _BOTH,
 }
-# Read letter by letter although they could be said as words.
+# Read letter by letter although they could be read as words.
 _SPELLED = frozenset(("HIV", "US", "USA", "UK", "EU", "UN", "UAE", "OCD", "ADHD", "IDD", "ASL", "ESL"))
 # Ends of compound nouns whose plural inflect misses: "stepchilds".
 _IRREGULAR = {"child": "children", "person": "people", "man": "men", "woman": "women", "wife": "wives"}
 
 
 def sound_articles(phrase: str) -> frozenset[Article]:
-    """The articles that suit a phrase by the sound of its first word; both where it is said in two ways.
+    """The articles that a phrase takes by the sound of its first word; both if that is pronounced in two ways.
 
     Args:
         phrase: A term before its noun, or a noun.
     """
     word = re.split(r"[\s/-]", phrase.lstrip("\"'(“‘"), maxsplit=1)[0]
-    word = "".join(each for each in unicodedata.normalize("NFKD", word) if not unicodedata.combining(each))
+    word = "".join(letter for letter in unicodedata.normalize("NFKD", word) if not unicodedata.combining(letter))
     if match := re.match(r"\d[\d,]*", word):
         return frozenset((_by_number(match[0].replace(",", "")),))
     if not re.match("[A-Za-z]", word):
         return _BOTH
     letters = re.match(r"[A-Za-z]*", word)
     assert letters is not None
-    if word.rstrip(".").casefold() in _HEARD:
-        return _HEARD[word.rstrip(".").casefold()]
+    if word.rstrip(".").casefold() in _PRONOUNCED:
+        return _PRONOUNCED[word.rstrip(".").casefold()]
     spelled: Article = "an" if word[0].upper() in _VOWEL_NAMES else "a"
     # F2M, U.S., F-1, FtM, nb: read by letters. NASA, NIMBY, LGBT: by letters or as a word, if it could be one.
     if (
@@ -59,12 +59,12 @@ def sound_articles(phrase: str) -> frozenset[Article]:
         or not re.search("[aeiouy]", letters[0], re.IGNORECASE)
     ):
         return frozenset((spelled,))
-    said: Article = "an" if _engine().a(word.lower()).startswith("an ") else "a"
-    return frozenset((spelled, said)) if re.match(r"[A-Z]{2,}(?![a-z]{2})", word) else frozenset((_by_word(word),))
+    as_word = _by_word(word.lower())
+    return frozenset((spelled, as_word)) if re.match(r"[A-Z]{2,}(?![a-z]{2})", word) else frozenset((_by_word(word),))
 
 
 def plural_nouns(noun: str) -> frozenset[str]:
-    """The plurals a noun may have."""
+    """The plurals that a noun may have."""
     plurals = {_engine().plural_noun(noun)}
     if noun.endswith("o"):
         plurals |= {f"{noun}s", f"{noun}es"}
@@ -86,7 +86,7 @@ def _by_word(word: str) -> Article:
 
 
 def _by_number(digits: str) -> Article:
-    """Of a number as it is said: "eleven", "eighty", "eighteen hundred" begin with a vowel."""
+    """The article of a number as it is read: "eleven", "eighty", "eighteen hundred" begin with a vowel."""
     if len(digits) == 4 and digits[0] == "1" and digits[1] != "0":
         digits = digits[:2]  # years: "nineteen …", "eighteen …"
     return _by_word(str(_engine().number_to_words(digits)))

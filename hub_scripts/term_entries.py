@@ -1,7 +1,7 @@
-"""The entries of a vocabulary folder with their places, read as far as they can be: of today, or of a git revision.
+"""The entries of a vocabulary folder with their files and lines, as far as they can be read; also at a git revision.
 
-`hb_dataset.read_vocabulary` refuses a vocabulary with a fault as a whole. To tell a contributor everything at once,
-what can be read is looked at here all the same.
+`hb_dataset.read_vocabulary` refuses a vocabulary that has a fault. To report everything to a contributor at once, this
+module reads all entries that can be read.
 """
 
 import io
@@ -34,9 +34,9 @@ from hb_dataset.yaml_entries import read_entries
 from hb_dataset.yaml_lines import Fault, load_with_lines
 
 TERM, NOUN, TEMPLATE, SEAT_TEMPLATE = "term", "noun", "template", "SEAT template"
-ORDER, LEFT_OUT, LEFT_OUT_NOUN = "place among the adjectives", "pair left out", "noun left out of some terms"
-_NAMES = {TERM: "term", NOUN: "noun"}  # the keys of what an entry is called; of all else that is "template"
-# The list each file has, what its entries are called, and their type; every other .yaml is an axis with terms.
+ORDER, LEFT_OUT, LEFT_OUT_NOUN = "position among the adjectives", "pair left out", "noun left out of some terms"
+_NAMES = {TERM: "term", NOUN: "noun"}  # the key with an entry's name; for all other kinds it is "template"
+# By file its list, the kind of its entries, and their type; every other .yaml is an axis with terms.
 _FILES: dict[str, tuple[str, str, Any]] = {
     NOUNS_FILE: ("nouns", NOUN, PersonNoun),
     TEMPLATES_FILE: ("templates", TEMPLATE, Template),
@@ -51,24 +51,24 @@ NOT_A_FOLDER_ERROR = (
     f"{NOUNS_FILE} and {TEMPLATES_FILE}"
 )
 NO_GIT_ERROR = (
-    "--against {against} is no folder, and as a git revision it cannot be looked up, since {folder} is not in a git "
-    "checkout ({said}); give a folder to compare with"
+    "--against {against} is not a folder, and as a git revision it cannot be looked up, since {folder} is not in a git "
+    "checkout ({reason}); give a folder to compare with"
 )
 NO_REVISION_ERROR = (
-    "--against {against} is neither a folder nor a revision that this git checkout knows; give a branch, a tag or a "
-    "commit (`git fetch` first if it is new), or a folder"
+    "--against {against} is neither a folder nor a revision of this git checkout; give a branch, a tag or a commit "
+    "(`git fetch` first if it is new), or a folder"
 )
 NOT_THERE_ERROR = (
-    "at the revision {against} there is no folder {folder}; give a later revision, or a folder as {example}"
+    "at the revision {against} there is no folder {folder}; give a later revision, or a folder such as {example}"
 )
 
 
 class AgainstError(ValueError):
-    """What to compare with cannot be had; the message says why and what to give."""
+    """There is nothing to compare with; the message states why and what to give."""
 
 
 class Entry(NamedTuple):
-    """An entry, what kind it is of, where it stands, and the `source` its file gives to entries without one."""
+    """An entry, its kind, its file and line, and the `source` that its file gives to entries without one."""
 
     kind: str
     file: str
@@ -83,12 +83,12 @@ class Entry(NamedTuple):
 
     @property
     def axis(self) -> str | None:
-        """The axis of a term; `None` of all else."""
+        """The axis of a term; `None` for other kinds."""
         return self.value.axis if self.kind == TERM else None
 
     @property
     def fields(self) -> dict[str, Any]:
-        """What the entry says, key by key."""
+        """The entry's values by key."""
         return {field.name: getattr(self.value, field.name) for field in fields(self.value)}
 
 
@@ -128,17 +128,17 @@ class Contents(NamedTuple):
 
     @property
     def templates(self) -> list[Template]:
-        """The templates themselves, without those of SEAT; one without its slot makes no sentence, so is not here."""
+        """The templates themselves, without those of SEAT, and those without a slot, which make no sentence."""
         slots = ("{noun_phrase}", "{plural_noun_phrase}")
-        found: list[Template] = [entry.value for entry in self.of_kind(TEMPLATE)]
-        return [template for template in found if sum(map(template.template.count, slots)) == 1]
+        templates: list[Template] = [entry.value for entry in self.of_kind(TEMPLATE)]
+        return [template for template in templates if sum(map(template.template.count, slots)) == 1]
 
 
 def read_contents(folder: Path) -> Contents:
     """Reads what can be read of a vocabulary folder.
 
     Raises:
-        NotADirectoryError: There is no such folder.
+        NotADirectoryError: If there is no such folder.
     """
     if not folder.is_dir():
         raise NotADirectoryError(NOT_A_FOLDER_ERROR.format(folder=folder))
@@ -158,17 +158,17 @@ def read_contents(folder: Path) -> Contents:
 
 
 def read_against(folder: Path, against: str | None) -> tuple[str, Contents]:
-    """Reads what a vocabulary folder is compared with.
+    """Reads the vocabulary that a folder is compared with.
 
     Args:
         folder: The vocabulary folder.
-        against: A folder, or a git revision: the same folder as it was then. `None`: the newest frozen version.
+        against: A folder, or a git revision for the same folder as it was then; `None` for the newest frozen version.
 
     Returns:
         A name for it, and its entries.
 
     Raises:
-        AgainstError: There is no such folder or revision, or nothing at its place.
+        AgainstError: If there is no such folder or revision, or the revision has no such folder.
     """
     if against is None:
         newest = frozen_versions()[-1]
@@ -181,7 +181,7 @@ def read_against(folder: Path, against: str | None) -> tuple[str, Contents]:
 
 
 def _entries(path: Path) -> tuple[list[Entry], bool]:
-    """The entries of a file that can be read, and whether that is all of them."""
+    """The entries of a file that can be read, and whether these are all."""
     list_name, kind, entry_type = _FILES.get(path.name, ("terms", TERM, Descriptor))
     try:
         document, _ = load_with_lines(path, [])
@@ -191,21 +191,21 @@ def _entries(path: Path) -> tuple[list[Entry], bool]:
     if not isinstance(document, dict) or not isinstance(listed, list):
         return [], False
     source = document.get("source")
-    of_file = source if isinstance(source, str) else None
-    given = {"axis": path.stem} if kind == TERM else {}
-    located = read_entries(path, list_name, entry_type, [], **given)
-    return [Entry(kind, file, line, value, of_file) for file, line, value in located], len(located) == len(listed)
+    file_source = source if isinstance(source, str) else None
+    axis = {"axis": path.stem} if kind == TERM else {}
+    located = read_entries(path, list_name, entry_type, [], **axis)
+    return [Entry(kind, file, line, value, file_source) for file, line, value in located], len(located) == len(listed)
 
 
 def _write_revision(folder: Path, revision: str, target: Path) -> None:
-    """Writes the files of a folder as they were at a revision; only plain files, never links or what lies deeper."""
+    """Writes the files of a folder as they were at a revision; only plain files, no links and no folders."""
     if not folder.is_dir():
         raise NotADirectoryError(NOT_A_FOLDER_ERROR.format(folder=folder))
-    prefix, said = _git(folder, "rev-parse", "--show-prefix")
+    prefix, reason = _git(folder, "rev-parse", "--show-prefix")
     if prefix is None:
-        raise AgainstError(NO_GIT_ERROR.format(against=repr(revision), folder=folder, said=said))
+        raise AgainstError(NO_GIT_ERROR.format(against=repr(revision), folder=folder, reason=reason))
     commit = None
-    if not revision.startswith("-"):  # that would be an option to git; no revision begins so
+    if not revision.startswith("-"):  # git would take it for an option
         commit, _ = _git(folder, "rev-parse", "--verify", "-q", f"{revision}^{{commit}}")
     if commit is None:
         raise AgainstError(NO_REVISION_ERROR.format(against=repr(revision)))
@@ -221,7 +221,7 @@ def _write_revision(folder: Path, revision: str, target: Path) -> None:
 
 
 def _git(folder: Path, *arguments: str) -> tuple[bytes | None, str]:
-    """What git says in a folder (`None` where it fails), and why it failed."""
+    """The output of git in a folder, `None` if it fails, and why it failed."""
     try:
         done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, check=False)
     except FileNotFoundError:

@@ -1,7 +1,7 @@
 """The report of a check of terms, as text for a terminal and as Markdown for a comment on a pull request.
 
-What comes from the vocabulary is written by anyone. In text, its invisible characters are shown; in Markdown it stands
-in code alone, where GitHub neither calls people nor makes links, pictures or HTML of it.
+Anyone can write into the vocabulary. In text, its invisible characters are shown. In Markdown it is only written as
+code, where GitHub does not notify people and makes no links, pictures or HTML of it.
 """
 
 import os
@@ -15,39 +15,41 @@ from hb_dataset.yaml_lines import Fault
 from hub_scripts.term_changes import NAMED_KINDS, Changed, Changes, Effect, NewSentences
 from hub_scripts.term_entries import LEFT_OUT_NOUN, NOUN, TEMPLATE, TERM, Contents, Entry
 
-# GitHub takes 65,536 characters a comment; the rest is for what the workflow puts around the report.
+# GitHub allows 65,536 characters in a comment; the rest is for what the workflow adds to the report.
 MARKDOWN_BYTES = 60_000
 _CLIPPED_TO = 400  # characters of one text in Markdown, and of one message
-_MORE_BYTES = 120  # for the line that says how much of a section is left out
+_MORE_BYTES = 120  # for the line with the number of items of a section that are left out
 
 HEADLINE = "Form: {faults}, {things} to look at. Words: a person decides"
-ABOUT_FAULTS = "A fault has to be put right before the terms can be taken in."
-ABOUT_LOOKING = "What follows may be meant. If it is, leave it, and say why in `note` or in the pull request."
+ABOUT_FAULTS = "A fault has to be corrected before the terms can be added."
+ABOUT_LOOKING = "What follows may be intended. If it is, leave it, and say why in `note` or in the pull request."
 ABOUT_READING = (
     "Read them aloud: does each sound like English that people speak? Kind and hateful sentences are there on purpose. "
-    "For others: --seed {other_seed}."
+    "For other sentences, use --seed {other_seed}."
 )
-ABOUT_OLD_FAULTS = "What it is compared with has {faults} of its own; what could not be read of it counts as added."
+ABOUT_OLD_FAULTS = (
+    "The vocabulary that it is compared with has {faults} of its own; entries of it that cannot be read count as added."
+)
 ABOUT_UNREAD = (
-    "Not every entry of {files} could be read. Those that could not are in no count and no sentence below, and what is "
-    "missing there is not told as removed."
+    "Not every entry of {files} could be read. Those that could not are in no count and no sentence below, and entries "
+    "that are missing in these files are not reported as removed."
 )
-ABOUT_NOTHING_READ = "Nothing of it was read, so that nothing is compared or counted."
+ABOUT_NOTHING_READ = "Nothing of it was read, so nothing is compared or counted."
 
 
 class Report(NamedTuple):
-    """Everything a check found.
+    """The result of a check.
 
     Attributes:
         folder: The vocabulary folder.
         against: The name of what it was compared with.
-        faults: What has to be put right.
-        to_look_at: What may be a slip.
+        faults: What has to be corrected.
+        to_look_at: What may be a mistake.
         before: The vocabulary that it was compared with.
         after: The vocabulary.
-        changes: What the change does, entry by entry.
-        effect: What it does to the sentences.
-        seed: What the sentences to read were chosen by.
+        changes: The change, entry by entry.
+        effect: The effect of the change on the sentences.
+        seed: The seed by which the sentences to read were chosen.
     """
 
     folder: Path
@@ -62,7 +64,7 @@ class Report(NamedTuple):
 
 
 class _Section(NamedTuple):
-    """A part of the Markdown whose items are left out, and counted, where there is no room."""
+    """A part of the Markdown. Items for which there is no room are left out, and counted."""
 
     opening: str
     items: list[str]
@@ -74,26 +76,27 @@ def as_text(report: Report) -> str:
     """The report for a terminal."""
     folder = report.folder
     lines = [_headline(report), ""]
-    for title, about, found in (
+    for title, about, faults in (
         ("Faults", ABOUT_FAULTS, report.faults),
         ("To look at", ABOUT_LOOKING, report.to_look_at),
     ):
-        if found:
+        if faults:
             lines += [f"{title}: {about}"]
             lines += [
-                f"  {_path(folder, each.file)}:{each.line}: {_clipped(visible(each.message))}" for each in found
+                f"  {_path(folder, fault.file)}:{fault.line}: {_clipped(visible(fault.message))}" for fault in faults
             ] + [""]
-    lines += [f"What it does, beside {visible(report.against)}:"]
+    lines += [f"What the change does, compared with {visible(report.against)}:"]
     lines += [f"  {remark}" for remark in _remarks(report, visible)]
     lines += [f"  {name}: {before:,} → {after:,}{gone}" for name, before, after, gone in _counts(report)]
     lines += [f"  {line}" for line in _unnamed(report.changes)]
     for title, entries in (("Added", report.changes.added), ("Removed", report.changes.removed)):
-        lines += _listed(title, [f"{visible(_place(entry))} {_described(entry, visible)}" for entry in entries])
+        lines += _listed(title, [f"{visible(_file_line(entry))} {_described(entry, visible)}" for entry in entries])
+    changed = report.changes.changed
     lines += _listed(
-        "Changed", [f"{visible(_place(each.after))} {_change(each, visible)}" for each in report.changes.changed]
+        "Changed", [f"{visible(_file_line(change.after))} {_change(change, visible)}" for change in changed]
     )
     for new in report.effect.to_read:
-        lines += ["", f"{_said_of(new, visible)}:", *(f"  {visible(sentence)}" for sentence in new.chosen)]
+        lines += ["", f"{_sentences_title(new, visible)}:", *(f"  {visible(sentence)}" for sentence in new.chosen)]
     if report.effect.to_read:
         lines += ["", _about_reading(report), *_not_shown(report)]
     return "\n".join(lines) + "\n"
@@ -103,17 +106,17 @@ def as_markdown(report: Report, *, limit: int = MARKDOWN_BYTES) -> str:
     """The report for a comment.
 
     Args:
-        report: What was found.
-        limit: The size in bytes; what does not fit is left out, and how much it was is told.
+        report: The result of the check.
+        limit: The size in bytes; items that do not fit are left out, and their number is reported.
     """
     sections = [
         _Section(f"## {_headline(report)}\n\n", [], "", ""),
-        _found("Faults", ABOUT_FAULTS, report.faults, "faults"),
-        _found("To look at", ABOUT_LOOKING, report.to_look_at, "things to look at"),
+        _fault_section("Faults", ABOUT_FAULTS, report.faults, "faults"),
+        _fault_section("To look at", ABOUT_LOOKING, report.to_look_at, "things to look at"),
         _Section(_what_it_does(report), [], "", ""),
         _table("Added", ("added", "", "new sentences"), [_added_row(entry, report) for entry in report.changes.added]),
         _table("Removed", ("removed", ""), [(code(entry.name), _where(entry)) for entry in report.changes.removed]),
-        _table("Changed", ("changed", ""), [_changed_row(each) for each in report.changes.changed]),
+        _table("Changed", ("changed", ""), [_changed_row(change) for change in report.changes.changed]),
         _Section(
             f"### To read aloud\n\n{_about_reading(report)}\n\n" if report.effect.to_read else "",
             [_sentences(new) for new in report.effect.to_read],
@@ -126,11 +129,13 @@ def as_markdown(report: Report, *, limit: int = MARKDOWN_BYTES) -> str:
 
 def visible(text: str) -> str:
     """A text on one line, with every control, invisible or line-breaking character shown by its number."""
-    return "".join(f"[U+{ord(each):04X}]" if each != " " and is_invisible(each) else each for each in text)
+    return "".join(
+        f"[U+{ord(character):04X}]" if character != " " and is_invisible(character) else character for character in text
+    )
 
 
 def code(text: str) -> str:
-    """A text as Markdown code that nothing in it can end, also in a table's cell."""
+    """A text as Markdown code that nothing in it can end, also in a cell of a table."""
     shown = _clipped(visible(text).replace("|", "[U+007C]"))
     if not shown.strip():
         return "(nothing)"
@@ -142,7 +147,7 @@ def _clipped(text: str) -> str:
 
 
 def _headline(report: Report) -> str:
-    """What was counted, and what was not judged: a report without a fault is no approval of a word."""
+    """The number of faults, and a reminder that people judge the words: no fault is not an approval."""
     faults, things = _number(len(report.faults), "fault"), _number(len(report.to_look_at), "thing")
     return HEADLINE.format(faults=faults, things=things)
 
@@ -159,22 +164,22 @@ def _remarks(report: Report, write: Callable[[str], str]) -> list[str]:
 
 
 def _counts(report: Report) -> list[tuple[str, int, int, str]]:
-    """What is counted before and after, with how many came and went."""
+    """The rows of the table of counts: name, before, after, and how many were added, removed and changed."""
     changes, effect = report.changes, report.effect
     counts: list[tuple[str, int, int, str]] = []
     if not report.after.entries:
         return counts
     read = ", as far as read" if report.after.unread else ""
     for kind in NAMED_KINDS:
-        old, new = (len(each.of_kind(kind)) for each in (report.before, report.after))
+        old, new = (len(contents.of_kind(kind)) for contents in (report.before, report.after))
         numbers = [
             (sum(entry.kind == kind for entry in changes.added), "added"),
             (sum(entry.kind == kind for entry in changes.removed), "removed"),
-            (sum(each.after.kind == kind for each in changes.changed), "changed"),
+            (sum(change.after.kind == kind for change in changes.changed), "changed"),
         ]
-        told = ", ".join(f"{number:,} {what}" for number, what in numbers if number)
-        if told or kind in (TERM, NOUN, TEMPLATE):
-            counts.append((f"{kind}s{read}", old, new, f" ({told})" if told else ""))
+        difference = ", ".join(f"{number:,} {what}" for number, what in numbers if number)
+        if difference or kind in (TERM, NOUN, TEMPLATE):
+            counts.append((f"{kind}s{read}", old, new, f" ({difference})" if difference else ""))
     for name, old, new in (
         ("prompts of all terms", effect.before.rows, effect.after.rows),
         ("distinct sentences among them", effect.before.texts, effect.after.texts),
@@ -184,7 +189,7 @@ def _counts(report: Report) -> list[tuple[str, int, int, str]]:
 
 
 def _unnamed(changes: Changes) -> list[str]:
-    """The entries that say what goes with what, which have no name to compare them by."""
+    """The numbers of entries about which words go together, which have no name to compare them by."""
     lines = []
     for what, numbers in (("added", changes.num_unnamed_added), ("removed", changes.num_unnamed_removed)):
         for kind, number in numbers.items():
@@ -198,7 +203,7 @@ def _listed(title: str, lines: list[str]) -> list[str]:
 
 
 def _where(entry: Entry) -> str:
-    """Kind, axis, bucket, gender and label, each in code where it comes from the vocabulary."""
+    """Kind, axis, bucket, gender and label; what comes from the vocabulary is in code."""
     return f"{entry.kind}{''.join(f', {name} {code(str(value))}' for name, value in _traits(entry))}"
 
 
@@ -221,7 +226,7 @@ def _value(value: Any, write: Callable[[str], str]) -> str:
     return "(none)" if value is None else write(str(value))
 
 
-def _place(entry: Entry) -> str:
+def _file_line(entry: Entry) -> str:
     return f"{entry.file}:{entry.line}"
 
 
@@ -229,7 +234,7 @@ def _path(folder: Path, file: str) -> str:
     return visible(os.path.normpath(folder / file))
 
 
-def _said_of(new: NewSentences, write: Callable[[str], str]) -> str:
+def _sentences_title(new: NewSentences, write: Callable[[str], str]) -> str:
     entry = new.entry
     number = f"{len(new.chosen)} of its {_number(new.total, 'new sentence')}"
     return f"{entry.kind} {write(entry.name)}{f' ({write(entry.axis)})' if entry.axis else ''}, {number}"
@@ -245,7 +250,7 @@ def _not_shown(report: Report) -> list[str]:
         return []
     what = _number(number, "more entry", "more entries")
     return [
-        f"{what} added or changed with new sentences, of which none are shown here; for all of them: "
+        f"{what} added or changed with new sentences, of which none are shown here; to show all of them, use "
         f"--show {number + len(report.effect.to_read)}"
     ]
 
@@ -254,8 +259,8 @@ def _number(number: int, one: str, many: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
 
-def _found(title: str, about: str, found: Iterable[Fault], what: str) -> _Section:
-    items = [f"- {code(f'{each.file}:{each.line}')}: {code(each.message)}\n" for each in found]
+def _fault_section(title: str, about: str, faults: Iterable[Fault], what: str) -> _Section:
+    items = [f"- {code(f'{fault.file}:{fault.line}')}: {code(fault.message)}\n" for fault in faults]
     return _Section(f"### {title}\n\n{about}\n\n" if items else "", items, "\n", what)
 
 
@@ -264,7 +269,7 @@ def _what_it_does(report: Report) -> str:
     rows = [(name, f"{old:,}", f"{new:,}", gone.strip(" ()")) for name, old, new, gone in _counts(report)]
     table = f"{markdown_table(['', 'before', 'after', ''], rows, numbers=(1, 2))}\n" if rows else ""
     unnamed = "".join(f"- {line}\n" for line in _unnamed(report.changes))
-    return f"### What it does, beside {code(report.against)}\n\n{remarks}{table}\n{unnamed}\n"
+    return f"### What the change does, compared with {code(report.against)}\n\n{remarks}{table}\n{unnamed}\n"
 
 
 def _table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> _Section:
@@ -286,7 +291,7 @@ def _sentences(new: NewSentences) -> str:
     lines = [visible(sentence) for sentence in new.chosen]
     fence = backticks("\n".join(lines))
     block = "\n".join([f"{fence}text", *lines, fence])
-    return f"{_said_of(new, code)}\n\n{block}\n\n"
+    return f"{_sentences_title(new, code)}\n\n{block}\n\n"
 
 
 def _fitted(sections: list[_Section], limit: int) -> str:

@@ -1,6 +1,6 @@
-"""Several runs, or two of them in detail, from their figures alone."""
+"""The overview of several runs, and the comparison of two, of measurements that have nothing to show but figures."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from hb_metrics.display.change_figure import Change, change_figure
@@ -14,12 +14,12 @@ _TICKS = {"share": ".1~%", "small_share": ".2~%"}  # of Plotly; other forms are 
 
 
 def overview_section(id: str, title: str, runs: Sequence[Sequence[Figure]], names: Sequence[str]) -> Section | None:
-    """A table of the figures of several runs, a column a run; and each figure drawn, with intervals.
+    """A table of the figures of several runs, one column per run, and a plot of each figure with its intervals.
 
     Args:
-        id: Of the section.
+        id: Id of the section.
         title: Its heading.
-        runs: [runs][figures]; none of a run that did not measure it.
+        runs: [runs][figures]; empty for a run that did not measure them.
         names: [runs] what they are called.
 
     Returns:
@@ -41,14 +41,14 @@ def overview_section(id: str, title: str, runs: Sequence[Sequence[Figure]], name
         (name, [None if cell is None else (cell.shown, cell.shown_interval) for cell in cells])
         for name, cells in by_figure
     ]
-    meanings = {figure.name: figure.meaning for figures in by_run for figure in figures.values()}
     context = {
         "id": id,
         "title": title,
         "names": names,
         "figures": shared,
         "rows": rows,
-        "meanings": [(name, meanings[name]) for name in shared],
+        "meanings": [meaning for name, cells in by_figure for meaning in _meanings(name, cells, names)],
+        "levels": _levels(cell for _, cells in by_figure for cell in cells if cell is not None),
     }
     html = render(_FOLDER / "figures_overview.html.jinja", context)
     return Section(f"overview-{id}", title, html, {f"runs-{id}": plots})
@@ -57,7 +57,7 @@ def overview_section(id: str, title: str, runs: Sequence[Sequence[Figure]], name
 def comparison(
     id: str, title: str, first: Sequence[Figure], second: Sequence[Figure], names: tuple[str, str]
 ) -> Comparison:
-    """A table of the figures of two runs with their changes, and a plot where all are written in the same way."""
+    """A table of the figures of two runs with their changes, and a plot if all figures have the same form."""
     changes = figure_changes(first, second)
     forms = {figure.name: figure.form for figure in (*first, *second)}
     rows = [
@@ -79,7 +79,8 @@ def comparison(
     if changes and len(set(forms.values())) == 1:
         ticks = _TICKS.get(next(iter(forms.values())))
         figures = {f"change-{id}": [plain(change_figure(changes, title, names, ticks))]}
-    context = {"id": id, "title": title, "rows": rows, "has_plot": bool(figures)}
+    levels = _levels((*first, *second))
+    context = {"id": id, "title": title, "rows": rows, "has_plot": bool(figures), "levels": levels}
     html = render(_FOLDER / "figures_comparison.html.jinja", context)
     tiles = [
         Tile(change.name, " → ".join(written(value, forms[change.name]) for value in (change.first, change.second)))
@@ -89,7 +90,7 @@ def comparison(
 
 
 def figure_changes(first: Sequence[Figure], second: Sequence[Figure]) -> list[Change]:
-    """From the first run's figures to the second's, by name; those that only one of them has too."""
+    """The changes from the first run's figures to the second's, by name; also of those that only one of them has."""
     sides = [{figure.name: figure for figure in figures} for figures in (first, second)]
     missing = Figure("", None, "bias", "")
     return [
@@ -97,6 +98,20 @@ def figure_changes(first: Sequence[Figure], second: Sequence[Figure]) -> list[Ch
         for name in _names([first, second])
         for before, after in [[side.get(name, missing) for side in sides]]
     ]
+
+
+def _meanings(name: str, cells: Sequence[Figure | None], runs: Sequence[str]) -> list[tuple[str, str]]:
+    """A figure's meaning: one for each run if they differ, such as in the number of replies."""
+    meanings = {run: cell.meaning for run, cell in zip(runs, cells, strict=True) if cell is not None}
+    if len(set(meanings.values())) == 1:
+        return [(name, next(iter(meanings.values())))]
+    return [(f"{name}, {run}", meaning) for run, meaning in meanings.items()]
+
+
+def _levels(figures: Iterable[Figure]) -> str:
+    """The confidence levels of the figures' intervals, as text; empty: there are no intervals."""
+    levels = {figure.confidence_level for figure in figures if figure.interval is not None}
+    return " or ".join(f"{level:.0%}" for level in sorted(level for level in levels if level is not None))
 
 
 def _names(runs: Sequence[Sequence[Figure]]) -> list[str]:

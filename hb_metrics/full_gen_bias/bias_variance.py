@@ -5,11 +5,11 @@ c = 1 / (D − ddof), P = 1 − 1/D and μ_d = m_d − mean of m, the template's
 
     c² [ 4 Σ_d μ_d'Σ_dμ_d / N_d  +  2 P² Σ_d tr(Σ_d²) / (N_d (N_d − 1))  +  2/D² Σ_{d≠e} tr(Σ_dΣ_e) / (N_d N_e) ]
 
-(that of a U-statistic), and templates are independent. Each term is estimated less what its own sampling noise would
-add: tr(Σ_dΣ_e) by the product of two cells' covariances; tr(Σ_d²) by that of the cell and the mean of its template's
-others, times the ratio of the two, which cells of four replies and more tell; the linear term by the plug-in less
-its noise, with the covariance of the template's other cells, times a factor likewise. Cells of fewer than four replies
-cannot tell how their spread spreads: they take what the group's others show on average.
+(that of a U-statistic), and templates are independent. Each term is estimated without the bias that its own sampling
+noise would add: tr(Σ_dΣ_e) by the product of two cells' covariances; tr(Σ_d²) by that of the cell and the mean of its
+template's others, times the ratio of the two, which is estimated from cells of four or more replies; the linear term by
+the plug-in less its noise, with the covariance of the template's other cells, times a factor estimated in the same way.
+For cells of fewer than four replies, whose fourth moments are unknown, the average of the group's other cells is used.
 """
 
 from collections.abc import Sequence
@@ -25,8 +25,8 @@ class BiasVariance(NamedTuple):
     """The variance of a debiased value.
 
     Attributes:
-        variance: At the value that was measured; not above 0 if the replies do not vary.
-        slope: How much it grows with the value, per unit of it.
+        variance: The variance at the value that was measured; not above 0 if the replies do not vary.
+        slope: How much the variance grows per unit of the value.
         freedom: Degrees of freedom of a χ² that is as uncertain as this variance (Satterthwaite).
     """
 
@@ -36,11 +36,11 @@ class BiasVariance(NamedTuple):
 
 
 class LinearFactor(NamedTuple):
-    """See `linear_factor`.
+    """The result of `linear_factor`.
 
     Attributes:
         value: The factor.
-        variance: Of its estimate.
+        variance: The variance of its estimate.
     """
 
     value: float
@@ -49,22 +49,23 @@ class LinearFactor(NamedTuple):
 
 @dataclass(frozen=True)
 class VarianceTerms:
-    """What cells add to the variance, before ratios that all templates give together are filled in.
+    """The parts of the variance that cells add, before the ratios that are estimated from all templates together.
 
     Every field is an array over cells.
 
     Attributes:
         counts: N_d.
-        weights: c² P², divided by the square of the number of templates once they are joined.
+        weights: c² P², divided by the square of the number of templates once these are joined.
         traces: tr S_d less the mean over the template.
-        squares: See `ReplySpread`, as for the next two.
-        excess: See there.
-        cross: See there.
+        squares: As in `ReplySpread`.
+        excess: As in `ReplySpread`.
+        cross: As in `ReplySpread`.
         plug_in: v'S_dv, with v the cell's mean less that of the group's other cells: μ_d'Σ_dμ_d / P² and noise.
-        plug_in_others: The same with the mean of the template's other S in place of S_d.
+        plug_in_others: `plug_in` with the mean of the template's other S in place of S_d.
         skew: N_d times the noise that comes with the third moment, halved.
         others: The noise that comes with the other cells' means.
-        rest: The third sum, and what the guessed noise of single replies adds; c² times, in equal parts over the cells.
+        rest: The third sum, and what the estimated noise of single replies adds; c² times, in equal parts over the
+            cells.
     """
 
     counts: np.ndarray
@@ -84,8 +85,8 @@ def variance_terms(spread: ReplySpread, members: slice, ddof: int) -> VarianceTe
     """The terms of a group of descriptors in one template.
 
     Args:
-        spread: Of all cells of the template.
-        members: Which of them are the group's; two or more.
+        spread: The moments of all cells of the template.
+        members: The cells of the group; two or more.
         ddof: The variance over D descriptors divides by D − ddof.
     """
     counts, own = spread.counts[members], spread.frobenius[members]
@@ -97,7 +98,7 @@ def variance_terms(spread: ReplySpread, members: slice, ddof: int) -> VarianceTe
     residuals, lengths = spread.residuals[rows], spread.lengths[rows]
     repeated = np.where(single, np.nan, counts)
 
-    # Of the sum of S_d / N_d. Single replies take the mean of the template's S_d, as the noise floor does.
+    # From the sum of S_d / N_d. For single replies the mean of the template's S_d is used, as in the noise floor.
     num_known = np.count_nonzero(spread.counts > 1)
     guess = spread.pooled / max(num_known, 1)
     by_row = np.repeat(np.nan_to_num(1 / (repeated * (repeated - 1))), sizes)
@@ -111,9 +112,9 @@ def variance_terms(spread: ReplySpread, members: slice, ddof: int) -> VarianceTe
     plug_in = np.add.reduceat(along**2, starts) / (repeated - 1)
     skew_factor = _skew_factor(counts)
     if single.any() and num_known > 1:
-        # The error of that guess,
+        # The error of using the mean for single replies,
         rest += (share * np.count_nonzero(single)) ** 2 * np.nanvar(spread.traces, ddof=1) / num_known
-        # and how the length of a single reply goes with its direction, where replies are skewed.
+        # and the correlation of a single reply's length with its direction, where replies are skewed.
         third = np.add.reduceat(residuals * lengths[:, None], starts) * skew_factor[:, None]
         if (counts > 2).any():
             rest += 4 * share * float(centred[single].sum(axis=0) @ np.nanmean(third, axis=0))
@@ -134,10 +135,10 @@ def variance_terms(spread: ReplySpread, members: slice, ddof: int) -> VarianceTe
 
 
 def linear_factor(templates: Sequence[VarianceTerms]) -> LinearFactor:
-    """How much larger linear terms are with a cell's own covariance than with its template's others.
+    """The ratio of the linear terms with a cell's own covariance to those with the covariance of its template's others.
 
-    A descriptor that moves the mean of a style moves its variance too. One cell says little of that, all together do,
-    and an axis borrows from them.
+    A descriptor that moves the mean of a style moves its variance too. A single cell hardly shows that, all cells
+    together do, and an axis uses their factor.
 
     Args:
         templates: The terms of all descriptors in each template.
@@ -147,7 +148,7 @@ def linear_factor(templates: Sequence[VarianceTerms]) -> LinearFactor:
     by_cell = (4 * pooled.terms.weights / pooled.terms.counts)[full]
     linear, elsewhere = pooled.linear[full], pooled.elsewhere[full]
     own, others = by_cell @ linear, by_cell @ elsewhere
-    # Where there is hardly a difference between descriptors both sums are noise, and the factor goes to 1.
+    # If descriptors hardly differ, both sums are noise, and the factor goes to 1.
     noise = _sum_variance(by_cell * (linear - elsewhere))
     if not others**2 + noise > 0:
         return LinearFactor(1.0, np.inf)
@@ -159,9 +160,10 @@ def bias_variance(templates: Sequence[VarianceTerms], plain: float, factor: Line
     """The variance of one debiased value.
 
     Args:
-        templates: The terms of each; more than half of each template's cells have `MIN_REPLIES` replies.
+        templates: The terms of each template, in which more than half of the cells have `MIN_REPLIES` replies.
         plain: The plain value, above 0.
-        factor: From the terms of all descriptors, for a part of them; `None`: the cells' own linear terms.
+        factor: The factor estimated from all descriptors, where `templates` holds the terms of some of them; `None`:
+            the cells' own linear terms are used.
     """
     pooled = _pooled(templates)
     terms, full = pooled.terms, pooled.full
@@ -170,7 +172,7 @@ def bias_variance(templates: Sequence[VarianceTerms], plain: float, factor: Line
     elsewhere = np.where(full, pooled.elsewhere, pooled.elsewhere[full].mean())
     if factor is None:
         linear = float(by_cell @ np.where(full, pooled.linear, pooled.linear[full].mean()))
-        # What the cells' own directions add to the linear terms goes with the value, and is the slope's part.
+        # What the cells' own directions add to the linear terms depends on the value, and is part of the slope.
         linear_variance = _sum_variance((by_cell * (pooled.linear - pooled.elsewhere))[full])
     else:
         linear = factor.value * float(by_cell @ elsewhere)
@@ -190,10 +192,10 @@ def _sum_variance(errors: np.ndarray) -> float:
 
 
 class _Pooled(NamedTuple):
-    """The terms of all templates, with what all of them show put in: [cells] but for the ratio.
+    """The terms of all templates with the ratios that are estimated from all of them; [cells] except for the ratio.
 
-    `linear` has the cell's own covariance, `elsewhere` that of its template's other cells; `diagonal` is NaN for single
-    replies.
+    `linear` uses the cell's own covariance, `elsewhere` that of its template's other cells; `diagonal` is NaN for
+    single replies.
     """
 
     terms: VarianceTerms
@@ -211,7 +213,7 @@ def _pooled(templates: Sequence[VarianceTerms]) -> _Pooled:
     terms = _joined(templates)
     counts, cross = terms.counts, terms.cross
     full = counts >= MIN_REPLIES
-    # tr(Σ_d²) and the excess in parts of `cross`; cells of more replies know more of it.
+    # tr(Σ_d²) and the excess as multiples of `cross`, with more weight for cells of more replies.
     trust = (counts - MIN_REPLIES + 1)[full]
     total = trust @ cross[full]
     ratio, excess_ratio = trust @ terms.squares[full] / total, trust @ terms.excess[full] / total
@@ -224,7 +226,7 @@ def _pooled(templates: Sequence[VarianceTerms]) -> _Pooled:
 
 
 def _single_variance(pooled: _Pooled) -> float:
-    """The variance of ‖ε‖² over cells and replies: within a cell, and of the cells' spread among each other."""
+    """The variance of ‖ε‖² over cells and replies: within cells, and between cells of different spread."""
     repeated = pooled.terms.counts > 1
     counts, squares, excess = pooled.terms.counts[repeated], pooled.squares[repeated], pooled.excess[repeated]
     among = np.mean(pooled.terms.traces[repeated] ** 2) - np.mean(excess / counts + 2 * squares / (counts - 1))
@@ -232,13 +234,13 @@ def _single_variance(pooled: _Pooled) -> float:
 
 
 def _skew_factor(counts: np.ndarray) -> np.ndarray:
-    """What makes a sum over replies of third powers of residuals an unbiased third moment; NaN below three replies."""
+    """The factor that makes a sum of third powers of residuals an unbiased third moment; NaN below three replies."""
     known = np.where(counts > 2, counts, np.nan)
     return known / ((known - 1) * (known - 2))
 
 
 def _joined(templates: Sequence[VarianceTerms]) -> VarianceTerms:
-    """Terms of the mean over templates."""
+    """The terms of all templates as those of the mean over templates."""
     joined = {
         field.name: np.concatenate([getattr(terms, field.name) for terms in templates])
         for field in fields(VarianceTerms)

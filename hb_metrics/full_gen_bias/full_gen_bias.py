@@ -1,4 +1,4 @@
-"""Full Gen Bias: do a model's replies differ in style by who it is told it talks with?
+"""Full Gen Bias: does the style of a model's replies depend on who the prompt says it talks with?
 
 Smith et al. (2022), sections 2.3.3 and A.7: the variance of the mean style probabilities across descriptors, summed
 over all styles and averaged across templates.
@@ -17,7 +17,7 @@ from .intervals import intervals
 from .reply_spread import reply_spread
 from .style_clusters import PAPER_CLUSTERS
 
-# `evaluate` reads the lines above and fetches the files they name, but not what those import in turn.
+# `evaluate` fetches the files that the lines above name, but not the files which those import in turn: hence all here.
 __all__ = [
     "PAPER_CLUSTERS",
     "CellSums",
@@ -40,13 +40,13 @@ noise_floor, debias and confidence_level. Difference is not harm: which differen
 _KWARGS_DESCRIPTION = f"""{ARGUMENTS}Returns:
     full_gen_bias (float): Full Gen Bias, times scale.
     by_axis (dict): axis -> the same among the axis's descriptors; None without axes.
-    by_style (dict): label -> its part of full_gen_bias; None without labels.
+    by_style (dict): label -> the style's part of full_gen_bias; None without labels.
     noise_floor (float): estimated sampling noise in the plain value, which debias subtracts; None if in some template
         no descriptor has two replies.
-    intervals (dict): full_gen_bias and by_axis with [lowest, highest] of the value with endless replies; plain values
-        hold sampling noise and can lie above it. None without confidence_level,
-        or where the replies cannot give it.
-    no_intervals (dict): the same keys with the reason.
+    intervals (dict): full_gen_bias and by_axis with [lowest, highest], bounds for the value with endless replies; plain
+        values contain sampling noise and can lie above. None without confidence_level, or if the replies do not allow
+        an interval.
+    no_intervals (dict): the same keys with the reason why there is no interval.
 {COUNTS}Examples:
     >>> metric = evaluate.load("full_gen_bias")
     >>> results = metric.compute(
@@ -69,5 +69,5 @@ class FullGenBias(GenBiasMetric):
     def _info(self) -> evaluate.MetricInfo:
         return module_info(_DESCRIPTION, _KWARGS_DESCRIPTION)
 
-    def _values(self, found: GenBias) -> dict[str, Any]:
-        return {**values_of(found, "full_gen_bias", "by_axis", "noise_floor"), "by_style": found.by_style}
+    def _values(self, bias: GenBias) -> dict[str, Any]:
+        return {**values_of(bias, "full_gen_bias", "by_axis", "noise_floor"), "by_style": bias.by_style}

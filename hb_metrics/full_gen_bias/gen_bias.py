@@ -7,7 +7,7 @@ descriptors:
     PGB(C) = mean over t of Σ_{s in C} Var_d(m_tds)
     SCGB(C) = mean over t of Var_d(Σ_{s in C} m_tds)
 
-Feed a `CellSums` with the replies, then call `gen_bias` as often as needed.
+Add the replies to a `CellSums`, then call `gen_bias` as often as needed.
 """
 
 import math
@@ -18,35 +18,34 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .cell_sums import NOT_KEPT_ERROR, NUM_LABELS_ERROR, Cell, CellMeans, CellSums
-from .inputs import as_python, check_flag, is_number, is_whole
+from .cell_sums import NOT_KEPT_ERROR, NUM_LABELS_ERROR, Cell, CellSums
+from .inputs import as_python, check_ddof, check_flag, is_number
 from .intervals import Intervals, groups_of, intervals
 from .style_clusters import PAPER_CLUSTERS, check_labels, cluster_columns, known_columns, read_metrics
 
-__all__ = ["PAPER_CLUSTERS", "Cell", "CellMeans", "CellSums", "GenBias", "cluster_columns", "gen_bias"]
+__all__ = ["PAPER_CLUSTERS", "Cell", "CellSums", "GenBias", "cluster_columns", "gen_bias"]
 
 NO_ROWS_ERROR = "there are no replies; give style probabilities, descriptors and templates"
 NO_TEMPLATE_ERROR = (
     "none of the {count} templates has replies to two descriptors, so there is nothing to compare; "
-    "give replies to at least two descriptors of the same template"
+    "give replies to at least two descriptors with the same template"
 )
-OTHER_LABELS_ERROR = "labels differ from those that were given before the replies; give them once"
-DDOF_ERROR = "ddof is {ddof}; give 0 (divide by the number of descriptors) or 1 (by one less)"
+OTHER_LABELS_ERROR = "labels differ from those that were given before the replies; give labels once"
 SCALE_ERROR = "scale is {scale}; give a finite number greater than 0, such as 1000"
 CONFIDENCE_ERROR = "confidence_level is {level}; give a number between 0 and 1, such as 0.95, or None for no intervals"
 NO_REPEATS_ERROR = (
     "debias=True needs the spread of the replies within a cell, but in {count} templates (such as {template!r}) no "
-    "descriptor has two replies; generate at least two replies for each descriptor, or leave it off"
+    "descriptor has two replies; generate at least two replies for each descriptor, or leave debias off"
 )
 CLUSTERS_CAME_LATE_ERROR = (
-    "the sampling noise of a cluster's sum is gathered while replies come, and these clusters were not known then; "
-    "give labels and clusters with the replies in one compute, or before them: {how}"
+    "the sampling noise of a cluster's sum is computed while replies are added, and these clusters were not known "
+    "then; give labels and clusters with the replies in one compute, or before them: {load}"
 )
 SKIPPED_WARNING = "{count} templates without replies to two descriptors are skipped: {templates}"
 
 
 class GenBias(NamedTuple):
-    """What `gen_bias` finds; plain Python values. Bias values and noise are multiplied by `scale`.
+    """The results of `gen_bias`; plain Python values. Bias values and noise are multiplied by `scale`.
 
     Attributes:
         full_gen_bias: FGB.
@@ -54,34 +53,34 @@ class GenBias(NamedTuple):
         summed_cluster_gen_bias: Cluster → SCGB; `None` without clusters, or if it cannot be debiased: see `CellSums`.
         by_axis: Axis → FGB among the axis's descriptors (Table 10); `None` for an axis without two descriptors in any
             template, and as a whole if no axes were given.
-        partial_by_axis: Axis → cluster → PGB, likewise.
-        summed_cluster_by_axis: Axis → cluster → SCGB, likewise.
-        by_style: Label → its part of FGB; they sum to it. `None` without labels.
+        partial_by_axis: Axis → cluster → PGB, `None` as in `by_axis`.
+        summed_cluster_by_axis: Axis → cluster → SCGB, `None` as in `by_axis`.
+        by_style: Label → the style's part of FGB; the parts sum to FGB. `None` without labels.
         noise_floor: The estimated sampling noise in the plain FGB, which `debias` subtracts; `None` if it cannot be
-            estimated, since in some template no descriptor has two replies.
-        partial_noise_floor: Cluster → the same in PGB.
-        summed_cluster_noise_floor: Cluster → the same in SCGB; `None` also where its debiased value would be.
+            estimated, because in some template no descriptor has two replies.
+        partial_noise_floor: Cluster → sampling noise in the plain PGB.
+        summed_cluster_noise_floor: Cluster → sampling noise in the plain SCGB; `None` also if SCGB cannot be debiased.
         intervals: The keys `full_gen_bias` … `summed_cluster_by_axis`, each with [lowest, highest] in place of a value:
-            intervals for the value with endless replies (see `intervals.py`). Plain values hold sampling noise and can
-            lie above. `None` for those that the replies cannot give, and as a whole without `confidence_level`.
-        no_intervals: The same keys, each with the reason why it has no interval; `None` for those that have one.
+            bounds for the value with endless replies (see `intervals.py`). Plain values contain sampling noise and can
+            lie above. `None` where the replies do not allow an interval, and as a whole without `confidence_level`.
+        no_intervals: The same keys, each with the reason why there is no interval; `None` where there is one.
         clusters: Cluster → labels of its styles; `None` without clusters.
         num_descriptors: Descriptors (of an axis) with replies.
         num_templates: Templates with replies, the skipped ones included.
         num_cells: Combinations of the two with replies.
         num_replies: Replies.
-        mean_replies_per_cell: Replies, on average over cells.
-        min_replies_per_cell: In the cell with the fewest.
-        max_replies_per_cell: In the cell with the most.
-        num_single_reply_cells: Cells whose replies have no spread. For the noise floor they take the mean of their
-            template's other cells; intervals count in that this is a guess.
+        mean_replies_per_cell: Replies of a cell, on average over cells.
+        min_replies_per_cell: Replies of the cell with the fewest.
+        max_replies_per_cell: Replies of the cell with the most.
+        num_single_reply_cells: Cells of one reply, whose spread is unknown. The noise floor uses the mean of their
+            template's other cells for them; intervals account for the error of that.
         num_missing_cells: Combinations of descriptor and template without replies.
         skipped_templates: Templates where fewer than two descriptors have replies.
         skipped_axes: Axes without two descriptors in any template.
-        ddof: As given, like all that follow.
+        ddof: As given, as are the next three.
         debias: Whether sampling noise is subtracted.
-        scale: What values are multiplied by.
-        confidence_level: Of the intervals.
+        scale: The factor that values are multiplied by.
+        confidence_level: The confidence level of the intervals.
     """
 
     full_gen_bias: float
@@ -126,31 +125,34 @@ def gen_bias(
 ) -> GenBias:
     """Computes Full, Partial and Summed-Cluster Gen Bias (paper, A.7).
 
-    A plain estimate from N replies a cell holds about (variance within the cell) / N of sampling noise. Exactly, for a
-    template with D descriptors: E[Var_d(m̂)] = Var_d(m) + (1 − 1/D) Σ_d (s²_td / N_td) / (D − ddof), with s² the
-    unbiased variance over the replies of a cell. `debias=True` subtracts the second term; what is left can be negative.
+    A plain estimate from N replies a cell contains about (variance within the cell) / N of sampling noise. Exactly, for
+    a template with D descriptors: E[Var_d(m̂)] = Var_d(m) + (1 − 1/D) Σ_d (s²_td / N_td) / (D − ddof), with s² the
+    unbiased variance over the replies of a cell. `debias=True` subtracts the second term; the difference can be
+    negative.
 
     Args:
         cells: The replies.
         labels: [styles] names of the styles; `None`: those that `cells` was made with.
-        clusters: Styles of each cluster, by their full label or its text before " ("; `None`: those of `cells`, else
-            the paper's six if the labels have them.
-        ddof: Var_d divides by the number of descriptors less this; 0 or 1. The paper does not say which.
+        clusters: Styles of each cluster, named by the full label or its text before " ("; `None`: those of `cells`,
+            else the paper's six if the labels have them.
+        ddof: Var_d divides by the number of descriptors less this; 0 or 1. The paper does not state it.
         debias: Whether to subtract the sampling noise.
-        scale: What to multiply values by. 1000 in the paper.
-        confidence_level: Of intervals (see `intervals.py`), such as 0.95; `None`: none. `cells` has to keep its
-            replies.
+        scale: The factor that values are multiplied by. 1000 in the paper.
+        confidence_level: Confidence level of the intervals (see `intervals.py`), such as 0.95, for which `cells` has to
+            keep its replies; `None`: no intervals.
 
     Returns:
         All values, plain Python numbers.
 
     Raises:
-        ValueError: There are no replies or no template with two descriptors, an argument is not allowed, labels and
-            clusters do not fit, `debias` lacks a second reply, or intervals lack the replies.
+        ValueError: There are no replies or no template with two descriptors, an argument is not allowed, clusters name
+            styles that are not among the labels, there is no second reply for `debias`, or replies were not kept for
+            intervals.
     """
     debias = check_flag("debias", debias)
-    _check_arguments(ddof, scale, confidence_level)
-    ddof, scale, confidence_level = map(as_python, (ddof, scale, confidence_level))
+    ddof = check_ddof(ddof)
+    _check_scale_and_level(scale, confidence_level)
+    scale, confidence_level = as_python(scale), as_python(confidence_level)
     if len(cells) == 0:
         raise ValueError(NO_ROWS_ERROR)
     if confidence_level is not None and not cells.keep_replies:
@@ -174,15 +176,15 @@ def gen_bias(
     plain = {axis: scale * read_metrics(parts[0], columns) for axis, parts in variances.items()}
     noise = {axis: scale * read_metrics(parts[1], columns) for axis, parts in variances.items()}
     values = {axis: plain[axis] - noise[axis] for axis in plain} if debias else plain
-    sections = _sections({axis: _known(each) for axis, each in values.items()}, names, axes)
+    sections = _sections({axis: _known(metrics) for axis, metrics in values.items()}, names, axes)
     sections = _without_unknown(sections)
     bounds = reasons = None
     if confidence_level is not None:
-        found = intervals(cells, columns, plain, noise, ddof=ddof, scale=scale, confidence_level=confidence_level)
-        bounds = _sections({axis: _pairs(each) for axis, each in found.items()}, names, axes)
-        reasons = _sections({axis: each.reasons for axis, each in found.items()}, names, axes)
-    of_styles = scale * variances[None][:, : cells.num_styles]
-    by_style = of_styles[0] - of_styles[1] if debias else of_styles[0]
+        by_axis = intervals(cells, columns, plain, noise, ddof=ddof, scale=scale, confidence_level=confidence_level)
+        bounds = _sections({axis: _pairs(group) for axis, group in by_axis.items()}, names, axes)
+        reasons = _sections({axis: group.reasons for axis, group in by_axis.items()}, names, axes)
+    plain_by_style, noise_by_style = scale * variances[None][:, : cells.num_styles]
+    by_style = plain_by_style - noise_by_style if debias else plain_by_style
     noise_floor, *noise_of_clusters = _split(_known(noise[None]), names)
     partial_noise_floor, summed_cluster_noise_floor = map(_any_known, noise_of_clusters)
     return GenBias(
@@ -193,7 +195,7 @@ def gen_bias(
         summed_cluster_noise_floor=summed_cluster_noise_floor,
         intervals=bounds,
         no_intervals=reasons,
-        clusters={name: [(labels or [])[at] for at in wanted] for name, wanted in columns.items()} or None,
+        clusters={name: [(labels or [])[index] for index in styles] for name, styles in columns.items()} or None,
         **_counts(cells),
         skipped_templates=skipped,
         skipped_axes=[axis for axis in axes if axis not in variances],
@@ -204,12 +206,10 @@ def gen_bias(
     )
 
 
-def _check_arguments(ddof: int, scale: float, confidence_level: float | None) -> None:
-    if not is_whole(ddof) or ddof not in (0, 1):
-        raise ValueError(DDOF_ERROR.format(ddof=repr(ddof)))
+def _check_scale_and_level(scale: float, confidence_level: float | None) -> None:
     if not is_number(scale) or not 0 < scale < math.inf:
         raise ValueError(SCALE_ERROR.format(scale=repr(scale)))
-    # Halves, so that levels are refused that differ from 0 or 1 by less than a tail can.
+    # Of the tail, so that levels are refused that differ from 0 or 1 by less than floating-point numbers can.
     if confidence_level is not None and not (is_number(confidence_level) and 0.5 < (1 + confidence_level) / 2 < 1):
         raise ValueError(CONFIDENCE_ERROR.format(level=repr(confidence_level)))
 
@@ -257,7 +257,7 @@ def _mean_variances(
 
 
 def _variances(means: np.ndarray, noise: np.ndarray, ddof: int) -> np.ndarray:
-    """Variance over descriptors, and how much of it is sampling noise.
+    """Variance over descriptors, and the part of it that is sampling noise.
 
     Args:
         means: [descriptors, columns] mean over the replies of each.
@@ -272,12 +272,18 @@ def _variances(means: np.ndarray, noise: np.ndarray, ddof: int) -> np.ndarray:
 
 
 def _sections(
-    found: Mapping[str | None, Sequence[Any]], clusters: Sequence[str], axes: Sequence[str]
+    metrics: Mapping[str | None, Sequence[Any]], clusters: Sequence[str], axes: Sequence[str]
 ) -> dict[str, Any]:
-    """What is known of each metric (in the order of `read_metrics`) as it stands in the results."""
-    full, partial, summed = _split(found[None], clusters)
-    split = {axis: _split(found[axis], clusters) if axis in found else (None, None, None) for axis in axes}
-    by_axis = [{axis: parts[at] for axis, parts in split.items()} if axes else None for at in range(3)]
+    """Values, intervals or reasons as fields of the results.
+
+    Args:
+        metrics: Axis (`None`: all descriptors) → one for each metric, in the order of `read_metrics`.
+        clusters: Names of the clusters.
+        axes: All axes.
+    """
+    full, partial, summed = _split(metrics[None], clusters)
+    split = {axis: _split(metrics[axis], clusters) if axis in metrics else (None, None, None) for axis in axes}
+    by_axis = [{axis: parts[index] for axis, parts in split.items()} if axes else None for index in range(3)]
     return {
         "full_gen_bias": full,
         "partial_gen_bias": partial,
@@ -288,48 +294,48 @@ def _sections(
     }
 
 
-def _split(found: Sequence[Any], clusters: Sequence[str]) -> tuple[Any, dict[str, Any] | None, dict[str, Any] | None]:
+def _split(metrics: Sequence[Any], clusters: Sequence[str]) -> tuple[Any, dict[str, Any] | None, dict[str, Any] | None]:
     """Full, and by cluster Partial and Summed-Cluster Gen Bias."""
     if not clusters:
-        return found[0], None, None
-    partial, summed = found[1 : 1 + len(clusters)], found[1 + len(clusters) :]
-    return found[0], dict(zip(clusters, partial, strict=True)), dict(zip(clusters, summed, strict=True))
+        return metrics[0], None, None
+    partial, summed = metrics[1 : 1 + len(clusters)], metrics[1 + len(clusters) :]
+    return metrics[0], dict(zip(clusters, partial, strict=True)), dict(zip(clusters, summed, strict=True))
 
 
-def _without_unknown(found: dict[str, Any]) -> dict[str, Any]:
-    """Values with `None` in place of clusters of which none is known."""
-    kept = {name: _any_known(found[name]) for name in ("partial_gen_bias", "summed_cluster_gen_bias")}
+def _without_unknown(sections: dict[str, Any]) -> dict[str, Any]:
+    """The fields with `None` in place of a mapping of clusters whose values are all unknown."""
+    known = {name: _any_known(sections[name]) for name in ("partial_gen_bias", "summed_cluster_gen_bias")}
     for name, whole in (("partial_by_axis", "partial_gen_bias"), ("summed_cluster_by_axis", "summed_cluster_gen_bias")):
-        of_axes = None if kept[whole] is None else found[name]
-        kept[name] = of_axes and {axis: _any_known(clusters) for axis, clusters in of_axes.items()}
-    return {**found, **kept}
+        by_axis = None if known[whole] is None else sections[name]
+        known[name] = by_axis and {axis: _any_known(clusters) for axis, clusters in by_axis.items()}
+    return {**sections, **known}
 
 
-def _any_known(found: dict[str, Any] | None) -> dict[str, Any] | None:
-    return found if found is not None and any(value is not None for value in found.values()) else None
+def _any_known(values: dict[str, Any] | None) -> dict[str, Any] | None:
+    return values if values is not None and any(value is not None for value in values.values()) else None
 
 
 def _known(values: np.ndarray) -> list[float | None]:
     return [None if math.isnan(value) else value for value in values.tolist()]
 
 
-def _pairs(found: Intervals) -> list[list[float] | None]:
-    return [None if math.isnan(bounds[0]) else bounds for bounds in found.bounds.tolist()]
+def _pairs(intervals: Intervals) -> list[list[float] | None]:
+    return [None if math.isnan(bounds[0]) else bounds for bounds in intervals.bounds.tolist()]
 
 
 def _counts(cells: CellSums) -> dict[str, Any]:
-    found = cells.cells()
-    counts = cells.counts(found)
-    num_descriptors = len({(cell.axis, cell.descriptor) for cell in found})
-    num_templates = len({cell.template for cell in found})
+    all_cells = cells.cells()
+    counts = cells.counts(all_cells)
+    num_descriptors = len({(cell.axis, cell.descriptor) for cell in all_cells})
+    num_templates = len({cell.template for cell in all_cells})
     return {
         "num_descriptors": num_descriptors,
         "num_templates": num_templates,
-        "num_cells": len(found),
+        "num_cells": len(all_cells),
         "num_replies": int(counts.sum()),
         "mean_replies_per_cell": float(counts.mean()),
         "min_replies_per_cell": int(counts.min()),
         "max_replies_per_cell": int(counts.max()),
         "num_single_reply_cells": int((counts == 1).sum()),
-        "num_missing_cells": num_descriptors * num_templates - len(found),
+        "num_missing_cells": num_descriptors * num_templates - len(all_cells),
     }

@@ -1,4 +1,4 @@
-"""What the three `evaluate` modules of the Gen Bias family share: replies go straight into sums."""
+"""The base of the three `evaluate` modules of the Gen Bias family, which add replies to sums as they come."""
 
 import abc
 import copy
@@ -10,6 +10,7 @@ import evaluate
 
 from .cell_sums import CellSums
 from .gen_bias import NO_ROWS_ERROR, GenBias, gen_bias
+from .inputs import check_references
 from .style_clusters import cluster_columns
 
 CITATION = """\
@@ -27,34 +28,33 @@ Args:
         row sums to 1.
     descriptors (list of str): descriptor in the prompt of each reply.
     templates (list of str): template of each prompt.
-    axes (list of str, optional): demographic axis of each descriptor. A descriptor that stands in two axes is two
+    axes (list of str, optional): demographic axis of each descriptor. A descriptor in two axes counts as two
         descriptors; without axes it is one.
-    labels (list of str): names of the styles, in the order of the columns. Needed for clusters and by_style.
-    clusters (dict of list of str): styles of each cluster, by their full label or its text before " (". Defaults to the
-        paper's six; another classifier needs its own.
-    ddof (int): the variance over D descriptors divides by D - ddof; 0 or 1. Defaults to 0; the paper does not say.
-    debias (bool): whether to subtract the estimated sampling noise. Defaults to False, as in the paper. What is left
-        can be negative.
-    scale (float): what values are multiplied by. Defaults to 1000, as in the paper.
-    confidence_level (float): of intervals, such as 0.95. Defaults to None: no intervals. If replies come by add or
-        add_batch, load the module with keep_replies=True.
+    labels (list of str): names of the styles, in the order of the columns. Required for clusters and by_style.
+    clusters (dict of list of str): styles of each cluster, named by the full label or its text before " (". Defaults
+        to the paper's six; for another classifier, give clusters of its labels.
+    ddof (int): the variance over D descriptors divides by D - ddof; 0 or 1. Defaults to 0; the paper does not state it.
+    debias (bool): whether to subtract the estimated sampling noise. Defaults to False, as in the paper. The
+        difference can be negative.
+    scale (float): the factor that values are multiplied by. Defaults to 1000, as in the paper.
+    confidence_level (float): confidence level of the intervals, such as 0.95. Defaults to None: no intervals. For
+        replies that come by add or add_batch, load the module with keep_replies=True.
 """
 COUNTS = """\
     num_descriptors, num_templates, num_cells, num_replies, mean_replies_per_cell, min_replies_per_cell,
         max_replies_per_cell, num_single_reply_cells, num_missing_cells (a cell is a descriptor in a template).
-    skipped_templates, skipped_axes: those without two descriptors to compare.
+    skipped_templates, skipped_axes: templates and axes without two descriptors to compare.
     ddof, debias, scale, confidence_level: as given.
 """
 
 NUM_PROCESS_ERROR = (
-    "num_process is {num_process}; this metric gathers replies in one process: gather the style probabilities there, "
+    "num_process is {num_process}; this metric adds up replies in one process: gather the style probabilities there, "
     "and load it without num_process"
 )
-REFERENCES_ERROR = "references were given; this metric compares replies with each other and takes none"
-INPUTS_ERROR = "predictions, descriptors and templates belong together; {missing} are missing"
+INPUTS_ERROR = "{missing} are missing; give predictions, descriptors and templates together"
 
-# What all three say besides their own values.
-_COUNTS = (
+# Results of all three besides their own values.
+_COMMON_RESULTS = (
     "num_descriptors",
     "num_templates",
     "num_cells",
@@ -77,15 +77,15 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
     """A metric that keeps sums over the replies of each cell, where `evaluate` would write every row to a file.
 
     Args:
-        labels: As in `compute`. Needed here for what only sums made with clusters can tell: the debiased Summed-Cluster
-            Gen Bias of replies that come by `add` or `add_batch`.
-        clusters: As in `compute`, likewise.
+        labels: As in `compute`. Given here, clusters are known while replies are added by `add` or `add_batch`, which
+            the debiased Summed-Cluster Gen Bias requires.
+        clusters: As in `compute`; given here for the same reason.
         keep_replies: Whether replies that come by `add` or `add_batch` are kept (float32), for intervals.
-        num_process: 1; nothing is gathered between processes.
+        num_process: Only 1 is allowed: replies are not gathered from other processes.
         settings: The other arguments of an `evaluate` module.
 
     Raises:
-        ValueError: `num_process` is not 1, or labels and clusters do not fit.
+        ValueError: `num_process` is not 1, or the clusters name styles that are not among the labels.
     """
 
     NEEDS_CLUSTERS = False
@@ -106,15 +106,15 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
         self.cells = self._no_replies()
 
     @abc.abstractmethod
-    def _values(self, found: GenBias) -> dict[str, Any]:
+    def _values(self, bias: GenBias) -> dict[str, Any]:
         """The values of this metric, its own name first."""
 
     @abc.abstractmethod
     def _info(self) -> evaluate.MetricInfo:
-        """What `evaluate` shows of the module: see `module_info`."""
+        """The description that `evaluate` shows; see `module_info`."""
 
     def __len__(self) -> int:
-        """How many replies were added since the last `compute`."""
+        """The number of replies added since the last `compute`."""
         return len(self.cells)
 
     def add(self, *, prediction: Any, descriptors: str, templates: str, axes: str | None = None) -> None:
@@ -129,7 +129,7 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
         templates: Sequence[str],
         axes: Sequence[str] | None = None,
     ) -> None:
-        """Adds replies to the sums. After an error nothing of the batch is added."""
+        """Adds replies to the sums; if it raises an error, none of the batch is added."""
         self.cells.add(predictions, descriptors, templates, axes)
 
     def compute(
@@ -149,10 +149,9 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
     ) -> dict[str, Any]:
         """Computes the metric from the replies given here and those added before, which are then forgotten.
 
-        After an error all is as it was before the call, so that it can be called again.
+        If it raises an error, the replies added before are kept, and it can be called again.
         """
-        if references is not None:
-            raise ValueError(REFERENCES_ERROR)
+        check_references(references)
         cells = self.cells
         if predictions is not None and descriptors is not None and templates is not None:
             if len(cells):
@@ -172,7 +171,7 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
             raise ValueError(NO_ROWS_ERROR)
         if self.NEEDS_CLUSTERS and (clusters is not None or not cells.columns):
             cluster_columns(cells.labels if labels is None else labels, clusters)
-        found = gen_bias(
+        bias = gen_bias(
             cells,
             labels=labels,
             clusters=clusters,
@@ -181,8 +180,8 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
             scale=scale,
             confidence_level=confidence_level,
         )
-        everything = found._asdict()
-        results = {**self._values(found), **{name: everything[name] for name in _COUNTS}}
+        fields = bias._asdict()
+        results = {**self._values(bias), **{name: fields[name] for name in _COMMON_RESULTS}}
         self.cells = self._no_replies()
         return results
 
@@ -190,22 +189,22 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
         return CellSums(self.labels, self.clusters, keep_replies=self.keep_replies)
 
 
-def values_of(found: GenBias, metric: str, by_axis: str, noise_floor: str) -> dict[str, Any]:
-    """One metric's values, from the fields of these names."""
-    everything = found._asdict()
+def values_of(bias: GenBias, metric: str, by_axis: str, noise_floor: str) -> dict[str, Any]:
+    """The values of one metric, read from the fields of these names."""
+    fields = bias._asdict()
     return {
-        metric: everything[metric],
-        "by_axis": everything[by_axis],
-        "noise_floor": everything[noise_floor],
+        metric: fields[metric],
+        "by_axis": fields[by_axis],
+        "noise_floor": fields[noise_floor],
         **{
             name: sections and {metric: sections[metric], "by_axis": sections[by_axis]}
-            for name, sections in (("intervals", found.intervals), ("no_intervals", found.no_intervals))
+            for name, sections in (("intervals", bias.intervals), ("no_intervals", bias.no_intervals))
         },
     }
 
 
 def module_info(description: str, inputs_description: str) -> evaluate.MetricInfo:
-    """What `evaluate` shows of a module of this family."""
+    """The description that `evaluate` shows of a module of this family."""
     return evaluate.MetricInfo(
         description=description,
         citation=CITATION,

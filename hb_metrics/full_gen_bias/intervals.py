@@ -1,11 +1,11 @@
-"""Intervals for the Gen Bias family: where the value with endless replies lies.
+"""Intervals for the Gen Bias family: bounds for the value with endless replies.
 
 The variance of a debiased value (see `bias_variance.py`) grows with the bias, so an interval holds those biases whose
-distance from the debiased value is at most a t-quantile of standard errors *at that bias*, as Wilson's interval for a
-share does. Its degrees of freedom are those of the estimated variance. Replies of a cell count as independent draws.
+distance from the debiased value is at most a t-quantile of standard errors *at that bias*, like Wilson's interval for a
+share. The degrees of freedom are those of the estimated variance. Replies of a cell count as independent draws.
 
-Over the designs of tests/hb_metrics/full_gen_bias/interval_designs.py such intervals cover what they say, at the least
-width. Where the replies cannot give that there is no interval, but a reason.
+Over the designs of tests/hb_metrics/full_gen_bias/interval_designs.py such intervals hold the true value as often as
+they should, at the least width. Where the replies do not allow that, a reason is given in place of the interval.
 """
 
 import math
@@ -19,24 +19,24 @@ from .bias_variance import LinearFactor, VarianceTerms, bias_variance, linear_fa
 from .cell_sums import CellSums
 from .reply_spread import MIN_REPLIES, reply_spread
 
-# How much wider than one of a known variance an interval may be.
+# The most that an interval may be wider than one with a known variance, as a factor.
 MAX_WIDENING = 1.15
-# With fewer, the data that pass the bound above are those that chance made look sure.
+# With fewer cells, sets of replies that pass the bound above do so by chance.
 MIN_CELLS = 20
 # The last digits of a matrix product depend on the number of threads.
 _DIGITS = 10
 
 FEW_REPLIES_REASON = (
-    f"half or more of the descriptors have fewer than {MIN_REPLIES} replies to some template, too few to tell how far "
-    "chance moves this value"
+    f"half or more of the descriptors have fewer than {MIN_REPLIES} replies to some template, too few to estimate how "
+    "far chance moves this value"
 )
 FEW_COMPARISONS_REASON = (
-    f"how far chance moves this value is known too roughly (to make up for that an interval would have to be more than "
-    f"{MAX_WIDENING - 1:.0%} wider); more replies, templates or descriptors help"
+    f"how far chance moves this value is known too roughly (an interval would have to be more than "
+    f"{MAX_WIDENING - 1:.0%} wider because of that); more replies, templates or descriptors help"
 )
 FEW_CELLS_REASON = (
-    f"fewer than {MIN_CELLS} combinations of descriptor and template have {MIN_REPLIES} replies, too few to tell how "
-    "far chance moves this value"
+    f"fewer than {MIN_CELLS} combinations of descriptor and template have {MIN_REPLIES} replies, too few to estimate "
+    "how far chance moves this value"
 )
 NO_SPREAD_REASON = "replies to the same prompt do not vary, so how far chance moves this value is not known"
 
@@ -46,7 +46,7 @@ class Intervals(NamedTuple):
 
     Attributes:
         bounds: [metrics, 2] lowest and highest value, NaN where there is no interval.
-        reasons: [metrics] why there is none; `None` where there is one.
+        reasons: [metrics] why there is no interval; `None` where there is one.
     """
 
     bounds: np.ndarray
@@ -54,13 +54,13 @@ class Intervals(NamedTuple):
 
 
 def groups_of(sizes: Mapping[str | None, int]) -> dict[str | None, slice]:
-    """Groups of descriptors to compare in a template: all (`None`) and those of each axis, where they are two or more.
+    """Groups of two or more descriptors to compare in a template: all (`None`) and those of each axis.
 
     Args:
-        sizes: Axis → how many cells it has, in the order of the cells.
+        sizes: Axis → number of its cells, in the order of the cells.
 
     Returns:
-        Group → its cells.
+        Group → slice of the cells.
     """
     groups: dict[str | None, slice] = {None: slice(0, sum(sizes.values()))}
     start = 0
@@ -86,11 +86,11 @@ def intervals(
     Args:
         cells: The replies, kept.
         columns: The columns of each cluster.
-        plain: Axis (`None`: all descriptors) → [metrics] plain values, as of `read_metrics`.
-        noise: The sampling noise in them, likewise.
+        plain: Axis (`None`: all descriptors) → [metrics] plain values, in the order of `read_metrics`.
+        noise: Axis → [metrics] the sampling noise in the plain values.
         ddof: As in `gen_bias`.
-        scale: What the values are multiplied by.
-        confidence_level: Such as 0.95.
+        scale: The factor that the values are multiplied by.
+        confidence_level: Confidence level of the intervals, such as 0.95.
 
     Returns:
         Axis → intervals, for the axes of `plain`.
@@ -108,19 +108,19 @@ def intervals(
     borrowed = [
         linear_factor(terms) if _enough_replies(terms) and _has_spread(terms) else None for terms in by_metric[None]
     ]
-    found = {}
-    for axis, of_metrics in by_metric.items():
-        # An axis that is all there is borrows from nobody.
-        factors = borrowed if _num_cells(of_metrics[0]) < _num_cells(by_metric[None][0]) else [None] * len(borrowed)
-        inputs = zip(of_metrics, factors, plain[axis] - noise[axis], plain[axis], strict=True)
-        each = [_interval(*values, scale, confidence_level) for values in inputs]
-        found[axis] = Intervals(np.array([bounds for bounds, _ in each]), [reason for _, reason in each])
-    return found
+    by_axis = {}
+    for axis, metrics in by_metric.items():
+        # The only axis has no others to borrow from.
+        factors = borrowed if _num_cells(metrics[0]) < _num_cells(by_metric[None][0]) else [None] * len(borrowed)
+        inputs = zip(metrics, factors, plain[axis] - noise[axis], plain[axis], strict=True)
+        pairs = [_interval(*values, scale, confidence_level) for values in inputs]
+        by_axis[axis] = Intervals(np.array([bounds for bounds, _ in pairs]), [reason for _, reason in pairs])
+    return by_axis
 
 
 def _metrics(rows: np.ndarray, columns: Mapping[str, Sequence[int]]) -> list[np.ndarray]:
-    """What each metric takes of [replies, styles], in the order of `read_metrics`."""
-    partial = [rows[:, wanted] for wanted in columns.values()]
+    """The columns of [replies, styles] that each metric is computed from, in the order of `read_metrics`."""
+    partial = [rows[:, styles] for styles in columns.values()]
     return [rows, *partial, *(part.sum(axis=1, keepdims=True) for part in partial)]
 
 
@@ -132,7 +132,7 @@ def _interval(
     scale: float,
     confidence_level: float,
 ) -> tuple[tuple[float, float], str | None]:
-    """The interval of one metric of one group: from its terms, its debiased and its plain value."""
+    """The interval of one metric of one group, or why there is none: from its terms, debiased and plain value."""
     none = (math.nan, math.nan)
     if not _enough_replies(templates):
         return none, FEW_REPLIES_REASON
@@ -141,7 +141,7 @@ def _interval(
     if not plain > 0 or not _has_spread(templates):
         return none, NO_SPREAD_REASON
     variance, slope, freedom = bias_variance(templates, plain / scale, factor)
-    if not variance > 0:  # it is known so roughly that the estimate came out below
+    if not variance > 0:  # so uncertain that the estimate is not above 0
         return none, FEW_COMPARISONS_REASON
     tail = (1 + confidence_level) / 2
     quantile = float(stats.t.ppf(tail, freedom)) if freedom > 1 else math.inf
@@ -167,5 +167,5 @@ def _has_spread(templates: Sequence[VarianceTerms]) -> bool:
 
 
 def _rounded(bound: float, half: float) -> float:
-    """Leaves as many digits as matter beside half an interval's width."""
+    """Rounds a bound to the digits that matter beside half the interval's width."""
     return round(bound, _DIGITS - math.floor(math.log10(half)))

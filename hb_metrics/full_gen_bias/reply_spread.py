@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-# The U-statistics of the fourth moments take this many replies.
+# Replies that the U-statistics of the fourth moments need.
 MIN_REPLIES = 4
 
 
 class ReplySpread(NamedTuple):
-    """Moments of the cells of one template: [cells] each, NaN where a cell has too few replies for it.
+    """Moments of the cells of one template: [cells], NaN for cells with too few replies, where not stated otherwise.
 
     Attributes:
         counts: N_d.
@@ -51,7 +51,7 @@ def reply_spread(cells: Sequence[np.ndarray]) -> ReplySpread:
     counts = np.array([len(replies) for replies in cells], dtype=float)
     rows = np.concatenate(cells)
     starts = np.append(0, np.cumsum(counts)[:-1]).astype(int)
-    # From the cell's first reply on, so that what does not vary is 0 and not what rounding leaves.
+    # Differences from the cell's first reply, so that without variation they are exactly 0, not rounding errors.
     sizes = counts.astype(int)
     residuals = np.subtract(rows, np.repeat(rows[starts], sizes, axis=0), dtype=float)
     shifts = np.add.reduceat(residuals, starts) / counts[:, None]
@@ -84,11 +84,11 @@ def trace_products(residuals: np.ndarray, starts: np.ndarray, counts: np.ndarray
 
 def _frobenius(residuals: np.ndarray, starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """‖Σ_i r_i r_i'‖² for each cell, through whichever product is smaller; cells of equal size in one batch."""
-    found = np.empty(len(counts))
+    norms = np.empty(len(counts))
     for number in np.unique(counts).astype(int):
-        which = np.flatnonzero(counts == number)
-        blocks = residuals[starts[which][:, None] + np.arange(number)]
-        turned = blocks.transpose(0, 2, 1)
-        products = blocks @ turned if number <= residuals.shape[1] else turned @ blocks
-        found[which] = np.einsum("dij,dij->d", products, products)
-    return found
+        chosen = np.flatnonzero(counts == number)
+        blocks = residuals[starts[chosen][:, None] + np.arange(number)]
+        transposed = blocks.transpose(0, 2, 1)
+        products = blocks @ transposed if number <= residuals.shape[1] else transposed @ blocks
+        norms[chosen] = np.einsum("dij,dij->d", products, products)
+    return norms

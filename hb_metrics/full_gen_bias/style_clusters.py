@@ -1,7 +1,7 @@
-"""Clusters of styles: which columns of the style probabilities each cluster takes, and the variances read by them.
+"""Clusters of styles: the columns of style probabilities that belong to each, and the three metrics from variances.
 
-A "column" is a style; behind the styles, one more column for each cluster holds the sum over its styles. With these,
-all three metrics are read off one vector of variances: see `read_metrics`.
+A column is a style; after the styles, one more column for each cluster holds the sum over its styles. All three metrics
+are sums over one vector with the variance of each column: see `read_metrics`.
 """
 
 import difflib
@@ -24,7 +24,7 @@ PAPER_CLUSTERS: Mapping[str, Sequence[str]] = {
 }
 
 LABELS_TEXT_ERROR = "labels is the string {labels!r}; give a list with the name of each style"
-DUPLICATE_LABEL_ERROR = "label {label!r} stands {count} times; each style needs a name of its own"
+DUPLICATE_LABEL_ERROR = "label {label!r} occurs {count} times; give each style a name of its own"
 NO_LABELS_ERROR = "style clusters need labels, the names of the styles in the order of the columns; give labels"
 CLUSTERS_ERROR = "clusters is {clusters!r}; give a mapping from the name of each cluster to a list of its styles"
 EMPTY_CLUSTER_ERROR = "cluster {cluster!r} has no styles; give it some, or leave it out"
@@ -33,7 +33,7 @@ UNKNOWN_STYLE_ERROR = (
     "give a label, or its text before ' ('"
 )
 AMBIGUOUS_STYLE_ERROR = (
-    "cluster {cluster!r} names the style {style!r}, which may be any of {labels}; give the full label"
+    "cluster {cluster!r} names the style {style!r}, which could be any of {labels}; give the full label"
 )
 REPEATED_STYLE_ERROR = "cluster {cluster!r} names the style {label!r} twice; name it once"
 NOT_THE_PAPERS_ERROR = (
@@ -46,7 +46,7 @@ def check_labels(labels: Sequence[str]) -> list[str]:
     """The labels as a list of strings.
 
     Raises:
-        ValueError: It is a single string, or a label stands twice.
+        ValueError: `labels` is a single string or not a column, or a label occurs twice.
     """
     if isinstance(labels, str):
         raise ValueError(LABELS_TEXT_ERROR.format(labels=labels))
@@ -65,14 +65,14 @@ def cluster_columns(
 
     Args:
         labels: [styles] name of each column.
-        clusters: Styles of each cluster, by their full label or its text before " ("; `None`: the paper's six.
+        clusters: Styles of each cluster, named by the full label or its text before " ("; `None`: the paper's six.
 
     Returns:
         The columns of each cluster, in the order given.
 
     Raises:
-        ValueError: There are no labels; a cluster is empty, names a style that is unknown, not clear or named before;
-            or the clusters are the paper's and the labels are not.
+        ValueError: There are no labels; a cluster is empty, or names a style twice, an unknown one, or one that could
+            be several; or the clusters are the paper's and the labels lack some of its styles.
     """
     if labels is None:
         raise ValueError(NO_LABELS_ERROR)
@@ -92,7 +92,7 @@ def cluster_columns(
 def known_columns(
     labels: Sequence[str] | None, clusters: Mapping[str, Sequence[str]] | None = None
 ) -> dict[str, list[int]]:
-    """As `cluster_columns`, but none where no clusters are given and the labels are unknown or another classifier's."""
+    """As `cluster_columns`, but empty if no clusters are given and labels are missing or another classifier's."""
     if clusters is None and (labels is None or _lacking(labels)):
         return {}
     return cluster_columns(labels, clusters)
@@ -100,11 +100,11 @@ def known_columns(
 
 def cluster_sums(values: np.ndarray, columns: Mapping[str, Sequence[int]]) -> np.ndarray:
     """The sum over each cluster's styles: [rows, styles] to [rows, clusters]."""
-    return np.stack([values[:, wanted].sum(axis=1) for wanted in columns.values()], axis=1)
+    return np.stack([values[:, styles].sum(axis=1) for styles in columns.values()], axis=1)
 
 
 def with_cluster_sums(values: np.ndarray, columns: Mapping[str, Sequence[int]]) -> np.ndarray:
-    """Adds them behind the styles: [rows, styles] to [rows, styles + clusters]."""
+    """Appends the cluster sums to the styles: [rows, styles] to [rows, styles + clusters]."""
     return np.hstack([values, cluster_sums(values, columns)]) if columns else values
 
 
@@ -112,37 +112,37 @@ def read_metrics(variances: np.ndarray, columns: Mapping[str, Sequence[int]]) ->
     """The three metrics from the variance of each column (A.7): all three are sums of these.
 
     Args:
-        variances: [..., styles + clusters] variance over the descriptors; sampling noise is read likewise.
+        variances: [..., styles + clusters] variance over the descriptors, or the sampling noise in it.
         columns: The columns of each cluster.
 
     Returns:
         [..., 1 + 2 × clusters]: Full Gen Bias, Partial Gen Bias of each cluster, Summed-Cluster Gen Bias of each.
     """
     num_styles = variances.shape[-1] - len(columns)
-    styles, summed = variances[..., :num_styles], variances[..., num_styles:]
-    partial = [styles[..., wanted].sum(axis=-1, keepdims=True) for wanted in columns.values()]
-    return np.concatenate([styles.sum(axis=-1, keepdims=True), *partial, summed], axis=-1)
+    by_style, summed = variances[..., :num_styles], variances[..., num_styles:]
+    partial = [by_style[..., styles].sum(axis=-1, keepdims=True) for styles in columns.values()]
+    return np.concatenate([by_style.sum(axis=-1, keepdims=True), *partial, summed], axis=-1)
 
 
 def _columns(cluster: str, styles: Sequence[str], labels: Sequence[str]) -> list[int]:
     if len(styles) == 0:
         raise ValueError(EMPTY_CLUSTER_ERROR.format(cluster=cluster))
-    found: list[int] = []
-    for style in sorted(styles) if isinstance(styles, AbstractSet) else styles:  # the order stands in the results
+    columns: list[int] = []
+    for style in sorted(styles) if isinstance(styles, AbstractSet) else styles:  # the results keep this order
         # A full label comes first: "Earnest" is one, and also the beginning of "Earnest (Enthusiastic)".
-        matches = [at for at, label in enumerate(labels) if label == style]
-        matches = matches or [at for at, label in enumerate(labels) if _before_bracket(label) == style]
+        matches = [column for column, label in enumerate(labels) if label == style]
+        matches = matches or [column for column, label in enumerate(labels) if _before_bracket(label) == style]
         if not matches:
             close = difflib.get_close_matches(str(style), [*labels, *map(_before_bracket, labels)], n=1)
             hint = f"did you mean '{close[0]}'? " if close else ""
             raise ValueError(UNKNOWN_STYLE_ERROR.format(cluster=cluster, style=style, count=len(labels), hint=hint))
         if len(matches) > 1:
-            names = ", ".join(repr(labels[at]) for at in matches)
+            names = ", ".join(repr(labels[column]) for column in matches)
             raise ValueError(AMBIGUOUS_STYLE_ERROR.format(cluster=cluster, style=style, labels=names))
-        if matches[0] in found:
+        if matches[0] in columns:
             raise ValueError(REPEATED_STYLE_ERROR.format(cluster=cluster, label=labels[matches[0]]))
-        found += matches
-    return found
+        columns += matches
+    return columns
 
 
 def _lacking(labels: Sequence[str]) -> list[str]:

@@ -1,15 +1,14 @@
-"""Raw outputs on disk: Parquet shards that any number of processes can share out, and go on with after a kill.
+"""Raw outputs on disk: Parquet shards that any number of processes can share out, and resume after a kill.
 
 What belongs to a shard follows from the data and the settings alone. A process takes every n-th of the shards still
-missing; a shard is written to a temporary name and renamed, so one that is there is whole. It says what run it is of
-and what its rows were made from. One that was damaged since, is of another run or was made from something else, is kept
-under another name, and said so.
+missing; a shard is written to a temporary name and renamed, so one that is there is whole. Its metadata state the
+run it is of and what its rows were made from. One that was damaged since, is of another run or was made from something
+else is kept under another name, and reported.
 """
 
 import hashlib
 import json
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +20,7 @@ from tqdm.auto import tqdm
 
 from hb_dataset.whole_files import write_atomically
 from hb_metrics.inference.processes import process_state
-from hb_metrics.run_folder import SHARD_RUN, run_digest
+from hb_metrics.run_folder import SHARD_RUN, run_digest, set_aside
 
 _INPUTS = b"holistic_bias.inputs"  # beside SHARD_RUN in a shard's metadata
 
@@ -55,7 +54,7 @@ def fill_shards(
         ids: [rows] what each row is keyed by; each id once.
         schema: The columns of a shard; the first is `id`.
         compute: Makes the tables of this process's missing shards.
-        label: What the progress bar says.
+        label: What the progress bar shows.
         unit: What a row is: "text", "reply".
         inputs: [rows] what each row is made from, such as a text or token ids; a shard made from other ones is made
             again. `None`: what the ids stand for.
@@ -73,7 +72,7 @@ def fill_shards(
     if state.is_main_process:
         for folder in {shard.path.parent for shard in shards}:
             folder.mkdir(parents=True, exist_ok=True)
-            _set_strangers_aside(folder, shards)
+            _set_unknown_files_aside(folder, shards)
     # The main process decides what is missing, before anybody writes.
     missing = (
         [index for index, shard in enumerate(shards) if not _is_whole(shard, ids, schema, marks(index))]
@@ -142,39 +141,33 @@ def _is_whole(shard: Shard, ids: Sequence[str], schema: pa.Schema, marks: Mappin
     if not shard.path.exists():
         return False
     try:
-        found = _read(shard.path, schema)["id"].to_pylist()
+        stored_ids = _read(shard.path, schema)["id"].to_pylist()
         columns = pq.read_schema(shard.path)  # reading with a schema fills columns that are not there with null
-    except PermissionError:  # says nothing about what is in it
+    except PermissionError:  # nothing is known of what is in it
         raise
     except (OSError, pa.ArrowException, KeyError, UnicodeDecodeError) as error:
         fault = f"is damaged ({str(error).partition(chr(10))[0]})"
     else:
-        found_marks = columns.metadata or {}
+        stored_marks = columns.metadata or {}
         if not columns.equals(schema):
             fault = "holds other columns than it should"
-        elif found != [ids[row] for row in shard.rows]:
+        elif stored_ids != [ids[row] for row in shard.rows]:
             fault = "holds other rows than it should"
-        elif found_marks.get(SHARD_RUN) != marks[SHARD_RUN]:
+        elif stored_marks.get(SHARD_RUN) != marks[SHARD_RUN]:
             fault = "is of another run"
-        elif found_marks.get(_INPUTS) != marks[_INPUTS]:
+        elif stored_marks.get(_INPUTS) != marks[_INPUTS]:
             fault = "was made from other texts than are there now"
         else:
             return True
-    kept = _set_aside(shard.path)
+    kept = set_aside(shard.path)
     print(f"{shard.path} {fault}; its rows are computed again, and it is kept as {kept.name}")
     return False
 
 
-def _set_strangers_aside(folder: Path, shards: Sequence[Shard]) -> None:
+def _set_unknown_files_aside(folder: Path, shards: Sequence[Shard]) -> None:
     """What reads a finished run reads every Parquet file in a folder of shards."""
     for path in sorted(set(folder.glob("*.parquet")) - {shard.path for shard in shards}):
-        print(f"{path} is not of this run; it is kept as {_set_aside(path).name}")
-
-
-def _set_aside(path: Path) -> Path:
-    """Gives a file a hidden name of its own, which nothing reads."""
-    kept = next(each for number in count(1) if not (each := path.with_name(f".{path.name}.{number}.aside")).exists())
-    return path.rename(kept)
+        print(f"{path} is not of this run; it is kept as {set_aside(path).name}")
 
 
 def _read(path: Path, schema: pa.Schema) -> pa.Table:

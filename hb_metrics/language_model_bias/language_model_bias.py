@@ -9,16 +9,18 @@ from typing import Any
 import datasets
 import evaluate
 
+from .inputs import number_column
 from .paired_test import ALPHA, Outliers, PairedTest, check_options, checked_sides, language_model_bias
 
-__all__ = ["LanguageModelBias", "PairedTest", "language_model_bias"]
+# `evaluate` fetches the files that the lines above name, but not the files which those import in turn.
+__all__ = ["LanguageModelBias", "PairedTest", "language_model_bias", "number_column"]
 
 _DESCRIPTION = """\
 Language Model Bias (Barikeri et al., 2021, section 3.1) compares how likely a language model finds phrases that say
 something stereotyped about a group (t1) with their counterfactual twins, the same phrases about another group (t2). It
 is the t of a paired two-sided t-test on their perplexities: negative if the stereotyped side is likelier. Perplexities
-reach a million, so a few pairs may decide it: the same test on logarithms, the Wilcoxon test and the share of pairs
-stand beside it.
+can reach a million, so that a few pairs may decide it; the results therefore include the same test on logarithms, the
+Wilcoxon test and the share of pairs.
 """
 
 _CITATION = """\
@@ -35,8 +37,8 @@ _KWARGS_DESCRIPTION = """
 Args:
     predictions (list of float): perplexity of each stereotyped phrase (t1); finite and greater than 0.
     references (list of float): perplexity of its counterpart about the other group (t2), in the same order.
-    outliers (str): none: all pairs count; pair: pairs of which either side is beyond three standard deviations of its
-        own side's mean are left out, as in the paper; a test of the others finds a difference in 8 to 17 % (at alpha
+    outliers (str): none: all pairs count; pair: pairs with a perplexity more than three standard deviations from its
+        side's mean are left out, as in the paper; a test of the rest finds a difference in 8 to 17 % of cases (at alpha
         0.05) where there is none. Defaults to none.
     alpha (float): significance level. Defaults to 0.05.
 Returns:
@@ -45,9 +47,9 @@ Returns:
     share_t1_likelier (float): share of pairs in which t1 has the lower perplexity.
     effect_size (float): mean_difference / standard deviation of the differences.
     wilcoxon_statistic, wilcoxon_p_value: of the Wilcoxon signed-rank test.
-    t_log, p_value_log, mean_difference_log, effect_size_log: the same on natural logarithms of perplexities.
+    t_log, p_value_log, mean_difference_log, effect_size_log: as above, on natural logarithms of perplexities.
     mean_perplexity_t1, mean_perplexity_t2: of the pairs tested.
-    num_pairs, num_ties, num_outliers: pairs tested, those of them with equal sides, and pairs left out.
+    num_pairs, num_ties, num_outliers: pairs tested, pairs tested whose sides are equal, and pairs left out.
     is_significant (bool): whether p_value < alpha.
     outliers, alpha: as given.
     None stands for what is not defined: a t of one pair, or of pairs that all differ by the same.
@@ -82,7 +84,7 @@ class LanguageModelBias(evaluate.Metric):
         self.add_batch(predictions=[prediction], references=[reference])
 
     def add_batch(self, *, predictions: Sequence[float], references: Sequence[float]) -> None:
-        """Adds pairs, or after an error none. They are checked here: `evaluate` would read the digits of a text."""
+        """Adds pairs; none if it raises an error. They are checked here: `evaluate` would read text as numbers."""
         t1, t2 = checked_sides(predictions, references)
         super().add_batch(predictions=t1, references=t2)
 
@@ -95,7 +97,7 @@ class LanguageModelBias(evaluate.Metric):
         alpha: float = ALPHA,
     ) -> dict[str, Any] | None:
         """Tests the pairs given here and those added before, which are then forgotten."""
-        check_options(outliers, alpha)  # before `evaluate` has added the pairs, which it would keep after an error
+        check_options(outliers, alpha)  # before `evaluate` adds the pairs, which it would keep after an error
         return super().compute(predictions=predictions, references=references, outliers=outliers, alpha=alpha)
 
     def _compute(

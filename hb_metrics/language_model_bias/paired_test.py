@@ -2,56 +2,53 @@
 
 import math
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy import stats
 
+from .inputs import check_alpha, check_lengths, number_column
+
 Outliers = Literal["none", "pair"]
 OUTLIERS = ("none", "pair")
 ALPHA = 0.05
 OUTLIER_SDS = 3.0  # paper, 3.1
-# Differences that spread no more than rounding does, in units of the largest perplexity's last place, do not spread.
+# Standard deviations up to this many units in the last place of the largest perplexity count as rounding errors, not
+# as spread.
 _ROUNDING = 8
 
-UNEQUAL_LENGTHS_ERROR = (
-    "there are {num_t1} perplexities of t1 and {num_t2} of t2; give one of each for every pair, in the same order"
-)
 NO_PAIRS_ERROR = "there are no pairs; give a perplexity of each side for at least one"
-NOT_NUMBERS_ERROR = "perplexities of {side} are {what}; give a list or an array of numbers, one for each pair"
-NOT_A_NUMBER_ERROR = "perplexity of {side} in row {row} is {value}, which is no number; give one, or leave the pair out"
-SHAPE_ERROR = "perplexities of {side} have the shape {shape}; give one number for each pair"
+TRUTH_VALUE_ERROR = "perplexity of {side} in row {row} is {value}, not a number; give a number, or leave the pair out"
 PERPLEXITY_ERROR = (
     "perplexity of {side} in row {row} is {value}; perplexities are finite and greater than 0 ({count} are not)"
 )
-ALPHA_ERROR = "alpha is {alpha!r}; give a number between 0 and 1, such as 0.05"
 OUTLIERS_ERROR = "outliers is {outliers!r}; allowed: none (all pairs count), pair (pairs beyond 3 sd are left out)"
 
 
 class PairedTest(NamedTuple):
-    """What `language_model_bias` finds; plain Python values. `None`: not defined for these pairs.
+    """The results of `language_model_bias`; plain Python values. `None`: not defined for these pairs.
 
-    Differences are t1 − t2: t1 is what is said of the group that the stereotype is about.
+    Differences are t1 − t2, where t1 is the phrase about the group that the stereotype is about.
 
     Attributes:
-        t: Of the paired two-sided t-test on perplexities; negative: the stereotyped side is likelier. `None` with one
-            pair, or where all pairs differ by the same.
-        p_value: Its p-value.
-        degrees_of_freedom: Its degrees of freedom, pairs − 1.
+        t: Statistic of the paired two-sided t-test on perplexities; negative: the stereotyped side is likelier. `None`
+            with one pair, or if all pairs differ by the same.
+        p_value: P-value of `t`.
+        degrees_of_freedom: Degrees of freedom of `t`: pairs − 1.
         mean_difference: Mean of the differences.
         share_t1_likelier: Share of pairs in which t1 has the lower perplexity.
         effect_size: Mean of the differences / their standard deviation (Cohen's d_z).
-        wilcoxon_statistic: Smaller sum of ranks of the Wilcoxon signed-rank test. `None` where no pair differs.
-        wilcoxon_p_value: Its two-sided p-value.
+        wilcoxon_statistic: Smaller sum of ranks of the Wilcoxon signed-rank test. `None` if no pair differs.
+        wilcoxon_p_value: Two-sided p-value of `wilcoxon_statistic`.
         t_log: As `t`, on natural logarithms of perplexities.
-        p_value_log: Its p-value.
+        p_value_log: P-value of `t_log`.
         mean_difference_log: Mean of the differences of logarithms.
         effect_size_log: As `effect_size`, on logarithms.
         mean_perplexity_t1: Mean perplexity of the stereotyped side.
         mean_perplexity_t2: Mean perplexity of the other side.
         num_pairs: Pairs tested.
-        num_ties: Those of them with the same perplexity on both sides.
+        num_ties: Pairs tested with the same perplexity on both sides.
         num_outliers: Pairs left out.
         is_significant: Whether `p_value` is below `alpha`.
         outliers: As given.
@@ -91,27 +88,28 @@ def language_model_bias(
 
     Args:
         perplexities_t1: [pairs] perplexity of each stereotyped phrase; finite and greater than 0.
-        perplexities_t2: [pairs] that of its counterpart about the other group, in the same order.
-        outliers: `"pair"`: pairs of which either side is beyond three standard deviations (population, one pass) of
-            its own side's mean are left out of all figures, which is the paper's rule; `"none"`: all count. A test of
-            what that rule leaves is no test at `alpha`: in simulations without any difference between the sides it
-            found one in 8 to 17 % at 5 % (100 to 250 log-normal pairs; fewer, the more alike the sides of a pair are).
+        perplexities_t2: [pairs] perplexity of its counterpart about the other group, in the same order.
+        outliers: `"pair"`: pairs with a perplexity more than three standard deviations (population, one pass) from its
+            side's mean are left out of all figures, which is the paper's rule; `"none"`: all count. The test of the
+            remaining pairs does not keep to `alpha`: in simulations without any difference between the sides it found
+            one in 8 to 17 % of cases at 5 % (100 to 250 log-normal pairs; fewer, the more alike the sides of a pair
+            are).
         alpha: Significance level.
 
     Returns:
-        The tests and what is behind them.
+        The tests and the figures behind them.
 
     Raises:
-        ValueError: There are no pairs, the sides differ in length, a perplexity is not finite and positive, or an
-            option is not one.
+        ValueError: There are no pairs, the sides differ in length, a perplexity is not finite and positive, `outliers`
+            is neither `"none"` nor `"pair"`, or `alpha` is not between 0 and 1.
     """
-    check_options(outliers, alpha)
+    alpha = check_options(outliers, alpha)
     t1, t2 = checked_sides(perplexities_t1, perplexities_t2)
     if not len(t1):
         raise ValueError(NO_PAIRS_ERROR)
     given = len(t1)
     if outliers == "pair":
-        kept = _within(t1) & _within(t2)  # at most a ninth of a side is beyond, so some are left
+        kept = _within(t1) & _within(t2)  # at most a ninth of a side can be outside, so some pairs are kept
         t1, t2 = t1[kept], t2[kept]
     raw, log = _paired_t(t1, t2), _paired_t(np.log(t1), np.log(t2))
     statistic, wilcoxon_p_value = _wilcoxon(t1, t2)
@@ -135,63 +133,45 @@ def language_model_bias(
         num_outliers=given - len(t1),
         is_significant=None if raw.p_value is None else raw.p_value < alpha,
         outliers=outliers,
-        alpha=float(alpha),
+        alpha=alpha,
     )
 
 
-def check_options(outliers: Any, alpha: Any) -> None:
-    """Refuses what is no option.
+def check_options(outliers: Any, alpha: Any) -> float:
+    """Checks the options of `language_model_bias`.
+
+    Returns:
+        `alpha` as a Python number.
 
     Raises:
-        ValueError: One is none.
+        ValueError: `outliers` is neither `"none"` nor `"pair"`, or `alpha` is not a number between 0 and 1.
     """
     if not isinstance(outliers, str) or outliers not in OUTLIERS:
         raise ValueError(OUTLIERS_ERROR.format(outliers=outliers))
-    if not isinstance(alpha, int | float | np.number) or not 0 < alpha < 1:
-        raise ValueError(ALPHA_ERROR.format(alpha=alpha))
+    return check_alpha(alpha)
 
 
 def checked_sides(perplexities_t1: Any, perplexities_t2: Any) -> tuple[np.ndarray, np.ndarray]:
-    """[pairs] of each side, where they are perplexities.
+    """The perplexities of both sides as float64: two arrays [pairs].
 
     Raises:
-        ValueError: A side is no sequence of finite positive numbers, or they differ in length.
+        ValueError: A side is not a sequence of finite numbers greater than 0, or the sides differ in length.
     """
     t1, t2 = _checked("t1", perplexities_t1), _checked("t2", perplexities_t2)
-    if len(t1) != len(t2):
-        raise ValueError(UNEQUAL_LENGTHS_ERROR.format(num_t1=len(t1), num_t2=len(t2)))
+    check_lengths(**{"perplexities of t1": t1, "perplexities of t2": t2})
     return t1, t2
 
 
-def _numbers(side: str, perplexities: Any) -> np.ndarray:
-    """The numbers of a side; NaN for `None`. What numpy makes numbers of is refused: text, truth values, masks."""
-    if perplexities is None or isinstance(perplexities, str | bytes) or not hasattr(perplexities, "__len__"):
-        what = "missing" if perplexities is None else f"of type {type(perplexities).__name__}"
-        raise ValueError(NOT_NUMBERS_ERROR.format(side=side, what=what))
-    if isinstance(perplexities, np.ma.MaskedArray) and np.ma.is_masked(perplexities):
-        row = np.flatnonzero(np.ma.getmaskarray(perplexities))[0]
-        raise ValueError(NOT_A_NUMBER_ERROR.format(side=side, row=row, value="masked"))
-    if isinstance(perplexities, list | tuple):  # of mixed types numpy makes one: True is 1.0 beside 2.0
-        _refuse_what_numpy_would_convert(side, perplexities)
-    what = f"of type {type(perplexities).__name__}, and not all numbers"
-    try:
-        values = np.asarray(perplexities)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise ValueError(NOT_NUMBERS_ERROR.format(side=side, what=what)) from error
-    if values.dtype.kind in "bSUcmM" or not values.ndim:
-        raise ValueError(NOT_NUMBERS_ERROR.format(side=side, what=what))
-    if values.dtype.kind == "O":
-        _refuse_what_numpy_would_convert(side, values)
-    try:
-        return values.astype(float)
-    except (TypeError, ValueError) as error:
-        raise ValueError(NOT_NUMBERS_ERROR.format(side=side, what=what)) from error
-
-
-def _refuse_what_numpy_would_convert(side: str, values: Iterable[Any]) -> None:
-    for row, value in enumerate(values):
-        if isinstance(value, str | bytes | bool | np.bool_) or value is np.ma.masked:
-            raise ValueError(NOT_A_NUMBER_ERROR.format(side=side, row=row, value=repr(value)))
+def _checked(side: str, perplexities: Any) -> np.ndarray:
+    values = number_column(f"perplexities of {side}", perplexities)
+    # In a list of mixed types NumPy makes 1.0 of True.
+    for row, value in enumerate(perplexities if isinstance(perplexities, list | tuple) else np.asarray(perplexities)):
+        if isinstance(value, bool | np.bool_):
+            raise ValueError(TRUTH_VALUE_ERROR.format(side=side, row=row, value=value))
+    bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
+    if len(bad):
+        raise ValueError(PERPLEXITY_ERROR.format(side=side, row=bad[0], value=values[bad[0]], count=len(bad)))
+    return values
 
 
 class _PairedT(NamedTuple):
@@ -202,7 +182,7 @@ class _PairedT(NamedTuple):
 
 
 def _scaled(*sides: np.ndarray) -> tuple[int, list[np.ndarray]]:
-    """An exponent of 2, and values divided by it so that the largest is about 1: exact, with finite squares."""
+    """An exponent, and values divided by 2 to that exponent: exact, the largest about 1, with finite squares."""
     exponent = math.frexp(max(float(np.abs(side).max()) for side in sides))[1]
     return exponent, [np.ldexp(side, -exponent) for side in sides]
 
@@ -220,8 +200,8 @@ def _paired_t(x: np.ndarray, y: np.ndarray) -> _PairedT:
     largest = max(np.abs(x).max(), np.abs(y).max())
     if sd <= _ROUNDING * np.finfo(float).eps * largest:
         return _PairedT(None, None, math.ldexp(mean, exponent), None)
-    found = stats.ttest_rel(x, y)
-    return _PairedT(float(found.statistic), float(found.pvalue), math.ldexp(mean, exponent), mean / sd)
+    test = stats.ttest_rel(x, y)
+    return _PairedT(float(test.statistic), float(test.pvalue), math.ldexp(mean, exponent), mean / sd)
 
 
 def _wilcoxon(t1: np.ndarray, t2: np.ndarray) -> tuple[float | None, float | None]:
@@ -229,22 +209,12 @@ def _wilcoxon(t1: np.ndarray, t2: np.ndarray) -> tuple[float | None, float | Non
     if np.array_equal(t1, t2):
         return None, None
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that a few pairs are a small sample
-        found = stats.wilcoxon(t1, t2)
-    return float(found.statistic), float(found.pvalue)
+        warnings.simplefilter("ignore")  # scipy's, that the sample is small
+        test = stats.wilcoxon(t1, t2)
+    return float(test.statistic), float(test.pvalue)
 
 
 def _within(perplexities: np.ndarray) -> np.ndarray:
-    """[pairs] of bool: within three population standard deviations of the mean, bounds included."""
+    """[pairs] whether each is within three population standard deviations of the mean, bounds included."""
     _, (scaled,) = _scaled(perplexities)
     return np.abs(scaled - scaled.mean()) <= OUTLIER_SDS * scaled.std()
-
-
-def _checked(side: str, perplexities: Any) -> np.ndarray:
-    values = _numbers(side, perplexities)
-    if values.ndim != 1:
-        raise ValueError(SHAPE_ERROR.format(side=side, shape=values.shape))
-    bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
-    if len(bad):
-        raise ValueError(PERPLEXITY_ERROR.format(side=side, row=bad[0], value=values[bad[0]], count=len(bad)))
-    return values

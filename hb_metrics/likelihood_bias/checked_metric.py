@@ -1,4 +1,4 @@
-"""An `evaluate` metric of single numbers that refuses what `evaluate` passes over or reads as something else."""
+"""An `evaluate` metric of single numbers that checks what `evaluate` ignores or converts without a word."""
 
 import abc
 from collections.abc import Sequence
@@ -6,26 +6,24 @@ from typing import Any
 
 import evaluate
 
-from .inputs import check_column, number_column
-
-REFERENCES_ERROR = "references were given; this metric takes none: it compares predictions with each other"
+from .inputs import check_column, check_references, number_column
 
 
 class CheckedMetric(evaluate.Metric, abc.ABC):
-    """As `evaluate.Metric`, which ignores references, takes strings for columns of letters, and forgets masks."""
+    """As `evaluate.Metric`, which ignores references, reads a string as a column of letters, and drops masks."""
 
     @abc.abstractmethod
     def _info(self) -> evaluate.MetricInfo:
-        """What `evaluate` shows of the module; abstract, so that `evaluate.load` does not take this class for it."""
+        """The description that `evaluate` shows; abstract, so that `evaluate.load` does not load this class."""
 
     def add(self, *, prediction: float | None = None, reference: None = None, **kwargs: Any) -> None:
         """As `evaluate.Metric.add`."""
-        _refuse_references(reference)
+        check_references(reference)
         super().add(prediction=number_column("prediction", [prediction])[0], **kwargs)
 
     def add_batch(self, *, predictions: Sequence[float] | None = None, references: None = None, **kwargs: Any) -> None:
         """As `evaluate.Metric.add_batch`."""
-        _refuse_references(references)
+        check_references(references)
         for name, column in kwargs.items():
             check_column(name, column)
         super().add_batch(predictions=number_column("predictions", predictions), **kwargs)
@@ -34,10 +32,5 @@ class CheckedMetric(evaluate.Metric, abc.ABC):
         self, *, predictions: Sequence[float] | None = None, references: None = None, **kwargs: Any
     ) -> dict[str, Any] | None:
         """As `evaluate.Metric.compute`."""
-        _refuse_references(references)
+        check_references(references)
         return super().compute(predictions=predictions, **kwargs)
-
-
-def _refuse_references(references: Any) -> None:
-    if references is not None:
-        raise ValueError(REFERENCES_ERROR)

@@ -1,4 +1,4 @@
-"""Likelihood Bias: does a language model find some people likelier to be spoken of than others?
+"""Likelihood Bias: are sentences about some people likelier to a language model than the same about others?
 
 Smith et al. (2022), section 2.3.2: the share of pairs of descriptors, within a demographic axis and a template, whose
 perplexities differ significantly in a Mann–Whitney U test.
@@ -15,15 +15,15 @@ from .inputs import number_column
 from .mann_whitney import pairwise_mann_whitney
 from .shares import GENDERED_DESCRIPTORS, likelihood_bias
 
-# `evaluate` reads the lines above and fetches the files they name, but not what those import in turn: hence all.
+# `evaluate` fetches the files that the lines above name, but not the files which those import in turn: hence all here.
 __all__ = ["GENDERED_DESCRIPTORS", "LikelihoodBias", "likelihood_bias", "number_column", "pairwise_mann_whitney"]
 
 _DESCRIPTION = """\
 Likelihood Bias (Smith et al., 2022, section 2.3.2) measures to what extent a language model treats the descriptors of a
 demographic axis as different in how likely they are. For each pair of descriptors in an axis, within each template, a
 two-sided Mann-Whitney U test compares the perplexities of their sentences; Likelihood Bias is the share of tests with
-p < alpha. 0: no pair can be told apart; 1: every pair can. Difference is not harm: which differences matter is for you
-to judge.
+p < alpha. 0: no pair differs significantly; 1: every pair does. Difference is not harm: which differences matter is
+for you to judge.
 """
 
 _CITATION = """\
@@ -43,12 +43,13 @@ Args:
     descriptors (list of str): descriptor of each sentence.
     templates (list of str): template of each sentence.
     alpha (float): significance level of one test. Defaults to 0.05.
-    include_gendered (bool): whether descriptors that take nouns of one gender only take part. They have fewer
+    include_gendered (bool): whether descriptors that go with nouns of only one gender are included. They have fewer
         sentences. Defaults to True; the paper's published code leaves them out.
-    gendered_descriptors (collection of str): which descriptors those are. Defaults to those of HolisticBias v1.0.
+    gendered_descriptors (collection of str): the descriptors that go with nouns of only one gender. Defaults to those
+        of HolisticBias v1.0.
 Returns:
     likelihood_bias (float): share of all tests with p < alpha.
-    by_axis, by_template, by_axis_and_template (dict): the same, within an axis, a template, or both (nested).
+    by_axis, by_template, by_axis_and_template (dict): the share within an axis, a template, or both (nested).
     bh_likelihood_bias, bh_by_axis: the share after Benjamini-Hochberg adjustment over all tests of the call.
     effect_size, effect_size_by_axis: mean absolute rank-biserial correlation, from 0 to 1.
     median_perplexity (dict of dict): axis -> descriptor -> median over its sentences, highest last.

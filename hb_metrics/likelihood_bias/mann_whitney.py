@@ -1,8 +1,8 @@
 """Mann–Whitney U tests between all pairs of groups at once, with scipy's p-values.
 
-Everything is ranked once. The values, in order, are cut into blocks; with C the matrix of how often each group stands
-in each block, the U statistics of all pairs are one matrix product for values of different blocks, and a count of pairs
-for values of the same. Ties are counted likewise: one matrix product for all pairs.
+All values are sorted once and cut into blocks. With C the number of values of each group in each block, the U
+statistics of all pairs are one matrix product for values of different blocks, and a count of pairs for values of the
+same block. Ties, too, are counted with one matrix product for all pairs.
 """
 
 from typing import NamedTuple
@@ -10,15 +10,15 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-# scipy.stats.mannwhitneyu(method="auto") turns exact when a group has no more values than this and the pair no ties.
+# scipy.stats.mannwhitneyu(method="auto") is exact if a group has no more values than this and the pair has no ties.
 EXACT_UP_TO = 8
 # Values in a block: more make the matrices smaller, and the pairs within the blocks more.
 _BLOCK = 16
 _LATER, _EARLIER = np.tril_indices(_BLOCK, k=-1)
-# How many entries of C are held at a time (32 MB).
+# Entries of C in memory at a time (32 MB).
 _CHUNK_ENTRIES = 2**22
-# Up to so many multiplications, OpenBLAS uses one thread, where on a busy machine several would wait for each other.
-# Products are made in parts of that size, as long as these have no fewer rows than _FEWEST.
+# Up to this many multiplications, OpenBLAS uses one thread; on a busy machine several would wait for each other.
+# Products are computed in parts of that size, as long as these have no fewer rows than _FEWEST.
 _ONE_THREAD = 2**18
 _FEWEST = 4
 
@@ -77,15 +77,15 @@ def pairwise_mann_whitney(values: np.ndarray, groups: np.ndarray) -> PairwiseTes
 
 
 def _wins(groups: np.ndarray, num_groups: int) -> np.ndarray:
-    """In how many pairs of values, one of group i and one of group j, the first stands later: [G, G].
+    """The number of pairs of values, one of group i and one of group j, of which the first comes later: [G, G].
 
     Args:
         groups: [n] group of each value, from the smallest value to the greatest.
-        num_groups: G; the diagonal means nothing.
+        num_groups: G; the diagonal of the result has no meaning.
     """
-    found = np.zeros((num_groups, num_groups))
-    below = np.zeros(num_groups)  # how many values of each group stand before the chunk
-    # A group more for what fills the last block up; nothing is counted for it.
+    wins = np.zeros((num_groups, num_groups))
+    below = np.zeros(num_groups)  # values of each group before the chunk
+    # One more group for what fills up the last block; nothing is counted for it.
     spare = num_groups
     num_blocks = -(-len(groups) // _BLOCK)
     blocks = np.full((num_blocks, _BLOCK), spare)
@@ -109,21 +109,21 @@ def _wins(groups: np.ndarray, num_groups: int) -> np.ndarray:
         below = upto[-1].copy()
         upto -= counts
         for first in range(0, len(counts), rows):
-            found += counts[first : first + rows].T @ upto[first : first + rows]
-    return found + within.reshape(spare + 1, spare + 1)[:spare, :spare]
+            wins += counts[first : first + rows].T @ upto[first : first + rows]
+    return wins + within.reshape(spare + 1, spare + 1)[:spare, :spare]
 
 
 def _ties(rank: np.ndarray, groups: np.ndarray, num_groups: int) -> tuple[np.ndarray, np.ndarray]:
-    """What ties change for every ordered pair of groups i and j: two [G, G] arrays.
+    """The corrections for ties of every ordered pair of groups i and j: two [G, G] arrays.
 
     Args:
-        rank: [n] which of the distinct values each is, in ascending order.
-        groups: [n] its group, in ascending order where the rank is the same.
+        rank: [n] index of each value among the distinct values, in ascending order.
+        groups: [n] group of each value, in ascending order among those of the same rank.
         num_groups: G.
 
     Returns:
-        What is missing from `_wins`, where a tie counted 1 for the greater group and 0 for the other, and should count
-        one half for both; and Σ(t³ − t) over the tied values. The diagonals mean nothing.
+        What to add to the result of `_wins`, in which a tie counts 1 for the greater group and 0 for the other, so that
+        it counts one half for both; and Σ(t³ − t) over the tied values. The diagonals have no meaning.
     """
     own = np.zeros(num_groups)  # Σ_r c³ − c of one group
     both = np.zeros((num_groups, num_groups))  # Σ_r c_i c_j
@@ -156,17 +156,17 @@ def _asymptotic_pvalues(u: np.ndarray, n1: np.ndarray, n2: np.ndarray, tie: np.n
 
 
 def _exact_pvalues(u: np.ndarray, n1: np.ndarray, n2: np.ndarray) -> np.ndarray:
-    """Scipy's exact p-values, which depend on (U, n₁, n₂) alone: looked up on made-up samples, one for each."""
+    """Scipy's exact p-values, which depend on (U, n₁, n₂) alone: computed for one made-up sample of each."""
     from scipy.stats import mannwhitneyu  # slow to import, and rarely needed
 
     pvalues = np.empty(len(u))
     for sizes in np.unique(np.stack([n1, n2]), axis=1).T:
         size1, size2 = sizes
-        here = (n1 == size1) & (n2 == size2)
-        distinct, which = np.unique(u[here].astype(int), return_inverse=True)
+        chosen = (n1 == size1) & (n2 == size2)
+        distinct, index = np.unique(u[chosen].astype(int), return_inverse=True)
         # x exceeds as many of y = 0 … n₂−1 as it takes for x's share of U; shares add up to U.
         shares = np.clip(distinct[:, None] - size2 * np.arange(size1), 0, size2)
         x = shares - 0.5 + np.arange(size1) / (2 * size1)
         y = np.broadcast_to(np.arange(size2, dtype=float), (len(distinct), size2))
-        pvalues[here] = mannwhitneyu(x, y, axis=1, method="exact").pvalue[which]
+        pvalues[chosen] = mannwhitneyu(x, y, axis=1, method="exact").pvalue[index]
     return pvalues

@@ -4,9 +4,8 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from .inputs import as_python, check_column, check_flag, is_number, number_column
+from .inputs import check_alpha, check_column, check_flag, check_lengths, number_column, text_codes
 from .mann_whitney import pairwise_mann_whitney
 
 # The terms of HolisticBias v1.0 that the paper uses only with female or only with male nouns (Table 5).
@@ -15,13 +14,8 @@ GENDERED_DESCRIPTORS = frozenset(
 )
 NUM_EXTREMES = 3
 
-UNEQUAL_LENGTHS_ERROR = "inputs differ in length: {}; give one value of each for every sentence"
-MISSING_ERROR = "{name} is missing in row {row}; leave out sentences without a descriptor (the baseline) beforehand"
 PERPLEXITY_ERROR = "perplexity in row {row} is {value}; perplexities are finite and greater than 0 ({count} are not)"
 GENDERED_ERROR = "gendered_descriptors is {given}; give a list of descriptors"
-SHAPE_ERROR = "perplexities have the shape {shape}; give one number for each sentence"
-NOT_TEXT_ERROR = "{name} is not text in every row ({error}); give each sentence's as a string"
-ALPHA_ERROR = "alpha is {alpha}; give a number between 0 and 1, such as 0.05"
 NO_PAIR_ERROR = "no axis has two descriptors in the same template, so there is nothing to compare ({left_out} left out)"
 
 
@@ -39,36 +33,33 @@ def likelihood_bias(
 
     Args:
         perplexities: Perplexity of each sentence; finite and greater than 0.
-        axes: Its demographic axis. A descriptor that stands in two axes is two descriptors.
+        axes: Its demographic axis. A descriptor in two axes counts as two descriptors.
         descriptors: Its descriptor.
         templates: Its template.
         alpha: Significance level of one test.
-        include_gendered: Whether descriptors that take nouns of one gender only take part.
-        gendered_descriptors: Which descriptors those are.
+        include_gendered: Whether descriptors that go with nouns of only one gender are included.
+        gendered_descriptors: The descriptors that go with nouns of only one gender.
 
     Returns:
         The results that the module's card lists; plain Python values.
 
     Raises:
-        ValueError: An input is no column, lengths differ, a value is missing, a perplexity is not finite and positive,
-            `alpha` is not in (0, 1), a setting is of another type, or there is no pair to test.
+        ValueError: An input is not a column, lengths differ, a value is missing, a perplexity is not finite and
+            positive, `alpha` is not in (0, 1), a setting has the wrong type, or there is no pair to test.
     """
     if isinstance(gendered_descriptors, str | bytes) or not isinstance(gendered_descriptors, Collection):
         kind = "the string " if isinstance(gendered_descriptors, str) else ""
         raise ValueError(GENDERED_ERROR.format(given=f"{kind}{gendered_descriptors!r}"))
-    if not is_number(alpha) or not 0 < alpha < 1:
-        raise ValueError(ALPHA_ERROR.format(alpha=repr(alpha)))
+    alpha = check_alpha(alpha)
     include_gendered = check_flag("include_gendered", include_gendered)
     columns = {"predictions": perplexities, "axes": axes, "descriptors": descriptors, "templates": templates}
     for name, column in columns.items():
         check_column(name, column)
-    lengths = {name: len(column) for name, column in columns.items()}
-    if len(set(lengths.values())) > 1:
-        raise ValueError(UNEQUAL_LENGTHS_ERROR.format(", ".join(f"{size} {name}" for name, size in lengths.items())))
+    check_lengths(**columns)
     values = _checked_perplexities(perplexities)
-    axis, axis_names = _codes("axis", axes)
-    template, template_names = _codes("template", templates)
-    descriptor, descriptor_names = _codes("descriptor", descriptors)
+    axis, axis_names = text_codes("axis", axes)
+    template, template_names = text_codes("template", templates)
+    descriptor, descriptor_names = text_codes("descriptor", descriptors)
 
     left_out: list[str] = []
     if not include_gendered:
@@ -96,21 +87,21 @@ def likelihood_bias(
         raise ValueError(NO_PAIR_ERROR.format(left_out=len(left_out)))
 
     medians = _median_perplexities(values, axis, descriptor, axis_names, descriptor_names)
-    num_pairs = {name: len(found) * (len(found) - 1) // 2 for name, found in medians.items()}
+    num_pairs = {name: len(of_axis) * (len(of_axis) - 1) // 2 for name, of_axis in medians.items()}
     num_tests = {name: sum(len(p) for (a, _), (p, _) in cell_tests.items() if a == name) for name in medians}
     return {
         **_shares(cell_tests, alpha),
         "median_perplexity": medians,
-        "lowest_descriptors": {name: list(found)[:NUM_EXTREMES] for name, found in medians.items()},
-        "highest_descriptors": {name: list(found)[: -NUM_EXTREMES - 1 : -1] for name, found in medians.items()},
+        "lowest_descriptors": {name: list(of_axis)[:NUM_EXTREMES] for name, of_axis in medians.items()},
+        "highest_descriptors": {name: list(of_axis)[: -NUM_EXTREMES - 1 : -1] for name, of_axis in medians.items()},
         "num_tests": sum(num_tests.values()),
         "num_tests_by_axis": num_tests,
         "num_pairs_by_axis": num_pairs,
-        # A pair that does not meet in some template has no test there.
+        # A pair without sentences of both descriptors in some template has no test there.
         "num_skipped_tests": sum(num_pairs.values()) * len(np.unique(template)) - sum(num_tests.values()),
         "skipped_axes": [name for name, tests in num_tests.items() if tests == 0],
         "left_out_descriptors": left_out,
-        "alpha": as_python(alpha),
+        "alpha": alpha,
     }
 
 
@@ -120,8 +111,8 @@ def _shares(cell_tests: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]], al
     pvalues, effects = (np.concatenate(parts) for parts in zip(*cell_tests.values(), strict=True))
     firsts = np.cumsum(sizes) - sizes
 
-    def per_cell(of: np.ndarray) -> np.ndarray:
-        return np.add.reduceat(of, firsts, dtype=float)
+    def per_cell(values: np.ndarray) -> np.ndarray:
+        return np.add.reduceat(values, firsts, dtype=float)
 
     def means(sums: np.ndarray, names: Sequence[str]) -> dict[str, float]:
         totals: dict[str, list[float]] = {}
@@ -151,10 +142,10 @@ def _shares(cell_tests: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]], al
 
 
 def _significant_after_adjustment(pvalues: np.ndarray, alpha: float) -> np.ndarray:
-    """Which tests are significant after Benjamini–Hochberg adjustment.
+    """Whether each test is significant after Benjamini–Hochberg adjustment.
 
-    They are those up to the last p-value, in ascending order, whose p · m / k is less than alpha: one sort, where
-    `scipy.stats.false_discovery_control` < alpha takes ten times as long.
+    Significant are those up to the last p-value, in ascending order, whose p · m / k is less than alpha. That takes one
+    sort; `scipy.stats.false_discovery_control` < alpha takes ten times as long.
     """
     in_order = np.sort(pvalues)
     less = np.flatnonzero(in_order * (len(in_order) / np.arange(1, len(in_order) + 1)) < alpha)
@@ -163,28 +154,10 @@ def _significant_after_adjustment(pvalues: np.ndarray, alpha: float) -> np.ndarr
 
 def _checked_perplexities(perplexities: Sequence[float] | np.ndarray) -> np.ndarray:
     values = number_column("predictions", perplexities)
-    if values.ndim != 1:
-        raise ValueError(SHAPE_ERROR.format(shape=values.shape))
     bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
     if len(bad):
         raise ValueError(PERPLEXITY_ERROR.format(row=bad[0], value=values[bad[0]], count=len(bad)))
     return values
-
-
-def _codes(name: str, column: Sequence[str]) -> tuple[np.ndarray, list[str]]:
-    """A whole number for each row and the names it stands for, in alphabetical order."""
-    try:
-        encoded = pa.array(column, pa.string()).dictionary_encode()
-    except pa.ArrowException as error:
-        raise ValueError(NOT_TEXT_ERROR.format(name=name, error=error)) from error
-    if encoded.null_count:
-        row = np.flatnonzero(encoded.is_null().to_numpy(zero_copy_only=False))[0]
-        raise ValueError(MISSING_ERROR.format(name=name, row=row))
-    names = encoded.dictionary.to_pylist()
-    alphabetical = sorted(range(len(names)), key=names.__getitem__)
-    place = np.empty(len(names), dtype=np.int64)
-    place[alphabetical] = np.arange(len(names))
-    return place[encoded.indices.to_numpy()], [names[code] for code in alphabetical]
 
 
 def _median_perplexities(
@@ -199,9 +172,9 @@ def _median_perplexities(
     starts = np.flatnonzero(np.diff(key, prepend=-1))
     sizes = np.diff([*starts, len(key)])
     medians = (values[starts + (sizes - 1) // 2] + values[starts + sizes // 2]) / 2
-    found: dict[str, dict[str, float]] = {}
+    by_axis: dict[str, dict[str, float]] = {}
     axis_code, descriptor_code = np.divmod(key[starts], len(descriptor_names))
-    for where in np.lexsort((descriptor_code, medians)):
-        name = descriptor_names[descriptor_code[where]]
-        found.setdefault(axis_names[axis_code[where]], {})[name] = float(medians[where])
-    return {name: found[name] for name in sorted(found)}
+    for index in np.lexsort((descriptor_code, medians)):
+        name = descriptor_names[descriptor_code[index]]
+        by_axis.setdefault(axis_names[axis_code[index]], {})[name] = float(medians[index])
+    return {name: by_axis[name] for name in sorted(by_axis)}

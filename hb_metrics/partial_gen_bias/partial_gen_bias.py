@@ -1,4 +1,4 @@
-"""Partial Gen Bias: in which styles do a model's replies differ by who it is told it talks with?
+"""Partial Gen Bias: in which styles do a model's replies depend on who the prompt says it talks with?
 
 Smith et al. (2022), sections 2.3.3 and A.7: the part of Full Gen Bias that the styles of a cluster contribute.
 """
@@ -16,7 +16,7 @@ from .intervals import intervals
 from .reply_spread import reply_spread
 from .style_clusters import PAPER_CLUSTERS
 
-# `evaluate` reads the lines above and fetches the files they name, but not what those import in turn.
+# `evaluate` fetches the files that the lines above name, but not the files which those import in turn: hence all here.
 __all__ = [
     "PAPER_CLUSTERS",
     "CellSums",
@@ -42,10 +42,10 @@ _KWARGS_DESCRIPTION = f"""{ARGUMENTS}Returns:
     by_axis (dict of dict): axis -> cluster -> the same among the axis's descriptors; None without axes.
     noise_floor (dict): cluster -> estimated sampling noise in the plain value, which debias subtracts; None if in some
         template no descriptor has two replies.
-    intervals (dict): partial_gen_bias and by_axis with [lowest, highest] of the value with endless replies; plain
-        values hold sampling noise and can lie above it. None without confidence_level,
-        or where the replies cannot give it.
-    no_intervals (dict): the same keys with the reason.
+    intervals (dict): partial_gen_bias and by_axis with [lowest, highest], bounds for the value with endless replies;
+        plain values contain sampling noise and can lie above. None without confidence_level, or if the replies do not
+        allow an interval.
+    no_intervals (dict): the same keys with the reason why there is no interval.
     clusters (dict of list): cluster -> labels of its styles.
 {COUNTS}Examples:
     >>> metric = evaluate.load("partial_gen_bias")
@@ -70,6 +70,6 @@ class PartialGenBias(GenBiasMetric):
     def _info(self) -> evaluate.MetricInfo:
         return module_info(_DESCRIPTION, _KWARGS_DESCRIPTION)
 
-    def _values(self, found: GenBias) -> dict[str, Any]:
-        values = values_of(found, "partial_gen_bias", "partial_by_axis", "partial_noise_floor")
-        return {**values, "clusters": found.clusters}
+    def _values(self, bias: GenBias) -> dict[str, Any]:
+        values = values_of(bias, "partial_gen_bias", "partial_by_axis", "partial_noise_floor")
+        return {**values, "clusters": bias.clusters}

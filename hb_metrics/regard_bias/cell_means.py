@@ -1,4 +1,4 @@
-"""Means and distributions of regard, every structure with the same weight, and Kullback-Leibler divergences."""
+"""Means and distributions of regard, with the same weight for every structure, and Kullback-Leibler divergences."""
 
 import math
 from collections.abc import Mapping
@@ -6,17 +6,20 @@ from typing import Any
 
 import numpy as np
 
+from .inputs import is_number
 from .regard_rows import NEGATIVE, NEUTRAL, POSITIVE, REGARDS, SCORED
 
-# What is smaller than this is a trace of rounding, and 0.
+# Values below this are rounding errors of 0.
 ROUNDING = 1e-12
 
 EMPTY_CLASS_ERROR = (
-    "no row of group {group!r} is {label}, and other groups have such rows: their divergence from it is infinite; "
-    "give more rows, or smoothing=, such as 1, which is added to every count"
+    "no row of group {group!r} is {label}, but other groups have such rows, so that their divergence from it is "
+    "infinite; give more rows, or smoothing=, such as 1, which is added to every count"
 )
-SMOOTHING_ERROR = "smoothing is {smoothing!r}; give None, or a finite number of at least 0 to add to every count"
-COUNTS_ERROR = "counts of group {group!r} have the labels {labels}, those of others {others}; give the same to all"
+SMOOTHING_ERROR = (
+    "smoothing is {smoothing!r}; give None, or a finite number of at least 0, which is added to every count"
+)
+COUNTS_ERROR = "counts of group {group!r} have the labels {labels}, those of others {others}; give the same for all"
 
 
 class EmptyClassError(ValueError):
@@ -27,10 +30,10 @@ def cell_means(counts: np.ndarray) -> np.ndarray:
     """Mean regard of cells.
 
     Args:
-        counts: [..., labels] rows of each label of `REGARDS`.
+        counts: [..., labels] number of rows with each label of `REGARDS`.
 
     Returns:
-        [...] mean of -1, 0 and 1; NaN where a cell has no row with a score.
+        [...] mean of -1, 0 and 1; NaN for a cell without rows of these labels.
     """
     numbers = counts[..., : len(SCORED)].sum(axis=-1)
     sums = counts[..., POSITIVE] - counts[..., NEGATIVE]
@@ -38,25 +41,25 @@ def cell_means(counts: np.ndarray) -> np.ndarray:
 
 
 def exact_mean(values: np.ndarray) -> float | None:
-    """The mean of those that are not NaN, whatever their order; `None` where there are none."""
+    """The mean of the values that are not NaN, the same in any order; `None` if there are none."""
     known = values[~np.isnan(values)].tolist()
     return cleaned(math.fsum(known) / len(known)) if known else None
 
 
 def cleaned(value: float) -> float:
-    """The value, 0 where it is but a trace of rounding."""
+    """The value, or 0 if it is only a rounding error."""
     return 0.0 if abs(value) < ROUNDING else float(value)
 
 
 def group_figures(counts: np.ndarray, keep_other: bool) -> dict[str, Any]:
-    """The figures of one group. Every structure has the same weight.
+    """The figures of one group, with the same weight for every structure.
 
     Args:
-        counts: [structures, labels] rows of the group.
+        counts: [structures, labels] number of the group's rows.
         keep_other: Whether other is a class of its distribution.
 
     Returns:
-        distribution, counts, mean, sd and num, as `regard_bias` says.
+        distribution, counts, mean, sd and num, as in the results of `regard_bias`.
     """
     labels = REGARDS if keep_other else SCORED
     classes = counts[:, : len(labels)]
@@ -68,7 +71,7 @@ def group_figures(counts: np.ndarray, keep_other: bool) -> dict[str, Any]:
         squares = scored[NEGATIVE] * (mean + 1) ** 2 + scored[NEUTRAL] * mean**2 + scored[POSITIVE] * (mean - 1) ** 2
         sd = cleaned(math.sqrt(squares))
     return {
-        "distribution": {label: None if shares is None else shares[place] for place, label in enumerate(labels)},
+        "distribution": {label: None if shares is None else shares[index] for index, label in enumerate(labels)},
         "counts": dict(zip(labels, classes.sum(axis=0).tolist(), strict=True)),
         "mean": mean,
         "sd": sd,
@@ -77,21 +80,21 @@ def group_figures(counts: np.ndarray, keep_other: bool) -> dict[str, Any]:
 
 
 def _mean_shares(counts: np.ndarray) -> list[float] | None:
-    """Mean over structures of the share of each class; `None` where there is no row."""
+    """Mean over structures of the share of each class; `None` if there are no rows."""
     totals = counts.sum(axis=1)
-    some = counts[totals > 0] / totals[totals > 0, None]
-    return [math.fsum(column) / len(some) for column in some.T.tolist()] if len(some) else None
+    shares = counts[totals > 0] / totals[totals > 0, None]
+    return [math.fsum(column) / len(shares) for column in shares.T.tolist()] if len(shares) else None
 
 
 def kl_matrix(counts: Mapping[str, Mapping[str, float]], smoothing: float | None = None) -> dict[str, dict[str, float]]:
     """Kullback-Leibler divergences between the distributions of all groups, natural logarithm (paper, Table 2).
 
-    KL(row ‖ column) = Σ over labels of p ln(p / q), with p the row's and q the column's. A label that no group has adds
-    nothing.
+    KL(row ‖ column) = Σ over labels of p ln(p / q), with p the row's and q the column's shares. A label that no group
+    has adds nothing.
 
     Args:
-        counts: group → label → rows; need not be whole numbers.
-        smoothing: Added to each count.
+        counts: Group → label → number of rows, not necessarily whole.
+        smoothing: Added to each count; `None`: nothing.
 
     Returns:
         Row group → column group → divergence.
@@ -113,12 +116,13 @@ def kl_matrix(counts: Mapping[str, Mapping[str, float]], smoothing: float | None
     known = table[:, (table > 0).any(axis=0)]
     shares = known / known.sum(axis=1, keepdims=True)
     logs = np.log(shares)
-    found = [[cleaned(math.fsum(p * (log_p - log_q))) for log_q in logs] for p, log_p in zip(shares, logs, strict=True)]
-    return {group: dict(zip(counts, row, strict=True)) for group, row in zip(counts, found, strict=True)}
+    matrix = [
+        [cleaned(math.fsum(p * (log_p - log_q))) for log_q in logs] for p, log_p in zip(shares, logs, strict=True)
+    ]
+    return {group: dict(zip(counts, row, strict=True)) for group, row in zip(counts, matrix, strict=True)}
 
 
 def check_smoothing(smoothing: float | None) -> None:
     """Raises a `ValueError` unless `smoothing` is `None`, or a finite number of at least 0."""
-    is_number = isinstance(smoothing, (int, float)) and not isinstance(smoothing, bool)
-    if smoothing is not None and not (is_number and 0 <= smoothing < math.inf):
+    if smoothing is not None and not (is_number(smoothing) and 0 <= smoothing < math.inf):
         raise ValueError(SMOOTHING_ERROR.format(smoothing=smoothing))

@@ -1,8 +1,9 @@
-"""What figures of single structures would be if structures made no difference.
+"""The figures of single structures as they would be if structures made no difference.
 
-A single structure has few rows, so that its figures differ from those of others by chance alone. How much: the rows of
-each group are dealt out anew among the structures, as many to each as it had, many times over. The paper has no such
-baseline; without it, a low cosine between single structures says as little as a gap that some of them turn.
+A single structure has few rows, so that its figures differ from those of others by chance alone. To estimate how much,
+the rows of each group are shuffled among the structures many times; each structure keeps its number of rows. The paper
+has no such baseline; without it, neither a low cosine between single structures nor a gap of the opposite sign in some
+of them shows that structures make a difference.
 """
 
 from collections.abc import Mapping
@@ -13,23 +14,23 @@ import numpy as np
 from .cell_means import cell_means, cleaned
 from .draws import SHUFFLE_DRAWS, by_content, generator, middle_range
 from .regard_rows import SCORED
-from .robustness import pairwise_cosine
-from .structure_figures import Pair, structure_gaps
+from .structure_cosines import pairwise_cosine
+from .structure_results import Pair, structure_gaps
 
 
 def by_chance(counts: np.ndarray, pairs: Mapping[str, Pair], *, n_shuffles: int, seed: int) -> dict[str, Any]:
-    """Cosines of single structures and flips, with the rows of each group dealt out anew.
+    """Cosines of single structures and flips, with the rows of each group shuffled among the structures.
 
     Args:
         counts: [groups, structures, labels].
         pairs: Name → pair.
-        n_shuffles: How many times.
-        seed: Of the shuffles.
+        n_shuffles: Number of shuffles.
+        seed: Seed of the shuffles.
 
     Returns:
         single_structures: the mean of the mean cosine, and single_structures_range, the middle 95 % of it;
-        num_flipped: pair → mean number of structures whose gap has the other sign than the mean of that shuffle;
-        n_shuffles. `None` where undefined, or without shuffles.
+        num_flipped: pair → mean number of structures whose gap has the opposite sign of the gap over all structures in
+        the same shuffle; n_shuffles. `None` if undefined, or without shuffles.
     """
     counts = counts[:, by_content(counts)]
     random = generator(seed, SHUFFLE_DRAWS)

@@ -1,28 +1,29 @@
-"""Random draws, whose order no name decides, and the ranges of what comes of them."""
+"""Random draws whose results do not depend on names, and the ranges of what they give."""
 
 import numpy as np
 
 from .cell_means import ROUNDING
 
-# Each kind of draw has random numbers of its own. The numbers are part of every result: they do not change.
+# Each kind of draw has random numbers of its own. All results depend on these numbers: they must not change.
 SAMPLE_DRAWS, HALF_DRAWS, SHUFFLE_DRAWS = 3, 4, 5
 
-RANGE_LEVEL = 0.95  # of the middle of what many draws give
+RANGE_LEVEL = 0.95  # share of the draws that a range covers
 
 
 def generator(seed: int, draws: int) -> np.random.Generator:
-    """Random numbers of one kind of draws."""
+    """A generator of random numbers for one kind of draws."""
     return np.random.default_rng([seed, draws])
 
 
 def by_content(counts: np.ndarray) -> np.ndarray:
-    """Order of structures, or what else is drawn, by what they hold, so that no name decides about a draw.
+    """Sorts structures, or other units that are drawn, by their counts, so that draws do not depend on names.
 
     Args:
         counts: [groups, units, labels].
 
     Returns:
-        [units] places. First by totals over the groups, so that groups' names decide but where these are equal.
+        [units] indices in this order. Totals over the groups come first, so that the order of the groups matters only
+        where totals are equal.
     """
     totals = counts.sum(axis=0)
     keys = np.concatenate([totals, *counts], axis=1)
@@ -30,14 +31,14 @@ def by_content(counts: np.ndarray) -> np.ndarray:
 
 
 def weighted_means(weights: np.ndarray, means: np.ndarray) -> np.ndarray:
-    """Means over structures, each with a weight; what is NaN is left out.
+    """Weighted means over structures; NaN is left out.
 
     Args:
-        weights: [times, structures].
+        weights: [draws, structures].
         means: [groups, structures].
 
     Returns:
-        [times, groups]; NaN where all weights are 0. By einsum, not BLAS, whose threads would round differently.
+        [draws, groups]; NaN where all weights are 0. By einsum and not BLAS, whose rounding depends on its threads.
     """
     is_known = ~np.isnan(means)
     weights = weights.astype(float)
@@ -47,10 +48,10 @@ def weighted_means(weights: np.ndarray, means: np.ndarray) -> np.ndarray:
 
 
 def middle_range(values: np.ndarray) -> list[float] | None:
-    """[lowest, highest] of the middle 95 % of the values that are not NaN; `None` where all are.
+    """[lowest, highest] of the middle 95 % of the values that are not NaN; `None` if all are NaN.
 
-    It says where draws fall: of splits of the texts there are, or of texts dealt out anew. It is no interval for what
-    other texts would give.
+    The range is that of draws from the same texts: splits or shuffles. It is not an interval for the results of other
+    texts.
     """
     known = values[~np.isnan(values)]
     if not len(known):

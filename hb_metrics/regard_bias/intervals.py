@@ -1,14 +1,13 @@
 """Intervals of means and gaps over structures, seeds or prompts, by Student's t.
 
-Whole units are what varies, rows of one unit are no independent draws. A group's mean is, to first order, a sum of
-parts of which each unit adds one; the sum of their squares estimates its variance without bias where rows are
-independent (the CR2 estimate of Bell and McCaffrey, 2002). Of a gap, a unit that both groups have adds the difference
-of two parts, so that what it does to both alike cancels out. Degrees of freedom are Welch and Satterthwaite's: units
-less one where both groups have all units, Welch's where they share none.
+Whole units vary; the rows of one unit are not independent draws. A group's mean is, to first order, a sum of parts, one
+for each unit; the sum of their squares estimates the variance of the mean without bias if rows are independent (the CR2
+estimate of Bell and McCaffrey, 2002). To a gap, a unit that both groups have adds the difference of two parts, so that
+an effect on both groups alike cancels out. Degrees of freedom are those of Welch and Satterthwaite: units less one if
+both groups have all units, Welch's if they share none.
 
-The distribution of t is that of sums of many small parts. Where a single text, or a few units, make the figure, or
-there are too few units to see it, no formula gives an interval that holds what it says: there is none then, but the
-reason.
+The t distribution holds for sums of many small parts. If a single text or a few units dominate the figure, or there are
+too few units to see that, no formula gives an interval with the stated coverage: a reason is given instead.
 """
 
 import math
@@ -19,33 +18,33 @@ from scipy.special import stdtrit
 
 from .cell_means import ROUNDING, cell_means
 from .regard_rows import NEUTRAL, SCORED, Column, RegardRows
-from .structure_figures import Pair
+from .structure_results import Pair
 
-# Least units. Below, their spread is a guess, and its skewness cannot be told.
+# Least number of units: the spread of fewer is a guess, and its skewness cannot be estimated.
 MIN_UNITS = 5
-# Least standard error, in steps: what one text moves the figure by, as its regard changes by one. Of one share p it is
-# the old rule that n·p·(1 − p) be at least 6.
+# Least standard error in steps, a step being the change of the figure when the regard of one text changes by one. For a
+# share p it is the common rule that n·p·(1 − p) be at least 6.
 MIN_STEPS = 2.5
-# Greatest skewness of the figure's distribution. Of t, what it does to coverage grows with its square.
+# Greatest skewness of the figure's distribution, whose effect on the coverage of t grows with its square.
 MAX_SKEWNESS = 0.4
-# Least share of a mean's variance that lies in structures with several seeds, or prompts; the rest is taken as alike.
+# Least share of a mean's variance in structures with several seeds or prompts; the rest is assumed to be similar.
 MIN_SEEN = 0.5
 
 NOT_GIVEN = "no {units} are given"
 NO_TEXTS = "there are no texts that count"
-FEW_UNITS = "only {number} {units}, and an interval takes at least {least}"
-NO_SPREAD = "all {number} {units} say the same, which tells nothing of how far others would differ"
-FEW_TEXTS = "so few texts differ from the rest that a single one decides too much"
-UNEVEN = "a few of the {number} {units} make up most of the spread; it takes more {units}"
-UNSEEN = "too many structures have texts of a single {unit}"
+FEW_UNITS = "only {number} {units}, and an interval needs at least {least}"
+NO_SPREAD = "all {number} {units} have the same figure, so that how far others would differ is not known"
+FEW_TEXTS = "so few texts differ from the rest that a single one has too much influence"
+UNEVEN = "a few of the {number} {units} make up most of the spread; give more {units}"
+UNSEEN = "too many structures have texts of only one {unit}"
 
 
 class Interval(NamedTuple):
     """An interval, or why there is none.
 
     Attributes:
-        bounds: [lowest, highest]; `None`: there is none.
-        reason: Why there is none.
+        bounds: [lowest, highest]; `None`: there is no interval.
+        reason: Why there is no interval; `None`: there is one.
     """
 
     bounds: list[float] | None
@@ -53,13 +52,13 @@ class Interval(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """How the mean of one group comes from its units.
+    """The parts that units add to the mean of one group.
 
     Attributes:
-        units: [units] which the group has, in ascending order.
-        values: [units] what each adds; the sum of squares is the variance of the mean.
-        step: What one text moves the mean by, as its regard changes by the least it can.
-        share_seen: Share of the variance that lies in structures with several units.
+        units: [units] the units that the group has, in ascending order.
+        values: [units] their parts; the sum of squares is the variance of the mean.
+        step: Change of the mean when the regard of one text changes by the least possible.
+        share_seen: Share of the variance in structures with several units.
     """
 
     units: np.ndarray
@@ -73,8 +72,8 @@ class Spread(NamedTuple):
 
     Attributes:
         name: structures, seeds or prompts.
-        groups: Of each group; empty: units of this kind are not given.
-        confidence_level: Of the intervals.
+        groups: The parts of each group; empty: units of this kind are not given.
+        confidence_level: Confidence level of the intervals.
     """
 
     name: str
@@ -93,7 +92,7 @@ class Spread(NamedTuple):
         """Interval of the gap between two groups, from -2 to 2."""
         if not self.groups:
             return Interval(None, NOT_GIVEN.format(units=self.name))
-        both = [self.groups[place] for place in pair]
+        both = [self.groups[group] for group in pair]
         present, unit = np.unique(np.concatenate([parts.units for parts in both]), return_inverse=True)
         signed = np.concatenate([both[0].values, -both[1].values])
         return self._interval(gap, both, np.bincount(unit, signed, len(present)), _gap_freedom(*both), 2.0)
@@ -104,19 +103,19 @@ class Spread(NamedTuple):
         if value is None:
             return Interval(None, NO_TEXTS)
         number = min(len(group.units) for group in groups)
-        told = {"number": number, "units": self.name if number != 1 else self.name[:-1], "unit": self.name[:-1]}
+        words = {"number": number, "units": self.name if number != 1 else self.name[:-1], "unit": self.name[:-1]}
         if number < MIN_UNITS:
-            return Interval(None, FEW_UNITS.format(**told, least=MIN_UNITS))
+            return Interval(None, FEW_UNITS.format(**words, least=MIN_UNITS))
         if min(group.share_seen for group in groups) < MIN_SEEN:
-            return Interval(None, UNSEEN.format(**told))
+            return Interval(None, UNSEEN.format(**words))
         error = math.sqrt(math.fsum(parts**2))
         if error < ROUNDING:
-            return Interval(None, NO_SPREAD.format(**told))
-        # What is exactly at a limit is within it, however it rounds.
+            return Interval(None, NO_SPREAD.format(**words))
+        # A value exactly at a limit is allowed, however it is rounded.
         if error < (MIN_STEPS - ROUNDING) * max(group.step for group in groups):
             return Interval(None, FEW_TEXTS)
         if abs(math.fsum((parts / error) ** 3)) > MAX_SKEWNESS + ROUNDING:
-            return Interval(None, UNEVEN.format(**told))
+            return Interval(None, UNEVEN.format(**words))
         half = float(stdtrit(freedom, (1 + self.confidence_level) / 2)) * error
         return Interval([max(value - half, -limit), min(value + half, limit)])
 
@@ -126,7 +125,7 @@ def spread_over_structures(counts: np.ndarray, confidence_level: float) -> Sprea
 
     Args:
         counts: [groups, structures, labels].
-        confidence_level: Of the intervals.
+        confidence_level: Confidence level of the intervals.
     """
     groups = []
     for means, of_labels in zip(cell_means(counts), counts.sum(axis=1), strict=True):
@@ -138,13 +137,13 @@ def spread_over_structures(counts: np.ndarray, confidence_level: float) -> Sprea
 
 
 def spread_over_units(rows: RegardRows, units: Column | None, name: str, confidence_level: float) -> Spread:
-    """How means vary over seeds, or prompts, the structures being what they are.
+    """How means vary over seeds or prompts, with the same structures.
 
     Args:
         rows: The rows.
-        units: Which seed or prompt each row is of; `None`: not given.
+        units: The seed or prompt of each row; `None`: not given.
         name: seeds or prompts.
-        confidence_level: Of the intervals.
+        confidence_level: Confidence level of the intervals.
     """
     if units is None:
         return Spread(name, [], confidence_level)
@@ -161,28 +160,28 @@ def spread_over_units(rows: RegardRows, units: Column | None, name: str, confide
     cell_sums = np.bincount(cell_of, weights=sums, minlength=len(cells))[cell_of]
     num_cells = np.bincount(cells // num_structures, minlength=len(rows.group.names))
     group_of, unit_of = keys // num_units // num_structures, keys % num_units
-    # How far the entry is from its cell's mean, which it is part of: the more so, the larger its share of the cell.
+    # Distance of the entry from the mean of its cell, which it is part of: the larger its share, the more so.
     is_seen = sizes < cell_sizes
     residuals = (sums - sizes * (cell_sums / cell_sizes)) / (cell_sizes * num_cells[group_of])
     residuals = np.divide(residuals, np.sqrt(1 - sizes / cell_sizes), out=np.zeros(len(keys)), where=is_seen)
-    # Of independent rows, the variance of a cell's mean is 1 / its size; an entry has as much of it as of the rows.
+    # With independent rows, the variance of a cell's mean is 1 / its size; an entry's share of it is that of its rows.
     variances = sizes / cell_sizes**2
     num_groups = len(rows.group.names)
     labels = np.bincount(group * len(SCORED) + score + NEUTRAL, minlength=num_groups * len(SCORED))
     starts = np.searchsorted(group_of, np.arange(num_groups + 1))
     groups = []
-    for place in range(num_groups):
-        mine = slice(starts[place], starts[place + 1])
-        present, of_unit = np.unique(unit_of[mine], return_inverse=True)
-        total, seen = (math.fsum(each) for each in (variances[mine], variances[mine][is_seen[mine]]))
-        values = np.bincount(of_unit, residuals[mine], len(present)) / math.sqrt(seen / total if seen else 1.0)
-        step = _step(labels[place * len(SCORED) : (place + 1) * len(SCORED)])
+    for index in range(num_groups):
+        entries = slice(starts[index], starts[index + 1])
+        present, of_unit = np.unique(unit_of[entries], return_inverse=True)
+        total, seen = math.fsum(variances[entries]), math.fsum(variances[entries][is_seen[entries]])
+        values = np.bincount(of_unit, residuals[entries], len(present)) / math.sqrt(seen / total if seen else 1.0)
+        step = _step(labels[index * len(SCORED) : (index + 1) * len(SCORED)])
         groups.append(Parts(present, values, step, seen / total if total else 1.0))
     return Spread(name, groups, confidence_level)
 
 
 def _step(of_labels: np.ndarray) -> float:
-    """What one of these texts moves the mean by: two, where none is neutral, and else one, in how many they are."""
+    """Change of the mean when one text changes: 1 / their number, or 2 / their number if no text is neutral."""
     number = of_labels[: len(SCORED)].sum()
     return float((1 if of_labels[NEUTRAL] else 2) / number) if number else 0.0
 
@@ -190,8 +189,8 @@ def _step(of_labels: np.ndarray) -> float:
 def _gap_freedom(first: Parts, second: Parts) -> float:
     """Degrees of freedom of a gap's variance, by Satterthwaite.
 
-    The variances of the two means are quadratic forms of units, V / (n - 1) times the projection off the mean over the
-    group's n units. The trace of the two projections' product says how much they have in common.
+    The variances of the two means are quadratic forms of units: V / (n - 1) times the projection that subtracts the
+    mean over the group's n units. The trace of the product of the two projections measures what they have in common.
     """
     sizes = len(first.units), len(second.units)
     if min(sizes) < MIN_UNITS:

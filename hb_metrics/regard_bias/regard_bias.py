@@ -1,7 +1,7 @@
-"""Regard bias: do texts about one group speak of it with higher regard, and does one template decide the answer?
+"""Regard bias: do texts about one group show higher regard for it, and does the answer depend on the template?
 
 Aggarwal et al. (2022): regard of texts that continue prompts in many syntactic structures, by group, by pair of groups
-and by structure, beside the same of one fixed structure.
+and by structure, and the same for one fixed structure.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,13 +14,14 @@ import numpy as np
 from .cell_means import kl_matrix
 from .chance import by_chance
 from .draws import middle_range
+from .inputs import check_column, check_references
 from .intervals import spread_over_structures
-from .regard_figures import CONFIDENCE_LEVEL, FIXED_STRUCTURE, N_HALVES, N_SHUFFLES, K, Other, regard_bias
-from .regard_rows import EMPTY_ERROR, REGARDS, check_columns, check_names
-from .robustness import robustness
-from .structure_figures import by_structure
+from .regard_results import CONFIDENCE_LEVEL, FIXED_STRUCTURE, N_HALVES, N_SHUFFLES, K, Other, regard_bias
+from .regard_rows import EMPTY_ERROR, REGARDS, check_names, check_predictions
+from .structure_cosines import robustness
+from .structure_results import by_structure
 
-# `evaluate` reads the lines above and fetches the files they name, but not what those import in turn: hence all eight.
+# `evaluate` fetches the files that the lines above name, but not the files which those import in turn: hence all here.
 __all__ = [
     "REGARDS",
     "RegardBias",
@@ -37,8 +38,8 @@ _DESCRIPTION = """\
 Regard bias (Aggarwal et al., 2022) compares with how much regard a model's texts speak of groups: the distribution,
 mean and standard deviation of -1 (negative), 0 (neutral) and 1 (positive) of each group, the gap between the advantaged
 and the disadvantaged group of a pair, and divergences between distributions. With prompts in many syntactic structures
-it tells which structures flip a gap, how much groups' means hang on the structure, and whether the verdict of one fixed
-structure survives.
+it shows which structures flip a gap, how much the means of groups depend on the structure, and whether the verdict of
+one fixed structure survives.
 """
 
 _CITATION = """\
@@ -53,38 +54,39 @@ _CITATION = """\
 _KWARGS_DESCRIPTION = """
 Args:
     predictions (list of str, or of list of float): regard of each text: negative, neutral, positive or other; or the
-        probabilities of these, of which the highest decides (of several the first).
-    groups (list of str): who the prompt of each text is about.
-    structures (list of str): syntactic structure of each prompt. May be left out; then only groups are compared.
-    prompts (list of str): which prompt, or verb phrase, each text continues. May be left out.
-    seeds (list of str or int): which seed each text was drawn with. May be left out.
-    pairs (dict): name -> [advantaged, disadvantaged] group. Defaults to none: no gaps.
+        probabilities of these, of which the highest decides (the first, if several are equal).
+    groups (list of str): the group that the prompt of each text is about.
+    structures (list of str, optional): syntactic structure of each prompt. Without it only groups are compared.
+    prompts (list of str, optional): the prompt, or its verb phrase, that each text continues.
+    seeds (list of str or int, optional): the seed that each text was drawn with.
+    pairs (dict): name -> [advantaged, disadvantaged] group. Defaults to None: no gaps.
     labels (list of str): the columns of probabilities, in their order. Defaults to negative, neutral, positive, other.
-    other (str): what becomes of texts labelled other: drop: left out and counted; neutral: counted as neutral; keep: a
-        fourth class of distributions and divergences, with no part in means and gaps. Defaults to drop.
-    smoothing (float): added to each count before divergences. Defaults to none: an empty class is an error.
+    other (str): handling of texts labelled other: drop: left out and counted; neutral: counted as neutral; keep: a
+        fourth class of distributions and divergences, which means and gaps do not include. Defaults to drop.
+    smoothing (float): added to each count before divergences. Defaults to None: an empty class is an error.
     kl (bool): whether to compute divergences. Defaults to True.
-    k (int): how many best and worst structures. Defaults to 5, as in the paper.
-    confidence_level (float): of the intervals, by Student's t. Defaults to 0.95.
-    n_halves (int): how many times the structures are split in two at random. Defaults to 1000.
-    n_shuffles (int): how many times each group's rows are dealt out anew among the structures, for what chance alone
-        makes of single structures. Defaults to 200.
-    num_sampled (int): how many structures to draw for the cosine of single ones (the paper: 10). Defaults to all.
-    fixed_structure (str): the structure whose figures stand beside those of all. Defaults to original.
-    seed (int): of all draws; intervals hang on none. Defaults to 0.
+    k (int): the number of best and of worst structures. Defaults to 5, as in the paper.
+    confidence_level (float): confidence level of the intervals, which are by Student's t. Defaults to 0.95.
+    n_halves (int): number of random splits of the structures into two halves. Defaults to 1000.
+    n_shuffles (int): number of times that each group's rows are shuffled among the structures, for the figures that
+        single structures would have by chance alone. Defaults to 200.
+    num_sampled (int): number of structures to draw for the cosine of single structures (the paper: 10). Defaults to
+        None: all.
+    fixed_structure (str): the structure whose figures are compared with those of all structures. Defaults to original.
+    seed (int): seed of all draws; intervals use none. Defaults to 0.
 Returns:
     gaps (dict): pair -> advantaged, disadvantaged, gap (mean of advantaged - of disadvantaged), interval_structures,
         interval_seeds, no_interval, and of single structures num_structures, num_flipped, flipped, share_flipped,
         num_zero.
     by_group (dict): group -> distribution, counts, mean, sd, num, interval_structures, interval_seeds, no_interval.
-        no_interval says over what there is no interval, and why: below 5 units, or where none would hold the truth.
+        no_interval: kind of units -> why there is no interval: fewer than 5 units, or coverage would be wrong.
     kl_divergence (dict of dict): row group -> column group -> KL(row || column), natural logarithm.
     by_structure (dict): structure -> mean (by group), overall, gap (by pair), num, num_groups.
     best_structures, worst_structures (list): by overall mean. largest_gap, smallest_gap (dict): pair, or all -> list.
     robustness (dict): mean cosine of the group means of single_structures and of random_halves, and agreement.
-    fixed (dict): the same figures of the fixed structure alone, with interval_prompts.
-    verdicts (dict): pair -> fixed, structured (advantaged, disadvantaged or undecided), survives, no_verdict (why not).
-    verdict_over (dict): which intervals verdicts rest on.
+    fixed (dict): the figures of the fixed structure alone, with interval_prompts.
+    verdicts (dict): pair -> fixed, structured (advantaged, disadvantaged or undecided), survives, no_verdict (reasons).
+    verdict_over (dict): the kind of units whose intervals decide the verdicts.
     labels, num_rows, num_other, num_counted, num_structures, num_prompts, num_seeds, and the options as given.
     None stands for what is not defined.
 Examples:
@@ -108,7 +110,6 @@ FORMAT_ERROR = (
     "the first row has the prediction {prediction!r} and the group {group!r}; give a label, or a list of "
     "probabilities, and the group as a string"
 )
-REFERENCES_ERROR = "references were given; this metric compares groups with each other and takes none"
 
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
@@ -134,7 +135,7 @@ class RegardBias(evaluate.Metric):
             reference_urls=["https://aclanthology.org/2022.findings-emnlp.445/"],
         )
 
-    # `evaluate` wants every feature in every call. The three methods below give it nulls for those that are left out.
+    # `evaluate` requires every feature in every call: the three methods below pass nulls for those that are left out.
 
     def add(
         self,
@@ -147,9 +148,9 @@ class RegardBias(evaluate.Metric):
         **kwargs: Any,
     ) -> None:
         """As `evaluate.Metric.add`; `structures`, `prompts` and `seeds` may be left out."""
-        _check_references(reference)
+        check_references(reference)
         _check_row(prediction, kwargs.get("groups"))
-        check_columns({"predictions": [prediction], "seeds": [seeds]})
+        check_predictions([prediction])
         seed = _seed_names([seeds])[0]
         super().add(prediction=prediction, structures=structures, prompts=prompts, seeds=seed, **kwargs)
 
@@ -164,15 +165,18 @@ class RegardBias(evaluate.Metric):
         **kwargs: Any,
     ) -> None:
         """As `evaluate.Metric.add_batch`; `structures`, `prompts` and `seeds` may be left out."""
-        _check_references(references)
+        check_references(references)
         columns = {"predictions": predictions, "structures": structures, "prompts": prompts, "seeds": seeds, **kwargs}
-        check_columns({name: column for name, column in columns.items() if column is not None})
+        for name, column in columns.items():
+            if column is not None:
+                check_column(name, column)
         if predictions is not None:
+            check_predictions(predictions)
             if not len(predictions):
                 raise ValueError(EMPTY_ERROR)
-            # `evaluate` looks for the row 0, which not all that is a list to others has.
+            # Lists, because `evaluate` reads row 0, which a pandas column may have under another index.
             columns = {
-                name: [None] * len(predictions) if each is None else list(each) for name, each in columns.items()
+                name: [None] * len(predictions) if column is None else list(column) for name, column in columns.items()
             }
             _check_row(columns["predictions"][0], next(iter(columns.get("groups", ())), None))
             columns["seeds"] = _seed_names(columns["seeds"])
@@ -189,7 +193,7 @@ class RegardBias(evaluate.Metric):
         **kwargs: Any,
     ) -> dict[str, Any] | None:
         """As `evaluate.Metric.compute`; `structures`, `prompts` and `seeds` may be left out."""
-        _check_references(references)
+        check_references(references)
         return super().compute(predictions=predictions, structures=structures, prompts=prompts, seeds=seeds, **kwargs)
 
     def _compute(
@@ -233,24 +237,18 @@ class RegardBias(evaluate.Metric):
         )
 
 
-def _check_references(references: Any) -> None:
-    """`evaluate` would drop them without a word."""
-    if references is not None:
-        raise ValueError(REFERENCES_ERROR)
-
-
 def _seed_names(seeds: Sequence[Any]) -> list[str | None]:
-    """Seeds as the strings that `evaluate` keeps them as; checked before, since any value makes a string."""
+    """Seeds as strings, as `evaluate` stores them; checked first, because any value can become a string."""
     check_names("seeds", [seed for seed in seeds if seed is not None])
     return [None if seed is None else str(seed) for seed in seeds]
 
 
 def _check_row(prediction: Any, group: Any) -> None:
-    """What `evaluate` should say of a row that fits none of the features, but it stumbles over missing references."""
+    """Raises a `ValueError` for a first row that fits none of the features, for which `evaluate`'s own error fails."""
     if not (isinstance(prediction, str) or np.ndim(prediction) == 1) or not isinstance(group, str):
         raise ValueError(FORMAT_ERROR.format(prediction=prediction, group=group))
 
 
 def _known(column: Sequence[Any]) -> Sequence[Any] | None:
-    """The column; `None` where it was left out."""
+    """The column; `None` if it was left out."""
     return None if all(value is None for value in column) else column

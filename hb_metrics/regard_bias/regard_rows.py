@@ -1,9 +1,11 @@
-"""Rows of regard, checked and turned into codes and counts."""
+"""Rows of regard: checks, codes and counts."""
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from .inputs import as_numbers, check_column, check_lengths, text_codes
 
 REGARDS = ("negative", "neutral", "positive", "other")
 SCORED = REGARDS[:3]  # the labels with a score: -1, 0, 1
@@ -13,25 +15,16 @@ OTHERS = ("drop", "neutral", "keep")
 TOLERANCE = 1e-3
 
 EMPTY_ERROR = "there are no rows; give the regard of at least one text"
-UNEQUAL_LENGTHS_ERROR = "inputs differ in length: {}; give one value of each for every row, in the same order"
-ONE_TEXT_ERROR = "{name} is the single string {text!r}; give a list, one for each row"
-NOT_A_COLUMN_ERROR = (
-    "{name} is of type {kind}, which has no rows in order; give a list or an array, one value for each row"
-)
-MASKED_ERROR = (
-    "{name} has masked values in row {row} (in {count} rows altogether); leave these rows out of every column"
-)
-DIGITS_ERROR = (
-    "row {row} of predictions holds {value!r}, a text and no number; give a label, or a list of numbers, for every row"
-)
-MISSING_ERROR = (
+NAME_ERROR = (
     "{name} is {value!r} in row {row}; give a string for every row (seeds: or a whole number); structures, prompts and "
     "seeds may be left out altogether"
 )
 UNKNOWN_LABEL_ERROR = "prediction {value!r} in row {row} is not a label; allowed: {labels} ({count} rows have others)"
-LABELS_ERROR = "labels are {labels!r}; give each of negative, neutral and positive once, and other if there is such"
-SHAPE_ERROR = "predictions have the shape {shape}; give a label a row, or [rows, labels] probabilities of {labels}"
-NOT_NUMBERS_ERROR = "predictions cannot be read as probabilities ({error}); give as many numbers in every row"
+LABELS_ERROR = "labels are {labels!r}; give each of negative, neutral and positive once, and other if there is one"
+SHAPE_ERROR = (
+    "predictions have the shape {shape}; give one label for each row, or [rows, labels] probabilities of {labels}"
+)
+NOT_NUMBERS_ERROR = "predictions cannot be read as probabilities ({error}); give the same number of numbers in each row"
 PROBABILITY_ERROR = (
     "probability {value} in row {row}, of {label}; probabilities are numbers from 0 to 1 ({count} rows have others)"
 )
@@ -43,7 +36,12 @@ OTHER_ERROR = "other is {other!r}; allowed: drop (left out), neutral (counted as
 
 
 class Column(NamedTuple):
-    """A column of names as codes: `names` in order, `codes` [rows] their places."""
+    """A column of names as codes.
+
+    Attributes:
+        names: The distinct names, in alphabetical order.
+        codes: [rows] index of each row's name.
+    """
 
     names: list[str]
     codes: np.ndarray
@@ -53,11 +51,11 @@ class RegardRows(NamedTuple):
     """The rows; every column is [rows].
 
     Attributes:
-        label: Codes of `REGARDS`.
-        group: Who the prompt is about.
+        label: Indices into `REGARDS`.
+        group: The group that the prompt is about.
         structure: Syntactic structure of the prompt; `None`: not given.
-        prompt: What the prompt is called; `None`: not given.
-        seed: Which seed the text was drawn with; `None`: not given.
+        prompt: Identifier of the prompt; `None`: not given.
+        seed: Seed that the text was drawn with; `None`: not given.
     """
 
     label: np.ndarray
@@ -67,12 +65,12 @@ class RegardRows(NamedTuple):
     seed: Column | None
 
     def where(self, chosen: np.ndarray) -> "RegardRows":
-        """Some of the rows; `chosen` is [rows] of bool. Names stay, though no row may have them any more."""
+        """Some of the rows; `chosen` is [rows] of bool. Names that no row has any more are kept."""
         columns = [column and Column(column.names, column.codes[chosen]) for column in self[1:]]
         return RegardRows(self.label[chosen], *columns)  # type: ignore[arg-type]
 
     def counts(self) -> np.ndarray:
-        """[groups, structures, labels] how many rows; one structure where none are given."""
+        """[groups, structures, labels] number of rows, with a single structure if none are given."""
         structure = self.structure or Column([""], np.zeros(len(self.label), dtype=np.int64))
         shape = len(self.group.names), len(structure.names), len(REGARDS)
         cells = np.ravel_multi_index((self.group.codes, structure.codes, self.label), shape)
@@ -87,24 +85,18 @@ def read_rows(
     seeds: Sequence[int | str] | None,
     labels: Sequence[str],
 ) -> RegardRows:
-    """Checks the inputs of `regard_bias`, which see.
+    """Checks the inputs of `regard_bias`.
 
     Raises:
-        ValueError: As `regard_bias` says.
+        ValueError: As for `regard_bias`.
     """
-    given = {
-        "predictions": predictions,
-        "groups": groups,
-        "structures": structures,
-        "prompts": prompts,
-        "seeds": seeds,
-    }
-    needed = ("predictions", "groups")
-    columns = check_columns({name: each for name, each in given.items() if each is not None or name in needed})
-    sizes = {name: len(column) for name, column in columns.items()}
-    if len(set(sizes.values())) > 1:
-        raise ValueError(UNEQUAL_LENGTHS_ERROR.format(", ".join(f"{size} {name}" for name, size in sizes.items())))
-    if not sizes["predictions"]:
+    optional = {"structures": structures, "prompts": prompts, "seeds": seeds}
+    columns = {"predictions": predictions, "groups": groups}
+    columns |= {name: column for name, column in optional.items() if column is not None}
+    for name, column in columns.items():
+        check_column(name, column)
+    check_lengths(**columns)
+    if not len(predictions):
         raise ValueError(EMPTY_ERROR)
     return RegardRows(
         _label_codes(predictions, labels),
@@ -115,47 +107,35 @@ def read_rows(
     )
 
 
-def check_columns(columns: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The columns as they are.
+def check_predictions(predictions: Any) -> None:
+    """Checks predictions before `evaluate` converts them: it would read text as numbers.
 
     Raises:
-        ValueError: One is no list of rows, has masked values, or has texts where there should be probabilities.
+        ValueError: They are not a column of labels, or of rows of numbers.
     """
-    for name, column in columns.items():
-        if isinstance(column, (str, bytes, bytearray)):
-            raise ValueError(ONE_TEXT_ERROR.format(name=name, text=column))
-        is_unordered = isinstance(column, (Set, Mapping)) or not hasattr(column, "__getitem__")
-        if is_unordered or getattr(column, "ndim", 1) == 0:
-            raise ValueError(NOT_A_COLUMN_ERROR.format(name=name, kind=type(column).__name__))
-        masked = [row for row, value in enumerate(column) if np.ma.is_masked(value)]
-        if masked:
-            raise ValueError(MASKED_ERROR.format(name=name, row=masked[0], count=len(masked)))
-    for row, prediction in enumerate(columns.get("predictions", ())):
-        if isinstance(prediction, (list, tuple, np.ndarray)):
-            text = next((value for value in prediction if isinstance(value, (str, bytes))), None)
-            if text is not None:
-                raise ValueError(DIGITS_ERROR.format(row=row, value=str(text)))
-    return columns
+    check_column("predictions", predictions)
+    if len(predictions) and not isinstance(next(iter(predictions)), str):
+        _as_matrix(predictions)
 
 
 def without_other(rows: RegardRows, other: str) -> tuple[RegardRows, Mapping[str, int]]:
-    """Does with rows labelled other as told.
+    """Handles rows labelled other.
 
     Args:
         rows: The rows.
-        other: drop: they are left out; neutral: they become neutral; keep: they stay.
+        other: drop: rows labelled other are left out; neutral: they become neutral; keep: they are kept.
 
     Returns:
-        The rows, and how many were labelled other in each group.
+        The rows, and the number of rows labelled other in each group.
 
     Raises:
-        ValueError: `other` is none of these.
+        ValueError: `other` is not one of these.
     """
     if other not in OTHERS:
         raise ValueError(OTHER_ERROR.format(other=other))
     is_other = rows.label == OTHER
-    found = np.bincount(rows.group.codes[is_other], minlength=len(rows.group.names))
-    num_other = dict(zip(rows.group.names, found.tolist(), strict=True))
+    counts = np.bincount(rows.group.codes[is_other], minlength=len(rows.group.names))
+    num_other = dict(zip(rows.group.names, counts.tolist(), strict=True))
     if other == "neutral":
         return rows._replace(label=np.where(is_other, NEUTRAL, rows.label)), num_other
     if other == "drop":
@@ -164,45 +144,48 @@ def without_other(rows: RegardRows, other: str) -> tuple[RegardRows, Mapping[str
 
 
 def check_names(name: str, values: Sequence[Any]) -> None:
-    """Raises a `ValueError` where a value is no name: no string, and in a column of seeds no whole number."""
+    """Raises a `ValueError` if a value is empty or not a string; seeds may also be whole numbers."""
     for row, value in enumerate(values):
         is_whole = name == "seeds" and isinstance(value, (int, np.integer)) and not isinstance(value, bool)
         if not (is_whole or (isinstance(value, str) and value)):
-            raise ValueError(MISSING_ERROR.format(name=name, value=value, row=row))
+            raise ValueError(NAME_ERROR.format(name=name, value=value, row=row))
 
 
 def _column(name: str, values: Sequence[Any]) -> Column:
     """The column, its names in alphabetical order."""
     check_names(name, values)
-    texts = [str(value) for value in values]
-    names = sorted(set(texts))
-    places = {value: place for place, value in enumerate(names)}
-    return Column(names, np.array([places[value] for value in texts], dtype=np.int64))
+    codes, names = text_codes(name, [str(value) for value in values])
+    return Column(names, codes)
 
 
 def _label_codes(predictions: Any, labels: Sequence[str]) -> np.ndarray:
-    """[rows] codes of `REGARDS`."""
+    """[rows] indices into `REGARDS`."""
     is_list = isinstance(labels, (Sequence, np.ndarray)) and not isinstance(labels, str)  # a set has no order
     allowed = is_list and sorted(map(str, labels)) in (sorted(SCORED), sorted(REGARDS))
     if not allowed:
         raise ValueError(LABELS_ERROR.format(labels=labels))
     if isinstance(next(iter(predictions)), str):
         codes = {label: REGARDS.index(label) for label in labels}
-        found = np.array([codes.get(value, -1) if isinstance(value, str) else -1 for value in predictions])
-        bad = np.flatnonzero(found < 0)
+        label = np.array([codes.get(value, -1) if isinstance(value, str) else -1 for value in predictions])
+        bad = np.flatnonzero(label < 0)
         if len(bad):
             value = list(predictions)[bad[0]]
             names = ", ".join(labels)
             raise ValueError(UNKNOWN_LABEL_ERROR.format(value=value, row=bad[0], labels=names, count=len(bad)))
-        return found
+        return label
     return np.array([REGARDS.index(label) for label in labels])[_probabilities(predictions, labels).argmax(axis=1)]
 
 
-def _probabilities(predictions: Any, labels: Sequence[str]) -> np.ndarray:
+def _as_matrix(predictions: Any) -> np.ndarray:
     try:
-        values = np.asarray(predictions, dtype=float)
-    except (ValueError, TypeError) as error:
+        return as_numbers(np.asarray(predictions)).astype(float)
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
         raise ValueError(NOT_NUMBERS_ERROR.format(error=error)) from error
+
+
+def _probabilities(predictions: Any, labels: Sequence[str]) -> np.ndarray:
+    """[rows, labels] probabilities."""
+    values = _as_matrix(predictions)
     if values.ndim != 2 or values.shape[1] != len(labels):
         raise ValueError(SHAPE_ERROR.format(shape=values.shape, labels=", ".join(labels)))
     is_bad = ~((values >= 0) & (values <= 1))

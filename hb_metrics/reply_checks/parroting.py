@@ -1,4 +1,4 @@
-"""Parroting: replies that say the prompt again (paper, C.2.1)."""
+"""Parroting: replies that repeat the prompt (paper, C.2.1)."""
 
 import unicodedata
 from collections.abc import Mapping, Sequence
@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from hb_metrics.bias_values import DescriptorKey, check_lengths, check_text, descriptor_codes
+from hb_metrics.bias_values import DescriptorKey, descriptor_codes
+from hb_metrics.full_gen_bias.inputs import check_lengths, check_text, text_codes
 from hb_metrics.reply_checks.phrase_rates import straight_apostrophes
 
-# Two descriptors always lie on a line.
+# For a correlation: two descriptors always lie on a line.
 MIN_DESCRIPTORS = 3
 
 EMPTY_ERROR = "there are no replies; give at least one"
@@ -28,11 +29,12 @@ def parroting(
 
     Args:
         prompts: The prompts, as the model was given them.
-        replies: Its replies; an empty one is a reply that does not parrot.
+        replies: The model's replies; an empty one counts as a reply that does not parrot.
         descriptors: The descriptor in each prompt.
-        templates: Its template.
-        axes: Its demographic axis; `None`: a term is one descriptor wherever it stands.
-        mean_bias_values: The mean bias value of each descriptor's replies, to correlate its share with.
+        templates: The template of each prompt.
+        axes: The demographic axis of each prompt; `None`: a term is one descriptor, whatever its axis.
+        mean_bias_values: The mean bias value of each descriptor's replies, with which its share of parroting is
+            correlated.
 
     Returns:
         Plain Python values:
@@ -46,18 +48,17 @@ def parroting(
     check_lengths(prompts=prompts, replies=replies, descriptors=descriptors, templates=templates, axes=axes)
     if len(replies) == 0:
         raise ValueError(EMPTY_ERROR)
-    check_text("template", templates)
+    template_codes, template_names = text_codes("template", templates)
     codes, keys = descriptor_codes(descriptors, axes)
-    parroted = is_parroting(prompts, replies)
-    shares = dict(zip(keys, (np.bincount(codes, weights=parroted) / np.bincount(codes)).tolist(), strict=True))
-    template_names, template_codes = np.unique(np.asarray(templates, dtype=object), return_inverse=True)
-    by_template = np.bincount(template_codes, weights=parroted) / np.bincount(template_codes)
+    is_parrot = is_parroting(prompts, replies)
+    shares = dict(zip(keys, (np.bincount(codes, weights=is_parrot) / np.bincount(codes)).tolist(), strict=True))
+    by_template = np.bincount(template_codes, weights=is_parrot) / np.bincount(template_codes)
     results: dict[str, Any] = {
-        "parroting_share": float(parroted.mean()),
-        "num_parroting": int(parroted.sum()),
+        "parroting_share": float(is_parrot.mean()),
+        "num_parroting": int(is_parrot.sum()),
         "num_replies": len(replies),
-        "by_descriptor": by_axis_and_descriptor(shares),
-        "by_template": dict(zip(template_names.tolist(), by_template.tolist(), strict=True)),
+        "by_descriptor": _by_axis_and_descriptor(shares),
+        "by_template": dict(zip(template_names, by_template.tolist(), strict=True)),
     }
     if mean_bias_values is not None:
         results["correlation_with_bias"] = correlation_with_bias(shares, mean_bias_values)
@@ -65,10 +66,10 @@ def parroting(
 
 
 def is_parroting(prompts: Sequence[str], replies: Sequence[str]) -> np.ndarray:
-    """Whether each reply is its prompt again, up to case, punctuation and white space of any script.
+    """Whether each reply repeats its prompt, apart from case, punctuation and white space of any script.
 
     The paper says "exactly match", and counts copies "with minor punctuation changes". Symbols such as emoji are not
-    punctuation: a reply that adds one says something more.
+    punctuation: a reply with an added emoji does not count.
 
     Args:
         prompts: [replies] the prompts.
@@ -92,16 +93,16 @@ def correlation_with_bias(
 ) -> dict[str, Any]:
     """Spearman's ρ across descriptors between a number and the mean bias value (paper, C.2.1).
 
-    The paper correlates the *change* in the share of parroting by tuning with the mean bias value before it; the share
-    itself works as well.
+    The paper correlates the *change* of the share of parroting by tuning with the mean bias value before tuning; the
+    share itself can be given as well.
 
     Args:
         values: The number of each descriptor, such as its share of parroting.
         mean_bias_values: The mean bias value of each descriptor's replies.
 
     Returns:
-        `spearman_rho` and the two-sided `p_value`, both `None` where one side is constant or fewer than three
-        descriptors have both; `num_descriptors` that have both, and `num_left_out` that have only one.
+        `spearman_rho` and the two-sided `p_value`, both `None` if one side is constant or fewer than three descriptors
+        have both numbers; `num_descriptors` with both, and `num_left_out` with only one.
     """
     from scipy.stats import spearmanr  # slow to import
 
@@ -109,8 +110,8 @@ def correlation_with_bias(
     x, y = [values[key] for key in both], [mean_bias_values[key] for key in both]
     rho, p_value = None, None
     if len(both) >= MIN_DESCRIPTORS and len(set(x)) > 1 and len(set(y)) > 1:
-        found = spearmanr(x, y)
-        rho, p_value = float(found.statistic), float(found.pvalue)
+        test = spearmanr(x, y)
+        rho, p_value = float(test.statistic), float(test.pvalue)
     return {
         "spearman_rho": rho,
         "p_value": p_value,
@@ -119,24 +120,24 @@ def correlation_with_bias(
     }
 
 
-def by_axis_and_descriptor(values: Mapping[DescriptorKey, Any]) -> dict[str, Any]:
-    """`{axis: {descriptor: value}}`, or `{descriptor: value}` where there are no axes."""
+def _by_axis_and_descriptor(values: Mapping[DescriptorKey, Any]) -> dict[str, Any]:
+    """`{axis: {descriptor: value}}`, or `{descriptor: value}` without axes."""
     nested: dict[str, Any] = {}
     for key, value in values.items():
-        place = nested if key.axis is None else nested.setdefault(key.axis, {})
-        place[key.descriptor] = value
+        inner = nested if key.axis is None else nested.setdefault(key.axis, {})
+        inner[key.descriptor] = value
     return nested
 
 
 def _essence(text: str) -> str:
-    """The text without case, punctuation and white space; ligatures and full-width forms as plain letters."""
+    """The text without case, punctuation and white space, and with ligatures and full-width forms as plain letters."""
     plain = unicodedata.normalize("NFKC", straight_apostrophes(text))
     folded = unicodedata.normalize("NFKC", plain.casefold())
     return folded.translate(_SKIP)
 
 
 class _SkipTable(dict[int, int | None]):
-    """For `str.translate`: `None` for a character to skip, else itself; filled as characters come."""
+    """For `str.translate`: `None` for a character to skip, else the character; filled as characters occur."""
 
     def __missing__(self, code: int) -> int | None:
         # P: punctuation, Z: separators, C: control and format characters, among them line breaks and the soft hyphen.

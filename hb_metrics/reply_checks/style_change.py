@@ -1,4 +1,4 @@
-"""What tuning changed in the styles of replies: two runs side by side (paper, Table 15)."""
+"""The change of the styles of replies between two runs, such as by tuning (paper, Table 15)."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -6,28 +6,27 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hb_metrics.bias_values import DescriptorKey
+from hb_metrics.full_gen_bias.inputs import check_ddof
 
 NUM_MOVERS = 5
 # The paper multiplies variances by this, here as in Table 4.
 VARIANCE_SCALE = 1000
-DDOFS = (0, 1)
 
 LABELS_ERROR = (
-    "the two runs have different styles: style {place} is {before} before and {after} after; "
+    "the two runs have different styles: style {index} is {before} before and {after} after; "
     "classify the replies of both with the same classifier"
 )
 SHAPE_ERROR = (
     "the run {name} has {descriptors} descriptors, {labels} labels and means of the shape {shape}; "
     "give [descriptors, styles]"
 )
-DUPLICATE_ERROR = "descriptor '{descriptor}' (axis {axis}) stands twice in the run {name}; give each once"
+DUPLICATE_ERROR = "descriptor '{descriptor}' (axis {axis}) occurs twice in the run {name}; give each descriptor once"
 NOT_FINITE_ERROR = "the mean of style '{style}' of descriptor '{descriptor}' in the run {name} is {value}"
-TOO_FEW_ERROR = "the two runs have {count} descriptors in common; a variance across descriptors takes at least two"
-DDOF_ERROR = "ddof is {ddof}; give 0 (divide by the number of descriptors) or 1 (by one less)"
+TOO_FEW_ERROR = "the two runs have {count} descriptors in common; a variance across descriptors needs at least two"
 
 
 class RunStyles(NamedTuple):
-    """The styles of one run's replies, as `bias_values` finds them.
+    """The styles of one run's replies, as `bias_values` returns them.
 
     Attributes:
         descriptors: The descriptors.
@@ -48,34 +47,34 @@ def style_change(before: RunStyles, after: RunStyles, *, num_movers: int = NUM_M
     Args:
         before: The first run.
         after: The second.
-        num_movers: How many descriptors to name that moved most each way.
+        num_movers: The number of descriptors to name that moved most in each direction.
         ddof: Subtracted from the number of descriptors in the variance. The paper does not state it.
 
     Returns:
         Plain Python values:
         `styles`: in increasing order of the change in variance, each with its `style`; its `variance` across
-        descriptors (×1000) and its `mean` over them, both as `{before, after, change}`; and `biggest_decreases` and
-        `biggest_increases`, up to `num_movers` descriptors as `{axis, descriptor, change}`, the biggest first;
+        descriptors (×1000) and its `mean` over descriptors, both as `{before, after, change}`; and
+        `biggest_decreases` and `biggest_increases`, up to `num_movers` descriptors as `{axis, descriptor, change}`, the
+        biggest first;
         `num_variance_decreases`, `num_variance_increases` and `num_variance_unchanged`, of styles;
         `num_descriptors` in both runs, `num_only_before` and `num_only_after`; `variance_scale` and `ddof`.
 
     Raises:
         ValueError: The runs' styles differ, they have fewer than two descriptors in common, a run's shapes do not
-            fit together, a descriptor stands twice in it, or a mean is not finite.
+            fit together, a descriptor occurs twice in a run, a mean is not finite, or `ddof` is neither 0 nor 1.
     """
-    if ddof not in DDOFS:
-        raise ValueError(DDOF_ERROR.format(ddof=repr(ddof)))
+    ddof = check_ddof(ddof)
     _check_run("before", before)
     _check_run("after", after)
     _check_same_labels(before.labels, after.labels)
-    places_after = {key: place for place, key in enumerate(after.descriptors)}
+    rows_after = {key: row for row, key in enumerate(after.descriptors)}
     # In alphabetical order, so that ties among the descriptors that moved most do not depend on the order of the runs.
-    keys = sorted((key for key in before.descriptors if key in places_after), key=lambda key: (key[0] or "", key[1]))
+    keys = sorted((key for key in before.descriptors if key in rows_after), key=lambda key: (key[0] or "", key[1]))
     if len(keys) < 2:
         raise ValueError(TOO_FEW_ERROR.format(count=len(keys)))
-    places_before = {key: place for place, key in enumerate(before.descriptors)}
-    old = np.asarray(before.descriptor_means, dtype=float)[[places_before[key] for key in keys]]
-    new = np.asarray(after.descriptor_means, dtype=float)[[places_after[key] for key in keys]]
+    rows_before = {key: row for row, key in enumerate(before.descriptors)}
+    old = np.asarray(before.descriptor_means, dtype=float)[[rows_before[key] for key in keys]]
+    new = np.asarray(after.descriptor_means, dtype=float)[[rows_after[key] for key in keys]]
 
     variances = [VARIANCE_SCALE * means.var(axis=0, ddof=ddof) for means in (old, new)]
     change = variances[1] - variances[0]
@@ -94,8 +93,8 @@ def style_change(before: RunStyles, after: RunStyles, *, num_movers: int = NUM_M
         "num_variance_increases": int((change > 0).sum()),
         "num_variance_unchanged": int((change == 0).sum()),
         "num_descriptors": len(keys),
-        "num_only_before": len(places_before) - len(keys),
-        "num_only_after": len(places_after) - len(keys),
+        "num_only_before": len(rows_before) - len(keys),
+        "num_only_after": len(rows_after) - len(keys),
         "variance_scale": VARIANCE_SCALE,
         "ddof": ddof,
     }
@@ -106,12 +105,12 @@ def _pair(before: float, after: float) -> dict[str, float]:
 
 
 def _movers(keys: Sequence[DescriptorKey], change: np.ndarray, num_movers: int) -> dict[str, list[dict[str, Any]]]:
-    """The descriptors whose probability of one style fell and rose most; one that did not move is neither."""
+    """The descriptors whose probability of one style fell and rose most; one that did not change is in neither list."""
 
     def named(order: np.ndarray) -> list[dict[str, Any]]:
         return [
-            {"axis": keys[at].axis, "descriptor": keys[at].descriptor, "change": float(change[at])}
-            for at in order[:num_movers]
+            {"axis": keys[row].axis, "descriptor": keys[row].descriptor, "change": float(change[row])}
+            for row in order[:num_movers]
         ]
 
     falling, rising = np.argsort(change, kind="stable"), np.argsort(-change, kind="stable")
@@ -143,7 +142,7 @@ def _check_run(name: str, run: RunStyles) -> None:
 
 
 def _check_same_labels(before: Sequence[str], after: Sequence[str]) -> None:
-    for place in range(max(len(before), len(after))):
-        old, new = (repr(labels[place]) if place < len(labels) else "missing" for labels in (before, after))
+    for index in range(max(len(before), len(after))):
+        old, new = (repr(labels[index]) if index < len(labels) else "missing" for labels in (before, after))
         if old != new:
-            raise ValueError(LABELS_ERROR.format(place=place, before=old, after=new))
+            raise ValueError(LABELS_ERROR.format(index=index, before=old, after=new))

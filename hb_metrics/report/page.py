@@ -1,4 +1,4 @@
-"""The report of one run: the parts that its measurements give, put together. Laid out by `report.html.jinja`."""
+"""Writes the report of one run from the parts of its measurements; `report.html.jinja` lays it out."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,7 +31,7 @@ def write_report(results: Mapping[str, Any], path: Path) -> None:
         "sections": sections,
         "embedded": embedded_note(embedded),
         "options": [part.option for part in embedded],
-        "readings": [report.reading for report in reports],
+        "readings": [report.reading for report in reports if report.reading is not None],
         "notes": list(dict.fromkeys(note for report in reports for note in report.notes)),
         "files": [report.files for report in reports if report.files],
     }
@@ -41,5 +41,5 @@ def write_report(results: Mapping[str, Any], path: Path) -> None:
 
 
 def embedded_note(embedded: list[Embedded]) -> str:
-    """What was classified by classifiers for trying out, in sentences; empty if nothing was."""
+    """Sentences on what embedded classifiers classified; empty: nothing."""
     return " ".join(f"{part.what}." for part in embedded)

@@ -1,4 +1,4 @@
-"""Summed-Cluster Gen Bias: do a model's replies differ in a kind of style by who it is told it talks with?
+"""Summed-Cluster Gen Bias: does a kind of style in a model's replies depend on who the prompt says it talks with?
 
 Smith et al. (2022), section A.7: the variance of the mean probability of a whole cluster of styles across descriptors,
 averaged across templates.
@@ -17,7 +17,7 @@ from .intervals import intervals
 from .reply_spread import reply_spread
 from .style_clusters import PAPER_CLUSTERS
 
-# `evaluate` reads the lines above and fetches the files they name, but not what those import in turn.
+# `evaluate` fetches the files that the lines above name, but not the files which those import in turn: hence all here.
 __all__ = [
     "PAPER_CLUSTERS",
     "CellSums",
@@ -44,10 +44,10 @@ Returns:
     by_axis (dict of dict): axis -> cluster -> the same among the axis's descriptors; None without axes.
     noise_floor (dict): cluster -> estimated sampling noise in the plain value, which debias subtracts; None if in some
         template no descriptor has two replies, or if replies were added before the clusters were known.
-    intervals (dict): summed_cluster_gen_bias and by_axis with [lowest, highest] of the value with endless replies;
-        plain values hold sampling noise and can lie above it. None without confidence_level,
-        or where the replies cannot give it.
-    no_intervals (dict): the same keys with the reason.
+    intervals (dict): summed_cluster_gen_bias and by_axis with [lowest, highest], bounds for the value with endless
+        replies; plain values contain sampling noise and can lie above. None without confidence_level, or if the replies
+        do not allow an interval.
+    no_intervals (dict): the same keys with the reason why there is no interval.
     clusters (dict of list): cluster -> labels of its styles.
 {COUNTS}Examples:
     >>> metric = evaluate.load("summed_cluster_gen_bias")
@@ -62,7 +62,7 @@ Returns:
     {{'Joy': 90.0, 'Gravity': 90.0}}
 """
 
-_HOW = 'evaluate.load("summed_cluster_gen_bias", labels=labels, clusters=clusters)'
+_LOAD = 'evaluate.load("summed_cluster_gen_bias", labels=labels, clusters=clusters)'
 
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
@@ -74,8 +74,8 @@ class SummedClusterGenBias(GenBiasMetric):
     def _info(self) -> evaluate.MetricInfo:
         return module_info(_DESCRIPTION, _KWARGS_DESCRIPTION)
 
-    def _values(self, found: GenBias) -> dict[str, Any]:
-        if found.summed_cluster_gen_bias is None:
-            raise ValueError(CLUSTERS_CAME_LATE_ERROR.format(how=_HOW))
-        values = values_of(found, "summed_cluster_gen_bias", "summed_cluster_by_axis", "summed_cluster_noise_floor")
-        return {**values, "clusters": found.clusters}
+    def _values(self, bias: GenBias) -> dict[str, Any]:
+        if bias.summed_cluster_gen_bias is None:
+            raise ValueError(CLUSTERS_CAME_LATE_ERROR.format(load=_LOAD))
+        values = values_of(bias, "summed_cluster_gen_bias", "summed_cluster_by_axis", "summed_cluster_noise_floor")
+        return {**values, "clusters": bias.clusters}

@@ -12,14 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from hb_metrics.full_gen_bias.gen_bias import cluster_columns
-from hb_metrics.inference.classifiers.embedded_styles import (
-    DEPTHS,
-    EXEMPLARS,
-    EmbeddedStyles,
-    LabelledReplies,
-    read_labelled,
-)
-from hb_metrics.inference.classifiers.styles import CLUSTER_FILES, read_style_clusters
+from hb_metrics.inference.classifiers.exemplars import ExemplarClassifier, LabelledLines, read_labelled
+from hb_metrics.inference.classifiers.styles import CLUSTER_FILES, STYLE_EXEMPLARS, read_style_clusters
 from hb_metrics.inference.models.contexts import read_personas
 from hb_metrics.inference.processes import num_workers
 
@@ -40,27 +34,27 @@ def ranks(scores: np.ndarray, styles: np.ndarray) -> Ranks:
     return Ranks(float((found == 1).mean()), float((found <= 5).mean()), float(np.median(found)))
 
 
-def name_similarity(embedded: EmbeddedStyles, texts: list[str]) -> np.ndarray:
+def name_similarity(embedded: ExemplarClassifier, texts: list[str]) -> np.ndarray:
     """[texts, styles] cosine of a reply's embedding (final layer, mean-pooled) and that of the style's name."""
     width = embedded.model.config.hidden_size
-    top = slice((len(DEPTHS) - 1) * width, None)
+    top = slice((len(embedded.depths) - 1) * width, None)
     return embedded.features(texts)[:, top] @ embedded.features(embedded.labels)[:, top].T
 
 
 def cluster_recall(
-    probabilities: np.ndarray, replies: LabelledReplies, clusters: dict[str, list[str]]
+    probabilities: np.ndarray, replies: LabelledLines, clusters: dict[str, list[str]]
 ) -> dict[str, tuple[int, float]]:
     """Cluster → how many replies are in its styles, and the share of those whose likeliest cluster it is.
 
     A cluster's probability is the sum over its styles; the styles in none count as a cluster of their own, "none".
     """
-    columns = cluster_columns(replies.names, clusters)
+    columns = cluster_columns(replies.labels, clusters)
     inside = {column for members in columns.values() for column in members}
-    columns["none"] = [column for column in range(len(replies.names)) if column not in inside]
+    columns["none"] = [column for column in range(len(replies.labels)) if column not in inside]
     likeliest = np.stack([probabilities[:, members].sum(1) for members in columns.values()], 1).argmax(1)
     found = {}
     for place, (cluster, members) in enumerate(columns.items()):
-        here = np.isin(replies.styles, members)
+        here = np.isin(replies.label_indices, members)
         found[cluster] = int(here.sum()), float((likeliest[here] == place).mean())
     return found
 
@@ -71,18 +65,18 @@ def main() -> None:
         loads = []
         for _ in range(4):
             start = time.perf_counter()
-            embedded = EmbeddedStyles(folder)
+            embedded = ExemplarClassifier(STYLE_EXEMPLARS, folder)
             loads.append(time.perf_counter() - start)
     replies = read_labelled(LABELLED)
-    assert replies.names == embedded.labels
+    assert replies.labels == embedded.labels
     probabilities, _ = embedded.classify(replies.texts)
 
-    print(f"{len(replies.texts)} replies in {len(replies.names)} styles\n")
+    print(f"{len(replies.texts)} replies in {len(replies.labels)} styles\n")
     print("| | likeliest style is right | among the five likeliest | median rank |\n| --- | ---: | ---: | ---: |")
     rows = {
-        "classifier": ranks(probabilities, replies.styles),
-        "similarity to the style's name": ranks(name_similarity(embedded, replies.texts), replies.styles),
-        "chance": Ranks(1 / len(replies.names), 5 / len(replies.names), (len(replies.names) + 1) / 2),
+        "classifier": ranks(probabilities, replies.label_indices),
+        "similarity to the style's name": ranks(name_similarity(embedded, replies.texts), replies.label_indices),
+        "chance": Ranks(1 / len(replies.labels), 5 / len(replies.labels), (len(replies.labels) + 1) / 2),
     }
     for name, found in rows.items():
         print(f"| {name} | {found.top_1:.1%} | {found.top_5:.1%} | {found.median_rank:g} |")
@@ -97,7 +91,7 @@ def main() -> None:
     ).items():
         print(f"| {cluster} | {number} | {share:.0%} |")
 
-    texts = read_labelled(EXEMPLARS).texts
+    texts = read_labelled(STYLE_EXEMPLARS.exemplars).texts
     times = []
     for _ in range(3):
         start = time.perf_counter()

@@ -53,13 +53,18 @@ def test_the_papers_five_are_there():
 
 @pytest.mark.parametrize("name", sorted(SIZES))
 def test_a_specification_has_what_the_appendix_lists(name):
-    found = read_specification(name)
+    specification = read_specification(name)
 
-    sizes = (len(found.target_terms_1), len(found.pairs), len(found.attributes_1), len(found.attributes_2))
+    sizes = (
+        len(specification.target_terms_1),
+        len(specification.pairs),
+        len(specification.attributes_1),
+        len(specification.attributes_2),
+    )
     assert sizes == SIZES[name]
-    assert found.bias_type == name
-    assert len(found.target_terms_2) == len(found.target_terms_1)
-    assert "appendix A" in found.source
+    assert specification.bias_type == name
+    assert len(specification.target_terms_2) == len(specification.target_terms_1)
+    assert "appendix A" in specification.source
 
 
 def test_religion2_pairs_are_those_of_footnote_11():
@@ -93,12 +98,12 @@ def test_one_of_your_own_is_read_from_its_path(tmp_path):
     path = tmp_path / "size.yaml"
     path.write_text(SMALL, encoding="utf-8")
 
-    found = read_specification(path)
+    specification = read_specification(path)
 
-    assert found.pairs == (TargetPair(t1="kitten", t2="cat"),)
-    assert found.attributes_1 == ("sleep*",)
-    assert read_specification(str(path)) == found
-    assert hash(read_specification(path)) == hash(found)
+    assert specification.pairs == (TargetPair(t1="kitten", t2="cat"),)
+    assert specification.attributes_1 == ("sleep*",)
+    assert read_specification(str(path)) == specification
+    assert hash(read_specification(path)) == hash(specification)
 
 
 def test_a_copy_of_each_is_read_as_the_original(tmp_path):
@@ -149,22 +154,24 @@ def test_an_unknown_name_tells_what_there_is():
         ("attributes_2:\n  - awake", "attributes_2: awake", "size.yaml:14: attributes_2 is not a list"),
     ],
 )
-def test_a_fault_is_told_with_its_line_and_remedy(tmp_path, old, new, fault):
+def test_a_fault_is_reported_with_its_line_and_remedy(tmp_path, old, new, fault):
     assert old in SMALL
 
-    found = faults(tmp_path, SMALL.replace(old, new))
+    messages = faults(tmp_path, SMALL.replace(old, new))
 
-    assert any(each.startswith(fault) for each in found), found
+    assert any(message.startswith(fault) for message in messages), messages
 
 
-def test_all_faults_are_told_at_once(tmp_path):
-    found = faults(tmp_path, SMALL.replace("  - awake", '  - "a  wake"').replace("dimension: size", "dimension: Size"))
+def test_all_faults_are_reported_at_once(tmp_path):
+    messages = faults(
+        tmp_path, SMALL.replace("  - awake", '  - "a  wake"').replace("dimension: size", "dimension: Size")
+    )
 
-    assert [re.match(r"size\.yaml:(\d+)", fault)[1] for fault in found] == ["2", "15"]
+    assert [re.match(r"size\.yaml:(\d+)", fault)[1] for fault in messages] == ["2", "15"]
 
 
 @pytest.mark.parametrize("text", ["", "- kitten\n", "bias_type: [\n", "bias_type: \x01\n"])
-def test_what_is_no_mapping_is_told(tmp_path, text):
+def test_a_file_without_keys_is_reported(tmp_path, text):
     (fault,) = faults(tmp_path, text)
 
     assert fault.startswith("size.yaml:")

@@ -44,9 +44,19 @@ def table_of(prepared):
 
 @pytest.mark.parametrize("config", CONFIGS)
 def test_a_prepared_config_is_load_table_as_one_test_split(cache, config):
-    prepared = prepare(cache, config)
+    builder = HolisticBias(config, cache_dir=str(cache))
+    assert (builder.info.description, builder.info.license) == (CONFIGS[config], "CC-BY-SA-4.0")
+    builder.download_and_prepare()
+    prepared = builder.as_dataset()
     assert list(prepared) == ["test"]
     assert table_of(prepared).equals(load_table(config))
+
+
+@pytest.mark.parametrize(
+    ("config", "paper"), [("v1.0-small", "smith-etal-2022-im"), ("robust-fixed", "sheng-etal-2019")]
+)
+def test_a_config_has_the_citation_of_its_paper(cache, config, paper):
+    assert HolisticBias(config, cache_dir=str(cache)).info.citation.startswith(f"@inproceedings{{{paper}")
 
 
 def test_the_default_config_is_v1(cache):
@@ -61,14 +71,8 @@ def test_prompts_have_the_promised_features_before_anything_is_prepared(cache):
     assert {str(features[name].dtype) for name in PROMPT_COLUMNS if name != "plural"} == {"string"}
 
 
-def test_every_config_has_a_description_and_the_license(cache):
-    for config, description in CONFIGS.items():
-        info = HolisticBias(config, cache_dir=str(cache)).info
-        assert (info.description, info.license) == (description, "CC-BY-SA-4.0")
-
-
 @pytest.mark.parametrize("as_type", [str, Path])
-def test_a_vocabulary_of_ones_own_stands_beside_v1(cache, own_folder, as_type):
+def test_a_vocabulary_of_your_own_is_kept_beside_v1(cache, own_folder, as_type):
     (own_folder / "age.yaml").unlink()
     own = prepare(cache, "v1.0-small", vocabulary_dir=as_type(own_folder))
     assert table_of(own).equals(load_table("v1.0-small", own_folder))
@@ -86,7 +90,7 @@ def test_an_edited_vocabulary_gives_the_new_rows(cache, own_folder):
     assert nouns() == [*before, "neighbor"]
 
 
-def test_a_faulty_vocabulary_is_told_before_anything_is_written(cache, own_folder):
+def test_a_faulty_vocabulary_is_reported_before_anything_is_written(cache, own_folder):
     with (own_folder / "nouns.yaml").open("a", encoding="utf-8") as file:
         file.write("  - noun: neighbor\n")
     with pytest.raises(VocabularyError, match=r"nouns\.yaml:\d+: entry has no `plural`"):
@@ -94,7 +98,7 @@ def test_a_faulty_vocabulary_is_told_before_anything_is_written(cache, own_folde
     assert not cache.exists()
 
 
-def test_an_unknown_config_is_told_with_what_there_is(cache):
+def test_an_unknown_config_is_reported_with_the_allowed_ones(cache):
     with pytest.raises(
         ValueError, match=r"'v1\.0-smal' does not exist; did you mean 'v1\.0-small'\? allowed: v1\.0, v1\.0-small"
     ):

@@ -59,13 +59,13 @@ def test_candidates_hold_a_target_and_an_attribute_and_the_rest_is_counted():
     ]
     counts = Counter()
 
-    found = list(candidates(iter(comments), CATS, counts=counts))
+    matches = list(candidates(iter(comments), CATS, counts=counts))
 
-    assert [candidate.row for candidate in found] == [0, 4, 7]
-    assert found[0].comment == found[0].phrase == "i know kittens are sleepy."
-    assert (found[0].target, found[0].attribute, found[0].attribute_in_window) == ("kittens are", "sleepy", True)
-    assert found[1].phrase == "loud music: one two three four five tiny cats are here, so soft"
-    assert found[2].attribute == "long naps"
+    assert [candidate.row for candidate in matches] == [0, 4, 7]
+    assert matches[0].comment == matches[0].phrase == "i know kittens are sleepy."
+    assert (matches[0].target, matches[0].attribute, matches[0].attribute_in_window) == ("kittens are", "sleepy", True)
+    assert matches[1].phrase == "loud music: one two three four five tiny cats are here, so soft"
+    assert matches[2].attribute == "long naps"
     assert counts == {"read": 8, "too_long": 1, "without_target": 2, "without_attribute": 2}
 
 
@@ -99,7 +99,7 @@ def test_candidates_come_one_at_a_time():
 
 
 @pytest.mark.parametrize("comments", ["kittens are loud", ["kittens are loud", None]])
-def test_what_is_no_text_is_told_without_showing_it(comments):
+def test_values_other_than_text_are_reported_without_showing_them(comments):
     with pytest.raises(TypeError, match=r"^(comments is one string|comment 1 \(counted from 0\) is NoneType)"):
         list(candidates(comments, CATS))
 

@@ -133,7 +133,7 @@ def test_a_published_swap_takes_the_longer_term_first():
     assert counterfactual("cat cathedral", specification(pair, two_way=True), "published") == "cathedral cat"
 
 
-def test_terms_in_whole_words_are_told_with_place_and_side():
+def test_terms_in_whole_words_are_reported_with_place_and_side():
     text = "An African girl, and Americans"
 
     assert [(text[t.start : t.end], t.group, t.pair) for t in terms_in(text, RACE)] == [
@@ -148,12 +148,12 @@ def test_terms_in_whole_words_are_told_with_place_and_side():
 def test_published_terms_may_overlap():
     text = "african american"
 
-    found = {(text[t.start : t.end], t.group) for t in terms_in(text, RACE, "published")}
-    assert found == {("african american", 1), ("african", 1), ("american", 2)}
+    terms = {(text[t.start : t.end], t.group) for t in terms_in(text, RACE, "published")}
+    assert terms == {("african american", 1), ("african", 1), ("american", 2)}
 
 
 @pytest.mark.parametrize("function", [counterfactual, terms_in])
-def test_an_unknown_mode_is_told(function):
+def test_an_unknown_mode_is_reported(function):
     with pytest.raises(ValueError, match=r"mode 'words' is not known; did you mean 'word'\? allowed: word, published"):
         function("a girl", GENDER, "words")
 
@@ -167,15 +167,15 @@ WORDS = st.lists(
 @given(st.one_of(WORDS, st.text(max_size=30)), st.sampled_from(specification_names()))
 def test_nothing_but_the_terms_found_their_articles_and_endings_changes(text, name):
     spec = read_specification(name)
-    found = terms_in(text, spec)
+    terms = terms_in(text, spec)
     other = counterfactual(text, spec)
 
-    assert (other is None) == (not found)
-    if found:
-        assert other.startswith(text[: max(0, found[0].start - 4)])
-        last = text[found[-1].end :]
+    assert (other is None) == (not terms)
+    if terms:
+        assert other.startswith(text[: max(0, terms[0].start - 4)])
+        last = text[terms[-1].end :]
         assert other.endswith(last) or other.endswith(last[2:])
-        assert [term.group for term in found].count(1) >= 1
+        assert [term.group for term in terms].count(1) >= 1
 
 
 BOTH_SIDES = ["girls", "Boy", "she", "HE", "woman", "men", "Aunt", "ladies’", "gentlemen’s", "x"]

@@ -37,7 +37,7 @@ APOSTROPHES, HYPHENS = "'‘’‛ʼ＇", "-‐‑‒–−﹣－"
 
 @lru_cache(maxsize=1000)
 def regex_of(term):
-    """As a reader of the docstring would write it: overlapping usages are all found, by the lookahead."""
+    """As a reader of the docstring would write it: overlapping usages are all counted, by the lookahead."""
     inner = re.sub(r"\\? ", lambda _: r"\s+", re.escape(term))
     return re.compile(rf"(?<!\w)(?={inner}(?!\w))", re.IGNORECASE)
 
@@ -103,7 +103,7 @@ def test_a_term_inside_a_longer_one_and_one_that_laps_over_it_count_too():
     assert counts == [2, 2, 1]
 
 
-def test_terms_that_differ_in_case_or_stand_twice_get_the_same_count():
+def test_terms_that_differ_in_case_or_are_given_twice_get_the_same_count():
     assert counts_of(["a deaf man", "a Deaf woman"], ["Deaf", "deaf", "blind", "Deaf"]) == [2, 2, 0, 2]
 
 
@@ -160,11 +160,11 @@ def test_any_terms_against_re(texts, terms):
 def test_examples_of_several_texts_and_of_none(examples):
     texts = [[e] if isinstance(e, str) else [text for text in e or [] if text is not None] for e in examples]
 
-    found = count_descriptors(iter(examples), TERMS)
+    counted = count_descriptors(iter(examples), TERMS)
 
-    assert found.counts.tolist() == counts_of([text for example in texts for text in example], TERMS)
-    assert found.num_examples == len(examples)
-    assert found.num_without_text == sum(not any(example) for example in texts)
+    assert counted.counts.tolist() == counts_of([text for example in texts for text in example], TERMS)
+    assert counted.num_examples == len(examples)
+    assert counted.num_without_text == sum(not any(example) for example in texts)
 
 
 def test_texts_of_one_example_do_not_run_together():
@@ -175,18 +175,18 @@ def test_more_text_than_fits_a_batch():
     long = "deaf " * BATCH_CHARACTERS
     short = ["a deaf man and a blind one"] * (BATCH_CHARACTERS // 10)
 
-    found = count_descriptors([long, *short, long], ["deaf", "blind"])
+    counted = count_descriptors([long, *short, long], ["deaf", "blind"])
 
-    assert found.counts.tolist() == [2 * BATCH_CHARACTERS + len(short), len(short)]
+    assert counted.counts.tolist() == [2 * BATCH_CHARACTERS + len(short), len(short)]
 
 
 @pytest.mark.parametrize(("examples", "terms"), [([], ["deaf"]), (["deaf"], []), ([], [])])
 def test_nothing_to_count(examples, terms):
-    found = count_descriptors(examples, terms)
+    counted = count_descriptors(examples, terms)
 
-    assert found.counts.tolist() == [0] * len(terms)
-    assert found.counts.dtype == np.int64
-    assert found.num_examples == len(examples)
+    assert counted.counts.tolist() == [0] * len(terms)
+    assert counted.counts.dtype == np.int64
+    assert counted.num_examples == len(examples)
 
 
 @pytest.mark.parametrize(
@@ -194,10 +194,10 @@ def test_nothing_to_count(examples, terms):
     [
         ("a deaf man", ["deaf"], TypeError, "examples is one string"),
         (["a deaf man"], "deaf", TypeError, "terms is one string"),
-        (["a", 5], ["deaf"], TypeError, r"example 1 \(counted from 0\) holds 5, which"),
-        ([{"text": "a deaf man"}], ["deaf"], TypeError, "holds {'text': 'a deaf man'}, which is not text"),
+        (["a", 5], ["deaf"], TypeError, r"example 1 \(counted from 0\) has 5, which"),
+        ([{"text": "a deaf man"}], ["deaf"], TypeError, "has {'text': 'a deaf man'}, which is not text"),
         ([b"a deaf man"], ["deaf"], TypeError, "which is not text"),
-        (["a", ["b", 5]], ["deaf"], TypeError, r"example 1 \(counted from 0\) holds 5, which is not text"),
+        (["a", ["b", 5]], ["deaf"], TypeError, r"example 1 \(counted from 0\) has 5, which is not text"),
         (["a"], ["deaf", ""], ValueError, "term '' has no words"),
         (["a"], [" \n"], ValueError, "has no words"),
         (["a"], ["de\0af"], ValueError, "NUL"),
@@ -214,15 +214,15 @@ def test_conversations_against_re():
     texts = [part["text"] for talk in conversations.values() for turn in talk["messages"] for part in turn][:50_000]
     one_word = [term for term in TERMS if " " not in term]
 
-    found = count_descriptors(texts, one_word)
+    counted = count_descriptors(texts, one_word)
 
-    assert found.num_examples == len(texts) == 50_000
-    most = np.argsort(-found.counts)[:10]
+    assert counted.num_examples == len(texts) == 50_000
+    most = np.argsort(-counted.counts)[:10]
     joined = "\0".join(texts)
     assert [len(re.findall(rf"(?<!\w){one_word[i]}(?!\w)", joined, re.IGNORECASE)) for i in most] == [
-        int(found.counts[i]) for i in most
+        int(counted.counts[i]) for i in most
     ]
-    assert found.counts[most[-1]] > 50
+    assert counted.counts[most[-1]] > 50
 
 
 def test_table():
@@ -480,7 +480,7 @@ def test_no_columns_of_text(tmp_path, capsys):
 
     assert fails(capsys, nested).endswith("give --columns, one or more of: messages.role, messages.content")
     assert fails(capsys, nested, "--columns", "messages").endswith("there are: messages.role, messages.content")
-    assert fails(capsys, numbers).endswith("none that would do")
+    assert fails(capsys, numbers).endswith("the dataset has no text in any column")
 
 
 def test_wrong_datasets(tmp_path, capsys):
@@ -617,14 +617,16 @@ def test_as_a_command_it_loads_no_torch_even_for_a_stream(tmp_path):
 
 def test_a_csv_is_read_back(tmp_path):
     descriptors = read_vocabulary().descriptors
-    counts = count_descriptors(["Deaf people, an old Deaf man", "nobody"], [each.term for each in descriptors])
+    counts = count_descriptors(
+        ["Deaf people, an old Deaf man", "nobody"], [descriptor.term for descriptor in descriptors]
+    )
     path = tmp_path / "f.csv"
     frequency_table(descriptors, counts).to_pandas().to_csv(path, index=False)
 
-    found = frequency.read_frequencies(path)
-    assert len(found) == len(descriptors)
-    assert found["ability", "Deaf"] == {"per_million": 1e6, "one_word": True}
-    assert found["age", "old"]["per_million"] == 5e5
+    frequencies = frequency.read_frequencies(path)
+    assert len(frequencies) == len(descriptors)
+    assert frequencies["ability", "Deaf"] == {"per_million": 1e6, "one_word": True}
+    assert frequencies["age", "old"]["per_million"] == 5e5
 
 
 @pytest.mark.parametrize(
@@ -639,7 +641,7 @@ def test_a_file_that_is_no_such_csv_is_refused(content, tmp_path):
 
 def test_the_frequencies_that_are_shipped_are_of_every_descriptor():
     folder = Path(frequency.__file__).parent / "frequencies"
-    found = frequency.read_frequencies(folder / "chitchat.csv")
+    shipped = frequency.read_frequencies(folder / "chitchat.csv")
 
-    assert list(found) == [(each.axis, each.term) for each in read_vocabulary().descriptors]
-    assert found["ability", "Deaf"]["per_million"] == pytest.approx(33 / 258_145 * 1e6)
+    assert list(shipped) == [(descriptor.axis, descriptor.term) for descriptor in read_vocabulary().descriptors]
+    assert shipped["ability", "Deaf"]["per_million"] == pytest.approx(33 / 258_145 * 1e6)

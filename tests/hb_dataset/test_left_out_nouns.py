@@ -65,7 +65,7 @@ def table():
 
 
 @pytest.fixture(scope="module")
-def said(table):
+def combinations(table):
     return set(zip(table["descriptor"].to_pylist(), table["noun"].to_pylist(), strict=True))
 
 
@@ -82,21 +82,21 @@ def folder(tmp_path):
 def listed(block, vocabulary):
     """The (term, noun) of a block above; terms and nouns may have spaces."""
     nouns = "|".join(noun.noun for noun in vocabulary.nouns)
-    found = re.findall(rf"\s*(.+?)/({nouns})s?(?=\s)", block)
-    assert len(found) == block.count("/")
-    return found
+    names = re.findall(rf"\s*(.+?)/({nouns})s?(?=\s)", block)
+    assert len(names) == block.count("/")
+    return names
 
 
-def test_what_must_not_be_said_is_not(vocabulary, said):
+def test_combinations_that_must_be_left_out_are(vocabulary, combinations):
     terms = {descriptor.term for descriptor in vocabulary.descriptors}
     for term, noun in listed(MUST_NOT, vocabulary):
         assert term in terms
-        assert (term, noun) not in said
+        assert (term, noun) not in combinations
 
 
-def test_what_must_be_said_is(vocabulary, said):
+def test_combinations_that_must_be_kept_are(vocabulary, combinations):
     for pair in listed(MUST, vocabulary):
-        assert pair in said
+        assert pair in combinations
 
 
 def test_nobody_hates_children(vocabulary, table, texts):
@@ -122,14 +122,14 @@ def test_nobody_loves_children_for_their_bodies_or_orientation(texts):
     assert {"I love trans kids.", "I love autistic children.", "I'm a gay boy."} <= texts
 
 
-def test_what_does_not_change_is_not_said_to_be_past(texts):
+def test_identities_are_not_past(texts):
     for phrase in ("a Black man", "a trans woman", "a gay father", "an elderly lady", "a brown-eyed person"):
         assert f"I used to be {phrase}." not in texts
         assert f"I'm {phrase}." in texts
     assert "I used to be a homeless man." in texts
 
 
-def test_next_is_what_the_file_says(vocabulary, table):
+def test_next_leaves_out_what_the_file_lists(vocabulary, table):
     """Against a loop that asks every entry of every combination."""
 
     def left_out(descriptor, noun, template):
@@ -147,14 +147,17 @@ def test_next_is_what_the_file_says(vocabulary, table):
         )
 
     kinds = {template.bucket: template for template in vocabulary.templates}
-    asked = vocabulary.descriptors[::9]
+    some = vocabulary.descriptors[::9]
     expected = {
         (descriptor.axis, descriptor.term, noun.noun, template.template)
-        for descriptor, noun, template in itertools.product(asked, vocabulary.nouns, kinds.values())
+        for descriptor, noun, template in itertools.product(some, vocabulary.nouns, kinds.values())
         if not left_out(descriptor, noun, template)
     }
     columns = (table[name].to_pylist() for name in ("axis", "descriptor", "noun", "template"))
-    terms, chosen = {(each.axis, each.term) for each in asked}, {each.template for each in kinds.values()}
+    terms, chosen = (
+        {(descriptor.axis, descriptor.term) for descriptor in some},
+        {template.template for template in kinds.values()},
+    )
     assert {row for row in zip(*columns, strict=True) if row[:2] in terms and row[3] in chosen} == expected
 
 
@@ -216,8 +219,8 @@ def phrases(rules, modifier=CALM, counted=None):
 )
 def test_what_an_entry_names(names, left):
     counted = Counter()
-    found = phrases([LeftOutNoun(because="harmful", **names)], counted=counted)
-    assert [text.rstrip(".").split(" ")[-1] for text in found] == left
+    texts = phrases([LeftOutNoun(because="harmful", **names)], counted=counted)
+    assert [text.rstrip(".").split(" ")[-1] for text in texts] == left
     assert counted == Counter({"harmful": 6 - len(left)} if len(left) < 6 else {})
 
 
@@ -278,7 +281,7 @@ def test_a_term_that_takes_no_noun_has_no_prompts():
         ("{axis: age, noun: [kid], because: same}", "unknown key 'noun'; did you mean 'nouns'?"),
     ],
 )
-def test_a_fault_is_told_with_its_line(folder, entry, message):
+def test_a_fault_is_reported_with_its_line(folder, entry, message):
     path = folder / "left_out_nouns.yaml"
     text = path.read_text(encoding="utf-8")
     path.write_text(f"{text}  - {entry}\n", encoding="utf-8")
@@ -288,14 +291,14 @@ def test_a_fault_is_told_with_its_line(folder, entry, message):
     assert message in str(caught.value)
 
 
-def test_a_noun_without_a_bucket_is_told_where_the_others_have_one(folder):
+def test_a_noun_without_a_bucket_is_reported_where_the_others_have_one(folder):
     with (folder / "nouns.yaml").open("a", encoding="utf-8") as file:
         file.write("  - noun: teenager\n    plural: teenagers\n")
     with pytest.raises(VocabularyError, match=r"noun 'teenager' has no `bucket`, as the others have; write one of "):
         read_vocabulary(folder)
 
 
-def test_a_term_that_is_said_of_nobody_is_told(folder):
+def test_a_term_without_nouns_is_reported(folder):
     with (folder / "left_out_nouns.yaml").open("a", encoding="utf-8") as file:
         for kind in ("adult", "anyone", "child", "grandparent", "offspring", "parent", "sibling", "spouse"):
             file.write(f"  - {{axis: nonce, terms: [stad], noun_buckets: [{kind}], because: same}}\n")

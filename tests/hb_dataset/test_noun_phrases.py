@@ -170,7 +170,7 @@ def test_articles_of_next_follow_the_sound():
 def test_v1_keeps_the_articles_it_was_published_with(term, v1, later):
     person = PersonNoun(noun="person", plural="people")
     for version, phrase in (("v1.0", v1), (NEXT, later)):
-        (descriptor,) = (each for each in read_version(version).descriptors if each.term == term)
+        (descriptor,) = (descriptor for descriptor in read_version(version).descriptors if descriptor.term == term)
         assert noun_phrase(descriptor, person) == phrase
 
 

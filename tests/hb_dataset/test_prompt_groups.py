@@ -132,9 +132,9 @@ pairs:
         ("groups: [\n", 2, "is not valid YAML"),
     ],
 )
-def test_faults_are_told_with_their_line(tmp_path, text, line, message):
-    found = faults_of(tmp_path, text)
-    assert any(at == line and message in said for at, said in found), found
+def test_faults_are_reported_with_their_line(tmp_path, text, line, message):
+    messages = faults_of(tmp_path, text)
+    assert any(fault_line == line and message in text for fault_line, text in messages), messages
 
 
 def test_a_singular_that_ends_as_a_plural_does_is_known_by_its_article_or_its_noun(tmp_path):
@@ -156,7 +156,7 @@ def test_no_group_of_the_vocabulary_reads_as_a_plural(vocabulary):
         check_groups([group])
 
 
-def test_all_faults_are_told_at_once(tmp_path):
+def test_all_faults_are_reported_at_once(tmp_path):
     assert len(faults_of(tmp_path, "groups:\n  nurse:\n  woman:\n    x: y\npairs:\n  a: [b, woman]\n")) == 3
 
 
@@ -195,7 +195,7 @@ def test_what_people_write_for_a_group(vocabulary, term, singular, plural, axis,
 
 
 def test_a_term_alone_takes_a_noun_that_agrees(vocabulary):
-    gendered = [each for each in vocabulary.descriptors if each.gender is not None]
+    gendered = [descriptor for descriptor in vocabulary.descriptors if descriptor.gender is not None]
     for descriptor in [*vocabulary.descriptors[::23], *gendered[::3]]:
         ((group,), _) = find_groups([descriptor.term], vocabulary)
         noun = next(noun for noun in vocabulary.nouns if agrees(descriptor, noun))
@@ -231,7 +231,9 @@ def test_the_hint_for_what_is_not_known(vocabulary, term, hint):
 
 
 def test_a_term_and_a_noun_that_do_not_agree(vocabulary):
-    gendered = next(each for each in vocabulary.descriptors if each.gender == "female" and each.before)
+    gendered = next(
+        descriptor for descriptor in vocabulary.descriptors if descriptor.gender == "female" and descriptor.before
+    )
     with pytest.raises(ValueError, match=re.escape(DISAGREES_ERROR.split("'")[2].split(";")[0])):
         find_groups([f"{gendered.term} man"], vocabulary)
 
@@ -253,8 +255,10 @@ def test_groups_with_the_same_words():
 @pytest.mark.parametrize("version", ["v1.0", "next"])
 def test_every_term_and_noun_gets_the_article_of_its_sound(version):
     contents = read_version(version)
-    words = {each.before for each in contents.descriptors if each.before} | {noun.noun for noun in contents.nouns}
-    assert [each for each in sorted(words) if sound_article(each) not in sound_articles(each)] == []
+    words = {descriptor.before for descriptor in contents.descriptors if descriptor.before} | {
+        noun.noun for noun in contents.nouns
+    }
+    assert [word for word in sorted(words) if sound_article(word) not in sound_articles(word)] == []
 
 
 def test_other_words_get_the_article_of_their_sound():

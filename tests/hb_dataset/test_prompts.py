@@ -11,10 +11,11 @@ import pyarrow.compute as pc
 import pytest
 import yaml
 
-from hb_dataset import CONFIGS, VocabularyError, descriptor_noun_spans, load_table, read_vocabulary
+from hb_dataset import VocabularyError, descriptor_noun_spans, load_table, read_vocabulary
 from hb_dataset import prompt_table as prompt_table_module
 from hb_dataset import vocabulary as vocabulary_module
 from hb_dataset.prompt_table import prompt_table
+from hb_dataset.prompts import version_configs, version_of
 from hb_dataset.small_sample import small_descriptors
 
 V1_FOLDER = Path(vocabulary_module.__file__).parent / "vocabulary" / "v1.0"
@@ -26,7 +27,7 @@ PROMPT_CONFIGS = ["v1.0", "v1.0-small", "v1.0-baseline", "v1.0-seat"]
 
 @pytest.fixture(scope="module")
 def tables():
-    return {config: load_table(config) for config in CONFIGS}
+    return {config: load_table(config) for config in version_configs("v1.0")}
 
 
 @pytest.fixture(scope="module")
@@ -255,7 +256,7 @@ def test_vocabulary_tables_have_a_row_an_entry(tables, config, rows):
     assert tables[config].num_rows == rows
 
 
-def test_vocabulary_tables_hold_what_the_files_say(tables):
+def test_vocabulary_tables_have_the_values_of_the_files(tables):
     (religion,) = (row for row in tables["descriptors"].to_pylist() if row["descriptor"] == "Unitarian")
     assert religion == {
         "axis": "religion",
@@ -295,7 +296,7 @@ def test_vocabulary_tables_hold_what_the_files_say(tables):
         ("everything", "'everything' does not exist; allowed: v1.0, v1.0-small, "),
     ],
 )
-def test_an_unknown_config_is_told_with_what_there_is(config, message):
+def test_an_unknown_config_is_reported_with_the_allowed_ones(config, message):
     with pytest.raises(ValueError, match=message):
         load_table(config)
 
@@ -336,7 +337,7 @@ def own_folder(tmp_path):
     return tmp_path
 
 
-def test_a_vocabulary_of_ones_own_builds_the_same_way(own_folder):
+def test_a_vocabulary_of_your_own_builds_the_same_way(own_folder):
     texts = [
         "A calm aunt came.",
         "I know calm aunts!",
@@ -365,7 +366,7 @@ def test_a_faulty_vocabulary_builds_nothing(own_folder):
 
 
 @pytest.mark.parametrize(("most", "refused"), [(141, False), (140, True)])
-def test_a_column_that_no_array_can_hold_is_told(own_folder, monkeypatch, most, refused):
+def test_a_column_that_no_array_can_hold_is_reported(own_folder, monkeypatch, most, refused):
     monkeypatch.setattr(prompt_table_module, "_MOST_BYTES", most)  # of the templates, its longest column
     if refused:
         message = prompt_table_module.TOO_MUCH_TEXT_ERROR.format(size=141, most=140)
@@ -373,6 +374,11 @@ def test_a_column_that_no_array_can_hold_is_told(own_folder, monkeypatch, most, 
             load_table("v1.0", own_folder)
     else:
         assert load_table("v1.0", own_folder).num_rows == 6
+
+
+def test_the_version_of_a_config():
+    names = ("v1.0", "v1.0-small", "next", "next-intersections", "descriptors", "robust-fixed")
+    assert [version_of(name) for name in names] == ["v1.0", "v1.0", "next", "next", "v1.0", "v1.0"]
 
 
 # --- spans ------------------------------------------------------------------------------------------------------------

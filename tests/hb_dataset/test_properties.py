@@ -86,7 +86,7 @@ def check_faults(message, faults, files):
 
 
 @depths(150, 5000)
-def test_any_bytes_are_read_or_told(depth, tmp_path):
+def test_any_bytes_are_read_or_reported(depth, tmp_path):
     letters = st.sampled_from([*b"axis: terms\n  -'\"{}[]&*!|>%@`#,?:\t\r\0", 0xE9, 0xEF, 0xBB, 0xBF, 0xC2, 0x85, 0xFF])
     content = st.one_of(st.binary(max_size=60), st.lists(letters, max_size=80).map(bytes))
 
@@ -99,7 +99,7 @@ def test_any_bytes_are_read_or_told(depth, tmp_path):
 
 
 @depths(250, 4000)
-def test_a_vocabulary_with_a_slip_is_read_or_told(depth, tmp_path):
+def test_a_vocabulary_with_a_slip_is_read_or_reported(depth, tmp_path):
     signs = "&a |*a|!!int |null|- |? |---\n|terms:|term: |<<: |\u00a0|\u2028|\\u2028|\x85"
     pieces = st.sampled_from(
         [b"", *(bytes([byte]) for byte in b"\n -:'\"\t{}[]|\x00\xff"), *map(str.encode, signs.split("|"))]
@@ -110,15 +110,15 @@ def test_a_vocabulary_with_a_slip_is_read_or_told(depth, tmp_path):
     @given(st.sampled_from(sorted(FILES)), slips)
     def check(name, slips):
         content = FILES[name]
-        for place, length, piece in slips:
-            content = content[:place] + piece + content[place + length :]
+        for start, length, piece in slips:
+            content = content[:start] + piece + content[start + length :]
         read_or_faults(tmp_path / "v", {**FILES, name: content})
 
     check()
 
 
 @depths(200, 5000)
-def test_any_tree_of_lists_and_mappings_is_read_or_told(depth, tmp_path):
+def test_any_tree_of_lists_and_mappings_is_read_or_reported(depth, tmp_path):
     kinds = (Descriptor, PersonNoun, Template, AdjectiveClass, LeftOutPair, LeftOutNoun)
     names = {field.name for kind in kinds for field in fields(kind)}
     keys = st.sampled_from(sorted(names | {"nouns", "templates", "classes", "pairs", "combinations", ""}))
@@ -155,7 +155,7 @@ def test_any_tree_of_lists_and_mappings_is_read_or_told(depth, tmp_path):
 
 
 @depths(60, 1500)
-def test_what_yaml_cannot_read_is_told_at_its_line(depth, tmp_path):
+def test_what_yaml_cannot_read_is_reported_at_its_line(depth, tmp_path):
     breaks = st.sampled_from([b"\n", b"\r\n", b"\r"])
     wrong = st.sampled_from(["\x07", "\x00", "\x85", "\u2028", "\ufffe", "\xff"])
 
@@ -314,7 +314,7 @@ def check_phrase(pair, noun):
         if singular:
             # A term may be the beginning of another.
             firsts = [
-                each for each in (pair.first, pair.second) if each.before and f"{rest} ".startswith(f"{each.before} ")
+                term for term in (pair.first, pair.second) if term.before and f"{rest} ".startswith(f"{term.before} ")
             ]
             articles = [each.article for each in firsts] or [noun.article]
             by_letter = "an" if rest[0].lower() in "aeiou" else "a"
@@ -332,9 +332,9 @@ def test_pairs_of_the_next_version_make_phrases(depth, pairs):
 
     @depth
     @given(st.integers(0, len(pairs) - 1), st.sampled_from(nouns))
-    def check(place, noun):
-        if agrees(pairs[place], noun):
-            check_phrase(pairs[place], noun)
+    def check(index, noun):
+        if agrees(pairs[index], noun):
+            check_phrase(pairs[index], noun)
 
     check()
 
@@ -393,16 +393,16 @@ def test_prompts_of_any_vocabulary_hold_their_noun_phrase_and_its_span(depth, tm
 
 def check_variations(table, flags, varied):
     """Against plain Python, a row at a time."""
-    for place, row in enumerate(table.to_pylist()):
+    for index, row in enumerate(table.to_pylist()):
         phrase = row["noun_phrase"]
-        phrase = phrase.lower() if flags["lowercase"][place] else phrase
-        phrase = phrase.replace("-", " ") if flags["no_hyphens"][place] else phrase
+        phrase = phrase.lower() if flags["lowercase"][index] else phrase
+        phrase = phrase.replace("-", " ") if flags["no_hyphens"][index] else phrase
         text = re.sub(r"\{(plural_)?noun_phrase\}", lambda _: phrase, row["template"])  # noqa: B023
-        if flags["expanded_contraction"][place]:
+        if flags["expanded_contraction"][index]:
             text = re.sub(r"\bI'm\b", "I am", text, flags=re.ASCII)
-        if flags["no_final_period"][place]:
+        if flags["no_final_period"][index]:
             text = text.removesuffix(".")
-        assert (varied.texts[place].as_py(), varied.noun_phrases[place].as_py()) == (text, phrase)
+        assert (varied.texts[index].as_py(), varied.noun_phrases[index].as_py()) == (text, phrase)
 
 
 # Letters whose lower case is one letter everywhere; the slot's own braces make no text.
@@ -424,13 +424,13 @@ def test_variations_of_any_text_are_what_plain_python_makes(depth):
     @given(rows)
     def check(rows):
         columns = {
-            "id": [str(place) for place in range(len(rows))],
+            "id": [str(index) for index in range(len(rows))],
             "template": [start + slot + end for start, slot, end, _, _ in rows],
             "noun_phrase": [phrase for _, _, _, phrase, _ in rows],
             "text": [start + phrase + end for start, _, end, phrase, _ in rows],
         }
         table = pa.table(columns)
-        flags = {name: [row[-1][place] for row in rows] for place, name in enumerate(VARIATIONS)}
+        flags = {name: [row[-1][index] for row in rows] for index, name in enumerate(VARIATIONS)}
         check_variations(table, flags, vary_prompts(table, **flags))
         nothing = vary_prompts(table)
         assert nothing.texts.to_pylist() == columns["text"]

@@ -123,14 +123,14 @@ def test_the_data_loads_with_its_pairs_sizes_and_perplexities(bias_type, t):
 def test_the_report_tells_texts_of_two_splits_and_phrases_without_a_term():
     reports = {bias_type: reddit_bias_report(REDDIT_BIAS, bias_type) for bias_type in SIDES}
 
-    shared = {pair: told["num_rows"] for pair, told in reports["religion1"]["duplicates"].items()}
+    shared = {pair: counts["num_rows"] for pair, counts in reports["religion1"]["duplicates"].items()}
     assert shared == {"train and validation": 5, "train and test": 6, "validation and test": 7}
     for bias_type in ("race", "gender"):
-        assert all(told["num_rows"] == 0 for told in reports[bias_type]["duplicates"].values())
+        assert all(counts["num_rows"] == 0 for counts in reports[bias_type]["duplicates"].values())
     for report in reports.values():
         assert report["mode"] == "published"
-        assert all(told["num_not_by_rule"] == 0 for told in report["splits"].values())
-    identical = {name: told["num_identical"] for name, told in reports["religion1"]["splits"].items()}
+        assert all(counts["num_not_by_rule"] == 0 for counts in report["splits"].values())
+    identical = {name: counts["num_identical"] for name, counts in reports["religion1"]["splits"].items()}
     assert identical == {"train": 6, "validation": 1, "test": 0}
 
 
@@ -139,9 +139,9 @@ def test_the_report_tells_texts_of_two_splits_and_phrases_without_a_term():
 def test_in_whole_words_hardly_a_phrase_is_without_a_term_and_none_is_its_own_counterfactual(bias_type, left_out):
     splits = reddit_bias_report(REDDIT_BIAS, bias_type, mode="word")["splits"].values()
 
-    assert sum(told["num_without_term"] for told in splits) == left_out
-    assert sum(told["num_pairs"] for told in splits) == sum(SIZES[bias_type]) - left_out
-    assert sum(told["num_identical"] for told in splits) == 0
+    assert sum(counts["num_without_term"] for counts in splits) == left_out
+    assert sum(counts["num_pairs"] for counts in splits) == sum(SIZES[bias_type]) - left_out
+    assert sum(counts["num_identical"] for counts in splits) == 0
 
 
 @with_data
@@ -151,13 +151,13 @@ def test_windows_are_mostly_those_of_the_authors(bias_type):
     rows = read_csv(path)
     comments = (row["comment"] for row in rows)
 
-    found = list(candidates(comments, read_specification(bias_type), max_characters=None))
+    matches = list(candidates(comments, read_specification(bias_type), max_characters=None))
 
-    same = sum(rows[candidate.row]["phrase"].lower() == candidate.phrase for candidate in found)
-    share_found, share_same = len(found) / len(rows), same / len(found)
+    same = sum(rows[candidate.row]["phrase"].lower() == candidate.phrase for candidate in matches)
+    share_found, share_same = len(matches) / len(rows), same / len(matches)
     assert share_found > 0.85
     assert share_same > 0.75  # theirs go round other occurrences too
-    longest = max(len(candidate.phrase.split()) for candidate in found)
+    longest = max(len(candidate.phrase.split()) for candidate in matches)
     assert longest <= 15
 
 
@@ -173,11 +173,11 @@ def test_the_share_of_published_phrases_that_comments_give_is_that_of_the_docume
     published = [" ".join(text.split()) for split in splits for text in split["text_t1"]]
 
     for options, expected in (({}, share), ({"max_characters": None, "published_cleaning": True}, share_of_all)):
-        found = set(pairs_from_comments(comments, specification, mode="published", **options)["text_t1"])
-        reproduced = sum(text in found for text in published) / len(published)
+        phrases = set(pairs_from_comments(comments, specification, mode="published", **options)["text_t1"])
+        reproduced = sum(text in phrases for text in published) / len(published)
         assert round(reproduced, 2) == expected
     labeled = set(pairs_from_comments(path, specification, mode="published")["text_t1"])
-    missing = sum(text not in {" ".join(each.split()) for each in labeled} for text in set(published))
+    missing = sum(text not in {" ".join(phrase.split()) for phrase in labeled} for text in set(published))
     assert missing <= 7  # they have no term
 
 
@@ -351,8 +351,8 @@ def test_phrases_with_capitals_have_a_counterfactual_by_the_published_rule(tmp_p
 
     assert train["text_t1"][0] == "the muslims are fond of tea"
     assert train["text_t2"][0] == "the christians are fond of tea"
-    told = reddit_bias_report(root, "religion2")["splits"]["train"]
-    assert (told["num_lowered"], told["num_identical"]) == (0 if lowercase_train else 3, 0)
+    counts = reddit_bias_report(root, "religion2")["splits"]["train"]
+    assert (counts["num_lowered"], counts["num_identical"]) == (0 if lowercase_train else 3, 0)
 
 
 def test_perplexities_of_texts_that_were_lowered_are_not_taken_over(tmp_path):
@@ -365,7 +365,7 @@ def test_perplexities_of_texts_that_were_lowered_are_not_taken_over(tmp_path):
     assert set(test["text_t2"]) == {"my husband sings"}
 
 
-def test_sides_are_told_apart_by_their_terms_where_no_column_does(tmp_path):
+def test_sides_differ_by_their_terms_where_no_column_does(tmp_path):
     root = authors_repository(tmp_path, marked=False)
 
     for bias_type in AUTHORS_SIDES:
@@ -374,7 +374,7 @@ def test_sides_are_told_apart_by_their_terms_where_no_column_does(tmp_path):
 
 
 @with_data
-def test_every_real_bias_type_is_told_from_the_others():
+def test_every_real_bias_type_differs_from_the_others():
     for bias_type in SIDES:
         for other in {*AUTHORS_SIDES} - {bias_type}:
             with pytest.raises(
@@ -383,7 +383,7 @@ def test_every_real_bias_type_is_told_from_the_others():
                 load_reddit_bias(REDDIT_BIAS / bias_type, other)
 
 
-def test_data_of_another_bias_type_are_refused_but_pairs_of_ones_own_are_not(tmp_path):
+def test_data_of_another_bias_type_are_refused_but_pairs_of_your_own_are_not(tmp_path):
     phrases = [f"my wife likes {thing}" for thing in THINGS]
     folder = write(tmp_path, {"gender/train.txt": "\n".join(phrases), "own/test.csv": "text,text_t2\na cat,a dog\n"})
 
@@ -409,7 +409,7 @@ def test_counterfactuals_of_another_rule_are_refused(tmp_path):
         load_reddit_bias(folder, "gender")
 
 
-def test_many_phrases_that_are_their_own_counterfactual_are_refused_and_some_are_told(tmp_path, caplog):
+def test_many_phrases_that_are_their_own_counterfactual_are_refused_and_some_are_reported(tmp_path, caplog):
     rows = ["text,text_t2", *[f"my wife likes {thing},my wife likes {thing}" for thing in THINGS]]
     folder = write(tmp_path, {"test.csv": "\n".join(rows)})
     with pytest.raises(ValueError, match=r"3 of 3 counterfactuals in the test split of '.*' are the same as their"):
@@ -421,7 +421,7 @@ def test_many_phrases_that_are_their_own_counterfactual_are_refused_and_some_are
     assert caplog.messages == [f"the test split of '{folder}': 1 of 4 phrases are their own counterfactual"]
 
 
-def test_a_folder_of_ones_own_is_read_in_whole_words(tmp_path):
+def test_a_folder_of_your_own_is_read_in_whole_words(tmp_path):
     folder = write(
         tmp_path,
         {
@@ -529,14 +529,14 @@ def test_no_comments_give_no_pairs():
         ({f"{name}_bias_manual_train.txt": "a" for name in "xy"}, r"several files for train \(x_bias_manual_train.txt"),
     ],
 )
-def test_a_faulty_folder_is_told(tmp_path, files, error):
+def test_a_faulty_folder_is_reported(tmp_path, files, error):
     with pytest.raises((ValueError, FileNotFoundError), match=error) as caught:
         load_reddit_bias(write(tmp_path, files), "gender")
 
     assert "secret" not in str(caught.value)
 
 
-def test_a_missing_folder_type_or_mode_is_told(tmp_path):
+def test_a_missing_folder_type_or_mode_is_reported(tmp_path):
     with pytest.raises(NotADirectoryError, match="no folder"):
         load_reddit_bias(tmp_path / "none", "gender")
     with pytest.raises(FileNotFoundError, match="did you mean 'gender'"):

@@ -52,8 +52,8 @@ def test_the_fixed_prompts_are_the_structured_ones_of_the_fixed_structure(rows):
     assert rows == load_table("robust-structured").to_pylist()
 
 
-def test_structures_that_generalize_say_so(rows):
-    general = {each.id for each in read_structures() if each.generalizes}
+def test_structures_that_generalize_are_marked(rows):
+    general = {structure.id for structure in read_structures() if structure.generalizes}
     assert len(general) == 6
     for row in rows:
         assert row["generalizes"] == (row["structure"] in general) == (row["number"] == "plural")
@@ -142,7 +142,7 @@ def test_the_configs_are_of_no_version_and_measured_elsewhere():
         assert find_config(config).schema == STRUCTURED_SCHEMA
 
 
-def test_the_configs_take_no_vocabulary_of_ones_own(tmp_path):
+def test_the_configs_take_no_vocabulary_of_your_own(tmp_path):
     message = NO_VOCABULARY_ERROR.format(config="robust-fixed", folder=tmp_path)
     with pytest.raises(ValueError, match=re.escape(message)):
         load_table("robust-fixed", tmp_path)

@@ -36,6 +36,7 @@ AUXILIARIES = {
     **dict.fromkeys(("have", "do"), "VBP"),
     **dict.fromkeys(("could", "would", "can"), "MD"),
 }
+REALISATIONS = [(structure, verb_phrase) for structure in read_structures() for verb_phrase in read_verb_phrases()]
 ELDER = PromptGroup("elder", "elderly woman", "elderly women")
 WITH_A_LISP = PromptGroup("lisp", "person with a lisp", "people with lisps")
 
@@ -46,11 +47,11 @@ def folder(tmp_path):
 
 
 def structure_of(name):
-    return next(each for each in read_structures() if each.id == name)
+    return next(structure for structure in read_structures() if structure.id == name)
 
 
 def verb_phrase_of(name):
-    return next(each for each in read_verb_phrases() if each.verb_phrase == name)
+    return next(entry for entry in read_verb_phrases() if entry.verb_phrase == name)
 
 
 def text_of(structure, verb_phrase, group=ELDER):
@@ -62,22 +63,28 @@ def text_of(structure, verb_phrase, group=ELDER):
 
 def test_one_fixed_prompt_and_fifty_structures_of_each_kind():
     structures = read_structures()
-    assert Counter(each.kind for each in structures) == {"original": 1, "declarative": 50, "interrogative": 50}
+    assert Counter(structure.kind for structure in structures) == {
+        "original": 1,
+        "declarative": 50,
+        "interrogative": 50,
+    }
     assert structures[0].id == FIXED_STRUCTURE
-    assert len({each.id for each in structures}) == len({each.pattern for each in structures}) == 101
-    assert len({each.parse for each in structures}) == 50
+    assert (
+        len({structure.id for structure in structures}) == len({structure.pattern for structure in structures}) == 101
+    )
+    assert len({structure.parse for structure in structures}) == 50
 
 
 def test_the_papers_ten_verb_phrases():
-    found = {
-        kind: [each.verb_phrase for each in read_verb_phrases() if each.prompt_type == kind]
+    by_verb_phrase = {
+        kind: [verb_phrase.verb_phrase for verb_phrase in read_verb_phrases() if verb_phrase.prompt_type == kind]
         for kind in PAPERS_VERB_PHRASES
     }
-    assert found == PAPERS_VERB_PHRASES
+    assert by_verb_phrase == PAPERS_VERB_PHRASES
 
 
-def test_what_the_issue_asks_for_is_there():
-    names = " ".join(each.id for each in read_structures())
+def test_structures_of_many_kinds_exist():
+    names = " ".join(structure.id for structure in read_structures())
     for part in (
         "what",
         "how",
@@ -101,56 +108,70 @@ def test_what_the_issue_asks_for_is_there():
         assert part in names
 
 
-@pytest.mark.parametrize("structure", read_structures(), ids=lambda each: each.id)
-def test_a_parse_is_well_formed(structure):
-    for verb_phrase in read_verb_phrases():
+def test_parses_are_well_formed():
+    wrong = []
+    for structure, verb_phrase in REALISATIONS:
         parse = parse_of(structure, verb_phrase)
         match = re.fullmatch(r"\(ROOT \((\S+)((?: \(\S+ \))+)\)\)", parse)
-        assert match
-        assert match[1] in CLAUSES
-        assert set(re.findall(r"\((\S+) \)", match[2])) <= set(LABELS)
         # Balanced, and never deeper than root, clause, child.
-        depth = [parse[: place + 1].count("(") - parse[: place + 1].count(")") for place in range(len(parse))]
-        assert (max(depth), depth[-1], min(depth)) == (3, 0, 0)
+        depth = [parse[:end].count("(") - parse[:end].count(")") for end in range(1, len(parse) + 1)]
+        if not (
+            match
+            and match[1] in CLAUSES
+            and set(re.findall(r"\((\S+) \)", match[2])) <= set(LABELS)
+            and (max(depth), depth[-1], min(depth)) == (3, 0, 0)
+        ):
+            wrong.append((structure.id, parse))
+    assert wrong == []
 
 
 def test_the_predicate_of_a_question_has_the_label_of_its_verb_phrase():
-    found = {each.verb_phrase: parse_of(structure_of("yes-no-past"), each) for each in read_verb_phrases()}
-    assert found.pop("was well-known for") == "(ROOT (SQ (VBD ) (NP ) (ADJP )))"
-    assert set(found.values()) == {"(ROOT (SQ (VBD ) (NP ) (VP )))"}
+    by_verb_phrase = {
+        verb_phrase.verb_phrase: parse_of(structure_of("yes-no-past"), verb_phrase)
+        for verb_phrase in read_verb_phrases()
+    }
+    assert by_verb_phrase.pop("was well-known for") == "(ROOT (SQ (VBD ) (NP ) (ADJP )))"
+    assert set(by_verb_phrase.values()) == {"(ROOT (SQ (VBD ) (NP ) (VP )))"}
 
 
-@pytest.mark.parametrize("structure", read_structures(), ids=lambda each: each.id)
-def test_the_verb_of_an_inversion_has_the_label_of_its_word(structure):
-    labels = re.findall(r"\((VBD|VBZ|VBP|MD) \)", structure.parse)
-    for verb_phrase in read_verb_phrases():
+def test_the_verb_of_an_inversion_has_the_label_of_its_word():
+    wrong = []
+    for structure, verb_phrase in REALISATIONS:
+        labels = re.findall(r"\((VBD|VBZ|VBP|MD) \)", structure.parse)
         text, _ = realise(structure, verb_phrase, ELDER)
         words = re.findall(r"^(?:Not only |Only later )?([a-z]+)", text, re.IGNORECASE)
-        assert labels in ([], [AUXILIARIES.get(words[0].lower())])
+        if labels not in ([], [AUXILIARIES.get(words[0].lower())]):
+            wrong.append((structure.id, labels, text))
+    assert wrong == []
 
 
-@pytest.mark.parametrize("structure", read_structures(), ids=lambda each: each.id)
-def test_a_parse_has_the_punctuation_of_the_text(structure):
-    """Commas and the last mark stand among the children, or inside one of them."""
-    text = realise(structure, read_verb_phrases()[0], ELDER).text
-    parse = parse_of(structure, read_verb_phrases()[0])
-    assert ("(. )" in parse) == (text[-1] in ".?")
-    assert ("(: )" in parse) == (text[-1] == ":")
-    assert parse.count("(, )") == text.count(",")
+def test_a_parse_has_the_punctuation_of_the_text():
+    """Commas and the last mark are among the children, or inside one of them."""
+    wrong = []
+    for structure in read_structures():
+        text = realise(structure, read_verb_phrases()[0], ELDER).text
+        parse = parse_of(structure, read_verb_phrases()[0])
+        marks = ("(. )" in parse, "(: )" in parse, parse.count("(, )"))
+        if marks != (text[-1] in ".?", text[-1] == ":", text.count(",")):
+            wrong.append((structure.id, parse, text))
+    assert wrong == []
 
 
-@pytest.mark.parametrize("structure", read_structures(), ids=lambda each: each.id)
-def test_a_clause_label_fits_the_kind_of_question(structure):
-    text = realise(structure, read_verb_phrases()[0], ELDER).text
-    label = re.match(r"\(ROOT \((\S+)", structure.parse)[1]
-    if label in ("SQ", "SBARQ", "SINV"):
-        assert (structure.kind == "declarative") == (label == "SINV")
-    if text.endswith("?"):
-        assert structure.kind == "interrogative"
-    if label == "SQ" and not structure.id.startswith("tag"):
-        assert re.match(r"(Do|Did|Didn't|Has|Have|Is|Was|Could|Can|Would) ", text)
-    if label == "SBARQ":
-        assert re.search(r"^(In the film, )?(What|Who|Which|When|Where|Why|How|In which)\b", text, re.IGNORECASE)
+def test_a_clause_label_fits_the_kind_of_question():
+    wrong = []
+    for structure in read_structures():
+        text = realise(structure, read_verb_phrases()[0], ELDER).text
+        label = re.match(r"\(ROOT \((\S+)", structure.parse)[1]
+        yes_no = re.match(r"(Do|Did|Didn't|Has|Have|Is|Was|Could|Can|Would) ", text)
+        question = re.search(r"^(In the film, )?(What|Who|Which|When|Where|Why|How|In which)\b", text, re.IGNORECASE)
+        checks = {
+            "kind": label not in ("SQ", "SBARQ", "SINV") or (structure.kind == "declarative") == (label == "SINV"),
+            "question mark": not text.endswith("?") or structure.kind == "interrogative",
+            "yes-no question": label != "SQ" or structure.id.startswith("tag") or yes_no,
+            "question word": label != "SBARQ" or question,
+        }
+        wrong += [(structure.id, label, text, check) for check, holds in checks.items() if not holds]
+    assert wrong == []
 
 
 # --- Words ------------------------------------------------------------------------------------------------------------
@@ -189,7 +210,7 @@ def test_a_structure_in_words(structure, verb_phrase, text):
     assert text_of(structure, verb_phrase) == text
 
 
-def test_the_noun_phrase_as_it_stands_in_the_text():
+def test_the_noun_phrase_as_written_in_the_text():
     phrases = {
         structure: realise(structure_of(structure), verb_phrase_of("worked as"), WITH_A_LISP).noun_phrase
         for structure in ("original", "hedge-honest", "existential", "which", "plural-past", "plural-what")
@@ -204,45 +225,47 @@ def test_the_noun_phrase_as_it_stands_in_the_text():
     }
 
 
-@pytest.mark.parametrize("structure", read_structures(), ids=lambda each: each.id)
-@pytest.mark.parametrize("group", [ELDER, WITH_A_LISP], ids=lambda each: each.name)
-def test_every_text_is_about_the_group_in_its_number_and_keeps_the_verb_phrase(structure, group):
-    named, other = (group.plural, group.singular) if structure.generalizes else (group.singular, group.plural)
-    for verb_phrase in read_verb_phrases():
+@pytest.mark.parametrize("group", [ELDER, WITH_A_LISP], ids=lambda group: group.name)
+def test_every_text_is_about_the_group_in_its_number_and_keeps_the_verb_phrase(group):
+    wrong = []
+    for structure, verb_phrase in REALISATIONS:
+        named, other = (group.plural, group.singular) if structure.generalizes else (group.singular, group.plural)
         text, noun_phrase = realise(structure, verb_phrase, group)
-        assert len(re.findall(rf"\b{re.escape(named)}\b", text, re.IGNORECASE)) == 1
-        assert not re.search(rf"\b{re.escape(other)}\b", text, re.IGNORECASE)
-        assert re.search(rf"(^|\s){re.escape(noun_phrase)}(\s|,|$)", text)
-        for word in verb_phrase.content.split(" "):
-            assert word in text
-        assert text == text.strip()
-        assert "  " not in text
-        assert not re.search(r"[{}]|\s[,.?:]", text)
-        assert text[0].isupper()
+        checks = {
+            "group": len(re.findall(rf"\b{re.escape(named)}\b", text, re.IGNORECASE)) == 1,
+            "other number": not re.search(rf"\b{re.escape(other)}\b", text, re.IGNORECASE),
+            "noun phrase": re.search(rf"(^|\s){re.escape(noun_phrase)}(\s|,|$)", text),
+            "verb phrase": all(word in text for word in verb_phrase.content.split(" ")),
+            "spaces": text == text.strip() and "  " not in text and not re.search(r"[{}]|\s[,.?:]", text),
+            "capital": text[0].isupper(),
+        }
+        wrong += [(structure.id, text, check) for check, holds in checks.items() if not holds]
+    assert wrong == []
 
 
-def test_no_question_word_is_asked_for_behind_a_job():
-    """ "What did the woman have a job as?": such are asked for as "What kind of job did the woman have?"."""
-    for structure in read_structures():
-        for verb_phrase in read_verb_phrases():
-            text = realise(structure, verb_phrase, ELDER).text
-            assert not re.search(r"\bwhat (?!matters|if|about).*\bjobs? as\b", text, re.IGNORECASE), text
-            assert not re.search(r"^You know what|^We believe .* to have been", text), text
+def test_no_question_word_follows_a_job():
+    """Not "What did the woman have a job as?", but "What kind of job did the woman have?"."""
+    for structure, verb_phrase in REALISATIONS:
+        text = realise(structure, verb_phrase, ELDER).text
+        assert not re.search(r"\bwhat (?!matters|if|about).*\bjobs? as\b", text, re.IGNORECASE), text
+        assert not re.search(r"^You know what|^We believe .* to have been", text), text
 
 
-@pytest.mark.parametrize("structure", read_structures(), ids=lambda each: each.id)
-def test_the_verb_agrees_with_the_noun_phrase(structure):
-    """Neither the verb before the noun phrase nor, where there is no auxiliary before, the one behind it is wrong."""
-    wrong = "was|wasn't|is|has|does" if structure.generalizes else "were|weren't|are|have|do"
-    regular = "works|earns|starts" if structure.generalizes else "work|earn|start"
+def test_the_verb_agrees_with_the_noun_phrase():
+    """Neither the verb before the noun phrase nor, where there is no auxiliary before, the one after it is wrong."""
+    disagreeing = []
     auxiliary = "did|didn't|does|do|might|could|come to"
-    for verb_phrase in read_verb_phrases():
+    for structure, verb_phrase in REALISATIONS:
+        wrong = "was|wasn't|is|has|does" if structure.generalizes else "were|weren't|are|have|do"
+        regular = "works|earns|starts" if structure.generalizes else "work|earn|start"
         text, noun_phrase = realise(structure, verb_phrase, ELDER)
         before, after = text.split(noun_phrase)
-        if structure.id != "plural-existential":  # "There are women who have"
-            assert not re.search(rf"\b({wrong}) $", before, re.IGNORECASE), text
-        if not re.search(rf"\b({auxiliary}) $", before, re.IGNORECASE):
-            assert not re.match(rf"( who|, as you may know,| really)? ({wrong}|{regular})\b", after), text
+        if structure.id != "plural-existential" and re.search(rf"\b({wrong}) $", before, re.IGNORECASE):
+            disagreeing.append((structure.id, text))  # "There are women who have" is right
+        has_auxiliary = re.search(rf"\b({auxiliary}) $", before, re.IGNORECASE)
+        if not has_auxiliary and re.match(rf"( who|, as you may know,| really)? ({wrong}|{regular})\b", after):
+            disagreeing.append((structure.id, text))
+    assert disagreeing == []
 
 
 # --- Faults -----------------------------------------------------------------------------------------------------------
@@ -282,9 +305,12 @@ def faults_after(folder, file, old, new):
         ("    generalizes: true", "    generalizes: often", 0, "write true or false"),
     ],
 )
-def test_faults_of_structures_are_told_with_their_line(folder, old, new, offset, message):
+def test_faults_of_structures_are_reported_with_their_line(folder, old, new, offset, message):
     line, faults = faults_after(folder, STRUCTURES_FILE, old, new)
-    assert any(message in said and (offset is None or at == line + offset) for at, said in faults), (line, faults)
+    assert any(message in text and (offset is None or at_line == line + offset) for at_line, text in faults), (
+        line,
+        faults,
+    )
 
 
 @pytest.mark.parametrize(
@@ -304,9 +330,9 @@ def test_faults_of_structures_are_told_with_their_line(folder, old, new, offset,
         ("taken: [a job as, jobs as]", "taken: [a job, jobs as]", "past 'had a job as' does not end in 'a job'"),
     ],
 )
-def test_faults_of_verb_phrases_are_told(folder, old, new, message):
+def test_faults_of_verb_phrases_are_reported(folder, old, new, message):
     _, faults = faults_after(folder, VERB_PHRASES_FILE, old, new)
-    assert any(message in said for _, said in faults), faults
+    assert any(message in text for _, text in faults), faults
 
 
 def test_an_edited_grammar_has_another_digest(folder):

@@ -50,17 +50,17 @@ def reference(row, lowercase, no_hyphens, expanded_contraction, no_final_period)
 
 def check(prompts, varied):
     flags = zip(*(varied.flags[name].tolist() for name in VARIATIONS), strict=True)
-    expected = [reference(row, *asked) for row, asked in zip(prompts.to_pylist(), flags, strict=True)]
+    expected = [reference(row, *requested) for row, requested in zip(prompts.to_pylist(), flags, strict=True)]
     assert varied.texts.to_pylist() == [text for text, _ in expected]
     assert varied.noun_phrases.to_pylist() == [phrase for _, phrase in expected]
 
 
 @pytest.mark.parametrize(
-    "asked", list(product([False, True], repeat=4)), ids=lambda asked: "".join(map(str, map(int, asked)))
+    "requested", list(product([False, True], repeat=4)), ids=lambda requested: "".join(map(str, map(int, requested)))
 )
-def test_variations_alone_and_together_are_what_plain_python_makes(prompts, asked):
-    varied = vary_prompts(prompts, **dict(zip(VARIATIONS, asked, strict=True)))
-    assert [varied.flags[name].tolist() for name in VARIATIONS] == [[flag] * prompts.num_rows for flag in asked]
+def test_variations_alone_and_together_are_what_plain_python_makes(prompts, requested):
+    varied = vary_prompts(prompts, **dict(zip(VARIATIONS, requested, strict=True)))
+    assert [varied.flags[name].tolist() for name in VARIATIONS] == [[flag] * prompts.num_rows for flag in requested]
     check(prompts, varied)
 
 
@@ -105,7 +105,7 @@ def test_flags_that_are_not_one_a_row_are_refused(prompts, flags):
         ("template", "I know {noun_phrase}."),
     ],
 )
-def test_a_text_that_is_not_its_template_is_told_with_its_row(small, column, value):
+def test_a_text_that_is_not_its_template_is_reported_with_its_row(small, column, value):
     values = small[column].to_pylist()[:9]
     values[5] = value
     rows = small.slice(0, 9).set_column(small.schema.get_field_index(column), column, pa.array(values))
@@ -113,7 +113,7 @@ def test_a_text_that_is_not_its_template_is_told_with_its_row(small, column, val
         vary_prompts(rows, lowercase=True)
 
 
-def test_a_template_without_a_slot_is_told(small):
+def test_a_template_without_a_slot_is_reported(small):
     rows = small.slice(0, 1).drop_columns("template").append_column("template", pa.array(["I know you."]))
     with pytest.raises(ValueError, match=r"the template 'I know you\.' has no slot"):
         vary_prompts(rows, lowercase=True)
@@ -154,10 +154,10 @@ def test_another_seed_is_another_mix_independent_of_the_first(small):
 def test_a_row_is_varied_alike_in_any_subset_and_order(small, rows, seed):
     part = mixed_variations(small.take(rows), seed=seed)
     whole = mixed_variations(small.slice(min(rows), max(rows) - min(rows) + 1), seed=seed)
-    places = [row - min(rows) for row in rows]
-    assert part.texts.to_pylist() == whole.texts.take(pa.array(places)).to_pylist()
+    offsets = [row - min(rows) for row in rows]
+    assert part.texts.to_pylist() == whole.texts.take(pa.array(offsets)).to_pylist()
     for name in VARIATIONS:
-        np.testing.assert_array_equal(part.flags[name], whole.flags[name][places])
+        np.testing.assert_array_equal(part.flags[name], whole.flags[name][offsets])
 
 
 def test_a_seed_gives_the_same_mix_for_good():

@@ -53,7 +53,7 @@ def test_v1_has_598_entries_524_before_and_74_after_the_noun(v1):
     assert Counter(descriptor.placement for descriptor in v1.descriptors) == {"before": 524, "after": 74}
 
 
-def test_v1_has_594_distinct_terms_and_four_stand_in_two_axes(v1):
+def test_v1_has_594_distinct_terms_and_four_are_in_two_axes(v1):
     axes_of_term = Counter(descriptor.term for descriptor in v1.descriptors)
     assert len(axes_of_term) == 594
     twice = {term for term, axes in axes_of_term.items() if axes > 1}
@@ -95,7 +95,7 @@ def test_v1_axes(v1):
     )
 
 
-def test_v1_says_where_every_entry_comes_from(v1):
+def test_v1_has_the_source_of_every_entry(v1):
     entries = v1.descriptors + v1.nouns + v1.templates + v1.seat_templates
     assert all(entry.source.startswith("Smith et al. (2022), ") for entry in entries)
 
@@ -207,7 +207,7 @@ TEMPLATE_FAULTS = {
         for name, case in cases.items()
     ],
 )
-def test_a_fault_is_told_with_file_line_and_remedy(tmp_path, file, text, line, remedy):
+def test_a_fault_is_reported_with_file_line_and_remedy(tmp_path, file, text, line, remedy):
     before = FILES.get(file, "templates:\n")
     with pytest.raises(VocabularyError) as error:
         read_vocabulary(write_vocabulary(tmp_path, {file: before + text}))
@@ -219,7 +219,7 @@ def test_a_fault_is_told_with_file_line_and_remedy(tmp_path, file, text, line, r
 
 
 @pytest.mark.parametrize(
-    ("changes", "place", "remedy"),
+    ("changes", "file_and_line", "remedy"),
     [
         pytest.param(
             {"mood.yaml": "axis: moods\nterms:\n  - term: calm\n"}, ("mood.yaml", 1), "write `axis: mood`", id="axis"
@@ -238,9 +238,9 @@ def test_a_fault_is_told_with_file_line_and_remedy(tmp_path, file, text, line, r
         pytest.param({"nouns.yaml": ""}, ("nouns.yaml", 1), "write `nouns:` and below it entries", id="empty file"),
     ],
 )
-def test_a_fault_of_a_whole_file_is_told(tmp_path, changes, place, remedy):
+def test_a_fault_of_a_whole_file_is_reported(tmp_path, changes, file_and_line, remedy):
     (fault,) = faults(tmp_path, changes)
-    assert (fault.file, fault.line) == place
+    assert (fault.file, fault.line) == file_and_line
     assert remedy in fault.message
 
 
@@ -255,7 +255,7 @@ def test_a_fault_of_a_whole_file_is_told(tmp_path, changes, place, remedy):
         pytest.param(b"  - term: calm\n  - term: blas\xe9\n", 2, id="not UTF-8"),
     ],
 )
-def test_yaml_that_cannot_be_read_is_told_with_its_line(tmp_path, text, line):
+def test_yaml_that_cannot_be_read_is_reported_with_its_line(tmp_path, text, line):
     text = text if isinstance(text, bytes) else text.encode()
     ways = b"axis: way\nterms:\n  - term: new\n"
     (fault,) = faults(tmp_path, {"mood.yaml": FILES["mood.yaml"].encode() + text, "way.yaml": ways})
@@ -270,18 +270,18 @@ def test_yaml_that_cannot_be_read_is_told_with_its_line(tmp_path, text, line):
         pytest.param("axis: mood\nterms:\n  - term:\n", id="fault"),
     ],
 )
-def test_an_only_axis_file_with_a_fault_is_not_said_to_be_missing(tmp_path, text):
+def test_an_only_axis_file_with_a_fault_is_not_reported_missing(tmp_path, text):
     assert [fault.file for fault in faults(tmp_path, {"mood.yaml": text})] == ["mood.yaml"]
 
 
-def test_a_folder_in_place_of_a_file_is_told(tmp_path):
+def test_a_folder_in_place_of_a_file_is_reported(tmp_path):
     (tmp_path / "nouns.yaml").mkdir()
     (fault,) = faults(tmp_path, {"nouns.yaml": None})
     assert (fault.file, fault.message) == ("nouns.yaml", "cannot be read (Is a directory); put a text file here")
 
 
 @pytest.mark.parametrize("source", ["' '", "[Doe]", ""])
-def test_a_fault_in_the_source_of_a_file_is_told_once_and_at_its_line(tmp_path, source):
+def test_a_fault_in_the_source_of_a_file_is_reported_once_and_at_its_line(tmp_path, source):
     text = f"axis: mood\nsource: {source}\nterms:\n  - term: calm\n  - term: kind\n"
     way = "axis: way\nterms:\n  - term: new\n"
     assert [(fault.file, fault.line) for fault in faults(tmp_path, {"mood.yaml": text, "way.yaml": way})] == [
@@ -292,7 +292,7 @@ def test_a_fault_in_the_source_of_a_file_is_told_once_and_at_its_line(tmp_path, 
 def test_notes_and_sources_are_free_text(tmp_path):
     entry = "  - term: mild\n    source: Doe’s “List”, pp. 3–4\n    note: |\n      One line.\n      Another.\n"
     folder = write_vocabulary(tmp_path, appended("mood.yaml", entry))
-    (mild,) = (found for found in read_vocabulary(folder).descriptors if found.term == "mild")
+    (mild,) = (descriptor for descriptor in read_vocabulary(folder).descriptors if descriptor.term == "mild")
     assert mild.note == "One line.\nAnother.\n"
 
 
@@ -311,7 +311,7 @@ def test_a_phrase_about_one_person_needs_its_plural(tmp_path, term):
         ("religion", "  - term: a calm\n", "starts with an article; write it without"),
     ],
 )
-def test_a_new_term_is_told_what_it_lacks_beside_those_of_v1(tmp_path, axis, entry, remedy):
+def test_a_new_term_must_have_what_those_of_v1_have(tmp_path, axis, entry, remedy):
     shutil.copytree(VOCABULARIES / "v1.0", tmp_path, dirs_exist_ok=True)
     path = tmp_path / f"{axis}.yaml"
     line = path.read_text(encoding="utf-8").count("\n") + 1
@@ -322,8 +322,8 @@ def test_a_new_term_is_told_what_it_lacks_beside_those_of_v1(tmp_path, axis, ent
     assert remedy in str(error.value)
 
 
-def test_all_faults_are_told_at_once_in_the_order_of_their_places(tmp_path):
-    found = faults(
+def test_all_faults_are_reported_at_once_in_the_order_of_their_lines(tmp_path):
+    all_faults = faults(
         tmp_path,
         {
             **appended("mood.yaml", "  - term: calm \n    prefrence: reviewed\n  - term:\n  - term: cheerful\n"),
@@ -333,7 +333,7 @@ def test_all_faults_are_told_at_once_in_the_order_of_their_places(tmp_path):
             "todo.txt": "",
         },
     )
-    assert [(fault.file, fault.line) for fault in found] == [
+    assert [(fault.file, fault.line) for fault in all_faults] == [
         ("mood.yaml", 6),
         ("mood.yaml", 7),
         ("mood.yaml", 8),
@@ -347,7 +347,7 @@ def test_all_faults_are_told_at_once_in_the_order_of_their_places(tmp_path):
     ]
 
 
-def test_a_missing_folder_is_told_with_what_to_give(tmp_path):
+def test_a_missing_folder_is_reported_with_what_to_give(tmp_path):
     with pytest.raises(
         NotADirectoryError, match=r"no vocabulary folder at '.*nowhere'; give a folder with one YAML file"
     ):
@@ -357,10 +357,10 @@ def test_a_missing_folder_is_told_with_what_to_give(tmp_path):
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     character=st.characters(categories=["Cc", "Cf", "Zl", "Zp", "Zs"], max_codepoint=0xFFFF, exclude_characters=" "),
-    place=st.integers(0, 4),
+    index=st.integers(0, 4),
 )
-def test_every_control_and_invisible_character_is_refused_anywhere(tmp_path, character, place):
-    term = "calm"[:place] + character + "calm"[place:]
+def test_every_control_and_invisible_character_is_refused_anywhere(tmp_path, character, index):
+    term = "calm"[:index] + character + "calm"[index:]
     (fault,) = faults(tmp_path, appended("mood.yaml", f"  - term: {json.dumps(term)}\n"))
     assert fault.line == END_OF["mood.yaml"] + 1
     assert f"U+{ord(character):04X}" in fault.message
@@ -399,7 +399,7 @@ def test_terms_in_any_latin_letters_are_read_as_written(tmp_path, term):
     assert terms_of(tmp_path, appended("mood.yaml", f"  - term: {term}\n")) == ["cheerful", term]
 
 
-def test_one_term_may_stand_in_two_axes(tmp_path):
+def test_one_term_may_be_in_two_axes(tmp_path):
     changes = {"way.yaml": "axis: way\nterms:\n  - term: cheerful\n"}
     assert terms_of(tmp_path, changes) == ["cheerful", "cheerful"]
 

@@ -84,7 +84,7 @@ def test_words_that_people_write_are_taken():
         assert check_words(words) == words
 
 
-def test_what_is_no_word_is_refused_and_told():
+def test_words_with_other_signs_are_refused_and_reported():
     for words, message in REFUSED.items():
         with pytest.raises(ValueError, match=message):
             check_words(words)
@@ -151,6 +151,6 @@ def test_the_words_of_every_version_are_taken():
         read_version(version)
 
 
-def test_a_text_is_told_what_to_write():
+def test_the_error_states_what_to_write():
     with pytest.raises(ValueError, match=r"has ’ \(U\+2019\) at character 4; write '"):
         check_text("who’s calm")

@@ -73,7 +73,7 @@ def test_our_own_files_stay_far_below_the_limits():
         assert len(nodes) < MAX_NODES / 5
 
 
-def test_many_line_breaks_of_another_kind_are_told_once_a_line(tmp_path):
+def test_many_line_breaks_of_another_kind_are_reported_once_a_line(tmp_path):
     path = tmp_path / "mood.yaml"
     path.write_text("a: b" + "\u2028" * 80_000 + "\nc: d\x85\x85\u2029\n", encoding="utf-8")
     faults = []

@@ -2,7 +2,7 @@
 
 Reads a JSON line for each run, {"options": […], "processes": 2, "port": 29651, "log": PATH}, and answers with the
 process ids; reads a JSON list of process ids, and answers with their exit codes once all have ended. Shards are small,
-so that there are several at each stage. The processes of a run are one process group, and are told their rank as
+so that there are several at each stage. The processes of a run are one process group, and get their rank as
 `torchrun` does. With "writes": 3, the first process to make a third file kills them all before the file has its name;
 with "stalled": 1, the process of that rank takes ten minutes to decode a batch.
 """
@@ -19,19 +19,22 @@ import torch
 from transformers.models.bert import modeling_bert  # noqa: F401
 from transformers.models.llama import modeling_llama  # noqa: F401
 
-import hb_metrics.inference.classifiers.embedded_styles
 import hb_metrics.inference.scoring.dialogue
-import hb_metrics.measurements.generation.results
-import hb_metrics.report  # noqa: F401
+import hb_metrics.measurements.generation.work
+import hb_metrics.measurements.likelihood.scoring
+import hb_metrics.measurements.offensiveness.work
+import hb_metrics.report.page  # noqa: F401
 from hb_metrics import measure
-from hb_metrics.inference.classifiers import offensive, styles
+from hb_metrics.inference.classifiers import classifier
+from hb_metrics.inference.replies import decoding_shards
 from hb_metrics.inference.replies import prompt_replies as replies
 from hb_metrics.inference.scoring import scoring_shards
+from hb_metrics.measurements.offensiveness import work as offensiveness_work
 
 scoring_shards.UNITS_PER_SHARD = 2
 replies.ROWS_PER_SHARD = 16
-styles.ROWS_PER_SHARD = 16
-offensive.ROWS_PER_SHARD = 64
+classifier.ROWS_PER_SHARD = 16
+offensiveness_work.ROWS_PER_SHARD = 64
 LONGEST = 300  # seconds; one that hangs is ended, and its exit code tells
 
 
@@ -55,7 +58,7 @@ def start(options, processes, port, log, writes=None, stalled=None):
             if writes is not None:
                 kill_at_write(writes)
             if stalled == rank:
-                replies.decode = lambda *_: time.sleep(600)
+                decoding_shards.decode = lambda *_: time.sleep(600)
             os._exit(run(options))
         started.append(process)
         os.setpgid(process, started[0])
@@ -69,8 +72,8 @@ def become(rank, processes, port, log):
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     sys.stdout.reconfigure(line_buffering=True)
     if processes > 1:
-        places = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": processes, "LOCAL_WORLD_SIZE": processes}
-        os.environ |= {name: str(value) for name, value in places.items()}
+        variables = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": processes, "LOCAL_WORLD_SIZE": processes}
+        os.environ |= {name: str(value) for name, value in variables.items()}
         os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
         torch.set_num_threads(1)
 

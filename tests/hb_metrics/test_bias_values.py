@@ -6,6 +6,7 @@ import pytest
 
 from hb_metrics import bias_values as module
 from hb_metrics.bias_values import DescriptorKey, bias_values, descriptor_codes
+from hb_metrics.full_gen_bias import inputs
 
 ROW = {"descriptors": ["old", "young"], "templates": ["t", "t"], "axes": ["age", "age"]}
 
@@ -23,7 +24,7 @@ def make_replies(seed=0, styles=5):
             for template in ["I love {}.", "Hi, {}!", "a {}"]:
                 if (axis, name, template) != ("age", "queer", "a {}"):
                     rows += [(axis, name, template)] * int(rng.integers(1, 6))
-    rows = [rows[at] for at in rng.permutation(len(rows))]
+    rows = [rows[index] for index in rng.permutation(len(rows))]
     axes, descriptors, templates = (list(column) for column in zip(*rows, strict=True))
     return rng.dirichlet(np.ones(styles), len(rows)), descriptors, templates, axes
 
@@ -55,17 +56,17 @@ def test_the_values_are_the_papers_formula(alpha, with_axes):
     probabilities, descriptors, templates, axes = make_replies()
     axes = axes if with_axes else None
 
-    found = bias_values(probabilities, descriptors, templates, axes, alpha=alpha)
+    result = bias_values(probabilities, descriptors, templates, axes, alpha=alpha)
 
     values, means, overall = brute_force(probabilities, descriptors, templates, axes, alpha)
-    np.testing.assert_allclose(found.values, values, rtol=1e-10)
-    np.testing.assert_allclose(found.overall_mean, overall, rtol=1e-12)
-    assert len(found.descriptors) == (5 if with_axes else 4)
-    assert found.descriptors == sorted(means)
-    np.testing.assert_allclose(found.descriptor_means, [means[key] for key in sorted(means)], rtol=1e-12)
+    np.testing.assert_allclose(result.values, values, rtol=1e-10)
+    np.testing.assert_allclose(result.overall_mean, overall, rtol=1e-12)
+    assert len(result.descriptors) == (5 if with_axes else 4)
+    assert result.descriptors == sorted(means)
+    np.testing.assert_allclose(result.descriptor_means, [means[key] for key in sorted(means)], rtol=1e-12)
     keys = list(zip(axes or [None] * len(descriptors), descriptors, strict=True))
-    assert [found.descriptors[code] for code in found.descriptor_codes] == keys
-    for key, mean in zip(found.descriptors, found.mean_values, strict=True):
+    assert [result.descriptors[code] for code in result.descriptor_codes] == keys
+    for key, mean in zip(result.descriptors, result.mean_values, strict=True):
         own = [value for value, of in zip(values, keys, strict=True) if of == key]
         assert mean == pytest.approx(sum(own) / len(own), rel=1e-10)
 
@@ -89,17 +90,17 @@ def test_where_all_cells_are_of_one_size_the_mean_value_is_a_power_of_the_distan
     descriptors, templates = [list(column) for column in zip(*[(d, t) for d in "abc" for t in "xyz"] * 4, strict=True)]
     probabilities = rng.dirichlet(np.ones(7), len(descriptors))
 
-    found = bias_values(probabilities, descriptors, templates, alpha=alpha)
+    result = bias_values(probabilities, descriptors, templates, alpha=alpha)
 
-    distances = np.linalg.norm(found.descriptor_means - found.overall_mean, axis=1)
-    np.testing.assert_allclose(found.mean_values, distances ** (2 - alpha))
+    distances = np.linalg.norm(result.descriptor_means - result.overall_mean, axis=1)
+    np.testing.assert_allclose(result.mean_values, distances ** (2 - alpha))
 
 
 def test_descriptors_weigh_the_same_whatever_the_number_of_their_replies():
     probabilities = np.array([[1.0, 0.0]] + [[0.0, 1.0]] * 99)
-    found = bias_values(probabilities, ["a"] + ["b"] * 99, ["t"] * 100)
+    result = bias_values(probabilities, ["a"] + ["b"] * 99, ["t"] * 100)
 
-    np.testing.assert_allclose(found.overall_mean, [0.5, 0.5])
+    np.testing.assert_allclose(result.overall_mean, [0.5, 0.5])
 
 
 @pytest.mark.parametrize("alpha", [0, 1, 2])
@@ -108,10 +109,10 @@ def test_a_descriptor_without_a_direction_has_values_of_0(names, alpha):
     # Numbers whose means are not exact in binary.
     probabilities = np.repeat(np.random.default_rng(2).dirichlet(np.ones(9), 2), 3, axis=0)
 
-    found = bias_values(probabilities, names, ["t"] * 6, alpha=alpha)
+    result = bias_values(probabilities, names, ["t"] * 6, alpha=alpha)
 
-    assert found.values.tolist() == [0] * 6
-    np.testing.assert_allclose(found.descriptor_means, np.broadcast_to(found.overall_mean, (len(set(names)), 9)))
+    assert result.values.tolist() == [0] * 6
+    np.testing.assert_allclose(result.descriptor_means, np.broadcast_to(result.overall_mean, (len(set(names)), 9)))
 
 
 @pytest.mark.parametrize("batch_size", [1, 3, 7, 1000])
@@ -119,19 +120,19 @@ def test_the_size_of_blocks_changes_nothing(batch_size):
     probabilities, *names = make_replies(styles=217)
     whole = bias_values(probabilities, *names)
 
-    for found, expected in zip(bias_values(probabilities, *names, batch_size=batch_size), whole, strict=True):
-        assert np.array_equal(found, expected)
+    for result, expected in zip(bias_values(probabilities, *names, batch_size=batch_size), whole, strict=True):
+        assert np.array_equal(result, expected)
 
 
 def test_the_order_of_replies_changes_nothing_but_rounding():
     probabilities, *names = make_replies()
     order = np.random.default_rng(3).permutation(len(probabilities))
 
-    found = bias_values(probabilities[order], *([column[at] for at in order] for column in names))
+    result = bias_values(probabilities[order], *([column[index] for index in order] for column in names))
 
     expected = bias_values(probabilities, *names)
-    np.testing.assert_allclose(found.values, expected.values[order], rtol=1e-9)
-    assert found.descriptors == expected.descriptors
+    np.testing.assert_allclose(result.values, expected.values[order], rtol=1e-9)
+    assert result.descriptors == expected.descriptors
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
@@ -143,13 +144,13 @@ def test_a_memory_mapped_array_is_read_in_blocks(dtype, tmp_path):
     mapped = np.load(tmp_path / "styles.npy", mmap_mode="r")
 
     tracemalloc.start()
-    found = bias_values(mapped, descriptors, templates, batch_size=64)
+    result = bias_values(mapped, descriptors, templates, batch_size=64)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 
     in_float64 = probabilities.astype(np.float64)
     values, _, _ = brute_force(in_float64, descriptors, templates, None, 0)
-    np.testing.assert_allclose(found.values, values, rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(result.values, values, rtol=1e-6, atol=1e-12)
     assert peak < in_float64.nbytes / 3
 
 
@@ -173,9 +174,9 @@ def test_rows_that_are_read_in_slices_are_as_good_as_an_array(alpha):
     probabilities, *names = make_replies()
     shards = Shards(np.array_split(probabilities, 4))
 
-    found = bias_values(shards, *names, alpha=alpha, batch_size=7)
+    result = bias_values(shards, *names, alpha=alpha, batch_size=7)
 
-    for mine, expected in zip(found, bias_values(probabilities, *names, alpha=alpha), strict=True):
+    for mine, expected in zip(result, bias_values(probabilities, *names, alpha=alpha), strict=True):
         assert np.array_equal(mine, expected)
     number = len(probabilities)
     once = [slice(start, min(start + 7, number)) for start in range(0, number, 7)]
@@ -202,9 +203,9 @@ def test_what_is_no_probability_is_named(value):
 @pytest.mark.parametrize("short", list(ROW))
 def test_columns_have_to_be_of_one_length(short):
     columns = {**ROW, short: ["x"]}
-    told = ", ".join(f"{len(column)} {name}" for name, column in {"style_probabilities": "xx", **columns}.items())
+    lengths = ", ".join(f"{len(column)} {name}" for name, column in {"style_probabilities": "xx", **columns}.items())
 
-    with pytest.raises(ValueError, match=exactly(module.UNEQUAL_LENGTHS_ERROR.format(told))):
+    with pytest.raises(ValueError, match=exactly(inputs.UNEQUAL_LENGTHS_ERROR.format(lengths))):
         bias_values(np.full((2, 2), 0.5), **columns)
 
 
@@ -212,9 +213,9 @@ def test_columns_have_to_be_of_one_length(short):
     ("column", "name"), [("axes", "axis"), ("descriptors", "descriptor"), ("templates", "template")]
 )
 def test_a_missing_value_is_named(column, name):
-    with pytest.raises(ValueError, match=exactly(module.MISSING_ERROR.format(name=name, row=1))):
+    with pytest.raises(ValueError, match=exactly(inputs.MISSING_ERROR.format(name=name, row=1))):
         bias_values(np.full((2, 2), 0.5), **{**ROW, column: ["x", None]})
-    with pytest.raises(ValueError, match=exactly(module.NOT_TEXT_ERROR.format(name=name, row=0, value=1.5))):
+    with pytest.raises(ValueError, match=exactly(inputs.NOT_TEXT_ERROR.format(name=name, row=0, value=1.5))):
         bias_values(np.full((2, 2), 0.5), **{**ROW, column: [1.5, "x"]})
 
 
@@ -228,6 +229,6 @@ def test_a_missing_value_is_named(column, name):
         ((2,), {}, module.SHAPE_ERROR.format(shape=(2,))),
     ],
 )
-def test_other_input_that_cannot_be_used_is_told(shape, options, message):
+def test_other_input_that_cannot_be_used_is_refused(shape, options, message):
     with pytest.raises(ValueError, match=exactly(message)):
         bias_values(np.full(shape, 0.5), **ROW, **options)

@@ -18,17 +18,20 @@ import yaml
 
 from hb_dataset.whole_files import remove_leftovers, write_text
 from hb_metrics import measure
-from hb_metrics.finished_run import StyleShards, read_replies, read_run
+from hb_metrics.finished_run import StyleShards, read_prompts, read_run, read_stored_replies
 from hb_metrics.inference import shards
+from hb_metrics.inference.scoring import scoring_shards
 from hb_metrics.inference.shards import Shard, fill_shards, plan_row_shards
+from hb_metrics.measurements.dialogue.work import DIALOGUE
+from hb_metrics.measurements.likelihood.scoring import PERPLEXITIES
+from hb_metrics.measurements.offensiveness.work import OFFENSIVENESS
 from hb_metrics.run_folder import (
-    DIALOGUE,
+    BIAS_VALUES_FILE,
     IN_USE_ERROR,
     LOCK_FILE,
     NO_LOCKS_NOTE,
     NOT_A_RUN_ERROR,
-    OFFENSIVENESS,
-    PERPLEXITIES,
+    PROMPTS_FILE,
     REPLIES,
     REPORT_FILE,
     RESULTS_FILE,
@@ -49,16 +52,18 @@ VOCABULARY = {
 # One file of each kind that a run writes, in the order it does.
 WRITTEN = (
     RUN_FILE,
+    PROMPTS_FILE,
     f"{PERPLEXITIES}/00001-of-00003.parquet",
     f"{REPLIES}/00000-of-00001.parquet",
     f"{STYLES}/00000-of-00001.parquet",
     STYLE_MEANS_FILE,
+    BIAS_VALUES_FILE,
     f"{OFFENSIVENESS}/replies/00000-of-00001.parquet",
     f"{DIALOGUE}/00000-of-00001.parquet",
     RESULTS_FILE,
     REPORT_FILE,
 )
-SHARDS = [name for name in WRITTEN if name.endswith(".parquet") and name != STYLE_MEANS_FILE]
+SHARDS = [name for name in WRITTEN if "/" in name]
 SCHEMA = pa.schema([("id", pa.string()), ("words", pa.list_(pa.string())), ("number", pa.float64())])
 HOLD = """
 import sys, time
@@ -91,7 +96,7 @@ def options(tmp_path_factory, get_small_model):
 @pytest.fixture(scope="module", autouse=True)
 def several_shards():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shards, "UNITS_PER_SHARD", 4)
+        patch.setattr(scoring_shards, "UNITS_PER_SHARD", 4)
         yield
 
 
@@ -127,17 +132,17 @@ def contents(folder):
 
 
 @contextmanager
-def mounted(place, *arguments):
+def mounted(disk, *arguments):
     """A file system at a folder; skips where that is not allowed."""
     if sys.platform != "linux" or os.geteuid():
         pytest.skip("only root on Linux may mount file systems")
-    done = subprocess.run(["mount", *arguments, str(place)], capture_output=True, text=True, check=False)
+    done = subprocess.run(["mount", *arguments, str(disk)], capture_output=True, text=True, check=False)
     if done.returncode:
         pytest.skip(f"mounting is not allowed here: {done.stderr.strip()}")
     try:
         yield
     finally:
-        subprocess.run(["umount", "--lazy", str(place)], check=True)
+        subprocess.run(["umount", "--lazy", str(disk)], check=True)
 
 
 @pytest.mark.parametrize(
@@ -163,9 +168,9 @@ def test_a_full_disk_at_any_write_keeps_what_is_there_and_the_run_goes_on(files,
         assert message.startswith(f"no space is left to write '{out / name}' (No space left on device); all that")
         assert "again: it goes on where it stopped" in message
         assert "\n" not in message
-        found = contents(out)
-        assert name not in found
-        assert found.items() <= expected.items()
+        files = contents(out)
+        assert name not in files
+        assert files.items() <= expected.items()
     run(options, out)
     assert contents(out) == expected
 
@@ -173,16 +178,16 @@ def test_a_full_disk_at_any_write_keeps_what_is_there_and_the_run_goes_on(files,
 @pytest.mark.parametrize("size", ["64k", pytest.param("1m", marks=pytest.mark.long)])
 def test_a_disk_that_is_full_indeed(size, options, whole, tmp_path):
     """64 KiB end in the midst of the shards, 1 MiB in the midst of the report."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    with mounted(place, "-t", "tmpfs", "-o", f"size={size}", "tmpfs"):
-        message = refusal(options, place / "run")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    with mounted(disk, "-t", "tmpfs", "-o", f"size={size}", "tmpfs"):
+        message = refusal(options, disk / "run")
         assert message.startswith("no space is left to write '")
         assert (REPORT_FILE in message) == (size == "1m")
-        assert contents(place / "run").items() < contents(whole).items()
-        subprocess.run(["mount", "-o", "remount,size=64m", str(place)], check=True)
-        run(options, place / "run")
-        assert contents(place / "run") == contents(whole)
+        assert contents(disk / "run").items() < contents(whole).items()
+        subprocess.run(["mount", "-o", "remount,size=64m", str(disk)], check=True)
+        run(options, disk / "run")
+        assert contents(disk / "run") == contents(whole)
 
 
 def test_a_folder_that_may_not_be_written_is_named_and_left_alone(options, whole, copy):
@@ -212,16 +217,16 @@ def test_damaged_shards_of_every_stage_are_kept_aside_and_made_again(options, wh
         elif number == 2:
             pq.write_table(pq.read_table(path).slice(1), path)
         elif number == 3:
-            pq.write_table(pq.read_table(path).drop_columns(["probability"]), path)
+            pq.write_table(pq.read_table(path).drop_columns(["probabilities"]), path)
         else:
             content[-6] ^= 1  # in how long the footer is
             path.write_bytes(content)
         damaged[name] = path.read_bytes()
-    stranger = copy / REPLIES / "00000-of-00009.parquet"
-    shutil.copyfile(whole / SHARDS[0], stranger)
+    unknown = copy / REPLIES / "00000-of-00009.parquet"
+    shutil.copyfile(whole / SHARDS[0], unknown)
     run(options, copy)
     printed = capsys.readouterr().out
-    found = contents(copy)
+    files = contents(copy)
     for number, name in enumerate(SHARDS):
         fault = {2: "holds other rows than it should", 3: "holds other columns than it should"}.get(
             number, "is damaged"
@@ -229,10 +234,10 @@ def test_damaged_shards_of_every_stage_are_kept_aside_and_made_again(options, wh
         kept = Path(name).with_name(f".{Path(name).name}.1.aside")
         assert f"{copy / name} {fault}" in printed
         assert f"its rows are computed again, and it is kept as {kept.name}" in printed
-        assert found.pop(str(kept)) == damaged[name]
-    assert f"{stranger} is not of this run; it is kept as .{stranger.name}.1.aside" in printed
-    assert found.pop(f"{REPLIES}/.{stranger.name}.1.aside") == expected[SHARDS[0]]
-    assert found == expected
+        assert files.pop(str(kept)) == damaged[name]
+    assert f"{unknown} is not of this run; it is kept as .{unknown.name}.1.aside" in printed
+    assert files.pop(f"{REPLIES}/.{unknown.name}.1.aside") == expected[SHARDS[0]]
+    assert files == expected
 
 
 def test_shards_of_another_run_are_kept_aside_named_and_made_again(options, whole, copy, tmp_path, capsys):
@@ -245,17 +250,18 @@ def test_shards_of_another_run_are_kept_aside_named_and_made_again(options, whol
         assert foreign[name] != expected[name]
     run(options, copy)
     printed = capsys.readouterr().out
-    found = contents(copy)
+    files = contents(copy)
     for name in SHARDS:
         assert f"{copy / name} is of another run; its rows are computed again" in printed
-        assert found.pop(str(Path(name).with_name(f".{Path(name).name}.1.aside"))) == foreign[name]
-    assert found == expected
+        assert files.pop(str(Path(name).with_name(f".{Path(name).name}.1.aside"))) == foreign[name]
+    assert files == expected
 
 
-def test_a_finished_run_with_shards_of_another_is_not_read(whole, copy):
-    assert read_replies(read_run(copy)) is not None
+def test_a_finished_run_with_files_of_another_is_not_read(whole, copy):
+    assert read_stored_replies(copy) is not None
     for name, read in (
-        (f"{REPLIES}/00000-of-00001.parquet", lambda: read_replies(read_run(copy))),
+        (PROMPTS_FILE, lambda: read_prompts(copy)),
+        (f"{REPLIES}/00000-of-00001.parquet", lambda: read_stored_replies(copy)),
         (f"{STYLES}/00000-of-00001.parquet", lambda: StyleShards(copy / STYLES)),
     ):
         table = pq.read_table(copy / name)
@@ -264,6 +270,42 @@ def test_a_finished_run_with_shards_of_another_is_not_read(whole, copy):
             read()
         pq.write_table(table.replace_schema_metadata(None), copy / name)  # as those of earlier releases
         read()
+
+
+@pytest.mark.parametrize("damaged", [True, False])
+def test_prompts_that_are_damaged_or_of_another_run_are_kept_aside_and_written_again(
+    damaged, options, whole, copy, capsys
+):
+    expected, path = contents(whole), copy / PROMPTS_FILE
+    if damaged:
+        path.write_bytes(expected[PROMPTS_FILE][:-9])
+    else:
+        pq.write_table(pq.read_table(path).slice(1), path)
+    before = path.read_bytes()
+    run(options, copy)
+    fault = "is damaged (" if damaged else "does not hold the prompts of this run"
+    assert f"{path} {fault}" in capsys.readouterr().out
+    files = contents(copy)
+    assert files.pop(f".{PROMPTS_FILE}.1.aside") == before
+    assert files == expected
+
+
+def test_what_follows_from_shards_is_computed_again_from_them(options, whole, copy):
+    for name in (STYLE_MEANS_FILE, BIAS_VALUES_FILE):
+        (copy / name).write_bytes(b"of somebody else")
+    run(options, copy)
+    assert contents(copy) == contents(whole)
+
+
+def test_a_run_of_an_earlier_layout_is_named_and_left_alone(options, copy):
+    record = json.loads((copy / RUN_FILE).read_text())
+    del record["layout"]
+    write_text(copy / RUN_FILE, json.dumps(record))
+    before = contents(copy)
+    message = refusal(options, copy)
+    assert message.startswith(f"'{copy}' holds a run of another release, whose files are laid out otherwise (layout")
+    assert "measure again in a new folder, or use the release of that run: " in message
+    assert contents(copy) == before
 
 
 def test_rows_are_of_the_texts_they_were_made_from(tmp_path, capsys):
@@ -316,11 +358,11 @@ def test_no_bit_of_a_shard_flips_unnoticed(step, tmp_path, capsys):
     assert fill(parts, ids, table).equals(table)
     content = parts[0].path.read_bytes()
     noticed = 0
-    for place in range(0, len(content), step):
+    for position in range(0, len(content), step):
         flipped = bytearray(content)
-        flipped[place] ^= 1 << (place // step % 8)
+        flipped[position] ^= 1 << (position // step % 8)
         parts[0].path.write_bytes(flipped)
-        assert fill(parts, ids, table).equals(table), place
+        assert fill(parts, ids, table).equals(table), position
         assert parts[0].path.read_bytes() in (content, bytes(flipped))
         noticed += "computed again" in capsys.readouterr().out
         for kept in tmp_path.glob(".*.aside"):

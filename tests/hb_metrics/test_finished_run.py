@@ -1,4 +1,4 @@
-"""What a finished run left, read back: replies in the order of their shards, style vectors a slice at a time."""
+"""What a finished run left, read back: replies in the order of their prompts, style vectors a slice at a time."""
 
 import json
 import re
@@ -13,11 +13,32 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hb_dataset import load_table
+from hb_dataset.prompts import config_vocabulary
 from hb_metrics import finished_run as module
 from hb_metrics.bias_values import DescriptorKey, bias_values
-from hb_metrics.finished_run import StyleShards, read_replies, read_reply_table, read_run, read_styles
-from hb_metrics.inference.classifiers.styles import style_schema
+from hb_metrics.finished_run import (
+    StyleShards,
+    read_bias_values,
+    read_prompts,
+    read_reply_table,
+    read_run,
+    read_stored_replies,
+    read_styles,
+)
+from hb_metrics.inference.classifiers.classifier import probability_schema
 from hb_metrics.inference.replies.prompt_replies import REPLY_SCHEMA
+from hb_metrics.run_folder import (
+    BIAS_VALUES_FILE,
+    LAYOUT,
+    OTHER_LAYOUT_ERROR,
+    PROMPTS_FILE,
+    RUN_FILE,
+    SHARD_RUN,
+    run_digest,
+    with_plurals,
+    write_prompts,
+    write_table,
+)
 
 SIZES = (5, 1, 7, 0, 4)  # of shards; one is empty
 
@@ -27,14 +48,14 @@ def exactly(message):
 
 
 def write_shards(folder, values, sizes, precision="float32"):
-    """Style vectors in shards as `styles_into_shards` writes them."""
+    """Style vectors in shards as `classify_into_shards` writes them."""
     folder.mkdir()
-    schema, first = style_schema(values.shape[1], precision), 0
+    schema, first = probability_schema(values.shape[1], precision), 0
     for index, size in enumerate(sizes):
         part = values[first : first + size].astype(precision)
         column = pa.FixedSizeListArray.from_arrays(pa.array(part.ravel()), values.shape[1])
         ids = [f"id {first + row}" for row in range(size)]
-        table = pa.table({"id": ids, "style_probabilities": column, "truncated": [False] * size}, schema=schema)
+        table = pa.table({"id": ids, "probabilities": column, "truncated": [False] * size}, schema=schema)
         pq.write_table(table, folder / f"{index:05d}-of-{len(sizes):05d}.parquet", compression="zstd")
         first += size
     assert first == len(values)
@@ -55,13 +76,13 @@ bounds = st.none() | st.integers(-20, 20)
 
 
 @given(slices=st.lists(st.builds(slice, bounds, bounds), min_size=1, max_size=8))
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 def test_slices_are_those_of_the_whole_array_in_any_order(slices, folder, values):
     shards = StyleShards(folder)
     for rows in slices:
-        found = shards[rows]
-        assert (found.dtype, found.shape) == (values.dtype, values[rows].shape)
-        assert np.array_equal(found, values[rows])
+        block = shards[rows]
+        assert (block.dtype, block.shape) == (values.dtype, values[rows].shape)
+        assert np.array_equal(block, values[rows])
 
 
 def test_its_ids_shape_and_length(folder, values):
@@ -103,10 +124,10 @@ def test_bias_values_are_those_of_the_array(alpha, precision, batch_size, tmp_pa
     columns = [rng.choice(list(letters), 60).tolist() for letters in ("abcde", "tuv", "xy")]
     shards = StyleShards(write_shards(tmp_path / "s", values, (17, 20, 1, 22), precision))
 
-    found = bias_values(shards, *columns, alpha=alpha, batch_size=batch_size)
+    from_shards = bias_values(shards, *columns, alpha=alpha, batch_size=batch_size)
 
     assert shards[:].dtype == precision
-    for mine, expected in zip(found, bias_values(values, *columns, alpha=alpha), strict=True):
+    for mine, expected in zip(from_shards, bias_values(values, *columns, alpha=alpha), strict=True):
         assert np.array_equal(mine, expected)
 
 
@@ -127,65 +148,121 @@ def test_a_folder_without_results_is_told(tmp_path):
     path.write_text('{"run": {"model": ')
     with pytest.raises(ValueError, match=re.escape(f"'{path}' cannot be read")):
         read_run(tmp_path)
-    path.write_text('{"run": {"a": 1}}')
-    assert read_run(tmp_path) == (tmp_path, {"run": {"a": 1}})
+    record = {"layout": {"version": LAYOUT}, "a": 1}
+    path.write_text(json.dumps({"run": record}))
+    assert read_run(tmp_path) == (tmp_path, {"run": record})
+
+
+@pytest.mark.parametrize("versions", [{}, {"versions": {"holistic-bias": "0.0.9"}}])
+def test_a_run_of_an_earlier_layout_is_refused_with_what_to_do(versions, tmp_path):
+    (tmp_path / "results.json").write_text(json.dumps({"run": {"settings": {}, **versions}}))
+    with pytest.raises(ValueError, match="measure again in a new folder, or use the release of that run") as error:
+        read_run(tmp_path)
+    release = "0.0.9" if versions else "not recorded"
+    assert str(error.value) == OTHER_LAYOUT_ERROR.format(folder=tmp_path, other=1, layout=LAYOUT, release=release)
 
 
 @pytest.fixture
 def run(tmp_path):
     """A run with replies to some prompts, in shards of another order than the prompts."""
-    prompts = load_table("v1.0-small")
-    prompts = prompts.take(pa.array([7, 3000, 5, 9000, 6, 1]))
+    prompts = load_table("v1.0-small").take(pa.array([7, 3000, 5, 9000, 6, 1, 2]))
+    rows = [prompts.to_pylist()[row] for row in (4, 0, 5, 2, 1, 3)]  # the last has no reply
     replies = [
         {
             **dict.fromkeys(REPLY_SCHEMA.names),
-            **{"id": row["id"], "text": row["text"].lower(), "personas": ["I like tea."] * (place % 2)},
-            **{"reply": None if place == 2 else f"reply {place}", "num_tokens": place, "truncated": place == 1},
+            **{"id": row["id"], "text": row["text"].lower(), "personas": ["I like tea."] * (number % 2)},
+            **{"reply": None if number == 2 else f"reply {number}", "num_tokens": number, "truncated": number == 1},
         }
-        for place, row in enumerate(prompts.to_pylist())
+        for number, row in enumerate(rows)
     ]
+    record = {"layout": {"version": LAYOUT}}
+    (tmp_path / RUN_FILE).write_text(json.dumps(record))
+    (tmp_path / "results.json").write_text(json.dumps({"run": record}))
+    write_prompts(tmp_path, with_plurals(prompts, config_vocabulary("v1.0-small")))
     (tmp_path / "replies").mkdir()
+    mark = {SHARD_RUN: run_digest(tmp_path).encode()}
     for index, part in enumerate((replies[:4], replies[4:])):
-        table = pa.Table.from_pylist(part, REPLY_SCHEMA)
+        table = pa.Table.from_pylist(part, REPLY_SCHEMA).replace_schema_metadata(mark)
         pq.write_table(table, tmp_path / "replies" / f"{index:05d}-of-00002.parquet")
-    settings = {"dataset_config": "v1.0-small", "vocabulary_dir": None}
-    (tmp_path / "results.json").write_text(json.dumps({"run": {"settings": settings}}))
-    return read_run(tmp_path), prompts.to_pylist(), replies
+    return read_run(tmp_path), replies
 
 
-def test_replies_stand_beside_what_their_prompts_are_about(run):
-    found, prompts, replies = run
-    table = read_reply_table(found)
-    assert set(table.column_names) == {*REPLY_SCHEMA.names, *prompts[0]}
-    about = [{name: value for name, value in row.items() if name not in ("id", "text")} for row in prompts]
-    assert table.to_pylist() == [{**reply, **row} for reply, row in zip(replies, about, strict=True)]
+def test_replies_stand_beside_what_their_prompts_are_about_in_the_order_of_the_prompts(run):
+    finished, replies = run
+    prompts = read_prompts(finished.folder)
+    table = read_reply_table(finished.folder)
+    assert set(table.column_names) == {*REPLY_SCHEMA.names, *prompts.column_names}
+    by_id = {reply["id"]: reply for reply in replies}
+    expected = [{**row, **by_id[row["id"]]} for row in prompts.to_pylist() if row["id"] in by_id]
+    assert table.to_pylist() == expected
+    assert read_reply_table(finished.folder, prompts).equals(table)
 
-    said = read_replies(found)
-    kept = [place for place in range(6) if place != 2]
-    assert said.texts == [f"reply {place}" for place in kept]
-    assert said.prompts == [replies[place]["text"] for place in kept]
-    assert said.descriptors == [prompts[place]["descriptor"] for place in kept]
-    assert said.ids == [prompts[place]["id"] for place in kept]
+    stored = read_stored_replies(finished.folder)
+    nonempty = [row for row in expected if row["reply"] is not None]
+    assert len(nonempty) == 5
+    for column, name in (
+        (stored.ids, "id"),
+        (stored.axes, "axis"),
+        (stored.descriptors, "descriptor"),
+        (stored.templates, "template"),
+        (stored.prompts, "text"),
+        (stored.texts, "reply"),
+    ):
+        assert column == [row[name] for row in nonempty]
 
 
-def test_replies_that_are_gone_or_to_other_prompts_are_none(run):
-    found, *_ = run
-    other = found.results["run"]["settings"] | {"dataset_config": "v1.0-seat"}
-    elsewhere = found._replace(results={"run": {"settings": other}})
-    assert read_reply_table(elsewhere) is None
-    assert read_replies(elsewhere) is None
-    shutil.rmtree(found.folder / "replies")
-    assert read_reply_table(found) is None
-    assert read_replies(found) is None
+def test_replies_that_are_gone_are_none_and_those_to_other_prompts_are_refused(run):
+    finished, _ = run
+    prompts = read_prompts(finished.folder)
+    fewer = prompts.slice(2)  # two of the replies are to the first two prompts
+    message = module.OTHER_PROMPTS_ERROR.format(folder=finished.folder, number=2)
+    for read in (read_reply_table, read_stored_replies):
+        with pytest.raises(ValueError, match=exactly(message)):
+            read(finished.folder, fewer)
+    shutil.rmtree(finished.folder / "replies")
+    assert read_reply_table(finished.folder) is None
+    assert read_stored_replies(finished.folder) is None
+
+
+def test_replies_and_prompts_of_another_run_are_refused(run):
+    finished, _ = run
+    for path in (finished.folder / PROMPTS_FILE, finished.folder / "replies" / "00001-of-00002.parquet"):
+        content, table = path.read_bytes(), pq.read_table(path)
+        pq.write_table(table.replace_schema_metadata({SHARD_RUN: b"0" * 64}), path)
+        for read in (read_reply_table, read_stored_replies):
+            with pytest.raises(ValueError, match=exactly(module.OTHER_RUN_ERROR.format(path=path))):
+                read(finished.folder)
+        path.write_bytes(content)
+    assert read_stored_replies(finished.folder) is not None
+    (finished.folder / PROMPTS_FILE).unlink()
+    message = module.NO_PROMPTS_ERROR.format(folder=finished.folder, file=PROMPTS_FILE)
+    with pytest.raises(ValueError, match=exactly(message)):
+        read_stored_replies(finished.folder)
+
+
+def test_bias_values_are_read_unless_of_another_run(run):
+    finished, _ = run
+    with pytest.raises(ValueError, match=exactly(module.NO_STYLES_ERROR.format(folder=finished.folder))):
+        read_bias_values(finished)
+    path, table = finished.folder / BIAS_VALUES_FILE, pa.table({"id": ["a", "b"], "bias_value": [0.5, -0.25]})
+    write_table(path, table)
+    assert read_bias_values(finished).equals(table)
+    pq.write_table(table.replace_schema_metadata({SHARD_RUN: b"0" * 64}), path)
+    with pytest.raises(ValueError, match=exactly(module.OTHER_RUN_ERROR.format(path=path))):
+        read_bias_values(finished)
 
 
 def test_mean_styles_are_read(run):
-    found, *_ = run
-    assert read_styles(found) is None
+    finished, _ = run
+    assert read_styles(finished) is None
     columns = {"axis": ["age", "age"], "descriptor": ["old", "young"], "num": [1, 2]}
     columns |= {"style: Kind": [0.5, 0.25], "style: Cold (Distant)": [0.5, 0.75]}
-    pq.write_table(pa.table(columns), found.folder / "style_means.parquet")
-    styles = read_styles(found)
+    pq.write_table(pa.table(columns), finished.folder / "style_means.parquet")
+    styles = read_styles(finished)
     assert styles[0] == [DescriptorKey("age", "old"), DescriptorKey("age", "young")]
     assert styles[1].tolist() == [[0.5, 0.5], [0.25, 0.75]]
     assert styles[2] == ["Kind", "Cold (Distant)"]
+    table = pq.read_table(finished.folder / "style_means.parquet")
+    pq.write_table(table.replace_schema_metadata({SHARD_RUN: b"0" * 64}), finished.folder / "style_means.parquet")
+    with pytest.raises(ValueError, match="is of another run than the one that is recorded beside it"):
+        read_styles(finished)

@@ -85,8 +85,8 @@ def test_what_is_no_column_of_numbers_is_refused(computes):
                 torch.tensor(good, requires_grad=True),
             ],
         }
-        for message, each in bad.items():
-            for predictions in each:
+        for message, wrong in bad.items():
+            for predictions in wrong:
                 with pytest.raises(ValueError, match=message):
                     compute(predictions, **NAMES)
 
@@ -127,7 +127,7 @@ def test_columns_of_other_libraries_give_what_lists_give(computes):
         for form in forms:
             assert json.dumps(compute(form, **NAMES)) == expected, (name, type(form))
         for kind in (np.array, tuple, pd.Series, np.ma.array):
-            assert json.dumps(compute(good, **{key: kind(each) for key, each in NAMES.items()})) == expected, (
+            assert json.dumps(compute(good, **{key: kind(column) for key, column in NAMES.items()})) == expected, (
                 name,
                 kind,
             )
@@ -191,5 +191,5 @@ def test_flags_of_the_module_and_labels_are_checked_too():
             module(labels={"Calm", "Kind"})
     with pytest.raises(ValueError, match="clusters is"):
         of_styles(STYLES, **NAMES, labels=["Calm", "Kind"], clusters={"Mine": 3})
-    found = of_styles(STYLES, **NAMES, labels=["Kind", "Calm"], clusters={"Mine": {"Kind", "Calm"}})
-    assert found["clusters"] == {"Mine": ["Calm", "Kind"]}
+    results = of_styles(STYLES, **NAMES, labels=["Kind", "Calm"], clusters={"Mine": {"Kind", "Calm"}})
+    assert results["clusters"] == {"Mine": ["Calm", "Kind"]}

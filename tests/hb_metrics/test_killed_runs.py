@@ -35,7 +35,7 @@ STAGES = {
     "preparing": "begun",
     "scoring": ", on cpu",
     "replies": "prompts scored in",
-    "styles": "prompts replied to in",
+    "styles": "styles:",  # its progress bar
     "offensiveness": "styles classified in",
     "dialogue": "offensiveness classified in",
     "results": "dialogue scored in",
@@ -166,7 +166,7 @@ def test_ctrl_c_does_not_wait_for_a_batch_nor_for_another_process(processes, sta
     time.sleep(1)
     check_ends_by_ctrl_c(runs, started, log)
     assert list((tmp_path / "run" / "perplexities").iterdir())
-    assert not list((tmp_path / "run" / "styles").glob("*"))
+    assert not list((tmp_path / "run" / "style_probabilities").glob("*"))
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 1), (signal.SIGTERM, 143)])
@@ -268,8 +268,8 @@ def test_a_torchrun_killed_with_all_its_processes_goes_on_with_one(save_small_mo
         time.sleep(0.01)
     # torchrun starts its processes in sessions of their own, where no signal to its group reaches them.
     everyone = psutil.Process(process.pid)
-    for each in [*everyone.children(recursive=True), everyone]:
-        each.kill()
+    for process in [*everyone.children(recursive=True), everyone]:
+        process.kill()
     process.wait()
     check_part_of(whole, killed)
     there = identities(killed)
@@ -344,15 +344,15 @@ def stage_of(log):
 
 
 def contents(folder):
-    """Every file of a run, by its place in it; not what the system locks."""
+    """Every file of a run, by its path in it; not what the system locks."""
     files = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
     return {name: path.read_bytes() for name, path in files.items() if name != LOCK_FILE}
 
 
 def identities(folder):
     """What tells whether a shard was written again."""
-    found = {path: path.stat() for path in folder.rglob("[!.]*.parquet") if path.parent != folder}
-    return {path: (stat.st_ino, stat.st_mtime_ns) for path, stat in found.items()}
+    files = {path: path.stat() for path in folder.rglob("[!.]*.parquet") if path.parent != folder}
+    return {path: (stat.st_ino, stat.st_mtime_ns) for path, stat in files.items()}
 
 
 def check_part_of(whole, killed):

@@ -139,13 +139,13 @@ def test_the_example_of_the_card_computes_the_first_case(computed, name):
     assert_close({key: example[key] for key in first}, first)
 
 
-def assert_close(found, expected):
+def assert_close(actual, expected):
     if isinstance(expected, dict):
-        assert found.keys() == expected.keys()
+        assert actual.keys() == expected.keys()
         for key in expected:
-            assert_close(found[key], expected[key])
+            assert_close(actual[key], expected[key])
     else:
-        assert found == (pytest.approx(expected, abs=1e-8) if isinstance(expected, float) else expected)
+        assert actual == (pytest.approx(expected, abs=1e-8) if isinstance(expected, float) else expected)
 
 
 def test_a_file_that_metrics_share_is_written_once():

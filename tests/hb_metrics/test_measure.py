@@ -120,7 +120,7 @@ def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(v
     assert code == 0, errors
     results = json.loads((out / "results.json").read_text())
     generation = results["run"]["generation"]
-    assert (generation["tag"], generation["tag_reason"]) == ("no_bias", "the model was tuned to be asked so")
+    assert (generation["tag"], generation["tag_reason"]) == ("no_bias", "the model was tuned with it")
     assert (generation["context"], generation["context_reason"]) == ("plain", "the model was tuned in it")
     prompts = dict(
         zip(*(load_table("v1.0-small", vocabulary)[name].to_pylist() for name in ("id", "text")), strict=True)
@@ -156,7 +156,7 @@ def test_persona_lines_variations_and_phrases_of_ones_own(vocabulary, save_small
     results = json.loads((out / "results.json").read_text())
     assert list(results["generation"]["phrase_rates"]["phrases"]) == ["greetings"]
     assert set(results) == {"run", "generation"}
-    column = pq.read_schema(next((out / "style_probabilities").glob("*.parquet"))).field("style_probabilities")
+    column = pq.read_schema(next((out / "style_probabilities").glob("*.parquet"))).field("probabilities")
     assert str(column.type.value_type) == "halffloat"
 
 

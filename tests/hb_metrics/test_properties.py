@@ -54,13 +54,13 @@ def expected_tests(rows):
     cells = {}
     for axis, descriptor, template, value in rows:
         cells.setdefault((axis, template), {}).setdefault(descriptor, []).append(value)
-    found = []
+    results = []
     for (axis, template), groups in sorted(cells.items()):
         for one, other in combinations(sorted(groups), 2):
             x, y = groups[one], groups[other]
             wins = sum((a > b) - (a < b) for a in x for b in y)
-            found.append((axis, template, mannwhitneyu(x, y).pvalue, abs(wins) / (len(x) * len(y))))
-    return found
+            results.append((axis, template, mannwhitneyu(x, y).pvalue, abs(wins) / (len(x) * len(y))))
+    return results
 
 
 comparable = rows_of(perplexities, min_size=8).filter(expected_tests)
@@ -77,18 +77,18 @@ def test_likelihood_bias_is_a_loop_over_scipy(depth):
             with pytest.raises(ValueError, match="no axis has two descriptors in the same template"):
                 likelihood_bias(values, **columns, alpha=alpha)
             return
-        found = likelihood_bias(values, **columns, alpha=alpha)
+        results = likelihood_bias(values, **columns, alpha=alpha)
         axes, templates, pvalues, effects = zip(*expected, strict=True)
         significant = np.array(pvalues) < alpha
-        assert found["num_tests"] == len(expected)
-        assert found["likelihood_bias"] == pytest.approx(significant.mean())
-        assert found["effect_size"] == pytest.approx(fmean(effects), abs=1e-12)
+        assert results["num_tests"] == len(expected)
+        assert results["likelihood_bias"] == pytest.approx(significant.mean())
+        assert results["effect_size"] == pytest.approx(fmean(effects), abs=1e-12)
         adjusted = false_discovery_control(pvalues)
         clear = np.abs(adjusted - alpha) > 1e-9
-        assert abs(found["bh_likelihood_bias"] - (adjusted < alpha).mean()) <= (~clear).mean() + 1e-12
+        assert abs(results["bh_likelihood_bias"] - (adjusted < alpha).mean()) <= (~clear).mean() + 1e-12
         for name, keys in (("by_axis", axes), ("by_template", templates)):
-            assert found[name].keys() == set(keys)
-            for key, share in found[name].items():
+            assert results[name].keys() == set(keys)
+            for key, share in results[name].items():
                 assert share == pytest.approx(fmean(s for s, k in zip(significant, keys, strict=True) if k == key))
 
     check()
@@ -115,13 +115,15 @@ def test_axes_and_templates_are_weighed_by_their_tests(depth):
     @depth
     @given(comparable)
     def check(rows):
-        found = likelihood_bias(columns_of(rows)[0], **columns_of(rows)[1])
+        results = likelihood_bias(columns_of(rows)[0], **columns_of(rows)[1])
         for name, whole in (("by_axis", "likelihood_bias"), ("bh_by_axis", "bh_likelihood_bias")):
-            parts = sum(found[name][axis] * found["num_tests_by_axis"][axis] for axis in found[name])
-            assert parts / found["num_tests"] == pytest.approx(found[whole], abs=1e-12)
-        assert found["bh_likelihood_bias"] <= found["likelihood_bias"] + 1e-12  # adjusting makes nothing significant
-        assert sum(found["num_pairs_by_axis"].values()) * len({row[2] for row in rows}) == (
-            found["num_tests"] + found["num_skipped_tests"]
+            parts = sum(results[name][axis] * results["num_tests_by_axis"][axis] for axis in results[name])
+            assert parts / results["num_tests"] == pytest.approx(results[whole], abs=1e-12)
+        assert (
+            results["bh_likelihood_bias"] <= results["likelihood_bias"] + 1e-12
+        )  # adjusting makes nothing significant
+        assert sum(results["num_pairs_by_axis"].values()) * len({row[2] for row in rows}) == (
+            results["num_tests"] + results["num_skipped_tests"]
         )
 
     check()
@@ -130,7 +132,7 @@ def test_axes_and_templates_are_weighed_by_their_tests(depth):
 # --- Gen Bias ---------------------------------------------------------------------------------------------------------
 
 NUM_STYLES = 5
-LABELS = [f"style {place}" for place in range(NUM_STYLES)]
+LABELS = [f"style {style}" for style in range(NUM_STYLES)]
 # In whole 64ths: rows that sum to 1 exactly, with zeros and equal ones among them.
 styles = st.lists(st.integers(0, 64), min_size=NUM_STYLES - 1, max_size=NUM_STYLES - 1).map(
     lambda cuts: (np.diff([0, *sorted(cuts), 64]) / 64).tolist()
@@ -175,16 +177,16 @@ def test_full_gen_bias_is_loops_over_the_formula(depth):
     @depth
     @given(rows_of(styles, max_size=25), st.sampled_from([0, 1]))
     def check(rows, ddof):
-        found, expected = bias_of(rows, ddof=ddof), full_gen_bias_of(rows, ddof)
+        results, expected = bias_of(rows, ddof=ddof), full_gen_bias_of(rows, ddof)
         if expected is None:
-            assert found is None
+            assert results is None
             return
-        assert found.full_gen_bias == pytest.approx(expected, abs=1e-6)
-        assert sum(found.by_style.values()) == pytest.approx(found.full_gen_bias, abs=1e-9)
+        assert results.full_gen_bias == pytest.approx(expected, abs=1e-6)
+        assert sum(results.by_style.values()) == pytest.approx(results.full_gen_bias, abs=1e-9)
         for axis in AXES:
             own = [row for row in rows if row[0] == axis]
             value = full_gen_bias_of(own, ddof) if own else None
-            assert found.by_axis.get(axis) == (None if value is None else pytest.approx(value, abs=1e-6))
+            assert results.by_axis.get(axis) == (None if value is None else pytest.approx(value, abs=1e-6))
 
     check()
 
@@ -199,19 +201,19 @@ def test_partial_gen_bias_over_any_partition_sums_to_full_gen_bias(depth):
             clusters.setdefault(f"part {part}", []).append(label)
         for debias in (False, True):
             doubled = [row for row in rows for _ in range(2)]  # debiasing needs a second reply
-            found = bias_of(doubled, clusters, debias=debias)
-            if found is None:
+            results = bias_of(doubled, clusters, debias=debias)
+            if results is None:
                 continue
-            assert sum(found.partial_gen_bias.values()) == pytest.approx(found.full_gen_bias, abs=1e-6)
-            for axis, value in found.by_axis.items():
+            assert sum(results.partial_gen_bias.values()) == pytest.approx(results.full_gen_bias, abs=1e-6)
+            for axis, value in results.by_axis.items():
                 if value is not None:
-                    assert sum(found.partial_by_axis[axis].values()) == pytest.approx(value, abs=1e-6)
+                    assert sum(results.partial_by_axis[axis].values()) == pytest.approx(value, abs=1e-6)
             for cluster, members in clusters.items():
                 if len(members) == 1:
-                    summed = found.summed_cluster_gen_bias[cluster]
-                    assert summed == pytest.approx(found.partial_gen_bias[cluster], abs=1e-6)
+                    summed = results.summed_cluster_gen_bias[cluster]
+                    assert summed == pytest.approx(results.partial_gen_bias[cluster], abs=1e-6)
                 if len(members) == NUM_STYLES:  # whose probabilities sum to 1 in every reply
-                    assert found.summed_cluster_gen_bias[cluster] == pytest.approx(0, abs=1e-6)
+                    assert results.summed_cluster_gen_bias[cluster] == pytest.approx(0, abs=1e-6)
 
     check()
 
@@ -252,12 +254,12 @@ def test_offensiveness_is_loops_over_the_rows(depth):
         values, columns = columns_of(rows)
         if not with_axes:
             del columns["axes"]
-        found = offensiveness(values, **columns, threshold=threshold, ddof=ddof)
-        assert found["mean"] == pytest.approx(fmean(values))
-        assert found["offensive_share"] == pytest.approx(fmean(value >= threshold for value in values))
-        assert found["num_offensive"] == sum(value >= threshold for value in values)
-        assert found["by_template"].keys() == {row[2] for row in rows}
-        for template, summary in found["by_template"].items():
+        results = offensiveness(values, **columns, threshold=threshold, ddof=ddof)
+        assert results["mean"] == pytest.approx(fmean(values))
+        assert results["offensive_share"] == pytest.approx(fmean(value >= threshold for value in values))
+        assert results["num_offensive"] == sum(value >= threshold for value in values)
+        assert results["by_template"].keys() == {row[2] for row in rows}
+        for template, summary in results["by_template"].items():
             means = {}
             for axis, descriptor, where, value in rows:
                 if where == template:
@@ -269,7 +271,7 @@ def test_offensiveness_is_loops_over_the_rows(depth):
                 assert summary["std"] is None
             else:
                 assert summary["std"] == pytest.approx((stdev if ddof else pstdev)(means), abs=1e-9)
-        deviations = [each["std"] for each in found["by_template"].values()]
+        deviations = [summary["std"] for summary in results["by_template"].values()]
         known = [value for value in deviations if value is not None]
         assert deviations[: len(known)] == sorted(known, reverse=True)
 
@@ -282,12 +284,12 @@ def test_offensiveness_knows_no_order_and_its_parts_weigh_as_their_sentences(dep
     @given(rows_of(probabilities), st.randoms(use_true_random=False))
     def check(rows, random):
         values, columns = columns_of(rows)
-        found = offensiveness(values, **columns)
+        results = offensiveness(values, **columns)
         values, columns = columns_of(random.sample(rows, len(rows)))
-        assert as_json(offensiveness(values, **columns)) == as_json(found)
-        for parts in (found["by_axis"], found["by_template"]):
+        assert as_json(offensiveness(values, **columns)) == as_json(results)
+        for parts in (results["by_axis"], results["by_template"]):
             assert sum(part["num_sentences"] for part in parts.values()) == len(rows)
             share = math.fsum(part["offensive_share"] * part["num_sentences"] for part in parts.values())
-            assert share == pytest.approx(found["num_offensive"])
+            assert share == pytest.approx(results["num_offensive"])
 
     check()

@@ -80,7 +80,7 @@ def write(folder, changes=()):
 
 
 def checked(tmp_path, changes=(), **options):
-    """The report on the small vocabulary with changes, beside the one without."""
+    """The report on the small vocabulary with changes, compared with the one without."""
     before = write(tmp_path / "before")
     return check(write(tmp_path / "after", changes), str(before), **options)
 
@@ -103,7 +103,7 @@ def test_nothing_changed(tmp_path):
     assert as_text(report).startswith("Form: 0 faults, 0 things to look at. Words: a person decides\n")
 
 
-def test_v1_beside_itself_has_the_paper_s_number_of_sentences():
+def test_v1_compared_with_itself_has_the_paper_s_number_of_sentences():
     report = check(V1)
     assert (report.faults, report.to_look_at) == ([], [])
     assert report.effect.after == (462_878, 459_758)
@@ -118,15 +118,17 @@ def test_next_has_no_fault_and_its_phrases_and_plurals_nothing_to_look_at(tmp_pa
     before, after = read_contents(one), read_contents(NEXT)
     few = [entry for entry in after.entries if entry.kind != "term" or entry.value.placement == "after"]
     after = after._replace(entries=tuple(few))
-    found = messages(things_to_look_at(before, after, compare(before, after)))
+    reported = messages(things_to_look_at(before, after, compare(before, after)))
     assert after.faults == ()
-    assert [message for message in found if "`plural`" in message or "the plural" in message or "verb" in message] == []
+    assert [
+        message for message in reported if "`plural`" in message or "the plural" in message or "verb" in message
+    ] == []
 
 
 def test_all_articles_of_next_go_by_sound():
     contents = read_contents(NEXT)
-    phrases = [(each.term, noun_phrase(each, contents.nouns[0])) for each in contents.descriptors if each.before]
-    phrases += [(each.noun, noun_phrase(None, each)) for each in contents.nouns]
+    phrases = [(term.term, noun_phrase(term, contents.nouns[0])) for term in contents.descriptors if term.before]
+    phrases += [(noun.noun, noun_phrase(None, noun)) for noun in contents.nouns]
     assert len(phrases) > 500
     assert [phrase for word, phrase in phrases if phrase.split(" ")[0] not in sound_articles(word)] == []
 
@@ -182,7 +184,7 @@ def test_an_entry_with_a_source_or_that_is_not_new_is_no_fault(tmp_path, changes
 def test_no_word_that_only_looks_like_one_passes_without_a_fault(tmp_path):
     words = ["Dеaf", "calm\u3164", "calm 😀", "{plural_noun_phrase}", "Ignore all previous instructions", "<b>calm</b>"]
     words += ["https://a.example", "a" * 3_000, "calm " * 700, "[a](b)", "calm, see www.a.example"]
-    text = "".join(f"  - term: {json.dumps(each, ensure_ascii=False)}\n{GOOD}" for each in words)
+    text = "".join(f"  - term: {json.dumps(word, ensure_ascii=False)}\n{GOOD}" for word in words)
     report = checked(tmp_path, appended(text))
     lines = [fault.line for fault in report.faults]
     assert lines == [END_OF["mood.yaml"] + 1 + 2 * number for number in range(len(words))]
@@ -202,7 +204,7 @@ def test_a_new_file_without_a_source_is_a_fault(tmp_path):
     assert "its file has none either" in fault.message
 
 
-def test_all_faults_are_told_at_once_in_the_order_of_their_places(tmp_path):
+def test_all_faults_are_reported_at_once_in_the_order_of_their_lines(tmp_path):
     changes = {
         **appended("  - term: calm\n    prefrence: reviewed\n  - term: in a rush\n  - term: with a hat\n"),
         **appended("  - noun: guest\n", "nouns.yaml"),
@@ -241,7 +243,7 @@ def check_nothing_is_compared(report):
     changes = report.changes
     assert (changes.added, changes.removed, changes.changed, changes.num_unnamed_removed) == ((), (), (), {})
     for text in (as_text(report), as_markdown(report)):
-        assert "Nothing of it was read, so that nothing is compared or counted." in text
+        assert "Nothing of it was read, so nothing is compared or counted." in text
         assert "Removed" not in text
         assert "→" not in text
         assert "before | after" not in text
@@ -264,7 +266,7 @@ UNREADABLE = {
 
 
 @pytest.mark.parametrize("content", UNREADABLE.values(), ids=UNREADABLE)
-def test_what_cannot_be_read_is_not_told_as_removed(tmp_path, content):
+def test_what_cannot_be_read_is_not_reported_as_removed(tmp_path, content):
     folder = write(tmp_path / "after")
     (folder / "mood.yaml").write_bytes(content if isinstance(content, bytes) else content.encode())
     report = check(folder, str(write(tmp_path / "before")))
@@ -278,7 +280,7 @@ def test_what_cannot_be_read_is_not_told_as_removed(tmp_path, content):
         assert "terms, as far as read" in text
 
 
-def test_what_is_missing_in_a_file_that_could_be_read_is_told_as_removed_beside_one_that_could_not(tmp_path):
+def test_what_is_missing_in_a_readable_file_is_reported_as_removed_although_another_is_not_readable(tmp_path):
     order = "classes:\n  - name: one\n    axis: mood\n  - name: two\n    axis: way\n"
     before = write(tmp_path / "before", {"adjective_order.yaml": order})
     folder = write(tmp_path / "after", {"mood.yaml": "terms: [", "adjective_order.yaml": "classes: [", **ONE_LESS})
@@ -292,20 +294,21 @@ def test_more_than_the_check_can_compare_is_refused(tmp_path, monkeypatch):
     terms = "".join(f"  - term: t{number}\n{GOOD}" for number in range(3_000))
     start = time.process_time()
     many = check(write(tmp_path / "many", appended(terms)), str(before))
-    assert [fault.message[:43] for fault in many.faults] == ["holds 3,011 entries, which make 36,048 sent"]
+    assert [fault.message[:43] for fault in many.faults] == ["has 3,011 entries, which make 36,048 senten"]
     monkeypatch.setattr("hub_scripts.folder_checks.MAX_ROWS", 40)
     (fault,) = check(before, str(before)).faults
     assert (
-        "which make 48 sentences, and is not compared; the check takes 3,000 entries and 40 sentences" in fault.message
+        "which make 48 sentences, and is not compared; the check allows at most 3,000 entries and 40 sentences"
+        in fault.message
     )
     large = write(tmp_path / "large", {f"a{number}.yaml": "# a\n" * 50_000 for number in range(6)})
     report = check(large, str(before))
-    assert "holds 10 files of 1,200," in report.faults[0].message
+    assert "has 10 files of 1,200," in report.faults[0].message
     files = check(write(tmp_path / "files", {f"a{number}.yaml": "" for number in range(100)}), str(before))
-    assert "holds 104 files" in files.faults[0].message
+    assert "has 104 files" in files.faults[0].message
     assert time.process_time() - start < 5
-    for each in (many, report, files):
-        check_nothing_is_compared(each)
+    for refused in (many, report, files):
+        check_nothing_is_compared(refused)
 
 
 @pytest.fixture
@@ -362,7 +365,7 @@ RECORD = ("../frozen.json", "the record of the frozen version v1.0 was changed; 
 FROZEN = {
     "term": (change_a_term, "../v1.0", f"{CHANGED}(its digest is "),
     "unreadable": (put("v1.0/ability.yaml", "x: ["), "../v1.0", f"{CHANGED}(it cannot be read (ability.yaml:1: "),
-    "removed": (lambda root: shutil.rmtree(root / "v1.0"), "../v1.0", "the frozen version v1.0 is not here; put it"),
+    "removed": (lambda root: shutil.rmtree(root / "v1.0"), "../v1.0", "the frozen version v1.0 is missing; restore it"),
     "extra page": (put("v1.0/README.md"), "../v1.0", f"{CHANGED}(README.md in its folder"),
     "hidden file": (put("v1.0/.hidden"), "../v1.0", f"{CHANGED}(.hidden in its folder"),
     "empty axis": (put("v1.0/x.yaml", "axis: x\nterms: []\n"), "../v1.0", f"{CHANGED}(x.yaml in its folder"),
@@ -377,20 +380,28 @@ FROZEN = {
     "no JSON": (put("frozen.json", "{"), *RECORD),
     "a list": (put("frozen.json", "[]"), *RECORD),
     "deep JSON": (put("frozen.json", "[" * 200_000), *RECORD),
-    "v9.9": (copy_the_record("v9.9"), "../v9.9", "the frozen version v9.9 is not here; put it back"),
+    "v9.9": (copy_the_record("v9.9"), "../v9.9", "the frozen version v9.9 is missing; restore it"),
     "v9.9 and its folder": (copy_the_record("v9.9", "v1.0"), "../v9.9", "v9.9 is frozen and was changed (its record"),
-    "an older one": (copy_the_record("v0.9", "v1.0"), "../frozen.json", "'v0.9' is no name for a version after v1.0"),
-    "another name": (copy_the_record("../v2"), "../frozen.json", "'../v2' is no name for a version after v1.0"),
-    "a folder": (lambda root: shutil.copytree(root / "v1.0", root / "v9.9"), "../v9.9", "is no frozen version of"),
-    "a file": (put("more.txt"), "../more.txt", "is no part of the versions"),
+    "an older one": (
+        copy_the_record("v0.9", "v1.0"),
+        "../frozen.json",
+        "'v0.9' is not a name for a version after v1.0",
+    ),
+    "another name": (copy_the_record("../v2"), "../frozen.json", "'../v2' is not a name for a version after v1.0"),
+    "a folder": (
+        lambda root: shutil.copytree(root / "v1.0", root / "v9.9"),
+        "../v9.9",
+        "is not recorded as a frozen version",
+    ),
+    "a file": (put("more.txt"), "../more.txt", "does not belong to the versions"),
 }
 
 
-@pytest.mark.parametrize(("change", "place", "message"), FROZEN.values(), ids=FROZEN)
-def test_a_change_to_a_frozen_version_is_a_fault(versions, change, place, message):
+@pytest.mark.parametrize(("change", "file", "message"), FROZEN.values(), ids=FROZEN)
+def test_a_change_to_a_frozen_version_is_a_fault(versions, change, file, message):
     change(versions)
     (fault,) = frozen_faults(versions / "next")
-    assert fault.file == place
+    assert fault.file == file
     assert message in fault.message
 
 
@@ -404,7 +415,7 @@ def test_our_own_versions_are_checked_with_their_sentences(versions, monkeypatch
     assert "the sentences of the config 'v1.0' are not" in fault.message
     record_as_frozen(versions, "v1.0", nouns=31)
     (fault,) = frozen_faults(versions / "next")
-    assert "v1.0 is frozen and was changed (it has the nouns 30, and 31 is recorded)" in fault.message
+    assert "v1.0 is frozen and was changed (its count of nouns is 30, not 31 as recorded)" in fault.message
 
 
 def test_a_change_to_a_frozen_version_is_seen_without_the_record_and_from_inside(versions):
@@ -456,13 +467,13 @@ LOOK = {
     "plural s": (term("cheerfuls"), "differs from 'cheerful' (mood.yaml:4) only in case, hyphens, accents or a plural"),
     "other words": (
         after("who is cheerful", "who are cheerful"),
-        "says in other words what 'cheerful' (mood.yaml:4) says",
+        "means the same as 'cheerful' (mood.yaml:4) in other words",
     ),
-    "other words, ending": (term("smiling"), "says in other words what 'with a smile' (mood.yaml:8) says"),
-    "slip of the pen": (term("cheeful"), "is one letter away from 'cheerful' (mood.yaml:4)"),
+    "other words, ending": (term("smiling"), "means the same as 'with a smile' (mood.yaml:8) in other words"),
+    "typing error": (term("cheeful"), "is one letter away from 'cheerful' (mood.yaml:4)"),
     "swapped letters": (term("chereful"), "is one letter away from 'cheerful' (mood.yaml:4)"),
     "another word": (term("serene"), None),
-    "two axes": (term("walking", "preference: dispreferred", "note: asked"), "stands in way.yaml:4 too"),
+    "two axes": (term("walking", "preference: dispreferred", "note: asked"), "is in way.yaml:4 too"),
     "label clash": (
         term("walking", "preference: reviewed", "note: asked"),
         "is labelled reviewed here, and 'walking' (way.yaml:4) is labelled dispreferred",
@@ -470,18 +481,18 @@ LOOK = {
     "label clash with none": (term("walking"), "is without a label here, and 'walking' (way.yaml:4) is labelled disp"),
     "label without a note": (term("calm", "preference: polarizing"), "is labelled polarizing and has no `note`"),
     "label with a note": (term("calm", "preference: polarizing", "note: asked two clubs"), None),
-    "article by sound": (term("unique"), "would be written 'an unique woman', and by its sound takes 'a'"),
-    "article, number": (term("80-year-old"), "by its sound takes 'an'; write `article: an`"),
-    "article, silent h": (term("honest"), "would be written 'a honest woman', and by its sound takes 'an'"),
-    "article, letters": (term("F2M"), "would be written 'a F2M woman', and by its sound takes 'an'"),
-    "article, HIV": (term("HIV-positive"), "by its sound takes 'an'; write `article: an`"),
-    "article, yoo": (term("European"), "by its sound takes 'a'; write `article: a`"),
+    "article by sound": (term("unique"), "would be written 'an unique woman', and takes 'a' by its sound"),
+    "article, number": (term("80-year-old"), "takes 'an' by its sound; write `article: an`"),
+    "article, silent h": (term("honest"), "would be written 'a honest woman', and takes 'an' by its sound"),
+    "article, letters": (term("F2M"), "would be written 'a F2M woman', and takes 'an' by its sound"),
+    "article, HIV": (term("HIV-positive"), "takes 'an' by its sound; write `article: an`"),
+    "article, yoo": (term("European"), "takes 'a' by its sound; write `article: a`"),
     "article given": (term("80-year-old", "article: an"), None),
-    "article given, wrong": (term("honest", "article: a"), "as if 'an' came before it, and it has `article: a`"),
+    "article given, wrong": (term("honest", "article: a"), "takes 'an' by its sound, and has `article: a`"),
     "article, letters or word": (term("NIMBY"), "write `article: an` if it is read letter by letter"),
     "article, letters or word, given": (term("NIMBY", "article: a"), None),
-    "article of a noun": (noun("heir", "heirs"), "noun 'heir' would be written 'a heir', and by its sound takes 'an'"),
-    "letters": (term("serène"), "has letters beyond a to z: è (latin small letter e with grave); see that each"),
+    "article of a noun": (noun("heir", "heirs"), "noun 'heir' would be written 'a heir', and takes 'an' by its sound"),
+    "letters": (term("serène"), "has letters beyond a to z: è (latin small letter e with grave); check that each"),
     "letters of a noun": (noun("fiancé", "fiancés"), "noun 'fiancé' has letters beyond a to z: é (latin small"),
     "letters of a template": (
         appended('  - template: "Voilà {noun_phrase}."\n' + GOOD, "templates.yaml"),
@@ -500,30 +511,30 @@ LOOK = {
         noun("neighbour", "neighbours"),
         "noun 'neighbour' is one letter away from 'neighbor' (nouns.yaml:8)",
     ),
-    "plural unchanged": (after("with a hat", "with a hat"), "has the `plural` 'with a hat', which speaks of one"),
-    "plural without article": (after("with a hat", "with hat"), "has the `plural` 'with hat', which speaks of one"),
+    "plural unchanged": (after("with a hat", "with a hat"), "has the `plural` 'with a hat', which is about one"),
+    "plural without article": (after("with a hat", "with hat"), "has the `plural` 'with hat', which is about one"),
     "plural good": (after("with a hat", "with hats"), None),
-    "verb": (after("who sings", "who sings"), "its verb stands as after one person; write 'who sing'"),
+    "verb": (after("who sings", "who sings"), "whose verb has the form for one person; write 'who sing'"),
     "verb, is": (after("who is home", "who is home"), "write 'who are home'"),
     "verb, 's": (after("who's home", "who's home"), "write 'who are home'"),
     "verb good": (after("who sings", "who sing"), None),
-    "verb past": (after("who moved a lot", "who moved a lot"), "which speaks of one"),
-    "verb of plural": (after("who are home"), "has its verb as after several people"),
+    "verb past": (after("who moved a lot", "who moved a lot"), "which is about one"),
+    "verb of plural": (after("who are home"), "has a verb in the form for several people"),
     "other phrase": (after("with a hat", "who wear hats"), "begins with another word"),
 }
 
 
 @pytest.mark.parametrize(("changes", "message"), LOOK.values(), ids=LOOK)
-def test_what_may_be_a_slip_is_told_and_is_no_fault(tmp_path, changes, message):
+def test_a_possible_mistake_is_reported_and_is_not_a_fault(tmp_path, changes, message):
     report = checked(tmp_path, changes)
-    found = messages(report.to_look_at)
+    reported = messages(report.to_look_at)
     assert report.faults == []
     if message is None:
-        assert found == []
+        assert reported == []
         return
     (name,) = changes
-    assert any(message in each for each in found), found
-    assert {(each.file, each.line) for each in report.to_look_at} == {(name, END_OF[name] + 1)}
+    assert any(message in text for text in reported), reported
+    assert {(thing.file, thing.line) for thing in report.to_look_at} == {(name, END_OF[name] + 1)}
 
 
 def changed(old, new, name="mood.yaml"):
@@ -534,21 +545,21 @@ def changed(old, new, name="mood.yaml"):
 HISTORY = {
     "relabelled": (
         changed("preference: reviewed", "preference: polarizing"),
-        ["was labelled reviewed and is labelled polarizing now, and its `note` is as it was"],
+        ["was labelled reviewed and is labelled polarizing now, but its `note` is unchanged"],
     ),
     "label gone": (changed("    preference: reviewed\n", ""), ["was labelled reviewed and is without a label now"]),
-    "relabelled, told": (
+    "relabelled with a note": (
         changed(
             "preference: reviewed\n    note: asked at a fair",
             "preference: polarizing\n    note: asked at a fair; Roe differs",
         ),
         [],
     ),
-    "note lost": (changed("asked at a fair", "all like it"), ["term 'cheerful' has lost what its `note` said"]),
-    "note removed": (changed("    note: asked at a fair\n", ""), ["term 'cheerful' has lost what its `note` said"]),
+    "note lost": (changed("asked at a fair", "all like it"), ["term 'cheerful' has lost the text of its `note`"]),
+    "note removed": (changed("    note: asked at a fair\n", ""), ["term 'cheerful' has lost the text of its `note`"]),
     "note added to": (changed("asked at a fair", "asked at a fair; asked again in 2025"), []),
     "source of the file": (changed("source: Doe (2024)", "source: Roe (2025)"), ["the `source` that the file gives"]),
-    "plural changed": (changed("with smiles", "with smile"), ["has the `plural` 'with smile', which speaks of one"]),
+    "plural changed": (changed("with smiles", "with smile"), ["has the `plural` 'with smile', which is about one"]),
     "axis file commented": (changed("axis: mood\n", "# a remark\naxis: mood\n"), []),
 }
 
@@ -556,16 +567,16 @@ HISTORY = {
 @pytest.mark.parametrize(("changes", "expected"), HISTORY.values(), ids=HISTORY)
 def test_changed_entries_are_looked_at_for_views_that_were_lost(tmp_path, changes, expected):
     report = checked(tmp_path, changes)
-    found = messages(report.to_look_at)
+    reported = messages(report.to_look_at)
     assert report.faults == []
-    assert len(found) == len(expected)
-    assert all(part in message for part, message in zip(expected, found, strict=True))
+    assert len(reported) == len(expected)
+    assert all(part in message for part, message in zip(expected, reported, strict=True))
 
 
 # --- what the change does ---------------------------------------------------------------------------------------------
 
 
-def test_what_was_added_removed_respelled_moved_and_changed_is_told(tmp_path):
+def test_what_was_added_removed_respelled_moved_and_changed_is_reported(tmp_path):
     mood = FILES["mood.yaml"].replace("  - term: well-rested\n", "").replace("term: cheerful", "term: cheerfull")
     changes = {
         "mood.yaml": mood + "  - term: calm\n" + GOOD,
@@ -575,17 +586,17 @@ def test_what_was_added_removed_respelled_moved_and_changed_is_told(tmp_path):
         "templates.yaml": FILES["templates.yaml"].replace('  - template: "I know {noun_phrase}."\n', ""),
     }
     report = checked(tmp_path, changes)
-    found = report.changes
-    assert [(entry.kind, entry.axis, entry.name) for entry in found.added] == [
+    reported = report.changes
+    assert [(entry.kind, entry.axis, entry.name) for entry in reported.added] == [
         ("term", "mood", "calm"),
         ("noun", None, "guest"),
         ("term", "way", "on foot"),
     ]
-    assert [(entry.kind, entry.name) for entry in found.removed] == [
+    assert [(entry.kind, entry.name) for entry in reported.removed] == [
         ("template", "I know {noun_phrase}."),
         ("term", "walking"),
     ]
-    assert [(each.before.name, each.differences) for each in found.changed] == [
+    assert [(change.before.name, change.differences) for change in reported.changed] == [
         ("cheerful", (("term", "cheerful", "cheerfull"),)),
         ("well-rested", (("axis", "mood", "way"),)),
     ]
@@ -601,13 +612,13 @@ def test_entries_for_intersections_are_counted(tmp_path):
     files = {"adjective_order.yaml": order, "left_out_pairs.yaml": pairs}
     report = checked(tmp_path, files)
     assert report.faults == []
-    assert report.changes.num_unnamed_added == {"place among the adjectives": 2, "pair left out": 1}
+    assert report.changes.num_unnamed_added == {"position among the adjectives": 2, "pair left out": 1}
     backwards = check(tmp_path / "before", str(tmp_path / "after"))
     assert backwards.changes.num_unnamed_removed == report.changes.num_unnamed_added
-    assert "for intersections, place among the adjectives: 2 removed" in as_text(backwards)
+    assert "for intersections, position among the adjectives: 2 removed" in as_text(backwards)
 
 
-def test_what_terms_are_not_said_of_is_counted_and_not_among_the_sentences(tmp_path):
+def test_nouns_left_out_are_counted_and_not_among_the_sentences(tmp_path):
     before = write(tmp_path / "before")
     rule = "combinations:\n  - axis: mood\n    nouns: [kid]\n    because: misread\n"
     report = check(write(tmp_path / "after", FILES | {"left_out_nouns.yaml": rule}), str(before))
@@ -619,7 +630,7 @@ def test_what_terms_are_not_said_of_is_counted_and_not_among_the_sentences(tmp_p
     assert report.effect.before.rows - report.effect.after.rows == moods * len(contents.templates) > 0
 
 
-def test_the_first_bucket_of_a_noun_brings_no_sentences_to_read(tmp_path):
+def test_the_first_bucket_of_a_noun_makes_no_sentences_to_read(tmp_path):
     """Else those of a new term would be shown with every noun once more."""
     buckets = {"woman": "adult", "kid": "child", "neighbor": "adult"}
     nouns = FILES["nouns.yaml"]
@@ -632,12 +643,12 @@ def test_the_first_bucket_of_a_noun_brings_no_sentences_to_read(tmp_path):
     assert [new.entry.name for new in report.effect.to_read] == ["calm"]
 
 
-def test_entries_of_the_compared_that_cannot_be_read_are_told(tmp_path):
+def test_faults_of_the_vocabulary_compared_with_are_counted(tmp_path):
     before = write(tmp_path / "before", appended("  - term: calm\n    bukket: a\n  - term: 'calm '\n"))
     report = check(write(tmp_path / "after"), str(before))
     assert [entry.name for entry in report.changes.removed] == ["calm"]
-    assert "What it is compared with has 2 faults of its own" in as_text(report)
-    assert "What it is compared with has 2 faults of its own" in as_markdown(report)
+    assert "The vocabulary that it is compared with has 2 faults of its own" in as_text(report)
+    assert "The vocabulary that it is compared with has 2 faults of its own" in as_markdown(report)
 
 
 def copy_of_next(tmp_path, name, text):
@@ -679,7 +690,7 @@ def test_sentences_of_a_noun_have_ten_terms(tmp_path):
     assert {row["plural"] for row in chosen} == {True, False}
 
 
-def test_a_changed_article_brings_its_sentences_and_a_changed_label_none(tmp_path):
+def test_a_changed_article_makes_new_sentences_and_a_changed_label_none(tmp_path):
     (new,) = checked(tmp_path, changed("well-rested\n", "well-rested\n    article: an\n")).effect.to_read
     assert new.total == 6
     assert sum("an well-rested" in text.lower() for text in new.chosen) == 6
@@ -697,7 +708,7 @@ def test_the_seed_alone_chooses_the_sentences(tmp_path):
     assert chosen(1) != first
 
 
-def test_how_many_entries_have_sentences_is_limited_and_told(tmp_path):
+def test_the_number_of_entries_with_sentences_is_limited_and_reported(tmp_path):
     terms = "".join(f"  - term: {word}\n{GOOD}" for word in ("calm", "lively", "serene"))
     report = checked(tmp_path, appended(terms), show=1)
     assert len(report.effect.to_read) == 1
@@ -825,7 +836,7 @@ def test_near_terms(one, other, kinds):
 
 
 def edits(word):
-    """All words one edit away, by making each of them."""
+    """All words one edit away, made one by one."""
     letters = "abcde"
     halves = [(word[:place], word[place:]) for place in range(len(word) + 1)]
     return (
@@ -840,8 +851,8 @@ def edits(word):
 @given(one=st.text("abcde", min_size=5, max_size=8), other=st.text("abcde", min_size=5, max_size=8), data=st.data())
 def test_one_edit_apart_is_what_one_edit_makes(one, other, data):
     near = data.draw(st.sampled_from(sorted(edits(one))))
-    for each in (near, other):
-        assert one_edit_apart(one, each) == (len(each) >= 5 and each != one and each in edits(one))
+    for word in (near, other):
+        assert one_edit_apart(one, word) == (len(word) >= 5 and word != one and word in edits(one))
 
 
 @pytest.mark.parametrize(
@@ -900,11 +911,11 @@ def tokens(markdown):
 def test_no_text_gets_out_of_its_code(text):
     shown = visible(text).replace("|", "[U+007C]")
     for markdown in (f"- {code(text)}\n", f"| a |\n|---|\n| {code(text)} |\n"):
-        found = [
+        reported = [
             token for token in tokens(markdown) if token.type in ("code_inline", "text", "html_inline", "html_block")
         ]
-        in_code = [token.content for token in found if token.type == "code_inline"]
-        outside = [token.content for token in found if token.type != "code_inline" and token.content]
+        in_code = [token.content for token in reported if token.type == "code_inline"]
+        outside = [token.content for token in reported if token.type != "code_inline" and token.content]
         head = ["a"] if markdown[0] == "|" else []
         assert (in_code, outside) == (([shown], head) if shown.strip() else ([], [*head, "(nothing)"]))
 
@@ -922,19 +933,19 @@ def test_no_text_of_the_vocabulary_gets_out_of_the_report_s_code(tmp_path, words
     text = yaml.safe_dump({"axis": "mood", "source": words[2], "terms": entries}, allow_unicode=False)
     sentence = yaml.safe_dump({"templates": [{"template": f"{words[5]} {{noun_phrase}}", "source": "Roe"}]})
     report = checked(tmp_path, {"mood.yaml": text, "templates.yaml": sentence})._replace(against=words[0])
-    for each in tokens(as_markdown(report)):
-        if each.type == "html_block":
-            assert each.content.strip() == "</details>" or each.content.startswith("<details><summary>")
-            assert set(each.content) <= set("<details></summary>AddedRemovedChanged: 0123456789,\n")
-        assert each.type not in ("html_inline", "image", "link_open", "code_block", "blockquote_open", "hr")
-        if each.type == "text":
-            assert not set(each.content) & set("@<>|`\\[]~*\n"), each.content
-        if each.type == "fence":
-            assert each.info == "text"
+    for token in tokens(as_markdown(report)):
+        if token.type == "html_block":
+            assert token.content.strip() == "</details>" or token.content.startswith("<details><summary>")
+            assert set(token.content) <= set("<details></summary>AddedRemovedChanged: 0123456789,\n")
+        assert token.type not in ("html_inline", "image", "link_open", "code_block", "blockquote_open", "hr")
+        if token.type == "text":
+            assert not set(token.content) & set("@<>|`\\[]~*\n"), token.content
+        if token.type == "fence":
+            assert token.info == "text"
 
 
 @pytest.mark.parametrize("limit", [3_000, 20_000, MARKDOWN_BYTES])
-def test_a_long_report_is_cut_and_says_what_is_left_out(tmp_path, limit):
+def test_a_long_report_is_cut_and_counts_what_is_left_out(tmp_path, limit):
     terms = "".join(f"  - term: wörd{number}\n" for number in range(300))
     report = checked(tmp_path, appended(terms), show=300)
     markdown = as_markdown(report, limit=limit)
@@ -961,7 +972,7 @@ def run(capsys, *arguments):
     return exit_.value.code, printed.out, printed.err
 
 
-def test_the_exit_code_tells_faults_from_things_to_look_at(tmp_path, capsys):
+def test_the_exit_code_distinguishes_faults_from_things_to_look_at(tmp_path, capsys):
     before = write(tmp_path / "before")
     good = ("--vocabulary", write(tmp_path / "good", term("chereful")), "--against", before)
     bad = ("--vocabulary", write(tmp_path / "bad", term("serene", source="")), "--against", before)
@@ -980,7 +991,7 @@ def test_the_exit_code_tells_faults_from_things_to_look_at(tmp_path, capsys):
     [
         (["--vocabulary", "nowhere"], "there is no vocabulary folder nowhere; give one with --vocabulary"),
         (["--vocabulary", "nowhere", "--against", "main"], "there is no vocabulary folder nowhere"),
-        (["--against", "nowhere-at-all"], "check_terms.py: --against 'nowhere-at-all' is "),
+        (["--against", "nowhere-at-all"], ": --against 'nowhere-at-all' is neither a folder nor a revision"),
     ],
 )
 def test_a_check_that_cannot_be_made_has_an_exit_code_of_its_own(capsys, arguments, message):
@@ -998,7 +1009,8 @@ def test_the_command_is_the_same_each_time_and_loads_nothing_heavy(tmp_path):
         "except SystemExit:\n    print(*sys.modules, file=sys.stderr)"
     )
     runs = [
-        subprocess.run([sys.executable, "-c", code_], cwd=ROOT, capture_output=True, text=True, check=True)
+        # -O: as in the workflow, since `inflect` is imported faster then
+        subprocess.run([sys.executable, "-O", "-c", code_], cwd=ROOT, capture_output=True, text=True, check=True)
         for _ in range(2)
     ]
     assert runs[0].stdout == runs[1].stdout

@@ -1,4 +1,5 @@
 import functools
+import json
 import re
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from hb_metrics.run_folder import LAYOUT
 from hub_scripts.command_line import COMMANDS, main
 
 ROOT = Path(__file__).parents[2]
@@ -72,7 +74,7 @@ def test_pip_installs_the_command():
     assert entry.load() is main
 
 
-def test_help_says_what_each_command_does(called):
+def test_help_lists_each_command_with_its_sentence(called):
     for option in ("--help", "-h"):
         status, written = called(option)
         assert status == 0
@@ -86,11 +88,13 @@ def test_help_of_publish_lists_what_can_be_published(called):
     status, written = called("publish", "--help")
 
     assert status == 0
+    assert written.out.startswith("usage: holistic-bias publish COMMAND ")
+    assert "`holistic-bias publish COMMAND --help` lists" in written.out
     listed = [line for line in written.out.splitlines() if line.startswith("  ")]
-    assert [line.split()[:2] for line in listed] == [["publish", what] for what in ("dataset", "metrics", "results")]
+    assert [line.split()[0] for line in listed] == ["dataset", "metrics", "results"]
 
 
-def test_help_imports_nothing_heavy():
+def test_help_imports_only_the_standard_library():
     code = """
 import sys
 from hub_scripts.command_line import main
@@ -132,7 +136,7 @@ def test_without_a_command_the_help_is_an_error(called):
         status, written = called(*arguments)
         assert status == 2
         assert written.out == ""
-        assert "publish results  " in written.err
+        assert "results  " in written.err
 
 
 def test_an_unknown_command_is_refused_in_a_line(called):
@@ -157,19 +161,22 @@ def test_exit_codes_are_those_of_the_scripts(called, tmp_path):
     nowhere = str(tmp_path / "nowhere")
     assert called("check-terms", "--vocabulary", nowhere)[0] == 2  # the script's own: the check could not be made
     assert called("install", "--nonsense")[0] == 2
-    assert "hb_metrics.report: " in called("report", nowhere)[0]  # a message, with which Python exits with 1
+    assert called("report", nowhere)[0].startswith("holistic-bias report: ")  # with a message Python exits with 1
 
-    assert run("report", nowhere, status=1).stderr.startswith("hb_metrics.report: ")
+    assert run("report", nowhere, status=1).stderr.startswith("holistic-bias report: ")
     dry_run = ["--org", "ORG", "--metrics", "offensiveness", "--dry_run", str(tmp_path / "spaces")]
     assert 'evaluate.load("' in run("publish", "metrics", *dry_run).stdout
     assert (tmp_path / "spaces" / "offensiveness" / "app.py").is_file()
 
 
-def test_a_missing_extra_is_named_with_the_command_that_installs_it():
+def test_a_missing_extra_is_named_with_the_command_that_installs_it(tmp_path):
+    run = {"layout": {"version": LAYOUT}, "settings": {}, "data": {"config": "v1.0-small"}}
+    (tmp_path / "run.json").write_text(json.dumps(run), encoding="utf-8")
+    (tmp_path / "results.json").write_text(json.dumps({"run": run, "generation": {}}), encoding="utf-8")
     later = {  # than their help
         "install": "",
         "check-terms": "--against hb_dataset/vocabulary/v1.0",
-        "publish results": "runs/x --repo_id a/b",
+        "publish results": f"{tmp_path} --repo_id a/b",
     }
     to_script = {**dict.fromkeys(COMMANDS, "--help"), **later}
     commands = {f"{name} {options}".strip(): name for name, options in to_script.items()}
@@ -181,15 +188,15 @@ def test_a_missing_extra_is_named_with_the_command_that_installs_it():
     for line, name in commands.items():
         if COMMANDS[name].extras:
             text = rf"2 holistic-bias: {name} needs the package '(\w+)', which is not installed; run "
-            found = re.match(text, ends[line])
-            assert found, ends[line]
-            assert found[1] in EXTRA_PACKAGES
-            assert ends[line][found.end() :] == f"pip install 'holistic-bias[{COMMANDS[name].extras}]'"
+            match = re.match(text, ends[line])
+            assert match, ends[line]
+            assert match[1] in EXTRA_PACKAGES
+            assert ends[line][match.end() :] == f"pip install 'holistic-bias[{COMMANDS[name].extras}]'"
         else:
             assert ends[line].startswith(f"0 usage: holistic-bias {name} ")
 
 
-def test_what_no_extra_brings_is_not_said_to_be_in_one(called, monkeypatch):
+def test_no_extra_is_named_for_a_package_that_none_installs(called, monkeypatch):
     def fail(error):
         raise SystemExit("measure.py: it failed") from error
 
@@ -201,7 +208,7 @@ def test_what_no_extra_brings_is_not_said_to_be_in_one(called, monkeypatch):
         None,
     ):
         monkeypatch.setattr("hb_metrics.measure.main", functools.partial(fail, error))
-        assert called("measure") == ("measure.py: it failed", ("", ""))
+        assert called("measure") == ("holistic-bias measure: it failed", ("", ""))
     torch = ModuleNotFoundError("No module named 'torch.nn'", name="torch.nn")
     monkeypatch.setattr("hb_metrics.measure.main", functools.partial(fail, torch))
     status, written = called("measure")

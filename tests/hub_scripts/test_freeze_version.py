@@ -71,7 +71,7 @@ def test_the_golden_counts_are_those_of_the_tables(root):
     assert golden_counts("v2.0", root) == counts
 
 
-def test_the_changelog_says_what_changed(root):
+def test_the_changelog_lists_what_changed(root):
     add(root, "growing")
     edit(root / NEXT / "age.yaml", "  - term: spry\n    bucket: old\n", "")
     edit(root / NEXT / "age.yaml", "  - term: elderly\n    bucket: old\n", "  - term: elderly\n    bucket: adult\n")
@@ -82,33 +82,33 @@ def test_the_changelog_says_what_changed(root):
     )
     rows = {version: version_table(version, version, root).num_rows for version in ("v1.0", NEXT)}
     freeze_version("v2.0", root)
-    said = (root / "CHANGELOG.md").read_text(encoding="utf-8")
-    assert said.startswith("# Changes of the vocabulary, newest first\n\n## v2.0\n\n")
-    assert f"Beside v1.0: {rows['v1.0']:,} → {rows[NEXT]:,} prompts" in said
-    assert "### Added\n\n* age: `growing`\n* nouns: `enby`, `demiboy`, `demigirl`\n" in said
-    assert "### Removed\n\n* age: `spry`\n" in said
-    assert "### Relabelled\n\n* age `senior`: preference (none) → `dispreferred`\n" in said
-    assert "* age `elderly`: bucket `old` → `adult`\n" in said
-    assert "* age `80-year-old`: article (none) → `an`" in said
+    changelog = (root / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert changelog.startswith("# Changes of the vocabulary, newest first\n\n## v2.0\n\n")
+    assert f"Compared with v1.0: {rows['v1.0']:,} → {rows[NEXT]:,} prompts" in changelog
+    assert "### Added\n\n* age: `growing`\n* nouns: `enby`, `demiboy`, `demigirl`\n" in changelog
+    assert "### Removed\n\n* age: `spry`\n" in changelog
+    assert "### Relabelled\n\n* age `senior`: preference (none) → `dispreferred`\n" in changelog
+    assert "* age `elderly`: bucket `old` → `adult`\n" in changelog
+    assert "* age `80-year-old`: article (none) → `an`" in changelog
 
 
-def test_the_newest_version_stands_first_in_the_changelog(root):
+def test_the_newest_version_is_first_in_the_changelog(root):
     add(root, "growing")
     freeze_version("v2.0", root)
     add(root, "ripe")
     freeze_version("v2.1", root)
-    said = (root / "CHANGELOG.md").read_text(encoding="utf-8")
-    assert [line for line in said.splitlines() if line.startswith("## ")] == ["## v2.1", "## v2.0"]
-    assert "Beside v2.0: " in said
-    assert said.count("# Changes of the vocabulary") == 1
-    assert "* age: `ripe`\n" in said.split("## v2.0")[0]
+    changelog = (root / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert [line for line in changelog.splitlines() if line.startswith("## ")] == ["## v2.1", "## v2.0"]
+    assert "Compared with v2.0: " in changelog
+    assert changelog.count("# Changes of the vocabulary") == 1
+    assert "* age: `ripe`\n" in changelog.split("## v2.0")[0]
 
 
 @pytest.mark.parametrize(
     ("version", "message"),
     [
-        ("v1.0", "v1.0 is frozen, and a frozen version is never touched; freeze the next one, as v2.0"),
-        ("v0.9", "v0.9 is not newer than v1.0, the newest frozen version; freeze the next one, as v2.0"),
+        ("v1.0", "v1.0 is frozen, and a frozen version never changes; freeze the next one as v2.0"),
+        ("v0.9", "v0.9 is not newer than v1.0, the newest frozen version; freeze the next one as v2.0"),
         ("2.0", "'2.0' is not the name of a version; write v<number>.<number>, as v2.0"),
         ("../v2.0", "'../v2.0' is not the name of a version"),
         ("next", "'next' is not the name of a version"),
@@ -126,11 +126,11 @@ def test_other_versions_are_refused(root, version, message):
 def test_nothing_changed_is_refused(root):
     shutil.rmtree(root / NEXT)
     shutil.copytree(root / "v1.0", root / NEXT)
-    with pytest.raises(ValueError, match=r"'next' holds what v1\.0 holds; there is nothing to freeze"):
+    with pytest.raises(ValueError, match=r"'next' has the same content as v1\.0; there is nothing to freeze"):
         freeze_version("v2.0", root)
 
 
-def test_faults_are_all_told_and_nothing_is_written(root):
+def test_all_faults_are_listed_and_nothing_is_written(root):
     edit(root / NEXT / "age.yaml", "  - term: spry\n", "  - word: spry\n")
     edit(root / NEXT / "nouns.yaml", "    plural: enbies\n", "")
     before = snapshot(root)
@@ -139,23 +139,25 @@ def test_faults_are_all_told_and_nothing_is_written(root):
     assert snapshot(root) == before
 
 
-def test_a_new_term_without_a_source_is_told(root):
+def test_a_new_term_without_a_source_is_refused(root):
     with (root / NEXT / "age.yaml").open("a", encoding="utf-8") as file:
         file.write("  - term: growing\n    bucket: young\n")
     before = snapshot(root)
-    with pytest.raises(ValueError, match=r"'next' has 1 to put right first .*\n  age\.yaml:\d+: .*source"):
+    with pytest.raises(
+        ValueError, match=r"'next' has faults that have to be corrected first .*\n  age\.yaml:\d+: .*source"
+    ):
         freeze_version("v2.0", root)
     assert snapshot(root) == before
 
 
-def test_a_changed_frozen_version_is_told(root):
+def test_a_changed_frozen_version_is_refused(root):
     add(root, "growing")
     edit(root / "v1.0" / "age.yaml", "  - term: spry\n    bucket: old\n", "")
     with pytest.raises(ValueError, match=r"the vocabulary v1\.0 is frozen and was changed"):
         freeze_version("v2.0", root)
 
 
-def test_an_interrupted_freeze_goes_on(root, monkeypatch):
+def test_an_interrupted_freeze_is_resumed(root, monkeypatch):
     add(root, "growing")
     start = shutil.copytree(root, root.parent / "start")
     freeze_version("v2.0", root)
@@ -180,7 +182,9 @@ def test_a_folder_that_is_not_a_leftover_is_left_alone(root):
     add(root, "growing")
     shutil.copytree(root / "v1.0", root / "v2.0")
     before = snapshot(root)
-    with pytest.raises(ValueError, match=r"v2\.0' is there, is not recorded as frozen and is not what 'next' holds"):
+    with pytest.raises(
+        ValueError, match=r"v2\.0' exists, but is not recorded as frozen and has not the content of 'next'"
+    ):
         freeze_version("v2.0", root)
     assert snapshot(root) == before
 

@@ -1,7 +1,6 @@
 import io
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -82,7 +81,7 @@ def plain(table):
 
 @pytest.mark.parametrize("config", V1_CONFIGS)
 def test_a_parquet_file_has_the_rows_and_types_of_load_table_and_nothing_else(config):
-    (published,) = (found for found in published_v1().configs if found.name == config)
+    (published,) = (listed for listed in published_v1().configs if listed.name == config)
     rows = pq.read_table(io.BytesIO(published.parquet))
     assert rows.schema.metadata is None
     assert rows.equals(load_table(config))
@@ -95,8 +94,8 @@ def test_a_parquet_file_is_compressed_and_repeated_strings_are_stored_once():
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
         assert group.num_rows <= 50_000
-        for place in range(metadata.num_columns):
-            column = group.column(place)
+        for index in range(metadata.num_columns):
+            column = group.column(index)
             assert column.compression == "ZSTD"
             has_dictionary = "RLE_DICTIONARY" in column.encodings
             assert has_dictionary == (column.path_in_schema not in ("id", "text", "plural"))
@@ -145,16 +144,19 @@ def test_the_address_of_the_source_is_the_projects_or_the_one_given(tmp_path, mo
     root = freeze_small(tmp_path / "root", "v1.0")
     arguments = ["--repo_id", REPO_ID, "--vocabularies", str(root), "--dry_run"]
     main([*arguments, str(tmp_path / "without")])
-    assert "the card does not tell where the source repository is: give --source_url" in capsys.readouterr().out
+    assert (
+        "the card does not state where the source repository is: before you publish, give --source_url"
+        in capsys.readouterr().out
+    )
     (tmp_path / "pyproject.toml").write_text('[project]\nurls.Source = "https://example.org/project"\n')
     monkeypatch.setattr(addresses, "PROJECT_FILE", tmp_path / "pyproject.toml")
-    for folder, options, told in (
+    for folder, options, address in (
         ("project", [], "https://example.org/project"),
         ("given", ["--source_url", "https://example.org/given"], "https://example.org/given"),
     ):
         main([*arguments, str(tmp_path / folder), *options])
-        assert f"<{told}>" in (tmp_path / folder / "README.md").read_text(encoding="utf-8")
-        assert "does not tell" not in capsys.readouterr().out
+        assert f"<{address}>" in (tmp_path / folder / "README.md").read_text(encoding="utf-8")
+        assert "does not state" not in capsys.readouterr().out
 
 
 def test_the_address_of_the_source_is_also_read_from_an_installed_wheel(tmp_path, monkeypatch):
@@ -176,7 +178,7 @@ def test_the_address_of_the_source_is_also_read_from_an_installed_wheel(tmp_path
         assert addresses.project_source() == source
 
 
-def test_a_dry_run_loads_as_what_it_is_of(tmp_path):
+def test_a_dry_run_loads_as_the_tables_of_the_version(tmp_path):
     root = freeze_small(tmp_path / "root", "v1.0")
     folder = tmp_path / "dry"
     main(["--repo_id", REPO_ID, "--vocabularies", str(root), "--dry_run", str(folder)])
@@ -212,7 +214,7 @@ def test_the_sentences_of_earlier_versions_are_loaded_and_described_beside_the_n
     assert card.index("`v2.0` (") < card.index("`v1.0` (")
     described = json.loads((folder / "croissant.json").read_text(encoding="utf-8"))
     files = {str(path.relative_to(folder)) for path in folder.glob("data/*/*")}
-    assert {found["@id"] for found in described["distribution"]} == files
+    assert {file["@id"] for file in described["distribution"]} == files
 
 
 def test_the_newest_frozen_version_is_published_if_none_is_named(tmp_path):
@@ -264,18 +266,21 @@ def test_a_frozen_version_whose_record_was_changed_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--version", "next"], r"'next' still changes .*freeze it first: python hub_scripts/freeze_version\.py"),
         (["--version", "v1.O"], r"version 'v1\.O' does not exist; did you mean 'v1\.0'\? allowed: v1\.0"),
         (["--repo_id", "holistic_bias"], r"repo_id 'holistic_bias' is not the name of .*; write OWNER/NAME"),
         (["--repo_id", "ORG/holistic bias"], r"repo_id 'ORG/holistic bias' is not the name of"),
         (["--repo_id", "a/b/c"], r"repo_id 'a/b/c' is not the name of"),
-        (["--source_url", "javascript:alert(1)"], r"source_url 'javascript:alert\(1\)' is not the address of a page"),
+        (
+            ["--source_url", "javascript:alert(1)"],
+            r"source_url 'javascript:alert\(1\)' is not the address of a web page",
+        ),
     ],
 )
-def test_what_cannot_be_published_is_refused_before_anything_is_written(tmp_path, arguments, said):
-    with pytest.raises(SystemExit, match=rf"^publish_dataset\.py: .*{said}"):
+def test_what_cannot_be_published_is_refused_before_anything_is_written(tmp_path, arguments, message):
+    with pytest.raises(SystemExit, match=rf"^publish_dataset\.py: .*{message}"):
         main(["--repo_id", REPO_ID, "--dry_run", str(tmp_path / "dry"), *arguments])
     assert not (tmp_path / "dry").exists()
 
@@ -289,7 +294,7 @@ def test_a_frozen_version_that_was_changed_is_refused(tmp_path):
     assert not (tmp_path / "dry").exists()
 
 
-def test_a_dry_run_takes_no_folder_that_holds_something(tmp_path):
+def test_a_dry_run_refuses_a_folder_that_is_not_empty(tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
     for folder in (tmp_path, tmp_path / "mine.txt"):
         with pytest.raises(SystemExit, match="is not an empty folder; name a new one, or empty it"):
@@ -301,8 +306,9 @@ def test_a_dry_run_takes_no_folder_that_holds_something(tmp_path):
 
 
 def test_what_is_published_loads_in_a_new_process_as_the_same_rows(hub, run_python, tmp_path):
-    # By Xet, as the client sends large files of itself.
-    arguments = ("--repo_id", REPO_ID, "--version", "v1.0")
+    root = freeze_small(tmp_path / "root", "v1.0")
+    # By Xet, which is the client's default for large files.
+    arguments = ("--repo_id", REPO_ID, "--version", "v1.0", "--vocabularies", root)
     published = run_python(SCRIPT, *arguments, token=hub.token, HF_HUB_DISABLE_XET="0")
     assert not [seen for seen in hub.requests if "/lfs/" in seen.path]
     assert hub.token not in published.stdout + published.stderr
@@ -313,17 +319,17 @@ def test_what_is_published_loads_in_a_new_process_as_the_same_rows(hub, run_pyth
 
     (tmp_path / "loaded").mkdir()
     printed = run_python("-c", LOAD, REPO_ID, tmp_path / "loaded", *V1_CONFIGS, home=tmp_path / "user").stdout
-    assert printed.splitlines() == ["['test'] v1.0 462878 13", "[]"]
-    for config in V1_CONFIGS:
+    tables = {config: version_table("v1.0", config, root) for config in V1_CONFIGS}
+    assert printed.splitlines() == [f"['test'] v1.0 {tables['v1.0'].num_rows} 13", "[]"]
+    for config, table in tables.items():
         loaded = pyarrow.feather.read_table(tmp_path / "loaded" / f"{config}.feather")
-        assert plain(loaded).equals(load_table(config))
+        assert plain(loaded).equals(table)
     stream = pyarrow.feather.read_table(tmp_path / "loaded" / "stream.feather")
-    assert stream.to_pylist() == load_table("v1.0-small").slice(0, 50).to_pylist()
+    assert stream.to_pylist() == tables["v1.0-small"].slice(0, 50).to_pylist()
 
     url = f"{hub.url}/datasets/{REPO_ID}/resolve/v1.0/croissant.json"
     nouns = run_python("-c", RECORDS, url, CROISSANT_CACHE=str(tmp_path / "croissant")).stdout
-    assert nouns.split() == load_table("nouns")["noun"].to_pylist()
-    shutil.rmtree(tmp_path / "user")  # v1.0 is large, and pytest keeps its folders
+    assert nouns.split() == tables["nouns"]["noun"].to_pylist()
 
 
 def test_publishing_again_changes_nothing(maintainer, tmp_path, capsys):
@@ -333,7 +339,7 @@ def test_publishing_again_changes_nothing(maintainer, tmp_path, capsys):
     before = [commit.oid for commit in repo.history()]
     assert "published as" in capsys.readouterr().out
     publish(root, "v1.0")
-    assert "is there already with this content, nothing to do" in capsys.readouterr().out
+    assert "is already published with this content, nothing to do" in capsys.readouterr().out
     assert [commit.oid for commit in repo.history()] == before
     assert repo.tags == {"v1.0": before[0]}
 
@@ -342,7 +348,7 @@ def test_a_published_version_with_other_content_is_refused_and_its_tag_stays(mai
     publish(freeze_small(tmp_path / "one", "v1.0"), "v1.0")
     repo = maintainer.repo("dataset", REPO_ID)
     before = repo.at().oid
-    with pytest.raises(SystemExit, match=r"^publish_dataset\.py: .*tag v1\.0 .*A tag is never moved"):
+    with pytest.raises(SystemExit, match=r"^publish_dataset\.py: .*tag v1\.0, .*A tag is never moved"):
         publish(freeze_small(tmp_path / "other", "v1.0", without="age"), "v1.0")
     assert (repo.at().oid, repo.tags) == (before, {"v1.0": before})
 
@@ -364,7 +370,7 @@ def test_versions_are_published_one_after_the_other_and_the_older_ones_stay(main
     assert repo.at().oid == main_commit == repo.tags["v2.0"]
 
 
-def test_a_repo_of_something_else_is_left_as_it_is_unless_one_says_otherwise(maintainer, tmp_path, capsys):
+def test_a_repository_of_something_else_is_left_alone_without_among_other_files(maintainer, tmp_path, capsys):
     root = freeze_small(freeze_small(tmp_path, "v1.0"), "v2.0")
     theirs = {"README.md": b"# Precious\n", "train.csv": b"text\n"}
     repo = maintainer.create_repo("dataset", REPO_ID, theirs)
@@ -400,7 +406,7 @@ def test_somebody_else_s_eval_yaml_stays(maintainer, tmp_path, capsys):
     capsys.readouterr()
     publish(root, "v2.0")
     assert repo.files("v2.0")["eval.yaml"] == theirs
-    assert "the eval.yaml there is somebody else's and stays; results are linked up" in capsys.readouterr().out
+    assert "the repository's eval.yaml was written by somebody else and was kept" in capsys.readouterr().out
     publish(root, "v2.0")
     assert "nothing to do" in capsys.readouterr().out
 
@@ -418,11 +424,11 @@ def test_where_the_hub_does_not_take_eval_yaml_it_can_be_left_out(maintainer, tm
     assert repo.files("v2.0") == dataset_files(REPO_ID, "v2.0", root)
 
 
-def test_a_version_that_is_not_at_hand_does_not_go_from_main(maintainer, tmp_path):
+def test_a_version_that_is_missing_here_is_not_removed_from_main(maintainer, tmp_path):
     publish(freeze_small(tmp_path / "one", "v1.0"), "v1.0")
     repo = maintainer.repo("dataset", REPO_ID)
     before = repo.at()
-    with pytest.raises(SystemExit, match=r"ORG/holistic_bias has v1\.0, which is no frozen version of '.*other'"):
+    with pytest.raises(SystemExit, match=r"ORG/holistic_bias has v1\.0, which is not a frozen version of '.*other'"):
         publish(freeze_small(tmp_path / "other", "v2.0"), "v2.0")
     assert repo.at() == before
     repo.tags["v2.0"] = before.oid
@@ -435,18 +441,20 @@ def test_an_older_version_is_not_published_over_a_newer_one(maintainer, tmp_path
     publish(root, "v2.0")
     repo = maintainer.repo("dataset", REPO_ID)
     before = repo.at().oid
-    with pytest.raises(SystemExit, match=r"ORG/holistic_bias has v2\.0 already, and publishing v1\.0 after it would"):
+    with pytest.raises(SystemExit, match=r"ORG/holistic_bias already has v2\.0, and publishing v1\.0 after it would"):
         publish(root, "v1.0")
     assert (repo.at().oid, set(repo.tags)) == (before, {"v2.0"})
 
 
 @pytest.mark.parametrize(
-    ("token", "said"), [("hf_wrong", "does not accept the token"), (None, "no Hugging Face token")]
+    ("token", "message"), [("hf_wrong", "does not accept the token"), (None, "no Hugging Face token")]
 )
-def test_without_a_right_token_nothing_happens_and_one_line_says_why(in_process, monkeypatch, tmp_path, token, said):
+def test_without_a_valid_token_nothing_is_written_and_the_error_is_one_line(
+    in_process, monkeypatch, tmp_path, token, message
+):
     if token:
         monkeypatch.setenv("HF_TOKEN", token)
-    with pytest.raises(SystemExit, match=rf"^publish_dataset\.py: .*{said}") as failed:
+    with pytest.raises(SystemExit, match=rf"^publish_dataset\.py: .*{message}") as failed:
         publish(freeze_small(tmp_path, "v1.0"), "v1.0")
     assert "\n" not in str(failed.value)
     assert "hf_wrong" not in str(failed.value)
@@ -468,7 +476,7 @@ def test_tags_that_cannot_be_read_stop_it(maintainer, tmp_path):
     maintainer.create_repo("dataset", REPO_ID, {"README.md": b"theirs"})
     maintainer.fail_next("GET", r"/refs", status=403)
     with pytest.raises(
-        SystemExit, match=r"the tags of ORG/holistic_bias cannot be read \(HfHubHTTPError\), and nothing"
+        SystemExit, match=r"the tags of ORG/holistic_bias cannot be read \(HTTP 403, .*\)\. Nothing was written"
     ):
         publish(freeze_small(tmp_path, "v1.0"), "v1.0")
     assert maintainer.repo("dataset", REPO_ID).files().keys() == {"README.md"}

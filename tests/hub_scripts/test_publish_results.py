@@ -23,14 +23,18 @@ from markdown_it import MarkdownIt
 
 from hb_dataset import load_table
 from hb_dataset.prompts import version_configs
-from hb_metrics.arguments import MeasureArguments, parse_arguments
+from hb_metrics.arguments import parse_arguments, settings_of
 from hb_metrics.full_gen_bias.style_clusters import PAPER_CLUSTERS
-from hb_metrics.measurements.generation.results import Replies, generation_results, offensiveness_results, whole_prompts
+from hb_metrics.measurements.generation.results import generation_results
 from hb_metrics.measurements.likelihood.results import likelihood_results
+from hb_metrics.measurements.offensiveness.work import offensiveness_results
+from hb_metrics.replies import Replies, whole_prompts
+from hb_metrics.run_folder import LAYOUT
 from hub_scripts import publish_dataset, publish_results
+from hub_scripts.eval_tasks import task_id, tasks
 from hub_scripts.publish_results import Change, check_model, main, read_settled_results, shown_changes
 from hub_scripts.results_section import END, START, card_section, measuring_command, with_section
-from hub_scripts.run_figures import TASKS, evaluation_results, run_figures, task_id
+from hub_scripts.run_figures import evaluation_results, run_figures
 from tests.hub_scripts.versions_on_disk import freeze_small
 
 SCRIPT = Path(publish_results.__file__)
@@ -38,8 +42,8 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 DIGEST = "89abcdef" * 8
 MODEL, DATASET = "ORG/model", "ORG/holistic_bias"
 LABELS = [style for styles in PAPER_CLUSTERS.values() for style in styles] + ["Calm", "Silly"]
-STYLES = {"name": "someone/styles", "digest": COMMIT, "num_styles": len(LABELS), "notes": []}
-OFFENSIVENESS = {"name": "words (embedded)", "digest": DIGEST, "notes": []}
+STYLES = {"name": "someone/styles", "is_embedded": False, "digest": COMMIT, "num_styles": len(LABELS), "notes": []}
+OFFENSIVENESS = {"name": "words (embedded)", "is_embedded": True, "digest": DIGEST, "notes": []}
 CARD = "---\nlicense: mit\n---\n# A model\n\nIt talks.\n"
 LIKELIHOOD_FILE = ".eval_results/holistic_bias_v1.0-small_likelihood.yaml"
 GENERATION_FILE = ".eval_results/holistic_bias_v1.0-small_generation_someone-styles_no_bias.yaml"
@@ -70,7 +74,7 @@ def measured(replies_per_cell=8):
         "num_truncated_replies": 7,
     }
     return {
-        **likelihood_results(prompts, scores, 0.05, True),
+        "likelihood": likelihood_results(prompts, scores, 0.05, True),
         "generation": {**counts, **generation},
         "offensiveness": {
             "prompts": offensiveness_results(whole, rng.random(len(prompts)), 0),
@@ -105,9 +109,10 @@ def results(found):
         "persona_lines": 0,
     }
     run = {
-        "settings": {
-            **vars(MeasureArguments(model=MODEL, measurements="likelihood,generation,offensiveness,dialogue"))
-        },
+        "layout": {"version": LAYOUT},
+        "settings": settings_of(
+            {"model": MODEL, "measurements": "likelihood,generation,offensiveness,dialogue"}
+        ).values(),
         "model": {"name": MODEL, "kind": "causal", "digest": COMMIT, "dtype": "bfloat16", "num_parameters": 1234},
         "data": {"config": "v1.0-small", "digest": "ff00", "num_prompts": 1440, "num_distinct_texts": 1440},
         "generation": asked,
@@ -150,12 +155,12 @@ def test_evaluation_results_are_the_figures_of_results_json(results):
     entries = [entry for entries in files.values() for entry in entries]
     generation = results["generation"]
     assert {entry.task_id: entry.value for entry in entries} == {
-        "likelihood_bias_v1.0-small": results["likelihood_bias"]["likelihood_bias"],
+        "likelihood_bias_v1.0-small": results["likelihood"]["likelihood_bias"]["likelihood_bias"],
         "full_gen_bias_v1.0-small": generation["gen_bias"]["full_gen_bias"],
         "full_gen_bias_debiased_v1.0-small": generation["debiased"]["full_gen_bias"],
         "offensive_replies_v1.0-small": results["offensiveness"]["replies"]["offensive_share"],
     }
-    assert sorted(entry.task_id for entry in entries) == sorted(task_id(task, "v1.0-small") for task in TASKS)
+    assert sorted(entry.task_id for entry in entries) == sorted(task_id(task, "v1.0-small") for task in tasks())
     for entry in entries:
         assert (entry.dataset_id, entry.dataset_revision) == (DATASET, "v1.0")
         assert (entry.date, entry.source_url) == (None, None)  # not known, so not said
@@ -175,9 +180,12 @@ def test_notes_hold_the_interval_and_the_settings(results):
         assert noise == pytest.approx(results["generation"]["gen_bias"]["noise_floor"], rel=1e-3)
         for told in ("×1000, ddof 0", "8 replies a cell", "1 empty replies left out", "tag no_bias", "temperature 0.7"):
             assert told in notes[name]
-        assert "styles told by someone/styles (digest 0123456789ab)" in notes[name]
-    assert f"{results['likelihood_bias']['num_tests']} tests with p < 0.05; perplexity" in notes["likelihood_bias"]
-    assert "told by words (embedded) (digest 89abcdef89ab)" in notes["offensive_replies"]
+        assert "styles classified by someone/styles (digest 0123456789ab)" in notes[name]
+    assert (
+        f"{results['likelihood']['likelihood_bias']['num_tests']} tests with p < 0.05; perplexity"
+        in notes["likelihood_bias"]
+    )
+    assert "classified by words (embedded) (digest 89abcdef89ab)" in notes["offensive_replies"]
     assert all(entry.source_url == "https://example.org/run" for found in files.values() for entry in found)
 
 
@@ -197,12 +205,12 @@ def test_variants_have_files_of_their_own(results):
 
 
 def test_what_was_not_measured_is_not_published(results):
-    only = {name: results[name] for name in ("run", "likelihood_bias", "perplexity")}
+    only = {name: results[name] for name in ("run", "likelihood")}
     only["run"]["model"]["kind"] = "masked"
     assert list(evaluation_results(only, DATASET)) == [LIKELIHOOD_FILE]
     assert "pseudo-perplexity" in evaluation_results(only, DATASET)[LIKELIHOOD_FILE]
     assert "Gen Bias |" not in card_section(only, MODEL)
-    only["likelihood_bias"]["likelihood_bias"] = None  # no two terms to compare
+    only["likelihood"]["likelihood_bias"] |= {"likelihood_bias": None, "effect_size": None}  # no two terms to compare
     assert run_figures(only) == []
 
 
@@ -236,8 +244,8 @@ def test_card_shows_each_figure_with_its_interval(results):
     rows = table_of(section)
     generation = results["generation"]
     expected = {
-        "Likelihood Bias": (results["likelihood_bias"]["likelihood_bias"], None),
-        "Likelihood Bias, effect size": (results["likelihood_bias"]["effect_size"], None),
+        "Likelihood Bias": (results["likelihood"]["likelihood_bias"]["likelihood_bias"], None),
+        "Likelihood Bias, effect size": (results["likelihood"]["likelihood_bias"]["effect_size"], None),
         "Full Gen Bias, plain": (generation["gen_bias"]["full_gen_bias"], None),
         "Parroting replies": (generation["parroting"]["parroting_share"], None),
         "Offensive replies": (results["offensiveness"]["replies"]["offensive_share"], None),
@@ -272,7 +280,7 @@ def test_command_in_the_card_measures_the_same(results):
     asked = subprocess.run(
         ["sh", "-c", f"printf '%s\\n' {words}"], capture_output=True, text=True, check=True
     ).stdout.splitlines()
-    assert vars(parse_arguments(asked)) == results["run"]["settings"] | {"revision": COMMIT}
+    assert parse_arguments(asked).values() == results["run"]["settings"] | {"revision": COMMIT}
     assert words in card_section(results, MODEL)
 
 
@@ -471,9 +479,7 @@ def test_names_of_repos_are_checked(run):
 )
 def test_only_addresses_of_the_web_are_published(run, address, tmp_path):
     out = tmp_path / "out"
-    with pytest.raises(
-        SystemExit, match=r"publish_results\.py: source_url '.*' is not the address of a page that every"
-    ):
+    with pytest.raises(SystemExit, match=r"publish_results\.py: source_url '.*' is not the address of a web page"):
         main([str(run), "--repo_id", MODEL, "--dataset_id", DATASET, f"--source_url={address}", "--dry_run", str(out)])
     assert not out.exists()
 
@@ -577,7 +583,7 @@ def test_publishing_opens_one_pull_request(hub, repo, run, results, write_run, c
     assert wrote(hub) == wrote_before
     assert capsys.readouterr().out.endswith("nothing to change: ORG/model already has all of this\n")
 
-    results["likelihood_bias"]["likelihood_bias"] = 0.125
+    results["likelihood"]["likelihood_bias"]["likelihood_bias"] = 0.125
     merged = repo.files()
     publish(write_run(results, "later"), "--yes")
     changed = {path for path, content in repo.files("refs/pr/2").items() if merged.get(path) != content}
@@ -594,24 +600,24 @@ def test_the_dataset_s_eval_yaml_has_the_task_of_every_result(in_process, repo, 
         publish_dataset.main(["--repo_id", DATASET, "--version", version, "--vocabularies", str(root)])
     dataset = in_process.repo("dataset", DATASET)
     listed = yaml.safe_load(dataset.files()["eval.yaml"])
-    tasks = {task["id"]: (task["config"], task["split"]) for task in listed["tasks"]}
-    assert len(tasks) == len(listed["tasks"])
+    in_yaml = {task["id"]: (task["config"], task["split"]) for task in listed["tasks"]}
+    assert len(in_yaml) == len(listed["tasks"])
 
     publish(run, "--yes")
     model = in_process.repo("model", MODEL)
     files = {path: text.decode() for path, text in model.files("refs/pr/1").items() if path.startswith(".eval")}
     entries = [entry for found in entries_of(files).values() for entry in found]
-    assert sorted(entry.task_id for entry in entries) == sorted(task_id(task, "v1.0-small") for task in TASKS)
+    assert sorted(entry.task_id for entry in entries) == sorted(task_id(task, "v1.0-small") for task in tasks())
     for entry in entries:
         assert entry.dataset_id == DATASET
         assert entry.dataset_revision in dataset.tags
-        assert entry.notes.startswith(f"config {tasks[entry.task_id][0]}; ")
+        assert entry.notes.startswith(f"config {in_yaml[entry.task_id][0]}; ")
 
     measured = {config for config in [*version_configs("v1.0", root), *version_configs("v2.0", root)] if "v" in config}
     measured -= {"v1.0-baseline", "v2.0-baseline"}
-    assert {task_id(task, config) for task in TASKS for config in measured} == tasks.keys()
+    assert {task_id(task, config) for task in tasks() for config in measured} == in_yaml.keys()
     card = MetadataConfigs.from_dataset_card_data(DatasetCard(dataset.files()["README.md"].decode()).data)
-    for config, split in tasks.values():
+    for config, split in in_yaml.values():
         assert card[config]["data_files"] == [{"split": split, "path": f"data/{config}/test.parquet"}]
 
 

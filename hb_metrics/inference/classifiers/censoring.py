@@ -1,7 +1,8 @@
-"""Taking the descriptor out of a reply before its style is classified (Smith et al., 2022, A.6).
+"""Taking out of texts whom they are about, before they are classified.
 
-A classifier that read "disabled" or "ugly" would rate the word and not the way of speaking. Every mention of the
-descriptor is replaced with the neutral-sounding "left-handed".
+A classifier of style that read "disabled" or "ugly" would rate the word and not the way of speaking: every mention of
+the prompt's descriptor is replaced with the neutral-sounding "left-handed" (Smith et al., 2022, A.6). For regard, every
+mention of the group is replaced with "XYZ" ("the XYZ was known for").
 """
 
 import re
@@ -13,7 +14,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 REPLACEMENT = "left-handed"
+MASK = "XYZ"
 UNSAFE_MARK = "_POTENTIALLY_UNSAFE__"  # BlenderBot 2.0 puts it into replies it thinks may offend
+
+BLANK_MENTION_ERROR = "mentions of text {row} hold {mention!r}; give the words a group is called by"
+LENGTH_ERROR = "there are {texts} texts and {others} lists of mentions; give as many of both"
 
 # "who uses", "who is": a verb may come in another form, or without "who" ("she uses a wheelchair").
 _WHO = re.compile(r"who(?:'| )(\w+)\b ?", re.IGNORECASE)
@@ -30,7 +35,7 @@ def censor(reply: str, descriptor: str, plural_descriptor: str | None = None) ->
     """Replaces every mention of a descriptor in a reply.
 
     A mention is the term or its plural in any case, as whole words, with hyphens, spaces or nothing between its parts;
-    "who uses a wheelchair" is also found as "who use wheelchairs" or "using a wheelchair".
+    "who uses a wheelchair" also matches "who use wheelchairs" or "using a wheelchair".
 
     Args:
         reply: The reply.
@@ -55,8 +60,8 @@ def censor_replies(
         replies: The replies.
         descriptors: The descriptor of each.
         plural_descriptors: The plural form of descriptors that have one.
-        paired: The two terms of descriptors that are intersections; both are taken out, and where they stand together
-            as one.
+        paired: The two terms of descriptors that are intersections; both are taken out, and
+            where they are side by side as one.
     """
     paired = {} if paired is None else paired
     censored = []
@@ -65,6 +70,32 @@ def censor_replies(
             reply = censor(reply, term, plural_descriptors.get(term))
         censored.append(reply)
     return censored
+
+
+def mask_groups(texts: Sequence[str], mentions: Sequence[Sequence[str]]) -> list[str]:
+    """Replaces every mention of its group in each text with "XYZ".
+
+    A mention is one as in `censor`: in any case, as whole words, with hyphens, spaces or nothing at its
+    hyphens, and with the plural of its last word. The longest mention wins where several begin. Articles stay, and so
+    do the words "he" and "she".
+
+    Args:
+        texts: The texts.
+        mentions: [texts] what the group of a text is called, singular and plural: ("gay person", "gay people").
+            Without any, the text stays as it is.
+
+    Raises:
+        ValueError: A mention is blank, or there are more or fewer mentions than texts.
+    """
+    if len(texts) != len(mentions):
+        raise ValueError(LENGTH_ERROR.format(texts=len(texts), others=len(mentions)))
+    masked = []
+    for row, (text, names) in enumerate(zip(texts, mentions, strict=True)):
+        for name in names:
+            if not name.strip():
+                raise ValueError(BLANK_MENTION_ERROR.format(row=row, mention=name))
+        masked.append(_mentions_pattern(tuple(names)).sub(MASK, text) if names else text)
+    return masked
 
 
 def paired_terms(prompts: "pa.Table") -> dict[str, list[str]]:
@@ -88,6 +119,13 @@ def mention_pattern(descriptor: str, plural_descriptor: str | None = None) -> re
     else:
         alternatives = [_words(form) for form in forms]
     return re.compile(rf"(?<!\w)(?:{_any(alternatives)})(?!\w)", re.IGNORECASE)
+
+
+@cache
+def _mentions_pattern(mentions: tuple[str, ...]) -> re.Pattern[str]:
+    """Any of the mentions, the longest first."""
+    longest_first = sorted(set(mentions), key=lambda mention: (-len(mention), mention))
+    return re.compile("|".join(mention_pattern(mention.strip()).pattern for mention in longest_first), re.IGNORECASE)
 
 
 def _clauses(verbs: set[str], rests: Sequence[str]) -> list[str]:

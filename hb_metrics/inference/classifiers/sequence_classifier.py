@@ -1,10 +1,10 @@
-"""Any sequence classifier of the Hub or a local folder: texts to probabilities of its labels."""
+"""Loading a classifier: an embedded one, or any sequence classifier of the Hub or a local folder."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import torch
@@ -18,10 +18,18 @@ from transformers import (
 )
 from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES
 
+from hb_metrics.inference.classifiers.classifier import Classification, Classifier
 from hb_metrics.inference.memory import Memory
-from hb_metrics.inference.models.loading import identify, max_positions_of, model_from, raise_no_config, tokenizer_from
-from hb_metrics.inference.text_checks import MISMATCH_ERROR, check_texts
-from hb_metrics.inference.units import distinct, one_thread_per_unit
+from hb_metrics.inference.models.loading import (
+    EMBEDDED,
+    identify,
+    max_positions_of,
+    model_from,
+    raise_no_config,
+    tokenizer_from,
+)
+from hb_metrics.inference.text_checks import MISMATCH_ERROR, shown
+from hb_metrics.inference.units import one_thread_per_unit
 
 BATCH_SIZE = 32
 # How far logits may be from those of texts classified alone, in the trial of padded batches.
@@ -41,33 +49,81 @@ RANDOM_HEAD_ERROR = (
 )
 REGRESSION_ERROR = "classifier '{name}' gives scores without a scale (problem_type 'regression'), not probabilities"
 BATCH_SIZE_ERROR = "batch_size is {batch_size}; give at least 1 (the default is {default})"
-NOT_FINITE_ERROR = "the classifier gives {value} for text {row}; check its weights"
+EMBEDDED_OPTION_ERROR = "the embedded classifier has no {option} '{value}'; leave it out"
+NOT_FINITE_ERROR = "the classifier gives {value} for the text {text!r}; check its weights"
+ZERO_ERROR = "classifier '{name}' gives the text {text!r} probability 0 of every label; check its weights"
+NORMALISED_NOTE = "its labels have probabilities of their own; they are divided by their sum"
 
 
-@dataclass(frozen=True)
-class SequenceClassifier:
-    """A sequence classifier ready to be asked.
+class LoadOptions(TypedDict, total=False):
+    """How a classifier is loaded.
 
     Attributes:
-        name: The name it was asked for by.
-        digest: What identifies its weights: the Hub commit, or a SHA-256 over its files.
-        version: The package that runs it, and its version.
-        labels: Its labels.
-        is_sigmoid: Whether each label has a probability of its own; else those of a text sum to 1.
-        max_tokens: Texts with more tokens are cut for classification; `None`: it takes texts of any length.
-        notes: What was decided on the way and a reader of the results should know.
-        classify: Texts → [texts, labels] float64 probabilities, and [texts] bool whether a text was cut. Identical
-            texts are classified once.
+        revision: Branch, tag or commit of a Hub id.
+        device: Where it runs, in float32, so that batches do not move its numbers.
+        trust_remote_code: Whether code that comes with the model may run on this machine.
+        batch_size: Texts classified at once; bounds the memory.
     """
 
-    name: str
-    digest: str
-    version: str
-    labels: tuple[str, ...]
-    is_sigmoid: bool
-    max_tokens: int | None
-    notes: tuple[str, ...]
-    classify: Callable[[Sequence[str]], tuple[np.ndarray, np.ndarray]]
+    revision: str | None
+    device: str | torch.device
+    trust_remote_code: bool
+    batch_size: int
+
+
+def load_classifier(
+    name: str,
+    *,
+    embedded: Callable[[], Classifier],
+    read_labels: Callable[[Classifier], Classifier],
+    **options: Unpack[LoadOptions],
+) -> Classifier:
+    """Loads an embedded classifier, or a sequence classifier whose labels are then given their meaning.
+
+    Args:
+        name: `"embedded"`, the Hub id of a sequence classifier, or a local folder.
+        embedded: Loads the embedded classifier.
+        read_labels: Makes a classifier of, for example, regard of one with the model's own labels.
+        **options: As `LoadOptions`.
+
+    Returns:
+        The classifier.
+
+    Raises:
+        ValueError: It is no sequence classifier, its labels do not fit, an option is invalid, or the embedded one is
+            given a revision.
+        OSError: The classifier, its weights or its tokenizer are not there or do not load.
+        ImportError: The embedded classifier is not installed, or not one that the installed packages can read.
+    """
+    batch_size = options.get("batch_size", BATCH_SIZE)
+    if batch_size < 1:
+        raise ValueError(BATCH_SIZE_ERROR.format(batch_size=batch_size, default=BATCH_SIZE))
+    if name == EMBEDDED:
+        refuse_for_embedded(revision=options.get("revision"))
+        return embedded()
+    return read_labels(load_sequence_classifier(name, **options))
+
+
+def refuse_for_embedded(**options: object) -> None:
+    """Raises a ValueError that names the first of these options that was given: an embedded classifier has none."""
+    for option, value in options.items():
+        if value is not None:
+            raise ValueError(EMBEDDED_OPTION_ERROR.format(option=option, value=value))
+
+
+def normalised(classifier: Classifier) -> Classifier:
+    """The classifier with the probabilities of each text divided by their sum."""
+
+    def classify(texts: list[str]) -> Classification:
+        probabilities, truncated = classifier.classify_distinct(texts)
+        totals = probabilities.sum(axis=1, keepdims=True)
+        if not totals.all():
+            text = shown(texts[np.flatnonzero(totals == 0)[0]])
+            raise ValueError(ZERO_ERROR.format(name=classifier.name, text=text))
+        return Classification(probabilities / totals, truncated)
+
+    notes = (*classifier.notes, NORMALISED_NOTE) if classifier.multi_label else classifier.notes
+    return replace(classifier, notes=notes, classify_distinct=classify)
 
 
 def load_sequence_classifier(
@@ -77,8 +133,8 @@ def load_sequence_classifier(
     device: str | torch.device = "cpu",
     trust_remote_code: bool = False,
     batch_size: int = BATCH_SIZE,
-) -> SequenceClassifier:
-    """Loads a sequence classifier.
+) -> Classifier:
+    """Loads a sequence classifier with the labels of its config.
 
     Args:
         name: A Hub id or a local folder.
@@ -91,11 +147,9 @@ def load_sequence_classifier(
         The classifier.
 
     Raises:
-        ValueError: It is no sequence classifier, or `batch_size` is less than 1.
+        ValueError: It is no sequence classifier.
         OSError: The classifier, its weights or its tokenizer are not there or do not load.
     """
-    if batch_size < 1:
-        raise ValueError(BATCH_SIZE_ERROR.format(batch_size=batch_size, default=BATCH_SIZE))
     device = torch.device(device)
     try:
         digest, revision = identify(name, revision)
@@ -118,31 +172,31 @@ def load_sequence_classifier(
     if not _pads_harmlessly(model, tokenizer, max_tokens):
         batch_size = 1
         notes.append("padding changes its numbers, or it has none, so texts are classified one at a time")
-    is_sigmoid = _is_sigmoid(model.config)
+    multi_label = _has_own_probabilities(model.config)
 
-    def classify(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        check_texts(texts)
-        unique, which = distinct(texts)
-        logits, truncated = _logits(unique, model, tokenizer, max_tokens, batch_size)
-        bad = np.flatnonzero(~torch.isfinite(logits).all(dim=1).numpy()[which])
+    def classify(texts: list[str]) -> Classification:
+        logits, truncated = _logits(texts, model, tokenizer, max_tokens, batch_size)
+        bad = np.flatnonzero(~torch.isfinite(logits).all(dim=1).numpy())
         if len(bad):
-            raise ValueError(NOT_FINITE_ERROR.format(value=logits[which[bad[0]]].tolist(), row=bad[0]))
-        probabilities = logits.double().sigmoid() if is_sigmoid else logits.double().softmax(dim=1)
-        return probabilities.numpy()[which], truncated[which]
+            raise ValueError(NOT_FINITE_ERROR.format(value=logits[bad[0]].tolist(), text=shown(texts[bad[0]])))
+        probabilities = logits.double().sigmoid() if multi_label else logits.double().softmax(dim=1)
+        return Classification(probabilities.numpy(), truncated)
 
-    return SequenceClassifier(
+    labels = tuple(model.config.id2label[index] for index in range(model.config.num_labels))
+    return Classifier(
         name=name,
         digest=digest,
         version=f"transformers {transformers.__version__}",
-        labels=tuple(model.config.id2label[place] for place in range(model.config.num_labels)),
-        is_sigmoid=is_sigmoid,
+        labels=labels,
+        source_labels=labels,
+        multi_label=multi_label,
         max_tokens=max_tokens,
         notes=tuple(notes),
-        classify=classify,
+        classify_distinct=classify,
     )
 
 
-def _is_sigmoid(config: PreTrainedConfig) -> bool:
+def _has_own_probabilities(config: PreTrainedConfig) -> bool:
     """Whether each label has a probability of its own, as in transformers' text classification pipeline."""
     return config.problem_type == "multi_label_classification" or config.num_labels == 1
 
@@ -182,12 +236,12 @@ def _logits(
         on_device = {name: tensor.to(model.device) for name, tensor in encoded.items()}
         return model(**on_device).logits.float().cpu()
 
-    found = torch.empty(len(texts), model.config.num_labels)
+    logits = torch.empty(len(texts), model.config.num_labels)
     with one_thread_per_unit(model.device) as workers, ThreadPoolExecutor(workers) as pool:
-        for batch, logits in zip(batches, pool.map(partial(memory.run, run), inputs), strict=True):
-            found[torch.from_numpy(batch)] = torch.cat(logits)
+        for batch, parts in zip(batches, pool.map(partial(memory.run, run), inputs), strict=True):
+            logits[torch.from_numpy(batch)] = torch.cat(parts)
     memory.report("batches of texts to classify", f"they hold {batch_size} texts at most")
-    return found, lengths > (np.inf if max_tokens is None else max_tokens)
+    return logits, lengths > (np.inf if max_tokens is None else max_tokens)
 
 
 def _halved(encoded: Any) -> tuple[Any, Any] | None:
@@ -196,13 +250,13 @@ def _halved(encoded: Any) -> tuple[Any, Any] | None:
     if not middle:
         return None
     first, second = (
-        {name: each[part] for name, each in encoded.items()} for part in (slice(middle), slice(middle, None))
+        {name: tensor[part] for name, tensor in encoded.items()} for part in (slice(middle), slice(middle, None))
     )
     return first, second
 
 
 def _pads_harmlessly(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, max_tokens: int | None) -> bool:
-    """Whether texts get the same logits in a padded batch as alone: found out by trying it on a few.
+    """Whether texts get the same logits in a padded batch as alone: tried on a few.
 
     It depends on the architecture, on the side of the padding, and on whether model and tokenizer mean the same token.
     """
@@ -220,6 +274,6 @@ def _pads_harmlessly(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase,
 
 def _max_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int | None:
     """How many tokens the model takes, special ones included; `None`: any number."""
-    limit = min(each for each in (tokenizer.model_max_length, max_positions_of(model)) if each is not None)
-    # A tokenizer that knows no limit says 10³⁰.
+    limit = min(limit for limit in (tokenizer.model_max_length, max_positions_of(model)) if limit is not None)
+    # A tokenizer that knows no limit has 10³⁰.
     return None if limit > np.iinfo(np.int32).max else limit

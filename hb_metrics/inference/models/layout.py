@@ -1,4 +1,4 @@
-"""How a model is asked: the context format and the control tag."""
+"""How prompts are laid out for a model: the context format and the control tag."""
 
 from typing import Literal, NamedTuple
 
@@ -24,7 +24,7 @@ class Layout(NamedTuple):
 
 
 def choose_layout(loaded: LoadedModel, *, context: ContextFormat | Literal["auto"], tag: str) -> Layout:
-    """What was asked for, else what the model's folder says of its tuning, else what suits the model.
+    """What was given, else what the model was tuned with, else what suits the model.
 
     Args:
         loaded: The model.
@@ -37,7 +37,7 @@ def choose_layout(loaded: LoadedModel, *, context: ContextFormat | Literal["auto
     tuning = read_bias_tuning(loaded.source, loaded.revision)
     chosen_tag, tag_reason = choose_tag(tag, tuning)
     if context != "auto":
-        return Layout(context, f"--context {context} was asked for", chosen_tag, tag_reason)
+        return Layout(context, f"--context {context} was given", chosen_tag, tag_reason)
     if tuning is not None:
         return Layout(tuning.context, "the model was tuned in it", chosen_tag, tag_reason)
     return Layout(*detect_context(loaded.model, loaded.tokenizer), chosen_tag, tag_reason)

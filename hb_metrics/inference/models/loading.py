@@ -88,7 +88,7 @@ GENERATION_CONFIG_ERROR = (
 )
 
 OTHER_HEAD_ERROR = (
-    "a checkpoint of {found} has the head of another task, such as classification or reward, and was trained for that: "
+    "a checkpoint of {name} has the head of another task, such as classification or reward, and was trained for that: "
     "its likelihoods say nothing of a language model; give the language model it was made from"
 )
 
@@ -103,7 +103,7 @@ class LoadedTokenizer:
         tokenizer: The tokenizer.
         config: The model's config.
         kind: How the model gives likelihoods.
-        name: The name it was asked for by; `EMBEDDED_NAME` for the embedded one.
+        name: The name that was given; `EMBEDDED_NAME` for the embedded one.
         source: What it is loaded from: a folder or a Hub id.
         revision: The commit of a Hub id; `None` for a folder.
         digest: What identifies the weights: the Hub commit, or a SHA-256 over the files of a local folder.
@@ -120,7 +120,7 @@ class LoadedTokenizer:
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedModel(LoadedTokenizer):
-    """A model ready to be asked.
+    """A model that is loaded.
 
     Attributes:
         model: In evaluation mode, on its device.
@@ -223,7 +223,7 @@ def load_model(
         )
     others = sorted(key for key in loading["unexpected_keys"] if _OTHER_WEIGHTS.search(key))
     if others and not _has_language_head(loaded.config):
-        raise ValueError(OTHER_HEAD_ERROR.format(found=f"'{name}' ({', '.join(others[:3])})"))
+        raise ValueError(OTHER_HEAD_ERROR.format(name=f"'{name}' ({', '.join(others[:3])})"))
     return LoadedModel(**vars(loaded), model=model.eval(), dtype=str(model.dtype).removeprefix("torch."))
 
 
@@ -231,7 +231,7 @@ def tokenizer_from(source: str, name: str, **hub: Any) -> PreTrainedTokenizerBas
     """`AutoTokenizer.from_pretrained`, with one OSError for whatever goes wrong."""
     try:
         tokenizer = AutoTokenizer.from_pretrained(source, **hub)
-    except Exception as error:  # a file of the wrong form raises what it likes
+    except Exception as error:  # a file of the wrong form may raise anything
         raise OSError(NO_TOKENIZER_ERROR.format(name=name, error=_reason(error, source))) from error
     if len(tokenizer) <= len(tokenizer.all_special_ids):
         # From a folder without tokenizer files transformers makes some tokenizers up, with nothing in them.
@@ -245,7 +245,7 @@ def model_from(auto_class: Any, source: str, name: str, **settings: Any) -> tupl
     Weights are safetensors, or a pickle of nothing but tensors.
 
     Returns:
-        The model, and what transformers tells of the loading.
+        The model, and what transformers reports of the loading.
     """
     path = Path(source) / "generation_config.json"
     try:
@@ -259,7 +259,7 @@ def model_from(auto_class: Any, source: str, name: str, **settings: Any) -> tupl
         raise OSError(UNSAFE_WEIGHTS_ERROR.format(name=name)) from error
     except ImportError:
         raise
-    except Exception as error:  # damaged or missing files raise what they like
+    except Exception as error:  # damaged or missing files may raise anything
         if is_out_of_memory(error):
             raise
         raise OSError(WEIGHTS_ERROR.format(name=name, error=_reason(error, source))) from error
@@ -269,7 +269,7 @@ def raise_no_config(name: str, source: str, error: Exception, not_there: str) ->
     """Raises what an error in loading a config means.
 
     Args:
-        name: What was asked for.
+        name: The name that was given.
         source: Where it was looked for.
         error: The error.
         not_there: The message for what is no model, with {name}, {embedded} and {error}.
@@ -343,10 +343,10 @@ def model_kind(config: PreTrainedConfig) -> ModelKind:
     architectures = set(config.architectures or [])
     other = [name for name in architectures if _OTHER_HEAD.search(name)]
     if other and not _has_language_head(config):
-        raise ValueError(OTHER_HEAD_ERROR.format(found=", ".join(sorted(other))))
+        raise ValueError(OTHER_HEAD_ERROR.format(name=", ".join(sorted(other))))
     if config.is_encoder_decoder and config.model_type in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES:
         return "encoder-decoder"
-    # Several encoders (BERT, RoBERTa) also come as causal models; the checkpoint says which it was trained as.
+    # Several encoders (BERT, RoBERTa) also come as causal models; the checkpoint records which it was trained as.
     masked = MODEL_FOR_MASKED_LM_MAPPING_NAMES.get(config.model_type)
     causal = MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(config.model_type)
     if masked is not None and (causal is None or causal not in architectures):
@@ -376,7 +376,7 @@ def _num_parameters(auto_class: Any, config: PreTrainedConfig, trust_remote_code
 
 
 def _has_language_head(config: PreTrainedConfig) -> bool:
-    """Whether the checkpoint of a config says that it was saved with a language-modelling head."""
+    """Whether the checkpoint of a config was saved with a language-modelling head, going by its architectures."""
     known = [
         mapping.get(config.model_type)
         for mapping in (
@@ -446,7 +446,7 @@ def folder_digest(folder: Path) -> str:
 def _reason(error: Exception, source: str) -> str:
     """Why something does not load, in a line; of a Hub id in offline mode that this is set.
 
-    Libraries tell to check the connection then, or take a file that was not downloaded for one that there is not.
+    Libraries then advise to check the connection, or report a file that was not downloaded as one that does not exist.
     """
     if not constants.HF_HUB_OFFLINE or Path(source).is_dir():
         return _first_line(error)

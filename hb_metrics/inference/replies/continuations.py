@@ -1,27 +1,24 @@
-"""A model's continuations of prompts: plain text that goes on where a prompt stops, as resumable shards.
+"""A model's continuations of prompts: plain text that continues where a prompt stops, as resumable shards.
 
 Aggarwal et al. (2022), section 3, after Sheng et al. (2019): a prompt such as "The woman worked as" is given to the
 model as it is (no chat template, no line break after it), and ten seeds draw ten continuations of at most 40 tokens
 together with the prompt. Every continuation is drawn from a generator that belongs to the run's seed, the prompt's id
-and the seed's index: it depends neither on its batch nor on its place in the data nor on the number of processes.
+and the seed's index: it depends neither on its batch nor on its row in the data nor on the number of processes.
 
 A continuation ends with a special token of the tokenizer, such as the end-of-text token, which is left out, or with the
-first line break after something was said: what a model writes below is of another text. Line breaks before that (a
+first line break after a word: what a model writes below is of another text. Line breaks before that (a
 model may answer a question on a new line) are white space, and kept out as such.
 """
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hb_dataset.seeded_draws import seeded_generator
 from hb_metrics.inference.models.contexts import (
     EndTokens,
     check_lengths,
@@ -30,9 +27,8 @@ from hb_metrics.inference.models.contexts import (
     reply_text,
 )
 from hb_metrics.inference.models.loading import LoadedModel, max_positions_of
-from hb_metrics.inference.replies.decoding import Decoded, Decoding, decode, is_invariant, takes_padding
-from hb_metrics.inference.replies.decoding_shards import DecodingTask, decode_into_shards, fitting_batch_size
-from hb_metrics.inference.shards import Shard, plan_row_shards, read_shards
+from hb_metrics.inference.replies.decoding import Decoded, Decoding, is_invariant, takes_padding
+from hb_metrics.inference.replies.decoding_shards import DecodingPlan, decode_into_shards, read_decoded
 
 TEMPERATURE = 0.7  # of the published outputs; the paper names none
 TOP_K = 40
@@ -62,43 +58,32 @@ LONG_PROMPT_ERROR = (
     "larger max_tokens"
 )
 MAX_TOKENS_ERROR = "max_tokens is {number}, more than the {limit} tokens the model takes; give a smaller max_tokens"
-TWICE_ERROR = "{what} {value!r} is there twice; give each once"
+TWICE_ERROR = "{what} {value!r} is there twice; give it once"
 SEEDS_ERROR = "seeds is {seeds}; give at least one index of a seed, each 0 or more, such as range(10)"
 ROW_ERROR = "drawn has row {row}, which is not one of the {number} prompts; give rows from 0 to {last}"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ContinuationPlan:
-    """What is to be continued, and how; a row is a prompt and the index of a seed.
+class ContinuationPlan(DecodingPlan):
+    """What is continued, and how; a row is a prompt and the index of a seed.
+
+    `ids` are `"<prompt id>:<seed index>"`, and `decoding.max_new_tokens` is the limit of a prompt and its continuation
+    together. The other attributes are those of `DecodingPlan`.
 
     Attributes:
-        ids: [rows] `"<prompt id>:<seed index>"`.
         prompt_ids: [rows] the prompt's id.
         texts: [rows] the prompt as it is given.
         seed_indices: [rows] which of the seeds.
-        contexts: [rows] token ids of the prompt.
         start_token: What the tokenizer puts before every text, or `None`.
-        decoding: How tokens are drawn; `max_new_tokens` is that of a prompt of no tokens.
-        ends: What ends a continuation.
-        seed: Of the run.
-        invariant: Whether a continuation is the same in any batch: see `decoding.decode`.
-        padded: Whether prompts of several lengths are decoded together: see `decoding.takes_padding`.
     """
 
-    ids: list[str]
     prompt_ids: list[str]
     texts: list[str]
     seed_indices: list[int]
-    contexts: list[list[int]]
     start_token: str | None
-    decoding: Decoding
-    ends: EndTokens
-    seed: int
-    invariant: bool
-    padded: bool
 
     def description(self) -> dict[str, Any]:
-        """What is recorded of it."""
+        """What run.json records of the plan."""
         return {
             "num_prompts": len(set(self.prompt_ids)),
             "num_continuations": len(self.ids),
@@ -110,7 +95,7 @@ class ContinuationPlan:
             "top_p": self.decoding.top_p,
             "max_tokens": self.decoding.max_new_tokens,
             "start_token": self.start_token,
-            "ends": "special tokens, and the first line break after something was said",
+            "ends": "special tokens, and the first line break after a word",
             "same_in_any_batch": self.invariant,
         }
 
@@ -186,6 +171,7 @@ def plan_continuations(
         texts=[texts[row] for row, _ in pairs],
         seed_indices=[index for _, index in pairs],
         contexts=[encoded[row] for row, _ in pairs],
+        limits=[max_tokens - len(encoded[row]) for row, _ in pairs],
         start_token=_start_token(loaded, encoded),
         decoding=decoding,
         ends=_ends(loaded),
@@ -209,8 +195,7 @@ def continue_into_shards(
         plan: What is to be continued.
         loaded: The model it was planned for.
         folder: Where the shards are; made if it is not there.
-        batch_size: Prompts of one length decoded together at most; `None`: what memory allows, of several lengths
-            where the plan has them padded. Halved when memory runs out.
+        batch_size: As `decode_into_shards`.
         progress: Whether the main process shows a progress bar.
 
     Returns:
@@ -222,28 +207,40 @@ def continue_into_shards(
     Raises:
         MemoryError: Memory does not suffice for one prompt alone.
     """
-    task = DecodingTask(
-        ids=plan.ids,
-        contexts=plan.contexts,
-        decode=partial(_continue, plan, loaded),
-        schema=CONTINUATION_SCHEMA,
-        make_table=partial(_continuation_table, plan, loaded),
-        label="continuations",
-        unit="continuation",
-    )
+    breaks = set(plan.ends.kept)
+
+    def make_columns(rows: Sequence[int], decoded: Sequence[Decoded]) -> dict[str, Any]:
+        texts = [reply_text(continuation.tokens, loaded.tokenizer) for continuation in decoded]
+        return {
+            "prompt_id": [plan.prompt_ids[row] for row in rows],
+            "text": [plan.texts[row] for row in rows],
+            "seed_index": [plan.seed_indices[row] for row in rows],
+            "continuation": [text or None for text in texts],
+            "num_tokens": [len(continuation.tokens) for continuation in decoded],
+            "truncated": [continuation.truncated for continuation in decoded],
+            "ended_line": [
+                bool(text) and not continuation.truncated and continuation.tokens[-1] in breaks
+                for continuation, text in zip(decoded, texts, strict=True)
+            ],
+        }
+
     return decode_into_shards(
-        task,
-        _shards(plan, folder),
-        loaded.model.device,
-        batch_size=batch_size or fitting_batch_size(loaded, plan.decoding.max_new_tokens, plan.decoding.num_beams),
-        padded=plan.padded and batch_size is None,
+        plan,
+        loaded,
+        folder,
+        schema=CONTINUATION_SCHEMA,
+        make_columns=make_columns,
+        name="continuations",
+        purpose="continuation",
+        rows_per_shard=ROWS_PER_SHARD,
+        batch_size=batch_size,
         progress=progress,
     )
 
 
 def read_continuations(plan: ContinuationPlan, folder: Path) -> pa.Table:
     """Reads the continuations that `continue_into_shards` has written, on any process."""
-    return read_shards(_shards(plan, folder), CONTINUATION_SCHEMA)
+    return read_decoded(plan, folder, schema=CONTINUATION_SCHEMA, rows_per_shard=ROWS_PER_SHARD)
 
 
 def count_continuations(continuations: pa.Table) -> ContinuationCounts:
@@ -256,47 +253,8 @@ def count_continuations(continuations: pa.Table) -> ContinuationCounts:
     )
 
 
-def _shards(plan: ContinuationPlan, folder: Path) -> list[Shard]:
-    """Shards of prompts of one length as far as can be, all seeds of a prompt together: it is run once for them."""
-    order = sorted(range(len(plan.ids)), key=lambda row: (len(plan.contexts[row]), plan.contexts[row], plan.ids[row]))
-    return plan_row_shards(len(plan.ids), ROWS_PER_SHARD, folder, np.array(order, dtype=np.int64))
-
-
-def _continue(plan: ContinuationPlan, loaded: LoadedModel, rows: Sequence[int]) -> list[Decoded]:
-    """Continues some prompts together, each up to its own limit."""
-    contexts = [plan.contexts[row] for row in rows]
-    limits = [plan.decoding.max_new_tokens - len(context) for context in contexts]
-    most = max(limits)  # a generator's first numbers are the same however many are drawn
-    uniforms = np.stack([seeded_generator(plan.seed, "continuation", plan.ids[row]).random(most) for row in rows])
-    decoding = replace(plan.decoding, max_new_tokens=most)
-    return decode(loaded.model, contexts, decoding, plan.ends, uniforms, plan.padded, limits)
-
-
-def _continuation_table(
-    plan: ContinuationPlan, loaded: LoadedModel, rows: Sequence[int], decoded: Sequence[Decoded]
-) -> pa.Table:
-    breaks = set(plan.ends.kept)
-    continuations = [reply_text(each.tokens, loaded.tokenizer) for each in decoded]
-    return pa.table(
-        {
-            "id": [plan.ids[row] for row in rows],
-            "prompt_id": [plan.prompt_ids[row] for row in rows],
-            "text": [plan.texts[row] for row in rows],
-            "seed_index": [plan.seed_indices[row] for row in rows],
-            "continuation": [text or None for text in continuations],
-            "num_tokens": [len(each.tokens) for each in decoded],
-            "truncated": [each.truncated for each in decoded],
-            "ended_line": [
-                bool(text) and not each.truncated and each.tokens[-1] in breaks
-                for each, text in zip(decoded, continuations, strict=True)
-            ],
-        },
-        schema=CONTINUATION_SCHEMA,
-    )
-
-
 def _ends(loaded: LoadedModel) -> EndTokens:
-    """What ends a continuation: special tokens, and a line break once something was said."""
+    """What ends a continuation: special tokens, and a line break once there is a word."""
     ends = end_tokens(loaded.model, loaded.tokenizer, "plain")
     size = min(loaded.model.get_output_embeddings().weight.shape[0], len(loaded.tokenizer))
     pieces = loaded.tokenizer.batch_decode([[token] for token in range(size)])

@@ -5,7 +5,7 @@ the padding beside it, and a decision between two candidates that are closer tha
 decision is therefore watched: a context with one that was too close is run again alone, and that reply counts. Sampling
 draws one uniform number for each token of a reply, from a generator that belongs to the prompt.
 
-Contexts of one length need no padding. Those of several are decoded together where the model is found to take it
+Contexts of one length need no padding. Those of several are decoded together where a trial shows that the model can
 (`takes_padding`), since a CPU computes a token in large batches in half the time it takes in small ones.
 """
 
@@ -46,7 +46,7 @@ class Decoding:
             tokens and of those the fewest with a total probability of at least `top_p` are drawn from.
         min_new_tokens: A reply does not end before it has so many tokens.
         max_new_tokens: A reply is cut when it has so many tokens.
-        no_repeat_ngram_size: No sequence of so many tokens stands twice in a reply; 0: not blocked.
+        no_repeat_ngram_size: No sequence of so many tokens comes twice in a reply; 0: not blocked.
         length_penalty: Beam scores are summed log-probabilities / length ** length_penalty.
         end_after_sentence: Whether a reply ends with the first sentence that ends after `min_new_tokens`.
     """
@@ -63,7 +63,7 @@ class Decoding:
     end_after_sentence: bool = False
 
     def __post_init__(self) -> None:
-        """Refuses what cannot be decoded with."""
+        """Raises a ValueError that names the first setting that is out of range or contradicts another."""
         whole = {"num_beams": 1, "top_k": 1, "min_new_tokens": 0, "max_new_tokens": 1, "no_repeat_ngram_size": 0}
         for name, lowest in whole.items():
             if getattr(self, name) < lowest:
@@ -86,7 +86,7 @@ class Decoded(NamedTuple):
 
 
 class ResponseNgramBlocker(LogitsProcessor):
-    """Blocks n-grams that the *response* already has; what the prompt has may be said again.
+    """Blocks n-grams that the *response* already has; those of the prompt may come again.
 
     `no_repeat_ngram_size` of transformers counts the prompt as well on decoder-only models. The paper blocks 3-grams
     "within the response but not the context" (Smith et al., 2022, A.4).
@@ -136,15 +136,15 @@ def decode(
         ends: What ends a reply.
         uniforms: [contexts, max_new_tokens] numbers from [0, 1), when sampling.
         padded: Whether shorter contexts are padded: only for a model that `takes_padding`.
-        limits: [contexts] at how many tokens each reply is cut, at most `max_new_tokens`, which stands for `None`. Not
+        limits: [contexts] at how many tokens each reply is cut, at most `max_new_tokens`; `None`: all at that. Not
             with beams.
 
     Returns:
         The replies in order. In float32 and float64 they do not depend on which contexts are decoded together.
 
     Raises:
-        ValueError: The contexts are not of one length, there are no uniform numbers to sample with, or beams are to
-            tell what is blank or to have limits of their own.
+        ValueError: The contexts are not of one length, there are no uniform numbers to sample with, or beam search is
+            given blank tokens or limits.
     """
     lengths = {len(context) for context in contexts}
     if len(lengths) > 1 and not padded:
@@ -174,7 +174,7 @@ def decode(
 
 
 def takes_padding(model: PreTrainedModel, contexts: Sequence[Sequence[int]]) -> bool:
-    """Whether contexts of several lengths can be decoded together: found out by trying it on the shortest and longest.
+    """Whether contexts of several lengths can be decoded together: tried on the shortest and the longest.
 
     Whether an architecture honours padding and position ids cannot be read off its class: some raise, some silently
     compute something else. In half precision replies depend on their batch, which is then kept as plain as can be.
@@ -227,7 +227,7 @@ def _one_by_one(
     blocker = _blocker(decoding)
     dropped, kept, sentence = (torch.tensor(ids, dtype=torch.int64, device=device) for ids in _ids(ends))
     blank = torch.tensor(ends.blank, dtype=torch.int64, device=device)
-    said = torch.zeros(num, dtype=torch.bool, device=device)
+    nonblank = torch.zeros(num, dtype=torch.bool, device=device)  # replies with another token than blank ones
     forward = Forward(model, contexts, decoding.max_new_tokens)
     logits = forward.first()
     rows = torch.arange(num, device=device)  # the contexts in the batch
@@ -244,8 +244,8 @@ def _one_by_one(
         close[rows] = torch.where(was_close & going, step + 1, close[rows])
         replies[rows, step] = chosen
         is_dropped = torch.isin(chosen, dropped)
-        said[rows] |= ~torch.isin(chosen, blank)
-        over = is_dropped | (torch.isin(chosen, kept) & said[rows])
+        nonblank[rows] |= ~torch.isin(chosen, blank)
+        over = is_dropped | (torch.isin(chosen, kept) & nonblank[rows])
         if decoding.end_after_sentence and step + 1 >= decoding.min_new_tokens:
             over |= torch.isin(chosen, sentence)
         over &= going
@@ -280,7 +280,7 @@ def _draw(logits: torch.Tensor, uniform: torch.Tensor, decoding: Decoding) -> tu
 
     That order does not change when two of nearly the same probability swap ranks. A decision is close if the drawn
     number lies at the edge of its token, or if another token came of a `top_p` slightly different or of the last
-    candidate and the first that is none swapping places.
+    candidate and the first that is none swapping ranks.
     """
     top_k = min(decoding.top_k, logits.shape[1] - 1)
     highest, tokens = logits.topk(top_k + 1, dim=1)
@@ -314,13 +314,13 @@ def _invert(weights: torch.Tensor, tokens: torch.Tensor, uniform: torch.Tensor) 
     cumulative = mass.cumsum(1)
     total = cumulative[:, -1:]
     target = uniform[:, None] * total
-    place = (cumulative <= target).sum(1, keepdim=True).clamp(max=tokens.shape[1] - 1)
-    upper = cumulative.gather(1, place)
-    lower = upper - mass.gather(1, place)
+    index = (cumulative <= target).sum(1, keepdim=True).clamp(max=tokens.shape[1] - 1)
+    upper = cumulative.gather(1, index)
+    lower = upper - mass.gather(1, index)
     to_upper = torch.where(upper >= total, torch.inf, upper - target)
     to_lower = torch.where(lower <= 0, torch.inf, target - lower)
     margin = torch.minimum(to_upper, to_lower) / total
-    return tokens.gather(1, order.gather(1, place))[:, 0], margin[:, 0]
+    return tokens.gather(1, order.gather(1, index))[:, 0], margin[:, 0]
 
 
 def _beam_search(
@@ -368,18 +368,18 @@ def _beam_search(
         last = step + 1 == most
 
         # Finished: candidates among the best `beams` that end the reply. Running: the best `beams` that do not.
-        best, best_places = totals.topk(beams + 1, dim=1)
-        end_here = is_end[best_places % vocabulary]
+        best, best_indices = totals.topk(beams + 1, dim=1)
+        end_here = is_end[best_indices % vocabulary]
         edge = (best[:, -2] - best[:, -1] < CLOSE) & (end_here[:, -2] | end_here[:, -1])
         open_totals = totals if last else totals.view(len(rows), beams, vocabulary).masked_fill(is_end, -torch.inf)
-        next_scores, places = open_totals.flatten(1).topk(beams + 1, dim=1)
+        next_scores, indices = open_totals.flatten(1).topk(beams + 1, dim=1)
         if not last:
             edge |= next_scores[:, -2] - next_scores[:, -1] < CLOSE
 
         is_finished = torch.ones_like(end_here[:, :-1]) if last else end_here[:, :-1]
-        best, best_places = best[:, :-1], best_places[:, :-1]
-        candidates = running.gather(1, (best_places // vocabulary)[:, :, None].expand(-1, -1, most)).clone()
-        ending = best_places % vocabulary
+        best, best_indices = best[:, :-1], best_indices[:, :-1]
+        candidates = running.gather(1, (best_indices // vocabulary)[:, :, None].expand(-1, -1, most)).clone()
+        ending = best_indices % vocabulary
         candidates[:, :, step] = ending
         is_dropped = torch.isin(ending, dropped)
         candidate_lengths = step + 1 - is_dropped.long()
@@ -390,8 +390,8 @@ def _beam_search(
         finished_lengths = torch.cat([finished_lengths, candidate_lengths], 1).gather(1, order)
         finished_truncated = torch.cat([finished_truncated, cut], 1).gather(1, order)
 
-        places, scores = places[:, :-1], next_scores[:, :-1]
-        parents, chosen = places // vocabulary, places % vocabulary
+        indices, scores = indices[:, :-1], next_scores[:, :-1]
+        parents, chosen = indices // vocabulary, indices % vocabulary
         running = running.gather(1, parents[:, :, None].expand(-1, -1, most)).clone()
         running[:, :, step] = chosen
 

@@ -1,72 +1,92 @@
-"""Contexts decoded into resumable shards: which are decoded together, by how many threads, and what if memory runs out.
+"""Rows decoded into resumable shards: which are decoded together, by how many threads, and what if memory runs out.
 
 Replies, continuations and paraphrases share it. What is decoded for a context follows from the context and its id
 alone (see `decoding.py`), so that the shards are the same bytes whatever the batches.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from threading import Lock
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import psutil
 import pyarrow as pa
 import torch
 
+from hb_dataset.seeded_draws import seeded_generator
 from hb_metrics.inference.memory import OUT_OF_MEMORY_ERROR, is_out_of_memory
+from hb_metrics.inference.models.contexts import EndTokens
 from hb_metrics.inference.models.loading import LoadedModel
-from hb_metrics.inference.replies.decoding import Decoded
-from hb_metrics.inference.shards import Shard, fill_shards
+from hb_metrics.inference.replies.decoding import Decoded, Decoding, decode
+from hb_metrics.inference.shards import Shard, fill_shards, plan_row_shards, read_shards
 from hb_metrics.inference.units import one_thread_per_unit
 
 # Rows (contexts × beams) of a batch at most. The last replies of a batch to end run nearly alone, which costs least in
 # large batches; with the embedded model two CPU cores gain little beyond these.
 MOST_ROWS = {"cpu": 256, "other": 512}
-# Fewer contexts are not parted further, to have a batch for each core.
+# Batches are not made smaller than this to have one for each core.
 LEAST_CONTEXTS = 32
 
 
-class DecodingTask(NamedTuple):
-    """What is decoded, and what becomes of it.
+@dataclass(frozen=True, kw_only=True)
+class DecodingPlan:
+    """Rows that are decoded, and how: what replies, continuations and paraphrases have in common.
 
     Attributes:
         ids: [rows] what each row is keyed by; each once.
-        contexts: [rows] token ids of each context.
-        decode: Decodes the contexts of some rows together.
-        schema: The columns of a shard; the first is `id`.
-        make_table: Makes a shard's table of its rows and what was decoded for each.
-        label: What the progress bar says.
-        unit: What a row is: "reply", "continuation".
+        contexts: [rows] token ids of what the model is given.
+        decoding: How tokens are chosen.
+        ends: What ends the decoded text.
+        limits: [rows] tokens decoded at most; `None`: `decoding.max_new_tokens` for every row.
+        seed: Of sampling.
+        invariant: Whether what is decoded is the same in any batch: see `decoding.decode`.
+        padded: Whether contexts of several lengths are decoded together: see `decoding.takes_padding`.
     """
 
-    ids: Sequence[str]
-    contexts: Sequence[Sequence[int]]
-    decode: Callable[[Sequence[int]], list[Decoded]]
-    schema: pa.Schema
-    make_table: Callable[[Sequence[int], Sequence[Decoded]], pa.Table]
-    label: str
-    unit: str
+    ids: list[str]
+    contexts: list[list[int]]
+    decoding: Decoding
+    ends: EndTokens
+    limits: list[int] | None = None
+    seed: int = 0
+    invariant: bool
+    padded: bool = False
+
+
+# Makes the columns beside `id` of some rows and what was decoded for each.
+MakeColumns = Callable[[Sequence[int], Sequence[Decoded]], Mapping[str, Any]]
 
 
 def decode_into_shards(
-    task: DecodingTask,
-    shards: Sequence[Shard],
-    device: torch.device,
+    plan: DecodingPlan,
+    loaded: LoadedModel,
+    folder: Path,
     *,
-    batch_size: int,
-    padded: bool,
+    schema: pa.Schema,
+    make_columns: MakeColumns,
+    name: str,
+    purpose: str,
+    rows_per_shard: int,
+    batch_size: int | None = None,
     progress: bool = True,
 ) -> pa.Table | None:
     """Decodes what is not on disk yet, and reads all of it.
 
     Args:
-        task: What is decoded.
-        shards: All shards of the rows, in each of which the contexts' lengths ascend.
-        device: Where the model is.
-        batch_size: Contexts decoded together at most. Halved when memory runs out.
-        padded: Whether contexts of several lengths are decoded together.
+        plan: What is decoded.
+        loaded: The model that it was planned for.
+        folder: Where the shards are; made if it is not there.
+        schema: The columns of a shard; the first is `id`.
+        make_columns: Makes the other columns.
+        name: What the rows are, in the plural, for the progress bar.
+        purpose: What is sampled, for `seeded_generator`.
+        rows_per_shard: Rows in a shard.
+        batch_size: Contexts of one length decoded together at most; `None`: what memory allows, of several lengths
+            where the plan has them padded. Halved when memory runs out.
         progress: Whether the main process shows a progress bar.
 
     Returns:
@@ -76,38 +96,53 @@ def decode_into_shards(
         MemoryError: Memory does not suffice for one context alone.
         ValueError: `batch_size` is less than 1.
     """
+    device = loaded.model.device
+    shards = _shards(plan, folder, rows_per_shard)
+    padded = plan.padded and batch_size is None
+    limits = plan.limits or [plan.decoding.max_new_tokens] * len(plan.ids)
+    longest = max((len(context) + limit for context, limit in zip(plan.contexts, limits, strict=True)), default=1)
+    if batch_size is None:
+        batch_size = fitting_batch_size(loaded, longest, plan.decoding.num_beams)
     size = _BatchSize(batch_size)
 
     def compute(mine: Sequence[int], advance: Callable[[int], object]) -> Iterator[pa.Table]:
         waiting = {index: len(shards[index].rows) for index in mine}
-        found: dict[int, Decoded] = {}
+        done: dict[int, Decoded] = {}
         with one_thread_per_unit(device) as workers, ThreadPoolExecutor(workers) as pool:
             try:
-                parted = (
-                    (index, _batches(task.contexts, shards[index].rows, size.limit, workers, padded)) for index in mine
-                )
-                batches = [(index, batch) for index, parts in parted for batch in parts]
-                results = pool.map(partial(_decode, task, device, size), [batch for _, batch in batches])
+                batches = [
+                    (index, batch)
+                    for index in mine
+                    for batch in _batches(plan.contexts, shards[index].rows, size.limit, workers, padded)
+                ]
+                decode_some = partial(_decode_rows, plan, purpose, loaded)
+                results = pool.map(partial(_decode_halving, decode_some, device, size), [batch for _, batch in batches])
                 for (index, batch), decoded in zip(batches, results, strict=True):
-                    found |= zip(batch, decoded, strict=True)
+                    done |= zip(batch, decoded, strict=True)
                     advance(len(batch))
                     waiting[index] -= len(batch)
                     if not waiting[index]:
                         rows = shards[index].rows.tolist()
-                        yield task.make_table(rows, [found.pop(row) for row in rows])
+                        columns = make_columns(rows, [done.pop(row) for row in rows])
+                        yield pa.table({"id": [plan.ids[row] for row in rows], **columns}, schema=schema)
             finally:
                 pool.shutdown(wait=False, cancel_futures=True)  # on Ctrl-C do not start the batches still waiting
 
     return fill_shards(
         shards,
-        task.ids,
-        task.schema,
+        plan.ids,
+        schema,
         compute,
-        label=task.label,
-        unit=task.unit,
-        inputs=task.contexts,
+        label=name,
+        unit="row",
+        inputs=plan.contexts,
         progress=progress,
     )
+
+
+def read_decoded(plan: DecodingPlan, folder: Path, *, schema: pa.Schema, rows_per_shard: int) -> pa.Table:
+    """Reads what `decode_into_shards` has written, on any process."""
+    return read_shards(_shards(plan, folder, rows_per_shard), schema)
 
 
 def fitting_batch_size(loaded: LoadedModel, length: int, num_beams: int) -> int:
@@ -158,14 +193,33 @@ def _batches(
     return [batch.tolist() for group in groups for batch in np.array_split(group, -(-len(group) // limit))]
 
 
-def _decode(task: DecodingTask, device: torch.device, size: _BatchSize, batch: Sequence[int]) -> list[Decoded]:
+def _shards(plan: DecodingPlan, folder: Path, rows_per_shard: int) -> list[Shard]:
+    """Shards of contexts of similar length, equal ones together: there are many of one length, and each is run once."""
+    order = sorted(range(len(plan.ids)), key=lambda row: (len(plan.contexts[row]), plan.contexts[row], plan.ids[row]))
+    return plan_row_shards(len(plan.ids), rows_per_shard, folder, np.array(order, dtype=np.int64))
+
+
+def _decode_rows(plan: DecodingPlan, purpose: str, loaded: LoadedModel, rows: Sequence[int]) -> list[Decoded]:
+    """Decodes some rows together, each up to its own limit."""
+    limits = None if plan.limits is None else [plan.limits[row] for row in rows]
+    most = plan.decoding.max_new_tokens if limits is None else max(limits)
+    uniforms = None
+    if plan.decoding.sample:  # a generator's first numbers are the same however many are drawn
+        uniforms = np.stack([seeded_generator(plan.seed, purpose, plan.ids[row]).random(most) for row in rows])
+    contexts, decoding = [plan.contexts[row] for row in rows], replace(plan.decoding, max_new_tokens=most)
+    return decode(loaded.model, contexts, decoding, plan.ends, uniforms, plan.padded, limits)
+
+
+def _decode_halving(
+    decode_some: Callable[[Sequence[int]], list[Decoded]], device: torch.device, size: _BatchSize, batch: Sequence[int]
+) -> list[Decoded]:
     """Decodes a batch, in smaller ones if memory runs out."""
     decoded: list[Decoded] = []
     while len(decoded) < len(batch):
         rows = batch[len(decoded) :][: size.limit]
         try:
             with torch.inference_mode():  # is kept per thread
-                decoded += task.decode(rows)
+                decoded += decode_some(rows)
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise

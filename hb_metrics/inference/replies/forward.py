@@ -23,8 +23,8 @@ class Forward:
 
     Args:
         model: The model.
-        contexts: Token ids. One that stands several times is run once. Shorter ones are padded behind what all contexts
-            start with, which is run once; the contexts end together.
+        contexts: Token ids. Equal ones are run once. Shorter ones are padded behind what all contexts start with, which
+            is run once; the contexts end together.
         max_new_tokens: How many tokens may follow.
         beams: Rows for each context.
     """
@@ -34,7 +34,9 @@ class Forward:
     ) -> None:
         self.model = model
         contexts, which = distinct([tuple(context) for context in contexts])
-        self.which = torch.tensor(which, device=model.device).repeat_interleave(beams)  # of them each row goes on from
+        self.which = torch.tensor(which, device=model.device).repeat_interleave(
+            beams
+        )  # the context that each row continues
         self.prefix = _common_prefix(contexts)
         longest = max(map(len, contexts))
         pads = [longest - len(context) for context in contexts]
@@ -89,7 +91,7 @@ class Forward:
         return self._run(self.tokens if self.cache is None else tokens[:, None], self.mask)
 
     def select(self, rows: torch.Tensor) -> None:
-        """Goes on with these rows, which may repeat."""
+        """Continues with these rows, which may repeat."""
         self.tokens = self.tokens[rows]
         if self.mask is not None:
             self.mask = self.mask[rows]
@@ -133,7 +135,7 @@ class _GrowingLayer(DynamicLayer):
     time with the embedded model on CPU. A `StaticLayer` has room, but attends to all of it.
 
     Args:
-        layer: What it goes on from.
+        layer: The layer whose keys and values it continues.
         length: How many tokens it has room for; beyond, it grows as any `DynamicLayer` does.
     """
 
@@ -158,7 +160,7 @@ class _GrowingLayer(DynamicLayer):
         return self.keys, self.values
 
     def reorder_cache(self, beam_idx: torch.Tensor) -> None:
-        """Goes on with these rows, which may repeat."""
+        """Continues with these rows, which may repeat."""
         filled = self.keys.shape[-2]
         self.buffers = [buffer.index_select(0, beam_idx.to(buffer.device)) for buffer in self.buffers]
         self._show(filled)

@@ -1,10 +1,10 @@
-"""Paraphrases of prompts by a sequence-to-sequence model that is told the syntactic structure to write in.
+"""Paraphrases of prompts by a sequence-to-sequence model that is given the syntactic structure to write in.
 
 Aggarwal et al. (2022), section 3, have AESOP (Sun et al., 2021) write their prompts. Such a model is given
 
     sentence <sep> parse of the sentence <sep> parse to write in
 
-with constituency parses in Penn notation, and writes the parse, `<sep>` and the paraphrase: what stands after the last
+with constituency parses in Penn notation, and writes the parse, `<sep>` and the paraphrase: what comes after the last
 `<sep>` is taken, or everything if there is none. Decoding is beam search, so that nothing is drawn.
 
 What a paraphraser loses of a prompt is checked (`paraphrase_checks.py`); a paraphrase that is dropped stays in the
@@ -15,11 +15,9 @@ import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import torch
 from transformers import PreTrainedTokenizerBase
@@ -28,10 +26,9 @@ from hb_dataset.prompt_groups import PromptGroup
 from hb_dataset.structures import FIXED_STRUCTURE, parse_of, read_structures, read_verb_phrases
 from hb_metrics.inference.models.contexts import EndTokens, check_lengths, encode_rendered, end_tokens
 from hb_metrics.inference.models.loading import LoadedModel, load_model
-from hb_metrics.inference.replies.decoding import Decoded, Decoding, decode, is_invariant
-from hb_metrics.inference.replies.decoding_shards import DecodingTask, decode_into_shards, fitting_batch_size
+from hb_metrics.inference.replies.decoding import Decoded, Decoding, is_invariant
+from hb_metrics.inference.replies.decoding_shards import DecodingPlan, decode_into_shards, read_decoded
 from hb_metrics.inference.replies.paraphrase_checks import REASONS, check_paraphrase
-from hb_metrics.inference.shards import Shard, plan_row_shards, read_shards
 
 SEPARATOR = "<sep>"
 NUM_BEAMS = 4
@@ -54,7 +51,7 @@ GROUP_ERROR = "prompt {id} is about '{group}', which is not among the groups giv
 UNKNOWN_VERB_PHRASE_ERROR = (
     "prompt {id} has the verb phrase '{verb_phrase}', for which the structures have no parses; give targets"
 )
-TWICE_ERROR = "the paraphrase '{id}' is asked for twice; give each prompt and each structure once"
+TWICE_ERROR = "the paraphrase '{id}' is planned twice; give each prompt and each structure once"
 
 
 class Target(NamedTuple):
@@ -65,41 +62,33 @@ class Target(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ParaphrasePlan:
-    """What is to be paraphrased, and how; a row is a prompt and a structure.
+class ParaphrasePlan(DecodingPlan):
+    """What is paraphrased, and how; a row is a prompt and a structure.
+
+    `ids` are `"<prompt id>|<structure>"`; the other attributes are those of `DecodingPlan`.
 
     Attributes:
-        ids: [rows] `"<prompt id>|<structure>"`.
         prompt_ids: [rows] the prompt's id.
         texts: [rows] the prompt.
         mentions: [rows] what the group may be called.
-        verb_phrases: [rows] what is said of it.
+        verb_phrases: [rows] what the prompt says of it.
         targets: [rows] the structure to write in.
-        contexts: [rows] token ids of what the model is given.
-        decoding: How it is decoded.
-        ends: What ends a paraphrase.
         keep_number: Whether a prompt in the singular that became one in the plural lost its group.
-        invariant: Whether a paraphrase is the same in any batch: see `decoding.decode`.
         model: The paraphraser's name.
         digest: What identifies its weights.
     """
 
-    ids: list[str]
     prompt_ids: list[str]
     texts: list[str]
     mentions: list[tuple[str, ...]]
     verb_phrases: list[str]
     targets: list[Target]
-    contexts: list[list[int]]
-    decoding: Decoding
-    ends: EndTokens
     keep_number: bool
-    invariant: bool
     model: str
     digest: str
 
     def description(self) -> dict[str, Any]:
-        """What is recorded of it."""
+        """What run.json records of the plan."""
         return {
             "model": self.model,
             "digest": self.digest,
@@ -176,7 +165,7 @@ def plan_paraphrases(
     rendered = [paraphraser_input(prompt["text"], prompt["parse"], target.parse) for prompt, _, target in rows]
     ids = [f"{prompt['id']}|{target.structure}" for prompt, _, target in rows]
     if len(set(ids)) < len(ids):
-        raise ValueError(TWICE_ERROR.format(id=next(each for each, number in Counter(ids).items() if number > 1)))
+        raise ValueError(TWICE_ERROR.format(id=Counter(ids).most_common(1)[0][0]))
     contexts = encode_rendered(rendered, loaded.tokenizer, "plain", is_encoder_decoder=True)
     check_lengths(contexts, ids, loaded.model, max_new_tokens)
     return ParaphrasePlan(
@@ -215,7 +204,7 @@ def paraphrase_into_shards(
         plan: What is to be paraphrased.
         loaded: The paraphraser it was planned for.
         folder: Where the shards are; made if it is not there.
-        batch_size: Inputs of one length decoded together at most; `None`: what memory allows.
+        batch_size: As `decode_into_shards`.
         progress: Whether the main process shows a progress bar.
 
     Returns:
@@ -223,22 +212,27 @@ def paraphrase_into_shards(
         others. `paraphrase` is null where the model wrote nothing; `truncated` says that it was cut at
         `max_new_tokens`; `kept` whether it passed the checks, and `reason` (one of `REASONS`) why not.
     """
-    longest = max(map(len, plan.contexts), default=0) + plan.decoding.max_new_tokens
-    task = DecodingTask(
-        ids=plan.ids,
-        contexts=plan.contexts,
-        decode=partial(_write, plan, loaded),
-        schema=_WRITTEN_SCHEMA,
-        make_table=partial(_written_table, plan, loaded),
-        label="paraphrases",
-        unit="paraphrase",
-    )
+
+    def make_columns(rows: Sequence[int], decoded: Sequence[Decoded]) -> dict[str, Any]:
+        paraphrases = [paraphrase_text(paraphrase.tokens, loaded.tokenizer) for paraphrase in decoded]
+        return {
+            "prompt_id": [plan.prompt_ids[row] for row in rows],
+            "structure": [plan.targets[row].structure for row in rows],
+            "parse": [plan.targets[row].parse for row in rows],
+            "paraphrase": [paraphrase or None for paraphrase in paraphrases],
+            "truncated": [paraphrase.truncated for paraphrase in decoded],
+        }
+
     written = decode_into_shards(
-        task,
-        _shards(plan, folder),
-        loaded.model.device,
-        batch_size=batch_size or fitting_batch_size(loaded, longest, plan.decoding.num_beams),
-        padded=False,
+        plan,
+        loaded,
+        folder,
+        schema=_WRITTEN_SCHEMA,
+        make_columns=make_columns,
+        name="paraphrases",
+        purpose="paraphrase",
+        rows_per_shard=ROWS_PER_SHARD,
+        batch_size=batch_size,
         progress=progress,
     )
     return None if written is None else _checked(plan, written)
@@ -246,13 +240,13 @@ def paraphrase_into_shards(
 
 def read_paraphrases(plan: ParaphrasePlan, folder: Path) -> pa.Table:
     """Reads and checks the paraphrases that `paraphrase_into_shards` has written, on any process."""
-    return _checked(plan, read_shards(_shards(plan, folder), _WRITTEN_SCHEMA))
+    return _checked(plan, read_decoded(plan, folder, schema=_WRITTEN_SCHEMA, rows_per_shard=ROWS_PER_SHARD))
 
 
 def paraphrase_text(tokens: Sequence[int], tokenizer: PreTrainedTokenizerBase) -> str:
-    """The paraphrase in what the model wrote: what stands after the last `<sep>`, or everything if there is none."""
+    """The paraphrase in what the model wrote: what comes after the last `<sep>`, or everything if there is none."""
     separator = _separator_token(tokenizer)
-    after = next((place + 1 for place in reversed(range(len(tokens))) if tokens[place] == separator), 0)
+    after = next((index + 1 for index in reversed(range(len(tokens))) if tokens[index] == separator), 0)
     text = tokenizer.decode(tokens[after:], skip_special_tokens=True)
     return text.rpartition(SEPARATOR)[2].strip().split("\n", 1)[0].strip()
 
@@ -265,7 +259,7 @@ def kept_prompts(paraphrases: pa.Table, prompts: pa.Table) -> pa.Table:
         prompts: The prompts they are of, with the columns of `structured_prompts.STRUCTURED_SCHEMA`.
 
     Returns:
-        A table with the columns of `prompts`. `kind` is that of the structure asked for (null for one that
+        A table with the columns of `prompts`. `kind` is that of the target structure (null for one that
         `hb_dataset.structures` does not have), which need not be what the model wrote in.
     """
     of_prompt = {row["id"]: row for row in prompts.to_pylist()}
@@ -294,7 +288,7 @@ def _targets_of(prompt: Mapping[str, Any], targets: Sequence[tuple[str, str]] | 
     """What a prompt is to be written in."""
     if targets is not None:
         return [Target(*target) for target in targets]
-    verb_phrases = {each.verb_phrase: each for each in read_verb_phrases()}
+    verb_phrases = {forms.verb_phrase: forms for forms in read_verb_phrases()}
     if prompt["verb_phrase"] not in verb_phrases:
         raise ValueError(UNKNOWN_VERB_PHRASE_ERROR.format(id=prompt["id"], verb_phrase=prompt["verb_phrase"]))
     return [
@@ -316,33 +310,6 @@ def _separator_token(tokenizer: PreTrainedTokenizerBase) -> int | None:
     return tokenizer.get_vocab().get(SEPARATOR)
 
 
-def _shards(plan: ParaphrasePlan, folder: Path) -> list[Shard]:
-    """Shards of inputs of similar length, so that there are many of one length in each."""
-    order = sorted(range(len(plan.ids)), key=lambda row: (len(plan.contexts[row]), plan.contexts[row], plan.ids[row]))
-    return plan_row_shards(len(plan.ids), ROWS_PER_SHARD, folder, np.array(order, dtype=np.int64))
-
-
-def _write(plan: ParaphrasePlan, loaded: LoadedModel, rows: Sequence[int]) -> list[Decoded]:
-    """Writes some paraphrases together."""
-    return decode(loaded.model, [plan.contexts[row] for row in rows], plan.decoding, plan.ends)
-
-
-def _written_table(
-    plan: ParaphrasePlan, loaded: LoadedModel, rows: Sequence[int], decoded: Sequence[Decoded]
-) -> pa.Table:
-    return pa.table(
-        {
-            "id": [plan.ids[row] for row in rows],
-            "prompt_id": [plan.prompt_ids[row] for row in rows],
-            "structure": [plan.targets[row].structure for row in rows],
-            "parse": [plan.targets[row].parse for row in rows],
-            "paraphrase": [paraphrase_text(each.tokens, loaded.tokenizer) or None for each in decoded],
-            "truncated": [each.truncated for each in decoded],
-        },
-        schema=_WRITTEN_SCHEMA,
-    )
-
-
 def _checked(plan: ParaphrasePlan, written: pa.Table) -> pa.Table:
     """Adds `kept` and `reason`; rows are in the order of the plan."""
     kept: defaultdict[str, list[str]] = defaultdict(list)
@@ -362,6 +329,6 @@ def _checked(plan: ParaphrasePlan, written: pa.Table) -> pa.Table:
             others.append(paraphrase)
     columns = {
         **dict(zip(written.column_names, written.columns, strict=True)),
-        "kept": [each is None for each in reasons],
+        "kept": [reason is None for reason in reasons],
     }
     return pa.table({**columns, "reason": reasons}, schema=PARAPHRASE_SCHEMA)

@@ -1,14 +1,13 @@
-"""A model's replies to prompts: which prompts, how they are put to the model, and the replies as resumable shards.
+"""A model's replies to prompts: which prompts, how they are given to the model, and the replies as resumable shards.
 
 Smith et al. (2022), A.4 and A.5. Everything random (which prompts, persona lines, variations, sampling) is drawn by a
-prompt's id and the seed; a reply does not depend on its batch, its place in the data or the number of processes.
+prompt's id and the seed; a reply does not depend on its batch, its row in the data or the number of processes.
 """
 
 import hashlib
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from hb_dataset.seeded_draws import seeded_generator
 from hb_dataset.variations import VARIATIONS, mixed_variations
 from hb_metrics.inference.models.contexts import (
     ContextFormat,
-    EndTokens,
     check_lengths,
     draw_personas,
     encode_contexts,
@@ -28,9 +26,8 @@ from hb_metrics.inference.models.contexts import (
     reply_text,
 )
 from hb_metrics.inference.models.loading import LoadedModel
-from hb_metrics.inference.replies.decoding import Decoded, Decoding, decode, is_invariant, takes_padding
-from hb_metrics.inference.replies.decoding_shards import DecodingTask, decode_into_shards, fitting_batch_size
-from hb_metrics.inference.shards import Shard, plan_row_shards, read_shards
+from hb_metrics.inference.replies.decoding import Decoded, Decoding, is_invariant, takes_padding
+from hb_metrics.inference.replies.decoding_shards import DecodingPlan, decode_into_shards, read_decoded
 
 PRESETS = {
     # For a quick look: a sentence or so, drawn at random.
@@ -65,43 +62,29 @@ CELL_ERROR = "replies_per_cell is {number}; give at least 1, or leave it out for
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReplyPlan:
-    """What is to be replied to, and how.
+class ReplyPlan(DecodingPlan):
+    """What is replied to, and how; a row is a prompt, and the other attributes are those of `DecodingPlan`.
 
     Attributes:
-        ids: Prompt ids.
-        texts: The prompts as the model is given them, variations applied.
+        texts: [prompts] the prompts as the model is given them, variations applied.
         flags: Which variation was applied to each ([prompts] bool by name).
-        personas: Persona lines of each.
-        contexts: Token ids of each context.
+        personas: [prompts] the persona lines of each.
         context: The format of the contexts.
         context_reason: Why, in words for the report.
         tag: The control tag that each prompt ends in (see `bias_tags.py`); `None`: none.
         tag_reason: Why, in words for the report.
-        decoding: How replies are decoded.
-        ends: What ends a reply.
-        seed: Of sampling.
-        invariant: Whether a reply is the same in any batch: see `decoding.decode`.
-        padded: Whether contexts of several lengths are decoded together: see `decoding.takes_padding`.
     """
 
-    ids: list[str]
     texts: list[str]
     flags: dict[str, np.ndarray]
     personas: list[list[str]]
-    contexts: list[list[int]]
     context: ContextFormat
     context_reason: str
     tag: str | None
     tag_reason: str
-    decoding: Decoding
-    ends: EndTokens
-    seed: int
-    invariant: bool
-    padded: bool
 
     def description(self) -> dict[str, Any]:
-        """What is recorded of it."""
+        """What run.json records of the plan."""
         return {
             "context": self.context,
             "context_reason": self.context_reason,
@@ -229,69 +212,42 @@ def reply_into_shards(
     """Generates the replies that are not on disk yet, and reads all of them.
 
     Args:
-        plan: What is to be replied to.
+        plan: What is replied to.
         loaded: The model it was planned for.
         folder: Where the shards are; made if it is not there.
-        batch_size: Contexts of one length decoded together at most; `None`: what memory allows, of several lengths
-            where the plan has them padded. Halved when memory runs out.
+        batch_size: As `decode_into_shards`.
         progress: Whether the main process shows a progress bar.
 
     Returns:
         A table with the columns of `REPLY_SCHEMA` in the order of the plan, on the main process; `None` on all others.
-        `reply` is null where the model said nothing.
+        `reply` is null where the model wrote nothing.
     """
-    longest = max(map(len, plan.contexts), default=0) + plan.decoding.max_new_tokens
-    task = DecodingTask(
-        ids=plan.ids,
-        contexts=plan.contexts,
-        decode=partial(_reply, plan, loaded),
-        schema=REPLY_SCHEMA,
-        make_table=partial(_reply_table, plan, loaded),
-        label="replies",
-        unit="reply",
-    )
+
+    def make_columns(rows: Sequence[int], decoded: Sequence[Decoded]) -> dict[str, Any]:
+        replies = [reply_text(reply.tokens, loaded.tokenizer) for reply in decoded]
+        return {
+            "text": [plan.texts[row] for row in rows],
+            "personas": [plan.personas[row] for row in rows],
+            **{name: flags[rows] for name, flags in plan.flags.items()},
+            "reply": [reply or None for reply in replies],
+            "num_tokens": [len(reply.tokens) for reply in decoded],
+            "truncated": [reply.truncated for reply in decoded],
+        }
+
     return decode_into_shards(
-        task,
-        _shards(plan, folder),
-        loaded.model.device,
-        batch_size=batch_size or fitting_batch_size(loaded, longest, plan.decoding.num_beams),
-        padded=plan.padded and batch_size is None,
+        plan,
+        loaded,
+        folder,
+        schema=REPLY_SCHEMA,
+        make_columns=make_columns,
+        name="replies",
+        purpose="sampling",
+        rows_per_shard=ROWS_PER_SHARD,
+        batch_size=batch_size,
         progress=progress,
     )
 
 
 def read_replies(plan: ReplyPlan, folder: Path) -> pa.Table:
     """Reads the replies that `reply_into_shards` has written, on any process."""
-    return read_shards(_shards(plan, folder), REPLY_SCHEMA)
-
-
-def _shards(plan: ReplyPlan, folder: Path) -> list[Shard]:
-    """Shards of contexts of similar length, so that there are many of one length in each."""
-    order = sorted(range(len(plan.ids)), key=lambda row: (len(plan.contexts[row]), plan.contexts[row], plan.ids[row]))
-    return plan_row_shards(len(plan.ids), ROWS_PER_SHARD, folder, np.array(order, dtype=np.int64))
-
-
-def _reply(plan: ReplyPlan, loaded: LoadedModel, rows: Sequence[int]) -> list[Decoded]:
-    """Decodes the replies to some prompts together."""
-    uniforms = None
-    if plan.decoding.sample:
-        generators = (seeded_generator(plan.seed, "sampling", plan.ids[row]) for row in rows)
-        uniforms = np.stack([each.random(plan.decoding.max_new_tokens) for each in generators])
-    contexts = [plan.contexts[row] for row in rows]
-    return decode(loaded.model, contexts, plan.decoding, plan.ends, uniforms, plan.padded)
-
-
-def _reply_table(plan: ReplyPlan, loaded: LoadedModel, rows: Sequence[int], decoded: Sequence[Decoded]) -> pa.Table:
-    replies = [reply_text(each.tokens, loaded.tokenizer) for each in decoded]
-    return pa.table(
-        {
-            "id": [plan.ids[row] for row in rows],
-            "text": [plan.texts[row] for row in rows],
-            "personas": [plan.personas[row] for row in rows],
-            **{name: flags[rows] for name, flags in plan.flags.items()},
-            "reply": [reply or None for reply in replies],
-            "num_tokens": [len(each.tokens) for each in decoded],
-            "truncated": [each.truncated for each in decoded],
-        },
-        schema=REPLY_SCHEMA,
-    )
+    return read_decoded(plan, folder, schema=REPLY_SCHEMA, rows_per_shard=ROWS_PER_SHARD)

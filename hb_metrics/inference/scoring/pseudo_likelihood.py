@@ -7,59 +7,21 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from hb_metrics.inference.scoring.perplexity import (
-    MAX_POSITIONS,
-    PerplexityScores,
-    check_sequences,
-    perplexity_scores,
-    run_plan,
-)
+from hb_metrics.inference.scoring.perplexity import MAX_POSITIONS, check_sequences
 from hb_metrics.inference.scoring.scoring_paths import right_padded
 from hb_metrics.inference.text_checks import check_texts, shown
 from hb_metrics.inference.units import ScoringPlan, Unit, distinct, length_sorted_batches
 
 SPAN_ERROR = "span {span} of text {row} ({text!r}) holds no token; give (start, end) in characters, end not included"
 NO_MASK_ERROR = "the tokenizer has no mask token, so it is not a masked language model's; give one that has"
-SLOW_TOKENIZER_ERROR = "the tokenizer tells no character offsets, which finding the span's tokens takes; use a fast one"
+SLOW_TOKENIZER_ERROR = "the tokenizer gives no character offsets, which the span's tokens are found by; use a fast one"
 
 
 class MaskedSentence(NamedTuple):
-    """A tokenised sentence and the places of the tokens to be masked in turn."""
+    """A tokenised sentence and the positions of the tokens to be masked in turn."""
 
     tokens: tuple[int, ...]
-    places: tuple[int, ...]
-
-
-def score_pseudo_log_likelihood(
-    texts: Sequence[str],
-    spans: Sequence[tuple[int, int]],
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    *,
-    max_positions: int = MAX_POSITIONS,
-    progress: bool = True,
-) -> PerplexityScores:
-    """Scores the pseudo-log-likelihood of a span of each text: Σ log p(token | all others), its tokens masked in turn.
-
-    The paper takes the descriptor and noun ("tall guy" in "This is a tall guy."): `hb_dataset.descriptor_noun_spans`.
-
-    Args:
-        texts: The sentences.
-        spans: (start, end) of the span in each, in characters, end not included.
-        model: A masked language model.
-        tokenizer: Its tokenizer.
-        max_positions: Tokens fed to the model at once; bounds the memory.
-        progress: Whether to show a progress bar.
-
-    Returns:
-        `log_likelihoods` are the pseudo-log-likelihoods, `perplexities` exp of minus their mean per token of the span
-        ("pseudo-perplexity"), in the order of `texts`.
-
-    Raises:
-        ValueError: A text is empty or too long, a span holds no token, or the tokenizer cannot mask.
-    """
-    plan = plan_pseudo_log_likelihood(texts, spans, model, tokenizer, max_positions=max_positions)
-    return perplexity_scores(plan, texts, run_plan(plan, model.device, progress=progress))
+    positions: tuple[int, ...]
 
 
 def plan_pseudo_log_likelihood(
@@ -70,7 +32,23 @@ def plan_pseudo_log_likelihood(
     *,
     max_positions: int = MAX_POSITIONS,
 ) -> ScoringPlan:
-    """Tokenises, checks and cuts into units. Arguments and errors as `score_pseudo_log_likelihood`."""
+    """Plans the pseudo-log-likelihood of a span of each text: Σ log p(token | all others), its tokens masked in turn.
+
+    The paper takes the descriptor and noun ("tall guy" in "This is a tall guy."): `hb_dataset.descriptor_noun_spans`.
+
+    Args:
+        texts: The sentences.
+        spans: (start, end) of the span in each, in characters, end not included.
+        model: A masked language model.
+        tokenizer: Its tokenizer.
+        max_positions: Tokens fed to the model at once; bounds the memory.
+
+    Returns:
+        The plan; a perplexity of its scores is exp of minus the mean per token of the span ("pseudo-perplexity").
+
+    Raises:
+        ValueError: A text is empty or too long, a span holds no token, or the tokenizer cannot mask.
+    """
     if len(texts) != len(spans):
         raise ValueError(f"there are {len(texts)} texts and {len(spans)} spans; give one span for each text")
     mask_id = tokenizer.mask_token_id
@@ -83,21 +61,23 @@ def plan_pseudo_log_likelihood(
     encoded = tokenizer([text for text, _ in unique], return_offsets_mapping=True)
     sentences = []
     for tokens, offsets, (_, (start, end)) in zip(encoded["input_ids"], encoded["offset_mapping"], unique, strict=True):
-        places = tuple(place for place, (low, high) in enumerate(offsets) if low < end and high > start and low < high)
-        sentences.append(MaskedSentence(tuple(tokens), places))
+        positions = tuple(
+            position for position, (low, high) in enumerate(offsets) if low < end and high > start and low < high
+        )
+        sentences.append(MaskedSentence(tuple(tokens), positions))
     for row, which in enumerate(sequence_of_text):
-        if not sentences[which].places:
+        if not sentences[which].positions:
             raise ValueError(SPAN_ERROR.format(span=tuple(spans[row]), row=row, text=shown(texts[row])))
     check_sequences(texts, [sentence.tokens for sentence in sentences], sequence_of_text, model, tokenizer, needed=1)
     # All copies of a sentence, one for each masked token, stay in one batch.
-    lengths = [len(sentence.tokens) * len(sentence.places) for sentence in sentences]
+    lengths = [len(sentence.tokens) * len(sentence.positions) for sentence in sentences]
     units = [Unit(batch, [sentences[row] for row in batch]) for batch in length_sorted_batches(lengths, max_positions)]
     return ScoringPlan(
         scoring="pseudo-log-likelihood",
         scoring_reason="a masked language model sees both sides: each token of the span is masked in turn",
         start_token=None,
         sequence_of_text=sequence_of_text,
-        num_tokens=np.array([len(sentence.places) for sentence in sentences], dtype=np.int64),
+        num_tokens=np.array([len(sentence.positions) for sentence in sentences], dtype=np.int64),
         positions=sum(lengths),
         units=units,
         score=lambda payload: masked_nlls(model, payload, mask_id),
@@ -106,12 +86,12 @@ def plan_pseudo_log_likelihood(
 
 def masked_nlls(model: PreTrainedModel, sentences: Sequence[MaskedSentence], mask_id: int) -> np.ndarray:
     """Minus the pseudo-log-likelihood of each sentence's span ([sentences] float64), in one right-padded batch."""
-    copies = [(index, place) for index, sentence in enumerate(sentences) for place in sentence.places]
+    copies = [(index, position) for index, sentence in enumerate(sentences) for position in sentence.positions]
     tokens, mask = right_padded([sentences[index].tokens for index, _ in copies], model.device)
-    owners, places = (torch.tensor(column, device=model.device) for column in zip(*copies, strict=True))
-    here = torch.arange(len(copies), device=model.device)
-    targets = tokens[here, places].clone()
-    tokens[here, places] = mask_id
+    owners, positions = (torch.tensor(column, device=model.device) for column in zip(*copies, strict=True))
+    rows = torch.arange(len(copies), device=model.device)
+    targets = tokens[rows, positions].clone()
+    tokens[rows, positions] = mask_id
     logits = model(input_ids=tokens, attention_mask=mask).logits
-    log_likelihoods = logits[here, places].float().log_softmax(-1)[here, targets]
+    log_likelihoods = logits[rows, positions].float().log_softmax(-1)[rows, targets]
     return np.bincount(owners.cpu().numpy(), weights=-log_likelihoods.double().cpu().numpy(), minlength=len(sentences))

@@ -1,19 +1,15 @@
 """Dialogue perplexity: how likely a model finds what real people replied.
 
-It says how well a model talks, not how biased it is.
+It measures how well a model predicts dialogue, not how biased it is.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from markupsafe import Markup
-
-from hb_metrics.display.numbers import bias, interval
-from hb_metrics.display.parts import Figure, Report, Section, Tile, pair
-from hb_metrics.display.rendering import render
+from hb_metrics.display.parts import Figure, Report, pair
 from hb_metrics.measurements.dialogue.options import DialogueOptions
 from hb_metrics.measurements.measurement import Measurement, Task
-from hb_metrics.run_record import last_part, tag_of
+from hb_metrics.run_record import last_part
 
 if TYPE_CHECKING:
     from hb_dataset.dialogue_pairs import Dialogue
@@ -33,13 +29,13 @@ class DialoguePerplexity(Measurement):
     generates = True
 
     def read_files(self, settings: "Settings") -> "Dialogue":
-        """The dialogue."""
+        """Reads the dialogue."""
         from hb_metrics.measurements.dialogue.work import read_files
 
         return read_files(settings)
 
     def plan(self, task: Task, files: "Dialogue") -> "DialogueWork":
-        """How its replies are scored."""
+        """Plans how its replies are scored."""
         from hb_metrics.measurements.dialogue.work import plan_work
 
         return plan_work(task, files)
@@ -75,19 +71,13 @@ class DialoguePerplexity(Measurement):
         ]
 
     def report(self, results: Mapping[str, Any]) -> Report:
-        """The perplexity, and what it is of."""
-        dialogue = results[self.name]
-        context = {"dialogue": dialogue, "tag": tag_of(results)}
-        bounds = pair(dialogue["interval"])
-        below = () if bounds is None else (f"{dialogue['confidence_level']:.0%} interval {interval(bounds)}",)
-        return Report(
-            [Section("dialogue", "Dialogue perplexity", render(self.folder / "section.html.jinja", context), {})],
-            [Tile("dialogue perplexity", bias(dialogue["perplexity"]), below)],
-            files=Markup("the log-likelihood of each real reply in <code>dialogue/*.parquet</code>"),
-        )
+        """The perplexity, and which replies it was measured on."""
+        from hb_metrics.measurements.dialogue.report import dialogue_report
+
+        return dialogue_report(results, self.folder)
 
     def warnings(self, changed: set[str], runs: Sequence[Mapping[str, Any]]) -> list[str]:
-        """Other dialogue, or another tokenizer."""
+        """Warns of different dialogues or tokenizers."""
         measured = [(run[self.name], run["run"]["dialogue"]) for run in runs if self.name in run]
         if len({(dialogue["num_replies"], source["digest"]) for dialogue, source in measured}) > 1:
             return ["Dialogue perplexity was measured on different replies. It does not compare."]

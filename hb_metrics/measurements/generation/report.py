@@ -14,14 +14,13 @@ from hb_metrics.display.rendering import render
 from hb_metrics.measurements.generation import tables
 from hb_metrics.measurements.generation.figures import frequency_figure, interval_figure, strip_figure, styles_figure
 
-EMBEDDED_STYLES = "MiniLM style exemplars (embedded)"
 NUM_NAMED = 3  # axes that the answer names
 
 
 def generation_report(results: Mapping[str, Any], folder: Path) -> Report:
     """What generation bias adds to the report; `folder` has the templates."""
     generation, run = results["generation"], results["run"]
-    embedded = run["style_classifier"]["name"] == EMBEDDED_STYLES
+    embedded = run["style_classifier"]["is_embedded"]
     context = {"run": run, "embedded_styles": embedded, "generation": _context(generation)}
     frequency = _frequency(generation, folder)
     return Report(
@@ -49,7 +48,7 @@ def generation_report(results: Mapping[str, Any], folder: Path) -> Report:
 
 
 def generation_answer(generation: Mapping[str, Any]) -> str:
-    """Whether the style of replies differs beyond chance, where most, and what cannot be known."""
+    """Whether the style of replies differs by more than chance, and in which axes; and if not known, why."""
     values, debiased = generation["gen_bias"], generation["debiased"]
     if debiased is None:
         return (
@@ -71,13 +70,15 @@ def generation_answer(generation: Mapping[str, Any]) -> str:
     else:
         text = (
             f"No difference in the style of its replies stands out from chance: Full Gen Bias, less sampling noise, is "
-            f"{full} ({level} interval {interval(bounds)}); a difference within that interval cannot be ruled out."
+            f"{full} ({level} interval {interval(bounds)})."
         )
+        if bounds[1] > 0:
+            text = f"{text.removesuffix('.')}; a difference of up to {bias(bounds[1])} cannot be ruled out."
     return f"{text} {_axes_sentence(generation)}".rstrip()
 
 
 def _axes_sentence(generation: Mapping[str, Any]) -> str:
-    """Which axes are beyond noise, the largest first."""
+    """In which axes the interval lies above 0, the largest value first."""
     intervals = (generation["gen_bias"]["intervals"] or {}).get("by_axis") or {}
     values = generation["debiased"]["by_axis"] or {}
     known = {axis: bounds for axis, bounds in intervals.items() if bounds is not None}
@@ -85,9 +86,9 @@ def _axes_sentence(generation: Mapping[str, Any]) -> str:
         return ""
     beyond = sorted((axis for axis, bounds in known.items() if bounds[0] > 0), key=lambda axis: -values[axis])
     if not beyond:
-        return f"It stands out in none of the axes that have an interval ({len(known)})."
+        return f"The interval lies above 0 in none of the {len(known)} axes that have one."
     named = ", ".join(f"{axis_label(axis).lower()} ({bias(values[axis])})" for axis in beyond[:NUM_NAMED])
-    return f"It stands out in {len(beyond)} of the {len(known)} axes that have an interval, most in {named}."
+    return f"By axis, the interval lies above 0 in {len(beyond)} of the {len(known)} that have one, highest in {named}."
 
 
 def _tiles(generation: Mapping[str, Any]) -> list[Tile]:

@@ -1,23 +1,16 @@
-"""From a model to generation bias: replies, their styles, and what stands in results.json."""
+"""Measures generation bias: makes replies, classifies their styles, and computes the results for results.json."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from hb_dataset.frequency import read_frequencies
-from hb_dataset.whole_files import write_atomically
 from hb_metrics.finished_run import StyleShards
 from hb_metrics.full_gen_bias.gen_bias import cluster_columns
 from hb_metrics.inference.classifiers.censoring import censor_replies, paired_terms
-from hb_metrics.inference.classifiers.styles import (
-    StyleClassifier,
-    clusters_for,
-    load_style_classifier,
-    read_style_clusters,
-    styles_into_shards,
-)
+from hb_metrics.inference.classifiers.classifier import Classifier, classify_into_shards
+from hb_metrics.inference.classifiers.styles import clusters_for, load_style_classifier, read_style_clusters
 from hb_metrics.inference.models.contexts import PERSONAS_FILE, read_personas
 from hb_metrics.inference.models.layout import choose_layout
 from hb_metrics.inference.replies.prompt_replies import (
@@ -34,32 +27,32 @@ from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.replies import nonempty_replies
 from hb_metrics.reply_checks.phrase_rates import PAPER_PHRASES, read_phrases
-from hb_metrics.run_folder import BIAS_VALUES_FILE, REPLIES, STYLE_MEANS_FILE, STYLES, plural_forms
+from hb_metrics.run_folder import BIAS_VALUES_FILE, REPLIES, STYLE_MEANS_FILE, STYLES, plural_forms, write_table
 
 DEFAULT_FREQUENCIES = Path(__file__).parents[3] / "hb_dataset" / "frequencies" / "chitchat.csv"
 
 
 class GenerationWork(NamedTuple):
-    """What is replied to, and by what the styles of replies are classified.
+    """The prompts that are replied to, how, and the classifier of the styles of replies.
 
     Attributes:
         prompts: The prompts that are replied to.
-        plan: How.
-        classifier: Of styles.
+        plan: How the replies are made.
+        classifier: The style classifier.
         clusters: Style cluster → labels; `None`: there are none for this classifier.
     """
 
     prompts: pa.Table
     plan: ReplyPlan
-    classifier: StyleClassifier
+    classifier: Classifier
     clusters: dict[str, list[str]] | None
 
 
 def read_files(settings: Settings) -> None:
-    """Reads the files that options name, for the faults they may have.
+    """Reads the files that options name, so that faults in them show before a model is loaded.
 
     Raises:
-        ValueError: A file is not as it should be.
+        ValueError: A file is not valid.
     """
     options = settings.of(GenerationOptions)
     if options.phrases_file is not None:
@@ -106,12 +99,13 @@ def plan_generation(task: Task) -> GenerationWork:
 
 
 def describe_generation(work: GenerationWork) -> dict[str, Any]:
-    """What of the plan results depend on."""
+    """The parts of the plan that results depend on, for run.json."""
     classifier = work.classifier
     return {
         "generation": work.plan.description(),
         "style_classifier": {
             "name": classifier.name,
+            "is_embedded": classifier.is_embedded,
             "digest": classifier.digest,
             "num_styles": len(classifier.labels),
             "multi_label": classifier.multi_label,
@@ -137,8 +131,8 @@ def measure_generation(task: Task, work: GenerationWork) -> dict[str, Any]:
     censored = censor_replies(
         replies.texts, replies.descriptors, plural_forms(work.prompts), paired_terms(work.prompts)
     )
-    styles = styles_into_shards(
-        censored, replies.ids, work.classifier, folder / STYLES, precision=options.style_precision
+    styles = classify_into_shards(
+        censored, replies.ids, work.classifier, folder / STYLES, label="styles", precision=options.style_precision
     )
     if styles is None:
         return {}
@@ -150,8 +144,8 @@ def measure_generation(task: Task, work: GenerationWork) -> dict[str, Any]:
         phrases=PAPER_PHRASES if options.phrases_file is None else read_phrases(options.phrases_file),
         confidence_level=task.settings.run.confidence_level,
     )
-    _write_table(folder / STYLE_MEANS_FILE, style_means_table(biases, work.classifier.labels))
-    _write_table(folder / BIAS_VALUES_FILE, bias_value_table(replies.ids, biases))
+    write_table(folder / STYLE_MEANS_FILE, style_means_table(biases, work.classifier.labels))
+    write_table(folder / BIAS_VALUES_FILE, bias_value_table(replies.ids, biases))
     num_tokens = table["num_tokens"].to_pylist()
     counts = {
         "num_prompts": len(table),
@@ -165,12 +159,8 @@ def measure_generation(task: Task, work: GenerationWork) -> dict[str, Any]:
     return {**counts, **results, "frequencies": _frequencies(options.frequencies, task.prompts)}
 
 
-def _write_table(path: Path, table: pa.Table) -> None:
-    write_atomically(path, lambda temporary: pq.write_table(table, temporary))
-
-
 def _frequencies(file: str | None, prompts: pa.Table) -> dict[str, Any]:
-    """How often each descriptor of the run stands in some text, per million examples."""
+    """How often each descriptor of the run occurs in a text corpus, per million examples."""
     path = DEFAULT_FREQUENCIES if file is None else Path(file)
     known = read_frequencies(path)
     keys = dict.fromkeys(zip(prompts["axis"].to_pylist(), prompts["descriptor"].to_pylist(), strict=True))

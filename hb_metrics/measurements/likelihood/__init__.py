@@ -3,14 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from markupsafe import Markup
-
-from hb_metrics.display.figures import axis_label, plain
-from hb_metrics.display.numbers import count, share
-from hb_metrics.display.parts import Comparison, Figure, Report, Section, Tile
-from hb_metrics.display.rendering import render
+from hb_metrics.display.parts import Comparison, Figure, Report
 from hb_metrics.measurements.likelihood.options import LikelihoodOptions
 from hb_metrics.measurements.measurement import Measurement, Task
+from hb_metrics.run_record import measure_of
 
 if TYPE_CHECKING:
     from hb_metrics.finished_run import Run
@@ -29,7 +25,7 @@ class Likelihood(Measurement):
     tasks = ("likelihood_bias",)
 
     def plan(self, task: Task, files: Any) -> "ScoringPlan":
-        """How each prompt is scored."""
+        """Plans how each prompt is scored."""
         from hb_metrics.measurements.likelihood.scoring import plan_scoring
 
         return plan_scoring(task)
@@ -54,7 +50,7 @@ class Likelihood(Measurement):
         return lines + [f"  {axis:<22} {value:6.1%}" for axis, value in sorted(known, key=lambda item: -item[1])]
 
     def figures(self, results: Mapping[str, Any]) -> list[Figure]:
-        """Likelihood Bias, also adjusted for so many tests, and the mean effect size."""
+        """Likelihood Bias and the mean effect size."""
         bias = results[self.name]["likelihood_bias"]
         left_out = _counted(bias["num_skipped_tests"], "tests skipped") + _counted(
             len(bias["left_out_descriptors"]), "terms left out"
@@ -78,90 +74,27 @@ class Likelihood(Measurement):
         ]
 
     def figure_settings(self, results: Mapping[str, Any]) -> list[str]:
-        """What sentences were scored by, and whether terms were left out."""
+        """Whether the score is perplexity or pseudo-perplexity, and whether terms were left out."""
         gendered = results["run"]["settings"]["include_gendered"]
         return [measure_of(results)] + ([] if gendered else ["without terms for one gender"])
 
     def report(self, results: Mapping[str, Any]) -> Report:
         """Likelihood Bias by axis, and perplexities by axis and template."""
-        from hb_metrics.display import paper
-        from hb_metrics.measurements.likelihood.figures import likelihood_bias_figure, perplexity_figure
-        from hb_metrics.measurements.likelihood.tables import paper_comparisons, same_length_extremes
+        from hb_metrics.measurements.likelihood.report import likelihood_report
 
-        bias, perplexity = results[self.name]["likelihood_bias"], results[self.name]["perplexity"]
-        measure, templates = measure_of(results), perplexity["templates"]
-        chosen = paper.EXTREMES_TEMPLATE if paper.EXTREMES_TEMPLATE in templates else templates[0]
-        context = {
-            "run": results["run"],
-            "measure": measure,
-            "likelihood": {
-                "bias": bias,
-                "perplexity": perplexity,
-                "extremes_template": chosen,
-                "extremes": same_length_extremes(perplexity, chosen),
-                "papers": paper_comparisons(bias),
-            },
-        }
-        figures = {
-            "likelihood-bias": [plain(likelihood_bias_figure(bias))],
-            "perplexities-plot": [plain(perplexity_figure(perplexity, template, measure)) for template in templates],
-        }
-        return Report(
-            [Section("likelihood", "Likelihood Bias", render(self.folder / "section.html.jinja", context), figures)],
-            [
-                Tile("Likelihood Bias", share(bias["likelihood_bias"]), (f"of {count(bias['num_tests'])} tests",)),
-                Tile("after Benjamini–Hochberg", share(bias["bh_likelihood_bias"])),
-                Tile("mean effect size", f"{bias['effect_size']:.2f}"),
-                Tile(f"median {measure}", count(perplexity["median"])),
-            ],
-            answer=likelihood_answer(bias, measure),
-            reading=render(self.folder / "reading.html.jinja", context),
-            files=Markup("the {} of each sentence in <code>perplexities/*.parquet</code>").format(measure),
-        )
+        return likelihood_report(results, self.folder)
 
     def compare(self, first: "Run", second: "Run", names: tuple[str, str]) -> Comparison:
         """Likelihood Bias of both runs, by axis."""
-        from hb_metrics.display.change_figure import change_figure
-        from hb_metrics.measurements.likelihood.tables import likelihood_changes
+        from hb_metrics.measurements.likelihood.comparison import likelihood_comparison
 
-        changes = likelihood_changes(*(run.results[self.name]["likelihood_bias"] for run in (first, second)))
-        html = render(self.folder / "comparison.html.jinja", {"changes": changes})
-        figures = {"likelihood-change": [plain(change_figure(changes, "Likelihood Bias", names, ".0%"))]}
-        tile = Tile("Likelihood Bias", f"{share(changes[0].first)} → {share(changes[0].second)}")
-        return Comparison([Section("likelihood", "Likelihood Bias", html, figures)], [tile])
+        return likelihood_comparison(first, second, names, self.folder)
 
     def warnings(self, changed: set[str], runs: Sequence[Mapping[str, Any]]) -> list[str]:
-        """Tests with other settings do not compare."""
+        """Warns of tests with different settings, which do not compare."""
         if changed & {"settings.alpha", "settings.include_gendered"}:
             return ["Likelihood Bias was tested with different settings."]
         return []
-
-
-def measure_of(results: Mapping[str, Any]) -> str:
-    """What sentences were scored by: the perplexity, of a masked model the pseudo-perplexity."""
-    return "pseudo-perplexity" if results["run"]["model"]["kind"] == "masked" else "perplexity"
-
-
-def likelihood_answer(bias: Mapping[str, Any], measure: str) -> str | None:
-    """Whether sentences about some people are likelier than about others, in a sentence; `None`: nothing was tested.
-
-    Args:
-        bias: What `likelihood_bias` returns.
-        measure: What sentences were scored by.
-    """
-    if bias["likelihood_bias"] is None:
-        return None
-    shares = {axis: value for axis, value in bias["by_axis"].items() if value is not None}
-    text = (
-        f"It finds sentences about some people likelier than the same sentences about others in "
-        f"{share(bias['likelihood_bias'])} of {count(bias['num_tests'])} pairs of terms "
-        f"({share(bias['bh_likelihood_bias'])} after adjusting for so many tests; chance alone gives at most about "
-        f"{share(bias['alpha'], 0)})"
-    )
-    axis = max(shares, key=lambda name: shares[name])
-    if list(shares.values()).count(shares[axis]) == 1 and len(shares) > 1:
-        text += f", most often within {axis_label(axis).lower()} ({share(shares[axis])})"
-    return f"{text}. How much of that is that a term is rare or long, {measure} alone cannot say."
 
 
 def _counted(number: int, what: str) -> tuple[str, ...]:

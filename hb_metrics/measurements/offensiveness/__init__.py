@@ -1,22 +1,15 @@
-"""Offensiveness: how many prompts and replies a classifier takes for offensive (Smith et al., 2022, C.2)."""
+"""Offensiveness: the share of prompts and replies that a classifier finds offensive (Smith et al., 2022, C.2)."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from markupsafe import Markup
-
-from hb_metrics.display.figures import plain
-from hb_metrics.display.numbers import count, share, slot
-from hb_metrics.display.parts import Comparison, Embedded, Figure, Report, Section, Tile
-from hb_metrics.display.rendering import render
+from hb_metrics.display.parts import Comparison, Figure, Report
 from hb_metrics.measurements.measurement import Measurement, Task
 from hb_metrics.measurements.offensiveness.options import OffensivenessOptions
 
 if TYPE_CHECKING:
     from hb_metrics.finished_run import Run
-    from hb_metrics.inference.classifiers.offensive import OffensivenessClassifier
-
-EMBEDDED_OFFENSIVENESS = "alt-profanity-check (embedded)"
+    from hb_metrics.inference.classifiers.classifier import Classifier
 
 
 class Offensiveness(Measurement):
@@ -30,19 +23,19 @@ class Offensiveness(Measurement):
     by_default = True
     tasks = ("offensive_replies",)
 
-    def plan(self, task: Task, files: Any) -> "OffensivenessClassifier":
+    def plan(self, task: Task, files: Any) -> "Classifier":
         """Loads the classifier."""
         from hb_metrics.measurements.offensiveness.work import plan_offensiveness
 
         return plan_offensiveness(task)
 
-    def describe(self, work: "OffensivenessClassifier") -> dict[str, Any]:
+    def describe(self, work: "Classifier") -> dict[str, Any]:
         """The classifier."""
         from hb_metrics.measurements.offensiveness.work import describe_classifier
 
         return {"offensiveness_classifier": describe_classifier(work)}
 
-    def measure(self, task: Task, work: "OffensivenessClassifier", results: Mapping[str, Any]) -> dict[str, Any]:
+    def measure(self, task: Task, work: "Classifier", results: Mapping[str, Any]) -> dict[str, Any]:
         """Classifies the prompts, and the replies if generation is measured too."""
         from hb_metrics.measurements.offensiveness.work import measure_offensiveness
 
@@ -56,7 +49,7 @@ class Offensiveness(Measurement):
         ]
 
     def figures(self, results: Mapping[str, Any]) -> list[Figure]:
-        """The share of replies; without replies there is none, as prompts say nothing of the model."""
+        """The share of offensive replies; empty without replies, as prompts show nothing about the model."""
         replies = results[self.name].get("replies")
         if replies is None:
             return []
@@ -88,7 +81,7 @@ class Offensiveness(Measurement):
         return [public_name(results["run"]["offensiveness_classifier"]), *filter(None, [tag_of(results)])]
 
     def card_sentences(self, results: Mapping[str, Any]) -> list[str]:
-        """By what it was classified."""
+        """Which classifier gave the offensiveness."""
         from hb_metrics.run_record import classifier_name
 
         notes = "".join(f"; {note}" for note in results["run"]["offensiveness_classifier"]["notes"])
@@ -96,68 +89,21 @@ class Offensiveness(Measurement):
 
     def report(self, results: Mapping[str, Any]) -> Report:
         """Offensiveness by template and by axis, and the terms at both ends."""
-        from hb_metrics.measurements.offensiveness import figures, tables
+        from hb_metrics.measurements.offensiveness.report import offensiveness_report
 
-        offensiveness, run = results[self.name], results["run"]
-        prompts, replies = offensiveness["prompts"], offensiveness.get("replies")
-        templates, axes = tables.by_template(prompts), tables.by_axis(offensiveness)
-        embedded = run["offensiveness_classifier"]["name"] == EMBEDDED_OFFENSIVENESS
-        context = {
-            "run": run,
-            "embedded_offensiveness": embedded,
-            "offensiveness": {
-                "prompts": prompts,
-                "replies": replies,
-                "templates": templates,
-                "axes": axes,
-                "extremes": tables.extremes(prompts),
-            },
-        }
-        drawn = [(slot(row.template), row.mean, row.std, row.paper_mean) for row in templates]
-        shares = [(row.label, row.prompts, row.replies) for row in axes]
-        plots = {
-            "offensiveness-by-template": [plain(figures.template_offensiveness_figure(drawn))],
-            "offensiveness-by-axis": [plain(figures.axis_offensiveness_figure(shares))],
-        }
-        classifier = run["offensiveness_classifier"]
-        return Report(
-            [Section("offensiveness", "Offensiveness", render(self.folder / "section.html.jinja", context), plots)],
-            [_tile(name, offensiveness[name]) for name in ("replies", "prompts") if name in offensiveness],
-            reading=render(self.folder / "reading.html.jinja", context),
-            files=Markup("the offensiveness of each text in <code>offensiveness/*/*.parquet</code>"),
-            notes=(f"{classifier['name']}: {'; '.join(classifier['notes'])}.",) if classifier["notes"] else (),
-            embedded=Embedded(
-                "Offensiveness was classified by the embedded model of single words", "--offensiveness_classifier"
-            )
-            if embedded
-            else None,
-        )
+        return offensiveness_report(results, self.folder)
 
     def compare(self, first: "Run", second: "Run", names: tuple[str, str]) -> Comparison:
         """The shares of both runs, by axis and by template."""
-        from hb_metrics.display.change_figure import change_figure
-        from hb_metrics.measurements.offensiveness.tables import offensiveness_changes
+        from hb_metrics.measurements.offensiveness.comparison import offensiveness_comparison
 
-        changes = offensiveness_changes(first.results[self.name], second.results[self.name])
-        by_axis = {heading: rows for heading, rows in changes.items() if heading.endswith("by axis")}
-        html = render(self.folder / "comparison.html.jinja", {"offensiveness": changes})
-        plots = [plain(change_figure(rows, heading, names, ".1~%")) for heading, rows in by_axis.items()]
-        tiles = [
-            Tile(heading.removesuffix(" by axis"), f"{share(rows[0].first)} → {share(rows[0].second)}")
-            for heading, rows in by_axis.items()
-        ]
-        return Comparison([Section("offensiveness", "Offensiveness", html, {"offensiveness-change": plots})], tiles)
+        return offensiveness_comparison(first, second, names, self.folder)
 
     def warnings(self, changed: set[str], runs: Sequence[Mapping[str, Any]]) -> list[str]:
-        """Other classifiers."""
+        """Warns of different classifiers."""
         if changed & {"offensiveness_classifier.digest", "offensiveness_classifier.version"}:
             return ["Offensiveness was classified by different classifiers. Its figures do not compare."]
         return []
-
-
-def _tile(name: str, part: Mapping[str, Any]) -> Tile:
-    of = f"{count(part['num_offensive'])} of {count(part['num_sentences'])}"
-    return Tile(f"{name} found offensive", share(part["offensive_share"]), (of,))
 
 
 OFFENSIVENESS = Offensiveness()

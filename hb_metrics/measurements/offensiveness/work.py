@@ -1,15 +1,12 @@
-"""From texts to offensiveness: the prompts, and the replies if the run has them."""
+"""Measures offensiveness: classifies the prompts, and the replies if the run has them."""
 
 from typing import Any
 
 import numpy as np
 
 from hb_metrics.finished_run import read_stored_replies
-from hb_metrics.inference.classifiers.offensive import (
-    OffensivenessClassifier,
-    load_offensiveness_classifier,
-    offensiveness_into_shards,
-)
+from hb_metrics.inference.classifiers.classifier import Classifier, classify_into_shards, probability_array
+from hb_metrics.inference.classifiers.offensive import ROWS_PER_SHARD, load_offensiveness_classifier
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.offensiveness.options import OffensivenessOptions
 from hb_metrics.offensiveness.averages import offensiveness
@@ -18,11 +15,11 @@ from hb_metrics.replies import Replies, whole_prompts
 OFFENSIVENESS = "offensiveness"  # the folder of the shards
 
 
-def plan_offensiveness(task: Task) -> OffensivenessClassifier:
+def plan_offensiveness(task: Task) -> Classifier:
     """Loads the classifier.
 
     Raises:
-        ValueError: Which of its labels mean offensive is not known, or one that was named is not there.
+        ValueError: Which of its labels mean offensive is not known, or it has no label of the name given.
         OSError: There is no such classifier.
     """
     options = task.settings.of(OffensivenessOptions)
@@ -34,19 +31,20 @@ def plan_offensiveness(task: Task) -> OffensivenessClassifier:
     )
 
 
-def describe_classifier(classifier: OffensivenessClassifier) -> dict[str, Any]:
-    """What of the classifier results depend on."""
+def describe_classifier(classifier: Classifier) -> dict[str, Any]:
+    """What identifies the classifier, for run.json."""
     return {
         "name": classifier.name,
+        "is_embedded": classifier.is_embedded,
         "digest": classifier.digest,
         "version": classifier.version,
-        "offensive_labels": list(classifier.offensive_labels),
+        "offensive_labels": list(classifier.source_labels),
         "notes": list(classifier.notes),
     }
 
 
-def measure_offensiveness(task: Task, classifier: OffensivenessClassifier) -> dict[str, Any]:
-    """Classifies what is not on disk yet.
+def measure_offensiveness(task: Task, classifier: Classifier) -> dict[str, Any]:
+    """Classifies the texts that are not on disk yet.
 
     Returns:
         `prompts` and, if the run has them, `replies`: what `offensiveness_results` returns; empty on all processes but
@@ -59,10 +57,18 @@ def measure_offensiveness(task: Task, classifier: OffensivenessClassifier) -> di
         parts["replies"] = replies
     results: dict[str, Any] = {}
     for name, part in parts.items():
-        scores = offensiveness_into_shards(part.texts, part.ids, classifier, task.folder / OFFENSIVENESS / name)
+        scores = classify_into_shards(
+            part.texts,
+            part.ids,
+            classifier,
+            task.folder / OFFENSIVENESS / name,
+            label=f"offensiveness of {name}",
+            precision="float64",
+            rows_per_shard=ROWS_PER_SHARD,
+        )
         if scores is not None:
             num_truncated = sum(scores["truncated"].to_pylist())
-            results[name] = offensiveness_results(part, scores["probability"].to_numpy(), num_truncated)
+            results[name] = offensiveness_results(part, probability_array(scores)[:, 0], num_truncated)
     return results
 
 

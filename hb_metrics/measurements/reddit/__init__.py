@@ -3,12 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from markupsafe import Markup
-
-from hb_metrics.display.figures import plain
-from hb_metrics.display.numbers import MISSING, bias, fixed, share
-from hb_metrics.display.parts import Figure, Report, Section, Tile
-from hb_metrics.display.rendering import render
+from hb_metrics.display.parts import Figure, Report
 from hb_metrics.measurements.measurement import Measurement, Task
 from hb_metrics.measurements.reddit.options import RedditOptions
 
@@ -18,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class RedditBias(Measurement):
-    """The t of a paired test on the perplexities of both sides of each pair, and LMP."""
+    """The t of a paired test on the perplexities of the two sides of each pair, and LMP."""
 
     name = "reddit"
     title = "Language Model Bias"
@@ -28,13 +23,13 @@ class RedditBias(Measurement):
     has_own_prompts = True
 
     def read_files(self, settings: "Settings") -> "RedditFiles":
-        """The pairs and the reference texts."""
+        """Reads the pairs and the reference texts."""
         from hb_metrics.measurements.reddit.work import read_reddit
 
         return read_reddit(settings)
 
     def plan(self, task: Task, files: "RedditFiles") -> "RedditWork":
-        """How both sides are scored."""
+        """Plans how both sides are scored."""
         from hb_metrics.measurements.reddit.work import plan_reddit
 
         return plan_reddit(task, files)
@@ -58,7 +53,7 @@ class RedditBias(Measurement):
         return summary_lines(results[self.name])
 
     def figures(self, results: Mapping[str, Any]) -> list[Figure]:
-        """Of each bias type the t, the t of logarithms and the share of pairs; and LMP."""
+        """The t, the t of logarithms and the share of pairs of each bias type, and LMP."""
         from hb_metrics.measurements.reddit.tables import bias_type_label
 
         reddit = results[self.name]
@@ -91,58 +86,9 @@ class RedditBias(Measurement):
 
     def report(self, results: Mapping[str, Any]) -> Report:
         """The tests of each bias type, and LMP."""
-        from hb_metrics.measurements.reddit import figures, tables
+        from hb_metrics.measurements.reddit.report import reddit_report
 
-        reddit = results[self.name]
-        rows = tables.reddit_rows(reddit)
-        context = {
-            "reddit": {
-                "rows": rows,
-                "split": rows[0].found["split"],
-                "filtered": rows[0].found["outliers"] == "pair",
-                "lmp": reddit["lmp"],
-                "lmp_num_texts": reddit["lmp_num_texts"],
-                "lmp_source": reddit["lmp_source"],
-                "lmp_left_out": sum(reddit["lmp_num_skipped"].values()),
-            }
-        }
-        plots = {"reddit-t": [plain(figures.t_figure(rows))], "reddit-share": [plain(figures.share_figure(rows))]}
-        tiles = [
-            Tile(
-                f"Language Model Bias, {label}",
-                MISSING if test["t"] is None else f"t {fixed(test['t'], 2)}",
-                (f"of logs {MISSING if test['t_log'] is None else fixed(test['t_log'], 2)}",),
-            )
-            for label, test in rows
-        ]
-        return Report(
-            [Section("reddit", "Language Model Bias", render(self.folder / "section.html.jinja", context), plots)],
-            [*tiles, Tile("LMP", bias(reddit["lmp"]))],
-            answer=reddit_answer(reddit),
-            reading=render(self.folder / "reading.html.jinja", {}),
-            files=Markup("the perplexity of both sides of each pair, by id, in <code>reddit/pairs/*/*.parquet</code>"),
-        )
-
-
-def reddit_answer(reddit: Mapping[str, Any]) -> str:
-    """Of each bias type, whether the stereotyped side is likelier by more than chance.
-
-    By the test on logarithms of perplexities, which no few pairs decide.
-    """
-    from hb_metrics.measurements.reddit.tables import bias_type_label
-
-    parts = []
-    for name, test in reddit["by_bias_type"].items():
-        label, likelier = bias_type_label(name), share(test["share_t1_likelier"])
-        pairs = f"{likelier} of {test['num_pairs']:,} pairs, t of logs "
-        if test["t_log"] is None:
-            parts.append(f"{label}: cannot be known from {test['num_pairs']:,} pairs")
-        elif test["p_value_log"] >= test["alpha"]:
-            parts.append(f"{label}: no difference stands out from chance ({pairs}{fixed(test['t_log'], 2)})")
-        else:
-            side = "stereotyped" if test["t_log"] < 0 else "other"
-            parts.append(f"{label}: the {side} side is likelier by more than chance ({pairs}{fixed(test['t_log'], 2)})")
-    return f"Phrases that say something stereotyped of a group, beside the same of another group. {'; '.join(parts)}."
+        return reddit_report(results, self.folder)
 
 
 REDDIT = RedditBias()

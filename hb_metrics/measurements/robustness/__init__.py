@@ -3,9 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from hb_metrics.display.figures import plain
-from hb_metrics.display.parts import Figure, Form, Report, Section
-from hb_metrics.display.rendering import render
+from hb_metrics.display.parts import Figure, Form, Report
 from hb_metrics.measurements.measurement import Measurement, Task
 from hb_metrics.measurements.robustness.options import RobustnessOptions
 
@@ -45,19 +43,19 @@ class Robustness(Measurement):
         figures = []
         for row in robustness_rows(results[self.name]):
             form: Form = "share" if row.key == "likelihood_bias" else "bias"
-            splits = (
-                f"over {row.found['num_halves']:,} random splits of {row.found['num_templates']} templates in halves"
-            )
+            halves, templates = row.robustness["num_halves"], row.robustness["num_templates"]
+            splits = f"over {halves:,} random splits of {templates} templates in halves"
+            interval = row.span(row.robustness["half_interval"])
             figures += [
                 Figure(
                     f"{row.label}, difference between halves",
-                    row.found["mean_half_difference"],
+                    row.robustness["mean_half_difference"],
                     form,
-                    f"Mean absolute difference, {splits}; 95% of halves lie in {row.span(row.found['half_interval'])}.",
+                    f"Mean absolute difference, {splits}; 95% of halves lie in {interval}.",
                 ),
                 Figure(
                     f"{row.label}, rank correlation of halves",
-                    row.found["half_rank_correlation"],
+                    row.robustness["half_rank_correlation"],
                     "effect",
                     f"Whether halves put the axes in the same order: mean of Spearman's rho, {splits}.",
                 ),
@@ -66,31 +64,9 @@ class Robustness(Measurement):
 
     def report(self, results: Mapping[str, Any]) -> Report:
         """Single templates and halves beside the figure from all."""
-        from hb_metrics.measurements.robustness import tables
-        from hb_metrics.measurements.robustness.figures import templates_figure
+        from hb_metrics.measurements.robustness.report import robustness_report
 
-        rows = tables.robustness_rows(results[self.name])
-        keys = {row.key for row in rows}
-        context = {
-            "robustness": {
-                "rows": rows,
-                "sentences": [tables.robustness_sentence(row) for row in rows],
-                "extremes": [(row, tables.extremes(row)) for row in rows],
-                "by_axis": [(row, tables.by_axis(row)) for row in rows],
-                "num_halves": rows[0].found["num_halves"],
-                "all_splits": rows[0].found["all_splits"],
-                "odd": any(row.found["num_templates"] % 2 for row in rows),
-                "has_gen_bias": "full_gen_bias" in keys,
-                "has_debiased": "full_gen_bias_debiased" in keys,
-            }
-        }
-        plots = {"robustness-templates": [plain(templates_figure(row)) for row in rows]}
-        html = render(self.folder / "section.html.jinja", context)
-        return Report(
-            [Section("robustness", "Robustness over templates", html, plots)],
-            [],
-            reading=render(self.folder / "reading.html.jinja", {}),
-        )
+        return robustness_report(results, self.folder)
 
 
 ROBUSTNESS = Robustness()

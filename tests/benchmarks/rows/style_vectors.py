@@ -29,18 +29,20 @@ class Loaded(NamedTuple):
 
 def replies(fraction: float) -> list[str]:
     """So many distinct replies as long as a model's: two of the written exemplars, one after the other."""
-    from hb_metrics.inference.classifiers.embedded_styles import EXEMPLARS, read_labelled
+    from hb_metrics.inference.classifiers.exemplars import read_labelled
+    from hb_metrics.inference.classifiers.styles import STYLE_EXEMPLARS
 
-    written = read_labelled(EXEMPLARS).texts
+    written = read_labelled(STYLE_EXEMPLARS.exemplars).texts
     pairs = np.random.default_rng(SEED).permutation(len(written) ** 2)[: round(fraction * NUM_REPLIES)]
     return [f"{written[pair // len(written)]} {written[pair % len(written)]}" for pair in pairs]
 
 
 def load(inputs: list[str]) -> Loaded:
     """Our classifier."""
-    from hb_metrics.inference.classifiers.embedded_styles import EmbeddedStyles
+    from hb_metrics.inference.classifiers.exemplars import ExemplarClassifier
+    from hb_metrics.inference.classifiers.styles import STYLE_EXEMPLARS
 
-    return Loaded(EmbeddedStyles())
+    return Loaded(ExemplarClassifier(STYLE_EXEMPLARS))
 
 
 def load_sentence_transformer(inputs: list[str]) -> Loaded:
@@ -49,14 +51,15 @@ def load_sentence_transformer(inputs: list[str]) -> Loaded:
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Transformer
 
-    from hb_metrics.inference.classifiers.embedded_styles import DEPTHS, EmbeddedStyles, _model_folder
+    from hb_metrics.inference.classifiers.exemplars import _model_folder
+    from hb_metrics.inference.classifiers.styles import STYLE_EXEMPLARS
 
     class DepthPooling(torch.nn.Module):
         """Mean-pooled token states at each depth, each of length 1."""
 
         def forward(self, features: dict[str, Any]) -> dict[str, Any]:
             mask = features["attention_mask"][..., None]
-            states = (features["all_layer_embeddings"][depth] for depth in DEPTHS)
+            states = (features["all_layer_embeddings"][depth] for depth in STYLE_EXEMPLARS.depths)
             pooled = [(each * mask).sum(1) / mask.sum(1) for each in states]
             features["sentence_embedding"] = torch.cat(
                 [torch.nn.functional.normalize(each, dim=1) for each in pooled], 1
@@ -64,7 +67,7 @@ def load_sentence_transformer(inputs: list[str]) -> Loaded:
             return features
 
     transformer = Transformer(str(_model_folder()), max_seq_length=512, config_kwargs={"output_hidden_states": True})
-    return Loaded(EmbeddedStyles(), SentenceTransformer(modules=[transformer, DepthPooling()], device="cpu"))
+    return load(inputs)._replace(sentences=SentenceTransformer(modules=[transformer, DepthPooling()], device="cpu"))
 
 
 def by_us(inputs: list[str], loaded: Loaded) -> dict[str, np.ndarray]:

@@ -50,7 +50,7 @@ class Design(NamedTuple):
     given: bool = True
 
 
-def each(number: int) -> Counts:
+def constant(number: int) -> Counts:
     """As many replies in each cell."""
     return lambda rng, templates, descriptors: np.full((templates, descriptors), number)
 
@@ -70,18 +70,18 @@ SUMMED, AXIS = ("summed_cluster_gen_bias", "three"), ("by_axis", "first")
 
 # In `make test`: what a user is most likely to have, and what was wrong before.
 SMALL = [
-    Design("no difference", each(8), 20, 4, 12, effect=0.0),
-    Design("a difference", each(8), 10, 3, 8, effect=0.6),
+    Design("no difference", constant(8), 20, 4, 12, effect=0.0),
+    Design("a difference", constant(8), 10, 3, 8, effect=0.6),
     Design("one reply in a tenth of the cells", some(8, 0.1, 1), 12, 3, 8),
-    Design("two replies in each cell", each(2), 10, 3, 8, given=False),
+    Design("two replies in each cell", constant(2), 10, 3, 8, given=False),
 ]
 ALL = [
     *SMALL,
-    Design("the issue's: no effect", each(8), effect=0.0),
-    Design("small effect", each(8), effect=0.15),
-    Design("medium effect", each(8)),
-    Design("large effect", each(8), effect=1.2),
-    Design("large effect, ddof 1", each(8), effect=1.2, ddof=1),
+    Design("no effect", constant(8), effect=0.0),
+    Design("small effect", constant(8), effect=0.15),
+    Design("medium effect", constant(8)),
+    Design("large effect", constant(8), effect=1.2),
+    Design("large effect, ddof 1", constant(8), effect=1.2, ddof=1),
     Design("1 % of cells have one reply", some(8, 0.01, 1)),
     Design("10 % have one", some(8, 0.1, 1)),
     Design("10 % have one, no effect", some(8, 0.1, 1), effect=0.0),
@@ -94,47 +94,47 @@ ALL = [
     ),
     Design("10 % are missing", some(8, 0.1, 0)),
     Design("two replies, 10 % missing", some(2, 0.1, 0), given=False),
-    Design("three replies", each(3), given=False),
-    Design("one reply", each(1), given=False),
-    Design("four replies, no effect", each(4), descriptors=60, effect=0.0),
-    Design("four replies, peaked", each(4), effect=1.2, concentration=0.3, unequal=0.7, peaked=True),
-    Design("five replies", each(5)),
-    Design("thirty replies", each(30), effect=0.15),
+    Design("three replies", constant(3), given=False),
+    Design("one reply", constant(1), given=False),
+    Design("four replies, no effect", constant(4), descriptors=60, effect=0.0),
+    Design("four replies, peaked", constant(4), effect=1.2, concentration=0.3, unequal=0.7, peaked=True),
+    Design("five replies", constant(5)),
+    Design("thirty replies", constant(30), effect=0.15),
     Design("1 to 30 replies, unequal spread", between(1, 30), effect=0.3, unequal=0.4),
     Design("6 to 30 replies, unequal spread", between(6, 30), effect=0.5, unequal=0.7),
-    Design("unequal spread", each(8), unequal=0.7),
-    Design("unequal spread, large effect", each(8), effect=1.2, unequal=0.7),
-    Design("very unequal spread", each(8), unequal=1.0),
-    Design("peaked", each(8), concentration=0.3, peaked=True),
-    Design("peaked, large effect", each(8), effect=1.2, concentration=0.3, peaked=True),
-    Design("flat", each(8), concentration=50.0),
-    Design("eight texts, no effect", each(8), descriptors=80, effect=0.0, concentration=1.0, texts=8),
-    Design("eight texts, large effect", each(8), effect=1.2, concentration=1.0, texts=8),
-    Design("three texts, ten replies", each(10), effect=0.4, concentration=0.3, texts=3),
-    Design("217 styles", each(8), descriptors=80, styles=217, concentration=3.0),
-    Design("217 styles, each reply of one", each(8), styles=217, concentration=1.0, given=False),
-    Design("two descriptors, 26 templates", each(8), descriptors=2, templates=26, effect=0.6),
-    Design("two descriptors, thirty replies", each(30), descriptors=2, templates=10, effect=1.2),
-    Design("two descriptors, thirty replies, four templates", each(30), descriptors=2, effect=1.2, given=False),
-    Design("ten descriptors, one template, no effect", each(20), 10, 1, 5, effect=0.0, given=False),
-    Design("ten descriptors, two templates, no effect", each(20), 10, 2, 5, effect=0.0),
-    Design("two descriptors, four templates", each(4), descriptors=2, given=False),
-    Design("five descriptors, one template", each(5), descriptors=5, templates=1, given=False),
-    Design("six descriptors", each(8), descriptors=6),
-    Design("600 descriptors", each(4), descriptors=600, templates=2, effect=0.2),
-    Design("partial", each(8), metric=PARTIAL),
-    Design("summed cluster", each(8), metric=SUMMED),
-    Design("summed cluster, no effect", each(8), effect=0.0, metric=SUMMED),
-    Design("summed cluster, large effect", each(8), effect=1.2, metric=SUMMED),
-    Design("summed cluster, five descriptors, 26 templates", each(8), 5, 26, effect=0.6, metric=SUMMED),
-    Design("summed cluster, two descriptors", each(8), descriptors=2, effect=0.6, metric=SUMMED, given=False),
-    Design("a rare style", each(8), concentration=0.3, peaked=True, metric=ONE_STYLE, given=False),
-    Design("an axis of ten", each(8), metric=AXIS),
+    Design("unequal spread", constant(8), unequal=0.7),
+    Design("unequal spread, large effect", constant(8), effect=1.2, unequal=0.7),
+    Design("very unequal spread", constant(8), unequal=1.0),
+    Design("peaked", constant(8), concentration=0.3, peaked=True),
+    Design("peaked, large effect", constant(8), effect=1.2, concentration=0.3, peaked=True),
+    Design("flat", constant(8), concentration=50.0),
+    Design("eight texts, no effect", constant(8), descriptors=80, effect=0.0, concentration=1.0, texts=8),
+    Design("eight texts, large effect", constant(8), effect=1.2, concentration=1.0, texts=8),
+    Design("three texts, ten replies", constant(10), effect=0.4, concentration=0.3, texts=3),
+    Design("217 styles", constant(8), descriptors=80, styles=217, concentration=3.0),
+    Design("217 styles, each reply of one", constant(8), styles=217, concentration=1.0, given=False),
+    Design("two descriptors, 26 templates", constant(8), descriptors=2, templates=26, effect=0.6),
+    Design("two descriptors, thirty replies", constant(30), descriptors=2, templates=10, effect=1.2),
+    Design("two descriptors, thirty replies, four templates", constant(30), descriptors=2, effect=1.2, given=False),
+    Design("ten descriptors, one template, no effect", constant(20), 10, 1, 5, effect=0.0, given=False),
+    Design("ten descriptors, two templates, no effect", constant(20), 10, 2, 5, effect=0.0),
+    Design("two descriptors, four templates", constant(4), descriptors=2, given=False),
+    Design("five descriptors, one template", constant(5), descriptors=5, templates=1, given=False),
+    Design("six descriptors", constant(8), descriptors=6),
+    Design("600 descriptors", constant(4), descriptors=600, templates=2, effect=0.2),
+    Design("partial", constant(8), metric=PARTIAL),
+    Design("summed cluster", constant(8), metric=SUMMED),
+    Design("summed cluster, no effect", constant(8), effect=0.0, metric=SUMMED),
+    Design("summed cluster, large effect", constant(8), effect=1.2, metric=SUMMED),
+    Design("summed cluster, five descriptors, 26 templates", constant(8), 5, 26, effect=0.6, metric=SUMMED),
+    Design("summed cluster, two descriptors", constant(8), descriptors=2, effect=0.6, metric=SUMMED, given=False),
+    Design("a rare style", constant(8), concentration=0.3, peaked=True, metric=ONE_STYLE, given=False),
+    Design("an axis of ten", constant(8), metric=AXIS),
     Design("an axis of ten, 10 % have one reply", some(8, 0.1, 1), metric=AXIS),
 ]
 
 
-class Found(NamedTuple):
+class Outcome(NamedTuple):
     """What many sets of one design gave.
 
     Attributes:
@@ -150,7 +150,7 @@ class Found(NamedTuple):
     reasons: set[str]
 
 
-def simulate(design: Design, sets: int, seed: int = 0) -> Found:
+def simulate(design: Design, sets: int, seed: int = 0) -> Outcome:
     """Asks a design's model `sets` times for replies and counts how often intervals of 95 % hold its truth."""
     rng = np.random.default_rng(seed)
     shape = design.templates, design.descriptors, design.texts or design.styles
@@ -171,17 +171,17 @@ def simulate(design: Design, sets: int, seed: int = 0) -> Found:
         else:
             drawn = rng.standard_gamma((means * spread)[template, descriptor]) + 1e-300
             replies = drawn / drawn.sum(axis=1, keepdims=True)
-        found = _debiased_with_interval(design, replies, template, descriptor)
-        values.append(found[0])
-        if found[1] is None:
-            reasons.add(found[2])
+        result = _debiased_with_interval(design, replies, template, descriptor)
+        values.append(result[0])
+        if result[1] is None:
+            reasons.add(result[2])
             continue
-        low, high = found[1]
+        low, high = result[1]
         held.append(low <= _truth(design, means @ texts if design.texts else means, counts > 0) <= high)
         widths.append(high - low)
     ideal = 3.92 * np.std([value for value in values if value is not None] or [np.nan], ddof=1 if sets > 1 else 0)
     share = len(held) / sets
-    return Found(share, float(np.mean(held)) if held else np.nan, float(np.mean(widths or [np.nan]) / ideal), reasons)
+    return Outcome(share, float(np.mean(held)) if held else np.nan, float(np.mean(widths or [np.nan]) / ideal), reasons)
 
 
 def _debiased_with_interval(
@@ -199,8 +199,8 @@ def _debiased_with_interval(
     plain = gen_bias(cells, confidence_level=0.95, ddof=design.ddof)
     debiased = None
     if plain.noise_floor is not None:
-        debiased = at(gen_bias(cells, debias=True, ddof=design.ddof)._asdict(), design.metric)
-    return debiased, at(plain.intervals, design.metric), at(plain.no_intervals, design.metric)
+        debiased = value_at(gen_bias(cells, debias=True, ddof=design.ddof)._asdict(), design.metric)
+    return debiased, value_at(plain.intervals, design.metric), value_at(plain.no_intervals, design.metric)
 
 
 def _truth(design: Design, means: np.ndarray, there: np.ndarray) -> float:
@@ -214,8 +214,8 @@ def _truth(design: Design, means: np.ndarray, there: np.ndarray) -> float:
     return 1000 * float(np.mean(variances))
 
 
-def at(found: dict | None, path: tuple[str, ...]):
+def value_at(result: dict | None, path: tuple[str, ...]):
     """The value at a path of keys; `None` where there is none."""
     for key in path:
-        found = None if found is None else found[key]
-    return found
+        result = None if result is None else result[key]
+    return result

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from hb_metrics.full_gen_bias import cell_sums, inputs, style_clusters
 from hb_metrics.full_gen_bias import gen_bias as formulas
-from hb_metrics.full_gen_bias.gen_bias import PAPER_CLUSTERS, Cell, CellSums, cluster_columns, gen_bias
+from hb_metrics.full_gen_bias.gen_bias import PAPER_CLUSTERS, CellSums, cluster_columns, gen_bias
 from hb_metrics.full_gen_bias.intervals import FEW_REPLIES_REASON, NO_SPREAD_REASON
 
 LABELS = ["Calm", "Curious", "Questioning", "Vacuous (Empty, Unintelligent)", "Earnest", "Earnest (Enthusiastic)"]
@@ -48,13 +48,13 @@ def make_rows(seed=0, styles=6):
     axes = {"age": ["old", "young", "queer", "aged"], "orientation": ["queer", "gay", "ace"], "lonely": ["only one"]}
     rows = []
     for axis, names in axes.items():
-        for place, descriptor in enumerate(names):
+        for index, descriptor in enumerate(names):
             for number, template in enumerate(["I love {}.", "Hi, {}!", "a {}"]):
                 if (descriptor, template) in {("aged", "a {}"), ("gay", "Hi, {}!"), ("ace", "Hi, {}!")}:
                     continue
-                size = 1 if (place + number) % 4 == 3 else int(rng.integers(2, 7))
+                size = 1 if (index + number) % 4 == 3 else int(rng.integers(2, 7))
                 rows += [(axis, descriptor, template, row) for row in rng.dirichlet(rng.uniform(0.2, 2, styles), size)]
-    return [rows[at] for at in rng.permutation(len(rows))]
+    return [rows[row] for row in rng.permutation(len(rows))]
 
 
 def columns_of(rows, axes=True):
@@ -86,32 +86,32 @@ def brute_force(rows, ddof, debias, scale=1000):
                 replies[row[:2]].append(float(score(row[3])))
             if len(replies) < 2:
                 continue
-            means = [fmean(found) for found in replies.values()]
+            means = [fmean(result) for result in replies.values()]
             # Spread of single replies is that of the other cells of the template, of whatever axis.
             within = [
-                variance(found)
+                variance(result)
                 for key in {row[:2] for row in everyone if row[2] == template}
-                if len(found := [float(score(row[3])) for row in everyone if (*row[:2], row[2]) == (*key, template)])
+                if len(result := [float(score(row[3])) for row in everyone if (*row[:2], row[2]) == (*key, template)])
                 > 1
             ]
-            v = [(variance(found) if len(found) > 1 else fmean(within)) / len(found) for found in replies.values()]
+            v = [(variance(result) if len(result) > 1 else fmean(within)) / len(result) for result in replies.values()]
             noises.append((1 - 1 / len(v)) * sum(v) / (len(v) - ddof))
             values.append(spread(means) - (noises[-1] if debiased else 0))
         return (scale * fmean(values), scale * fmean(noises)) if values else None
 
     everyone = rows
-    scores = {label: (lambda p, at=at: p[at]) for at, label in enumerate(LABELS)}
+    scores = {label: (lambda p, column=column: p[column]) for column, label in enumerate(LABELS)}
     sums = {name: (lambda p, wanted=wanted: p[wanted].sum()) for name, wanted in COLUMNS.items()}
 
     def full(rows, which=0):
-        found = [value(rows, score, debias) for score in scores.values()]
-        return None if found[0] is None else sum(one[which] for one in found)
+        result = [value(rows, score, debias) for score in scores.values()]
+        return None if result[0] is None else sum(one[which] for one in result)
 
     def partial(rows, which=0):
         if full(rows) is None:
             return None
         return {
-            name: sum(value(rows, scores[LABELS[at]], debias)[which] for at in wanted)
+            name: sum(value(rows, scores[LABELS[index]], debias)[which] for index in wanted)
             for name, wanted in COLUMNS.items()
         }
 
@@ -136,11 +136,11 @@ def brute_force(rows, ddof, debias, scale=1000):
     }
 
 
-def approximately(found):
+def approximately(result):
     """Numbers in nested dicts, for comparison."""
-    if isinstance(found, dict):
-        return {name: approximately(value) for name, value in found.items()}
-    return None if found is None else close(found)
+    if isinstance(result, dict):
+        return {name: approximately(value) for name, value in result.items()}
+    return None if result is None else close(result)
 
 
 # --- the formulas -----------------------------------------------------------------------------------------------------
@@ -206,7 +206,7 @@ def test_two_descriptors_with_a_style_each(ddof, expected):
 @pytest.mark.parametrize("number", [2, 3, 10])
 def test_the_most_it_can_be_is_a_style_for_each_descriptor(number):
     cells = CellSums()
-    cells.add(np.eye(number), [f"d{at}" for at in range(number)], ["t"] * number)
+    cells.add(np.eye(number), [f"d{index}" for index in range(number)], ["t"] * number)
 
     assert gen_bias(cells).full_gen_bias == close(1000 * (1 - 1 / number))
     assert gen_bias(cells, scale=2).full_gen_bias == close(2 * (1 - 1 / number))
@@ -380,7 +380,7 @@ def test_neither_order_nor_batches_change_a_byte(batch):
         assert json.dumps(gen_bias(cells, debias=True, confidence_level=0.95)) == expected
 
 
-def test_values_can_be_asked_for_between_batches():
+def test_values_can_be_computed_between_batches():
     rows = make_rows()
     cells = gathered(rows[:40], keep_replies=True)
     before = gen_bias(cells, confidence_level=0.95)
@@ -394,7 +394,7 @@ def test_values_can_be_asked_for_between_batches():
 def test_more_cells_than_the_first_room_is_for():
     number = 5 * cell_sums._FIRST_CAPACITY
     rng = np.random.default_rng(0)
-    rows = [("a", f"d{at}", "t", row) for at, row in enumerate(rng.dirichlet([1, 1, 1], number))]
+    rows = [("a", f"d{index}", "t", row) for index, row in enumerate(rng.dirichlet([1, 1, 1], number))]
 
     results = gen_bias(gathered(rows, batch=100))
 
@@ -403,10 +403,10 @@ def test_more_cells_than_the_first_room_is_for():
     assert results.full_gen_bias == close(1000 * means.var(axis=0).sum())
 
 
-def test_replies_are_not_kept_unless_asked_for():
+def test_replies_are_kept_only_on_request():
     rng = np.random.default_rng(0)
     batch = rng.dirichlet(np.ones(217), 500).astype(np.float32)
-    descriptors = [f"d{at % 10}" for at in range(500)]
+    descriptors = [f"d{index % 10}" for index in range(500)]
     cells = CellSums()
     cells.add(batch, descriptors, ["t"] * 500)
 
@@ -418,19 +418,6 @@ def test_replies_are_not_kept_unless_asked_for():
 
     assert len(cells) == 61 * 500
     assert held < batch.nbytes / 4  # 60 batches were given
-
-
-def test_the_mean_style_vectors_can_be_had():
-    rows = make_rows()
-
-    cells, means, counts = gathered(rows).means()
-
-    assert cells == sorted(cells)
-    assert set(cells) == {Cell(template, axis, descriptor) for axis, descriptor, template, _ in rows}
-    for cell, mean, count in zip(cells, means, counts, strict=True):
-        own = [row[3] for row in rows if row[:3] == (cell.axis, cell.descriptor, cell.template)]
-        assert count == len(own)
-        assert mean == close(np.mean(own, axis=0))
 
 
 @pytest.mark.parametrize(
@@ -465,7 +452,7 @@ def many_replies(number=20):
     """As `make_rows`, with enough replies for intervals."""
     rng = np.random.default_rng(1)
     cells = sorted({row[:3] for row in make_rows()})
-    more = [(axis, name, f"{template} {at}") for axis, name, template in cells for at in range(3)]
+    more = [(axis, name, f"{template} {index}") for axis, name, template in cells for index in range(3)]
     return [(*cell, row) for cell in more for row in rng.dirichlet(rng.uniform(1, 2, 6), number)]
 
 
@@ -490,7 +477,7 @@ def test_intervals_and_reasons_have_the_shape_of_the_values():
 def leaves(values, intervals, reasons):
     """(value, interval, reason) of all nested values."""
     for name in intervals:
-        value, interval, reason = (each[name] for each in (values, intervals, reasons))
+        value, interval, reason = (section[name] for section in (values, intervals, reasons))
         if isinstance(value, dict):
             yield from leaves(value, interval, reason)
         elif value is not None:
@@ -500,28 +487,28 @@ def leaves(values, intervals, reasons):
 def test_intervals_scale_with_the_values():
     cells = gathered(many_replies(), keep_replies=True)
 
-    found = gen_bias(cells, confidence_level=0.9).intervals["full_gen_bias"]
+    result = gen_bias(cells, confidence_level=0.9).intervals["full_gen_bias"]
 
-    assert gen_bias(cells, confidence_level=0.9, scale=1).intervals["full_gen_bias"] == close(np.array(found) / 1000)
+    assert gen_bias(cells, confidence_level=0.9, scale=1).intervals["full_gen_bias"] == close(np.array(result) / 1000)
 
 
 def test_an_axis_alone_has_the_intervals_of_the_whole():
     rows = [row for row in many_replies() if row[0] == "age"]
 
-    found = gen_bias(gathered(rows, keep_replies=True), confidence_level=0.95).intervals
+    result = gen_bias(gathered(rows, keep_replies=True), confidence_level=0.95).intervals
 
-    assert found["by_axis"]["age"] == found["full_gen_bias"]
-    assert found["full_gen_bias"] is not None
+    assert result["by_axis"]["age"] == result["full_gen_bias"]
+    assert result["full_gen_bias"] is not None
 
 
 def test_replies_that_do_not_vary_have_no_interval():
     rows = [(*row[:3], np.full(6, 1 / 6) if row[1] == "old" else np.eye(6)[0]) for row in many_replies()]
 
-    found = gen_bias(gathered(rows, keep_replies=True), confidence_level=0.95)
+    result = gen_bias(gathered(rows, keep_replies=True), confidence_level=0.95)
 
-    assert found.full_gen_bias > 0
-    assert found.intervals["full_gen_bias"] is None
-    assert found.no_intervals["full_gen_bias"] == NO_SPREAD_REASON
+    assert result.full_gen_bias > 0
+    assert result.intervals["full_gen_bias"] is None
+    assert result.no_intervals["full_gen_bias"] == NO_SPREAD_REASON
 
 
 def test_intervals_need_the_replies():
@@ -537,9 +524,9 @@ def test_intervals_need_the_replies():
 
 
 def test_the_papers_clusters_are_found_by_the_text_before_the_bracket():
-    found = cluster_columns(PAPER_LABELS)
+    result = cluster_columns(PAPER_LABELS)
 
-    assert {name: len(wanted) for name, wanted in found.items()} == {
+    assert {name: len(wanted) for name, wanted in result.items()} == {
         "Sympathy": 3,
         "Envy": 1,
         "Curiosity": 2,
@@ -547,8 +534,8 @@ def test_the_papers_clusters_are_found_by_the_text_before_the_bracket():
         "Hate": 2,
         "Care": 6,
     }
-    assert sorted(at for wanted in found.values() for at in wanted) == list(range(1, 20))
-    assert [PAPER_LABELS[at] for at in found["Sympathy"]] == [
+    assert sorted(index for wanted in result.values() for index in wanted) == list(range(1, 20))
+    assert [PAPER_LABELS[index] for index in result["Sympathy"]] == [
         "Sympathetic",
         "Compassionate (Sympathetic, Warm)",
         "Empathetic",
@@ -630,12 +617,12 @@ def test_a_full_label_comes_before_a_shorter_ones_beginning():
         "not the paper's",
     ],
 )
-def test_clusters_that_do_not_fit_are_told(labels, clusters, message):
+def test_clusters_that_do_not_fit_are_refused(labels, clusters, message):
     with pytest.raises(ValueError, match=exactly(message)):
         cluster_columns(labels, clusters)
 
 
-def test_labels_that_do_not_fit_are_told():
+def test_labels_that_do_not_fit_are_refused():
     rows = make_rows()
     with pytest.raises(ValueError, match=exactly(style_clusters.DUPLICATE_LABEL_ERROR.format(label="a", count=2))):
         CellSums(["a", "b", "a"])
@@ -654,14 +641,14 @@ def test_clusters_that_come_after_the_replies():
     expected = gen_bias(gathered(rows, labels=LABELS, clusters=CLUSTERS), debias=True)
 
     late = gathered(rows)
-    found = gen_bias(late, labels=LABELS, clusters=CLUSTERS, debias=True)
+    result = gen_bias(late, labels=LABELS, clusters=CLUSTERS, debias=True)
     kept = gen_bias(gathered(rows, keep_replies=True), labels=LABELS, clusters=CLUSTERS, debias=True)
 
     # Only what one needs to know while replies come is missing, and only if they are not kept.
-    assert found.full_gen_bias == expected.full_gen_bias
-    assert found.partial_gen_bias == approximately(expected.partial_gen_bias)
-    assert (found.summed_cluster_gen_bias, found.summed_cluster_noise_floor) == (None, None)
-    assert found.summed_cluster_by_axis is None
+    assert result.full_gen_bias == expected.full_gen_bias
+    assert result.partial_gen_bias == approximately(expected.partial_gen_bias)
+    assert (result.summed_cluster_gen_bias, result.summed_cluster_noise_floor) == (None, None)
+    assert result.summed_cluster_by_axis is None
     assert kept.summed_cluster_gen_bias == pytest.approx(expected.summed_cluster_gen_bias, rel=1e-5)
     plain = gen_bias(late, labels=LABELS, clusters=CLUSTERS)
     assert plain.summed_cluster_gen_bias == approximately(brute_force(rows, 0, False)["summed_cluster_gen_bias"])
@@ -671,10 +658,10 @@ def test_clusters_in_another_order_are_not_mixed_up():
     cells = gathered(make_rows(), labels=LABELS, clusters=CLUSTERS, keep_replies=True)
     turned = dict(reversed(CLUSTERS.items()))
 
-    found, expected = gen_bias(cells, clusters=turned, debias=True), gen_bias(cells, debias=True)
+    result, expected = gen_bias(cells, clusters=turned, debias=True), gen_bias(cells, debias=True)
 
-    assert list(found.summed_cluster_gen_bias) == list(turned)
-    assert found.summed_cluster_gen_bias == pytest.approx(expected.summed_cluster_gen_bias, rel=1e-5)
+    assert list(result.summed_cluster_gen_bias) == list(turned)
+    assert result.summed_cluster_gen_bias == pytest.approx(expected.summed_cluster_gen_bias, rel=1e-5)
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------
@@ -709,15 +696,15 @@ GOOD = {"style_probabilities": [[0.5, 0.5], [1, 0]], "descriptors": ["old", "you
         ({"style_probabilities": np.ones((2, 1, 1))}, cell_sums.SHAPE_ERROR.format(shape=(2, 1, 1))),
         (
             {"templates": ["t"]},
-            cell_sums.UNEQUAL_LENGTHS_ERROR.format("2 predictions, 2 descriptors, 1 templates"),
+            inputs.UNEQUAL_LENGTHS_ERROR.format("2 predictions, 2 descriptors, 1 templates"),
         ),
         (
             {"axes": ["age"] * 3},
-            cell_sums.UNEQUAL_LENGTHS_ERROR.format("2 predictions, 2 descriptors, 2 templates, 3 axes"),
+            inputs.UNEQUAL_LENGTHS_ERROR.format("2 predictions, 2 descriptors, 2 templates, 3 axes"),
         ),
-        ({"descriptors": ["old", None]}, cell_sums.MISSING_ERROR.format(name="descriptor", row=1)),
-        ({"templates": [None, "t"]}, cell_sums.MISSING_ERROR.format(name="template", row=0)),
-        ({"axes": ["age", None]}, cell_sums.MISSING_ERROR.format(name="axis", row=1)),
+        ({"descriptors": ["old", None]}, inputs.MISSING_ERROR.format(name="descriptor", row=1)),
+        ({"templates": [None, "t"]}, inputs.MISSING_ERROR.format(name="template", row=0)),
+        ({"axes": ["age", None]}, inputs.MISSING_ERROR.format(name="axis", row=1)),
         ({"templates": "tt"}, inputs.NO_COLUMN_ERROR.format(name="templates", what="a single string")),
     ],
 )
@@ -746,13 +733,13 @@ def test_replies_that_are_not_right_are_named_and_none_of_the_batch_is_added(giv
     ],
     ids=["ragged", "text", "numbers as text", "number", "none", "gradient", "bfloat16", "ragged arrow", "null row"],
 )
-def test_what_is_no_table_of_numbers_is_told(probabilities):
+def test_what_is_no_table_of_numbers_is_refused(probabilities):
     with pytest.raises(ValueError, match=r"cannot be read as numbers|predictions: (nothing|a single value)"):
         CellSums().add(**{**GOOD, "style_probabilities": probabilities})
 
 
-def test_what_is_no_text_is_told():
-    with pytest.raises(ValueError, match="descriptor is not text in every row"):
+def test_what_is_no_text_is_refused():
+    with pytest.raises(ValueError, match="descriptor in row 0 is 1, not a string"):
         CellSums().add(**{**GOOD, "descriptors": [1, 2]})
 
 
@@ -776,8 +763,8 @@ def test_rows_may_be_a_little_off():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"ddof": 2}, formulas.DDOF_ERROR.format(ddof=2)),
-        ({"ddof": "0"}, formulas.DDOF_ERROR.format(ddof="'0'")),
+        ({"ddof": 2}, inputs.DDOF_ERROR.format(ddof=2)),
+        ({"ddof": "0"}, inputs.DDOF_ERROR.format(ddof="0")),
         ({"scale": 0}, formulas.SCALE_ERROR.format(scale=0)),
         ({"scale": float("inf")}, formulas.SCALE_ERROR.format(scale="inf")),
         ({"confidence_level": 0}, formulas.CONFIDENCE_ERROR.format(level=0)),
@@ -785,6 +772,6 @@ def test_rows_may_be_a_little_off():
         ({"confidence_level": float("nan")}, formulas.CONFIDENCE_ERROR.format(level="nan")),
     ],
 )
-def test_arguments_that_are_not_allowed_are_told(options, message):
+def test_arguments_that_are_not_allowed_are_refused(options, message):
     with pytest.raises(ValueError, match=exactly(message)):
         gen_bias(gathered(make_rows(), keep_replies=True), **options)

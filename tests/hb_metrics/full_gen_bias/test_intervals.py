@@ -9,23 +9,23 @@ import pytest
 from hb_metrics.full_gen_bias.bias_variance import bias_variance, variance_terms
 from hb_metrics.full_gen_bias.gen_bias import CellSums, gen_bias
 from hb_metrics.full_gen_bias.reply_spread import reply_spread
-from tests.hb_metrics.full_gen_bias.interval_designs import ALL, SMALL, Design, each, simulate
+from tests.hb_metrics.full_gen_bias.interval_designs import ALL, SMALL, Design, constant, simulate
 
 SETS = 500
 
 
 def check(design, sets):
-    found = simulate(design, sets)
+    result = simulate(design, sets)
     if not design.given:
-        assert found.share < 0.5, found
-        assert None not in found.reasons
+        assert result.share < 0.5, result
+        assert None not in result.reasons
         return
-    assert found.share > 0.5, found
+    assert result.share > 0.5, result
     # Chance in the simulation itself: four standard errors of it with few sets, one with many.
     errors = 1 if sets >= SETS else 4
     margin = errors * sqrt(0.05 * 0.95 / sets)
-    assert 0.93 - margin <= found.coverage <= 0.97 + margin, found
-    assert abs(found.width - 1) <= 0.15 + errors / sqrt(2 * sets), found
+    assert 0.93 - margin <= result.coverage <= 0.97 + margin, result
+    assert abs(result.width - 1) <= 0.15 + errors / sqrt(2 * sets), result
 
 
 @pytest.mark.parametrize("design", SMALL, ids=lambda design: design.name)
@@ -40,11 +40,11 @@ def test_intervals_of_every_design_hold_the_truth_as_often_as_they_say(design):
 
 
 def test_intervals_with_two_replies_say_why_there_are_none():
-    found = simulate(Design("", each(2), 5, 2, 5), 1)
+    result = simulate(Design("", constant(2), 5, 2, 5), 1)
 
-    assert found.reasons == {
-        "half or more of the descriptors have fewer than 4 replies to some template, too few to tell how far chance "
-        "moves this value"
+    assert result.reasons == {
+        "half or more of the descriptors have fewer than 4 replies to some template, too few to estimate how far "
+        "chance moves this value"
     }
 
 
@@ -53,22 +53,22 @@ def test_the_moments_of_a_cell_are_those_of_u_statistics():
     rng = np.random.default_rng(3)
     cells = [rng.gamma(0.5, size=(number, 3)) for number in (5, 7, 4, 3, 2, 1)]
 
-    found = reply_spread(cells)
+    result = reply_spread(cells)
 
-    for at, rows in enumerate(cells[:3]):
+    for cell, rows in enumerate(cells[:3]):
         groups = list(permutations(rows, 4))
         squares = np.mean([((a - b) @ (c - d)) ** 2 / 4 for a, b, c, d in groups])
-        assert found.squares[at] == pytest.approx(squares, rel=1e-9)
+        assert result.squares[cell] == pytest.approx(squares, rel=1e-9)
         # E‖x − y‖⁴ / 2 = E‖ε‖⁴ + (tr Σ)² + 2 tr(Σ²), and E‖w − x‖²‖y − z‖² / 4 = (tr Σ)².
         pairs = np.mean([((a - b) @ (a - b)) ** 2 for a, b in permutations(rows, 2)]) / 2
         traces = np.mean([((a - b) @ (a - b)) * ((c - d) @ (c - d)) for a, b, c, d in groups]) / 4
-        assert found.excess[at] == pytest.approx(pairs - 2 * traces - 4 * squares, rel=1e-9, abs=1e-9)
-    assert np.isnan(found.squares[3:]).all()
+        assert result.excess[cell] == pytest.approx(pairs - 2 * traces - 4 * squares, rel=1e-9, abs=1e-9)
+    assert np.isnan(result.squares[3:]).all()
     covariances = [np.cov(rows.T) for rows in cells[:5]]
-    for at, own in enumerate(covariances):
-        others = np.mean([other for place, other in enumerate(covariances) if place != at], axis=0)
-        assert found.cross[at] == pytest.approx(np.trace(own @ others))
-    assert np.isnan(found.cross[5])
+    for cell, own in enumerate(covariances):
+        others = np.mean([other for index, other in enumerate(covariances) if index != cell], axis=0)
+        assert result.cross[cell] == pytest.approx(np.trace(own @ others))
+    assert np.isnan(result.cross[5])
 
 
 def test_the_variance_is_that_of_the_debiased_value():
@@ -98,15 +98,15 @@ def test_the_variance_is_that_of_the_debiased_value():
 def test_degrees_of_freedom_are_those_of_the_variance():
     # Satterthwaite's: 2 mean² / variance of the estimated variance.
     rng = np.random.default_rng(7)
-    found = []
+    estimates = []
     for _ in range(600):
         cells = [rng.normal(size=(8, 6)) for _ in range(40)]
         plain = np.array([rows.mean(axis=0) for rows in cells]).var(axis=0).sum()
         terms = [variance_terms(reply_spread(cells), slice(0, 40), 0)]
-        found.append(bias_variance(terms, plain))
+        estimates.append(bias_variance(terms, plain))
 
-    variances = np.array([each.variance for each in found])
-    assert np.median([each.freedom for each in found]) == pytest.approx(
+    variances = np.array([estimate.variance for estimate in estimates])
+    assert np.median([estimate.freedom for estimate in estimates]) == pytest.approx(
         2 * variances.mean() ** 2 / variances.var(), rel=0.5
     )
 
@@ -125,9 +125,9 @@ def test_replies_that_do_not_vary_within_their_cell_give_no_interval_and_no_warn
     # Greedy decoding, say: what rounding leaves of the spread is none.
     means = np.random.default_rng(0).dirichlet(np.ones(5), 20)
     for replies in (np.repeat(means, 6, axis=0), np.tile([1.0, 0, 0, 0, 0], (120, 1)), np.ones((120, 1))):
-        found = found_of(replies, [6] * 10)
-        assert found.intervals["full_gen_bias"] is None
-        assert found.no_intervals["full_gen_bias"].startswith("replies to the same prompt do not vary")
+        result = found_of(replies, [6] * 10)
+        assert result.intervals["full_gen_bias"] is None
+        assert result.no_intervals["full_gen_bias"].startswith("replies to the same prompt do not vary")
 
 
 def test_a_variance_that_comes_out_below_0_is_no_sign_of_replies_that_do_not_vary():

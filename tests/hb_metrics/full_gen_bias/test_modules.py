@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 
 import hb_metrics
-from hb_metrics.full_gen_bias import gen_bias_metric
+from hb_metrics.full_gen_bias import gen_bias_metric, inputs
 from hb_metrics.full_gen_bias.cell_sums import NOT_KEPT_ERROR
 from hb_metrics.full_gen_bias.full_gen_bias import FullGenBias
 from hb_metrics.full_gen_bias.gen_bias import (
     CLUSTERS_CAME_LATE_ERROR,
-    DDOF_ERROR,
     NO_ROWS_ERROR,
     OTHER_LABELS_ERROR,
     CellSums,
@@ -46,8 +45,8 @@ def columns():
     number = 120
     return {
         "predictions": rng.dirichlet(np.ones(4), number).tolist(),
-        "descriptors": [f"d{at}" for at in rng.integers(0, 6, number)],
-        "templates": [f"t{at}" for at in rng.integers(0, 3, number)],
+        "descriptors": [f"d{index}" for index in rng.integers(0, 6, number)],
+        "templates": [f"t{index}" for index in rng.integers(0, 3, number)],
         "axes": ["age"] * 60 + ["nonce"] * 60,
     }
 
@@ -60,18 +59,18 @@ def expected(name, columns, **options):
     """What the module is to give, from the function."""
     cells = CellSums(LABELS, CLUSTERS, keep_replies=True)
     cells.add(*columns.values())
-    found = gen_bias(cells, **options)._asdict()
+    result = gen_bias(cells, **options)._asdict()
     by_axis, noise_floor = FIELDS[name]
     return {
-        name: found[name],
-        "by_axis": found[by_axis],
-        "noise_floor": found[noise_floor],
+        name: result[name],
+        "by_axis": result[by_axis],
+        "noise_floor": result[noise_floor],
         **{
-            key: found[key] and {name: found[key][name], "by_axis": found[key][by_axis]}
+            key: result[key] and {name: result[key][name], "by_axis": result[key][by_axis]}
             for key in ("intervals", "no_intervals")
         },
-        **({"by_style": found["by_style"]} if name == "full_gen_bias" else {"clusters": found["clusters"]}),
-        **{key: found[key] for key in list(found)[list(found).index("num_descriptors") :]},
+        **({"by_style": result["by_style"]} if name == "full_gen_bias" else {"clusters": result["clusters"]}),
+        **{key: result[key] for key in list(result)[list(result).index("num_descriptors") :]},
     }
 
 
@@ -129,12 +128,12 @@ def test_labels_and_clusters_given_first_serve_everything(name, load, columns, o
 
 def test_replies_can_come_one_by_one_and_with_the_last_call(name, load, columns):
     metric = load(labels=LABELS, clusters=CLUSTERS)
-    for at in range(20):
-        one = {key: column[at] for key, column in columns.items()}
+    for index in range(20):
+        one = {key: column[index] for key, column in columns.items()}
         metric.add(prediction=one.pop("predictions"), **one)
     metric.add_batch(**part(columns, 20, 100))
 
-    with pytest.raises(ValueError, match=exactly(DDOF_ERROR.format(ddof=3))):
+    with pytest.raises(ValueError, match=exactly(inputs.DDOF_ERROR.format(ddof=3))):
         metric.compute(**part(columns, 100, 120), ddof=3)
 
     assert len(metric) == 100  # as before the call
@@ -167,12 +166,12 @@ def test_without_labels_only_the_full_value_is_known(name, load, columns):
         metric.compute(**columns, labels=LABELS)
 
 
-def test_the_noise_of_clusters_that_come_late_is_asked_for_in_time(columns, tmp_path):
+def test_the_noise_of_clusters_that_are_given_late_is_an_error(columns, tmp_path):
     metric = SummedClusterGenBias(cache_dir=str(tmp_path))
     metric.add_batch(**columns)
 
-    how = 'evaluate.load("summed_cluster_gen_bias", labels=labels, clusters=clusters)'
-    with pytest.raises(ValueError, match=exactly(CLUSTERS_CAME_LATE_ERROR.format(how=how))):
+    load = 'evaluate.load("summed_cluster_gen_bias", labels=labels, clusters=clusters)'
+    with pytest.raises(ValueError, match=exactly(CLUSTERS_CAME_LATE_ERROR.format(load=load))):
         metric.compute(labels=LABELS, clusters=CLUSTERS, debias=True)
 
     assert len(metric) == 120
@@ -187,7 +186,7 @@ def test_intervals_of_batches_need_the_replies(load, columns):
         metric.compute(confidence_level=0.95)
 
 
-def test_what_does_not_fit_is_told(load, columns):
+def test_what_does_not_fit_is_refused(load, columns):
     metric = load(labels=LABELS, clusters=CLUSTERS)
     with pytest.raises(ValueError, match=exactly(NO_ROWS_ERROR)):
         metric.compute()
@@ -197,7 +196,7 @@ def test_what_does_not_fit_is_told(load, columns):
         metric.compute(**columns, labels=LABELS[::-1])
     with pytest.raises(ValueError, match=exactly(gen_bias_metric.INPUTS_ERROR.format(missing="templates"))):
         metric.compute(predictions=columns["predictions"], descriptors=columns["descriptors"])
-    with pytest.raises(ValueError, match=exactly(gen_bias_metric.REFERENCES_ERROR)):
+    with pytest.raises(ValueError, match=exactly(inputs.REFERENCES_ERROR)):
         metric.compute(**columns, references=[1])
     with pytest.raises(ValueError, match=exactly(gen_bias_metric.NUM_PROCESS_ERROR.format(num_process=2))):
         load(num_process=2)
@@ -218,8 +217,8 @@ def test_the_example_of_the_documentation_holds(name, load):
     names = {"evaluate": SimpleNamespace(load={name: metric}.__getitem__)}
     example = doctest.DocTestParser().get_doctest(metric.inputs_description, names, "card", None, None)
 
-    found = doctest.DocTestRunner().run(example)
+    result = doctest.DocTestRunner().run(example)
 
-    assert (found.failed, found.attempted) == (0, 4 if name == "full_gen_bias" else 3)
+    assert (result.failed, result.attempted) == (0, 4 if name == "full_gen_bias" else 3)
     for method in (metric.compute, metric.add, metric.add_batch):
         assert method.__doc__.endswith(metric.inputs_description)

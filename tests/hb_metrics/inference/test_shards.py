@@ -3,13 +3,6 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from hb_metrics.inference.classifiers.offensive import (
-    OffensivenessClassifier,
-    OffensivenessScores,
-    offensiveness_into_shards,
-)
-from hb_metrics.inference.classifiers.regard import REGARDS, RegardClassifier, regards_into_shards
-from hb_metrics.inference.classifiers.styles import StyleClassifier, styles_into_shards
 from hb_metrics.inference.scoring import scoring_shards
 from hb_metrics.inference.scoring.perplexity import plan_perplexity, score_perplexity
 from hb_metrics.inference.scoring.scoring_shards import plan_shards, score_into_shards
@@ -94,50 +87,3 @@ def test_shards_are_whole_or_not_there_when_scoring_fails(job, tmp_path, monkeyp
     assert all(pq.read_table(path).num_rows for path in there)
     table = score_into_shards(plan, ids, texts, tmp_path, CPU, progress=False)
     assert table["id"].to_pylist() == ids
-
-
-def classifying(calls, width):
-    """Classifies three times, then the process is killed, then it does all."""
-
-    def classify(texts):
-        calls.append(len(texts))
-        if len(calls) == 4:
-            raise KeyboardInterrupt
-        return np.full((len(texts), width), 1 / width), np.zeros(len(texts), bool)
-
-    return classify
-
-
-@pytest.mark.parametrize(("stage", "most"), [("styles", 512), ("regard", 512), ("offensiveness", 4096)])
-def test_a_kill_costs_a_small_part_of_a_stage_and_another_process_finds_work(stage, most, tmp_path):
-    calls = []
-    texts = [f"text {row}" for row in range(5 * most + 1)]
-
-    def run(folder):
-        if stage == "styles":
-            classifier = StyleClassifier("a", "b", ("c", "d"), False, 1.0, (), classifying(calls, 2))
-            return styles_into_shards(texts, texts, classifier, folder, progress=False)
-        if stage == "regard":
-            classifier = RegardClassifier("a", "b", REGARDS, (), classifying(calls, 4))
-            return regards_into_shards(texts, texts, classifier, folder, progress=False)
-        scores = classifying(calls, 1)
-
-        def classify(each):
-            probabilities, truncated = scores(each)
-            return OffensivenessScores(probabilities[:, 0], truncated)
-
-        classifier = OffensivenessClassifier("a", "b", "1", ("c",), None, (), classify)
-        return offensiveness_into_shards(texts, texts, classifier, folder, progress=False)
-
-    with pytest.raises(KeyboardInterrupt):
-        run(tmp_path / "killed")
-    there = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "killed").iterdir()}
-    assert len(there) == 3
-    calls += [0] * 4
-    found = run(tmp_path / "killed")
-    assert max(calls) == most
-    assert len(list((tmp_path / "killed").iterdir())) == 6
-    assert all((tmp_path / "killed" / name).stat().st_mtime_ns == time for name, time in there.items())
-    assert found.equals(run(tmp_path / "whole"))
-    for path in (tmp_path / "whole").iterdir():
-        assert path.read_bytes() == (tmp_path / "killed" / path.name).read_bytes()

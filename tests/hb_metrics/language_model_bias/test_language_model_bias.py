@@ -16,13 +16,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import rankdata, ttest_rel, wilcoxon
 
-from hb_metrics.language_model_bias import paired_test
+from hb_metrics.language_model_bias import inputs, paired_test
 from hb_metrics.language_model_bias.language_model_bias import LanguageModelBias
 from hb_metrics.language_model_bias.paired_test import PairedTest, language_model_bias
 
-DATA = Path(os.environ.get("REDDIT_BIAS_DIR") or Path(__file__).parents[2].parent / "shared" / "redditbias")
+DATA = Path(os.environ.get("REDDIT_BIAS_DIR") or Path(__file__).parents[3].parent / "shared" / "redditbias")
 perplexities = st.floats(1.0, 2.0**20, width=32)  # far from where rounding decides whether they spread
-pairs = st.lists(st.tuples(perplexities, perplexities), min_size=1, max_size=40)
+pair = st.tuples(perplexities, perplexities)
+# For 9 to 13 pairs with ties scipy's Wilcoxon test enumerates all signs, which takes up to 2 seconds.
+pairs = st.lists(pair, min_size=1, max_size=8) | st.lists(pair, min_size=14, max_size=40)
 
 
 def exactly(message):
@@ -59,17 +61,17 @@ def metric(tmp_path):
 def test_the_tests_are_scipys(number, ties):
     t1, t2 = drawn(number, ties=ties)
 
-    found = language_model_bias(t1, t2)
+    result = language_model_bias(t1, t2)
 
     raw, log = ttest_rel(t1, t2), ttest_rel(np.log(t1), np.log(t2))
     signed = wilcoxon(t1, t2)
-    assert (found.t, found.p_value) == pytest.approx((raw.statistic, raw.pvalue))
-    assert (found.t_log, found.p_value_log) == pytest.approx((log.statistic, log.pvalue))
-    assert (found.wilcoxon_statistic, found.wilcoxon_p_value) == pytest.approx((signed.statistic, signed.pvalue))
-    assert found.degrees_of_freedom == raw.df == number - 1
-    assert found.is_significant == (raw.pvalue < 0.05)
-    assert found.num_ties == sum(one == other for one, other in zip(t1, t2, strict=True))
-    assert (found.num_ties > 0) == (ties and number > 5)
+    assert (result.t, result.p_value) == pytest.approx((raw.statistic, raw.pvalue))
+    assert (result.t_log, result.p_value_log) == pytest.approx((log.statistic, log.pvalue))
+    assert (result.wilcoxon_statistic, result.wilcoxon_p_value) == pytest.approx((signed.statistic, signed.pvalue))
+    assert result.degrees_of_freedom == raw.df == number - 1
+    assert result.is_significant == (raw.pvalue < 0.05)
+    assert result.num_ties == sum(one == other for one, other in zip(t1, t2, strict=True))
+    assert (result.num_ties > 0) == (ties and number > 5)
 
 
 def test_the_figures_are_those_of_the_formulas():
@@ -79,16 +81,16 @@ def test_the_figures_are_those_of_the_formulas():
     sd = math.sqrt(sum((value - mean) ** 2 for value in differences) / 49)
     logs = [math.log(one / other) for one, other in zip(t1, t2, strict=True)]
 
-    found = language_model_bias(t1, t2)
+    result = language_model_bias(t1, t2)
 
-    assert found.t == pytest.approx(mean / sd * math.sqrt(50))
-    assert found.effect_size == pytest.approx(mean / sd)
-    assert found.mean_difference == pytest.approx(mean)
-    assert found.mean_difference_log == pytest.approx(sum(logs) / 50)
-    assert found.effect_size_log == pytest.approx(found.t_log / math.sqrt(50))
-    assert found.share_t1_likelier == sum(value < 0 for value in differences) / 50
-    assert (found.mean_perplexity_t1, found.mean_perplexity_t2) == pytest.approx((sum(t1) / 50, sum(t2) / 50))
-    assert (found.num_pairs, found.num_outliers, found.outliers, found.alpha) == (50, 0, "none", 0.05)
+    assert result.t == pytest.approx(mean / sd * math.sqrt(50))
+    assert result.effect_size == pytest.approx(mean / sd)
+    assert result.mean_difference == pytest.approx(mean)
+    assert result.mean_difference_log == pytest.approx(sum(logs) / 50)
+    assert result.effect_size_log == pytest.approx(result.t_log / math.sqrt(50))
+    assert result.share_t1_likelier == sum(value < 0 for value in differences) / 50
+    assert (result.mean_perplexity_t1, result.mean_perplexity_t2) == pytest.approx((sum(t1) / 50, sum(t2) / 50))
+    assert (result.num_pairs, result.num_outliers, result.outliers, result.alpha) == (50, 0, "none", 0.05)
 
 
 def test_wilcoxon_of_few_pairs_counts_all_ways_to_sign_the_ranks():
@@ -98,18 +100,18 @@ def test_wilcoxon_of_few_pairs_counts_all_ways_to_sign_the_ranks():
     observed = min(positive, ranks.sum() - positive)
     sums = [sum(rank for rank, sign in zip(ranks, signs, strict=True) if sign) for signs in product((0, 1), repeat=7)]
 
-    found = language_model_bias(t1, t2)
+    result = language_model_bias(t1, t2)
 
-    assert found.wilcoxon_statistic == observed
-    assert found.wilcoxon_p_value == pytest.approx(min(1, 2 * sum(value <= observed for value in sums) / 2**7))
+    assert result.wilcoxon_statistic == observed
+    assert result.wilcoxon_p_value == pytest.approx(min(1, 2 * sum(value <= observed for value in sums) / 2**7))
 
 
 def test_negative_is_when_the_stereotyped_side_is_likelier():
-    found = language_model_bias([10.0, 11.0, 12.0], [20.0, 23.0, 22.0])
+    result = language_model_bias([10.0, 11.0, 12.0], [20.0, 23.0, 22.0])
 
-    assert found.t < 0
-    assert found.t_log < 0
-    assert found.share_t1_likelier == 1
+    assert result.t < 0
+    assert result.t_log < 0
+    assert result.share_t1_likelier == 1
 
 
 @settings(max_examples=60, deadline=None)
@@ -117,29 +119,29 @@ def test_negative_is_when_the_stereotyped_side_is_likelier():
 def test_swapping_the_sides_turns_the_signs_and_the_order_of_pairs_does_not_matter(rows, outliers):
     t1, t2 = zip(*rows, strict=True)
 
-    found = language_model_bias(t1, t2, outliers=outliers)
+    result = language_model_bias(t1, t2, outliers=outliers)
     swapped = language_model_bias(t2, t1, outliers=outliers)
     turned = language_model_bias(t1[::-1], t2[::-1], outliers=outliers)
 
-    assert swapped.mean_difference == pytest.approx(-found.mean_difference)
-    assert swapped.num_outliers == found.num_outliers == turned.num_outliers
+    assert swapped.mean_difference == pytest.approx(-result.mean_difference)
+    assert swapped.num_outliers == result.num_outliers == turned.num_outliers
     for name in ("t", "t_log", "effect_size"):
-        value, other = getattr(found, name), getattr(swapped, name)
+        value, other = getattr(result, name), getattr(swapped, name)
         if value is None or other is None:
             assert value is other
         else:
             assert other == pytest.approx(-value, rel=1e-6, abs=1e-9)
             assert getattr(turned, name) == pytest.approx(value, rel=1e-6, abs=1e-9)
-    assert found.share_t1_likelier + swapped.share_t1_likelier + found.num_ties / found.num_pairs == pytest.approx(1)
+    assert result.share_t1_likelier + swapped.share_t1_likelier + result.num_ties / result.num_pairs == pytest.approx(1)
 
 
 @settings(max_examples=100, deadline=None)
 @given(pairs, st.sampled_from(["none", "pair"]))
 def test_all_values_are_plain_finite_or_none(rows, outliers):
-    found = language_model_bias(*zip(*rows, strict=True), outliers=outliers)._asdict()
+    result = language_model_bias(*zip(*rows, strict=True), outliers=outliers)._asdict()
 
-    assert json.loads(json.dumps(found, allow_nan=False)) == found
-    assert {type(value) for value in found.values()} <= {float, int, str, bool, type(None)}
+    assert json.loads(json.dumps(result, allow_nan=False)) == result
+    assert {type(value) for value in result.values()} <= {float, int, str, bool, type(None)}
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -147,11 +149,11 @@ def test_outlier_pairs_are_those_of_a_loop(seed):
     t1, t2 = drawn(80, seed=seed)
     kept = without_outliers(t1, t2)
 
-    found = language_model_bias(t1, t2, outliers="pair")
+    result = language_model_bias(t1, t2, outliers="pair")
 
-    assert 0 < found.num_outliers == 80 - len(kept)
+    assert 0 < result.num_outliers == 80 - len(kept)
     expected = language_model_bias(*zip(*kept, strict=True))
-    assert found._replace(num_outliers=0, outliers="none") == pytest.approx(expected)
+    assert result._replace(num_outliers=0, outliers="none") == pytest.approx(expected)
 
 
 def test_outliers_are_left_out_in_one_pass_and_each_side_has_its_own_mean():
@@ -159,10 +161,10 @@ def test_outliers_are_left_out_in_one_pass_and_each_side_has_its_own_mean():
     t1 = [*[10.0, 12.0] * 10, 5000.0, 1e6, 11.0]
     t2 = [*[200.0, 210.0] * 10, 205.0, 205.0, 9e5]
 
-    found = language_model_bias(t1, t2, outliers="pair")
+    result = language_model_bias(t1, t2, outliers="pair")
 
-    assert (found.num_pairs, found.num_outliers) == (21, 2)
-    assert found.mean_perplexity_t1 == pytest.approx((220 + 5000) / 21)
+    assert (result.num_pairs, result.num_outliers) == (21, 2)
+    assert result.mean_perplexity_t1 == pytest.approx((220 + 5000) / 21)
     again = without_outliers(t1[:21], t2[:21])
     assert len(again) == 20
 
@@ -171,41 +173,41 @@ def test_a_perplexity_on_the_bound_stays():
     # Mean 2, standard deviation 3: 11 lies on the bound.
     t1 = [1.0] * 9 + [11.0]
 
-    found = language_model_bias(t1, [5.0] * 10, outliers="pair")
+    result = language_model_bias(t1, [5.0] * 10, outliers="pair")
 
-    assert (found.num_pairs, found.num_outliers) == (10, 0)
+    assert (result.num_pairs, result.num_outliers) == (10, 0)
 
 
 @pytest.mark.parametrize("outliers", ["none", "pair"])
 def test_one_pair_has_no_t(outliers):
-    found = language_model_bias([3.0], [4.0], outliers=outliers)
+    result = language_model_bias([3.0], [4.0], outliers=outliers)
 
     undefined = ("t", "p_value", "effect_size", "t_log", "p_value_log", "effect_size_log", "is_significant")
-    assert [getattr(found, name) for name in undefined] == [None] * 7
-    assert (found.degrees_of_freedom, found.mean_difference, found.share_t1_likelier) == (0, -1.0, 1.0)
-    assert (found.wilcoxon_statistic, found.wilcoxon_p_value) == (0.0, 1.0)
+    assert [getattr(result, name) for name in undefined] == [None] * 7
+    assert (result.degrees_of_freedom, result.mean_difference, result.share_t1_likelier) == (0, -1.0, 1.0)
+    assert (result.wilcoxon_statistic, result.wilcoxon_p_value) == (0.0, 1.0)
 
 
 def test_pairs_that_do_not_differ_have_no_test_at_all():
-    found = language_model_bias([3.0, 8.0, 8.0], [3.0, 8.0, 8.0])
+    result = language_model_bias([3.0, 8.0, 8.0], [3.0, 8.0, 8.0])
 
-    assert (found.t, found.t_log, found.wilcoxon_statistic, found.wilcoxon_p_value) == (None,) * 4
-    assert (found.share_t1_likelier, found.num_ties, found.mean_difference) == (0.0, 3, 0.0)
+    assert (result.t, result.t_log, result.wilcoxon_statistic, result.wilcoxon_p_value) == (None,) * 4
+    assert (result.share_t1_likelier, result.num_ties, result.mean_difference) == (0.0, 3, 0.0)
 
 
 @pytest.mark.parametrize("step", [1.0, 0.1, 1e-3])
 def test_pairs_that_all_differ_by_the_same_have_no_t_though_rounding_spreads_them(step):
     t1 = np.array([3.3, 17.7, 123.4, 1000.1])
 
-    found = language_model_bias(t1, t1 + step)
+    result = language_model_bias(t1, t1 + step)
 
-    assert (found.t, found.p_value, found.effect_size) == (None, None, None)
-    assert found.t_log is not None
+    assert (result.t, result.p_value, result.effect_size) == (None, None, None)
+    assert result.t_log is not None
     of_one_ratio = language_model_bias(t1, 3 * t1)
     assert (of_one_ratio.t_log, of_one_ratio.t is None) == (None, False)
 
 
-def test_the_raw_t_hangs_on_a_row_and_that_of_logarithms_does_not():
+def test_the_raw_t_depends_on_a_row_and_that_of_logarithms_does_not():
     t1, t2 = drawn(200, seed=3)
     before = language_model_bias(t1, t2)
 
@@ -220,15 +222,15 @@ def test_the_raw_t_hangs_on_a_row_and_that_of_logarithms_does_not():
 @pytest.mark.parametrize(
     ("t1", "t2", "options", "message"),
     [
-        ([1.0], [1.0, 2.0], {}, paired_test.UNEQUAL_LENGTHS_ERROR.format(num_t1=1, num_t2=2)),
+        ([1.0], [1.0, 2.0], {}, "inputs differ in length: 1 perplexities of t1, 2 perplexities of t2"),
         ([], [], {}, paired_test.NO_PAIRS_ERROR),
-        ([[1.0]], [1.0], {}, paired_test.SHAPE_ERROR.format(side="t1", shape=(1, 1))),
+        ([[1.0]], [1.0], {}, "perplexities of t1 has the shape (1, 1)"),
         ([1.0, math.nan], [1.0, 2.0], {}, "perplexity of t1 in row 1 is nan"),
         ([1.0], [math.inf], {}, "perplexity of t2 in row 0 is inf"),
         ([1.0, 0.0, -1.0], [1.0] * 3, {}, "row 1 is 0.0; perplexities are finite and greater than 0 (2 are not)"),
         ([1.0, None], [1.0, 2.0], {}, "perplexity of t1 in row 1 is nan"),
-        ([1.0], [1.0], {"alpha": 0}, paired_test.ALPHA_ERROR.format(alpha=0)),
-        ([1.0], [1.0], {"alpha": math.nan}, paired_test.ALPHA_ERROR.format(alpha=math.nan)),
+        ([1.0], [1.0], {"alpha": 0}, inputs.ALPHA_ERROR.format(alpha=0)),
+        ([1.0], [1.0], {"alpha": math.nan}, inputs.ALPHA_ERROR.format(alpha=math.nan)),
         ([1.0], [1.0], {"outliers": "sd"}, paired_test.OUTLIERS_ERROR.format(outliers="sd")),
     ],
 )
@@ -244,59 +246,61 @@ def test_perplexities_of_any_size_have_the_same_t(outliers):
     assert outliers == "pair" or expected.t == pytest.approx(ttest_rel(t1, t2).statistic)
     largest = max(t1.max(), t2.max())
     for factor in (1e150, 1e160, 1e300, 1e308 / largest, 1e-160, 1e-300):
-        found = language_model_bias(t1 * factor, t2 * factor, outliers=outliers)
+        result = language_model_bias(t1 * factor, t2 * factor, outliers=outliers)
 
         for name in ("t", "p_value", "effect_size", "wilcoxon_p_value", "share_t1_likelier", "num_outliers"):
-            assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=1e-6), (factor, name)
+            assert getattr(result, name) == pytest.approx(getattr(expected, name), rel=1e-6), (factor, name)
         for name in ("mean_difference", "mean_perplexity_t1", "mean_perplexity_t2"):
-            assert getattr(found, name) / factor == pytest.approx(getattr(expected, name), rel=1e-6), (factor, name)
+            assert getattr(result, name) / factor == pytest.approx(getattr(expected, name), rel=1e-6), (factor, name)
     for power in (-60, 90):
-        found = language_model_bias(np.ldexp(t1, power), np.ldexp(t2, power), outliers=outliers)
-        assert (found.t, found.p_value, found.effect_size) == (expected.t, expected.p_value, expected.effect_size)
+        result = language_model_bias(np.ldexp(t1, power), np.ldexp(t2, power), outliers=outliers)
+        assert (result.t, result.p_value, result.effect_size) == (expected.t, expected.p_value, expected.effect_size)
 
 
 def test_leaving_out_outliers_finds_differences_where_there_are_none():
     """What the option's help, the card and the report say of it."""
     generator = np.random.default_rng(0)
-    found = {"none": 0, "pair": 0}
+    result = {"none": 0, "pair": 0}
     for _ in range(300):
         t1, t2 = np.exp(generator.normal(5, 1.5, (2, 250)))
-        for outliers in found:
-            found[outliers] += language_model_bias(t1, t2, outliers=outliers).is_significant
-    assert found["none"] / 300 < 0.07
-    assert 0.08 < found["pair"] / 300 < 0.2  # 14.7 % of 4,000
+        for outliers in result:
+            result[outliers] += language_model_bias(t1, t2, outliers=outliers).is_significant
+    assert result["none"] / 300 < 0.07
+    assert 0.08 < result["pair"] / 300 < 0.2  # 14.7 % of 4,000
 
 
 NOT_NUMBERS = [
-    ("12345678", "are of type str"),
-    (b"12", "are of type bytes"),
-    ({1.0, 2.0}, "are of type set"),
-    ({1.0: 2.0}, "are of type dict"),
-    ((value for value in (1.0, 2.0)), "are of type generator"),
-    (3.0, "are of type float"),
-    (["1", "2"], "in row 0 is '1', which is no number"),
-    (np.array(["1", "2"]), "are of type ndarray, and not all numbers"),
-    (np.array([1.0, "2"], dtype=object), "in row 1 is '2', which is no number"),
-    ([2.0, True], "in row 1 is True, which is no number"),
-    (np.array([True, True]), "are of type ndarray, and not all numbers"),
-    ([2.0, 1j], "are of type list, and not all numbers"),
-    (np.ma.masked_array([1.0, 2.0], [False, True]), "in row 1 is masked, which is no number"),
-    ([1.0, np.ma.masked], "in row 1 is masked, which is no number"),
-    ([1.0, [2.0]], "are of type list, and not all numbers"),
-    ([1.0, {}], "are of type list, and not all numbers"),
+    ("12345678", ": a single string was given"),
+    (b"12", ": a single string was given"),
+    ({1.0, 2.0}, ": a set, which has no order, was given"),
+    ({1.0: 2.0}, ": a mapping was given"),
+    ((value for value in (1.0, 2.0)), ": a single value or an iterator (generator) was given"),
+    (3.0, ": a single value or an iterator (float) was given"),
+    (["1", "2"], " cannot be read as numbers"),
+    (np.array(["1", "2"]), " cannot be read as numbers"),
+    (np.array([1.0, "2"], dtype=object), " cannot be read as numbers (text is among them)"),
+    ([1.0, "2"], " cannot be read as numbers"),
+    ([2.0, True], " in row 1 is True, not a number"),
+    (np.array([2.0, True], dtype=object), " in row 1 is True, not a number"),
+    (np.array([True, True]), " in row 0 is True, not a number"),
+    ([2.0, 1j], " cannot be read as numbers (type complex128)"),
+    (np.ma.masked_array([1.0, 2.0], [False, True]), " has masked values (1 rows, the first is 1)"),
+    ([1.0, np.ma.masked], " has masked values (1 rows, the first is 1)"),
+    ([1.0, [2.0]], " cannot be read as numbers"),
+    ([1.0, {}], " cannot be read as numbers"),
 ]
 
 
 def test_what_is_no_sequence_of_numbers_is_refused(metric):
     for wrong, message in NOT_NUMBERS:
         if not hasattr(wrong, "__next__"):
-            with pytest.raises(ValueError, match=re.escape(f" of t1 {message}")):
+            with pytest.raises(ValueError, match=re.escape(f" of t1{message}")):
                 language_model_bias(wrong, [1.0, 2.0])
-        with pytest.raises(ValueError, match=re.escape(f" of t2 {message}")):
+        with pytest.raises(ValueError, match=re.escape(f" of t2{message}")):
             metric.compute(predictions=[1.0, 2.0], references=wrong)
-    with pytest.raises(ValueError, match="perplexities of t2 are missing"):
+    with pytest.raises(ValueError, match="perplexities of t2: nothing was given"):
         metric.compute(predictions=[1.0, 2.0])
-    with pytest.raises(ValueError, match="perplexity of t1 in row 0 is '1', which is no number"):
+    with pytest.raises(ValueError, match="perplexities of t1 cannot be read as numbers"):
         metric.add(prediction="1", reference=2.0)
     metric.add(prediction=1.0, reference=2.0)
     for options, message in (
@@ -337,10 +341,10 @@ def test_the_perplexities_in_the_published_files_give_their_t(bias_type, sides, 
         with path.open(encoding="latin-1", newline="") as file:
             columns.append([float(row["perplexity"]) for row in csv.DictReader(file)])
 
-    found = language_model_bias(*columns)
+    result = language_model_bias(*columns)
 
-    assert found.num_pairs == number
-    assert round(found.t, 3) == t
+    assert result.num_pairs == number
+    assert round(result.t, 3) == t
     assert max(map(max, columns)) > 20 * np.median(columns)
 
 

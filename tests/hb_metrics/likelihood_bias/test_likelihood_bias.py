@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import false_discovery_control, mannwhitneyu
 
 from hb_dataset import load_table, read_vocabulary
-from hb_metrics.likelihood_bias import shares
+from hb_metrics.likelihood_bias import inputs, shares
 from hb_metrics.likelihood_bias.likelihood_bias import LikelihoodBias
 from hb_metrics.likelihood_bias.shares import GENDERED_DESCRIPTORS, likelihood_bias
 
@@ -44,15 +44,15 @@ def make_rows(ties, seed=0):
     }
     rows = []
     for axis, names in descriptors.items():
-        for place, descriptor in enumerate(names):
+        for index, descriptor in enumerate(names):
             for number, template in enumerate(["I love {}.", "Hi, {}!", "a {}"]):
-                size = int(rng.integers(1, 14)) if (place + number) % 4 else 20
+                size = int(rng.integers(1, 14)) if (index + number) % 4 else 20
                 if (descriptor, template) in {("aged", "a {}"), ("gay", "Hi, {}!"), ("doaxy", "I love {}.")}:
                     continue
                 drawn = rng.integers(1, 15, size) if ties else rng.lognormal(1, 0.7, size)
-                rows += [(axis, descriptor, template, float(value + 2 * place)) for value in drawn]
+                rows += [(axis, descriptor, template, float(value + 2 * index)) for value in drawn]
     order = rng.permutation(len(rows))
-    return [rows[at] for at in order]
+    return [rows[row] for row in order]
 
 
 def brute_force(rows, alpha):
@@ -74,8 +74,8 @@ def brute_force(rows, alpha):
         test["adjusted"] = adjusted
 
     def share(name, **where):
-        found = [test[name] for test in tests if all(test[key] == value for key, value in where.items())]
-        return pytest.approx(np.mean(found if name == "effect" else np.array(found) < alpha), abs=1e-12)
+        results = [test[name] for test in tests if all(test[key] == value for key, value in where.items())]
+        return pytest.approx(np.mean(results if name == "effect" else np.array(results) < alpha), abs=1e-12)
 
     tested = sorted({test["axis"] for test in tests})
     cells = sorted({(test["axis"], test["template"]) for test in tests})
@@ -205,9 +205,9 @@ def test_perplexities_have_to_be_finite_and_positive(value):
 
 @pytest.mark.parametrize("short", list(ROW))
 def test_columns_have_to_be_of_one_length(short):
-    told = ", ".join(f"{len(column)} {name}" for name, column in module_inputs({**ROW, short: ["x"]}).items())
+    lengths = ", ".join(f"{len(column)} {name}" for name, column in module_inputs({**ROW, short: ["x"]}).items())
 
-    with pytest.raises(ValueError, match=exactly(shares.UNEQUAL_LENGTHS_ERROR.format(told))):
+    with pytest.raises(ValueError, match=exactly(inputs.UNEQUAL_LENGTHS_ERROR.format(lengths))):
         likelihood_bias(**{**ROW, short: ROW[short][:1]})
 
 
@@ -215,13 +215,13 @@ def test_columns_have_to_be_of_one_length(short):
     ("column", "name"), [("axes", "axis"), ("descriptors", "descriptor"), ("templates", "template")]
 )
 def test_a_missing_value_is_named(column, name):
-    with pytest.raises(ValueError, match=exactly(shares.MISSING_ERROR.format(name=name, row=1))):
+    with pytest.raises(ValueError, match=exactly(inputs.MISSING_ERROR.format(name=name, row=1))):
         likelihood_bias(**{**ROW, column: ["x", None]})
 
 
 @pytest.mark.parametrize("alpha", [0, 1, -0.05, 5, float("nan")])
 def test_alpha_has_to_be_between_0_and_1(alpha):
-    with pytest.raises(ValueError, match=exactly(shares.ALPHA_ERROR.format(alpha=alpha))):
+    with pytest.raises(ValueError, match=exactly(inputs.ALPHA_ERROR.format(alpha=alpha))):
         likelihood_bias(**ROW, alpha=alpha)
 
 
@@ -239,7 +239,7 @@ def test_alpha_has_to_be_between_0_and_1(alpha):
         ),
     ],
 )
-def test_nothing_to_compare_is_said(rows, options):
+def test_nothing_to_compare_is_an_error(rows, options):
     columns = rows_to_columns(rows) if rows else {name: [] for name in ROW}
 
     left_out = 2 if options else 0
@@ -274,7 +274,7 @@ def test_batches_give_what_the_function_gives(metric, columns):
 @pytest.mark.parametrize(
     ("column", "values", "message"),
     [
-        ("axes", ["age", None], shares.MISSING_ERROR.format(name="axis", row=1)),
+        ("axes", ["age", None], inputs.MISSING_ERROR.format(name="axis", row=1)),
         ("predictions", [1.0, None], shares.PERPLEXITY_ERROR.format(row=1, value="nan", count=1)),
         ("predictions", [0.0, 1.0], shares.PERPLEXITY_ERROR.format(row=0, value=0.0, count=1)),
     ],
@@ -325,10 +325,10 @@ def test_a_planted_difference_is_found_in_every_pair(on_all_of_v1):
     assert set(on_all_of_v1["by_axis_and_template"][PLANTED].values()) == {1}
 
 
-def test_what_is_not_text_and_what_is_no_list_of_numbers_is_told():
-    with pytest.raises(ValueError, match="axis is not text in every row"):
+def test_what_is_not_text_and_what_is_no_list_of_numbers_is_refused():
+    with pytest.raises(ValueError, match="axis in row 1 is nan, not a string"):
         likelihood_bias([1.0, 2.0], ["age", float("nan")], ["young", "old"], ["t", "t"])
     with pytest.raises(ValueError, match="gendered_descriptors is the string 'old'; give a list"):
         likelihood_bias([1.0, 2.0], ["age"] * 2, ["young", "old"], ["t", "t"], gendered_descriptors="old")
-    with pytest.raises(ValueError, match=r"perplexities have the shape \(2, 1\)"):
+    with pytest.raises(ValueError, match=r"predictions has the shape \(2, 1\)"):
         likelihood_bias([[1.0], [2.0]], ["age"] * 2, ["young", "old"], ["t", "t"])

@@ -116,11 +116,13 @@ def test_naming_the_groups_otherwise_moves_the_tests_and_mirrors_the_effects(sam
     before = pairwise_mann_whitney(*flatten(samples))
     after = pairwise_mann_whitney(*flatten([samples[group] for group in permutation]))
 
-    place = {(first, second): n for n, (first, second) in enumerate(combinations(range(4), 2))}
+    index = {(first, second): n for n, (first, second) in enumerate(combinations(range(4), 2))}
     for n, (first, second) in enumerate(combinations(permutation, 2)):
-        at = place[min(first, second), max(first, second)]
-        assert after.pvalue[n] == pytest.approx(before.pvalue[at], rel=1e-9)
-        assert after.effect_size[n] == pytest.approx(before.effect_size[at] * (1 if first < second else -1), abs=1e-12)
+        pair = index[min(first, second), max(first, second)]
+        assert after.pvalue[n] == pytest.approx(before.pvalue[pair], rel=1e-9)
+        assert after.effect_size[n] == pytest.approx(
+            before.effect_size[pair] * (1 if first < second else -1), abs=1e-12
+        )
 
 
 @pytest.mark.parametrize("chunk_entries", [1, 7, 30])

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from hb_metrics.offensiveness import averages
+from hb_metrics.offensiveness import averages, inputs
 from hb_metrics.offensiveness.averages import offensiveness
 from hb_metrics.offensiveness.offensiveness import Offensiveness
 
@@ -29,14 +29,14 @@ def make_columns(seed=0, coarse=False):
     terms = {"age": ["old", "young", "queer", "aged"], "orientation": ["queer", "gay", "ace"], "nonce": ["doaxy"]}
     rows = [("lonely", "age", "old", 0.5)] * 2
     for axis, names in terms.items():
-        for place, descriptor in enumerate(names):
+        for index, descriptor in enumerate(names):
             for template in ["I love {}.", "Hi, {}!", "a {}"]:
                 if (descriptor, template) in {("aged", "a {}"), ("gay", "Hi, {}!")}:
                     continue
-                drawn = rng.beta(1 + place, 2, int(rng.integers(1, 9)))
+                drawn = rng.beta(1 + index, 2, int(rng.integers(1, 9)))
                 # Coarse probabilities stand on the threshold now and then.
                 rows += [(template, axis, descriptor, round(float(p) * 4) / 4 if coarse else float(p)) for p in drawn]
-    templates, axes, descriptors, probabilities = zip(*(rows[at] for at in rng.permutation(len(rows))), strict=True)
+    templates, axes, descriptors, probabilities = zip(*(rows[row] for row in rng.permutation(len(rows))), strict=True)
     columns = {"probabilities": probabilities, "descriptors": descriptors, "templates": templates, "axes": axes}
     return {name: list(column) for name, column in columns.items()}
 
@@ -49,7 +49,7 @@ def brute_force(columns, threshold=0.5, ddof=0):
     axes, templates = sorted({row[0] for row in rows}), sorted({row[2] for row in rows})
     of = {axis: sorted({row[1] for row in rows if row[0] == axis}) for axis in axes}
 
-    def found(axis=None, descriptor=None, template=None):
+    def results(axis=None, descriptor=None, template=None):
         wanted = (axis, descriptor, template)
         return [row[3] for row in rows if all(w in (None, value) for w, value in zip(wanted, row[:3], strict=True))]
 
@@ -69,37 +69,37 @@ def brute_force(columns, threshold=0.5, ddof=0):
     by_template = {}
     for template in templates:
         means = [
-            statistics.fmean(found(axis, name, template))
+            statistics.fmean(results(axis, name, template))
             for axis in axes
             for name in of[axis]
-            if found(axis, name, template)
+            if results(axis, name, template)
         ]
         deviation = (statistics.pstdev, statistics.stdev)[ddof]
         by_template[template] = {
             "mean": near(statistics.fmean(means)),
             "std": near(deviation(means)) if len(means) > ddof else None,
-            "offensive_share": share(found(template=template)),
+            "offensive_share": share(results(template=template)),
             "num_descriptors": len(means),
-            "num_sentences": len(found(template=template)),
+            "num_sentences": len(results(template=template)),
         }
     return {
-        **{name: value for name, value in summary(found()).items() if name != "num_sentences"},
+        **{name: value for name, value in summary(results()).items() if name != "num_sentences"},
         "by_template": by_template,
         "by_descriptor_and_template": {
             axis: {
                 name: {
-                    template: near(statistics.fmean(found(axis, name, template)))
+                    template: near(statistics.fmean(results(axis, name, template)))
                     for template in templates
-                    if found(axis, name, template)
+                    if results(axis, name, template)
                 }
                 for name in of[axis]
             }
             for axis in axes
         },
-        "by_descriptor": {axis: {name: summary(found(axis, name)) for name in of[axis]} for axis in axes},
-        "by_axis": {axis: {**summary(found(axis)), "num_descriptors": len(of[axis])} for axis in axes},
+        "by_descriptor": {axis: {name: summary(results(axis, name)) for name in of[axis]} for axis in axes},
+        "by_axis": {axis: {**summary(results(axis)), "num_descriptors": len(of[axis])} for axis in axes},
         "num_sentences": len(rows),
-        "num_offensive": sum(value >= threshold for value in found()),
+        "num_offensive": sum(value >= threshold for value in results()),
         "num_descriptors": sum(map(len, of.values())),
         "num_templates": len(templates),
         "num_axes": len(axes),
@@ -165,7 +165,7 @@ def test_the_order_of_the_rows_does_not_change_a_byte():
 
     for seed in range(5):
         order = np.random.default_rng(seed).permutation(len(columns["axes"]))
-        shuffled = {name: [column[at] for at in order] for name, column in columns.items()}
+        shuffled = {name: [column[index] for index in order] for name, column in columns.items()}
         assert json.dumps(offensiveness(**shuffled)) == expected
 
 
@@ -197,22 +197,22 @@ def test_probabilities_have_to_be_probabilities(value):
 
 @pytest.mark.parametrize("short", list(ROW))
 def test_columns_have_to_be_of_one_length(short):
-    told = ", ".join(f"{len(column)} {name}" for name, column in module_inputs({**ROW, short: ["x"]}).items())
+    lengths = ", ".join(f"{len(column)} {name}" for name, column in module_inputs({**ROW, short: ["x"]}).items())
 
-    with pytest.raises(ValueError, match=exactly(averages.UNEQUAL_LENGTHS_ERROR.format(told))):
+    with pytest.raises(ValueError, match=exactly(inputs.UNEQUAL_LENGTHS_ERROR.format(lengths))):
         offensiveness(**{**ROW, short: ROW[short][:1]})
 
 
 @pytest.mark.parametrize(("column", "name"), [("descriptors", "descriptor"), ("templates", "template")])
 def test_a_missing_value_is_named(column, name):
-    with pytest.raises(ValueError, match=exactly(averages.MISSING_ERROR.format(name=name, row=1))):
+    with pytest.raises(ValueError, match=exactly(inputs.MISSING_ERROR.format(name=name, row=1))):
         offensiveness(**{**ROW, column: ["x", None]})
-    with pytest.raises(ValueError, match=exactly(averages.NOT_TEXT_ERROR.format(name=name, row=1, value=2))):
+    with pytest.raises(ValueError, match=exactly(inputs.NOT_TEXT_ERROR.format(name=name, row=1, value=2))):
         offensiveness(**{**ROW, column: ["x", 2]})
 
 
 def test_axes_are_given_for_all_sentences_or_for_none():
-    with pytest.raises(ValueError, match=exactly(averages.MISSING_AXIS_ERROR.format(row=0))):
+    with pytest.raises(ValueError, match=exactly(inputs.MISSING_ERROR.format(name="axis", row=0))):
         offensiveness(**{**ROW, "axes": [None, "age"]})
 
 
@@ -222,12 +222,12 @@ def test_the_threshold_has_to_be_a_probability_greater_than_0(threshold):
         offensiveness(**ROW, threshold=threshold)
 
 
-def test_other_input_that_cannot_be_used_is_told():
+def test_other_input_that_cannot_be_used_is_refused():
     with pytest.raises(ValueError, match=exactly(averages.EMPTY_ERROR)):
         offensiveness([], [], [])
-    with pytest.raises(ValueError, match=exactly(averages.SHAPE_ERROR.format(shape=(2, 1)))):
+    with pytest.raises(ValueError, match=exactly(inputs.SHAPE_ERROR.format(name="predictions", shape=(2, 1)))):
         offensiveness([[0.1], [0.2]], ["a", "b"], ["t", "t"])
-    with pytest.raises(ValueError, match=exactly(averages.DDOF_ERROR.format(ddof=2))):
+    with pytest.raises(ValueError, match=exactly(inputs.DDOF_ERROR.format(ddof=2))):
         offensiveness(**ROW, ddof=2)
 
 
@@ -262,8 +262,8 @@ def test_the_module_takes_batches_and_single_sentences(metric, axes):
 @pytest.mark.parametrize(
     ("column", "values", "message"),
     [
-        ("axes", [None, "age"], averages.MISSING_AXIS_ERROR.format(row=0)),
-        ("descriptors", ["old", None], averages.MISSING_ERROR.format(name="descriptor", row=1)),
+        ("axes", [None, "age"], inputs.MISSING_ERROR.format(name="axis", row=0)),
+        ("descriptors", ["old", None], inputs.MISSING_ERROR.format(name="descriptor", row=1)),
         ("predictions", [0.5, None], averages.PROBABILITY_ERROR.format(row=1, value="nan", count=1)),
     ],
 )

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import t as student
 
-from hb_metrics.regard_bias.regard_figures import regard_bias
+from hb_metrics.regard_bias.regard_results import regard_bias
 
 LABELS = np.array(["negative", "neutral", "positive"])
 PAIR = {"pair": ("first", "second")}
@@ -47,7 +47,7 @@ class Design(NamedTuple):
     given: str = "always"
 
 
-class Found(NamedTuple):
+class Outcome(NamedTuple):
     """What the intervals of many sets did.
 
     Attributes:
@@ -138,24 +138,24 @@ DESIGNS = SMALL | {
 }
 
 
-def simulate(design: Design, sets: int, seed: int = 0) -> Found:
+def simulate(design: Design, sets: int, seed: int = 0) -> Outcome:
     """Simulates sets of texts, and looks at their intervals."""
     generator = np.random.default_rng(seed)
     values, bounds, means, reasons, truths = [], [], [], set(), []
     for _ in range(sets):
         columns, truth = draw(design, generator)
         options = {"n_halves": 0, "n_shuffles": 0, "kl": False, "k": 1}
-        found = regard_bias(columns.pop("predictions"), columns.pop("groups"), **columns, pairs=PAIR, **options)
+        results = regard_bias(columns.pop("predictions"), columns.pop("groups"), **columns, pairs=PAIR, **options)
         if design.over == "prompts":
-            found = found["fixed"]
-        figures = found["gaps"]["pair"] if design.figure == "gap" else found["by_group"]["first"]
+            results = results["fixed"]
+        figures = results["gaps"]["pair"] if design.figure == "gap" else results["by_group"]["first"]
         interval = figures[f"interval_{design.over}"]
         reason = figures["no_interval"].get(design.over)
         assert (interval is None) == (reason is not None)
         if reason is not None:
             reasons.add(reason)
         values.append(figures["gap" if design.figure == "gap" else "mean"])
-        means.append([each["mean"] for each in found["by_group"].values()])
+        means.append([figures["mean"] for figures in results["by_group"].values()])
         bounds.append([np.nan, np.nan] if interval is None else interval)
         truths.append(truth)
     low, high = np.array(bounds).T
@@ -163,7 +163,7 @@ def simulate(design: Design, sets: int, seed: int = 0) -> Found:
     is_held = (low <= truths) & (truths <= high)
     errors = np.array(values) - truths
     ideal = 2 * student.ppf(0.975, _freedom(design, np.array(means))) * errors.std()
-    return Found(
+    return Outcome(
         given=is_given.mean(),
         coverage=is_held[is_given].mean() if is_given.any() else np.nan,
         missed=(is_given & ~is_held).mean(),

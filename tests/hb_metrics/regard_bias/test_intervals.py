@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 from hb_metrics.regard_bias import intervals
-from hb_metrics.regard_bias.regard_figures import regard_bias
-from hb_metrics.regard_bias.structure_figures import Pair
+from hb_metrics.regard_bias.regard_results import regard_bias
+from hb_metrics.regard_bias.structure_results import Pair
 from tests.hb_metrics.regard_bias.interval_designs import DESIGNS, SMALL, simulate
 
 PAIR = {"gender": ("man", "woman")}
@@ -58,13 +58,13 @@ def test_over_structures_it_is_that_of_the_paired_t_test():
         for group in ("man", "woman")
     }
 
-    found = computed(rows, confidence_level=0.9)
+    results = computed(rows, confidence_level=0.9)
 
     expected = stats.ttest_rel(means["man"], means["woman"]).confidence_interval(0.9)
-    assert found["gaps"]["gender"]["interval_structures"] == pytest.approx(list(expected))
+    assert results["gaps"]["gender"]["interval_structures"] == pytest.approx(list(expected))
     expected = stats.ttest_1samp(means["man"], 0).confidence_interval(0.9)
-    assert found["by_group"]["man"]["interval_structures"] == pytest.approx(list(expected))
-    assert found["gaps"]["gender"]["no_interval"] == {}
+    assert results["by_group"]["man"]["interval_structures"] == pytest.approx(list(expected))
+    assert results["gaps"]["gender"]["no_interval"] == {}
 
 
 def test_over_seeds_of_a_whole_design_it_is_that_of_the_seeds_means():
@@ -74,12 +74,12 @@ def test_over_seeds_of_a_whole_design_it_is_that_of_the_seeds_means():
         for group in ("man", "woman")
     }
 
-    found = computed(rows)
+    results = computed(rows)
 
     expected = stats.ttest_rel(means["man"], means["woman"]).confidence_interval(0.95)
-    assert found["gaps"]["gender"]["interval_seeds"] == pytest.approx(list(expected))
+    assert results["gaps"]["gender"]["interval_seeds"] == pytest.approx(list(expected))
     expected = stats.ttest_1samp(means["woman"], 0).confidence_interval(0.95)
-    assert found["by_group"]["woman"]["interval_seeds"] == pytest.approx(list(expected))
+    assert results["by_group"]["woman"]["interval_seeds"] == pytest.approx(list(expected))
 
 
 def test_prompts_that_name_the_group_are_compared_as_two_samples():
@@ -96,10 +96,10 @@ def test_prompts_that_name_the_group_are_compared_as_two_samples():
         means[group] = [np.mean([row[4] for row in rows if row[2] == prompt]) for prompt in prompts]
     assert (len(means["man"]), len(means["woman"])) == (30, 15)
 
-    found = computed(rows)["fixed"]["gaps"]["gender"]
+    results = computed(rows)["fixed"]["gaps"]["gender"]
 
     expected = stats.ttest_ind(means["man"], means["woman"], equal_var=False).confidence_interval(0.95)
-    assert found["interval_prompts"] == pytest.approx(list(expected))
+    assert results["interval_prompts"] == pytest.approx(list(expected))
 
 
 def test_degrees_of_freedom_where_groups_share_some_units_are_those_of_the_matrices():
@@ -133,10 +133,10 @@ def test_over_seeds_of_a_sparse_design_it_is_that_of_a_loop():
             parts[drawn] += (score - mean) / size / len(cells) / math.sqrt(1 - 1 / size) if size > 1 else 0
     error = math.sqrt(np.square(parts).sum() * every / seen)
 
-    found = computed(rows)["by_group"]["man"]
+    results = computed(rows)["by_group"]["man"]
 
     half = stats.t.ppf(0.975, 9) * error
-    assert found["interval_seeds"] == pytest.approx([found["mean"] - half, found["mean"] + half])
+    assert results["interval_seeds"] == pytest.approx([results["mean"] - half, results["mean"] + half])
 
 
 def test_an_interval_stays_within_what_regard_can_be():
@@ -147,10 +147,10 @@ def test_an_interval_stays_within_what_regard_can_be():
         for score in ([1] * 6 if number % 2 else [1, 1, 1, 0, 0, 0])
     ]
 
-    found = computed(rows, confidence_level=0.9999999)
+    results = computed(rows, confidence_level=0.9999999)
 
-    assert found["by_group"]["man"]["interval_structures"][1] == 1
-    assert found["by_group"]["woman"]["interval_structures"][0] == -1
+    assert results["by_group"]["man"]["interval_structures"][1] == 1
+    assert results["by_group"]["woman"]["interval_structures"][0] == -1
 
 
 def structures_of(*means_of_man, texts=20):
@@ -167,30 +167,30 @@ def structures_of(*means_of_man, texts=20):
 @pytest.mark.parametrize(
     ("rows", "reason"),
     [
-        (structures_of(0.1, 0.2, 0.3, 0.4), "only 4 structures, and an interval takes at least 5"),
-        (structures_of(0.5), "only 1 structure, and an interval takes at least 5"),
+        (structures_of(0.1, 0.2, 0.3, 0.4), "only 4 structures, and an interval needs at least 5"),
+        (structures_of(0.5), "only 1 structure, and an interval needs at least 5"),
         (
             structures_of(*[0.5] * 7),
-            "all 7 structures say the same, which tells nothing of how far others would differ",
+            "all 7 structures have the same figure, so that how far others would differ is not known",
         ),
         (
             structures_of(*[0.0] * 19, 1.0),
-            "a few of the 20 structures make up most of the spread; it takes more structures",
+            "a few of the 20 structures make up most of the spread; give more structures",
         ),
         (
             structures_of(1, 1, -1, -1, 1, -1, texts=1),
-            "so few texts differ from the rest that a single one decides too much",
+            "so few texts differ from the rest that a single one has too much influence",
         ),
     ],
 )
 def test_without_an_interval_there_is_a_reason_and_no_verdict(rows, reason):
-    found = computed(rows)
+    results = computed(rows)
 
-    assert found["gaps"]["gender"]["interval_structures"] is None
-    assert found["gaps"]["gender"]["no_interval"]["structures"] == reason
-    assert found["verdicts"]["gender"]["structured"] is found["verdicts"]["gender"]["survives"] is None
-    assert found["verdicts"]["gender"]["no_verdict"]["structured"] == reason
-    assert found["verdicts"]["gender"]["no_verdict"]["fixed"] == "no text is of the structure 'original'"
+    assert results["gaps"]["gender"]["interval_structures"] is None
+    assert results["gaps"]["gender"]["no_interval"]["structures"] == reason
+    assert results["verdicts"]["gender"]["structured"] is results["verdicts"]["gender"]["survives"] is None
+    assert results["verdicts"]["gender"]["no_verdict"]["structured"] == reason
+    assert results["verdicts"]["gender"]["no_verdict"]["fixed"] == "no text has the structure 'original'"
 
 
 def test_one_text_of_a_structure_is_no_reason_where_others_tell_of_seeds():
@@ -198,8 +198,8 @@ def test_one_text_of_a_structure_is_no_reason_where_others_tell_of_seeds():
     mostly_single = [row for row in few if row[1] == "original" or row[3] == int(row[1][1:])]
 
     assert computed(few)["gaps"]["gender"]["interval_seeds"] is not None
-    found = computed(mostly_single)["gaps"]["gender"]
-    assert found["no_interval"]["seeds"] == "too many structures have texts of a single seed"
+    results = computed(mostly_single)["gaps"]["gender"]
+    assert results["no_interval"]["seeds"] == "too many structures have texts of only one seed"
 
 
 def test_seeds_that_are_too_few_leave_the_fixed_structure_to_prompts():
@@ -207,7 +207,7 @@ def test_seeds_that_are_too_few_leave_the_fixed_structure_to_prompts():
     few, enough = computed(rows), computed(made(num_structures=6, num_seeds=5, num_prompts=8, seed=7))
 
     assert few["verdict_over"] == {"fixed": "prompts", "structured": "structures"}
-    assert few["fixed"]["gaps"]["gender"]["no_interval"]["seeds"] == "only 4 seeds, and an interval takes at least 5"
+    assert few["fixed"]["gaps"]["gender"]["no_interval"]["seeds"] == "only 4 seeds, and an interval needs at least 5"
     assert few["fixed"]["gaps"]["gender"]["interval_prompts"] is not None
     assert few["verdicts"]["gender"]["fixed"] is not None
     assert enough["verdict_over"]["fixed"] == "seeds"
@@ -218,13 +218,13 @@ def test_a_group_without_texts_and_units_that_are_not_given():
     columns = list(zip(*rows, strict=True))
     labels = [LABELS[score] for score in columns[4]] + ["other"]
 
-    found = regard_bias(labels, [*columns[0], "woman"], structures=[*columns[1], "original"], pairs=PAIR, **QUICK)
+    results = regard_bias(labels, [*columns[0], "woman"], structures=[*columns[1], "original"], pairs=PAIR, **QUICK)
 
-    assert found["by_group"]["woman"]["no_interval"] == {
+    assert results["by_group"]["woman"]["no_interval"] == {
         "structures": "there are no texts that count",
         "seeds": "no seeds are given",
     }
-    assert found["gaps"]["gender"]["no_interval"]["structures"] == "there are no texts that count"
+    assert results["gaps"]["gender"]["no_interval"]["structures"] == "there are no texts that count"
 
 
 def test_a_gap_needs_enough_units_of_both_groups():
@@ -235,7 +235,7 @@ def test_a_gap_needs_enough_units_of_both_groups():
     )
 
     assert spread.of_mean(0.0, 0).bounds is not None
-    assert spread.of_gap(0.0, Pair(0, 1)).reason == "only 4 seeds, and an interval takes at least 5"
+    assert spread.of_gap(0.0, Pair(0, 1)).reason == "only 4 seeds, and an interval needs at least 5"
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -252,15 +252,15 @@ def test_intervals_hold_the_truth_as_often_as_they_say(name):
 def check(name, sets):
     """An interval holds the truth in 93 to 97 % at a width within 15 % of the ideal, or there is none, for a reason."""
     design = DESIGNS[name]
-    found = simulate(design, sets)
+    results = simulate(design, sets)
 
-    assert found.missed <= 0.07
-    assert (found.given == 1) == (not found.reasons)
+    assert results.missed <= 0.07
+    assert (results.given == 1) == (not results.reasons)
     if design.given == "never":
-        assert found.given < 0.02
+        assert results.given < 0.02
     elif design.given == "seldom":
-        assert found.given < 0.5
+        assert results.given < 0.5
     else:
-        assert found.given > (0.95 if design.units >= 20 else 0.85 if design.units > 6 else 0.75)
-        assert 0.93 <= found.coverage <= 0.97
-        assert 0.85 <= found.width <= 1.15
+        assert results.given > (0.95 if design.units >= 20 else 0.85 if design.units > 6 else 0.75)
+        assert 0.93 <= results.coverage <= 0.97
+        assert 0.85 <= results.width <= 1.15

@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hb_metrics.regard_bias import regard_figures, regard_rows
-from hb_metrics.regard_bias.regard_bias import FORMAT_ERROR, REFERENCES_ERROR, RegardBias
-from hb_metrics.regard_bias.regard_figures import regard_bias
+from hb_metrics.regard_bias import regard_results, regard_rows
+from hb_metrics.regard_bias.regard_bias import FORMAT_ERROR, RegardBias
+from hb_metrics.regard_bias.regard_results import regard_bias
 from hb_metrics.regard_bias.regard_rows import REGARDS
 
 OPTIONS = {"pairs": {"gender": ["man", "woman"]}, "smoothing": 1, "n_halves": 20}
@@ -24,7 +24,7 @@ def columns_of(kind, seed=0):
     """Two groups, three structures, four seeds, with labels or probabilities."""
     rng = np.random.default_rng(seed)
     probabilities = rng.dirichlet(np.ones(4), 24)
-    labels = [REGARDS[place] for place in probabilities.argmax(axis=1)]
+    labels = [REGARDS[index] for index in probabilities.argmax(axis=1)]
     return {
         "predictions": labels if kind == "labels" else probabilities.tolist(),
         "groups": ["man", "woman"] * 12,
@@ -56,8 +56,8 @@ def test_batches_and_single_rows_give_the_same(metric, kind):
         metric.add_batch(**{name: column[start : start + 5] for name, column in columns.items()})
     assert metric.compute(**OPTIONS) == expected
 
-    for place in range(24):
-        row = {name: column[place] for name, column in columns.items()}
+    for index in range(24):
+        row = {name: column[index] for name, column in columns.items()}
         metric.add(prediction=row.pop("predictions"), **row)
     assert metric.compute(**OPTIONS) == expected
 
@@ -93,18 +93,22 @@ def test_arrays_are_taken(metric):
         ({"predictions": [[0.5, 0.5]] * 24}, {}, "predictions have the shape (24, 2)"),
         ({"predictions": [], "groups": []}, {}, regard_rows.EMPTY_ERROR),
         ({}, {"other": "skip"}, regard_rows.OTHER_ERROR.format(other="skip")),
-        ({}, {"k": 0}, regard_figures.WHOLE_NUMBER_ERROR.format(name="k", value=0, least=1)),
+        ({}, {"k": 0}, regard_results.WHOLE_NUMBER_ERROR.format(name="k", value=0, least=1)),
         ({"groups": ["man"] * 23}, {}, "Mismatch in the number of predictions (24) and groups (23)"),
         ({"predictions": [1] * 24}, {}, FORMAT_ERROR.format(prediction=1, group="man")),
         ({"groups": [1] * 24}, {}, "the group 1; give a label, or a list of probabilities"),
         ({"groups": []}, {}, "the group None; give a label"),
-        ({"groups": {"man"}}, {}, "groups is of type set"),
-        ({"structures": "o" * 24}, {}, f"structures is the single string '{'o' * 24}'"),
+        ({"groups": {"man"}}, {}, "groups: a set, which has no order, was given"),
+        ({"structures": "o" * 24}, {}, "structures: a single string was given"),
         ({"seeds": [1.5] * 24}, {}, "seeds is 1.5 in row 0"),
         ({"seeds": [True] * 24}, {}, "seeds is True in row 0"),
-        ({"predictions": [list("1000")] * 24}, {}, "row 0 of predictions holds '1'"),
-        ({"predictions": np.ma.array([[1.0, 0, 0, 0]] * 24, mask=True)}, {}, "predictions has masked values in row 0"),
-        ({"references": ["man"] * 24}, {}, REFERENCES_ERROR),
+        ({"predictions": [list("1000")] * 24}, {}, "predictions cannot be read as probabilities"),
+        (
+            {"predictions": np.ma.array([[1.0, 0, 0, 0]] * 24, mask=True)},
+            {},
+            "has masked values (24 rows, the first is 0)",
+        ),
+        ({"references": ["man"] * 24}, {}, "references were given"),
         ({}, {"kl": "false"}, "kl is 'false'"),
     ],
 )
@@ -144,7 +148,7 @@ def test_the_example_of_the_documentation_holds(metric):
 def test_the_card_tells_every_result_and_every_option():
     card = (Path(regard_rows.__file__).parent / "README.md").read_text(encoding="utf-8")
     columns = columns_of("labels")
-    found = expected_of(columns, **OPTIONS)
+    results = expected_of(columns, **OPTIONS)
 
-    for name in (*found, *found["robustness"], *found["gaps"]["gender"], *found["by_group"]["man"], *columns):
+    for name in (*results, *results["robustness"], *results["gaps"]["gender"], *results["by_group"]["man"], *columns):
         assert re.search(rf"\b{name}\b", card), name

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from scipy.stats import pearsonr, rankdata
 
-from hb_metrics import bias_values as bias_values_module
 from hb_metrics.bias_values import DescriptorKey
+from hb_metrics.full_gen_bias import inputs
 from hb_metrics.reply_checks import parroting as module
 from hb_metrics.reply_checks.parroting import correlation_with_bias, is_parroting, parroting
 
@@ -40,7 +40,7 @@ def exactly(message):
         ("Είμαι παιδί;", "ΕΊΜΑΙ ΠΑΙΔΊ"),
     ],
 )
-def test_a_reply_that_says_the_prompt_again_parrots(prompt, reply):
+def test_a_reply_that_repeats_the_prompt_parrots(prompt, reply):
     assert is_parroting([prompt], [reply]).tolist() == [True]
 
 
@@ -70,12 +70,12 @@ def make_replies():
     rng = np.random.default_rng(0)
     rows = []
     for axis, names in {"age": ["old", "queer", "young"], "orientation": ["queer", "gay"]}.items():
-        for place, name in enumerate(names):
+        for index, name in enumerate(names):
             for template in ("t", "u"):
                 for number in range(int(rng.integers(1, 12))):
                     prompt = f"{template} {name} {number}"
-                    rows.append((prompt, prompt.upper() if rng.random() < place / 3 else "no", name, template, axis))
-    return [list(column) for column in zip(*(rows[at] for at in rng.permutation(len(rows))), strict=True)]
+                    rows.append((prompt, prompt.upper() if rng.random() < index / 3 else "no", name, template, axis))
+    return [list(column) for column in zip(*(rows[row] for row in rng.permutation(len(rows))), strict=True)]
 
 
 @pytest.mark.parametrize("with_axes", [True, False], ids=["axes", "no axes"])
@@ -115,10 +115,10 @@ def test_the_shares_are_those_of_a_loop_over_the_replies(with_axes):
     assert json.loads(json.dumps(results, allow_nan=False)) == results
 
 
-def test_with_mean_bias_values_their_correlation_is_told():
+def test_with_mean_bias_values_their_correlation_is_reported():
     prompts, replies, descriptors, templates, axes = make_replies()
     keys = sorted(set(zip(axes, descriptors, strict=True)))
-    mean_values = {DescriptorKey(*key): place * 0.1 for place, key in enumerate(keys)}
+    mean_values = {DescriptorKey(*key): index * 0.1 for index, key in enumerate(keys)}
 
     results = parroting(prompts, replies, descriptors, templates, axes, mean_bias_values=mean_values)
 
@@ -132,7 +132,7 @@ def test_with_mean_bias_values_their_correlation_is_told():
 
 
 def keyed(values):
-    return {DescriptorKey("axis", f"term {place}"): value for place, value in enumerate(values)}
+    return {DescriptorKey("axis", f"term {index}"): value for index, value in enumerate(values)}
 
 
 @pytest.mark.parametrize("decimals", [12, 1], ids=["no ties", "ties"])
@@ -142,36 +142,36 @@ def test_the_correlation_is_pearsons_of_the_ranks(decimals):
     y = (x + rng.normal(size=40)).round(decimals)
     expected = pearsonr(rankdata(x), rankdata(y))
 
-    found = correlation_with_bias(keyed(x), dict(reversed(keyed(y).items())))
+    results = correlation_with_bias(keyed(x), dict(reversed(keyed(y).items())))
 
-    assert found["spearman_rho"] == pytest.approx(expected.statistic, abs=1e-12)
-    assert found["p_value"] == pytest.approx(expected.pvalue, rel=1e-6)
-    assert (found["num_descriptors"], found["num_left_out"]) == (40, 0)
+    assert results["spearman_rho"] == pytest.approx(expected.statistic, abs=1e-12)
+    assert results["p_value"] == pytest.approx(expected.pvalue, rel=1e-6)
+    assert (results["num_descriptors"], results["num_left_out"]) == (40, 0)
 
 
 def test_a_correlation_like_the_papers_has_the_papers_p_value():
     # ρ = +0.19 and p = 2e-6 over the paper's some 600 descriptors.
     rng = np.random.default_rng(2)
     x, noise = rng.normal(size=(2, 620))
-    found = None
+    results = None
     for weight in np.linspace(0, 1, 401):
-        found = correlation_with_bias(keyed(x), keyed(weight * x + noise))
-        if found["spearman_rho"] >= 0.19:
+        results = correlation_with_bias(keyed(x), keyed(weight * x + noise))
+        if results["spearman_rho"] >= 0.19:
             break
-    assert found["spearman_rho"] == pytest.approx(0.19, abs=0.003)
-    assert found["p_value"] == pytest.approx(2e-6, rel=0.5)
+    assert results["spearman_rho"] == pytest.approx(0.19, abs=0.003)
+    assert results["p_value"] == pytest.approx(2e-6, rel=0.5)
 
 
 def test_descriptors_with_one_number_only_are_left_out_and_counted():
-    found = correlation_with_bias(keyed([0.1, 0.2, 0.3, 0.9]), keyed([3, 2, 1]))
+    results = correlation_with_bias(keyed([0.1, 0.2, 0.3, 0.9]), keyed([3, 2, 1]))
 
-    assert found == {
+    assert results == {
         "spearman_rho": pytest.approx(-1),
         "p_value": pytest.approx(0),
         "num_descriptors": 3,
         "num_left_out": 1,
     }
-    assert correlation_with_bias(keyed([3, 2, 1]), keyed([0.1, 0.2, 0.3, 0.9])) == found
+    assert correlation_with_bias(keyed([3, 2, 1]), keyed([0.1, 0.2, 0.3, 0.9])) == results
 
 
 @pytest.mark.parametrize(
@@ -180,18 +180,18 @@ def test_descriptors_with_one_number_only_are_left_out_and_counted():
     ids=["constant share", "constant value", "two", "none"],
 )
 def test_an_undefined_correlation_is_none(x, y):
-    found = correlation_with_bias(keyed(x), keyed(y))
+    results = correlation_with_bias(keyed(x), keyed(y))
 
-    assert found == {"spearman_rho": None, "p_value": None, "num_descriptors": len(x), "num_left_out": 0}
+    assert results == {"spearman_rho": None, "p_value": None, "num_descriptors": len(x), "num_left_out": 0}
 
 
-def test_input_that_cannot_be_used_is_told():
+def test_input_that_cannot_be_used_is_refused():
     with pytest.raises(ValueError, match=exactly(module.EMPTY_ERROR)):
         parroting([], [], [], [])
     lengths = "1 prompts, 2 replies, 1 descriptors, 1 templates"
-    with pytest.raises(ValueError, match=exactly(bias_values_module.UNEQUAL_LENGTHS_ERROR.format(lengths))):
+    with pytest.raises(ValueError, match=exactly(inputs.UNEQUAL_LENGTHS_ERROR.format(lengths))):
         parroting(["a"], ["a", "b"], ["x"], ["t"])
-    with pytest.raises(ValueError, match=exactly(bias_values_module.MISSING_ERROR.format(name="reply", row=1))):
+    with pytest.raises(ValueError, match=exactly(inputs.MISSING_ERROR.format(name="reply", row=1))):
         parroting(["a", "b"], ["a", None], ["x", "y"], ["t", "t"])
-    with pytest.raises(ValueError, match=exactly(bias_values_module.MISSING_ERROR.format(name="template", row=0))):
+    with pytest.raises(ValueError, match=exactly(inputs.MISSING_ERROR.format(name="template", row=0))):
         parroting(["a", "b"], ["a", "b"], ["x", "y"], [None, "t"])

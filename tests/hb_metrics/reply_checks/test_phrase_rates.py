@@ -4,8 +4,8 @@ import re
 import numpy as np
 import pytest
 
-from hb_metrics import bias_values as bias_values_module
 from hb_metrics.bias_values import DescriptorKey
+from hb_metrics.full_gen_bias import inputs
 from hb_metrics.reply_checks import phrase_rates as module
 from hb_metrics.reply_checks.phrase_rates import (
     PAPER_PHRASES,
@@ -127,7 +127,7 @@ def test_the_rates_are_those_of_a_loop_over_the_replies():
         assert (found["phrases"], found["num_replies"]) == (expected, number)
         assert found["descriptors"] == [{"axis": axis, "descriptor": name} for axis, name in group.descriptors]
         assert found["num_descriptors"] == len(group.descriptors)
-    assert [found["num_without_replies"] for found in results["groups"].values()] == [0, 1, 0]
+    assert [group["num_without_replies"] for group in results["groups"].values()] == [0, 1, 0]
     assert 0 < results["phrases"]["sympathy"]["i'm sorry to hear"] < 1
     assert results["phrases"]["confusion"]["what is a"] == results["phrases"]["confusion"]["never heard of"]
     assert json.loads(json.dumps(results, allow_nan=False)) == results
@@ -137,7 +137,7 @@ def test_groups_are_the_descriptors_with_the_highest_mean_bias_values():
     rng = np.random.default_rng(1)
     axes = ["ability", "age", "gender_and_sex", "religion", "sexual_orientation"]
     keys = [DescriptorKey(axis, f"term {number}") for axis in axes for number in range(25)]
-    values = {keys[at]: float(rng.normal()) for at in rng.permutation(len(keys))}
+    values = {keys[index]: float(rng.normal()) for index in rng.permutation(len(keys))}
 
     sympathy, confusion = most_biased_descriptors(values)
 
@@ -164,7 +164,7 @@ def test_where_there_are_fewer_descriptors_a_group_has_all_and_equal_ones_are_in
     assert own == ("mine", [DescriptorKey("ability", "a"), DescriptorKey("ability", "b")])
 
 
-def test_input_that_cannot_be_used_is_told():
+def test_input_that_cannot_be_used_is_refused():
     group = DescriptorGroup("one", [DescriptorKey("age", "old")])
     with pytest.raises(ValueError, match=exactly(module.EMPTY_ERROR)):
         phrase_rates([])
@@ -178,9 +178,7 @@ def test_input_that_cannot_be_used_is_told():
         phrase_rates(["x"], groups=[group])
     with pytest.raises(ValueError, match=exactly(module.GROUP_SIZE_ERROR.format(size=0))):
         most_biased_descriptors({}, size=0)
-    with pytest.raises(ValueError, match=exactly(bias_values_module.MISSING_ERROR.format(name="reply", row=1))):
+    with pytest.raises(ValueError, match=exactly(inputs.MISSING_ERROR.format(name="reply", row=1))):
         phrase_rates(["x", None])
-    with pytest.raises(
-        ValueError, match=exactly(bias_values_module.UNEQUAL_LENGTHS_ERROR.format("1 replies, 2 descriptors"))
-    ):
+    with pytest.raises(ValueError, match=exactly(inputs.UNEQUAL_LENGTHS_ERROR.format("1 replies, 2 descriptors"))):
         phrase_rates(["x"], ["old", "young"])

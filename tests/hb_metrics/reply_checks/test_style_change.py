@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from hb_metrics.bias_values import DescriptorKey, bias_values
+from hb_metrics.full_gen_bias.inputs import DDOF_ERROR
 from hb_metrics.reply_checks import style_change as module
 from hb_metrics.reply_checks.style_change import RunStyles, style_change
 
@@ -17,7 +18,7 @@ def exactly(message):
 
 
 def keys_of(names):
-    return [DescriptorKey("age" if place % 2 else "ability", name) for place, name in enumerate(names)]
+    return [DescriptorKey("age" if index % 2 else "ability", name) for index, name in enumerate(names)]
 
 
 def make_run(seed, names):
@@ -67,7 +68,7 @@ def test_every_result_equals_loops_over_descriptors_and_styles(ddof):
                 ],
             }
         )
-    changes = [found["variance"]["change"] for found in results["styles"]]
+    changes = [style["variance"]["change"] for style in results["styles"]]
     assert changes == sorted(changes)
     assert sorted(results["styles"], key=lambda found: LABELS.index(found["style"])) == expected
     assert {name: value for name, value in results.items() if name != "styles"} == {
@@ -91,19 +92,19 @@ def test_numbers_like_the_papers_read_like_the_papers():
     names = [f"term {number:02}" for number in range(20)]
     runs = [RunStyles(keys_of(names), values[:, None], ["Sympathetic"]) for values in (before, after)]
 
-    (found,) = style_change(*runs)["styles"]
+    (results,) = style_change(*runs)["styles"]
 
-    assert {name: round(value, 2) for name, value in found["variance"].items()} == {
+    assert {name: round(value, 2) for name, value in results["variance"].items()} == {
         "before": 1.94,
         "after": 0.76,
         "change": -1.18,
     }
-    assert {name: round(100 * value, 2) for name, value in found["mean"].items()} == {
+    assert {name: round(100 * value, 2) for name, value in results["mean"].items()} == {
         "before": 2.40,
         "after": 1.58,
         "change": -0.82,
     }
-    assert len(found["biggest_decreases"]) == len(found["biggest_increases"]) == 5
+    assert len(results["biggest_decreases"]) == len(results["biggest_increases"]) == 5
 
 
 def test_a_descriptor_that_did_not_move_is_neither_and_ties_are_in_alphabetical_order():
@@ -126,8 +127,8 @@ def test_the_same_run_twice_changes_nothing():
     results = style_change(run, run)
 
     assert results["num_variance_unchanged"] == 4
-    assert [found["style"] for found in results["styles"]] == LABELS
-    assert all(not found["biggest_decreases"] and not found["biggest_increases"] for found in results["styles"])
+    assert [style["style"] for style in results["styles"]] == LABELS
+    assert all(not style["biggest_decreases"] and not style["biggest_increases"] for style in results["styles"])
 
 
 def test_it_takes_what_bias_values_finds():
@@ -140,24 +141,24 @@ def test_it_takes_what_bias_values_finds():
 
     assert results["num_descriptors"] == 3
     moved = results["styles"][0]["biggest_decreases"] + results["styles"][0]["biggest_increases"]
-    assert sorted(found["descriptor"] for found in moved) == list("abc")
-    assert {found["axis"] for found in moved} == {None}
+    assert sorted(mover["descriptor"] for mover in moved) == list("abc")
+    assert {mover["axis"] for mover in moved} == {None}
 
 
-def test_runs_that_cannot_be_compared_are_told():
+def test_runs_that_cannot_be_compared_are_refused():
     run = make_run(0, "abcd")
     other = [*LABELS[:3], "Warm"]
-    with pytest.raises(ValueError, match=exactly(module.LABELS_ERROR.format(place=3, before="'Calm'", after="'Warm'"))):
+    with pytest.raises(ValueError, match=exactly(module.LABELS_ERROR.format(index=3, before="'Calm'", after="'Warm'"))):
         style_change(run, run._replace(labels=other))
     fewer = run._replace(labels=LABELS[:3], descriptor_means=run.descriptor_means[:, :3])
     with pytest.raises(
-        ValueError, match=exactly(module.LABELS_ERROR.format(place=3, before="'Calm'", after="missing"))
+        ValueError, match=exactly(module.LABELS_ERROR.format(index=3, before="'Calm'", after="missing"))
     ):
         style_change(run, fewer)
     with pytest.raises(ValueError, match=exactly(module.TOO_FEW_ERROR.format(count=0))):
         style_change(run, make_run(0, "wxyz"))
-    told = module.SHAPE_ERROR.format(name="after", descriptors=4, labels=4, shape=(3, 4))
-    with pytest.raises(ValueError, match=exactly(told)):
+    message = module.SHAPE_ERROR.format(name="after", descriptors=4, labels=4, shape=(3, 4))
+    with pytest.raises(ValueError, match=exactly(message)):
         style_change(run, run._replace(descriptor_means=run.descriptor_means[:3]))
     twice = run._replace(descriptors=[run.descriptors[0]] * 4)
     with pytest.raises(
@@ -166,8 +167,8 @@ def test_runs_that_cannot_be_compared_are_told():
         style_change(twice, run)
     broken = run.descriptor_means.copy()
     broken[1, 2] = np.nan
-    told = module.NOT_FINITE_ERROR.format(style="Hateful", descriptor="b", name="after", value="nan")
-    with pytest.raises(ValueError, match=exactly(told)):
+    message = module.NOT_FINITE_ERROR.format(style="Hateful", descriptor="b", name="after", value="nan")
+    with pytest.raises(ValueError, match=exactly(message)):
         style_change(run, run._replace(descriptor_means=broken))
-    with pytest.raises(ValueError, match=exactly(module.DDOF_ERROR.format(ddof=2))):
+    with pytest.raises(ValueError, match=exactly(DDOF_ERROR.format(ddof=2))):
         style_change(run, run, ddof=2)

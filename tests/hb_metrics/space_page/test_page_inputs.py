@@ -41,7 +41,7 @@ def test_empty_rows_are_left_out_and_counted():
 
 
 @pytest.mark.parametrize(
-    ("rows", "expected", "said"),
+    ("rows", "expected", "message"),
     [
         (pd.DataFrame({"descriptors": [""], "Happy": [None]}), STYLES, "there are no rows"),
         (style_rows().drop(columns="template"), STYLES, "column templates is missing; there are: descriptors, Happy"),
@@ -55,8 +55,8 @@ def test_empty_rows_are_left_out_and_counted():
         (style_rows(axis=["age"] * 2, predictions=[[0.5], [0.5]]), NUMBERS, r"predictions is \[0\.5\] in row 0"),
     ],
 )
-def test_rows_that_cannot_be_read_are_refused_with_the_place(rows, expected, said):
-    with pytest.raises(ValueError, match=said):
+def test_rows_that_cannot_be_read_are_refused_with_their_row(rows, expected, message):
+    with pytest.raises(ValueError, match=message):
         rows_to_inputs(rows, expected)
 
 
@@ -85,7 +85,7 @@ def test_files_are_read_as_they_are(tmp_path, suffix):
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "message"),
     [
         ("rows.xlsx", b"", "neither .csv nor .parquet"),
         ("rows.parquet", b"no parquet", "'rows.parquet' cannot be read"),
@@ -93,9 +93,9 @@ def test_files_are_read_as_they_are(tmp_path, suffix):
         ("rows.csv", b"", "'rows.csv' cannot be read"),
     ],
 )
-def test_files_that_cannot_be_read_are_refused(tmp_path, name, content, said):
+def test_files_that_cannot_be_read_are_refused(tmp_path, name, content, message):
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         read_file(tmp_path / name, STYLES)
 
 

@@ -14,7 +14,7 @@ def test_a_headline_shows_the_largest_figures_and_those_of_groups_where_there_ar
 
 
 def test_intervals_stand_beside_their_values():
-    found = tables_of(
+    results = tables_of(
         {
             "partial_gen_bias": {"Joy": 1.23456789, "Hate": 2.0},
             "by_axis": {"age": {"Joy": 3.0, "Hate": 4.0}, "nonce": None},
@@ -27,18 +27,18 @@ def test_intervals_stand_beside_their_values():
             "debias": True,
         }
     )
-    assert found[("cluster",)] == (
+    assert results[("cluster",)] == (
         ["cluster", "partial gen bias", "partial gen bias interval"],
         [["Joy", 1.23457, "0.5 to 1.5"], ["Hate", 2.0, "1.5 to 2.5"]],
     )
-    assert found[("axis",)] == (
+    assert results[("axis",)] == (
         ["axis", "Joy", "Hate", "Joy interval", "Hate interval"],
         [["age", 3.0, 4.0, "2.5 to 3.5", "3.5 to 4.5"], ["nonce", "–", "–", "–", "–"]],
     )
-    assert found[FIGURES].rows == [["skipped_axes", "nonce"], ["skipped_templates", "–"], ["debias", "yes"]]
+    assert results[FIGURES].rows == [["skipped_axes", "nonce"], ["skipped_templates", "–"], ["debias", "yes"]]
 
 
-def test_what_the_page_says_is_escaped_and_says_how_rows_count():
+def test_messages_are_escaped_and_state_how_rows_are_counted():
     assert "From &lt;b&gt;.csv: 2 rows." in message({"mean": 0.5}, ["2 rows"], "<b>.csv")
     assert "⚠️ one" in message({"mean": 0.5}, ["2 rows", "one"], "the table")
     assert "counted from 0" in refusal(ValueError("axes is missing in row 0"))

@@ -1,20 +1,27 @@
 import re
 
+import numpy as np
 import pytest
 
 from hb_dataset import load_table, read_vocabulary
-from hb_metrics.inference.classifiers.censoring import censor, censor_replies, paired_terms
+from hb_metrics.inference.classifiers import censoring
+from hb_metrics.inference.classifiers.censoring import MASK, censor, censor_replies, mask_groups, paired_terms
 
 DESCRIPTORS = read_vocabulary().descriptors
+GROUPS = {"man": "men", "woman": "women", "gay person": "gay people", "Muslim woman": "Muslim women"}
 
 
-@pytest.mark.parametrize("descriptor", DESCRIPTORS, ids=lambda descriptor: descriptor.axis)
-def test_every_term_is_censored_in_every_form(descriptor):
-    for form in {descriptor.term, descriptor.plural or descriptor.term}:
-        for said in (form, form.lower(), form.upper(), form.capitalize()):
-            for written in (said, said.replace("-", " "), said.replace("-", ""), said.replace("'", "’")):
-                found = censor(f"I love {written} people, and {written}.", descriptor.term, descriptor.plural)
-                assert found == "I love left-handed people, and left-handed.", written
+def test_every_term_is_censored_in_every_form():
+    missed = []
+    for descriptor in DESCRIPTORS:
+        for form in {descriptor.term, descriptor.plural or descriptor.term}:
+            for cased in (form, form.lower(), form.upper(), form.capitalize()):
+                for text in (cased, cased.replace("-", " "), cased.replace("-", ""), cased.replace("'", "’")):
+                    censored = censor(f"I love {text} people, and {text}.", descriptor.term, descriptor.plural)
+                    if censored != "I love left-handed people, and left-handed.":
+                        missed.append((descriptor.axis, text, censored))
+    assert len(DESCRIPTORS) > 500
+    assert missed == []
 
 
 def test_no_term_is_censored_inside_a_word():
@@ -78,3 +85,75 @@ def test_the_terms_of_intersections_are_read_off_the_prompts():
     for name, pair in paired.items():
         assert set(" ".join(pair).split(" ")) >= set(name.split(" ")) - {"and", "…"}
     assert paired_terms(load_table("v1.0-small")) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "mentions", "masked"),
+    [
+        ("The man worked as a salesman for two men.", ["man", "men"], "The XYZ worked as a salesman for two XYZ."),
+        ("Women! The woman's hat; a womanly WOMAN.", ["woman", "women"], "XYZ! The XYZ's hat; a womanly XYZ."),
+        (
+            "Did the gay person work? Gay people, gay  person, gay-person; gay persons and a person.",
+            ["gay person", "gay people"],
+            "Did the XYZ work? XYZ, XYZ, XYZ; XYZ and a person.",
+        ),
+        ("a non binary, nonbinary or non-binary kid", ["non-binary kid"], "a non binary, nonbinary or XYZ"),
+        ("a non binary kid, nonbinary kids", ["non-binary kid"], "a XYZ, XYZ"),
+        ("the black person and the person", ["person", "black person"], "the XYZ and the XYZ"),
+        ("the tall (very) one", ["(very) one"], "the tall XYZ"),
+        ("nobody", [], "nobody"),
+        ("", ["man"], ""),
+    ],
+)
+def test_examples_are_masked(text, mentions, masked):
+    assert mask_groups([text], [mentions]) == [masked]
+    assert mask_groups([text], [mentions[::-1] * 2]) == [masked]
+
+
+def test_masks_are_where_mentions_were_put():
+    """Texts made of mentions and of words that are none, so that what is to be found is known."""
+    rng = np.random.default_rng(0)
+    others = [
+        "the",
+        "mankind",
+        "human",
+        "womanly",
+        "gayest",
+        "personal",
+        "blackboard",
+        "he",
+        "she",
+        "manner",
+        "(",
+        "1man",
+    ]
+    cases = [str.lower, str.upper, str.capitalize, str.title]
+    texts, mentions, expected = [], [], []
+    for _ in range(500):
+        singular, plural = list(GROUPS.items())[rng.integers(len(GROUPS))]
+        words, masked = [], []
+        for _ in range(rng.integers(1, 12)):
+            word = others[rng.integers(len(others))]
+            words.append(word)
+            masked.append(word)
+            if rng.random() < 0.4:
+                form = [singular, plural][rng.integers(2)]
+                end = ["", ".", "'s", "?", ","][rng.integers(5)]
+                words.append(cases[rng.integers(4)](form).replace(" ", [" ", "-", "  "][rng.integers(3)]) + end)
+                masked.append(MASK + end)
+        texts.append(" ".join(words))
+        mentions.append((singular, plural))
+        expected.append(" ".join(masked))
+    found = mask_groups(texts, mentions)
+    assert found == expected
+    assert mask_groups(found, mentions) == found
+    order = rng.permutation(len(texts))
+    assert mask_groups([texts[row] for row in order], [mentions[row] for row in order]) == [found[row] for row in order]
+
+
+def test_faults_of_mentions_are_named():
+    with pytest.raises(ValueError, match=re.escape(censoring.BLANK_MENTION_ERROR.format(row=1, mention=" "))):
+        mask_groups(["a", "b"], [["man"], ["man", " "]])
+    message = censoring.LENGTH_ERROR.format(texts=2, others=1)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        mask_groups(["a", "b"], [["man"]])

@@ -41,7 +41,9 @@ def test_a_model_of_images_and_text_is_one_of_text(family, tmp_path):
         assert torch.equal(loaded.model(tokens).logits, model(tokens).logits)
 
 
-@pytest.mark.parametrize("error", [torch.OutOfMemoryError("no"), RuntimeError("DefaultCPUAllocator: can't allocate memory")])
+@pytest.mark.parametrize(
+    "error", [torch.OutOfMemoryError("no"), RuntimeError("DefaultCPUAllocator: can't allocate memory")]
+)
 def test_a_model_that_memory_does_not_hold_is_reported_with_what_it_takes(error, save_small_model, monkeypatch):
     folder = str(save_small_model("gpt2"))
 

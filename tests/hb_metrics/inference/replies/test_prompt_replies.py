@@ -19,6 +19,7 @@ from hb_dataset.seeded_draws import seeded_generator
 from hb_dataset.variations import VARIATIONS, mixed_variations, vary_prompts
 from hb_metrics.inference.models.contexts import EndTokens, draw_personas, encode_contexts, reply_text
 from hb_metrics.inference.models.loading import LoadedModel
+from hb_metrics.inference.replies import decoding_shards
 from hb_metrics.inference.replies import prompt_replies as replies
 from hb_metrics.inference.replies.decoding import Decoding, decode
 from hb_metrics.inference.replies.decoding_shards import MOST_ROWS, fitting_batch_size
@@ -161,6 +162,7 @@ SCRIPT = """
 import json
 import sys
 import pyarrow.parquet as pq
+from hb_metrics.inference.replies import decoding_shards
 from hb_metrics.inference.replies import prompt_replies as replies
 from hb_metrics.inference.replies.decoding import Decoding
 from hb_metrics.inference.models.loading import load_model
@@ -212,7 +214,7 @@ def run_out_of_memory(monkeypatch, error, fits):
             raise error
         return decode(model, contexts, *rest)
 
-    monkeypatch.setattr(replies, "decode", decode_some)
+    monkeypatch.setattr(decoding_shards, "decode", decode_some)
     return calls
 
 
@@ -272,7 +274,7 @@ def test_a_run_that_broke_off_goes_on_and_ends_the_same(prompts, load, tmp_path,
         return decode(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(replies, "decode", failing)
+        patch.setattr(decoding_shards, "decode", failing)
         with pytest.raises(RuntimeError, match="killed"):
             reply_into_shards(plan, loaded, folder, batch_size=1, progress=False)
     before = times(folder)
@@ -538,7 +540,9 @@ def test_batches_are_of_one_length_and_at_most_so_many(prompts, load, tmp_path, 
     plan = plan_for(loaded, prompts, DECODINGS["greedy"])
     given = []
     monkeypatch.setattr(
-        replies, "decode", lambda model, contexts, *rest: given.append(contexts) or decode(model, contexts, *rest)
+        decoding_shards,
+        "decode",
+        lambda model, contexts, *rest: given.append(contexts) or decode(model, contexts, *rest),
     )
     reply_into_shards(plan, loaded, tmp_path, batch_size=7, progress=False)
     assert all(len({len(context) for context in batch}) == 1 for batch in given)

@@ -10,12 +10,11 @@ from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.scoring.pair_perplexity import (
     TEXT_SCORE_SCHEMA,
     language_model_perplexity,
-    pair_perplexities,
     plan_pairs,
     plan_reference,
     texts_into_shards,
 )
-from hb_metrics.inference.scoring.perplexity import run_plan
+from hb_metrics.inference.scoring.perplexity import perplexity_scores, run_plan
 
 T1 = ["All the old people I know like tea.", "My deaf friend is late again.", "Young guys never read the manual!"]
 T2 = ["All the young people I know like tea.", "My hearing friend is late again.", "Old guys never read the manual!"]
@@ -39,7 +38,9 @@ def loss_perplexity(text, loaded):
 
 
 def scored(plan, loaded):
-    return pair_perplexities(plan, run_plan(plan.scoring, loaded.model.device, progress=False))
+    """The perplexities of all t1, and of all t2."""
+    nll = run_plan(plan.scoring, loaded.model.device, progress=False)
+    return np.split(perplexity_scores(plan.scoring, plan.ids, nll).perplexities, 2)
 
 
 @pytest.mark.parametrize("name", ["gpt2", "gpt2-without-bos", "llama", "bloom"])
@@ -48,11 +49,11 @@ def test_perplexity_is_over_tokens_two_to_n_without_a_start_token(name, scoring,
     loaded = load(name)
     plan = plan_pairs(T1, T2, loaded, scoring=scoring)
 
-    found = scored(plan, loaded)
+    t1, t2 = scored(plan, loaded)
 
     assert plan.scoring.start_token is None
-    np.testing.assert_allclose(found.t1, [loss_perplexity(text, loaded) for text in T1], rtol=1e-4)
-    np.testing.assert_allclose(found.t2, [loss_perplexity(text, loaded) for text in T2], rtol=1e-4)
+    np.testing.assert_allclose(t1, [loss_perplexity(text, loaded) for text in T1], rtol=1e-4)
+    np.testing.assert_allclose(t2, [loss_perplexity(text, loaded) for text in T2], rtol=1e-4)
     assert (plan.scoring.scoring == "padded") == (name == "bloom" or scoring == "padded")
 
 
@@ -60,12 +61,12 @@ def test_the_two_sides_may_be_equal_and_texts_may_stand_twice(load):
     loaded = load("llama")
     plan = plan_pairs([*T1, T1[0]], [*T1[:2], T2[2], T2[0]], loaded)
 
-    found = scored(plan, loaded)
+    t1, t2 = scored(plan, loaded)
 
     assert len(plan.scoring.num_tokens) == 5
-    assert found.t1[:2].tolist() == found.t2[:2].tolist()
-    assert found.t1[3] == found.t1[0]
-    assert found.t2[3] == pytest.approx(loss_perplexity(T2[0], loaded), rel=1e-4)
+    assert t1[:2].tolist() == t2[:2].tolist()
+    assert t1[3] == t1[0]
+    assert t2[3] == pytest.approx(loss_perplexity(T2[0], loaded), rel=1e-4)
 
 
 def test_the_path_that_feeds_fewer_tokens_is_taken_and_recorded(load):
@@ -94,7 +95,7 @@ def test_pairs_that_cannot_be_scored_are_counted_and_the_others_keep_their_ids(l
     assert plan.num_skipped == {"one_token": 3, "too_long": 1}
     assert plan.kept.tolist() == [0]
     assert plan.ids == ["v:t1", "v:t2"]
-    assert scored(plan, loaded).t2 == pytest.approx([loss_perplexity(T2[0], loaded)], rel=1e-4)
+    assert scored(plan, loaded)[1] == pytest.approx([loss_perplexity(T2[0], loaded)], rel=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +127,7 @@ def test_a_broken_model_is_told_by_id_and_not_by_text(load):
     nll[plan.scoring.sequence_of_text[4]] = math.nan
 
     with pytest.raises(ValueError, match=r"nan as negative log-likelihood of text 4 \('b:t2'\)"):
-        pair_perplexities(plan, nll)
+        perplexity_scores(plan.scoring, plan.ids, nll)
 
 
 def test_shards_hold_ids_and_numbers_and_are_gone_on_with(load, tmp_path):
@@ -137,8 +138,7 @@ def test_shards_hold_ids_and_numbers_and_are_gone_on_with(load, tmp_path):
 
     assert table.schema == TEXT_SCORE_SCHEMA
     assert table["id"].to_pylist() == plan.ids == ["a:t1", "b:t1", "c:t1", "a:t2", "b:t2", "c:t2"]
-    found = scored(plan, loaded)
-    np.testing.assert_array_equal(table["perplexity"], [*found.t1, *found.t2])
+    np.testing.assert_array_equal(table["perplexity"], np.concatenate(scored(plan, loaded)))
     np.testing.assert_allclose(
         np.exp(-table["log_likelihood"].to_numpy() / table["num_tokens"].to_numpy()), table["perplexity"]
     )

@@ -5,7 +5,13 @@ import pytest
 import torch
 
 from hb_dataset import descriptor_noun_spans, load_table
-from hb_metrics.inference.scoring.pseudo_likelihood import score_pseudo_log_likelihood
+from hb_metrics.inference.scoring.perplexity import perplexity_scores, run_plan
+from hb_metrics.inference.scoring.pseudo_likelihood import plan_pseudo_log_likelihood
+
+
+def score_spans(texts, spans, model, tokenizer, **options):
+    plan = plan_pseudo_log_likelihood(texts, spans, model, tokenizer, **options)
+    return perplexity_scores(plan, texts, run_plan(plan, model.device, progress=False))
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +40,7 @@ def one_token_at_a_time(text, span, model, tokenizer):
 def test_each_token_of_the_span_is_masked_in_turn(name, max_positions, seat, get_small_model):
     texts, spans = seat
     model, tokenizer = get_small_model(name)
-    scores = score_pseudo_log_likelihood(texts, spans, model, tokenizer, max_positions=max_positions, progress=False)
+    scores = score_spans(texts, spans, model, tokenizer, max_positions=max_positions)
     expected = [one_token_at_a_time(text, span, model, tokenizer) for text, span in zip(texts, spans, strict=True)]
     np.testing.assert_allclose(scores.log_likelihoods, [total for total, _ in expected], rtol=1e-4)
     assert scores.num_tokens.tolist() == [count for _, count in expected]
@@ -45,7 +51,7 @@ def test_the_same_text_with_another_span_is_another_score(get_small_model):
     model, tokenizer = get_small_model("bert")
     text = "This is a tall guy."
     spans = [(10, 18), (10, 14), (0, 4)]
-    scores = score_pseudo_log_likelihood([text] * 3, spans, model, tokenizer, progress=False)
+    scores = score_spans([text] * 3, spans, model, tokenizer)
     expected = [one_token_at_a_time(text, span, model, tokenizer)[0] for span in spans]
     np.testing.assert_allclose(scores.log_likelihoods, expected, rtol=1e-4)
     assert len(set(scores.log_likelihoods)) == 3
@@ -61,9 +67,9 @@ def test_the_same_text_with_another_span_is_another_score(get_small_model):
 )
 def test_bad_input_is_named(texts, spans, message, get_small_model):
     with pytest.raises(ValueError, match=message):
-        score_pseudo_log_likelihood(texts, spans, *get_small_model("bert"), progress=False)
+        score_spans(texts, spans, *get_small_model("bert"))
 
 
 def test_a_tokenizer_that_cannot_mask_is_refused(get_small_model):
     with pytest.raises(ValueError, match="no mask token"):
-        score_pseudo_log_likelihood(["A guy."], [(2, 5)], *get_small_model("gpt2"), progress=False)
+        score_spans(["A guy."], [(2, 5)], *get_small_model("gpt2"))

@@ -1,12 +1,9 @@
 import json
-from itertools import pairwise
 from statistics import median
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from hb_metrics.likelihood_bias.likelihood_bias import likelihood_bias
 from hb_metrics.measurements.likelihood.results import QUANTILES, likelihood_results
@@ -60,16 +57,16 @@ def test_the_metric_is_that_of_the_evaluate_module(tables):
     prompts, scores = tables
     columns = [prompts[name].to_pylist() for name in ("axis", "descriptor", "template")]
 
-    found = likelihood_results(prompts, scores, 0.3, True)["likelihood_bias"]
+    results = likelihood_results(prompts, scores, 0.3, True)["likelihood_bias"]
 
-    assert found == likelihood_bias(scores["perplexity"].to_pylist(), *columns, alpha=0.3)
+    assert results == likelihood_bias(scores["perplexity"].to_pylist(), *columns, alpha=0.3)
 
 
 def test_gendered_terms_are_those_that_the_prompts_call_gendered(tables):
-    found = likelihood_results(*tables, 0.05, False)["likelihood_bias"]
+    results = likelihood_results(*tables, 0.05, False)["likelihood_bias"]
 
-    assert found["left_out_descriptors"] == ["Latina", "bearded"]
-    assert "lesbian" in found["median_perplexity"]["orientation"]
+    assert results["left_out_descriptors"] == ["Latina", "bearded"]
+    assert "lesbian" in results["median_perplexity"]["orientation"]
 
 
 def test_perplexities_are_summed_up_over_all_terms_whatever_the_tests_leave_out(tables, summary):
@@ -99,9 +96,9 @@ def test_the_median_is_that_of_all_sentences(tables, summary):
     ("result", "column"), [("median_perplexity", "perplexity"), ("median_num_tokens", "num_tokens")]
 )
 def test_each_term_has_its_medians_by_template_and_null_where_it_has_no_sentence(tables, summary, result, column):
-    found = {(row["axis"], row["descriptor"]): row[result] for row in summary["by_descriptor"]}
+    results = {(row["axis"], row["descriptor"]): row[result] for row in summary["by_descriptor"]}
 
-    assert found == {
+    assert results == {
         (axis, descriptor): [
             median(select(tables, column, axis=axis, descriptor=descriptor, template=template))
             if template in templates
@@ -133,55 +130,3 @@ def test_scores_of_other_rows_are_refused(tables, change):
 
     with pytest.raises(ValueError, match="not about the same rows"):
         likelihood_results(prompts, scores, 0.05, True)
-
-
-text_or_null = st.none() | st.text(max_size=3)
-rows = st.lists(st.tuples(text_or_null, st.booleans() | st.none()), min_size=1, max_size=20)
-
-
-def as_table(rows):
-    texts, flags = zip(*rows, strict=True)
-    return pa.table({"text": pa.array(texts, pa.string()), "plural": pa.array(flags, pa.bool_())})
-
-
-@given(rows, st.lists(st.integers(0, 20), max_size=4))
-@settings(max_examples=100, deadline=None)
-def test_a_digest_does_not_depend_on_chunks(rows, cuts):
-    whole = as_table(rows)
-    places = sorted({0, len(rows), *(cut for cut in cuts if cut < len(rows))})
-    pieces = [as_table(rows[low:high]) for low, high in pairwise(places)]
-
-    assert table_digest(pa.concat_tables(pieces)) == table_digest(whole)
-
-
-@given(rows, st.data())
-@settings(max_examples=100, deadline=None)
-def test_a_digest_depends_on_the_rows_alone_not_on_the_table_they_were_cut_from(rows, data):
-    start = data.draw(st.integers(0, len(rows) - 1))
-    stop = data.draw(st.integers(start + 1, len(rows)))
-
-    assert table_digest(as_table(rows).slice(start, stop - start)) == table_digest(as_table(rows[start:stop]))
-
-
-def test_a_digest_does_not_depend_on_metadata(tables):
-    prompts, _ = tables
-
-    assert table_digest(prompts.replace_schema_metadata({"made": "today"})) == table_digest(prompts)
-
-
-@pytest.mark.parametrize("column", ["id", "axis", "descriptor", "descriptor_gender", "template"])
-@pytest.mark.parametrize("value", ["something else", "", None])
-def test_a_digest_changes_with_any_cell(tables, column, value):
-    prompts, _ = tables
-    cells = prompts[column].to_pylist()
-    cells[3] = value if cells[3] != value else "x"
-    changed = prompts.set_column(prompts.schema.get_field_index(column), column, pa.array(cells, pa.string()))
-
-    assert table_digest(changed) != table_digest(prompts)
-
-
-def test_a_digest_changes_with_the_order_of_rows_and_the_name_of_a_column(tables):
-    prompts, _ = tables
-
-    assert table_digest(prompts.take([1, 0, *range(2, len(prompts))])) != table_digest(prompts)
-    assert table_digest(prompts.rename_columns({"axis": "axes"})) != table_digest(prompts)

@@ -1,25 +1,76 @@
+"""Robustness in the main job, compared with what follows from the files of the run."""
+
 import json
 
+import numpy as np
+import pyarrow.parquet as pq
 import pytest
+import yaml
 
-from hb_metrics.arguments import parse_arguments
-from hb_metrics.inference.replies import prompt_replies
-from hb_metrics.measure import measure
+from hb_metrics import measure
+from hb_metrics.full_gen_bias.gen_bias import CellSums, gen_bias
+from hb_metrics.inference.classifiers.classifier import probability_array
+from hb_metrics.inference.classifiers.styles import load_style_classifier
+from hb_metrics.likelihood_bias.shares import likelihood_bias
+
+VOCABULARY = {
+    "age.yaml": {"axis": "age", "terms": [{"term": term, "bucket": "b"} for term in ("young", "old", "adult")]},
+    "ability.yaml": {"axis": "ability", "terms": [{"term": term} for term in ("deaf", "blind", "autistic")]},
+    "nouns.yaml": {"nouns": [{"noun": noun, "plural": f"{noun}s"} for noun in ("kid", "parent", "friend", "guy")]},
+    "templates.yaml": {
+        "templates": [
+            {"template": "I'm {noun_phrase}."},
+            {"template": "I love {plural_noun_phrase}."},
+            {"template": "What do you think about {plural_noun_phrase}?"},
+        ]
+    },
+}
 
 
-@pytest.mark.embedded
-def test_all_templates_together_give_the_figures_of_the_run(save_small_model, tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        prompt_replies, "ROWS_PER_SHARD", 16
-    )  # so that rows of a shard are by length, not as prompts are
-    options = ["--model", str(save_small_model("gpt2")), "--measurements", "robustness", "--axes", "ability", "age"]
-    options += ["--replies_per_cell", "2", "--min_new_tokens", "0", "--max_new_tokens", "6"]
+@pytest.fixture
+def options(tmp_path, save_small_model):
+    folder = tmp_path / "vocabulary"
+    folder.mkdir()
+    for name, content in VOCABULARY.items():
+        (folder / name).write_text(yaml.safe_dump(content))
+    options = ["--model", save_small_model("llama"), "--vocabulary_dir", folder, "--output_dir", tmp_path / "run"]
+    return list(map(str, [*options, "--measurements", "robustness", "--replies_per_cell", 3, "--max_new_tokens", 12]))
 
-    measure(parse_arguments([*options, "--output_dir", str(tmp_path / "run")]))
 
-    results = json.loads((tmp_path / "run" / "results.json").read_text())
-    assert list(results) == ["run", "likelihood", "generation", "robustness"]
-    robustness, generation = results["robustness"], results["generation"]
-    assert len(list((tmp_path / "run" / "replies").iterdir())) > 3
-    assert robustness["full_gen_bias"]["overall"] == pytest.approx(generation["gen_bias"]["full_gen_bias"], rel=1e-9)
-    assert robustness["likelihood_bias"]["overall"] == results["likelihood"]["likelihood_bias"]["likelihood_bias"]
+def test_each_template_has_the_figures_of_its_own_prompts_and_replies(options, tmp_path):
+    measure.main(options)
+    run = tmp_path / "run"
+    results = json.loads((run / "results.json").read_text())
+    assert set(results) == {"run", "likelihood", "generation", "robustness"}
+    robustness = results["robustness"]
+    prompts = {row["id"]: row for row in pq.read_table(run / "prompts.parquet").to_pylist()}
+    templates = {row["template"] for row in prompts.values()}
+    assert len(templates) == 3
+
+    styles = pq.read_table(run / "style_probabilities")
+    about, vectors = [prompts[id] for id in styles["id"].to_pylist()], probability_array(styles)
+    scores = [{**prompts[row["id"]], **row} for row in pq.read_table(run / "perplexities").to_pylist()]
+    for template in templates:
+        rows = [row for row, prompt in enumerate(about) if prompt["template"] == template]
+        columns = [[about[row][name] for row in rows] for name in ("descriptor", "template", "axis")]
+        for name, debias in (("full_gen_bias", False), ("full_gen_bias_debiased", True)):
+            cells = CellSums(load_style_classifier().labels, keep_replies=True)
+            cells.add(vectors[rows].astype(np.float32), *columns)
+            expected = gen_bias(cells, debias=debias).full_gen_bias
+            assert robustness[name]["by_template"][template] == pytest.approx(expected)
+        own = [row for row in scores if row["template"] == template]
+        bias = likelihood_bias(
+            *([row[name] for row in own] for name in ("perplexity", "axis", "descriptor", "template"))
+        )
+        assert robustness["likelihood_bias"]["by_template"][template] == pytest.approx(bias["likelihood_bias"])
+    assert robustness["full_gen_bias"]["overall"] == pytest.approx(
+        np.mean(list(robustness["full_gen_bias"]["by_template"].values()))
+    )
+
+
+def test_one_template_cannot_be_split(options, tmp_path):
+    content = {"templates": VOCABULARY["templates.yaml"]["templates"][:1]}
+    (tmp_path / "vocabulary" / "templates.yaml").write_text(yaml.safe_dump(content))
+    with pytest.raises(SystemExit, match="splits the templates in halves, and there is 1; give a dataset_config with"):
+        measure.main(options)
+    assert not (tmp_path / "run" / "perplexities").exists()

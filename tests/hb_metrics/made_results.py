@@ -1,0 +1,436 @@
+"""Made-up results of runs, made of made-up scores, replies and labels by the functions that make real ones."""
+
+import copy
+import json
+import shutil
+from functools import cache
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from hb_dataset import load_table
+from hb_metrics.full_gen_bias.style_clusters import PAPER_CLUSTERS
+from hb_metrics.language_model_bias.paired_test import language_model_bias
+from hb_metrics.measurements.generation.results import generation_results, style_means_table
+from hb_metrics.measurements.likelihood.results import likelihood_results
+from hb_metrics.measurements.offensiveness.work import offensiveness_results
+from hb_metrics.measurements.robustness.template_robustness import TemplateValues, template_robustness
+from hb_metrics.regard_bias.regard_results import regard_bias
+from hb_metrics.replies import Replies, whole_prompts
+from hb_metrics.run_folder import LAYOUT
+
+LOVE = "I love {plural_noun_phrase}."
+SORRY = "i'm sorry to hear"
+AXES = ["ability", "gender_and_sex", "race_ethnicity"]
+LABELS = [style for styles in PAPER_CLUSTERS.values() for style in styles] + ["Calm", "Silly"]
+CLASSIFIER = {"name": "a/classifier", "is_embedded": False, "digest": "12", "notes": []}
+CLASSIFIER |= {"num_styles": len(LABELS), "temperature": 2.5}
+PAIRS = {
+    "gender": ("man", "woman"),
+    "race": ("white person", "black person"),
+    "orientation": ("straight person", "gay person"),
+}
+GROUPS = [group for pair in PAIRS.values() for group in pair]
+REGARDS = np.array(["negative", "neutral", "positive", "other"])
+
+
+def as_stored(results):
+    """As results.json gives it back: no tuples, no NumPy."""
+    return json.loads(json.dumps(results))
+
+
+def only(prompts, **values):
+    for column, allowed in values.items():
+        prompts = prompts.filter(pc.is_in(prompts[column], pa.array(allowed)))
+    return prompts
+
+
+def with_names(prompts, column, names):
+    """The prompts with other names in a column."""
+    changed = pa.array([names.get(name, name) for name in prompts[column].to_pylist()])
+    return prompts.set_column(prompts.schema.get_field_index(column), column, changed)
+
+
+def some_prompts():
+    """Those of three axes, each with six terms in four templates."""
+    return only(load_table("v1.0-small"), axis=AXES)
+
+
+def run_record(prompts, *, kind="causal", config="v1.0-small", model="tiny-model"):
+    """results["run"] without the sections of its measurements."""
+    return {
+        "layout": {"version": LAYOUT},
+        "settings": {
+            "model": model,
+            "dataset_config": config,
+            "vocabulary_dir": None,
+            "alpha": 0.05,
+            "include_gendered": True,
+            "variations": False,
+            "seed": 0,
+        },
+        "model": {"name": model, "kind": kind, "digest": "00ff", "dtype": "float32", "num_parameters": 1234},
+        "data": {
+            "config": config,
+            "digest": "ff00",
+            "num_prompts": len(prompts),
+            "num_distinct_texts": len(prompts),
+            "num_descriptors": len(prompts.group_by(["axis", "descriptor"]).aggregate([])),
+            "num_axes": len(prompts["axis"].unique()),
+            "num_templates": len(prompts["template"].unique()),
+        },
+        "versions": {"torch": "2.13.0", "holistic-bias": None},
+    }
+
+
+def likelihood_run(prompts, *, include_gendered=True, **about):
+    """A run of likelihood alone: perplexities are higher in some axes and for some terms."""
+    rng = np.random.default_rng(0)
+    codes = [prompts[name].combine_chunks().dictionary_encode().indices.to_numpy() for name in ("axis", "descriptor")]
+    perplexities = rng.lognormal(3 + 0.1 * codes[0] + 0.3 * (codes[1] % 7), 0.5)
+    num_tokens = 5 + codes[1] % 3
+    scores = pa.table({"id": prompts["id"], "perplexity": perplexities, "num_tokens": num_tokens})
+    run = run_record(prompts, **about)
+    run["scoring"] = {"path": "tree", "reason": "as asked", "start_token": "<s>", "positions": 9, "predicted_tokens": 8}
+    return {"run": run, "likelihood": likelihood_results(prompts, scores, 0.05, include_gendered)}
+
+
+def replies_to(prompts, replies_per_cell=8, seed=0, prefix="I hear you"):
+    """Some prompts of each cell with made-up replies, a few of them parroting or sorry."""
+    rng, counts, rows = np.random.default_rng(seed), {}, []
+    for row in prompts.to_pylist():
+        cell = row["axis"], row["descriptor"], row["template"]
+        counts[cell] = counts.get(cell, 0) + 1
+        if counts[cell] <= replies_per_cell:
+            rows.append(row)
+    kinds = rng.choice(3, len(rows), p=[0.8, 0.1, 0.1]).tolist()
+    texts = [
+        (f"{prefix}, number {index}.", row["text"], "I'm sorry to hear that.")[kind]
+        for index, (row, kind) in enumerate(zip(rows, kinds, strict=True))
+    ]
+    columns = ([row[name] for row in rows] for name in ("id", "axis", "descriptor", "template", "text"))
+    return Replies(*columns, texts)
+
+
+def style_vectors(replies, seed=0):
+    """Each term has a style mix of its own, and each reply its own luck."""
+    rng = np.random.default_rng(seed)
+    mixes = {term: rng.dirichlet(np.full(len(LABELS), 0.3)) for term in sorted(set(replies.descriptors))}
+    return np.stack([rng.dirichlet(8 * mixes[term] + 0.01) for term in replies.descriptors])
+
+
+def generation_of(replies, seed=0, labels=LABELS, clusters=PAPER_CLUSTERS):
+    """results["generation"] and the bias values it rests on; no term has a known frequency."""
+    computed, biases = generation_results(replies, style_vectors(replies, seed), labels, clusters=clusters)
+    counts = {
+        "num_prompts": len(replies.ids) + 5,
+        "num_replies": len(replies.ids),
+        "num_empty_replies": 5,
+        "num_truncated_replies": 7,
+        "num_censored_replies": 11,
+        "num_cut_for_classifier": 0,
+        "mean_num_tokens": 12.5,
+    }
+    keys = sorted({(row["axis"], row["descriptor"]) for row in computed["by_descriptor"]})
+    frequencies = {
+        "source": "chats.csv",
+        "is_default": False,
+        "num_without": 1,
+        "by_descriptor": [
+            {"axis": axis, "descriptor": name, "per_million": 3.5 * (index % 4) ** 3, "one_word": " " not in name}
+            for index, (axis, name) in enumerate(keys[1:])
+        ],
+    }
+    return as_stored({**counts, **computed, "frequencies": frequencies}), biases
+
+
+def offensiveness_of(texts, seed=0):
+    """results["offensiveness"]["prompts"], or those of replies."""
+    return as_stored(offensiveness_results(texts, np.random.default_rng(seed).beta(1, 4, len(texts.ids)), 0))
+
+
+@cache
+def _default_run(replies_per_cell, seed):
+    return _full_run(some_prompts(), replies_per_cell, seed)
+
+
+def full_run(prompts=None, replies_per_cell=8, seed=0):
+    """A run of likelihood, generation and offensiveness."""
+    if prompts is None:
+        return copy.deepcopy(_default_run(replies_per_cell, seed))
+    return _full_run(prompts, replies_per_cell, seed)
+
+
+def _full_run(prompts, replies_per_cell, seed):
+    results, replies = likelihood_run(prompts), replies_to(prompts, replies_per_cell, seed)
+    results["run"] |= {
+        "generation": {"context": "chat", "tag": None, "tag_reason": "the model was not tuned with tags"},
+        "style_classifier": CLASSIFIER,
+        "offensiveness_classifier": CLASSIFIER | {"name": "another/classifier", "digest": "13", "notes": ["a note"]},
+    }
+    results["generation"], _ = generation_of(replies, seed)
+    results["offensiveness"] = {
+        "prompts": offensiveness_of(whole_prompts(prompts), seed),
+        "replies": offensiveness_of(replies, seed + 1),
+    }
+    return as_stored(results)
+
+
+def add_dialogue(results, perplexity=41.26, interval=(38.04, 1045.5)):
+    """Makes results those of a run that also measured dialogue perplexity."""
+    results["run"]["dialogue"] = {"source": "chats.csv", "digest": "dd", "num_replies": 90}
+    results["dialogue"] = {
+        "perplexity": perplexity,
+        "interval": None if interval is None else list(interval),
+        "confidence_level": 0.95,
+        "num_replies": 1234,
+        "num_tokens": 9999,
+        "num_skipped": {"too_long": 3},
+        "source": "chats.csv",
+    }
+    return results
+
+
+def dialogue_run(perplexity=41.26, interval=(38.04, 1045.5)):
+    """A run of dialogue perplexity alone."""
+    return add_dialogue({"run": run_record(some_prompts())}, perplexity, interval)
+
+
+def reddit_test(lean=0.0, num_pairs=200, seed=0, **change):
+    """results["reddit"]["by_bias_type"][…]: negative `lean` makes the stereotyped side likelier."""
+    rng = np.random.default_rng(seed)
+    base = rng.normal(6, 1, num_pairs)
+    t1 = np.exp(base + lean + rng.normal(0, 0.5, num_pairs))
+    return as_stored(
+        {
+            **language_model_bias(t1, np.exp(base))._asdict(),
+            "split": "test",
+            "num_read": num_pairs,
+            "num_skipped": {"one_token": 0, "too_long": 0},
+            "num_identical": 0,
+            "num_duplicates": 0,
+            **change,
+        }
+    )
+
+
+def reddit_run(lmp=31.5, **by_bias_type):
+    """A run of RedditBias alone."""
+    run = run_record(some_prompts())
+    tests = by_bias_type or {"race": reddit_test(-0.5), "gender": reddit_test(0.0, seed=3)}
+    run["reddit"] = {name: {"num_pairs": test["num_pairs"], "digest": "cc"} for name, test in tests.items()}
+    return {
+        "run": run,
+        "reddit": {
+            "by_bias_type": tests,
+            "lmp": lmp,
+            "lmp_num_texts": 500,
+            "lmp_num_skipped": {"too_long": 1, "blank": 2},
+            "lmp_source": "chats.txt",
+        },
+    }
+
+
+def regard_of(
+    *,
+    groups=GROUPS,
+    pairs=PAIRS,
+    num_structures=13,
+    num_seeds=6,
+    num_verbs=8,
+    fixed_gaps=None,
+    gaps=None,
+    with_fixed=True,
+    num_other=True,
+    seed=0,
+    continuation="a good song.",
+    **options,
+):
+    """results["regard"] of made-up labels: groups differ by `gaps`, and in the fixed structure by `fixed_gaps`."""
+    rng = np.random.default_rng(seed)
+    names = ["original"] if with_fixed else []
+    names += [f"structure-{number}" for number in range(num_structures - len(names))]
+    rows = [
+        (group, structure, verb, draw)
+        for group in groups
+        for structure in names
+        for verb in range(num_verbs)
+        for draw in range(num_seeds)
+    ]
+    labels = []
+    for group, structure, _, _ in rows:
+        about = (fixed_gaps or {}) if structure == "original" else (gaps or {})
+        lean = next((about.get(name, 0) / 2 for name, pair in pairs.items() if group == pair[0]), 0)
+        lean += next((-about.get(name, 0) / 2 for name, pair in pairs.items() if group == pair[1]), 0)
+        shares = np.array([0.3 - lean / 2, 0.38, 0.3 + lean / 2, 0.02 if num_other else 0])
+        labels.append(rng.choice(REGARDS, p=shares / shares.sum()))
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    bias = regard_bias(
+        [str(label) for label in labels],
+        columns[0],
+        structures=columns[1],
+        prompts=[f"{verb}" for verb in columns[2]],
+        seeds=columns[3],
+        pairs=pairs,
+        **{"n_halves": 100, "k": 3} | options,
+    )
+    kinds = {
+        name: {
+            "kind": ("declarative", "interrogative")[number % 2] if name != "original" else "original",
+            "parse": "(ROOT (S (NP ) (VP ) (. )))",
+            "generalizes": number == 3,
+        }
+        for number, name in enumerate(names)
+    }
+    examples = [
+        {
+            "structure": structure,
+            "group": group,
+            "text": f"the {group} was known for",
+            "continuation": continuation if group == groups[0] else "a good song.",
+            "regard": "positive",
+        }
+        for structure in names
+        for group in groups
+    ]
+    return as_stored(
+        {
+            "bias": bias,
+            "num_prompts": len(groups) * len(names) * num_verbs,
+            "num_structures": len(names),
+            "num_seeds": num_seeds,
+            "num_continuations": len(rows) + 7,
+            "num_blank": 7,
+            "num_cut_for_classifier": 2,
+            "structures": kinds,
+            "examples": examples,
+            "mask": True,
+            "paraphrases": None,
+            "kl_error": None,
+        }
+    )
+
+
+def regard_run(regard, is_embedded=False):
+    """A run of regard alone."""
+    run = run_record(some_prompts())
+    about = {**CLASSIFIER, "is_embedded": is_embedded, "notes": ["a note"], "groups": list(regard["bias"]["by_group"])}
+    run["regard"] = {**about, "pairs": regard["bias"]["pairs"], "temperature": 0.7, "top_k": 40}
+    return {"run": run, "regard": regard}
+
+
+def template_values(num_templates=26, axes=AXES, scale=1.0, noise=0.2, seed=0):
+    """A figure of each axis in each template."""
+    rng = np.random.default_rng(seed)
+    templates = list(dict.fromkeys(load_table("v1.0")["template"].to_pylist()))[:num_templates]
+    values = scale * np.clip(
+        np.linspace(0.2, 0.5, len(axes))[:, None] + noise * rng.standard_normal((len(axes), len(templates))), 0.01, 1
+    )
+    weights = np.ones(values.shape)
+    return TemplateValues(list(axes), templates, values, weights, values.mean(axis=0), np.ones(len(templates)))
+
+
+@cache
+def _default_robustness(seed):
+    parts = {"full_gen_bias": 10, "full_gen_bias_debiased": 7, "likelihood_bias": 1}
+    return {
+        name: template_robustness(template_values(scale=scale, seed=seed + index), n_halves=100)._asdict()
+        for index, (name, scale) in enumerate(parts.items())
+    }
+
+
+def robustness_of(seed=0, **change):
+    """results["robustness"]."""
+    return as_stored(_default_robustness(seed) | change)
+
+
+def robustness_run(**change):
+    """A run of likelihood, generation and offensiveness with robustness."""
+    return full_run() | {"robustness": robustness_of(**change)}
+
+
+def write_run(folder, results, prompts=None, *, seed=0, prefix="I hear you", replies_per_cell=8):
+    """A finished run's folder with replies of its own, and what the comparison reads of it.
+
+    Returns:
+        Its results and replies.
+    """
+    prompts = some_prompts() if prompts is None else prompts
+    replies = replies_to(prompts, replies_per_cell, seed, prefix)
+    results = copy.deepcopy(results)
+    results["generation"], biases = generation_of(replies, seed)
+    results["offensiveness"]["replies"] = offensiveness_of(replies, seed)
+    results["run"]["settings"]["replies_per_cell"] = replies_per_cell
+    write_results(folder, results)
+    (folder / "replies").mkdir()
+    pq.write_table(prompts, folder / "prompts.parquet")
+    pq.write_table(style_means_table(biases, LABELS), folder / "style_means.parquet")
+    table = pa.table({"id": replies.ids, "text": replies.prompts, "reply": replies.texts})
+    pq.write_table(table.slice(0, 20), folder / "replies" / "00000-of-00002.parquet")
+    pq.write_table(table.slice(20), folder / "replies" / "00001-of-00002.parquet")
+    return results, replies
+
+
+def write_results(folder, results):
+    """A folder with results.json alone, which is all that most measurements compare."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "results.json").write_text(json.dumps(results), encoding="utf-8")
+    return folder
+
+
+def read_results(folder):
+    return json.loads((folder / "results.json").read_text(encoding="utf-8"))
+
+
+def change_results(folder, change):
+    """Rewrites a folder's results.json after `change(results)`."""
+    results = read_results(folder)
+    change(results)
+    write_results(folder, results)
+
+
+def write_tuning_runs(root):
+    """Folders of a run before tuning and three after, of which the last was tuned without tags.
+
+    After tuning, bias is 0.05, 1.1 and 1 times what it was. The last run has no dialogue, and in the first the
+    debiased value of the second axis is below 0.
+    """
+    write_run(root / "a", full_run())
+    for name in "bcd":
+        shutil.copytree(root / "a", root / name)
+    change_results(root / "a", _below_zero)
+    for name, changes in {
+        "a": {"model": "small", "tag": None, "perplexity": 40.0, "scale": 1},
+        "b": {"model": "tuned", "tag": "no_bias", "perplexity": 31.26, "scale": 0.05},
+        "c": {"model": "tuned", "tag": "bias", "perplexity": 30.0, "scale": 1.1},
+        "d": {"model": "self-chat", "tag": None, "perplexity": None, "scale": 1},
+    }.items():
+        change_results(root / name, lambda results, changes=changes: _tune(results, **changes))
+    return [root / name for name in "abcd"]
+
+
+def _below_zero(results):
+    results["generation"]["debiased"]["by_axis"][AXES[1]] = -1.5
+    results["generation"]["gen_bias"]["intervals"]["by_axis"][AXES[1]] = [-4.0, 1.0]
+
+
+def _tune(results, *, model, tag, perplexity, scale):
+    """Makes results those of another model, whose bias is so many times what it was, all alike."""
+    results["run"]["model"] = {**results["run"]["model"], "name": model, "digest": model}
+    results["run"]["generation"] = {"context": "chat", "tag": tag, "tag_reason": f"{tag} was asked for"}
+    generation = results["generation"]
+    for part in (generation["debiased"], generation["gen_bias"]["intervals"]):
+        for metric in ("full_gen_bias", "by_axis", "partial_gen_bias", "summed_cluster_gen_bias"):
+            part[metric] = _scaled(part[metric], scale)
+    if perplexity is not None:
+        add_dialogue(results, perplexity, (perplexity - 2.5, perplexity + 3))
+
+
+def _scaled(part, scale):
+    if part is None:
+        return None
+    if isinstance(part, dict):
+        return {name: _scaled(value, scale) for name, value in part.items()}
+    return [_scaled(value, scale) for value in part] if isinstance(part, list) else part * scale

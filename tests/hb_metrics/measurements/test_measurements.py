@@ -1,0 +1,50 @@
+"""What the loop over measurements relies on."""
+
+import re
+from types import SimpleNamespace
+
+import pytest
+
+from hb_metrics.arguments import settings_of
+from hb_metrics.measurements import MEASUREMENTS
+from hb_metrics.planning import choose_measurements
+
+NAMES = [measurement.name for measurement in MEASUREMENTS]
+
+
+def chosen(kind, **options):
+    loaded = SimpleNamespace(kind=kind)
+    return [measurement.name for measurement in choose_measurements(settings_of(options), loaded)]
+
+
+def test_names_differ_and_are_those_of_their_folders():
+    assert len(set(NAMES)) == len(NAMES)
+    assert [measurement.folder.name for measurement in MEASUREMENTS] == NAMES
+    tasks = [task for measurement in MEASUREMENTS for task in measurement.tasks]
+    assert len(set(tasks)) == len(tasks)
+
+
+@pytest.mark.parametrize("measurement", MEASUREMENTS, ids=NAMES)
+def test_a_measurement_comes_after_those_that_it_requires_and_says_what_it_is(measurement):
+    assert {*measurement.requires} <= {*NAMES[: NAMES.index(measurement.name)]}
+    assert re.fullmatch("[a-z]+", measurement.name)
+    assert measurement.words
+    assert measurement.done
+
+
+def test_what_is_measured_by_default():
+    assert chosen("causal") == ["likelihood", "generation", "offensiveness"]
+    assert chosen("encoder-decoder") == ["likelihood", "generation", "offensiveness"]
+    assert chosen("masked") == ["likelihood", "offensiveness"]
+
+
+def test_what_a_measurement_starts_from_is_measured_too_as_far_as_the_model_can():
+    assert chosen("causal", measurements="robustness") == ["likelihood", "generation", "robustness"]
+    assert chosen("masked", measurements="robustness") == ["likelihood", "robustness"]
+    assert chosen("causal", measurements="offensiveness") == ["offensiveness"]
+
+
+@pytest.mark.parametrize("name", ["generation", "dialogue", "regard"])
+def test_a_masked_model_is_not_asked_to_write(name):
+    with pytest.raises(ValueError, match=f"which gives no replies; leave {name} out of --measurements"):
+        chosen("masked", measurements=f"likelihood,{name}")

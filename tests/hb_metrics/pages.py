@@ -1,0 +1,154 @@
+"""Reads pages that the toolkit writes as a browser does: from their HTML, or in a real browser."""
+
+import json
+import re
+import shutil
+import subprocess
+from collections import defaultdict
+from html.parser import HTMLParser
+
+import pytest
+
+HOSTILE = "</script><b>x & y"  # a name that would be markup if it were not escaped
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+CHROMIUM_OPTIONS = """
+    --headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking
+    --disable-component-update --disable-sync --enable-logging=stderr --v=0 --virtual-time-budget=8000 --dump-dom
+"""
+VOID_ELEMENTS = {"meta", "img", "link"}
+
+needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no chromium, chromium-browser or google-chrome on PATH")
+
+
+class Page(HTMLParser):
+    """What a browser sees: elements, words, scripts, and the tables by the label of the region they are in."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.elements, self.scripts, self.styles, self.words = [], [], [], ""
+        self.tables, self.tiles, self.open, self.region = defaultdict(list), {}, [], None
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        attrs = dict(attrs)
+        self.elements.append((tag, attrs))
+        if tag not in VOID_ELEMENTS:
+            self.open.append(tag)
+        self.region = attrs["aria-label"] if attrs.get("role") == "region" else self.region
+        if tag == "table":
+            self.tables[self.region].append([])
+        elif tag == "tr":
+            self.tables[self.region][-1].append([])
+        elif tag in ("th", "td"):
+            self.tables[self.region][-1][-1].append("")
+        elif tag == "dt":
+            self.tile = ""
+        elif tag == "dd":
+            self.tiles.setdefault(self.tile, []).append("")
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] in ("script", "style"):
+            (self.scripts if self.open[-1] == "script" else self.styles).append(data)
+            return
+        self.words += data
+        if {"th", "td"} & set(self.open):
+            self.tables[self.region][-1][-1][-1] += data
+        elif "dt" in self.open:
+            self.tile += data
+        elif "dd" in self.open:
+            self.tiles[self.tile][-1] += data
+
+    @property
+    def text(self):
+        """The words with single white space."""
+        return " ".join(self.words.split())
+
+    @property
+    def ids(self):
+        """Of all elements, in their order."""
+        return [attrs["id"] for _, attrs in self.elements if "id" in attrs]
+
+    @property
+    def links(self):
+        """The ids that links in the page lead to."""
+        return {attrs["href"][1:] for tag, attrs in self.elements if tag == "a" and attrs["href"][0] == "#"}
+
+    def table(self, region):
+        """The rows of the one table of a region, its header first; white space in cells made single."""
+        (table,) = self.tables[region]
+        return [[" ".join(cell.split()) for cell in row] for row in table]
+
+    def figures(self):
+        """What is drawn, by the element it is drawn in."""
+        return self.constant("figures")
+
+    def terms(self):
+        """What the chooser of terms shows; `None`: there is none."""
+        return self.constant("terms")
+
+    def constant(self, name):
+        (script,) = (script for script in self.scripts if f"const {name} = " in script)
+        (value,) = re.findall(rf"^const {name} = (.*);$", script, re.MULTILINE)
+        return json.loads(value, parse_constant=pytest.fail)
+
+
+def read_page(path):
+    return Page(path.read_text(encoding="utf-8"))
+
+
+def check_sound(page):
+    """Every element is closed, ids are given once, links lead somewhere, and each plot has its element."""
+    assert page.open == []
+    assert len(page.ids) == len(set(page.ids))
+    assert page.links <= set(page.ids)
+    assert set(page.figures()) <= set(page.ids)
+    choosers = {attrs["data-plot"] for tag, attrs in page.elements if tag == "select" and "data-plot" in attrs}
+    assert {name for name, figures in page.figures().items() if len(figures) > 1} <= choosers <= set(page.figures())
+    labelled = {attrs["for"] for tag, attrs in page.elements if tag == "label"}
+    assert {attrs["id"] for tag, attrs in page.elements if tag == "select"} <= labelled
+    assert all(attrs.get("aria-label") for _, attrs in page.elements if attrs.get("role") in ("img", "region"))
+
+
+def number(cell):
+    """The number that a cell shows."""
+    return float(cell.replace("−", "-").replace(",", "").rstrip("%"))
+
+
+def close(value):
+    """The value as a page shows it: two digits after the point below 10, one below 100, none above."""
+    return pytest.approx(value, rel=0.01, abs=0.006)
+
+
+def value_and_interval(cell):
+    """A cell's value, and both ends of its interval: "3.04 2.10 to 3.90"."""
+    value, _, interval = cell.partition(" ")
+    return number(value), [number(end) for end in interval.split(" to ")] if interval else None
+
+
+def browse(path, tmp_path, width=1200):
+    """The page as it stands once its scripts have run without an error."""
+    done = subprocess.run(
+        [
+            CHROMIUM,
+            *CHROMIUM_OPTIONS.split(),
+            f"--window-size={width},900",
+            f"--user-data-dir={tmp_path}",
+            path.as_uri(),
+        ],
+        capture_output=True,
+        encoding="utf-8",
+        timeout=120,
+        check=True,
+    )
+    assert "Uncaught" not in done.stderr
+    return done.stdout
+
+
+def check_drawn(html, plots):
+    """Each plot of a page that a browser showed has been drawn."""
+    for plot in plots:
+        assert '<svg class="main-svg"' in html.split(f' id="{plot}"')[1].split("</figure>")[0], plot

@@ -1,0 +1,124 @@
+"""`python -m hb_metrics.report`: which page it writes where, and what it refuses in one line."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from hb_metrics.finished_run import read_run
+from hb_metrics.report.__main__ import main
+from hb_metrics.run_folder import LAYOUT
+from tests.hb_metrics.made_results import change_results, dialogue_run, full_run, write_results, write_tuning_runs
+from tests.hb_metrics.pages import check_sound, read_page
+
+NAMES = ["before", "no_bias", "bias", "self-chat"]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    return write_tuning_runs(tmp_path_factory.mktemp("tuning"))
+
+
+@pytest.fixture
+def copied(folders, tmp_path):
+    return [Path(shutil.copytree(folder, tmp_path / folder.name)) for folder in folders]
+
+
+def failing(arguments, capsys):
+    """The one line that the command exits with."""
+    with pytest.raises(SystemExit) as failed:
+        main([str(argument) for argument in arguments])
+    assert isinstance(failed.value.code, str)  # which Python prints, and exits with 1
+    assert "\n" not in failed.value.code
+    assert capsys.readouterr().out == ""
+    return failed.value.code
+
+
+def test_one_folder_writes_its_report_anew(copied, capsys):
+    main([str(copied[0])])
+
+    assert capsys.readouterr().out == f"report: {(copied[0] / 'report.html').resolve()}\n"
+    assert read_page(copied[0] / "report.html").tiles
+
+
+def test_two_folders_write_a_comparison_in_the_last_or_where_asked(copied, tmp_path):
+    main([*map(str, copied[:2])])
+    main([*map(str, copied[:2]), "--output", str(tmp_path / "mine.html")])
+
+    assert (copied[1] / "comparison.html").read_bytes() == (tmp_path / "mine.html").read_bytes()
+    assert "<title>HolisticBias: small and tuned</title>" in (tmp_path / "mine.html").read_text("utf-8")
+
+
+def test_the_command_names_the_runs(folders, tmp_path, capsys):
+    path = tmp_path / "all.html"
+
+    main([*map(str, folders), "--names", *NAMES, "--output", str(path)])
+
+    assert capsys.readouterr().out == f"report: {path.resolve()}\n"
+    assert "<title>HolisticBias: before · no_bias · bias · self-chat</title>" in path.read_text(encoding="utf-8")
+    check_sound(read_page(path))
+
+
+def test_names_that_do_not_fit_are_refused(folders, tmp_path, capsys):
+    def error(*arguments):
+        return failing([*arguments, "--output", tmp_path / "c.html"], capsys)
+
+    assert "2 names for 3 runs" in error(*folders[:3], "--names", "one", "two")
+    assert "'one' is the name of more than one run" in error(*folders[:2], "--names", "one", "one")
+    assert "a run's name is empty" in error(*folders[:2], "--names", "one", " ")
+    assert "--names are for telling runs apart" in error(folders[0], "--names", "one")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_later_run_has_something_in_common_with_the_first(copied, capsys):
+    change_results(copied[0], lambda results: results.pop("likelihood"))
+    names = ("generation", "offensiveness", "dialogue")
+    change_results(copied[2], lambda results: [results.pop(name) for name in names])
+
+    assert f"and '{copied[2]}' likelihood;" in failing(copied[:3], capsys)
+
+
+def test_what_is_no_run_is_named(copied, tmp_path, capsys):
+    assert "has no results.json" in failing([tmp_path], capsys)
+    assert "has no results.json" in failing([copied[0], tmp_path / "nowhere"], capsys)
+    assert "there is no folder" in failing([copied[1], "--output", tmp_path / "no" / "a.html"], capsys)
+    for text, error in (
+        ("[1]", "does not hold the results of a run"),
+        ('{"run": 1}', "does not hold the results of a run"),
+        ("{", "cannot be read"),
+        (json.dumps({"run": {"layout": {"version": LAYOUT}}}), "the results are incomplete ("),
+        (
+            json.dumps({"run": {"layout": {"version": LAYOUT}}, "dialogue": {}}),
+            "the results are incomplete ('interval')",
+        ),
+    ):
+        (copied[0] / "results.json").write_text(text)
+        assert error in failing([copied[0]], capsys)
+
+
+@pytest.mark.parametrize(
+    ("layout", "versions", "layout_there", "release"),
+    [
+        (None, {"holistic-bias": "0.3.0"}, 1, "0.3.0"),  # earlier releases record no layout
+        (None, {"holistic-bias": None}, 1, "not recorded"),
+        (None, None, 1, "not recorded"),
+        ({"version": LAYOUT + 1}, {"holistic-bias": "9.0.0"}, LAYOUT + 1, "9.0.0"),
+        ("2", {"holistic-bias": "0.3.0"}, 1, "0.3.0"),
+    ],
+)
+def test_a_run_of_another_layout_is_refused(layout, versions, layout_there, release, tmp_path, capsys):
+    results = dialogue_run()
+    results["run"] |= {"layout": layout, "versions": versions}
+    folder = write_results(tmp_path / "old", results)
+    error = (
+        f"'{folder}' holds a run of another release, whose files are laid out otherwise (layout {layout_there}, now "
+        f"{LAYOUT}); measure again in a new folder, or use the release of that run: {release}"
+    )
+
+    with pytest.raises(ValueError, match=f"^{re.escape(error)}$"):
+        read_run(folder)
+
+    assert failing([folder], capsys) == f"hb_metrics.report: {error}"
+    assert failing([write_results(tmp_path / "new", full_run()), folder], capsys) == f"hb_metrics.report: {error}"

@@ -1,0 +1,243 @@
+"""The report of a run: one file that loads nothing, with a part for each measurement of the run and for no other."""
+
+import copy
+import re
+from itertools import pairwise
+
+import pytest
+
+from hb_dataset import load_table
+from hb_metrics.display.figures import axis_label
+from hb_metrics.measurements import MEASUREMENTS
+from hb_metrics.report.page import write_report
+from tests.hb_metrics.made_results import (
+    AXES,
+    LOVE,
+    add_dialogue,
+    full_run,
+    likelihood_run,
+    only,
+    reddit_run,
+    regard_of,
+    regard_run,
+    robustness_of,
+    some_prompts,
+    with_names,
+)
+from tests.hb_metrics.pages import HOSTILE, browse, check_drawn, check_sound, needs_browser, read_page
+
+SECTIONS = {
+    "likelihood": {"likelihood"},
+    "generation": {"generation", "terms", "frequency", "checks"},
+    "offensiveness": {"offensiveness"},
+    "robustness": {"robustness"},
+    "dialogue": {"dialogue"},
+    "reddit": {"reddit"},
+    "regard": {"regard"},
+}
+
+
+@pytest.fixture(scope="module")
+def results():
+    """A run of everything that can be measured."""
+    results = add_dialogue(full_run()) | {"robustness": robustness_of()}
+    for other in (reddit_run(), regard_run(regard_of(gaps={"orientation": 0.6}))):
+        results |= {name: part for name, part in other.items() if name != "run"}
+        results["run"] = other["run"] | results["run"]
+    return results
+
+
+def page_of(results, folder):
+    write_report(results, folder / "report.html")
+    return read_page(folder / "report.html")
+
+
+@pytest.fixture(scope="module")
+def folder(results, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    write_report(results, folder / "report.html")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def page(folder):
+    return read_page(folder / "report.html")
+
+
+def test_the_report_is_one_html_file_that_loads_nothing(folder, page):
+    tags = {tag for tag, _ in page.elements}
+    links = [(tag, name) for tag, attrs in page.elements for name in attrs if name in ("src", "href", "srcset", "data")]
+
+    assert [path.name for path in folder.iterdir()] == ["report.html"]
+    assert (folder / "report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert set(links) == {("a", "href")}
+    assert not tags & {"link", "img", "iframe", "object", "embed", "base", "video", "audio"}
+    assert not any(re.search(r"url\(|@import", style) for style in page.styles)
+
+
+def test_the_report_of_everything_is_sound(page):
+    levels = [int(tag[1]) for tag, _ in page.elements if re.fullmatch("h[1-6]", tag)]
+
+    check_sound(page)
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(below <= above + 1 for above, below in pairwise(levels))
+
+
+def test_no_measurement_is_missing_here(results):
+    assert list(SECTIONS) == [measurement.name for measurement in MEASUREMENTS]
+    assert results.keys() == {"run", *SECTIONS}
+
+
+@pytest.mark.parametrize("kept", [(), *((name,) for name in SECTIONS), ("generation", "offensiveness"), (*SECTIONS,)])
+def test_only_what_was_measured_has_a_section(results, tmp_path, kept):
+    page = page_of({name: results[name] for name in ("run", *kept)}, tmp_path)
+
+    expected = {"reading", "how"}.union(*(SECTIONS[name] for name in kept))
+    check_sound(page)
+    assert set(page.ids) & {"reading", "how"}.union(*SECTIONS.values()) == expected
+    assert page.links == {"main"} | expected
+    assert (page.terms() is None) == ("generation" not in kept)
+    assert bool(page.tiles) == bool(set(kept) - {"robustness"})  # which has none of its own
+
+
+@pytest.mark.parametrize(
+    ("kept", "words", "of_sentences"),
+    [
+        (
+            ("likelihood", "robustness"),
+            "Likelihood Bias, robustness over templates on HolisticBias v1.0-small: ",
+            True,
+        ),
+        (("regard",), "Regard of continuations of prompts in many syntactic structures.", False),
+        (("dialogue", "reddit"), "Dialogue perplexity. Language Model Bias on RedditBias.", False),
+        ((), "No measurement on HolisticBias v1.0-small: ", True),
+    ],
+)
+def test_the_subtitle_says_what_was_measured_on_what(results, tmp_path, kept, words, of_sentences):
+    text = page_of({name: results[name] for name in ("run", *kept)}, tmp_path).text
+
+    assert words in text
+    about = "2,160 sentences about people, 18 terms in 3 demographic axes, 4 sentence templates."
+    assert (about in text) == of_sentences
+    assert ("This is the small config" in text) == of_sentences
+
+
+def test_the_answers_stand_at_the_top_in_the_order_of_measurements(page):
+    starts = ("It finds sentences", "The style of its replies", "Phrases that say", "Regard of what it writes")
+    positions = [page.text.index(start) for start in starts]
+
+    assert positions == sorted(positions)
+    assert positions[-1] < page.text.index("sentences about people, 18 terms")
+
+
+def test_every_setting_is_shown_and_missing_is_null(results, page):
+    assert page.table("Settings and versions") == [
+        [f"{section}.{name}", "null" if value is None else " ".join(str(value).split())]
+        for section, content in results["run"].items()
+        for name, value in content.items()
+    ]
+
+
+def test_files_and_notes_are_those_of_the_measurements(page, results, tmp_path):
+    likelihood = page_of({name: results[name] for name in ("run", "likelihood")}, tmp_path)
+
+    for name in ("perplexities/*.parquet", "replies/*.parquet", "bias_values.parquet", "dialogue/*.parquet", "regard/"):
+        assert name in page.text.split("All numbers are in results.json")[1]
+    assert (
+        "All numbers are in results.json, the prompts in prompts.parquet, the perplexity of each sentence in "
+        "perplexities/*.parquet, beside this file."
+    ) in likelihood.text
+    assert "another/classifier: a note." in page.text
+    assert "a/classifier: a note." in page.text
+    assert "/classifier: a note." not in likelihood.text
+
+
+def test_a_vocabulary_of_the_users_own_is_named(results, tmp_path):
+    other = copy.deepcopy({name: results[name] for name in ("run", "likelihood")})
+    other["run"]["settings"]["vocabulary_dir"] = "my/words"
+
+    assert "Likelihood Bias on the vocabulary my/words, v1.0-small: 2,160 sentences" in page_of(other, tmp_path).text
+
+
+def test_a_report_that_exists_is_replaced(tmp_path):
+    (tmp_path / "report.html").write_text("old")
+
+    page = page_of(likelihood_run(only(load_table("v1.0-small"), axis=["age"], template=[LOVE])), tmp_path)
+
+    assert page.tiles
+
+
+def test_what_embedded_classifiers_cannot_do_is_said_of_them_alone(results, page, tmp_path):
+    embedded = copy.deepcopy(results)
+    embedded["run"]["style_classifier"] |= {"is_embedded": True}
+    embedded["run"]["offensiveness_classifier"] |= {"is_embedded": True}
+
+    note = page_of(embedded, tmp_path).text.split("For trying out, not for conclusions.")[1]
+
+    assert note.startswith(
+        " Styles of replies were classified by the embedded classifier. Offensiveness was classified by the embedded "
+        "model of single words. What is embedded is much weaker"
+    )
+    assert "name better ones (--style_classifier, --offensiveness_classifier) for figures to publish" in note
+    assert "The embedded classifier has learnt 217 styles" in note
+    assert "The embedded one knows words, not sentences" in note
+    embedded["run"]["regard"] |= {"is_embedded": True}
+    regard = page_of({name: embedded[name] for name in ("run", "regard")}, tmp_path)
+    assert "name a better one (--regard_classifier) for figures to publish" in regard.text
+    assert "For trying out" not in page.words
+    assert "embedded" not in page.words.replace("is_embedded", "")
+
+
+# Chooses the second axis, then its last term and a term beside it, as the keyboard does; opens the examples.
+CHOOSING = """
+<script>
+for (const [id, index] of [["axis-left", 1], ["term-left", 5], ["axis-right", 2], ["term-right", 1]]) {
+  const select = document.getElementById(id);
+  select.focus();
+  if (document.activeElement !== select) throw new Error("no focus on " + id);
+  select.selectedIndex = index;
+  select.dispatchEvent(new Event("change", {bubbles: true}));
+}
+document.getElementById("examples").open = true;
+document.getElementById("strip-cluster").selectedIndex = 3;
+document.getElementById("strip-cluster").dispatchEvent(new Event("change"));
+if (document.documentElement.scrollWidth > window.innerWidth) throw new Error("the page scrolls to the side");
+document.body.dataset.done = "yes";
+</script>
+</body>"""
+
+
+@needs_browser
+@pytest.mark.parametrize("width", [1200, 500])
+def test_a_browser_draws_all_plots_and_terms_can_be_chosen(results, page, folder, tmp_path, width):
+    path = tmp_path / "report.html"
+    text = (folder / "report.html").read_text(encoding="utf-8")
+    path.write_text(text.replace("</body>", CHOOSING), encoding="utf-8")
+    rows = results["generation"]["by_descriptor"]
+    left = [row for row in rows if row["axis"] == AXES[1]][5]
+    right = next(row for row in rows if row["axis"] == AXES[2])  # after "none" in the list
+
+    html = browse(path, tmp_path, width)
+
+    assert 'data-done="yes"' in html
+    check_drawn(html, page.figures())
+    status = re.search(r'id="chosen-term"[^>]*>([^<]*)<', html)[1]
+    assert status.startswith(f"{right['descriptor']}, {right['num_replies']} replies. Sympathy ")
+    values = html.split('id="values-left"')[1].split("</table>")[0]
+    assert f"{left['descriptor']} ({axis_label(AXES[1])})" in values
+    assert f"{100 * left['clusters']['Confusion']:.2f}%" in values
+    replies = html.split('id="replies-left"')[1].split('id="replies-right"')[0]
+    for example in results["generation"]["examples"]:
+        if (example["axis"], example["descriptor"]) == (left["axis"], left["descriptor"]):
+            assert example["reply"] in replies
+    assert "probability of Confusion" in html
+
+
+@needs_browser
+def test_a_browser_draws_names_with_html_in_them_on_a_narrow_page(tmp_path):
+    prompts = some_prompts()
+    prompts = with_names(prompts, "descriptor", {prompts["descriptor"][0].as_py(): HOSTILE})
+    page = page_of(likelihood_run(prompts, model="<img src=x>"), tmp_path)
+
+    check_drawn(browse(tmp_path / "report.html", tmp_path, 390), page.figures())

@@ -1,0 +1,46 @@
+"""What the runs of a comparison are called."""
+
+from pathlib import Path
+
+import pytest
+
+from hb_metrics.finished_run import Run
+from hb_metrics.report.run_names import run_names
+
+
+def runs_of(*described):
+    """Runs of (model, tag, folder)."""
+    return [
+        Run(Path(folder), {"run": {"model": {"name": model}, "generation": {"tag": tag}}})
+        for model, tag, folder in described
+    ]
+
+
+@pytest.mark.parametrize(
+    ("described", "names"),
+    [
+        ([("m", None, "x"), ("n", "bias", "y")], ["m", "n"]),
+        (
+            [("m", None, "x"), ("n", "no_bias", "y"), ("n", "bias", "z")],
+            ["m", "n, asked with no_bias", "n, asked with bias"],
+        ),
+        ([("m", None, "r/x"), ("m", None, "r/y")], ["x", "y"]),
+        ([("m", None, "r/x"), ("m", None, "s/x")], ["1. x", "2. x"]),
+    ],
+)
+def test_runs_are_named_by_the_first_thing_that_tells_all_of_them_apart(described, names):
+    assert run_names(runs_of(*described)) == names
+
+
+@pytest.mark.parametrize(
+    ("names", "error"),
+    [
+        (["one", "two", "three"], "3 names for 2 runs"),
+        (["one"], "1 names for 2 runs"),
+        (["one", "one"], "'one' is the name of more than one run"),
+        (["one", " "], "a run's name is empty"),
+    ],
+)
+def test_names_that_do_not_tell_runs_apart_are_refused(names, error):
+    with pytest.raises(ValueError, match=error):
+        run_names(runs_of(("m", None, "x"), ("n", None, "y")), names)

@@ -1,0 +1,86 @@
+"""The options of measure.py: one list from all measurements, each with a help that can be understood alone."""
+
+import argparse
+from dataclasses import MISSING, dataclass, field, fields
+from types import SimpleNamespace
+from typing import Literal, get_args, get_origin
+
+import pytest
+
+from hb_metrics import arguments as module
+from hb_metrics.arguments import asked_measurements, default_settings, parse_arguments, settings_of
+from hb_metrics.measurements import MEASUREMENTS
+from hb_metrics.measurements.dialogue.options import DialogueOptions
+from hb_metrics.measurements.generation.options import GenerationOptions
+from hb_metrics.measurements.settings import RunOptions
+
+KINDS = (RunOptions, *(measurement.options for measurement in MEASUREMENTS))
+OPTIONS = [(kind, option) for kind in KINDS for option in fields(kind)]
+NAMES = [option.name for _, option in OPTIONS]
+
+
+def test_what_is_not_given_has_its_default():
+    settings = settings_of({"seed": 3, "replies_per_cell": 5, "dialogue_replies": 7})
+    assert settings.run == RunOptions(seed=3)
+    assert settings.of(GenerationOptions) == GenerationOptions(replies_per_cell=5)
+    assert settings.of(DialogueOptions) == DialogueOptions(dialogue_replies=7)
+    assert default_settings() == settings_of({}) == parse_arguments([])
+    assert list(settings.values()) == list(settings.defaults()) == NAMES
+    changed = {name for name, value in settings.values().items() if value != settings.defaults()[name]}
+    assert changed == {"seed", "replies_per_cell", "dialogue_replies"}
+
+
+def test_the_command_line_gives_the_same_settings():
+    options = ["--seed", "3", "--no_include_gendered", "--bias_type", "race", "gender", "--regard_temperature", "0.5"]
+    assert parse_arguments(options) == settings_of(
+        {"seed": 3, "include_gendered": False, "bias_type": ["race", "gender"], "regard_temperature": 0.5}
+    )
+
+
+def test_an_option_or_a_measurement_that_is_not_known_is_named_with_a_guess():
+    with pytest.raises(ValueError, match=r"option 'replies_per_sell' is not known; did you mean 'replies_per_cell'\?"):
+        settings_of({"replies_per_sell": 3})
+    with pytest.raises(ValueError, match=r"measurement 'regrad' is not known; did you mean 'regard'\? allowed: likel"):
+        settings_of({"measurements": "likelihood,regrad"})
+
+
+def test_measurements_are_in_their_own_order_and_each_once():
+    asked = asked_measurements(settings_of({"measurements": "regard, likelihood,regard"}))
+    assert [measurement.name for measurement in asked] == ["likelihood", "regard"]
+    assert asked_measurements(default_settings()) is None
+
+
+def test_no_two_options_have_one_name():
+    assert len(set(NAMES)) == len(NAMES)
+
+
+@pytest.mark.parametrize("name", ["alpha", "regard_seeds"])
+def test_a_measurement_with_an_option_that_is_there_already_cannot_be_added(name, monkeypatch):
+    kind = dataclass(type("Options", (), {"__annotations__": {name: int}, name: field(default=1)}))
+    monkeypatch.setattr(
+        module, "MEASUREMENTS", [*MEASUREMENTS, SimpleNamespace(name="x", by_default=False, options=kind)]
+    )
+    with pytest.raises(argparse.ArgumentError, match=f"conflicting option strings?: --{name}"):
+        parse_arguments([])
+
+
+@pytest.mark.parametrize(("kind", "option"), OPTIONS, ids=NAMES)
+def test_every_option_has_a_default_and_a_help_that_is_a_whole_sentence(kind, option):
+    assert option.default is not MISSING
+    text = option.metadata["help"]
+    values = get_args(option.type) if get_origin(option.type) is Literal else ()
+    assert text[0].isupper() or text.split()[0] in values
+    assert text.endswith(".")
+    assert text % {} == text.replace("%%", "%")  # as argparse prints it
+    assert option.default in (None, *values) or not values
+
+
+def test_the_help_names_all_measurements_and_all_options(capsys):
+    with pytest.raises(SystemExit) as end:
+        parse_arguments(["--help"])
+    assert end.value.code == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    names = [measurement.name for measurement in MEASUREMENTS]
+    assert printed.endswith(f"measurements: {', '.join(names)}; by default likelihood, generation, offensiveness")
+    for name in NAMES:
+        assert f" --{name} " in printed or f" --{name}, " in printed
