@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
-from transformers.modeling_outputs import BaseModelOutput
 
 from hb_metrics.inference.models.loading import decoder_start_id, first_position
+from hb_metrics.inference.scoring.scoring_paths import with_states
 from hb_metrics.inference.units import distinct
 
 _PAD = 0  # any token: nothing attends to it
@@ -53,6 +53,7 @@ class Forward:
             self.mask = ((positions < self.prefix) | (positions >= ends)).long()
         self.length = longest + max_new_tokens
         self.cache: Any = None
+        self.encoded: Any = None  # what the encoder gave, and its states for each row
         self.states: torch.Tensor | None = None
         self.num_cached = 0  # positions that the cache holds
         options = inspect.signature(model.forward).parameters
@@ -63,9 +64,10 @@ class Forward:
     def first(self) -> torch.Tensor:
         """Logits after the contexts: [contexts * beams, vocabulary]."""
         if self.model.config.is_encoder_decoder:
-            self.states = self.model.get_encoder()(
+            self.encoded = self.model.get_encoder()(
                 input_ids=self.contexts, attention_mask=torch.ones_like(self.contexts)
-            ).last_hidden_state
+            )
+            self.states = self.encoded.last_hidden_state
             start = _decoder_start(self.model)
             self.tokens = torch.tensor([start], device=self.contexts.device).expand(len(self.contexts), -1)
             logits = self._run(self.tokens)
@@ -113,7 +115,7 @@ class Forward:
         if self.states is not None:
             inputs = {
                 "decoder_input_ids": tokens,
-                "encoder_outputs": BaseModelOutput(last_hidden_state=self.states),
+                "encoder_outputs": with_states(self.encoded, self.states),
                 "attention_mask": torch.ones(self.states.shape[:2], dtype=torch.int64, device=tokens.device),
             }
         if self.cache is not None:

@@ -49,6 +49,9 @@ NOT_FINITE_ERROR = (
 TREE_ERROR = "scoring='tree' does not work for this model: {reason}; use scoring='auto' or 'padded'"
 
 
+ONE_AT_A_TIME = "padding changes its numbers, so texts are scored one at a time"
+
+
 class PerplexityScores(NamedTuple):
     """Scores of texts; arrays are [texts].
 
@@ -211,6 +214,9 @@ def plan_perplexity(
         positions = sum(len(unit.payload.tokens) for unit in units)
     else:
         scoring = "padded"
+        score = partial(scoring_paths.padded_nlls, model)
+        if sequences and scoring_paths.padding_changes(score, sequences, model.dtype):
+            max_positions, reason = 1, f"{reason}; {ONE_AT_A_TIME}"
         units, positions = scoring_paths.padded_units(sequences, max_positions)
     return ScoringPlan(
         scoring=scoring,
@@ -279,14 +285,18 @@ def _plan_encoder_decoder(
         raise ValueError("the model's config has no decoder_start_token_id, so its decoder cannot start; set it")
     sequences = [(start_id, *tokens) for tokens in encoded]
     check_sequences(texts, sequences, sequence_of_text, model, tokenizer, needed=2)
+    reason = "the sentence is what the decoder writes"
+    score = partial(scoring_paths.decoder_nlls, model, context=context)
+    if sequences and scoring_paths.padding_changes(score, sequences, model.dtype):
+        max_positions, reason = 1, f"{reason}; {ONE_AT_A_TIME}"
     units, positions = scoring_paths.padded_units(sequences, max_positions)
     return ScoringPlan(
         scoring="encoder-decoder",
-        scoring_reason="the sentence is what the decoder writes",
+        scoring_reason=reason,
         start_token=tokenizer.convert_ids_to_tokens(start_id),
         sequence_of_text=sequence_of_text,
         num_tokens=np.array([len(sequence) - 1 for sequence in sequences], dtype=np.int64),
         positions=positions,
         units=units,
-        score=lambda payload: scoring_paths.decoder_nlls(model, payload, context),
+        score=score,
     )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from transformers import PreTrainedModel
-from transformers.modeling_outputs import BaseModelOutput
+from transformers.utils import ModelOutput
 
 from hb_metrics.inference.memory import Memory, halved
 from hb_metrics.inference.scoring.prefix_tree import PrefixTree, halved_tree, pack_prefix_trees
@@ -146,15 +146,20 @@ def decoder_nlls(model: PreTrainedModel, sequences: Sequence[Sequence[int]], con
     """As `padded_nlls`, for the decoder of an encoder–decoder model whose encoder is given `context` ([1, length])."""
     tokens, mask = right_padded([sequence[:-1] for sequence in sequences], model.device)
     context = context.to(model.device)
-    states = model.get_encoder()(input_ids=context, attention_mask=torch.ones_like(context)).last_hidden_state
+    encoded = model.get_encoder()(input_ids=context, attention_mask=torch.ones_like(context))
     logits = model(
-        encoder_outputs=BaseModelOutput(last_hidden_state=states.expand(len(sequences), -1, -1)),
+        encoder_outputs=with_states(encoded, encoded.last_hidden_state.expand(len(sequences), -1, -1)),
         attention_mask=torch.ones_like(context).expand(len(sequences), -1),
         decoder_input_ids=tokens,
         decoder_attention_mask=mask,
         use_cache=False,
     ).logits
     return _summed_nlls(logits, mask, sequences)
+
+
+def with_states(encoded: ModelOutput, states: torch.Tensor) -> ModelOutput:
+    """What an encoder gave, of the class that its decoder expects, with other states ([rows, length, width])."""
+    return type(encoded)(**(dict(encoded) | {"last_hidden_state": states}))
 
 
 def right_padded(rows: Sequence[Sequence[int]], device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
@@ -170,6 +175,22 @@ def padded_units(sequences: Sequence[Sequence[int]], max_positions: int) -> tupl
     batches = length_sorted_batches([len(sequence) - 1 for sequence in sequences], max_positions)
     units = [Unit(batch, [sequences[row] for row in batch]) for batch in batches]
     return units, sum(len(unit.payload) * (len(unit.payload[-1]) - 1) for unit in units)
+
+
+def padding_changes(score: Callable[[Any], np.ndarray], sequences: Sequence[Sequence[int]], dtype: torch.dtype) -> bool:
+    """Whether a short sequence has another score beside a long one than alone: tried on the shortest and the longest.
+
+    Some decoders, such as ProphetNet's, do not honour padding.
+
+    Args:
+        score: Gives the summed negative log-likelihood of each sequence of a batch.
+        sequences: Token ids, at least one sequence.
+        dtype: The precision of the model.
+    """
+    pair = [min(sequences, key=len), max(sequences, key=len)]
+    together = _tried(score, [Unit(np.arange(2), pair)], halved, 2)
+    alone = _tried(score, [Unit(np.array([row]), [sequence]) for row, sequence in enumerate(pair)], halved, 2)
+    return _difference(together, alone) > _TOLERANCE.get(dtype, _LOW_PRECISION_TOLERANCE)
 
 
 def _summed_nlls(logits: torch.Tensor, mask: torch.Tensor, sequences: Sequence[Sequence[int]]) -> np.ndarray:

@@ -112,6 +112,8 @@ def small_architecture(family: str, auto_class: Any, **changes: Any) -> Any:
     settings = {"bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2} | _small_settings(config_class())
     if auto_class is AutoModelForCausalLM and family in MODEL_FOR_MASKED_LM_MAPPING_NAMES:
         settings["is_decoder"] = True  # the family comes as both
+    if hasattr(config_class(), "decoder_start_token_id"):  # T5Gemma has none
+        settings["decoder_start_token_id"] = 0
     config = config_class(**(settings | changes))
     with torch.device("meta"):
         number = sum(weights.numel() for weights in auto_class.from_config(config).parameters())

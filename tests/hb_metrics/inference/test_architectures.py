@@ -41,7 +41,7 @@ NOT_TRIED = {
         "drafts for another model, whose cache it reads": "gemma4_assistant gemma4_unified_assistant",
         "writes audio": "musicgen musicgen_melody",
         "reads a text both ways, and is refused for it": "xlm xlnet",
-        "takes no padding as a decoder alone, and no several tokens with a cache": "prophetnet",
+        "takes no several tokens with a cache as a decoder alone": "prophetnet",
         "its vision tower is of a package that is not installed; gemma3n_text is tried": "gemma3n",
         "cannot be made small with its vision tower; dots3_note_text is tried": "dots3_note",
     },
@@ -51,6 +51,7 @@ NOT_TRIED = {
         "voxtral_realtime",
     },
     "image-text": {
+        "reads a prompt both ways, and is refused for it": "paligemma",
         "captions images, and is given one": "blip blip-2 instructblip instructblipvideo pix2struct udop "
         "vision-encoder-decoder pi0 kosmos-2 kosmos-2.5 florence2 pp_formulanet t5gemma2 evolla chameleon",
         "has a vision tower that the settings here do not make small": "cohere2_vision "
