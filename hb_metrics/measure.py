@@ -12,6 +12,7 @@ import os
 import shlex
 import signal
 import sys
+import textwrap
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -35,6 +36,8 @@ from hb_metrics.run_folder import (
 )
 
 # torch and the model classes take seconds to import: not before the options are known to be right.
+
+_WIDTH = 100  # of the sentences that a run prints at its end
 
 LOST_PROCESS_ERROR = (
     "another process of this run has ended, and printed why if it could; all that is finished is kept. To resume, give "
@@ -103,9 +106,11 @@ def _report(results: dict[str, Any], measurements: Sequence[Measurement], folder
     from hb_metrics.report.page import write_report
 
     write_json(folder / RESULTS_FILE, results)
-    write_report(results, folder / REPORT_FILE)
+    answers = write_report(results, folder / REPORT_FILE)
     for measurement in measurements:
         print("\n" + "\n".join(measurement.summary(results)))
+    for answer in answers:
+        print("\n" + textwrap.fill(answer, _WIDTH))
     print(f"\nreport: {(folder / REPORT_FILE).resolve()}")
 
 

@@ -166,7 +166,7 @@ def test_a_full_disk_at_any_write_keeps_what_is_there_and_the_run_goes_on(files,
             patch.setattr(Path, "replace", full)
             message = refusal(options, out)
         assert message.startswith(f"no space is left to write '{out / name}' (No space left on device); all that")
-        assert "again: it goes on where it stopped" in message
+        assert "again: it resumes where it stopped" in message
         assert "\n" not in message
         files = contents(out)
         assert name not in files
@@ -303,7 +303,7 @@ def test_a_run_of_an_earlier_layout_is_named_and_left_alone(options, copy):
     write_text(copy / RUN_FILE, json.dumps(record))
     before = contents(copy)
     message = refusal(options, copy)
-    assert message.startswith(f"'{copy}' holds a run of another release, whose files are laid out otherwise (layout")
+    assert message.startswith(f"'{copy}' holds a run of another release, whose files have another layout (layout")
     assert "measure again in a new folder, or use the release of that run: " in message
     assert contents(copy) == before
 

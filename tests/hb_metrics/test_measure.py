@@ -198,7 +198,7 @@ def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(save_small_model, tmp_p
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 1
-    assert "To go on, give the same command again:\n  python -m hb_metrics.measure --model" in errors
+    assert "To resume, give the same command again:\n  python -m hb_metrics.measure --model" in errors
     assert "Traceback" not in errors
 
 
