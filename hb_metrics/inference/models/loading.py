@@ -35,6 +35,7 @@ from transformers.models.auto.modeling_auto import (
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,
     MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
 )
+from transformers.utils import ModelOutput
 
 from hb_metrics.inference.memory import is_out_of_memory
 from hb_metrics.inference.models.embedded_wheels import NOT_INSTALLED_ERROR
@@ -300,6 +301,11 @@ def decoder_start_id(model: PreTrainedModel) -> int | None:
     if hasattr(model.config, "decoder_start_token_id"):
         return model.config.decoder_start_token_id
     return model.config.get_text_config(decoder=True).bos_token_id
+
+
+def with_states(encoded: ModelOutput, states: torch.Tensor) -> ModelOutput:
+    """What an encoder gave, of the class that its decoder expects, with other states ([rows, length, width])."""
+    return type(encoded)(**(dict(encoded) | {"last_hidden_state": states}))
 
 
 def first_position(model: PreTrainedModel) -> int:

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import torch
 from transformers import PreTrainedModel
-from transformers.utils import ModelOutput
 
 from hb_metrics.inference.memory import Memory, halved
+from hb_metrics.inference.models.loading import with_states
 from hb_metrics.inference.scoring.prefix_tree import PrefixTree, halved_tree, pack_prefix_trees
 from hb_metrics.inference.units import Unit, length_sorted_batches
 
@@ -155,11 +155,6 @@ def decoder_nlls(model: PreTrainedModel, sequences: Sequence[Sequence[int]], con
         use_cache=False,
     ).logits
     return _summed_nlls(logits, mask, sequences)
-
-
-def with_states(encoded: ModelOutput, states: torch.Tensor) -> ModelOutput:
-    """What an encoder gave, of the class that its decoder expects, with other states ([rows, length, width])."""
-    return type(encoded)(**(dict(encoded) | {"last_hidden_state": states}))
 
 
 def right_padded(rows: Sequence[Sequence[int]], device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
