@@ -277,7 +277,8 @@ def respond(
     from hb_dataset.dialogue_pairs import read_dialogue
     from hb_metrics.inference.models.loading import load_model
     from hb_metrics.inference.processes import num_workers
-    from hb_metrics.inference.replies.prompt_replies import decoding_preset, reply_into_shards
+    from hb_metrics.inference.replies.presets import decoding_preset
+    from hb_metrics.inference.replies.prompt_replies import reply_into_shards
     from hb_train.response_metrics import response_metrics
     from hb_train.trainers import ReplySFTTrainer
 

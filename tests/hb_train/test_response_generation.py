@@ -10,7 +10,7 @@ import pytest
 from hb_dataset.dialogue_pairs import Dialogue
 from hb_metrics.inference.models.contexts import encode_contexts
 from hb_metrics.inference.models.loading import load_model
-from hb_metrics.inference.replies.prompt_replies import decoding_preset
+from hb_metrics.inference.replies.presets import decoding_preset
 from hb_train.response_generation import CRG_FILE, encode_responses, last_tokens, main, plan_responses, split_pairs
 from hb_train.rows import IGNORED
 from tests.hb_train.conftest import planted_replies

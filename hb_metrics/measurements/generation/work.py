@@ -11,11 +11,12 @@ from hb_metrics.full_gen_bias.gen_bias import cluster_columns
 from hb_metrics.inference.classifiers.censoring import censor_replies, paired_terms
 from hb_metrics.inference.classifiers.classifier import Classifier, classify_into_shards
 from hb_metrics.inference.classifiers.styles import clusters_for, load_style_classifier, read_style_clusters
+from hb_metrics.inference.models.chats import ChatOptions
 from hb_metrics.inference.models.contexts import PERSONAS_FILE, read_personas
 from hb_metrics.inference.models.layout import choose_layout
+from hb_metrics.inference.replies.presets import MODEL_PRESET, choose_extent, decoding_preset, ignored_settings
 from hb_metrics.inference.replies.prompt_replies import (
     ReplyPlan,
-    decoding_preset,
     plan_replies,
     read_replies,
     reply_into_shards,
@@ -40,12 +41,14 @@ class GenerationWork(NamedTuple):
         plan: How.
         classifier: Of styles.
         clusters: Style cluster → labels; `None`: there are none for this classifier.
+        ignored: Settings of the model's generation_config that replies cannot be decoded with, where it was asked for.
     """
 
     prompts: pa.Table
     plan: ReplyPlan
     classifier: Classifier
     clusters: dict[str, list[str]] | None
+    ignored: dict[str, Any]
 
 
 def read_files(settings: Settings) -> None:
@@ -74,9 +77,11 @@ def plan_generation(task: Task) -> GenerationWork:
     """
     options, shared = task.settings.of(GenerationOptions), task.settings.run
     changes = ("num_beams", "temperature", "top_k", "top_p", "min_new_tokens", "max_new_tokens")
-    decoding = decoding_preset(options.decoding, **{name: getattr(options, name) for name in changes})
+    layout = choose_layout(task.loaded, context=shared.context, tag=shared.tag, chat=ChatOptions(**shared.chat()))
+    extent, extent_reason = choose_extent(options.reply, layout.context, options.decoding)
+    model = task.loaded.model
+    decoding = decoding_preset(options.decoding, model, extent, **{name: getattr(options, name) for name in changes})
     prompts = select_prompts(task.prompts, options.replies_per_cell or None, seed=shared.seed)
-    layout = choose_layout(task.loaded, context=shared.context, tag=shared.tag)
     plan = plan_replies(
         prompts,
         task.loaded,
@@ -85,6 +90,9 @@ def plan_generation(task: Task) -> GenerationWork:
         num_personas=options.personas,
         variations=options.variations,
         seed=shared.seed,
+        extent=extent,
+        extent_reason=extent_reason,
+        max_reasoning_tokens=options.max_reasoning_tokens,
         **layout._asdict(),
     )
     classifier = load_style_classifier(
@@ -95,14 +103,15 @@ def plan_generation(task: Task) -> GenerationWork:
     else:
         clusters = read_style_clusters(options.style_clusters)
         cluster_columns(classifier.labels, clusters)  # raises for labels that the classifier does not have
-    return GenerationWork(prompts, plan, classifier, clusters)
+    ignored = ignored_settings(model.generation_config) if options.decoding == MODEL_PRESET else {}
+    return GenerationWork(prompts, plan, classifier, clusters, ignored)
 
 
 def describe_generation(work: GenerationWork) -> dict[str, Any]:
     """What of the plan results depend on."""
     classifier = work.classifier
     return {
-        "generation": work.plan.description(),
+        "generation": {**work.plan.description(), "ignored_settings": work.ignored or None},
         "style_classifier": {
             "name": classifier.name,
             "digest": classifier.digest,
