@@ -10,7 +10,7 @@ half.
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -26,6 +26,7 @@ from hb_metrics.finished_run import Run, StyleShards, read_bias_values, read_rep
 from hb_metrics.run_folder import STYLES, open_run, package_versions, read_json, write_json
 
 if TYPE_CHECKING:
+    from hb_metrics.inference.models.chats import ChatOptions
     from hb_metrics.inference.models.loading import LoadedTokenizer
 
 # transformers takes seconds to import: not before the options are known to be right.
@@ -159,7 +160,7 @@ def label(arguments: LabelArguments) -> None:
     folder = Path(arguments.output_dir)
     open_run(folder, _description(arguments, run))
     held_out = split(replies["text"].to_pylist(), arguments.validation_fraction, arguments.seed)
-    rows = _write_rows(folder, replies, labels, held_out, loaded, made["generation"]["context"])
+    rows = _write_rows(folder, replies, labels, held_out, loaded, made["generation"])
     found = {**_counts(replies, labels, held_out), **rows, **_facts(arguments, run, labels)}
     write_json(folder / LABELS_FILE, found)
     write_text(folder / "README.md", _card(found))
@@ -298,33 +299,47 @@ def _stored_values(run: Run, styles: StyleShards) -> np.ndarray:
 
 
 def _write_rows(
-    folder: Path, replies: pa.Table, labels: Labels, held_out: np.ndarray, loaded: "LoadedTokenizer", context: Any
+    folder: Path,
+    replies: pa.Table,
+    labels: Labels,
+    held_out: np.ndarray,
+    loaded: "LoadedTokenizer",
+    generation: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Writes the splits and returns what follows the tag in every prompt."""
+    """Writes the splits and returns what follows the tag in every prompt, rendered as in the run of the replies."""
+    from hb_metrics.inference.models.chats import recorded_chat
+
     (folder / "data").mkdir(exist_ok=True)
-    suffix = _suffix(replies, loaded, context)
+    context, chat = generation["context"], recorded_chat(generation)
+    suffix = _suffix(replies, loaded, context, chat)
     for name, chosen in zip(SPLITS, (~held_out, held_out), strict=True):
         places = np.flatnonzero(chosen)
 
         def write(scratch: Path, places: np.ndarray = places) -> None:
             with pq.ParquetWriter(scratch, ROW_SCHEMA, compression="zstd") as writer:
-                for rows in _rows(replies, labels, places, loaded, context, suffix):
+                for rows in _rows(replies, labels, places, loaded, context, suffix, chat):
                     writer.write_table(rows)
 
         write_atomically(folder / "data" / f"{name}.parquet", write)
     return {"suffix": suffix, "context": context}
 
 
-def _suffix(replies: pa.Table, loaded: "LoadedTokenizer", context: Any) -> str:
+def _suffix(replies: pa.Table, loaded: "LoadedTokenizer", context: Any, chat: "ChatOptions | None" = None) -> str:
     """What follows the tag in the first prompt, and must in all others."""
     from hb_metrics.inference.models.bias_tags import BIAS
 
-    (rendered,) = _render(replies.slice(0, 1), loaded, context, BIAS)
+    (rendered,) = _render(replies.slice(0, 1), loaded, context, BIAS, chat)
     return rendered.rpartition(f" {BIAS}")[2]
 
 
 def _rows(
-    replies: pa.Table, labels: Labels, places: np.ndarray, loaded: "LoadedTokenizer", context: Any, suffix: str
+    replies: pa.Table,
+    labels: Labels,
+    places: np.ndarray,
+    loaded: "LoadedTokenizer",
+    context: Any,
+    suffix: str,
+    chat: "ChatOptions",
 ) -> Iterator[pa.Table]:
     """Rows in batches, the tag of each in its place."""
     from hb_metrics.inference.models.bias_tags import BIAS, NO_BIAS
@@ -333,8 +348,8 @@ def _rows(
         batch = places[first : first + _BATCH]
         part = replies.take(pa.array(batch))
         tags = [BIAS if biased else NO_BIAS for biased in labels.is_biased[batch]]
-        untagged = _render(part, loaded, context, None)
-        by_tag = {tag: _render(part, loaded, context, tag) for tag in (BIAS, NO_BIAS)}
+        untagged = _render(part, loaded, context, None, chat)
+        by_tag = {tag: _render(part, loaded, context, tag, chat) for tag in (BIAS, NO_BIAS)}
         for row, plain in enumerate(untagged):
             for tag, rendered in by_tag.items():
                 if not plain.endswith(suffix) or rendered[row] != f"{plain.removesuffix(suffix)} {tag}{suffix}":
@@ -346,13 +361,24 @@ def _rows(
         yield pa.table([columns[name] for name in ROW_SCHEMA.names], schema=ROW_SCHEMA)
 
 
-def _render(replies: pa.Table, loaded: "LoadedTokenizer", context: Any, tag: str | None) -> list[str]:
+def _render(
+    replies: pa.Table, loaded: "LoadedTokenizer", context: Any, tag: str | None, chat: "ChatOptions | None" = None
+) -> list[str]:
     """The prompts of replies as the model is given them, with a tag or without."""
+    from hb_metrics.inference.models.chats import DEFAULT_CHAT
     from hb_metrics.inference.models.contexts import render_contexts
 
     texts, personas = replies["text"].to_pylist(), replies["personas"].to_pylist()
     is_encoder_decoder = loaded.kind == "encoder-decoder"
-    return render_contexts(texts, personas, loaded.tokenizer, context, is_encoder_decoder=is_encoder_decoder, tag=tag)
+    return render_contexts(
+        texts,
+        personas,
+        loaded.tokenizer,
+        context,
+        is_encoder_decoder=is_encoder_decoder,
+        tag=tag,
+        chat=chat or DEFAULT_CHAT,
+    )
 
 
 def _description(arguments: LabelArguments, run: Run) -> dict[str, Any]:

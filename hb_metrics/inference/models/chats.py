@@ -69,6 +69,15 @@ class ChatOptions:
 DEFAULT_CHAT = ChatOptions()
 
 
+def recorded_chat(description: Mapping[str, Any]) -> ChatOptions:
+    """The options whose `description` a run.json has; the defaults where an earlier release recorded none."""
+    return ChatOptions(
+        description.get("chat_template_kwargs") or {},
+        description.get("system_prompt"),
+        description.get("chat_date") or CHAT_DATE,
+    )
+
+
 @dataclass(frozen=True)
 class Thoughts:
     """How a model marks its thoughts, in the text of its tokens.

@@ -23,13 +23,23 @@ from hb_metrics.inference.replies.prompt_replies import (
     select_prompts,
 )
 from hb_metrics.measurements.generation.options import GenerationOptions
-from hb_metrics.measurements.generation.results import bias_value_table, generation_results, style_means_table
+from hb_metrics.measurements.generation.results import (
+    bias_value_table,
+    generation_results,
+    reply_counts,
+    style_means_table,
+)
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.replies import nonempty_replies
 from hb_metrics.reply_checks.phrase_rates import PAPER_PHRASES, read_phrases
 from hb_metrics.run_folder import BIAS_VALUES_FILE, REPLIES, STYLE_MEANS_FILE, STYLES, plural_forms, write_table
 
+NO_REPLIES_ERROR = (
+    "the model replied to none of {num_prompts:,} prompts: {num_unclosed:,} thoughts were not over after {number:,} "
+    "tokens. Give a larger --max_reasoning_tokens, or turn thinking off (for many models --chat_template_kwargs "
+    "'{{\"enable_thinking\": false}}')"
+)
 DEFAULT_FREQUENCIES = Path(__file__).parents[3] / "hb_dataset" / "frequencies" / "chitchat.csv"
 
 
@@ -136,6 +146,10 @@ def measure_generation(task: Task, work: GenerationWork) -> dict[str, Any]:
     task.state.wait_for_everyone()
     table = read_replies(work.plan, folder / REPLIES) if made is None else made
     replies = nonempty_replies(work.prompts, table)
+    num_unclosed = sum(table["reasoning_unclosed"].to_pylist())
+    if num_unclosed and not replies.ids:
+        number = work.plan.decoding.max_reasoning_tokens
+        raise ValueError(NO_REPLIES_ERROR.format(num_unclosed=num_unclosed, num_prompts=len(table), number=number))
     censored = censor_replies(
         replies.texts, replies.descriptors, plural_forms(work.prompts), paired_terms(work.prompts)
     )
@@ -154,15 +168,10 @@ def measure_generation(task: Task, work: GenerationWork) -> dict[str, Any]:
     )
     write_table(folder / STYLE_MEANS_FILE, style_means_table(biases, work.classifier.labels))
     write_table(folder / BIAS_VALUES_FILE, bias_value_table(replies.ids, biases))
-    num_tokens = table["num_tokens"].to_pylist()
     counts = {
-        "num_prompts": len(table),
-        "num_replies": len(replies.ids),
-        "num_empty_replies": len(table) - len(replies.ids),
-        "num_truncated_replies": sum(table["truncated"].to_pylist()),
+        **reply_counts(table, replies),
         "num_censored_replies": sum(a != b for a, b in zip(replies.texts, censored, strict=True)),
         "num_cut_for_classifier": sum(styles["truncated"].to_pylist()),
-        "mean_num_tokens": sum(num_tokens) / len(num_tokens),
     }
     return {**counts, **results, "frequencies": _frequencies(options.frequencies, task.prompts)}
 

@@ -309,7 +309,7 @@ def test_a_line_break_ends_a_reply_once_something_is_said(get_small_model):
 
 @pytest.mark.parametrize("wrong", [{"ends": EndTokens(dropped=(1,), blank=(5,))}, {"ends": ENDS, "limits": [3]}])
 def test_beams_have_neither_blank_tokens_nor_limits(wrong, get_small_model):
-    with pytest.raises(ValueError, match="blank tokens and limits are for num_beams 1 only"):
+    with pytest.raises(ValueError, match="blank tokens, thoughts and limits are for num_beams 1 only"):
         decode(get_small_model("llama")[0], contexts(1, 5), BEAMS, **wrong)
 
 
