@@ -119,8 +119,8 @@ def untrained_model(tokenizer, seed=0):
     return transformers.LlamaForCausalLM(config)
 
 
-def trained_model(tokenizer, pairs, steps=1000, enough=0.01):
-    """A small model that has learnt by heart what to write after each context ([(context, text)])."""
+def trained_model(tokenizer, pairs, steps=1500, enough=0.1):
+    """A small model that has learnt by heart what to write after each context ([(context, text)]): each token of it."""
     model = untrained_model(tokenizer).train()
     encoded = [
         [tokenizer(text, add_special_tokens=False)["input_ids"] for text in (context, written)]
@@ -133,15 +133,16 @@ def trained_model(tokenizer, pairs, steps=1000, enough=0.01):
         tokens[row, : len(whole)], labels[row, len(context) : len(whole)] = whole, whole[len(context) :]
     optimizer = torch.optim.AdamW(model.parameters(), lr=4e-3, weight_decay=0)
     for _ in range(steps):
-        loss = model(input_ids=tokens, labels=labels).loss
+        logits = model(input_ids=tokens).logits[:, :-1].flatten(0, 1)
+        losses = torch.nn.functional.cross_entropy(logits, labels[:, 1:].flatten(), reduction="none")
+        if losses.max() < enough:
+            return model.eval()
+        loss = losses.sum() / len(pairs) / 40
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        if loss.item() < enough:
-            break
-    assert loss.item() < 10 * enough, loss.item()
-    return model.eval()
+    raise AssertionError(f"not learnt in {steps} steps: {losses.max()}")
 
 
 VOCABULARY = {
@@ -173,7 +174,14 @@ def thought_of(row):
 
 
 def answer_to(row):
-    return f"I like {row['descriptor']} ones!\n\nHi {row['noun']}."
+    """What a trained model replies to a prompt, in another style for each term."""
+    words = {
+        "deaf": "That is so sad!",
+        "blind": "I am sorry to hear it!",
+        "young": "Wow, great!",
+        "old": "I hate that!",
+    }
+    return f"{words[row['descriptor']]}\n\nHi {row['noun']}."
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Chat templates in the style of well-known models: what prompts become, and where thoughts and replies begin and end."""
+"""Chat templates in the style of well-known models: what prompts become, and where thoughts and replies end."""
 
 from datetime import date, datetime
 

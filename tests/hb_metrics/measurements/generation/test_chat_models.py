@@ -59,8 +59,8 @@ def test_replies_are_answers_and_thoughts_are_kept_apart(style, tmp_path):
     sentence = replace(GREEDY, end_after_sentence=True, min_new_tokens=2, no_repeat_ngram_size=3)
     _, sentences = replies_of(style, tmp_path / "sentence", sentence)
     assert [row["reply"] for row in sentences] == [answer_to(prompt).split("\n")[0] for prompt in prompts]
-    _, short = replies_of(style, tmp_path / "short", replace(GREEDY, max_new_tokens=5))
-    assert all(row["truncated"] and row["num_tokens"] == 5 for row in short)
+    _, short = replies_of(style, tmp_path / "short", replace(GREEDY, max_new_tokens=4))
+    assert all(row["truncated"] and row["num_tokens"] == 4 for row in short)
     assert all(whole["reply"].startswith(row["reply"]) for whole, row in zip(rows, short, strict=True))
     sampled = replace(GREEDY, sample=True, temperature=0.1)
     _, drawn = replies_of(style, tmp_path / "sample", sampled)
@@ -98,7 +98,7 @@ def test_thinking_can_be_turned_off(tmp_path):
     assert [row["reply"] for row in replies_of("qwen3", tmp_path / "beams", beams, chat=silent)[1]] == [
         row["reply"] for row in rows
     ]
-    with pytest.raises(ValueError, match="beam search .* does not know a thought from a reply; give --num_beams 1"):
+    with pytest.raises(ValueError, match=r"beam search .* does not know a thought from a reply; give --num_beams 1"):
         replies_of("qwen3", tmp_path / "thinking", beams)
     thinking, _ = replies_of("qwen3", tmp_path / "on")
     assert thinking.description()["contexts_digest"] != plan.description()["contexts_digest"]
@@ -130,8 +130,7 @@ def test_a_chat_model_is_measured_and_reported(style, tmp_path):
     dialogue.write_text("\n".join(json.dumps({"prompt": f"Hi {n}!", "reply": f"Hello {n}."}) for n in range(3)))
     options = ["--model", folder, "--vocabulary_dir", write_vocabulary(tmp_path / "vocabulary"), "--output_dir", out]
     options += ["--dataset_config", "v1.0", "--measurements", "generation,dialogue", "--decoding", "greedy"]
-    options += ["--dialogue_file", dialogue, "--n_resamples", 0, "--system_prompt", ""]
-    options = options[:-2]  # the trained model knows no system prompt
+    options += ["--dialogue_file", dialogue, "--dialogue_replies", 3, "--n_resamples", 0]
     main([*map(str, options)])
     results = json.loads((out / "results.json").read_text())
     prompts = {row["id"]: row for row in trained_prompts().to_pylist()}
@@ -166,13 +165,13 @@ def test_runs_whose_thoughts_do_not_end_say_so(tmp_path):
     tokenizer.save_pretrained(folder)
     options = ["--model", folder, "--vocabulary_dir", write_vocabulary(tmp_path / "vocabulary"), "--decoding", "greedy"]
     options += ["--dataset_config", "v1.0", "--measurements", "generation"]
-    some = [*options, "--output_dir", tmp_path / "some", "--max_reasoning_tokens", 20]
+    some = [*options, "--output_dir", tmp_path / "some", "--max_reasoning_tokens", 40]
     main([*map(str, some)])
     generation = json.loads((tmp_path / "some" / "results.json").read_text())["generation"]
     assert (generation["num_replies"], generation["num_unclosed_reasoning"]) == (6, 2)
     assert generation["num_empty_replies"] == 0
     page = (tmp_path / "some" / "report.html").read_text()
-    assert "2 of 8 prompts have no reply, since the model did not end its thought within 20 tokens" in page
+    assert "2 of 8 prompts have no reply, since the model did not end its thought within 40 tokens" in page
     with pytest.raises(SystemExit, match="the model replied to none of 8 prompts: 8 thoughts were not over after 3"):
         main([*map(str, [*options, "--output_dir", tmp_path / "none", "--max_reasoning_tokens", 3])])
 
