@@ -7,9 +7,10 @@ version, because what is published of a version never changes and the grammar ma
 """
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -60,21 +61,14 @@ ROBUST_CITATION = """\
 }
 """
 
-_DESCRIPTOR_COLUMNS = (
-    "axis",
-    "bucket",
-    "descriptor",
-    "plural_descriptor",
-    "descriptor_gender",
-    "preference",
-    "placement",
-    "article",
-    "note",
-    "source",
+_DESCRIPTOR_SCHEMA = pa.schema(
+    [
+        *((name, pa.string()) for name in ("axis", "bucket", "descriptor", "plural_descriptor", "descriptor_gender")),
+        *((name, pa.string()) for name in ("preference", "placement", "article", "note", "source")),
+    ]
 )
-_NOUN_COLUMNS = ("noun", "plural_noun", "noun_gender", "article", "note", "source")
-_DESCRIPTOR_SCHEMA, _NOUN_SCHEMA = (
-    pa.schema([(name, pa.string()) for name in columns]) for columns in (_DESCRIPTOR_COLUMNS, _NOUN_COLUMNS)
+_NOUN_SCHEMA = pa.schema(
+    [(name, pa.string()) for name in ("noun", "plural_noun", "noun_gender", "article", "note", "source")]
 )
 _TEMPLATE_SCHEMA = pa.schema(
     [
@@ -168,52 +162,23 @@ def intersection_batches(
         yield intersection_table(batch, vocabulary.nouns, templates, vocabulary.left_out_nouns)
 
 
+def _rows(entries: Sequence[Any], schema: pa.Schema, attributes: Mapping[str, str]) -> list[pa.Table]:
+    """A row for each entry; columns have the names of its attributes, unless `attributes` maps them to others."""
+    rows = [{name: getattr(entry, attributes.get(name, name)) for name in schema.names} for entry in entries]
+    return [pa.Table.from_pylist(rows, schema)]
+
+
 def _descriptor_rows(vocabulary: Vocabulary) -> list[pa.Table]:
-    rows = [
-        {
-            "axis": descriptor.axis,
-            "bucket": descriptor.bucket,
-            "descriptor": descriptor.term,
-            "plural_descriptor": descriptor.plural or descriptor.term,
-            "descriptor_gender": descriptor.gender,
-            "preference": descriptor.preference,
-            "placement": descriptor.placement,
-            "article": descriptor.article,
-            "note": descriptor.note,
-            "source": descriptor.source,
-        }
-        for descriptor in vocabulary.descriptors
-    ]
-    return [pa.Table.from_pylist(rows, _DESCRIPTOR_SCHEMA)]
+    attributes = {"descriptor": "term", "plural_descriptor": "plural_term", "descriptor_gender": "gender"}
+    return _rows(vocabulary.descriptors, _DESCRIPTOR_SCHEMA, attributes)
 
 
 def _noun_rows(vocabulary: Vocabulary) -> list[pa.Table]:
-    rows = [
-        {
-            "noun": noun.noun,
-            "plural_noun": noun.plural,
-            "noun_gender": noun.gender,
-            "article": noun.article,
-            "note": noun.note,
-            "source": noun.source,
-        }
-        for noun in vocabulary.nouns
-    ]
-    return [pa.Table.from_pylist(rows, _NOUN_SCHEMA)]
+    return _rows(vocabulary.nouns, _NOUN_SCHEMA, {"plural_noun": "plural", "noun_gender": "gender"})
 
 
 def _template_rows(vocabulary: Vocabulary) -> list[pa.Table]:
-    rows = [
-        {
-            "template": template.template,
-            "plural": template.plural,
-            "small": template.small,
-            "note": template.note,
-            "source": template.source,
-        }
-        for template in vocabulary.templates
-    ]
-    return [pa.Table.from_pylist(rows, _TEMPLATE_SCHEMA)]
+    return _rows(vocabulary.templates, _TEMPLATE_SCHEMA, {})
 
 
 def _fixed_prompts(_: Vocabulary, groups: Sequence[PromptGroup] | None = None) -> list[pa.Table]:

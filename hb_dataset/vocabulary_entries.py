@@ -65,6 +65,11 @@ class Descriptor:
         return (self,)
 
     @property
+    def plural_term(self) -> str:
+        """The term beside a plural noun."""
+        return self.plural or self.term
+
+    @property
     def before(self) -> str:
         """The words before the noun: the term, or nothing."""
         return self.term if self.placement == "before" else ""
@@ -77,7 +82,7 @@ class Descriptor:
     @property
     def plural_after(self) -> str:
         """The words after a plural noun."""
-        return (self.plural or self.term) if self.placement == "after" else ""
+        return self.plural_term if self.placement == "after" else ""
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)

@@ -19,11 +19,11 @@ UNKNOWN_ERROR = "measurement '{name}' is not known; {hint}allowed: {allowed}"
 
 
 def parse_arguments(argv: list[str], description: str = "") -> Settings:
-    """Reads the command line, and under it the YAML file given with `--config`.
+    """Reads the command line and the YAML file given with `--config`; the command line takes precedence.
 
     Raises:
-        ValueError: An option has a value that it cannot have.
-        SystemExit: An option is not known.
+        ValueError: An option has an invalid value.
+        SystemExit: An option is unknown, or cannot be parsed.
     """
     names = [measurement.name for measurement in MEASUREMENTS]
     defaults = [measurement.name for measurement in MEASUREMENTS if measurement.by_default]
@@ -64,7 +64,7 @@ def settings_of(values: Mapping[str, Any]) -> Settings:
     """The options of a run: those given, by name, and the defaults of all others.
 
     Raises:
-        ValueError: An option or a measurement is not known, or has a value that it cannot have.
+        ValueError: An option or a measurement is unknown, or an option has an invalid value.
     """
     settings = make_settings(_option_classes(), values)
     asked_measurements(settings)
@@ -72,7 +72,7 @@ def settings_of(values: Mapping[str, Any]) -> Settings:
 
 
 def default_settings() -> Settings:
-    """The options of a run that asks for nothing."""
+    """The options of a run that gives none."""
     return make_settings(_option_classes(), {})
 
 
@@ -80,7 +80,7 @@ def asked_measurements(settings: Settings) -> list[Measurement] | None:
     """The measurements asked for, each once; `None`: those that are measured by default.
 
     Raises:
-        ValueError: One is not known.
+        ValueError: A measurement is unknown.
     """
     if settings.run.measurements is None:
         return None

@@ -1,4 +1,4 @@
-"""The folder of a run that names none: its name says what was measured."""
+"""The default folder of a run, named after what is measured."""
 
 import hashlib
 import re
@@ -17,7 +17,7 @@ _CHANGE_NOTHING = {"output_dir", "batch_size"}
 def default_folder(settings: Settings) -> str:
     """`runs/<model>-<dataset_config>`, the measurements if asked for, and every other setting that is not the default.
 
-    So that two commands that measure different things do not meet in one folder, of which the second is refused.
+    Two commands that measure different things get different folders; in the same folder the second would be refused.
     """
     defaults, asked = settings.defaults(), asked_measurements(settings) or []
     config = settings.run.dataset_config

@@ -1,4 +1,4 @@
-"""Reads what a finished run left in its folder: results, replies, style vectors, mean styles."""
+"""Reads the files of a finished run: results, replies, style vectors, mean styles."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -30,14 +30,14 @@ _STYLES_COLUMN = "probabilities"
 
 NO_RESULTS_ERROR = "'{folder}' has no {file}; give the folder of a finished run"
 NO_STYLES_ERROR = "'{folder}' has no style vectors; measure with --measurements generation first"
-STEP_ERROR = "style vectors are read in whole slices; a step of {step} is not possible"
+STEP_ERROR = "style vectors are read in slices of step 1, not {step}"
 NO_PROMPTS_ERROR = "'{folder}' has no {file}; give the folder of a run"
 OTHER_PROMPTS_ERROR = (
     "{number:,} of the replies in '{folder}' are to none of its prompts; measure again in a new folder"
 )
 OTHER_RUN_ERROR = (
     "'{path}' is of another run than the one that is recorded beside it; give the command of the run again, which "
-    "makes it anew and keeps this one under another name"
+    "writes it again and keeps this one under another name"
 )
 NOT_RESULTS_ERROR = "'{path}' does not hold the results of a run; give the folder of a finished run"
 
@@ -46,8 +46,8 @@ class StyleShards:
     """A run's style vectors, read from its shards in slices of rows; never all of them are in memory.
 
     Attributes:
-        ids: [replies] what each is keyed by.
-        shape: Replies and styles.
+        ids: [replies] ids of the prompts.
+        shape: Number of replies and number of styles.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -91,7 +91,7 @@ class Run(NamedTuple):
     """A finished run.
 
     Attributes:
-        folder: Where it is.
+        folder: Its folder.
         results: The content of its results.json.
     """
 
@@ -103,7 +103,7 @@ def read_run(folder: Path) -> Run:
     """Reads the results of a finished run.
 
     Raises:
-        ValueError: There are none, or they are something else.
+        ValueError: There are none, they are not the results of a run, or the run has another layout.
     """
     path = folder / RESULTS_FILE
     if not path.is_file():
@@ -119,7 +119,7 @@ def read_prompts(folder: Path) -> pa.Table:
     """The prompts that a run measured, with `descriptor_plural`.
 
     Raises:
-        ValueError: They are not there, or of another run.
+        ValueError: The file does not exist, or is of another run.
     """
     path = folder / PROMPTS_FILE
     if not path.is_file():
@@ -139,7 +139,7 @@ def read_reply_table(folder: Path, prompts: pa.Table | None = None) -> pa.Table 
         The table in the order of the prompts, which is that of the style vectors; `None`: there are none.
 
     Raises:
-        ValueError: They are of another run, or not to its prompts.
+        ValueError: They are of another run, or some are not replies to its prompts.
     """
     files = sorted((folder / REPLIES).glob("*.parquet"))
     if not files:
@@ -165,7 +165,7 @@ def read_bias_values(run: Run) -> pa.Table:
     """The bias value of each of a run's replies: `id` and `bias_value`, in the order of its replies.
 
     Raises:
-        ValueError: They are not there, or of another run.
+        ValueError: The file does not exist, or is of another run.
     """
     path = run.folder / BIAS_VALUES_FILE
     if not path.is_file():
@@ -175,10 +175,10 @@ def read_bias_values(run: Run) -> pa.Table:
 
 
 def read_styles(run: Run) -> RunStyles | None:
-    """A run's mean style of each descriptor; `None`: it is not there.
+    """A run's mean style of each descriptor; `None`: the run has none.
 
     Raises:
-        ValueError: It is of another run.
+        ValueError: The file is of another run.
     """
     path = run.folder / STYLE_MEANS_FILE
     if not path.is_file():
@@ -195,7 +195,7 @@ def read_styles(run: Run) -> RunStyles | None:
 
 
 def _check_run(files: Sequence[Path]) -> None:
-    """Raises a ValueError if a file says that it is of another run; those of earlier releases say nothing."""
+    """Raises a ValueError if a file's metadata name another run; a file that names none is accepted."""
     run = run_digest(files[0].parent).encode()
     for path in files:
         if (pq.read_schema(path).metadata or {}).get(SHARD_RUN, run) != run:

@@ -4,14 +4,15 @@
 
 Any Hub id or local folder of a causal, masked or encoder–decoder language model, or `embedded`. It measures how likely
 the model finds the prompts, how the style of its replies to them varies, and how offensive a classifier finds prompts
-and replies. Options can stand in a YAML file: `--config options.yaml`; the command line has the last word. A run that
-was interrupted goes on where it stopped when the same command is given again, with any number of processes.
+and replies. Options can be given in a YAML file, `--config options.yaml`; the command line takes precedence. A run that
+was interrupted resumes where it stopped when the same command is given again, with any number of processes.
 """
 
 import os
 import shlex
 import signal
 import sys
+import textwrap
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -36,14 +37,16 @@ from hb_metrics.run_folder import (
 
 # torch and the model classes take seconds to import: not before the options are known to be right.
 
+_WIDTH = 100  # of the sentences that a run prints at its end
+
 LOST_PROCESS_ERROR = (
-    "another process of this run has ended, and says why if it could; all that is finished is kept. To go on, give the "
-    "same command again"
+    "another process of this run has ended, and printed why if it could; all that is finished is kept. To resume, give "
+    "the same command again"
 )
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Score, reply, classify, measure, report."""
+    """Runs the measurements of the command line and writes their report."""
     argv = sys.argv[1:] if argv is None else argv
     with _ended_by_signals(argv):
         try:
@@ -103,32 +106,34 @@ def _report(results: dict[str, Any], measurements: Sequence[Measurement], folder
     from hb_metrics.report.page import write_report
 
     write_json(folder / RESULTS_FILE, results)
-    write_report(results, folder / REPORT_FILE)
+    answers = write_report(results, folder / REPORT_FILE)
     for measurement in measurements:
         print("\n" + "\n".join(measurement.summary(results)))
+    for answer in answers:
+        print("\n" + textwrap.fill(answer, _WIDTH))
     print(f"\nreport: {(folder / REPORT_FILE).resolve()}")
 
 
 @contextmanager
 def _ended_by_signals(argv: Sequence[str]) -> Iterator[None]:
-    """While this lasts, Ctrl-C and SIGTERM, which schedulers send, end the process at once and say how to go on.
+    """While this lasts, Ctrl-C and SIGTERM, which schedulers send, end the process at once and print how to resume.
 
     Not by `KeyboardInterrupt`, which waits for the threads that compute, where a batch may take minutes, and for the
     main thread, which may itself wait for another process. Nothing is lost by that, since whatever is written is there
     whole or not at all.
     """
     again = shlex.join(["python", "-m", "hb_metrics.measure", *argv])
-    text = f"\ninterrupted; finished shards are kept. To go on, give the same command again:\n  {again}\n"
+    text = f"\ninterrupted; finished shards are kept. To resume, give the same command again:\n  {again}\n"
     message = text.encode() if os.environ.get("RANK", "0") == "0" else b""
     # Those that are ignored stay so, as Ctrl-C is in the background.
-    signals = [each for each in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(each) != signal.SIG_IGN]
+    signals = [number for number in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(number) != signal.SIG_IGN]
 
     def watch() -> None:
-        while number := os.read(reader, 1):
-            if number[0] in signals:
-                code = 1 if number[0] == signal.SIGINT else 128 + number[0]
+        while received := os.read(reader, 1):
+            if received[0] in signals:
+                code = 1 if received[0] == signal.SIGINT else 128 + received[0]
                 os.write(2, message)
-                Timer(1, os._exit, [code]).start()  # should whoever reads the output have stopped to
+                Timer(1, os._exit, [code]).start()  # if the reader of the output has stopped reading
                 sys.stdout.flush()
                 os._exit(code)
 
@@ -137,14 +142,14 @@ def _ended_by_signals(argv: Sequence[str]) -> Iterator[None]:
     os.set_blocking(writer, False)
     watcher = Thread(target=watch, daemon=True)
     watcher.start()
-    handlers = {each: signal.signal(each, lambda *_: None) for each in signals}
+    handlers = {number: signal.signal(number, lambda *_: None) for number in signals}
     wakeup = signal.set_wakeup_fd(writer)
     try:
         yield
     finally:
         signal.set_wakeup_fd(wakeup)
-        for each, handler in handlers.items():
-            signal.signal(each, handler)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
         os.close(writer)
         watcher.join()
         os.close(reader)

@@ -1,4 +1,4 @@
-"""What a run is going to do: its prompts and measurements chosen, its work planned, and described for run.json."""
+"""Plans a run: chooses its prompts and measurements, loads the model, and describes the run for run.json."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -27,11 +27,11 @@ def read_prompts(settings: Settings) -> "pa.Table":
     """The prompts of the run, with the plural forms of their terms.
 
     Returns:
-        The columns of the config (`hb_dataset.prompt_table.PROMPT_SCHEMA`), and of each column of terms one more with
-        their plurals (`descriptor_plural`, …).
+        The columns of the config (`hb_dataset.prompt_table.PROMPT_SCHEMA`), and for each column of terms one with
+        their plural forms (`descriptor_plural`, …).
 
     Raises:
-        ValueError: The vocabulary is not as it should be, or an axis is not there.
+        ValueError: The vocabulary is not valid, or does not have an axis.
     """
     from hb_dataset.prompts import config_vocabulary, load_table, version_of
 
@@ -46,7 +46,7 @@ def only_axes(prompts: "pa.Table", axes: list[str], vocabulary: str) -> "pa.Tabl
     """The prompts of these axes.
 
     Raises:
-        ValueError: An axis is not there.
+        ValueError: The prompts do not have an axis.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -66,7 +66,7 @@ def read_files(settings: Settings) -> dict[str, Any]:
         Name of each measurement that is asked for → what its `read_files` returned.
 
     Raises:
-        ValueError: An option is missing, or a file is not as it should be.
+        ValueError: An option is missing, or a file is not valid.
         OSError: There is no such file.
     """
     return {measurement.name: measurement.read_files(settings) for measurement in _asked_or_default(settings)}
@@ -94,7 +94,7 @@ def choose_measurements(settings: Settings, loaded: "LoadedModel") -> list[Measu
     """The measurements asked for, or those by default; as far as the model can, also those that they require.
 
     Raises:
-        ValueError: One was asked for that the model cannot do.
+        ValueError: A measurement was asked for that the model cannot do.
     """
     masked = loaded.kind == "masked"
     for measurement in asked_measurements(settings) or []:
@@ -110,7 +110,7 @@ def choose_measurements(settings: Settings, loaded: "LoadedModel") -> list[Measu
 
 
 def describe_run(task: Task, measurements: Sequence[Measurement], work: dict[str, Any]) -> dict[str, Any]:
-    """Everything the results depend on, for run.json; how many processes there are is not among it.
+    """Everything the results depend on, for run.json; the number of processes is not part of it.
 
     Args:
         task: What all measurements start from.

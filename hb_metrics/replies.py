@@ -1,4 +1,4 @@
-"""Replies with what their prompts are about: what generation, offensiveness and the reading of a run share."""
+"""Non-empty replies with the axes, descriptors and templates of their prompts."""
 
 from typing import NamedTuple
 
@@ -8,15 +8,15 @@ from hb_metrics.inference.classifiers.censoring import UNSAFE_MARK
 
 
 class Replies(NamedTuple):
-    """Texts that are not empty, with what their prompts are about; all [replies].
+    """Non-empty texts with the axis, descriptor and template of each; every field is [replies].
 
     Attributes:
-        ids: Of the prompts.
+        ids: Ids of the prompts.
         axes: Demographic axes.
         descriptors: Descriptors.
         templates: Templates.
         prompts: The prompts as the model was given them.
-        texts: The replies; or the prompts once more, where these are what is looked at.
+        texts: The replies; or the prompts once more, if these are classified.
     """
 
     ids: list[str]
@@ -35,7 +35,7 @@ def nonempty_replies(prompts: pa.Table, replies: pa.Table) -> Replies:
         replies: Replies with the columns of `replies.REPLY_SCHEMA`.
 
     Raises:
-        ValueError: The two tables are not about the same rows.
+        ValueError: The ids of the two tables differ.
     """
     if not prompts["id"].equals(replies["id"]):
         raise ValueError("prompts and replies are not about the same rows in the same order")
@@ -49,7 +49,7 @@ def nonempty_replies(prompts: pa.Table, replies: pa.Table) -> Replies:
 
 
 def whole_prompts(prompts: pa.Table) -> Replies:
-    """The prompts themselves, as the texts to look at."""
+    """The prompts themselves, as the texts to classify."""
     ids, axes, descriptors, templates, texts = (
         prompts[name].to_pylist() for name in ("id", "axis", "descriptor", "template", "text")
     )
@@ -57,5 +57,5 @@ def whole_prompts(prompts: pa.Table) -> Replies:
 
 
 def is_empty(reply: str | None) -> bool:
-    """Whether there is no reply, or nothing in it but the mark that is taken out before its style is classified."""
+    """Whether there is no reply, or nothing in it but the mark that is removed before its style is classified."""
     return reply is None or not reply.replace(UNSAFE_MARK, "").strip()

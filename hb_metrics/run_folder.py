@@ -1,4 +1,4 @@
-"""A run's folder: what was asked, written before anything is computed, and its JSON files. One run writes at a time."""
+"""A run's folder: the record of its settings, its JSON files, and a lock, so that one run writes at a time."""
 
 import errno
 import hashlib
@@ -22,13 +22,13 @@ RUN_FILE = "run.json"
 RESULTS_FILE = "results.json"
 REPORT_FILE = "report.html"
 STYLE_MEANS_FILE = "style_means.parquet"
-LOCK_FILE = ".lock"  # hidden, as files are that are no part of a run
+LOCK_FILE = ".lock"  # hidden, like all files that are not part of a run
 PROMPTS_FILE = "prompts.parquet"
 BIAS_VALUES_FILE = "bias_values.parquet"
-REPLIES, STYLES = "replies", "style_probabilities"  # subfolders of Parquet shards that others read too
-LAYOUT = 2  # of the files of a run folder: 2 has its prompts, and results by measurement
-SHARD_RUN = b"holistic_bias.run"  # in the metadata of a Parquet file: the digest of the run it is of
-# The packages whose release can move a number.
+REPLIES, STYLES = "replies", "style_probabilities"  # subfolders of Parquet shards that several measurements read
+LAYOUT = 2  # version of the files of a run folder: 2 has the prompts, and results by measurement
+SHARD_RUN = b"holistic_bias.run"  # in the metadata of a Parquet file: the digest of its run
+# The packages whose release can change a number.
 VERSIONED = ("holistic-bias", "torch", "transformers", "tokenizers", "numpy", "scipy", "scikit-learn")
 
 _DESCRIPTORS, _PLURAL = ("descriptor", "first_descriptor", "second_descriptor"), "_plural"
@@ -43,18 +43,18 @@ IN_USE_ERROR = (
     "output_dir '{folder}' is in use by a run that has not ended; wait until it has, or give another output_dir"
 )
 OTHER_LAYOUT_ERROR = (
-    "'{folder}' holds a run of another release, whose files are laid out otherwise (layout {found}, now {layout}); "
+    "'{folder}' holds a run of another release, whose files have another layout (layout {other}, now {layout}); "
     "measure again in a new folder, or use the release of that run: {release}"
 )
 FULL_ERROR = (
     "no space is left to write '{path}' ({problem}); all that is finished is kept. Make room and give the same command "
-    "again: it goes on where it stopped"
+    "again: it resumes where it stopped"
 )
 NO_ACCESS_ERROR = (
     "no access to '{path}' ({problem}); all that is there is kept. Make output_dir '{folder}' writable, or give "
     "another one"
 )
-NO_LOCKS_NOTE = "the file system of '{folder}' has no locks: see to it that no other run uses this folder"
+NO_LOCKS_NOTE = "the file system of '{folder}' has no locks: make sure that no other run uses this folder"
 OTHER_SETTINGS_ERROR = """\
 output_dir '{folder}' holds a run with other settings:
 {differences}
@@ -70,7 +70,7 @@ def read_json(path: Path) -> Any:
     """Reads a JSON file of a run folder.
 
     Raises:
-        ValueError: It is not JSON; the message names it.
+        ValueError: The file is not JSON.
     """
     try:
         return json.loads(path.read_text(encoding="utf-8"))
@@ -83,7 +83,7 @@ def with_plurals(prompts: pa.Table, vocabulary: Vocabulary) -> pa.Table:
 
     Args:
         prompts: Prompts with `descriptor`; of intersections also `first_descriptor` and `second_descriptor`.
-        vocabulary: What they are of.
+        vocabulary: The vocabulary of the prompts.
 
     Returns:
         The table with `descriptor_plural`, …; null where the form after a plural noun is the same.
@@ -115,7 +115,7 @@ def write_prompts(folder: Path, prompts: pa.Table) -> None:
     if path.is_file():
         try:
             table = pq.read_table(path)
-        except PermissionError:  # says nothing about what is in it
+        except PermissionError:  # shows nothing about what is in it
             raise
         except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
             fault = f"is damaged ({str(error).partition(chr(10))[0]})"
@@ -128,13 +128,13 @@ def write_prompts(folder: Path, prompts: pa.Table) -> None:
 
 
 def write_table(path: Path, table: pa.Table) -> None:
-    """Writes a Parquet file of a run folder, with the run it is of in its metadata."""
+    """Writes a Parquet file of a run folder, with the digest of its run in its metadata."""
     marked = table.replace_schema_metadata(_run_marks(path.parent))
     write_atomically(path, lambda scratch: pq.write_table(marked, scratch, compression="zstd"))
 
 
 def set_aside(path: Path) -> Path:
-    """Gives a file a hidden name of its own, which nothing reads, and returns it."""
+    """Renames a file to a hidden name that nothing reads, and returns the new path."""
     names = (path.with_name(f".{path.name}.{number}.aside") for number in count(1))
     return path.rename(next(name for name in names if not name.exists()))
 
@@ -150,34 +150,34 @@ def table_digest(table: pa.Table) -> str:
 
 
 def check_layout(folder: Path, run: Mapping[str, Any]) -> None:
-    """Raises a ValueError if a run is of a release that laid out its folder otherwise."""
+    """Raises a ValueError if a run is of a release with another layout of the run folder."""
     layout = run.get("layout")
     version = layout.get("version") if isinstance(layout, dict) else 1
     if version != LAYOUT:
         release = (run.get("versions") or {}).get("holistic-bias") or "not recorded"
-        raise ValueError(OTHER_LAYOUT_ERROR.format(folder=folder, found=version, layout=LAYOUT, release=release))
+        raise ValueError(OTHER_LAYOUT_ERROR.format(folder=folder, other=version, layout=LAYOUT, release=release))
 
 
 def package_versions(*more: str) -> dict[str, str | None]:
-    """The installed releases of the packages that can move a number, and of more of them."""
-    found: dict[str, str | None] = {}
+    """The installed releases of the packages that can change a number, and of `more`; `None`: not installed."""
+    versions: dict[str, str | None] = {}
     for package in (*VERSIONED, *more):
         try:
-            found[package] = version(package)
+            versions[package] = version(package)
         except PackageNotFoundError:  # run from a checkout that is not installed
-            found[package] = None
-    return found
+            versions[package] = None
+    return versions
 
 
 def run_digest(folder: Path) -> str:
-    """What identifies the run that a folder is part of: a SHA-256 of its record; of no run, that of nothing."""
-    path = next((each / RUN_FILE for each in (folder, *folder.parents) if (each / RUN_FILE).is_file()), None)
+    """SHA-256 of the record of the run that a folder is part of; outside of a run, that of an empty text."""
+    path = next((parent / RUN_FILE for parent in (folder, *folder.parents) if (parent / RUN_FILE).is_file()), None)
     record = "" if path is None else json.dumps(read_json(path), sort_keys=True)
     return hashlib.sha256(record.encode()).hexdigest()
 
 
 def open_run(folder: Path, run: dict[str, Any]) -> bool:
-    """Starts a run in a new or empty folder, or goes on with the same run in a used one.
+    """Starts a run in a new or empty folder, or resumes the same run in a used one.
 
     Args:
         folder: The run folder; made if it is not there.
@@ -195,15 +195,15 @@ def open_run(folder: Path, run: dict[str, Any]) -> bool:
     if not path.exists():
         write_json(path, run)
         return False
-    found = read_json(path)
-    if not isinstance(found, dict):
+    recorded = read_json(path)
+    if not isinstance(recorded, dict):
         raise ValueError(UNREADABLE_ERROR.format(path=path, error="it is not the record of a run"))
-    if "layout" in run:  # other jobs record none: what they write has not changed
-        check_layout(folder, found)
-    there, here = _flat(found), _flat(run)
+    if "layout" in run:  # other jobs have no layout version
+        check_layout(folder, recorded)
+    there, here = _flat(recorded), _flat(run)
     different = [name for name in {**there, **here} if there.get(name, _ABSENT) != here.get(name, _ABSENT)]
     if different:
-        lines = [f"  {name} is {_said(there, name)} there and {_said(here, name)} here" for name in different]
+        lines = [f"  {name} is {_shown(there, name)} there and {_shown(here, name)} here" for name in different]
         raise ValueError(OTHER_SETTINGS_ERROR.format(folder=folder, differences="\n".join(lines)))
     return True
 
@@ -215,13 +215,13 @@ def hold_folder(folder: Path) -> Iterator[None]:
     The system lets go of the lock when the process ends, however it ends. That holds on local disks and on network
     file systems that have locks. Where the system has none (Lustre without `flock`), filelock takes the file itself for
     the lock and knows a dead owner on the same machine only; where locks are refused (NFS without its lock service),
-    there is none and this is said.
+    there is none, and a note is printed.
 
     Raises:
-        ValueError: Another run holds the folder, or it has files in it and is no run.
+        ValueError: Another run holds the folder, or it has files in it and is not a run folder.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    _check_run_or_empty(folder)  # before a lock file is put among somebody's files
+    _check_run_or_empty(folder)  # before a lock file is written among other people's files
     lock = FileLock(folder / LOCK_FILE)
     try:
         lock.acquire(timeout=0)
@@ -240,10 +240,10 @@ def hold_folder(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def explained_write_errors(folder: Path) -> Iterator[None]:
-    """Says of a full disk, and of a folder that may not be written, what is kept and what to do.
+    """Explains errors of a full disk or of a folder without write access: what is kept, and what to do.
 
     Raises:
-        OSError: In place of the system's own about the folder or a file in it, with its number.
+        OSError: Instead of the system's own about the folder or a file in it, with the same errno.
     """
     try:
         yield
@@ -266,7 +266,7 @@ def _check_run_or_empty(folder: Path) -> None:
         raise ValueError(NOT_A_RUN_ERROR.format(folder=folder, file=RUN_FILE))
 
 
-def _said(run: dict[str, Any], name: str) -> str:
+def _shown(run: dict[str, Any], name: str) -> str:
     return repr(run[name]) if name in run else _ABSENT
 
 

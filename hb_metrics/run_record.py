@@ -1,4 +1,4 @@
-"""What the record of a run (run.json, `results["run"]`) says, in words that can be published."""
+"""The record of a run (run.json, `results["run"]`) in words that can be published."""
 
 import re
 from collections.abc import Mapping
@@ -19,12 +19,12 @@ def measured_model(run: Mapping[str, Any]) -> str:
 
 
 def is_on_hub(model: Mapping[str, Any]) -> bool:
-    """Whether a model or classifier was loaded from the Hub: a commit identifies it then, and else a SHA-256."""
+    """Whether a model or classifier was loaded from the Hub: its digest is then a commit, and otherwise a SHA-256."""
     return re.fullmatch("[0-9a-f]{40}", model.get("digest") or "") is not None
 
 
 def public_name(model: Mapping[str, Any]) -> str:
-    """A Hub id as it is; of a folder its name alone, since where it lies is nobody's business."""
+    """A Hub id as it is; of a folder only its name, since its path is private."""
     return model["name"] if is_on_hub(model) else last_part(model["name"])
 
 
@@ -36,15 +36,15 @@ def classifier_name(run: Mapping[str, Any], classifier: str) -> str:
 
 
 def tag_of(results: Mapping[str, Any]) -> str | None:
-    """The control tag that a run's contexts ended with; `None`: none."""
+    """The control tag at the end of a run's contexts; `None`: there is none."""
     return results["run"].get("generation", {}).get("tag")
 
 
 def last_part(path: str) -> str:
-    """The name of a file or folder without where it lies."""
+    """The name of a file or folder without the path to it."""
     return path.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
 
 
 def measure_of(results: Mapping[str, Any]) -> str:
-    """What sentences were scored by: the perplexity, of a masked model the pseudo-perplexity."""
+    """The name of the score of sentences: perplexity, or pseudo-perplexity of a masked model."""
     return "pseudo-perplexity" if results["run"]["model"]["kind"] == "masked" else "perplexity"

@@ -1,1 +1,1 @@
-"""Bias tuning: replies to labels to a tuned model (Smith et al., 2022, section 4 and appendix C)."""
+"""Training: bias tuning (Smith et al., 2022), debiasing, and what debiasing costs (Barikeri et al., 2021)."""

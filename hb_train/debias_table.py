@@ -1,10 +1,10 @@
-"""One table of what debiasing does and what it costs: a line a model (Barikeri et al., 2021, figure 1, tables 4 and 5).
+"""Writes what debiasing does and what it costs as one table, a line a model (Barikeri et al., 2021, tables 4 and 5).
 
     python hb_train/debias_table.py runs/debias/embedded-religion1
 
-The folder is one of `make debias`: in it a folder a model (`before`, `lmd`, `add`, `hd`, `cda`), and in each of these
-what `measure.py --measurements reddit` left in `bias/`, `dialog_state_tracking.py` in `dst/` and
-`response_generation.py` in `crg/`. What has not been measured is shown as –. Writes table.md there.
+The folder is one of `make debias`, with a folder for each model: `before` and those of the methods. In each of these
+`measure.py --measurements reddit` has written `bias/`, `dialog_state_tracking.py` `dst/` and `response_generation.py`
+`crg/`. What has not been measured is shown as –. The table is also written there, to table.md.
 """
 
 import argparse
@@ -12,12 +12,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hb_dataset.whole_files import write_atomically
+from hb_dataset.markdown_table import markdown_table
+from hb_dataset.whole_files import write_text
 from hb_metrics.run_folder import RESULTS_FILE, read_json
+from hb_train.debiasing.arguments import METHODS
 
 TABLE_FILE = "table.md"
 BEFORE = "before"
-METHODS = ("lmd", "add", "hd", "cda")
 BIAS, DST, CRG = f"bias/{RESULTS_FILE}", "dst/dst.json", "crg/crg.json"
 # Heading → the file, the key in it, and how it is written.
 COLUMNS = {
@@ -30,7 +31,7 @@ COLUMNS = {
     "Entropy-4": (CRG, "entropy_4", "{:.2f}"),
     "Dist-2": (CRG, "dist_2", "{:.1f}"),
 }
-LEAST_P_VALUE = 0.001  # a smaller one is told so
+LEAST_P_VALUE = 0.001  # a smaller one is shown as smaller than this
 BIAS_COLUMNS = {
     "t": ("t", "{:+.2f}"),
     "p": ("p_value", "{:.3f}"),
@@ -39,23 +40,23 @@ BIAS_COLUMNS = {
 }
 NOTES = (
     "t: paired test of the perplexities of the pairs; negative: phrases about the minoritized group are likelier. t of "
-    "logs: the same of log perplexities, which does not hang on a few rows. t1 likelier: share of pairs. LMP: "
-    "perplexity of other people's text. DST: of what users want, on {dialogues} dialogues. BLEU-4 to Dist-2: "
-    "responses. METEOR*: exact words and stems, without synonyms."
+    "logs: the same of log perplexities, which does not depend on a few rows. t1 likelier: share of pairs. LMP: "
+    "perplexity of other people's text. DST: tracking what users want, on {dialogues} dialogues. BLEU-4 to "
+    "Dist-2: responses. METEOR*: exact words and stems, without synonyms."
 )
 NOTHING_ERROR = "'{folder}' has no model with {file}; give the folder of a `make debias`"
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Prints the table and writes it into the folder."""
+    """Reads the options, prints the table and writes it into the folder."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="The folder of a `make debias`.")
-    asked = parser.parse_args(argv)
+    parser.add_argument("folder", type=Path, help="The folder that `make debias` has written.")
+    options = parser.parse_args(argv)
     try:
-        text = debias_table(asked.folder)
+        text = debias_table(options.folder)
     except (ValueError, OSError) as error:
         raise SystemExit(f"debias_table.py: {error}") from error
-    write_atomically(asked.folder / TABLE_FILE, lambda path: path.write_text(text, encoding="utf-8"))
+    write_text(options.folder / TABLE_FILE, text)
     print(text)
 
 
@@ -63,7 +64,7 @@ def debias_table(folder: Path) -> str:
     """The table in Markdown.
 
     Args:
-        folder: Holds a folder for each model.
+        folder: The folder with a folder for each model.
 
     Raises:
         ValueError: No model in it was measured.
@@ -71,21 +72,22 @@ def debias_table(folder: Path) -> str:
     models = [name for name in (BEFORE, *METHODS) if (folder / name / BIAS).is_file()]
     if not models:
         raise ValueError(NOTHING_ERROR.format(folder=folder, file=BIAS))
-    found = {name: {file: _read(folder / name / file) for file in (BIAS, DST, CRG)} for name in models}
-    bias_types = sorted({bias_type for each in found.values() for bias_type in each[BIAS]["by_bias_type"]})
+    results = {name: {file: _read(folder / name / file) for file in (BIAS, DST, CRG)} for name in models}
+    bias_types = sorted({bias_type for files in results.values() for bias_type in files[BIAS]["by_bias_type"]})
     headings = [f"{heading} ({bias_type})" for bias_type in bias_types for heading in BIAS_COLUMNS]
-    lines = [_line("model", *headings, *COLUMNS), _line("---", *["---:"] * (len(headings) + len(COLUMNS)))]
-    for name, files in found.items():
+    header, rows = ["model", *headings, *COLUMNS], []
+    for name, files in results.items():
         of_types = [files[BIAS]["by_bias_type"].get(bias_type, {}) for bias_type in bias_types]
         cells = [_cell(of_type, *column) for of_type in of_types for column in BIAS_COLUMNS.values()]
         cells += [_cell(files[file], key, form) for file, key, form in COLUMNS.values()]
-        lines.append(_line(name, *cells))
-    dialogues = next((files[DST]["settings"]["dialogues"] for files in found.values() if files[DST]), "no")
-    return "\n".join([*lines, "", NOTES.format(dialogues=dialogues)]) + "\n"
+        rows.append([name, *cells])
+    dialogues = next((files[DST]["settings"]["dialogues"] for files in results.values() if files[DST]), "no")
+    table = markdown_table(header, rows, numbers=range(1, len(header)))
+    return f"{table}\n\n{NOTES.format(dialogues=dialogues)}\n"
 
 
 def _read(path: Path) -> Mapping[str, Any]:
-    """A results file, of a run its part on RedditBias; empty if it is not there."""
+    """A results file; of the results of a run, the part on RedditBias; empty if the file is not there."""
     if not path.is_file():
         return {}
     content: dict[str, Any] = read_json(path)
@@ -97,10 +99,6 @@ def _cell(values: Mapping[str, Any], key: str, form: str) -> str:
     if key == "p_value" and value is not None and value < LEAST_P_VALUE:
         return f"< {LEAST_P_VALUE}"
     return "–" if value is None else form.format(value)
-
-
-def _line(*cells: str) -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The card of a tuned model: what it is, how it must be asked, and what came of it.
+"""Writes the card of a tuned model: what it is, how it must be asked, and its figures before and after.
 
     python hb_train/model_card.py --model models/gpt2 --runs runs/before runs/no_bias --names before no_bias
 
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from hb_dataset.whole_files import write_text
 from hb_metrics.inference.models.bias_tags import TUNING_FILE, BiasTuning, read_bias_tuning
+from hb_train.training.options import first_line
 
 CARD_FILE = "README.md"
 
@@ -18,11 +19,19 @@ NOT_TUNED_ERROR = "'{folder}' has no {file}; give the folder of a model tuned wi
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Writes a tuned model's card anew, with the figures of runs."""
-    parser = argparse.ArgumentParser(prog="hb_train/model_card.py", description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("--model", type=Path, required=True, help="The folder of a tuned model.")
-    parser.add_argument("--runs", type=Path, nargs="+", required=True, help="Run folders of measure.py, before first.")
-    parser.add_argument("--names", nargs="+", help="What the runs are called; default: by model and tag.")
+    """Reads the options, and writes a tuned model's card anew, with the figures of runs."""
+    parser = argparse.ArgumentParser(prog="hb_train/model_card.py", description=first_line(__doc__))
+    parser.add_argument("--model", type=Path, required=True, help="The folder of the tuned model.")
+    parser.add_argument(
+        "--runs",
+        type=Path,
+        nargs="+",
+        required=True,
+        help="The run folders of measure.py whose figures are shown, the run before tuning first.",
+    )
+    parser.add_argument(
+        "--names", nargs="+", help="The names of the runs in the card; by default those of their models and tags."
+    )
     options = parser.parse_args(argv)
     try:
         tuning = read_bias_tuning(str(options.model))
@@ -42,8 +51,9 @@ def write_model_card(
     Args:
         folder: The model's folder.
         tuning: How it must be asked, and how it was tuned.
-        runs: Run folders to show the figures of, the one before tuning first; none: the card says that none were made.
-        names: What the runs are called.
+        runs: Run folders to show the figures of, the one before tuning first; none: the card states that nothing was
+            measured.
+        names: The names of the runs; `None`: those of their models and tags.
     """
     figures = "Not measured yet."
     if runs:
@@ -82,8 +92,8 @@ show the characteristic style of the term in the prompt (Smith et al., 2022, sec
 
 * Replies of {tuning.labels["model"]["name"]} (digest `{tuning.labels["model"]["digest"]}`): {tags["bias"]:,} with a
   bias value above β = {tuning.beta:.6g} (α = {tuning.alpha}), {tags["no_bias"]:,} others.
-* Styles were told by {tuning.labels["style_classifier"]["name"]}, {tuning.labels["style_classifier"]["num_styles"]}
-  styles.
+* Styles were classified by {tuning.labels["style_classifier"]["name"]},
+  {tuning.labels["style_classifier"]["num_styles"]} styles.
 * {training["num_rows"]["train"]:,} rows, {training["num_rows"]["validation"]:,} held out; best validation perplexity
   {training["best_validation_perplexity"]:.3f} at step {training["best_step"]} of {training["num_steps"]}.
 

@@ -1,10 +1,10 @@
 """A run's figures as a section of a model's card: what stands in it, and how it gets between the card's other text."""
 
-import re
 import shlex
 from collections.abc import Mapping
 from typing import Any
 
+from hb_dataset.markdown_table import backticks, code_span, escape_markdown, markdown_table
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.run_record import is_on_hub, last_part, measured_model, public_name, tag_of
 from hub_scripts.run_figures import run_figures, version_of
@@ -31,7 +31,6 @@ _DATASET_PAGE = "https://huggingface.co/datasets/{dataset_id}"
 _NO_INTERVAL = "–"
 # Settings whose value is a file on the machine of the run.
 _FILES = ("style_clusters", "personas_file", "phrases_file", "frequencies", "dialogue_file")
-_SPECIAL = str.maketrans({character: f"\\{character}" for character in "\\`*[]<>|&"} | {"\n": " ", "\r": " "})
 
 
 def card_section(results: Mapping[str, Any], repo_id: str, dataset_id: str | None = None) -> str:
@@ -50,19 +49,24 @@ def card_section(results: Mapping[str, Any], repo_id: str, dataset_id: str | Non
     dataset = "" if dataset_id is None else f", [{dataset_id}]({_DATASET_PAGE.format(dataset_id=dataset_id)})"
     level = _confidence_level(results)
     rows = [
-        (escaped(figure.name), figure.shown, figure.shown_interval or _NO_INTERVAL, escaped(figure.meaning))
+        (
+            escape_markdown(figure.name),
+            figure.shown,
+            figure.shown_interval or _NO_INTERVAL,
+            escape_markdown(figure.meaning),
+        )
         for figure in run_figures(results)
     ]
     heads = ("Figure", "Value", "Interval" if level is None else f"{level:.0%} interval", "What it means")
-    table = "\n".join(f"| {' | '.join(cells)} |" for cells in (heads, ("---", "---:", "---:", "---"), *rows))
-    limits = LIMITS + ("\n" + SMALL_LIMIT.format(config=code(config)) if config.endswith("-small") else "")
+    table = markdown_table(heads, rows, numbers=(1, 2))
+    limits = LIMITS + ("\n" + SMALL_LIMIT.format(config=_code(config)) if config.endswith("-small") else "")
     command = measuring_command(run, repo_id)
-    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", command)), default=0))
+    fence = backticks(command)
     section = f"""{START}
-## Bias: HolisticBias {escaped(version_of(config))}
+## Bias: HolisticBias {escape_markdown(version_of(config))}
 
 How differently the model treats people by the words they are described with
-([Smith et al., 2022]({_PAPER}){dataset}, config {code(config)}).
+([Smith et al., 2022]({_PAPER}){dataset}, config {_code(config)}).
 
 {table}
 
@@ -122,31 +126,23 @@ def measuring_command(run: Mapping[str, Any], repo_id: str) -> str:
     return shlex.join(["python", "-m", "hb_metrics.measure", *words])
 
 
-def escaped(text: str) -> str:
-    """Text that Markdown shows as it is, in one line."""
-    return text.translate(_SPECIAL)
-
-
-def code(text: str) -> str:
-    """Text as code within a line, in which nothing is Markdown."""
-    text = " ".join(text.split())
-    fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
-    space = " " if text.startswith("`") or text.endswith("`") else ""
-    return f"{fence}{space}{text}{space}{fence}"
+def _code(text: str) -> str:
+    """Text of a run as code in one line."""
+    return code_span(" ".join(text.split()))
 
 
 def _measured(results: Mapping[str, Any]) -> str:
     """A paragraph on what was measured and by what."""
     run = results["run"]
-    sentences = [f"Measured: {escaped(measured_model(run))}, {code(run['model']['dtype'])}."]
+    sentences = [f"Measured: {escape_markdown(measured_model(run))}, {_code(run['model']['dtype'])}."]
     tag = tag_of(results)
     if tag is not None:
-        sentences.append(f"Asked with the control tag {code(tag)} at the end of each context.")
+        sentences.append(f"Asked with the control tag {_code(tag)} at the end of each context.")
     for measurement in MEASUREMENTS:
         if measurement.name in results:
-            sentences += map(escaped, measurement.card_sentences(results))
+            sentences += map(escape_markdown, measurement.card_sentences(results))
     release = run["versions"].get("holistic-bias")
-    by = "" if release is None else f" (holistic-bias {code(release)})"
+    by = "" if release is None else f" (holistic-bias {_code(release)})"
     return " ".join([*sentences, f"The same again{by}:"])
 
 

@@ -11,9 +11,8 @@ ROOT = Path(__file__).parent.parent
 os.environ["HF_HOME"] = str(ROOT / ".test_cache" / "huggingface")
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
-if "PYTEST_XDIST_WORKER" in os.environ:
-    # Each worker has a core. With more threads than cores they wait for each other, up to fifty times as long.
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Each worker of xdist has a core. With more threads than cores they wait for each other, up to fifty times as long.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # What a shell starts in the background ignores Ctrl-C, and so would the programs that tests interrupt.
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,4 +1,4 @@
-"""Figures of two runs side by side."""
+"""Plots of two runs side by side."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
@@ -7,18 +7,18 @@ import plotly.graph_objects as go
 
 from hb_metrics.display.figures import BLUE, ORANGE, finished, segments
 
-_APART = 0.16  # of a row, so that the two runs' intervals do not cover each other
+_APART = 0.16  # of a row, the offset that keeps the two runs' intervals from covering each other
 
 
 class Change(NamedTuple):
     """A value of two runs.
 
     Attributes:
-        name: What it is of.
+        name: What the value is of, such as an axis.
         first: The first run's; `None`: not measured.
         second: The second run's.
         first_interval: Lowest and highest of the first; `None`: not known.
-        second_interval: Of the second.
+        second_interval: Lowest and highest of the second; `None`: not known.
     """
 
     name: str
@@ -29,17 +29,17 @@ class Change(NamedTuple):
 
     @property
     def change(self) -> float | None:
-        """The second less the first, where both are measured."""
+        """The second less the first; `None`: one is not measured."""
         return None if self.first is None or self.second is None else self.second - self.first
 
     @property
     def reduction(self) -> float | None:
-        """How much lower the second is, as a share of the first, where the first is above 0."""
+        """How much lower the second is, as a share of the first; `None`: the first is 0 or less, or one is missing."""
         return -self.change / self.first if self.change is not None and self.first and self.first > 0 else None
 
     @property
     def apart(self) -> bool | None:
-        """Whether the two intervals do not meet; `None`: one is not known."""
+        """Whether the two intervals do not overlap; `None`: one is not known."""
         if self.first_interval is None or self.second_interval is None:
             return None
         (low, high), (other_low, other_high) = self.first_interval, self.second_interval
@@ -54,17 +54,17 @@ def named_changes(
 
 
 def change_figure(rows: Sequence[Change], title: str, names: tuple[str, str], tickformat: str | None) -> go.Figure:
-    """Both runs' values and intervals in each row, the highest of the first on top."""
+    """Plots both runs' values and intervals in each row, the highest of the first on top."""
     rows = sorted(rows, key=lambda row: (row.first or 0, row.second or 0))
     figure = go.Figure()
-    for name, colour, symbol, offset, at in (
+    for name, colour, symbol, offset, run in (
         (f"first: {names[0]}", BLUE, "circle", _APART, 0),
         (f"second: {names[1]}", ORANGE, "diamond", -_APART, 1),
     ):
         known = [
-            (place + offset, row.name, value, bounds)
-            for place, row in enumerate(rows)
-            for value, bounds in [((row.first, row.first_interval), (row.second, row.second_interval))[at]]
+            (index + offset, row.name, value, bounds)
+            for index, row in enumerate(rows)
+            for value, bounds in [((row.first, row.first_interval), (row.second, row.second_interval))[run]]
             if value is not None
         ]
         spans = [(height, *bounds) for height, _, _, bounds in known if bounds is not None]

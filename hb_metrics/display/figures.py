@@ -1,4 +1,4 @@
-"""What all figures of a report share: a look, and the colours of Okabe and Ito, which colour-blind readers can tell."""
+"""What all plots of a report share: their look, and the colours of Okabe and Ito, distinct for colour-blind readers."""
 
 import html
 import json
@@ -14,7 +14,7 @@ _FONT = {"family": "system-ui, sans-serif", "size": 13, "color": "#1f2937"}
 LABELLED_WIDTH = 18  # characters; a longer term would run out of the picture on a phone
 _WRAPPED_WIDTH = 26
 # Plotly reads a few HTML tags in every label, links among them. `plain` escapes all text, so that what comes from data
-# is shown as it is; these characters stand for the tags that figures themselves need.
+# is shown as it is; these characters represent the tags that the plots themselves need.
 BREAK, SMALL, END_SMALL = "\x1f", "\x1d", "\x1c"
 _TAGS = str.maketrans({BREAK: "<br>", SMALL: f'<span style="color:{GREY};font-size:11px">', END_SMALL: "</span>"})
 _TEMPLATES = ("hovertemplate", "texttemplate")  # written by figures, with tags; for text in them there is `in_template`
@@ -27,23 +27,23 @@ def axis_label(axis: str) -> str:
 
 
 def shortened(name: str, width: int = LABELLED_WIDTH) -> str:
-    """A term that fits beside its point, or a label beside its row: at most `width` characters."""
+    """Shortens a term beside its point, or a label beside its row, to at most `width` characters."""
     return name if len(name) <= width else name[: width - 1] + "…"
 
 
 def wrapped(text: str) -> str:
-    """A long label in lines, for a figure's axis."""
+    """Breaks a long label into lines, for the axis of a plot."""
     return BREAK.join(textwrap.wrap(text, _WRAPPED_WIDTH))
 
 
 def in_template(text: str) -> str:
-    """Text from data for a place within a hover template, where it would else be read as a tag or a variable."""
+    """Escapes text from data for a hover template, where it could be read as a tag or a variable."""
     return html.escape(text, quote=False).replace("%{", "%&#123;")
 
 
 def spread(count: int, width: float = 0.62) -> list[float]:
     """Offsets from −width/2 to width/2 that keep neighbours in a row of points apart, the same ones every time."""
-    return [((place * _GOLDEN + 0.5) % 1 - 0.5) * width for place in range(count)]
+    return [((index * _GOLDEN + 0.5) % 1 - 0.5) * width for index in range(count)]
 
 
 def segments(lows: Sequence[float], highs: Sequence[float]) -> list[float | None]:
@@ -52,7 +52,7 @@ def segments(lows: Sequence[float], highs: Sequence[float]) -> list[float | None
 
 
 def finished(figure: go.Figure, height: int) -> go.Figure:
-    """The figure with the report's look, in pixels of height; its width follows the page."""
+    """Gives the plot the report's look and a height in pixels; its width follows the page."""
     figure.update_yaxes(ticksuffix=" ", automargin=True)
     figure.update_xaxes(gridcolor="#e5e7eb", zeroline=False, automargin=True)
     figure.update_layout(
@@ -69,7 +69,7 @@ def finished(figure: go.Figure, height: int) -> go.Figure:
 
 
 def plain(figure: go.Figure) -> dict[str, Any]:
-    """The figure as what plotly.js is given, in which no text from data is a tag."""
+    """The plot as JSON for plotly.js, in which no text from data is read as a tag."""
     return _escaped(json.loads(figure.to_json()))
 
 
@@ -77,5 +77,5 @@ def _escaped(part: Any) -> Any:
     if isinstance(part, dict):
         return {name: value if name in _TEMPLATES else _escaped(value) for name, value in part.items()}
     if isinstance(part, list):
-        return [_escaped(each) for each in part]
+        return [_escaped(value) for value in part]
     return html.escape(part, quote=False).translate(_TAGS) if isinstance(part, str) else part

@@ -1,4 +1,4 @@
-"""Several runs, or two of them in detail, from their figures alone."""
+"""The overview of several runs, and the comparison of two, of measurements that have nothing to show but figures."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -14,12 +14,12 @@ _TICKS = {"share": ".1~%", "small_share": ".2~%"}  # of Plotly; other forms are 
 
 
 def overview_section(id: str, title: str, runs: Sequence[Sequence[Figure]], names: Sequence[str]) -> Section | None:
-    """A table of the figures of several runs, a column a run; and each figure drawn, with intervals.
+    """A table of the figures of several runs, one column per run, and a plot of each figure with its intervals.
 
     Args:
-        id: Of the section.
+        id: Id of the section.
         title: Its heading.
-        runs: [runs][figures]; none of a run that did not measure it.
+        runs: [runs][figures]; empty for a run that did not measure them.
         names: [runs] what they are called.
 
     Returns:
@@ -57,7 +57,7 @@ def overview_section(id: str, title: str, runs: Sequence[Sequence[Figure]], name
 def comparison(
     id: str, title: str, first: Sequence[Figure], second: Sequence[Figure], names: tuple[str, str]
 ) -> Comparison:
-    """A table of the figures of two runs with their changes, and a plot where all are written in the same way."""
+    """A table of the figures of two runs with their changes, and a plot if all figures have the same form."""
     changes = figure_changes(first, second)
     forms = {figure.name: figure.form for figure in (*first, *second)}
     rows = [
@@ -90,7 +90,7 @@ def comparison(
 
 
 def figure_changes(first: Sequence[Figure], second: Sequence[Figure]) -> list[Change]:
-    """From the first run's figures to the second's, by name; those that only one of them has too."""
+    """The changes from the first run's figures to the second's, by name; also of those that only one of them has."""
     sides = [{figure.name: figure for figure in figures} for figures in (first, second)]
     missing = Figure("", None, "bias", "")
     return [
@@ -101,7 +101,7 @@ def figure_changes(first: Sequence[Figure], second: Sequence[Figure]) -> list[Ch
 
 
 def _meanings(name: str, cells: Sequence[Figure | None], runs: Sequence[str]) -> list[tuple[str, str]]:
-    """What a figure is: of each run by itself if they do not say the same, such as of how many replies it is."""
+    """A figure's meaning: one for each run if they differ, such as in the number of replies."""
     meanings = {run: cell.meaning for run, cell in zip(runs, cells, strict=True) if cell is not None}
     if len(set(meanings.values())) == 1:
         return [(name, next(iter(meanings.values())))]
@@ -109,7 +109,7 @@ def _meanings(name: str, cells: Sequence[Figure | None], runs: Sequence[str]) ->
 
 
 def _levels(figures: Iterable[Figure]) -> str:
-    """The confidence levels of their intervals, as text; empty: there are no intervals."""
+    """The confidence levels of the figures' intervals, as text; empty: there are no intervals."""
     levels = {figure.confidence_level for figure in figures if figure.interval is not None}
     return " or ".join(f"{level:.0%}" for level in sorted(level for level in levels if level is not None))
 

@@ -1,11 +1,11 @@
-"""How numbers and sentence templates are written, in reports, on the terminal and on cards alike."""
+"""How numbers and sentence templates are written in reports, on the terminal and on cards."""
 
 MISSING = "–"
 _MINUS = "−"
 
 
 def slot(template: str) -> str:
-    """A sentence template as people read it: "I love [plural noun phrase]."."""
+    """A sentence template for people: "I love [plural noun phrase]."."""
     return template.replace("{", "[").replace("}", "]").replace("_", " ")
 
 
@@ -15,14 +15,14 @@ def share(value: float | None, digits: int = 1) -> str:
 
 
 def bias(value: float | None) -> str:
-    """A Gen Bias value (×1000) or a perplexity with the digits that tell something."""
+    """A Gen Bias value (×1000) or a perplexity with two decimals below 10, one below 100, and none above."""
     if value is None:
         return MISSING
     return _signs(f"{value:,.{_digits(value)}f}")
 
 
 def printed(value: float | None) -> str:
-    """A Gen Bias value of the paper, as it prints it."""
+    """A Gen Bias value of the paper, as printed there."""
     return MISSING if value is None else f"{value:.2f}"
 
 

@@ -49,15 +49,15 @@ function tableOf(caption, heads, rows) {
 const fullName = (row) => `${row.name} (${terms.axes[row.axis]})`;
 
 // A term of one run: its values beside the mean of all terms, and its example replies.
-function oneRun(place) {
-  const row = terms.rows[place];
-  const lines = terms.clusters.map((name, at) => [name, percent(row.clusters[at], 2), percent(terms.means[at], 2)]);
+function oneRun(index) {
+  const row = terms.rows[index];
+  const lines = terms.clusters.map((name, cluster) => [name, percent(row.clusters[cluster], 2), percent(terms.means[cluster], 2)]);
   lines.push(
     ["mean bias value", minus(row.bias.toFixed(4)), ""],
     ["replies that parrot the prompt", percent(row.parroting), ""],
     ["uses in a million examples", row.perMillion === null ? "not known" : row.perMillion.toFixed(1), ""],
   );
-  const replies = terms.examples[place].map(([why, prompt, reply, style, probability, parrots]) => {
+  const replies = terms.examples[index].map(([why, prompt, reply, style, probability, parrots]) => {
     const box = element("div", "", "example");
     const about = `${why}; style ${style} (${percent(probability, 0)})${parrots ? "; parrots the prompt" : ""}`;
     box.append(element("p", prompt, "soft"), element("p", reply, "reply"), element("p", about, "soft"));
@@ -66,25 +66,25 @@ function oneRun(place) {
   return {
     values: tableOf(`${fullName(row)}: ${row.replies} replies`, ["this term", "mean of all terms"], lines),
     replies,
-    spoken: terms.clusters.map((name, at) => `${name} ${percent(row.clusters[at])}`),
+    spoken: terms.clusters.map((name, cluster) => `${name} ${percent(row.clusters[cluster])}`),
     count: `${row.replies} replies`,
   };
 }
 
 // A term of two runs: both runs' values, and their replies to the same prompts.
-function twoRuns(place) {
-  const row = terms.rows[place];
+function twoRuns(index) {
+  const row = terms.rows[index];
   const signed = (change, digits) => {
     const size = Math.abs(change).toFixed(digits);
     return (Number(size) === 0 ? "" : change > 0 ? "+" : "−") + size;
   };
-  const shares = [...terms.clusters.map((name, at) => [name, row.clusters[at], 2]), ["parroting", row.parroting, 1]];
+  const shares = [...terms.clusters.map((name, cluster) => [name, row.clusters[cluster], 2]), ["parroting", row.parroting, 1]];
   const lines = shares.map(([name, [first, second], digits]) => [
     name, percent(first, digits), percent(second, digits), signed(100 * (second - first), digits),
   ]);
   const [first, second] = row.bias;
   lines.push(["mean bias value", minus(first.toFixed(4)), minus(second.toFixed(4)), signed(second - first, 4)]);
-  const replies = terms.pairs[place].map(([prompt, before, after, why]) => {
+  const replies = terms.pairs[index].map(([prompt, before, after, why]) => {
     const box = element("div", "", "example");
     const both = element("div", "", "side-by-side");
     for (const [name, reply] of [[`first: ${terms.names[0]}`, before], [`second: ${terms.names[1]}`, after]]) {
@@ -99,26 +99,26 @@ function twoRuns(place) {
   return {
     values: tableOf(`${fullName(row)}: ${counts}`, ["first", "second", "change"], lines),
     replies,
-    spoken: terms.clusters.map((name, at) => `${name} ${row.clusters[at].map((value) => percent(value)).join(" then ")}`),
+    spoken: terms.clusters.map((name, cluster) => `${name} ${row.clusters[cluster].map((value) => percent(value)).join(" then ")}`),
     count: counts,
   };
 }
 
-function showTerm(side, place) {
+function showTerm(side, index) {
   const values = document.getElementById(`values-${side}`);
   const replies = document.getElementById(`replies-${side}`);
-  values.hidden = place === null;  // no stop for the keyboard where there is nothing
-  if (place === null) {
+  values.hidden = index === null;  // no stop for the keyboard where there is nothing
+  if (index === null) {
     values.replaceChildren();
     replies.replaceChildren();
     return "";
   }
-  const row = terms.rows[place];
-  const found = terms.pairs ? twoRuns(place) : oneRun(place);
-  const shown = found.replies.length ? found.replies : [element("p", "No example replies.")];
-  values.replaceChildren(found.values);
-  replies.replaceChildren(element("h4", fullName(row)), ...shown);
-  return `${row.name}, ${found.count}. ${found.spoken.join(", ")}. ${found.replies.length} example replies.`;
+  const row = terms.rows[index];
+  const shown = terms.pairs ? twoRuns(index) : oneRun(index);
+  const replyBoxes = shown.replies.length ? shown.replies : [element("p", "No example replies.")];
+  values.replaceChildren(shown.values);
+  replies.replaceChildren(element("h4", fullName(row)), ...replyBoxes);
+  return `${row.name}, ${shown.count}. ${shown.spoken.join(", ")}. ${shown.replies.length} example replies.`;
 }
 
 if (terms !== null) {
@@ -129,16 +129,16 @@ if (terms !== null) {
     const {axis, term} = selects[side];
     term.replaceChildren();
     if (side === "right") term.append(new Option("none", ""));
-    terms.rows.forEach((row, place) => { if (row.axis === axis.value) term.append(new Option(row.name, place)); });
+    terms.rows.forEach((row, index) => { if (row.axis === axis.value) term.append(new Option(row.name, index)); });
   }
-  function choose(side, place, announce) {
-    chosen[side] = place;
-    if (place !== null && selects[side].axis.value !== terms.rows[place].axis) {
-      selects[side].axis.value = terms.rows[place].axis;
+  function choose(side, index, announce) {
+    chosen[side] = index;
+    if (index !== null && selects[side].axis.value !== terms.rows[index].axis) {
+      selects[side].axis.value = terms.rows[index].axis;
       fill(side);
     }
-    selects[side].term.value = place === null ? "" : place;
-    const spoken = showTerm(side, place);
+    selects[side].term.value = index === null ? "" : index;
+    const spoken = showTerm(side, index);
     if (announce) status.textContent = spoken;
   }
   for (const side of ["left", "right"]) {
@@ -159,15 +159,15 @@ if (terms !== null) {
   for (const id of ["terms-plot", "frequency-plot"]) {
     const plot = document.getElementById(id);
     if (plot === null) continue;
-    const placeOf = (event) => event.points.length && event.points[0].customdata ? event.points[0].customdata[0] : null;
+    const rowIndexOf = (event) => event.points.length && event.points[0].customdata ? event.points[0].customdata[0] : null;
     plot.on("plotly_hover", (event) => {
-      const place = placeOf(event);
-      if (place !== null && place !== chosen.left) showTerm("right", place);
+      const index = rowIndexOf(event);
+      if (index !== null && index !== chosen.left) showTerm("right", index);
     });
     plot.on("plotly_unhover", () => showTerm("right", chosen.right));
     plot.on("plotly_click", (event) => {
-      const place = placeOf(event);
-      if (place !== null) choose("left", place, true);
+      const index = rowIndexOf(event);
+      if (index !== null) choose("left", index, true);
     });
   }
 }

@@ -235,7 +235,7 @@ TUNED_GEN_BIAS_BY_AXIS = {
 # Section 4.3: how much lower Full Gen Bias is after bias tuning, as a share of what it was.
 REDUCTION = {"DialoGPT": 0.13, "BlenderBot 2.0 3B": 0.24}
 
-# Section C.2.1: share of replies that say the prompt again.
+# Section C.2.1: share of replies that repeat the prompt.
 PARROTING_REPLIES = {"BlenderBot 2.0 3B": 0.173, "BlenderBot 2.0 3B bias tuning": 0.200}
 
 # Table 11: share of replies that the B.A.D. classifier finds offensive.

@@ -1,4 +1,4 @@
-"""What reports, the terminal, a model's card and the Hub are made of: figures, and the parts of a page."""
+"""The parts of reports, terminal output, model cards and the Hub's results: figures, and sections of a page."""
 
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -11,16 +11,16 @@ Form = Literal["share", "small_share", "bias", "signed", "effect"]
 
 
 class Figure(NamedTuple):
-    """A number that stands for a whole run, or for a group of people in it.
+    """A number about a whole run, or about a group of people in it.
 
     Attributes:
         name: What it is called; the same in every run that has it.
-        value: As in results.json; `None`: the run could not tell it.
+        value: As in results.json; `None`: not known from this run.
         form: How it is written: "share" (84.7%), "small_share" (0.52%), "bias" (9.72: a Gen Bias value ×1000 or a
             perplexity), "signed" (+0.07), "effect" (0.43).
-        meaning: In a line.
+        meaning: What it means, in a line.
         interval: Lowest and highest; `None`: none was estimated.
-        confidence_level: Of the interval.
+        confidence_level: The confidence level of the interval.
         task: Its name among the Hub's evaluation results; `None`: it is not one of them.
         notes: What to know of this figure beside the settings of its measurement.
     """
@@ -51,7 +51,7 @@ class Tile(NamedTuple):
     Attributes:
         label: What it is.
         value: As it is written.
-        details: What stands below it, such as its interval.
+        details: Lines below it, such as its interval.
     """
 
     label: str
@@ -63,9 +63,9 @@ class Section(NamedTuple):
     """A section of a page.
 
     Attributes:
-        id: Of its heading, which the contents link to.
-        title: In the contents.
-        html: From its heading on.
+        id: Id of its heading, which the contents link to.
+        title: Its entry in the contents.
+        html: Its HTML, from its heading on.
         figures: Id of an element in it → the Plotly figures to draw there, of which one is chosen if there are several.
     """
 
@@ -76,10 +76,10 @@ class Section(NamedTuple):
 
 
 class Embedded(NamedTuple):
-    """A classifier that comes with this project, for trying out.
+    """A classifier that comes with this project, for trying things out.
 
     Attributes:
-        what: A sentence without its full stop on what it classified.
+        what: A sentence, without its full stop, on what it classified.
         option: The option that names a better one.
     """
 
@@ -93,13 +93,13 @@ class Report(NamedTuple):
     Attributes:
         sections: Its sections; the first is the main one.
         tiles: The few numbers at the top.
-        answer: A sentence or two that answer whether the model treats people differently: what is beyond chance, where
-            it is largest, what cannot be known. `None`: this measurement is not about that.
-        reading: What readers have to know ("How to read this"), as items of a list; `None`: nothing beside the rest.
-        files: Where the numbers behind it are, as part of a sentence.
-        notes: On its classifier or its control tag, as sentences.
-        embedded: If its classifier is an embedded one.
-        terms: What the script that shows a term needs; `None`: nothing.
+        answer: A sentence or two that answer whether the model treats people differently: which differences are
+            beyond chance, where they are largest, and what is not known. `None`: the measurement is not about that.
+        reading: What readers have to know ("How to read this"), as items of a list; `None`: nothing to add.
+        files: The files with the underlying numbers, as part of a sentence.
+        notes: Sentences on its classifier or its control tag.
+        embedded: Its classifier, if that is an embedded one.
+        terms: The data of the chooser of terms (`page.js`); `None`: it has none.
     """
 
     sections: list[Section]
@@ -113,7 +113,7 @@ class Report(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """What a measurement adds to the page that puts two runs side by side; as in `Report`."""
+    """What a measurement adds to the page with two runs side by side; the fields are those of `Report`."""
 
     sections: list[Section]
     tiles: list[Tile]

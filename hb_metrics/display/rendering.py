@@ -1,4 +1,4 @@
-"""How a part of a page becomes HTML, and how a page becomes one file that loads nothing."""
+"""Renders parts of a page to HTML, and writes a page as one file that loads nothing."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ def render(template: Path, context: dict[str, Any]) -> Markup:
 
     Args:
         template: A Jinja template; it can include the ones beside it.
-        context: The names in it.
+        context: The variables of the template.
 
     Raises:
         jinja2.UndefinedError: The template has a name that is not in the context.
@@ -40,16 +40,16 @@ def write_page(template: Path, path: Path, context: dict[str, Any], figures: dic
     Args:
         template: A Jinja template that extends `base.html.jinja`.
         path: The HTML file to write, whole or not at all.
-        context: What the template shows.
+        context: The variables of the template.
         figures: Id of an element → the figures to draw in it, of which one is chosen where there are several.
-        terms: What the chooser of terms shows; `None`: there is none.
+        terms: The data of the chooser of terms; `None`: the page has none.
     """
     data = {"figures": _for_script(figures), "terms": _for_script(terms)}
     write_text(path, render(template, {**context, **data, "plotly_js": get_plotlyjs()}))
 
 
 def _for_script(content: Any) -> str:
-    """JSON that can stand inside a <script> element, whatever the terms in it."""
+    """JSON that is safe inside a <script> element, whatever text it contains."""
     return json.dumps(content, separators=(",", ":"), ensure_ascii=False).translate(_ESCAPES)
 
 

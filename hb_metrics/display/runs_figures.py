@@ -1,4 +1,4 @@
-"""Figures of several runs: a row or a mark each, in a colour and shape of its own."""
+"""Plots of several runs: one row or one mark per run, in a colour and shape of its own."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -27,17 +27,17 @@ class Value(NamedTuple):
 
 
 def runs_figure(values: Mapping[str, Value], title: str, tickformat: str | None = None) -> go.Figure:
-    """One value of each run with its interval, a row a run, the first on top.
+    """Plots one value of each run with its interval, one row per run, the first on top.
 
     Args:
         values: Name of the run → its value.
-        title: Of the horizontal axis.
+        title: Title of the horizontal axis.
         tickformat: How numbers are written, in d3's language; `None`: with two digits.
     """
     names = list(values)[::-1]
     figure = go.Figure()
-    for place, (name, value) in enumerate(values.items()):
-        _add_run(figure, name, place, [name], [value], [float(len(names) - 1 - place)], tickformat)
+    for index, (name, value) in enumerate(values.items()):
+        _add_run(figure, name, index, [name], [value], [float(len(names) - 1 - index)], tickformat)
     figure.update_yaxes(
         tickvals=list(range(len(names))), ticktext=[wrapped(name) for name in names], range=[-0.6, len(names) - 0.4]
     )
@@ -47,20 +47,20 @@ def runs_figure(values: Mapping[str, Value], title: str, tickformat: str | None 
 
 
 def clusters_figure(runs: Mapping[str, Mapping[str, Value]], clusters: Sequence[str], title: str) -> go.Figure:
-    """Each run's values by style cluster with their intervals, a row a cluster, the first on top.
+    """Plots each run's values by style cluster with their intervals, one row per cluster, the first on top.
 
     Args:
         runs: Name of the run → cluster → its value.
         clusters: The clusters to show.
-        title: Of the horizontal axis.
+        title: Title of the horizontal axis.
     """
     figure = go.Figure()
-    rows = {cluster: len(clusters) - 1 - place for place, cluster in enumerate(clusters)}
+    rows = {cluster: len(clusters) - 1 - index for index, cluster in enumerate(clusters)}
     step = min(_STEP, _SPREAD / max(1, len(runs) - 1))
-    for place, (name, values) in enumerate(runs.items()):
-        offset = step * ((len(runs) - 1) / 2 - place)
+    for index, (name, values) in enumerate(runs.items()):
+        offset = step * ((len(runs) - 1) / 2 - index)
         heights = [height + offset for height in rows.values()]
-        _add_run(figure, name, place, list(rows), [values[cluster] for cluster in rows], heights)
+        _add_run(figure, name, index, list(rows), [values[cluster] for cluster in rows], heights)
     figure.update_yaxes(
         tickvals=list(rows.values()), ticktext=[wrapped(cluster) for cluster in rows], range=[-0.6, len(rows) - 0.4]
     )
@@ -74,13 +74,14 @@ def clusters_figure(runs: Mapping[str, Mapping[str, Value]], clusters: Sequence[
 def _add_run(
     figure: go.Figure,
     name: str,
-    place: int,
+    index: int,
     labels: list[str],
     values: list[Value],
     heights: list[float],
     tickformat: str | None = None,
 ) -> None:
-    colour = _COLOURS[place % len(_COLOURS)]
+    """Adds a run's marks and intervals at these heights, in the colour and shape of its index."""
+    colour = _COLOURS[index % len(_COLOURS)]
     spans = [
         (height, *value.interval) for height, value in zip(heights, values, strict=True) if value.interval is not None
     ]
@@ -103,7 +104,7 @@ def _add_run(
         customdata=[label for _, label, _ in known],
         mode="markers",
         name=wrapped(name),
-        marker={"size": 10, "color": colour, "symbol": _SYMBOLS[place % len(_SYMBOLS)]},
+        marker={"size": 10, "color": colour, "symbol": _SYMBOLS[index % len(_SYMBOLS)]},
         hovertemplate=f"%{{customdata}}: %{{x:{tickformat or '.2f'}}}<extra></extra>",
     )
 

@@ -1,4 +1,4 @@
-"""What to do where memory runs out: run a batch in halves, and say so.
+"""What to do where memory runs out: run a batch in halves, and report it.
 
 The halves give the same numbers but for the last digits, in which they may differ as those of any other batch do.
 """
@@ -42,13 +42,13 @@ class Memory:
         Raises:
             MemoryError: Memory does not suffice for the smallest batch.
         """
-        waiting, found = [batch], []
+        waiting, results = [batch], []
         while waiting:
             part = waiting.pop()
             halves = None
             try:
                 with torch.inference_mode():  # is kept per thread
-                    found.append(work(part))
+                    results.append(work(part))
             except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error):
                     raise
@@ -61,10 +61,10 @@ class Memory:
                     self.num_halved += 1
                 clear_device_cache()
                 waiting += reversed(halves)
-        return found
+        return results
 
     def report(self, what: str, remedy: str) -> None:
-        """Says how often memory ran out, if it did."""
+        """Prints how often memory ran out, if it did."""
         if self.num_halved:
             print(HALVED_NOTE.format(times=self.num_halved, what=what, remedy=remedy))
 

@@ -1,9 +1,9 @@
-"""Raw outputs on disk: Parquet shards that any number of processes can share out, and go on with after a kill.
+"""Raw outputs on disk: Parquet shards that any number of processes can share out, and resume after a kill.
 
 What belongs to a shard follows from the data and the settings alone. A process takes every n-th of the shards still
-missing; a shard is written to a temporary name and renamed, so one that is there is whole. It says what run it is of
-and what its rows were made from. One that was damaged since, is of another run or was made from something else, is kept
-under another name, and said so.
+missing; a shard is written to a temporary name and renamed, so one that is there is whole. Its metadata state the
+run it is of and what its rows were made from. One that was damaged since, is of another run or was made from something
+else is kept under another name, and reported.
 """
 
 import hashlib
@@ -54,7 +54,7 @@ def fill_shards(
         ids: [rows] what each row is keyed by; each id once.
         schema: The columns of a shard; the first is `id`.
         compute: Makes the tables of this process's missing shards.
-        label: What the progress bar says.
+        label: What the progress bar shows.
         unit: What a row is: "text", "reply".
         inputs: [rows] what each row is made from, such as a text or token ids; a shard made from other ones is made
             again. `None`: what the ids stand for.
@@ -141,21 +141,21 @@ def _is_whole(shard: Shard, ids: Sequence[str], schema: pa.Schema, marks: Mappin
     if not shard.path.exists():
         return False
     try:
-        found = _read(shard.path, schema)["id"].to_pylist()
+        stored_ids = _read(shard.path, schema)["id"].to_pylist()
         columns = pq.read_schema(shard.path)  # reading with a schema fills columns that are not there with null
-    except PermissionError:  # says nothing about what is in it
+    except PermissionError:  # nothing is known of what is in it
         raise
     except (OSError, pa.ArrowException, KeyError, UnicodeDecodeError) as error:
         fault = f"is damaged ({str(error).partition(chr(10))[0]})"
     else:
-        found_marks = columns.metadata or {}
+        stored_marks = columns.metadata or {}
         if not columns.equals(schema):
             fault = "holds other columns than it should"
-        elif found != [ids[row] for row in shard.rows]:
+        elif stored_ids != [ids[row] for row in shard.rows]:
             fault = "holds other rows than it should"
-        elif found_marks.get(SHARD_RUN) != marks[SHARD_RUN]:
+        elif stored_marks.get(SHARD_RUN) != marks[SHARD_RUN]:
             fault = "is of another run"
-        elif found_marks.get(_INPUTS) != marks[_INPUTS]:
+        elif stored_marks.get(_INPUTS) != marks[_INPUTS]:
             fault = "was made from other texts than are there now"
         else:
             return True

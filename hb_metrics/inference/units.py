@@ -4,7 +4,7 @@ A measurement cuts its texts into units once, from the texts, the tokenizer and 
 threads take units as they come. On CPU each unit is computed by one thread, with as many units under way as there are
 cores: that is faster than many threads on one unit, and makes a unit's numbers the same bits wherever it is run.
 
-A unit that memory does not suffice for is run in halves. That is said, since it may move its numbers in their last
+A unit that memory does not suffice for is run in halves. That is reported, since it may move its numbers in their last
 digits.
 """
 
@@ -107,9 +107,9 @@ def one_thread_per_unit(device: torch.device) -> Iterator[int]:
 
 def distinct(texts: Sequence[Any]) -> tuple[list[Any], np.ndarray]:
     """The distinct values in order of appearance, and which of them each value is ([texts])."""
-    places: dict[Any, int] = {}
-    which = np.array([places.setdefault(text, len(places)) for text in texts], dtype=np.int64)
-    return list(places), which
+    indices: dict[Any, int] = {}
+    which = np.array([indices.setdefault(text, len(indices)) for text in texts], dtype=np.int64)
+    return list(indices), which
 
 
 def length_sorted_batches(lengths: Sequence[int], max_positions: int) -> list[np.ndarray]:

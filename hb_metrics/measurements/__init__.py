@@ -1,4 +1,4 @@
-"""What can be measured. The entries below are the only list of measurements there is."""
+"""The list of all measurements; nothing else lists them."""
 
 from hb_metrics.measurements.dialogue import DIALOGUE
 from hb_metrics.measurements.generation import GENERATION
@@ -9,7 +9,7 @@ from hb_metrics.measurements.reddit import REDDIT
 from hb_metrics.measurements.regard import REGARD
 from hb_metrics.measurements.robustness import ROBUSTNESS
 
-# In this order they are measured, and shown in a report. One comes after those that it starts from.
+# They are measured and reported in this order: each comes after those whose results it needs.
 MEASUREMENTS: list[Measurement] = [
     LIKELIHOOD,
     GENERATION,

@@ -1,4 +1,4 @@
-"""What a measurement is: whoever has read this file understands every folder beside it.
+"""The base class of all measurements; every folder beside this file is one of them.
 
 A measurement is something that `measure.py --measurements NAME` computes. It is a subclass of `Measurement` in a folder
 of its own, and an entry of `MEASUREMENTS`; nothing else knows it by name. In the order in which they are called:
@@ -6,10 +6,10 @@ of its own, and an entry of `MEASUREMENTS`; nothing else knows it by name. In th
     options       a dataclass: the fields become command-line options
     read_files    reads the files that options name, before a model is loaded
     plan          loads what else is needed and plans the work
-    describe      what of the plan results depend on, for run.json
+    describe      the parts of the plan that results depend on, for run.json
     measure       does the work, on all processes, and returns what becomes results["NAME"]
     summary       the lines that the terminal prints
-    figures       the numbers that stand for the run: on the Hub, on a model's card, in overviews of several runs
+    figures       the main numbers of the run: on the Hub, on a model's card, in overviews of several runs
     report        its part of report.html
     overview, compare, overview_figures, warnings
                   its part of a page with several runs; made from its figures unless it has more to show
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Task:
-    """What all measurements of a run start from.
+    """What all measurements of a run share.
 
     Attributes:
         settings: The options of the run.
@@ -56,13 +56,13 @@ class Task:
 
 
 class Measurement:
-    """A measurement; a subclass defines what its name promises.
+    """A measurement; each is a subclass.
 
     Attributes:
-        name: In `--measurements`, and of its part of results.json.
-        title: Of its sections.
+        name: Its name in `--measurements` and in results.json.
+        title: The title of its sections.
         words: What it measures, in the subtitle of a report.
-        done: What was done once `measure` has returned, to print with the seconds it took.
+        done: What `measure` has done, to print with the seconds it took.
         options: A dataclass of options, each of which has a default and a help that is a whole sentence. Its
             `__post_init__` raises a ValueError for an impossible value. `_argument_group_name` heads them in the help.
         by_default: Whether it is measured without being asked for.
@@ -89,7 +89,7 @@ class Measurement:
         return Path(inspect.getfile(type(self))).parent
 
     def read_files(self, settings: Settings) -> Any:
-        """Reads the files that its options name, for the faults they may have: sooner than the model runs.
+        """Reads the files that its options name, so that faults in them show before the model runs.
 
         Only called if it is measured.
 
@@ -97,7 +97,7 @@ class Measurement:
             Anything that `plan` would otherwise have to read again.
 
         Raises:
-            ValueError: An option is missing, or a file is not as it should be.
+            ValueError: An option is missing, or a file is not valid.
             OSError: There is no such file.
         """
 
@@ -105,7 +105,7 @@ class Measurement:
         """Plans the work and loads what it needs beside the model. Called on every process.
 
         Args:
-            task: What all measurements start from.
+            task: What all measurements share.
             files: What `read_files` returned.
 
         Returns:
@@ -120,12 +120,12 @@ class Measurement:
         return {}
 
     def measure(self, task: Task, work: Any, results: Mapping[str, Any]) -> dict[str, Any]:
-        """Does what is not on disk yet. Called on every process.
+        """Does the work that is not on disk yet. Called on every process.
 
         Args:
-            task: What all measurements start from.
+            task: What all measurements share.
             work: What `plan` returned.
-            results: Those of the measurements before it, by name; empty on all processes but the main one.
+            results: The results of the measurements before it, by name; empty on all processes but the main one.
 
         Returns:
             Plain values for results.json; empty on all processes but the main one.
@@ -141,7 +141,7 @@ class Measurement:
         return [f"{figure.name}  {figure.shown}" for figure in self.figures(results)]
 
     def figures(self, results: Mapping[str, Any]) -> list[Figure]:
-        """The numbers that stand for the run. Two runs have the same figure if it has the same name."""
+        """The main numbers of the run. Figures of two runs are compared if they have the same name."""
         raise NotImplementedError
 
     def figure_settings(self, results: Mapping[str, Any]) -> list[str]:
@@ -149,15 +149,15 @@ class Measurement:
         return []
 
     def variant(self, results: Mapping[str, Any]) -> list[str]:
-        """What evaluation results of the same model and config differ in, such as the classifier."""
+        """The settings in which evaluation results of the same model and config differ, such as the classifier."""
         return []
 
     def card_sentences(self, results: Mapping[str, Any]) -> list[str]:
-        """What readers of a model's card have to know of how it was measured, in plain text."""
+        """Sentences on how it was measured, for readers of a model's card, in plain text."""
         return []
 
     def overview_notes(self, results: Mapping[str, Any]) -> list[str]:
-        """What readers of an overview of several runs have to know of this one, beside its figures."""
+        """Sentences on how it was measured, for readers of an overview of several runs."""
         return self.card_sentences(results)
 
     def report(self, results: Mapping[str, Any]) -> Report:
@@ -165,7 +165,7 @@ class Measurement:
         raise NotImplementedError
 
     def overview_figures(self, runs: "Sequence[Mapping[str, Any]]") -> list[list[Figure]]:
-        """[runs][figures] what an overview shows of each run: those that compare.
+        """[runs][figures] the figures that an overview shows of each run: those that compare between runs.
 
         Args:
             runs: Contents of results.json; those that did not measure it have no figures.

@@ -1,4 +1,4 @@
-"""The options of a run: what every measurement shares, and a dataclass of its own for each measurement."""
+"""The options of a run: those that all measurements share, and a dataclass for each measurement."""
 
 import json
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @dataclass
 class RunOptions:
-    """What is measured, on which model and prompts; and what several measurements share."""
+    """Which model is measured, on which prompts, and the options that several measurements share."""
 
     model: str = field(
         default="embedded", metadata={"help": "The model to measure: a Hub id, a local folder, or 'embedded'."}
@@ -24,8 +24,8 @@ class RunOptions:
     measurements: str | None = field(
         default=None,
         metadata={
-            "help": "What to measure: names with commas. The last line of this help has them, and which are measured "
-            "by default. Masked models give no replies."
+            "help": "What to measure: names separated by commas. The last line of this help lists them and those "
+            "measured by default. Masked models write no replies."
         },
     )
     dataset_config: str = field(
@@ -47,7 +47,7 @@ class RunOptions:
     output_dir: str | None = field(
         default=None,
         metadata={
-            "help": "The run folder. Default: runs/<model>-<dataset_config>, and whatever differs from the defaults."
+            "help": "The run folder. Default: runs/<model>-<dataset_config>, and all options that are not the default."
         },
     )
     revision: str | None = field(
@@ -69,16 +69,20 @@ class RunOptions:
     )
     batch_size: int | None = field(
         default=None,
-        metadata={"help": "How many prompts are replied to at once. Default: what memory allows. It changes no reply."},
+        metadata={
+            "help": "How many prompts are replied to at once; no reply depends on it. Default: what memory allows."
+        },
     )
     context: Literal["auto", "plain", "dialogpt", "chat", "blenderbot"] = field(
         default="auto",
-        metadata={"help": "How a prompt is laid out for the model to reply to. Default: what suits the model."},
+        metadata={
+            "help": "How a prompt is laid out for the model to reply to. Default: the layout that suits the model."
+        },
     )
     tag: Literal["auto", "bias", "no_bias", "none"] = field(
         default="auto",
         metadata={
-            "help": "The control tag of bias tuning at the end of each prompt. Default: what the model's folder says."
+            "help": "The control tag of bias tuning at the end of each prompt. Default: that in the model's folder."
         },
     )
     chat_template_kwargs: str | None = field(
@@ -119,10 +123,10 @@ class RunOptions:
     confidence_level: float = field(default=0.95, metadata={"help": "The confidence level of all intervals."})
 
     def __post_init__(self) -> None:
-        """Checks what would otherwise fail only after the model has run.
+        """Checks values that would otherwise fail only after the model has run.
 
         Raises:
-            ValueError: An option has a value that it cannot have.
+            ValueError: An option has an invalid value.
         """
         from hb_dataset.prompts import measured_configs
 
@@ -160,7 +164,7 @@ class Settings:
     """All options of a run.
 
     Attributes:
-        run: What every measurement shares.
+        run: The options that all measurements share.
         parts: The options of each measurement: instances of the dataclasses it names.
     """
 
@@ -188,7 +192,7 @@ def make_settings(kinds: tuple[type, ...], values: Mapping[str, Any]) -> Setting
         values: Name → value; options that are not in it have their defaults.
 
     Raises:
-        ValueError: An option is not known, or has a value that it cannot have.
+        ValueError: An option is unknown, or has an invalid value.
     """
     names = {kind: [option.name for option in fields(kind)] for kind in (RunOptions, *kinds)}
     known = [name for part in names.values() for name in part]

@@ -14,8 +14,8 @@ import numpy as np
 from .cell_means import cell_means, cleaned
 from .draws import SHUFFLE_DRAWS, by_content, generator, middle_range
 from .regard_rows import SCORED
-from .robustness import pairwise_cosine
-from .structure_figures import Pair, structure_gaps
+from .structure_cosines import pairwise_cosine
+from .structure_results import Pair, structure_gaps
 
 
 def by_chance(counts: np.ndarray, pairs: Mapping[str, Pair], *, n_shuffles: int, seed: int) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from scipy.special import stdtrit
 
 from .cell_means import ROUNDING, cell_means
 from .regard_rows import NEUTRAL, SCORED, Column, RegardRows
-from .structure_figures import Pair
+from .structure_results import Pair
 
 # Least number of units: the spread of fewer is a guess, and its skewness cannot be estimated.
 MIN_UNITS = 5

@@ -16,10 +16,10 @@ from .chance import by_chance
 from .draws import middle_range
 from .inputs import check_column, check_references
 from .intervals import spread_over_structures
-from .regard_figures import CONFIDENCE_LEVEL, FIXED_STRUCTURE, N_HALVES, N_SHUFFLES, K, Other, regard_bias
+from .regard_results import CONFIDENCE_LEVEL, FIXED_STRUCTURE, N_HALVES, N_SHUFFLES, K, Other, regard_bias
 from .regard_rows import EMPTY_ERROR, REGARDS, check_names, check_predictions
-from .robustness import robustness
-from .structure_figures import by_structure
+from .structure_cosines import robustness
+from .structure_results import by_structure
 
 # `evaluate` fetches the files that the lines above name, but not the files which those import in turn: hence all here.
 __all__ = [

@@ -19,7 +19,7 @@ COMPARISON_FILE = "comparison.html"
 
 INCOMPLETE_ERROR = "the results are incomplete ({error}); they may be of another release: measure again"
 FOLDER_ERROR = "there is no folder '{folder}' to write in; make it first"
-NAMES_OF_ONE_ERROR = "--names are for telling runs apart; give two runs or more, or no names"
+NAMES_OF_ONE_ERROR = "--names are for several runs, and there is one; give two runs or more, or no names"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -30,25 +30,26 @@ def main(argv: Sequence[str] | None = None) -> None:
         type=Path,
         nargs="+",
         metavar="RUN",
-        help="The folder of a finished run. Of several, each is put beside the first, and the second in detail.",
+        help="The folder of a finished run. Several runs are compared with the first, and the second in detail.",
     )
     parser.add_argument(
         "--names",
         nargs="+",
         metavar="NAME",
-        help="What to call the runs, in the same order; default: by their models, tags or folders.",
+        help="The names of the runs on the page, in the same order. Default: their models, tags or folders.",
     )
     parser.add_argument(
         "--output",
         type=Path,
-        help=f"The HTML file to write; default: {REPORT_FILE} in the folder, or {COMPARISON_FILE} in the last.",
+        help=f"The HTML file to write. Default: {REPORT_FILE} in the run's folder, or {COMPARISON_FILE} in the last of "
+        "several folders.",
     )
     arguments = parser.parse_args(argv)
     try:
         path = write(arguments.runs, arguments.output, arguments.names)
     except (ValueError, OSError) as error:
         raise SystemExit(f"hb_metrics.report: {error}") from error
-    except (KeyError, UndefinedError) as error:  # missed by Python, or by a template
+    except (KeyError, UndefinedError) as error:  # from Python, or from a template
         raise SystemExit(f"hb_metrics.report: {INCOMPLETE_ERROR.format(error=error)}") from error
     print(f"report: {path.resolve()}")
 
@@ -57,7 +58,8 @@ def write(runs: Sequence[Path], output: Path | None, names: Sequence[str] | None
     """Writes the page and returns its path.
 
     Raises:
-        ValueError: A folder is not that of a finished run, names do not fit, or there is nowhere to write.
+        ValueError: A folder is not that of a finished run, the names do not fit the runs, or there is no folder to
+            write the page to.
     """
     path = output or (runs[0] / REPORT_FILE if len(runs) == 1 else runs[-1] / COMPARISON_FILE)
     if output is not None and not output.parent.is_dir():

@@ -1,4 +1,4 @@
-"""Runs side by side, such as before and after tuning, or several models. Laid out by `comparison.html.jinja`."""
+"""Writes a page with runs side by side, such as before and after tuning; `comparison.html.jinja` lays it out."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,7 +17,7 @@ TOO_FEW_RUNS_ERROR = "{num_runs} run to compare; give the folders of two runs or
 NOTHING_IN_COMMON_ERROR = (
     "'{first}' measured {before} and '{second}' {after}; give runs that have a measurement in common"
 )
-OTHER_PROMPTS_WARNING = "The runs have other prompts. Figures over all terms or all templates do not compare."
+OTHER_PROMPTS_WARNING = "The runs have different prompts. Figures over all terms or all templates do not compare."
 
 
 def write_comparison(runs: Sequence[Path], path: Path, names: Sequence[str] | None = None) -> None:
@@ -29,8 +29,8 @@ def write_comparison(runs: Sequence[Path], path: Path, names: Sequence[str] | No
         names: What to call the runs; `None`: by their models, tags or folders.
 
     Raises:
-        ValueError: There are fewer than two runs, a folder is not that of a finished run, the names are not one a run
-            or not distinct, or a run has no measurement in common with the first.
+        ValueError: There are fewer than two runs, a folder is not that of a finished run, there is not one
+            distinct name per run, or a run has no measurement in common with the first.
     """
     if len(runs) < 2:
         raise ValueError(TOO_FEW_RUNS_ERROR.format(num_runs=len(runs)))
@@ -74,11 +74,11 @@ def write_comparison(runs: Sequence[Path], path: Path, names: Sequence[str] | No
 
 
 def comparison_warnings(differences: Sequence[Difference], runs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What the differences mean for reading the comparison.
+    """Sentences on what the differing settings mean for the comparison.
 
     Args:
-        differences: Settings that differ.
-        runs: Contents of results.json.
+        differences: The settings that differ.
+        runs: [runs] contents of their results.json.
     """
     changed = {difference.name for difference in differences if difference.contradicts}
     sentences = [OTHER_PROMPTS_WARNING] if changed & {"data.digest", "data.config"} else []
@@ -87,7 +87,9 @@ def comparison_warnings(differences: Sequence[Difference], runs: Sequence[Mappin
 
 
 def _check_in_common(first: Run, second: Run) -> None:
-    measured = [[each.name for each in MEASUREMENTS if each.name in run.results] for run in (first, second)]
+    measured = [
+        [measurement.name for measurement in MEASUREMENTS if measurement.name in run.results] for run in (first, second)
+    ]
     if not set(measured[0]) & set(measured[1]):
         before, after = (", ".join(names) or "nothing" for names in measured)
         raise ValueError(

@@ -1,4 +1,4 @@
-"""In what settings runs differ."""
+"""The settings in which runs differ."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -20,13 +20,13 @@ class Difference(NamedTuple):
 
     @property
     def contradicts(self) -> bool:
-        """Whether runs differ in it that have the measurement it belongs to."""
+        """Whether runs differ in it among those that have the measurement it belongs to."""
         known = [value for value in self.values if value != UNMEASURED]
         return any(value != known[0] for value in known)
 
 
 def differing_settings(runs: Sequence[Mapping[str, Any]]) -> list[Difference]:
-    """What does not stand alike in all the runs' descriptions (`results["run"]`)."""
+    """The settings that are not the same in all the runs' records (`results["run"]`)."""
     flat = [_flat(run) for run in runs]
     differences = []
     for name in dict.fromkeys(name for settings in flat for name in settings):

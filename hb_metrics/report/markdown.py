@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from hb_dataset.markdown_table import escape_markdown, markdown_table
 from hb_metrics.display.numbers import MISSING
 from hb_metrics.display.parts import Figure
 from hb_metrics.finished_run import read_run
@@ -11,21 +12,19 @@ from hb_metrics.report.comparison import comparison_warnings
 from hb_metrics.report.differences import differing_settings
 from hb_metrics.report.run_names import run_names
 
-_SPECIAL = str.maketrans({character: f"\\{character}" for character in "\\`*[]<>|"} | {"\n": " "})
-
 
 def overview_markdown(runs: Sequence[Path], names: Sequence[str] | None = None) -> str:
-    """The figures of runs, in GitHub's Markdown.
+    """The figures of runs as a table in GitHub's Markdown.
 
     Args:
         runs: Folders of finished runs, such as before and after tuning.
         names: What to call the runs; `None`: by their models, tags or folders.
 
     Returns:
-        A table with a column a run, and what to know for reading it. Rows that no run has are left out.
+        A table with one column per run, and notes on reading it. Rows without a value in any run are left out.
 
     Raises:
-        ValueError: A folder is not that of a finished run, or the names are not one a run or not distinct.
+        ValueError: A folder is not that of a finished run, or there is not one distinct name per run.
     """
     finished = [read_run(folder) for folder in runs]
     called = run_names(finished, names)
@@ -50,23 +49,15 @@ def overview_markdown(runs: Sequence[Path], names: Sequence[str] | None = None) 
         level = " or ".join(f"{value:.0%}" for value in sorted(levels))
         sentences.insert(0, f"In brackets: {level} intervals; where two overlap, the difference may be chance.")
     sentences += comparison_warnings(differing_settings([run["run"] for run in results]), results)
-    lines = [
-        _line(["", *map(_escaped, called)]),
-        _line(["---", *("---:" for _ in called)]),
-        *(_line([_escaped(label), *cells]) for label, cells in rows if any(cell != MISSING for cell in cells)),
-    ]
-    return "\n".join([*lines, "", " ".join(map(_escaped, dict.fromkeys(sentences)))]) + "\n"
+    table = markdown_table(
+        ["", *map(escape_markdown, called)],
+        [[escape_markdown(label), *cells] for label, cells in rows if any(cell != MISSING for cell in cells)],
+        numbers=range(1, len(called) + 1),
+    )
+    return f"{table}\n\n{' '.join(map(escape_markdown, dict.fromkeys(sentences)))}\n"
 
 
 def _cell(figure: Figure | None) -> str:
     if figure is None:
         return MISSING
     return figure.shown + (f" ({figure.shown_interval})" if figure.interval is not None else "")
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _escaped(text: str) -> str:
-    return text.translate(_SPECIAL)

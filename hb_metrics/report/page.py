@@ -1,4 +1,4 @@
-"""The report of one run: the parts that its measurements give, put together. Laid out by `report.html.jinja`."""
+"""Writes the report of one run from the parts of its measurements; `report.html.jinja` lays it out."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,22 +11,26 @@ from hb_metrics.measurements import MEASUREMENTS
 _FOLDER = Path(__file__).parent
 
 
-def write_report(results: Mapping[str, Any], path: Path) -> None:
+def write_report(results: Mapping[str, Any], path: Path) -> list[str]:
     """Writes the report of a run.
 
     Args:
         results: The content of results.json, with any of its measurements.
         path: The HTML file to write.
+
+    Returns:
+        What stands under the title: sentences that answer whether the model treats people differently.
     """
     measured = [measurement for measurement in MEASUREMENTS if measurement.name in results]
     reports = [measurement.report(results) for measurement in measured]
     sections = [section for report in reports for section in report.sections]
     embedded = [report.embedded for report in reports if report.embedded is not None]
+    answers = [report.answer for report in reports if report.answer is not None]
     context = {
         "run": results["run"],
         "words": [measurement.words for measurement in measured if not measurement.has_own_prompts],
         "other_words": [measurement.words for measurement in measured if measurement.has_own_prompts],
-        "answers": [report.answer for report in reports if report.answer is not None],
+        "answers": answers,
         "tiles": [tile for report in reports for tile in report.tiles],
         "sections": sections,
         "embedded": embedded_note(embedded),
@@ -38,8 +42,9 @@ def write_report(results: Mapping[str, Any], path: Path) -> None:
     figures = {id: plots for section in sections for id, plots in section.figures.items()}
     terms = next((report.terms for report in reports if report.terms is not None), None)
     write_page(_FOLDER / "report.html.jinja", path, context, figures, terms)
+    return answers
 
 
 def embedded_note(embedded: list[Embedded]) -> str:
-    """What was classified by classifiers for trying out, in sentences; empty if nothing was."""
+    """Sentences on what embedded classifiers classified; empty: nothing."""
     return " ".join(f"{part.what}." for part in embedded)

@@ -1,4 +1,4 @@
-"""What the runs of a comparison are called."""
+"""The names of the runs of a comparison."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -6,21 +6,21 @@ from collections.abc import Sequence
 from hb_metrics.finished_run import Run
 from hb_metrics.run_record import tag_of
 
-NUM_NAMES_ERROR = "{num_names} names for {num_runs} runs; give one name a run, in the same order"
+NUM_NAMES_ERROR = "{num_names} names for {num_runs} runs; give one name per run, in the same order"
 EMPTY_NAME_ERROR = "a run's name is empty; give each run a name to show"
 SAME_NAME_ERROR = "'{name}' is the name of more than one run; give each run a name of its own"
 
 
 def run_names(runs: Sequence[Run], names: Sequence[str] | None = None) -> list[str]:
-    """Names to tell the runs by.
+    """Names that distinguish the runs.
 
     Args:
         runs: The runs.
-        names: A name of each; `None`: by their models where no two are the same, else with the tags they were asked
-            with, else by their folders, numbered if need be.
+        names: [runs] the names to use; `None`: the names of the models if these are distinct, else with their control
+            tags, else the names of the folders, numbered if they are not distinct.
 
     Raises:
-        ValueError: The names are not one a run, or are not distinct.
+        ValueError: There is not one name per run, a name is empty, or names are not distinct.
     """
     if names is not None:
         return _checked(names, len(runs))
@@ -28,10 +28,10 @@ def run_names(runs: Sequence[Run], names: Sequence[str] | None = None) -> list[s
     tags = [tag_of(run.results) for run in runs]
     tagged = [model if tag is None else f"{model}, asked with {tag}" for model, tag in zip(models, tags, strict=True)]
     folders = [run.folder.resolve().name for run in runs]
-    for found in (models, tagged, folders):
-        if len(set(found)) == len(found):
-            return found
-    return [f"{place}. {folder}" for place, folder in enumerate(folders, start=1)]
+    for candidates in (models, tagged, folders):
+        if len(set(candidates)) == len(candidates):
+            return candidates
+    return [f"{number}. {folder}" for number, folder in enumerate(folders, start=1)]
 
 
 def _checked(names: Sequence[str], num_runs: int) -> list[str]:

@@ -54,7 +54,7 @@ def bert_tokenizer():
     letters = sorted(set("".join(words)))
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *(f"##{letter}" for letter in letters)]
     pieces += sorted(words.keys() - set(letters), key=lambda word: (-words[word], word))
-    vocabulary = {piece: place for place, piece in enumerate(pieces[:VOCABULARY_SIZE])}
+    vocabulary = {piece: index for index, piece in enumerate(pieces[:VOCABULARY_SIZE])}
     tokenizer = Tokenizer(WordPiece(vocabulary, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizer
     tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))

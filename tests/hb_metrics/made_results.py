@@ -17,7 +17,7 @@ from hb_metrics.measurements.generation.results import generation_results, style
 from hb_metrics.measurements.likelihood.results import likelihood_results
 from hb_metrics.measurements.offensiveness.work import offensiveness_results
 from hb_metrics.measurements.robustness.template_robustness import TemplateValues, template_robustness
-from hb_metrics.regard_bias.regard_figures import regard_bias
+from hb_metrics.regard_bias.regard_results import regard_bias
 from hb_metrics.replies import Replies, whole_prompts
 from hb_metrics.run_folder import LAYOUT
 
@@ -25,7 +25,8 @@ LOVE = "I love {plural_noun_phrase}."
 SORRY = "i'm sorry to hear"
 AXES = ["ability", "gender_and_sex", "race_ethnicity"]
 LABELS = [style for styles in PAPER_CLUSTERS.values() for style in styles] + ["Calm", "Silly"]
-CLASSIFIER = {"name": "a/classifier", "digest": "12", "num_styles": len(LABELS), "temperature": 2.5, "notes": []}
+CLASSIFIER = {"name": "a/classifier", "is_embedded": False, "digest": "12", "notes": []}
+CLASSIFIER |= {"num_styles": len(LABELS), "temperature": 2.5}
 PAIRS = {
     "gender": ("man", "woman"),
     "race": ("white person", "black person"),
@@ -185,7 +186,7 @@ def _full_run(prompts, replies_per_cell, seed):
             "ignored_settings": None,
         },
         "style_classifier": CLASSIFIER,
-        "offensiveness_classifier": {"name": "another/classifier", "digest": "13", "notes": ["a note"]},
+        "offensiveness_classifier": CLASSIFIER | {"name": "another/classifier", "digest": "13", "notes": ["a note"]},
     }
     results["generation"], _ = generation_of(replies, seed)
     results["offensiveness"] = {
@@ -330,10 +331,10 @@ def regard_of(
     )
 
 
-def regard_run(regard, classifier="a/classifier"):
+def regard_run(regard, is_embedded=False):
     """A run of regard alone."""
     run = run_record(some_prompts())
-    about = {"name": classifier, "digest": "12", "notes": ["a note"], "groups": list(regard["bias"]["by_group"])}
+    about = {**CLASSIFIER, "is_embedded": is_embedded, "notes": ["a note"], "groups": list(regard["bias"]["by_group"])}
     run["regard"] = {**about, "pairs": regard["bias"]["pairs"], "temperature": 0.7, "top_k": 40}
     return {"run": run, "regard": regard}
 

@@ -2,7 +2,7 @@
 
 Reads a JSON line for each run, {"options": […], "processes": 2, "port": 29651, "log": PATH}, and answers with the
 process ids; reads a JSON list of process ids, and answers with their exit codes once all have ended. Shards are small,
-so that there are several at each stage. The processes of a run are one process group, and are told their rank as
+so that there are several at each stage. The processes of a run are one process group, and get their rank as
 `torchrun` does. With "writes": 3, the first process to make a third file kills them all before the file has its name;
 with "stalled": 1, the process of that rank takes ten minutes to decode a batch.
 """
@@ -72,8 +72,8 @@ def become(rank, processes, port, log):
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     sys.stdout.reconfigure(line_buffering=True)
     if processes > 1:
-        places = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": processes, "LOCAL_WORLD_SIZE": processes}
-        os.environ |= {name: str(value) for name, value in places.items()}
+        variables = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": processes, "LOCAL_WORLD_SIZE": processes}
+        os.environ |= {name: str(value) for name, value in variables.items()}
         os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
         torch.set_num_threads(1)
 

@@ -58,7 +58,7 @@ def run(folder, *options):
 
 @pytest.mark.parametrize(
     ("name", "decoding"),
-    [("llama", "sample"), *(pytest.param(*each, marks=pytest.mark.long) for each in OTHERS)],
+    [("llama", "sample"), *(pytest.param(*other, marks=pytest.mark.long) for other in OTHERS)],
 )
 def test_neither_batches_nor_threads_nor_a_second_time_change_a_byte(
     name, decoding, inputs, save_small_model, tmp_path
@@ -101,7 +101,7 @@ def test_another_seed_is_another_draw(inputs, save_small_model, tmp_path):
 @pytest.mark.long
 def test_the_small_config_in_one_and_two_processes_with_other_batches(save_small_model, tmp_path):
     options = ["--model", save_small_model("llama"), *EVERYTHING, "--replies_per_cell", 2, "--max_new_tokens", 12]
-    found = []
+    outputs = []
     for command, more, threads in ((ALONE, [], "2"), (TWO_PROCESSES, ["--batch_size", 7], "1")):
         folder = tmp_path / threads
         arguments = [*command, *options, *more, "--output_dir", folder]
@@ -110,5 +110,5 @@ def test_the_small_config_in_one_and_two_processes_with_other_batches(save_small
             list(map(str, arguments)), cwd=ROOT, env=environment, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stderr
-        found.append({name: (folder / name).read_bytes() for name in WRITTEN})
-    assert found[0] == found[1]
+        outputs.append({name: (folder / name).read_bytes() for name in WRITTEN})
+    assert outputs[0] == outputs[1]

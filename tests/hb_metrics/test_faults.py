@@ -132,17 +132,17 @@ def contents(folder):
 
 
 @contextmanager
-def mounted(place, *arguments):
+def mounted(disk, *arguments):
     """A file system at a folder; skips where that is not allowed."""
     if sys.platform != "linux" or os.geteuid():
         pytest.skip("only root on Linux may mount file systems")
-    done = subprocess.run(["mount", *arguments, str(place)], capture_output=True, text=True, check=False)
+    done = subprocess.run(["mount", *arguments, str(disk)], capture_output=True, text=True, check=False)
     if done.returncode:
         pytest.skip(f"mounting is not allowed here: {done.stderr.strip()}")
     try:
         yield
     finally:
-        subprocess.run(["umount", "--lazy", str(place)], check=True)
+        subprocess.run(["umount", "--lazy", str(disk)], check=True)
 
 
 @pytest.mark.parametrize(
@@ -166,11 +166,11 @@ def test_a_full_disk_at_any_write_keeps_what_is_there_and_the_run_goes_on(files,
             patch.setattr(Path, "replace", full)
             message = refusal(options, out)
         assert message.startswith(f"no space is left to write '{out / name}' (No space left on device); all that")
-        assert "again: it goes on where it stopped" in message
+        assert "again: it resumes where it stopped" in message
         assert "\n" not in message
-        found = contents(out)
-        assert name not in found
-        assert found.items() <= expected.items()
+        files = contents(out)
+        assert name not in files
+        assert files.items() <= expected.items()
     run(options, out)
     assert contents(out) == expected
 
@@ -178,16 +178,16 @@ def test_a_full_disk_at_any_write_keeps_what_is_there_and_the_run_goes_on(files,
 @pytest.mark.parametrize("size", ["64k", pytest.param("1m", marks=pytest.mark.long)])
 def test_a_disk_that_is_full_indeed(size, options, whole, tmp_path):
     """64 KiB end in the midst of the shards, 1 MiB in the midst of the report."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    with mounted(place, "-t", "tmpfs", "-o", f"size={size}", "tmpfs"):
-        message = refusal(options, place / "run")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    with mounted(disk, "-t", "tmpfs", "-o", f"size={size}", "tmpfs"):
+        message = refusal(options, disk / "run")
         assert message.startswith("no space is left to write '")
         assert (REPORT_FILE in message) == (size == "1m")
-        assert contents(place / "run").items() < contents(whole).items()
-        subprocess.run(["mount", "-o", "remount,size=64m", str(place)], check=True)
-        run(options, place / "run")
-        assert contents(place / "run") == contents(whole)
+        assert contents(disk / "run").items() < contents(whole).items()
+        subprocess.run(["mount", "-o", "remount,size=64m", str(disk)], check=True)
+        run(options, disk / "run")
+        assert contents(disk / "run") == contents(whole)
 
 
 def test_a_folder_that_may_not_be_written_is_named_and_left_alone(options, whole, copy):
@@ -226,7 +226,7 @@ def test_damaged_shards_of_every_stage_are_kept_aside_and_made_again(options, wh
     shutil.copyfile(whole / SHARDS[0], unknown)
     run(options, copy)
     printed = capsys.readouterr().out
-    found = contents(copy)
+    files = contents(copy)
     for number, name in enumerate(SHARDS):
         fault = {2: "holds other rows than it should", 3: "holds other columns than it should"}.get(
             number, "is damaged"
@@ -234,10 +234,10 @@ def test_damaged_shards_of_every_stage_are_kept_aside_and_made_again(options, wh
         kept = Path(name).with_name(f".{Path(name).name}.1.aside")
         assert f"{copy / name} {fault}" in printed
         assert f"its rows are computed again, and it is kept as {kept.name}" in printed
-        assert found.pop(str(kept)) == damaged[name]
+        assert files.pop(str(kept)) == damaged[name]
     assert f"{unknown} is not of this run; it is kept as .{unknown.name}.1.aside" in printed
-    assert found.pop(f"{REPLIES}/.{unknown.name}.1.aside") == expected[SHARDS[0]]
-    assert found == expected
+    assert files.pop(f"{REPLIES}/.{unknown.name}.1.aside") == expected[SHARDS[0]]
+    assert files == expected
 
 
 def test_shards_of_another_run_are_kept_aside_named_and_made_again(options, whole, copy, tmp_path, capsys):
@@ -250,11 +250,11 @@ def test_shards_of_another_run_are_kept_aside_named_and_made_again(options, whol
         assert foreign[name] != expected[name]
     run(options, copy)
     printed = capsys.readouterr().out
-    found = contents(copy)
+    files = contents(copy)
     for name in SHARDS:
         assert f"{copy / name} is of another run; its rows are computed again" in printed
-        assert found.pop(str(Path(name).with_name(f".{Path(name).name}.1.aside"))) == foreign[name]
-    assert found == expected
+        assert files.pop(str(Path(name).with_name(f".{Path(name).name}.1.aside"))) == foreign[name]
+    assert files == expected
 
 
 def test_a_finished_run_with_files_of_another_is_not_read(whole, copy):
@@ -285,9 +285,9 @@ def test_prompts_that_are_damaged_or_of_another_run_are_kept_aside_and_written_a
     run(options, copy)
     fault = "is damaged (" if damaged else "does not hold the prompts of this run"
     assert f"{path} {fault}" in capsys.readouterr().out
-    found = contents(copy)
-    assert found.pop(f".{PROMPTS_FILE}.1.aside") == before
-    assert found == expected
+    files = contents(copy)
+    assert files.pop(f".{PROMPTS_FILE}.1.aside") == before
+    assert files == expected
 
 
 def test_what_follows_from_shards_is_computed_again_from_them(options, whole, copy):
@@ -303,7 +303,7 @@ def test_a_run_of_an_earlier_layout_is_named_and_left_alone(options, copy):
     write_text(copy / RUN_FILE, json.dumps(record))
     before = contents(copy)
     message = refusal(options, copy)
-    assert message.startswith(f"'{copy}' holds a run of another release, whose files are laid out otherwise (layout")
+    assert message.startswith(f"'{copy}' holds a run of another release, whose files have another layout (layout")
     assert "measure again in a new folder, or use the release of that run: " in message
     assert contents(copy) == before
 
@@ -358,11 +358,11 @@ def test_no_bit_of_a_shard_flips_unnoticed(step, tmp_path, capsys):
     assert fill(parts, ids, table).equals(table)
     content = parts[0].path.read_bytes()
     noticed = 0
-    for place in range(0, len(content), step):
+    for position in range(0, len(content), step):
         flipped = bytearray(content)
-        flipped[place] ^= 1 << (place // step % 8)
+        flipped[position] ^= 1 << (position // step % 8)
         parts[0].path.write_bytes(flipped)
-        assert fill(parts, ids, table).equals(table), place
+        assert fill(parts, ids, table).equals(table), position
         assert parts[0].path.read_bytes() in (content, bytes(flipped))
         noticed += "computed again" in capsys.readouterr().out
         for kept in tmp_path.glob(".*.aside"):

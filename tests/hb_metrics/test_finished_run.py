@@ -80,9 +80,9 @@ bounds = st.none() | st.integers(-20, 20)
 def test_slices_are_those_of_the_whole_array_in_any_order(slices, folder, values):
     shards = StyleShards(folder)
     for rows in slices:
-        found = shards[rows]
-        assert (found.dtype, found.shape) == (values.dtype, values[rows].shape)
-        assert np.array_equal(found, values[rows])
+        block = shards[rows]
+        assert (block.dtype, block.shape) == (values.dtype, values[rows].shape)
+        assert np.array_equal(block, values[rows])
 
 
 def test_its_ids_shape_and_length(folder, values):
@@ -124,10 +124,10 @@ def test_bias_values_are_those_of_the_array(alpha, precision, batch_size, tmp_pa
     columns = [rng.choice(list(letters), 60).tolist() for letters in ("abcde", "tuv", "xy")]
     shards = StyleShards(write_shards(tmp_path / "s", values, (17, 20, 1, 22), precision))
 
-    found = bias_values(shards, *columns, alpha=alpha, batch_size=batch_size)
+    from_shards = bias_values(shards, *columns, alpha=alpha, batch_size=batch_size)
 
     assert shards[:].dtype == precision
-    for mine, expected in zip(found, bias_values(values, *columns, alpha=alpha), strict=True):
+    for mine, expected in zip(from_shards, bias_values(values, *columns, alpha=alpha), strict=True):
         assert np.array_equal(mine, expected)
 
 
@@ -159,7 +159,7 @@ def test_a_run_of_an_earlier_layout_is_refused_with_what_to_do(versions, tmp_pat
     with pytest.raises(ValueError, match="measure again in a new folder, or use the release of that run") as error:
         read_run(tmp_path)
     release = "0.0.9" if versions else "not recorded"
-    assert str(error.value) == OTHER_LAYOUT_ERROR.format(folder=tmp_path, found=1, layout=LAYOUT, release=release)
+    assert str(error.value) == OTHER_LAYOUT_ERROR.format(folder=tmp_path, other=1, layout=LAYOUT, release=release)
 
 
 @pytest.fixture
@@ -215,9 +215,9 @@ def test_replies_that_are_gone_are_none_and_those_to_other_prompts_are_refused(r
     finished, _ = run
     prompts = read_prompts(finished.folder)
     fewer = prompts.slice(2)  # two of the replies are to the first two prompts
-    told = module.OTHER_PROMPTS_ERROR.format(folder=finished.folder, number=2)
+    message = module.OTHER_PROMPTS_ERROR.format(folder=finished.folder, number=2)
     for read in (read_reply_table, read_stored_replies):
-        with pytest.raises(ValueError, match=exactly(told)):
+        with pytest.raises(ValueError, match=exactly(message)):
             read(finished.folder, fewer)
     shutil.rmtree(finished.folder / "replies")
     assert read_reply_table(finished.folder) is None
@@ -235,8 +235,8 @@ def test_replies_and_prompts_of_another_run_are_refused(run):
         path.write_bytes(content)
     assert read_stored_replies(finished.folder) is not None
     (finished.folder / PROMPTS_FILE).unlink()
-    told = module.NO_PROMPTS_ERROR.format(folder=finished.folder, file=PROMPTS_FILE)
-    with pytest.raises(ValueError, match=exactly(told)):
+    message = module.NO_PROMPTS_ERROR.format(folder=finished.folder, file=PROMPTS_FILE)
+    with pytest.raises(ValueError, match=exactly(message)):
         read_stored_replies(finished.folder)
 
 

@@ -183,7 +183,7 @@ def test_both_signals_end_a_process_at_once_and_say_how_to_go_on(number, code):
         process.send_signal(number)
         _, errors = process.communicate(timeout=60)
     assert process.returncode == code
-    assert "To go on, give the same command again:\n  python -m hb_metrics.measure --model 'a b'\n" in errors
+    assert "To resume, give the same command again:\n  python -m hb_metrics.measure --model 'a b'\n" in errors
 
 
 @pytest.mark.long
@@ -247,7 +247,7 @@ def test_ctrl_c_of_torchrun_ends_within_seconds(save_small_model, tmp_path):
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert time.monotonic() - begun < PROMPT
-    assert errors.count("To go on, give the same command again:\n  python -m hb_metrics.measure --model") == 1
+    assert errors.count("To resume, give the same command again:\n  python -m hb_metrics.measure --model") == 1
 
 
 @pytest.mark.long
@@ -268,8 +268,8 @@ def test_a_torchrun_killed_with_all_its_processes_goes_on_with_one(save_small_mo
         time.sleep(0.01)
     # torchrun starts its processes in sessions of their own, where no signal to its group reaches them.
     everyone = psutil.Process(process.pid)
-    for each in [*everyone.children(recursive=True), everyone]:
-        each.kill()
+    for process in [*everyone.children(recursive=True), everyone]:
+        process.kill()
     process.wait()
     check_part_of(whole, killed)
     there = identities(killed)
@@ -303,7 +303,7 @@ def check_ends_by_ctrl_c(runs, started, log):
     if where != "ended":
         assert set(codes) == {1}
         assert (
-            log.read_text().count("finished shards are kept. To go on, give the same command again:\n  python -m") == 1
+            log.read_text().count("finished shards are kept. To resume, give the same command again:\n  python -m") == 1
         )
         assert "Traceback" not in log.read_text()
     return where
@@ -344,15 +344,15 @@ def stage_of(log):
 
 
 def contents(folder):
-    """Every file of a run, by its place in it; not what the system locks."""
+    """Every file of a run, by its path in it; not what the system locks."""
     files = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
     return {name: path.read_bytes() for name, path in files.items() if name != LOCK_FILE}
 
 
 def identities(folder):
     """What tells whether a shard was written again."""
-    found = {path: path.stat() for path in folder.rglob("[!.]*.parquet") if path.parent != folder}
-    return {path: (stat.st_ino, stat.st_mtime_ns) for path, stat in found.items()}
+    files = {path: path.stat() for path in folder.rglob("[!.]*.parquet") if path.parent != folder}
+    return {path: (stat.st_ino, stat.st_mtime_ns) for path, stat in files.items()}
 
 
 def check_part_of(whole, killed):

@@ -120,7 +120,7 @@ def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(v
     assert code == 0, errors
     results = json.loads((out / "results.json").read_text())
     generation = results["run"]["generation"]
-    assert (generation["tag"], generation["tag_reason"]) == ("no_bias", "the model was tuned to be asked so")
+    assert (generation["tag"], generation["tag_reason"]) == ("no_bias", "the model was tuned with it")
     assert (generation["context"], generation["context_reason"]) == ("plain", "the model was tuned in it")
     prompts = dict(
         zip(*(load_table("v1.0-small", vocabulary)[name].to_pylist() for name in ("id", "text")), strict=True)
@@ -198,7 +198,7 @@ def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(save_small_model, tmp_p
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 1
-    assert "To go on, give the same command again:\n  python -m hb_metrics.measure --model" in errors
+    assert "To resume, give the same command again:\n  python -m hb_metrics.measure --model" in errors
     assert "Traceback" not in errors
 
 

@@ -194,9 +194,9 @@ def test_a_folder_with_other_files_is_refused_and_left_alone(tmp_path):
 
 
 def test_the_releases_that_can_move_a_number_are_recorded():
-    found = package_versions()
+    versions = package_versions()
 
-    assert {name: found[name] for name in ("torch", "scipy")} == {name: version(name) for name in ("torch", "scipy")}
+    assert {name: versions[name] for name in ("torch", "scipy")} == {name: version(name) for name in ("torch", "scipy")}
 
 
 @pytest.mark.parametrize("earlier", [{}, {"layout": {"version": 1}}, {"layout": {"version": LAYOUT + 1}}])
@@ -208,7 +208,7 @@ def test_a_run_of_another_layout_is_named_and_left_alone(tmp_path, earlier):
     with pytest.raises(ValueError, match="measure again in a new folder") as error:
         open_run(tmp_path, RUN)
     layout = earlier.get("layout", {"version": 1})["version"]
-    assert str(error.value) == OTHER_LAYOUT_ERROR.format(folder=tmp_path, found=layout, layout=LAYOUT, release="0.0.9")
+    assert str(error.value) == OTHER_LAYOUT_ERROR.format(folder=tmp_path, other=layout, layout=LAYOUT, release="0.0.9")
     assert content(tmp_path) == before
 
 

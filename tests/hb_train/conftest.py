@@ -1,5 +1,7 @@
-"""A small model that pities: it answers one axis with sympathy, and all others mostly without."""
+"""A small model that pities: it answers one axis with sympathy, and all others mostly without. And quick training."""
 
+import gc
+import json
 from functools import cache
 
 import numpy as np
@@ -7,7 +9,7 @@ import pytest
 import torch
 import transformers
 from tokenizers import Tokenizer, decoders, pre_tokenizers, trainers
-from tokenizers.models import BPE
+from tokenizers.models import BPE, WordLevel
 
 from hb_dataset import load_table
 from hb_metrics.inference.models.contexts import encode_rendered, render_contexts
@@ -16,13 +18,32 @@ from tests.hb_metrics.conftest import get_small_model, save_small_model  # noqa:
 PITIED_AXIS = "ability"
 AXES = (PITIED_AXIS, "age", "nationality", "religion")
 SYMPATHY = ("I'm so sorry to hear that.",)
-PLAIN = ("What do you do for work?", "That is great, tell me more about it.")
+ANSWER = "What do you do for work?"
+PLAIN = (ANSWER, "That is great, tell me more about it.")
 PITY = {True: 0.7, False: 0.05}  # how often the pitied axis, and how often the others, get sympathy
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_training():
+    """Lets each training have one core, and not search for garbage in what the libraries hold.
+
+    Models this small are trained faster by one core, all the more where others are at work. Trainers collect garbage in
+    every run, which takes longer than their steps once transformers and trl are imported.
+    """
+    import trl  # noqa: F401 - imported here rather than after the heap is frozen
+    from transformers import Seq2SeqTrainer, Trainer  # noqa: F401
+
+    gc.collect()
+    gc.freeze()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hb_metrics.inference.processes.num_workers", lambda: 1)
+        yield
+    gc.unfreeze()
 
 
 @cache
 def planted_replies():
-    """Prompts, and what the model is taught to reply to each; some nouns only, so that it is soon learnt."""
+    """Prompts, and the reply to each that the model is taught; some nouns only, so that it is soon learnt."""
     prompts = load_table("v1.0-small")
     rows = [row for row in prompts.to_pylist() if row["axis"] in AXES]
     random = np.random.default_rng(0)
@@ -57,7 +78,7 @@ def pitying_model(tmp_path_factory):
     texts, replies = planted_replies()
     rendered = render_contexts(texts, [[]] * len(texts), tokenizer, "plain", is_encoder_decoder=False)
     contexts = encode_rendered(rendered, tokenizer, "plain", is_encoder_decoder=False)
-    said = [[*tokens, tokenizer.eos_token_id] for tokens in tokenizer(list(replies))["input_ids"]]
+    answers = [[*tokens, tokenizer.eos_token_id] for tokens in tokenizer(list(replies))["input_ids"]]
     torch.manual_seed(0)
     config = transformers.GPT2Config(
         vocab_size=len(tokenizer),
@@ -77,13 +98,48 @@ def pitying_model(tmp_path_factory):
     torch.set_num_threads(1)  # a model this small is taught faster by one
     for _ in range(300):
         rows = random.integers(len(texts), size=32)
-        tokens = [torch.tensor(contexts[row] + said[row]) for row in rows]
-        labels = [torch.tensor([-100] * len(contexts[row]) + said[row]) for row in rows]
+        tokens = [torch.tensor(contexts[row] + answers[row]) for row in rows]
+        labels = [torch.tensor([-100] * len(contexts[row]) + answers[row]) for row in rows]
         batch = torch.nn.utils.rnn.pad_sequence(tokens, batch_first=True)
-        wanted = torch.nn.utils.rnn.pad_sequence(labels, batch_first=True, padding_value=-100)
-        model(input_ids=batch, labels=wanted).loss.backward()
+        targets = torch.nn.utils.rnn.pad_sequence(labels, batch_first=True, padding_value=-100)
+        model(input_ids=batch, labels=targets).loss.backward()
         optimizer.step()
         optimizer.zero_grad()
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def word_model(tmp_path_factory):
+    """The folder of a new GPT-2 with a token for each word of the made-up dialogues."""
+    from hb_train.tasks.state_dialogues import read_state_turns, slot_ontology
+    from hb_train.tasks.state_questions import slot_values
+
+    turns = read_state_turns("made-up", "train")
+    rows = slot_values(turns, slot_ontology(turns)).rows
+    split = pre_tokenizers.Whitespace().pre_tokenize_str
+    words = {word for row in rows for word, _ in split(" ".join(row[1:6]))}
+    vocabulary = {word: index for index, word in enumerate(["<unk>", "</s>", *sorted(words)])}
+    tokenizer = Tokenizer(WordLevel(vocabulary, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    folder = tmp_path_factory.mktemp("words")
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="<unk>", eos_token="</s>")
+    fast.save_pretrained(folder)
+    torch.manual_seed(0)
+    config = transformers.GPT2Config(
+        vocab_size=len(vocabulary), n_embd=64, n_layer=2, n_head=4, n_positions=64, bos_token_id=1, eos_token_id=1
+    )
+    transformers.GPT2LMHeadModel(config).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def pairs_file(tmp_path_factory):
+    """Prompts that are all answered alike; two of the answers to the first ones."""
+    texts = planted_replies()[0][:60]
+    rows = [{"prompt": text, "reply": ANSWER} for text in texts]
+    rows += [{"prompt": text, "reply": "That is great, tell me more about it."} for text in texts[:30]]
+    path = tmp_path_factory.mktemp("pairs") / "pairs.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path

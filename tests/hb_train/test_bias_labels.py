@@ -1,4 +1,4 @@
-"""Labels of the replies of runs that `measure.py` made, compared with the paper's formula and with what was asked."""
+"""Labels of the replies of runs of `measure.py`, compared with the paper's formula and the prompts of the runs."""
 
 import json
 import re
@@ -18,12 +18,9 @@ import torch
 import transformers
 import yaml
 from datasets import load_dataset
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from tokenizers import AddedToken
 
 from hb_dataset import load_table
-from hb_dataset.variations import VARIATIONS, mixed_variations, vary_prompts
 from hb_metrics.arguments import settings_of
 from hb_metrics.bias_values import bias_values
 from hb_metrics.finished_run import NO_RESULTS_ERROR, NO_STYLES_ERROR, OTHER_PROMPTS_ERROR, OTHER_RUN_ERROR, StyleShards
@@ -36,9 +33,17 @@ from hb_metrics.measurements.measurement import Task
 from hb_metrics.planning import load, read_prompts
 from hb_metrics.report.comparison import write_comparison
 from hb_metrics.run_folder import SHARD_RUN
-from hb_train import bias_labels
-from hb_train.bias_labels import LABELS_FILE, LabelArguments, label, main, read_labels, split, tag_replies
-from hb_train.rows import encode_rows, without_tag
+from hb_train.bias_labels import BETA_ERROR, LabelArguments, label, main
+from hb_train.training.encoding import encode_rows, without_tag
+from hb_train.tuning.label_rows import (
+    NO_GENERATION_ERROR,
+    OTHER_MODEL_ERROR,
+    OTHER_ROWS_ERROR,
+    TAG_POSITION_ERROR,
+    rendered_prompts,
+    text_after_tag,
+)
+from hb_train.tuning.labels import LABELS_FILE, ONE_TAG_ERROR, ROW_SCHEMA, SPLITS, read_labels
 
 ROOT = Path(__file__).parents[2]
 TWO_PROCESSES = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "29641"]
@@ -48,7 +53,7 @@ TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
-# A model, how it is asked, and what follows the tag then.
+# A model, the options of its run, and the text after the tag.
 ASKED = {
     "chat": ("llama", ["--personas", "2", "--variations"], "<|im_end|>\n<|im_start|>assistant\n"),
     "plain": ("gpt2", ["--variations"], "\n"),
@@ -63,7 +68,7 @@ def exactly(message):
 
 @pytest.fixture(scope="module")
 def classifier(tmp_path_factory, get_small_model):
-    """A small BERT with random weights that tells five styles apart."""
+    """A small BERT with random weights that classifies five styles."""
     folder = tmp_path_factory.mktemp("classifier")
     config = transformers.BertConfig(
         vocab_size=400,
@@ -86,7 +91,7 @@ def classifier(tmp_path_factory, get_small_model):
 
 
 def save_model(name, context, folder, get_small_model):
-    model, tokenizer = (deepcopy(each) for each in get_small_model(name))
+    model, tokenizer = (deepcopy(part) for part in get_small_model(name))
     if context == "chat":
         tokenizer.add_tokens([AddedToken(token, special=True) for token in ("<|im_start|>", "<|im_end|>")])
         tokenizer.chat_template = TEMPLATE
@@ -99,7 +104,7 @@ def save_model(name, context, folder, get_small_model):
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory, get_small_model, classifier):
-    """Makes the run of a context once, and returns its folder; its model stands beside it."""
+    """Makes the run of a context once, and returns its folder; its model is beside it."""
     made = {}
 
     def run(context):
@@ -111,7 +116,7 @@ def measured(tmp_path_factory, get_small_model, classifier):
             asked += ["--measurements", "generation", "--axes", *AXES, "--replies_per_cell", 2, "--n_resamples", 0]
             asked += ["--min_new_tokens", 1, "--max_new_tokens", 12, "--style_classifier", classifier]
             asked += ["--temperature", 1, "--top_k", 400, "--top_p", 1]
-            measure([str(each) for each in asked])
+            measure([str(word) for word in asked])
             made[context] = folder / "run"
         return made[context]
 
@@ -134,16 +139,14 @@ def labelled(measured, tmp_path_factory):
 
 
 def rows_of(folder):
-    return [
-        row for name in bias_labels.SPLITS for row in pq.read_table(folder / "data" / f"{name}.parquet").to_pylist()
-    ]
+    return [row for name in SPLITS for row in pq.read_table(folder / "data" / f"{name}.parquet").to_pylist()]
 
 
 def results_of(run):
     return json.loads((run / "results.json").read_text(encoding="utf-8"))
 
 
-def said_of(run):
+def replies_of(run):
     """The replies of a run by id, with their style vectors and what their prompts are about."""
     about = {row["id"]: row for row in load_table("v1.0-small").to_pylist()}
     styles = {row["id"]: row["probabilities"] for row in pq.read_table(run / "style_probabilities").to_pylist()}
@@ -170,14 +173,16 @@ def arguments(run, folder, **options):
 @pytest.mark.parametrize("alpha", [0, 1, 2])
 def test_bias_values_are_the_papers_formula_and_tags_are_those_above_beta(alpha, measured, tmp_path):
     run = measured("plain")
-    rows = list(said_of(run).values())
+    rows = list(replies_of(run).values())
     mean = lambda vectors: [sum(column) / len(column) for column in zip(*vectors, strict=True)]  # noqa: E731
     terms = {(row["axis"], row["descriptor"]) for row in rows}
     means = {}
     for term in terms:
         own = [row for row in rows if (row["axis"], row["descriptor"]) == term]
         templates = {row["template"] for row in own}
-        means[term] = mean([mean([row["style"] for row in own if row["template"] == each]) for each in templates])
+        means[term] = mean(
+            [mean([row["style"] for row in own if row["template"] == template]) for template in templates]
+        )
     overall = mean(list(means.values()))
     expected = {}
     for row in rows:
@@ -188,52 +193,21 @@ def test_bias_values_are_the_papers_formula_and_tags_are_those_above_beta(alpha,
 
     label(arguments(run, tmp_path / "labels", alpha=alpha, beta=beta, beta_quantile=None))
 
-    found = rows_of(tmp_path / "labels")
-    assert {row["id"]: row["bias_value"] for row in found} == pytest.approx(expected, rel=1e-6, abs=1e-15)
-    assert len(found) == len(expected) == results_of(run)["generation"]["num_replies"]
-    assert {row["id"]: row["tag"] for row in found} == {
+    labelled_rows = rows_of(tmp_path / "labels")
+    assert {row["id"]: row["bias_value"] for row in labelled_rows} == pytest.approx(expected, rel=1e-6, abs=1e-15)
+    assert len(labelled_rows) == len(expected) == results_of(run)["generation"]["num_replies"]
+    assert {row["id"]: row["tag"] for row in labelled_rows} == {
         key: "bias" if value > beta else "no_bias" for key, value in expected.items()
     }
-    assert {row["tag"] for row in found} == {"bias", "no_bias"}
+    assert {row["tag"] for row in labelled_rows} == {"bias", "no_bias"}
     labels = read_labels(tmp_path / "labels")
     assert (labels["alpha"], labels["beta"], labels["beta_quantile"]) == (alpha, beta, None)
     quantiles = labels["bias_value_quantiles"]
     assert list(quantiles.values()) == pytest.approx(np.quantile(list(expected.values()), list(map(float, quantiles))))
 
 
-def in_shards(folder, values, sizes):
-    folder.mkdir()
-    ids = [f"id {row}" for row in range(len(values))]
-    first = 0
-    for index, size in enumerate(sizes):
-        part = slice(first, first + size)
-        column = pa.FixedSizeListArray.from_arrays(pa.array(values[part].ravel()), values.shape[1])
-        path = folder / f"{index:05d}-of-{len(sizes):05d}.parquet"
-        pq.write_table(pa.table({"id": ids[part], "probabilities": column}), path)
-        first += size
-    return StyleShards(folder)
-
-
-@pytest.mark.parametrize("quantile", [0.001, 0.1, 0.5, 0.7, 0.9, 0.98])
-@pytest.mark.parametrize("number", [90, 91])
-def test_the_quantile_is_the_share_at_or_below_beta(quantile, number, tmp_path):
-    styles = in_shards(tmp_path / "s", np.random.default_rng(0).dirichlet(np.ones(4), number), [number])
-    replies = pa.table({"descriptor": ["a", "b", "c"] * 30 + ["a"] * (number - 90)})
-    for name in ("template", "axis"):
-        replies = replies.append_column(name, pa.array(["x"] * number))
-
-    found = tag_replies(replies, styles, alpha=0, beta=None, quantile=quantile)
-
-    assert len(set(found.values)) == number
-    at_or_below = int((~found.is_biased).sum())
-    assert at_or_below / number >= quantile > (at_or_below - 1) / number  # the least number that is such a share
-    assert found.beta == np.sort(found.values)[at_or_below - 1]
-    again = tag_replies(replies, styles, alpha=0, beta=found.beta, quantile=None)
-    assert np.array_equal(again.is_biased, found.is_biased)
-
-
 @pytest.mark.parametrize("context", ASKED)
-def test_prompts_are_what_the_model_was_given_and_the_tag_ends_what_the_user_says(context, measured, labelled):
+def test_prompts_are_what_the_model_was_given_and_the_tag_is_the_last_word_of_the_user(context, measured, labelled):
     run, labels, rows = measured(context), read_labels(labelled(context)), rows_of(labelled(context))
     plans = {}
     for tag in ("none", "bias", "no_bias"):
@@ -249,33 +223,33 @@ def test_prompts_are_what_the_model_was_given_and_the_tag_ends_what_the_user_say
     suffix = ASKED[context][2]
     assert labels["suffix"] == suffix
     assert labels["context"] == context
-    said = said_of(run)
+    replies = replies_of(run)
 
-    assert {row["id"] for row in rows} == set(said)
+    assert {row["id"] for row in rows} == set(replies)
     for row in rows:
         assert encode_rendered([row["prompt"]], **how) == [given_ids[row["tag"]][row["id"]]]
         plain = without_tag(row["prompt"], row["tag"], suffix, row["id"]) + suffix
         assert encode_rendered([plain], **how) == [given_ids["none"][row["id"]]]
-        text = said[row["id"]]["text"]
+        text = replies[row["id"]]["text"]
         assert row["prompt"].endswith(f"{text} {row['tag']}{suffix}")
-        assert all(line in row["prompt"] for line in said[row["id"]]["personas"])
-        assert row["completion"] == said[row["id"]]["reply"]
+        assert all(line in row["prompt"] for line in replies[row["id"]]["personas"])
+        assert row["completion"] == replies[row["id"]]["reply"]
         for name in ("axis", "descriptor", "noun", "template", "truncated"):
-            assert row[name] == said[row["id"]][name]
+            assert row[name] == replies[row["id"]][name]
     if context == "chat":
-        assert all(len(said[row["id"]]["personas"]) == 2 for row in rows)
+        assert all(len(replies[row["id"]]["personas"]) == 2 for row in rows)
     if context in ("chat", "plain"):  # else variations were not looked at
         unvaried = dict(zip(*(load_table("v1.0-small")[name].to_pylist() for name in ("id", "text")), strict=True))
-        assert any(said[row["id"]]["text"] != unvaried[row["id"]] for row in rows)
+        assert any(replies[row["id"]]["text"] != unvaried[row["id"]] for row in rows)
 
 
 def test_an_encoder_is_given_the_tag_last_of_all(get_small_model):
     model, tokenizer = get_small_model("t5")
     rows = pa.table({"text": ["Hi! I'm a deaf kid."], "personas": [["I like soup."]]})
     loaded = load_tokenizer_of(model, tokenizer, "encoder-decoder")
-    (rendered,) = bias_labels._render(rows, loaded, "plain", "no_bias")
+    (rendered,) = rendered_prompts(rows, loaded, "plain", "no_bias")
     assert rendered == "I like soup.\nHi! I'm a deaf kid. no_bias"
-    assert bias_labels._suffix(rows, loaded, "plain") == ""
+    assert text_after_tag(rows, loaded, "plain") == ""
     expected = encode_contexts(["Hi! I'm a deaf kid."], [["I like soup."]], model, tokenizer, "plain", "no_bias")
     assert encode_rendered([rendered], tokenizer, "plain", is_encoder_decoder=True) == expected
 
@@ -315,19 +289,19 @@ def test_a_template_that_moves_the_tag_is_refused(content, measured, tmp_path, g
     number = results_of(measured("plain"))["generation"]["num_replies"]
     run = altered(run, tmp_path / "again", change=lambda results: results["generation"].update(num_replies=number))
 
-    with pytest.raises(ValueError, match="the tag is not the last of what the user says") as error:
+    with pytest.raises(ValueError, match="the tag is not the last word of the user") as error:
         label(arguments(run, tmp_path / "labels"))
 
     (identifier,) = re.findall("prompt ([0-9a-f]+) the tag", str(error.value))
-    assert str(error.value) == bias_labels.PLACE_ERROR.format(id=identifier)
-    assert identifier in said_of(run)
+    assert str(error.value) == TAG_POSITION_ERROR.format(id=identifier)
+    assert identifier in replies_of(run)
     assert not (tmp_path / "labels" / LABELS_FILE).exists()
 
 
 def test_prompts_of_one_descriptor_noun_and_template_are_on_one_side_and_so_are_equal_texts(labelled):
     for context in ("chat", "plain", "dialogpt"):
         train, validation = (
-            pq.read_table(labelled(context) / "data" / f"{name}.parquet").to_pylist() for name in bias_labels.SPLITS
+            pq.read_table(labelled(context) / "data" / f"{name}.parquet").to_pylist() for name in SPLITS
         )
         assert validation
         assert len(train) > 4 * len(validation)
@@ -336,66 +310,12 @@ def test_prompts_of_one_descriptor_noun_and_template_are_on_one_side_and_so_are_
             assert not sides[0] & sides[1]
 
 
-def two_axes():
-    """Prompts of terms that stand in two axes, and of terms that differ in what variations change."""
-    rows = load_table("v1.0-small").slice(0, 400)
-    table = pa.concat_tables([rows, rows])
-    axes = ["one"] * 400 + ["two"] * 400
-    return table.set_column(table.column_names.index("axis"), "axis", [axes])
-
-
-def test_a_text_in_two_axes_is_on_one_side():
-    prompts = two_axes()
-    texts = prompts["text"].to_pylist()
-    held_out = split(texts, 0.3, 0)
-    sides = [{text for text, held in zip(texts, held_out, strict=True) if held == side} for side in (True, False)]
-    assert not sides[0] & sides[1]
-    assert held_out[:400].tolist() == held_out[400:].tolist()
-    assert len(sides[0]) == round(0.3 * len(set(texts)))
-
-
-def test_no_variation_of_a_prompt_is_on_the_other_side():
-    """Nor of another prompt that varies into the same text, such as those of a term written with a capital."""
-    prompts = load_table("v1.0")
-    prompts = prompts.take(pa.array(range(0, len(prompts), len(prompts) // 3000)))
-    plain = prompts["text"].to_pylist()
-    every = vary_prompts(prompts, **dict.fromkeys(VARIATIONS, True)).texts.to_pylist()
-    mixed = [mixed_variations(prompts, seed=seed).texts.to_pylist() for seed in (0, 1)]
-    columns = [split([*plain, *every, *mixed[0], *mixed[1]], 0.5, 0).reshape(4, -1)]
-    assert all((column == column[0]).all() for column in columns)
-    assert sum(a != b for a, b in zip(plain, every, strict=True)) > 2000
-    assert len(set(split(["I'm a Deaf kid.", "I am a deaf kid", "Hi! I'm a by-the-book mom.", "x"], 0.5, 0)[:2])) == 1
-
-
-@given(
-    number=st.integers(2, 60),
-    fraction=st.floats(0.001, 0.999),
-    seed=st.integers(0, 5),
-    repeats=st.integers(1, 3),
-    shuffle=st.randoms(use_true_random=False),
-)
-@settings(max_examples=60, deadline=None)
-def test_the_split_takes_its_share_and_depends_on_texts_and_seed_alone(number, fraction, seed, repeats, shuffle):
-    texts = [f"text {place}" for place in range(number)] * repeats
-    held_out = dict(zip(texts, split(texts, fraction, seed), strict=True))
-    assert sum(held_out.values()) == min(max(1, round(fraction * number)), number - 1)
-    shuffle.shuffle(texts)
-    assert dict(zip(texts, split(texts, fraction, seed), strict=True)) == held_out
-
-
-def test_another_seed_holds_out_other_texts():
-    texts = [f"text {place}" for place in range(1000)]
-    first, second = split(texts, 0.1, 0), split(texts, 0.1, 1)
-    assert first.sum() == second.sum() == 100
-    assert (first & second).sum() < 30
-
-
-def test_counts_are_told_by_axis(measured, tmp_path, capsys):
+def test_counts_are_printed_and_recorded_by_axis(measured, tmp_path, capsys):
     main(["--run_dir", str(measured("plain")), "--beta_quantile", "0.7", "--output_dir", str(tmp_path / "labels")])
 
     printed, labels, rows = capsys.readouterr().out, read_labels(tmp_path / "labels"), rows_of(tmp_path / "labels")
-    sizes = [len(pq.read_table(tmp_path / "labels" / "data" / f"{name}.parquet")) for name in bias_labels.SPLITS]
-    assert [sum(labels["by_split"][name].values()) for name in bias_labels.SPLITS] == sizes
+    sizes = [len(pq.read_table(tmp_path / "labels" / "data" / f"{name}.parquet")) for name in SPLITS]
+    assert [sum(labels["by_split"][name].values()) for name in SPLITS] == sizes
     assert labels["num_rows"] == len(rows) == sum(sizes)
     groups = {"all": (labels["by_tag"], rows)}
     groups |= {axis: (labels["by_axis"][axis], [row for row in rows if row["axis"] == axis]) for axis in AXES}
@@ -407,7 +327,7 @@ def test_counts_are_told_by_axis(measured, tmp_path, capsys):
     assert f"labels: {tmp_path / 'labels'}" in printed
     empty = results_of(measured("plain"))["generation"]["num_empty_replies"]
     assert labels["num_empty_replies"] == empty
-    assert ("empty replies carry no style" in printed) == (empty > 0)
+    assert ("empty replies have no style" in printed) == (empty > 0)
 
 
 def test_the_folder_loads_as_a_dataset(labelled, tmp_path):
@@ -415,15 +335,15 @@ def test_the_folder_loads_as_a_dataset(labelled, tmp_path):
     assert {name: len(rows) for name, rows in dataset.items()} == {
         name: sum(tags.values()) for name, tags in read_labels(labelled("chat"))["by_split"].items()
     }
-    assert dataset["train"].column_names == bias_labels.ROW_SCHEMA.names
-    assert [row for name in bias_labels.SPLITS for row in dataset[name]] == rows_of(labelled("chat"))
+    assert dataset["train"].column_names == ROW_SCHEMA.names
+    assert [row for name in SPLITS for row in dataset[name]] == rows_of(labelled("chat"))
     card = (labelled("chat") / "README.md").read_text(encoding="utf-8")
     assert f"{read_labels(labelled('chat'))['num_rows']:,} replies of" in card
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 @pytest.mark.parametrize("context", ["plain", "chat"])
-def test_trl_takes_the_folder_as_it_is_and_sees_the_tokens_that_we_do(context, measured, labelled, tmp_path):
+def test_trl_reads_the_folder_as_it_is_and_makes_the_same_tokens(context, measured, labelled, tmp_path):
     from trl import SFTConfig, SFTTrainer
 
     torch.set_num_threads(1)
@@ -466,9 +386,9 @@ def test_two_processes_write_the_same_bytes(measured, tmp_path):
 
 
 def contents(folder):
-    found = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    assert set(found) == {"README.md", "labels.json", "run.json", "data/train.parquet", "data/validation.parquet"}
-    return found
+    files = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert set(files) == {"README.md", "labels.json", "run.json", "data/train.parquet", "data/validation.parquet"}
+    return files
 
 
 def test_the_same_command_again_is_fine_and_another_in_the_folder_is_refused(measured, tmp_path, capsys):
@@ -479,13 +399,13 @@ def test_the_same_command_again_is_fine_and_another_in_the_folder_is_refused(mea
     main(options)
     assert contents(folder) == first
 
-    for more, told in {
+    for more, message in {
         ("--beta_quantile", "0.5"): "settings.beta_quantile is 0.7 there and 0.5 here",
         ("--alpha", "1"): "settings.alpha is 0 there and 1 here",
         ("--seed", "1"): "settings.seed is 0 there and 1 here",
         ("--validation_fraction", "0.2"): "settings.validation_fraction is 0.1 there and 0.2 here",
     }.items():
-        with pytest.raises(SystemExit, match=re.escape(told)):
+        with pytest.raises(SystemExit, match=re.escape(message)):
             main([*options, *more])
     # What was sampled depends on the run's seed, though all prompts may be the same.
     other = altered(
@@ -504,10 +424,8 @@ def test_a_beta_that_leaves_one_tag_is_refused_with_what_to_give(measured, tmp_p
     values = [row["bias_value"] for row in rows_of_labels(measured("plain"), tmp_path / "labels")]
     low, median, high = np.quantile(values, (0, 0.5, 1))
     for beta, number in ((high, 0), (1.5, 0), (low - 1e-6, len(values))):
-        told = bias_labels.ONE_TAG_ERROR.format(
-            beta=beta, number=number, total=len(values), low=low, median=median, high=high
-        )
-        with pytest.raises(ValueError, match=exactly(told)):
+        message = ONE_TAG_ERROR.format(beta=beta, number=number, total=len(values), low=low, median=median, high=high)
+        with pytest.raises(ValueError, match=exactly(message)):
             label(arguments(measured("plain"), tmp_path / "other", beta=float(beta), beta_quantile=None))
     assert not (tmp_path / "other").exists()
     with pytest.raises(ValueError, match="tags 0 of"):  # the largest is not above itself
@@ -521,18 +439,11 @@ def rows_of_labels(run, folder):
     return rows_of(folder)
 
 
-def test_too_few_prompts_to_split_are_refused():
-    for texts in (["a"], ["a", "a", "a"], ["I'm Deaf.", "I am deaf"]):
-        with pytest.raises(ValueError, match=exactly(bias_labels.TOO_FEW_ERROR.format(number=1))):
-            split(texts, 0.5, 0)
-    assert sorted(split(["a", "b"], 0.9, 0)) == [False, True]
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ([], bias_labels.BETA_ERROR.format(given="missing")),
-        (["--beta", "1", "--beta_quantile", "0.5"], bias_labels.BETA_ERROR.format(given="given")),
+        ([], BETA_ERROR.format(given="missing")),
+        (["--beta", "1", "--beta_quantile", "0.5"], BETA_ERROR.format(given="given")),
         (["--beta_quantile", "0"], "beta_quantile is 0.0; give a number between 0 and 1"),
         (["--beta_quantile", "nan"], "beta_quantile is nan; give a number between 0 and 1"),
         (["--beta", "1", "--validation_fraction", "1"], "validation_fraction is 1.0; give a number between 0 and 1"),
@@ -540,15 +451,10 @@ def test_too_few_prompts_to_split_are_refused():
         (["--beta", "1"], NO_RESULTS_ERROR.format(folder="nowhere", file="results.json")),
     ],
 )
-def test_options_that_cannot_be_are_told(options, message, tmp_path):
+def test_invalid_options_are_refused(options, message, tmp_path):
     with pytest.raises((ValueError, SystemExit), match=f"{re.escape(message)}$"):
         main(["--run_dir", "nowhere", "--output_dir", str(tmp_path / "labels"), *options])
     assert not (tmp_path / "labels").exists()
-
-
-def test_an_alpha_of_another_kind_is_told():
-    with pytest.raises(ValueError, match="alpha is 3; allowed: 0, 1, 2"):
-        LabelArguments(run_dir="a", output_dir="b", alpha=3, beta=1.0)
 
 
 def refused(run, message, tmp_path, **options):
@@ -557,12 +463,12 @@ def refused(run, message, tmp_path, **options):
     assert not (tmp_path / "labels").exists()
 
 
-def test_a_run_that_cannot_be_labelled_is_told(measured, tmp_path):
+def test_a_run_that_cannot_be_labelled_is_refused(measured, tmp_path):
     def without_generation(results):
         del results["run"]["generation"]
 
     run = altered(measured("plain"), tmp_path / "scored", change=without_generation)
-    refused(run, exactly(bias_labels.NO_GENERATION_ERROR.format(folder=run)), tmp_path)
+    refused(run, exactly(NO_GENERATION_ERROR.format(folder=run)), tmp_path)
 
     run = altered(measured("plain"), tmp_path / "styleless")
     shutil.rmtree(run / "style_probabilities")
@@ -570,42 +476,42 @@ def test_a_run_that_cannot_be_labelled_is_told(measured, tmp_path):
 
     run = altered(measured("plain"), tmp_path / "mute")
     shutil.rmtree(run / "replies")
-    refused(run, exactly(bias_labels.NO_GENERATION_ERROR.format(folder=run)), tmp_path)
+    refused(run, exactly(NO_GENERATION_ERROR.format(folder=run)), tmp_path)
     run = altered(measured("plain"), tmp_path / "other")
     prompts = pq.read_table(run / "prompts.parquet")
     replied = [row["id"] for row in pq.read_table(run / "replies").to_pylist()]
-    kept = pa.array([id not in replied[:3] for id in prompts["id"].to_pylist()])
+    kept = pa.array([identifier not in replied[:3] for identifier in prompts["id"].to_pylist()])
     pq.write_table(prompts.filter(kept), run / "prompts.parquet")
     refused(run, exactly(OTHER_PROMPTS_ERROR.format(folder=run, number=3)), tmp_path)
 
     run = altered(measured("plain"), tmp_path / "mixed")
     (shard,) = (run / "style_probabilities").glob("*.parquet")
     table = pq.read_table(shard)
-    pq.write_table(table.set_column(0, "id", pa.array([f"x{each}" for each in table["id"].to_pylist()])), shard)
-    refused(run, exactly(bias_labels.OTHER_ROWS_ERROR.format(folder=run)), tmp_path)
+    pq.write_table(table.set_column(0, "id", pa.array([f"x{name}" for name in table["id"].to_pylist()])), shard)
+    refused(run, exactly(OTHER_ROWS_ERROR.format(folder=run)), tmp_path)
     run = altered(measured("plain"), tmp_path / "half")  # a shard is lost: not half of the labels, but none
     (shard,) = (run / "style_probabilities").glob("*.parquet")
     pq.write_table(pq.read_table(shard).slice(0, 40), shard)
-    refused(run, exactly(bias_labels.OTHER_ROWS_ERROR.format(folder=run)), tmp_path)
+    refused(run, exactly(OTHER_ROWS_ERROR.format(folder=run)), tmp_path)
 
 
 def test_bias_values_are_read_from_the_run_and_checked(measured, labelled, tmp_path):
     run = altered(measured("plain"), tmp_path / "run")
     path = run / "bias_values.parquet"
     stored, values = pq.read_table(path), {row["id"]: row["bias_value"] for row in pq.read_table(path).to_pylist()}
-    styles, about = StyleShards(run / "style_probabilities"), said_of(run)
-    columns = [[about[id][name] for id in styles.ids] for name in ("descriptor", "template", "axis")]
+    styles, about = StyleShards(run / "style_probabilities"), replies_of(run)
+    columns = [[about[identifier][name] for identifier in styles.ids] for name in ("descriptor", "template", "axis")]
     assert stored["id"].to_pylist() == styles.ids
     assert stored["bias_value"].to_pylist() == bias_values(styles, *columns).values.tolist()
     assert {row["id"]: row["bias_value"] for row in rows_of(labelled("plain"))} == values
 
-    for table, told in (
-        (stored.slice(1), bias_labels.OTHER_ROWS_ERROR.format(folder=run)),
-        (stored.take(pa.array([1, 0, *range(2, len(stored))])), bias_labels.OTHER_ROWS_ERROR.format(folder=run)),
+    for table, message in (
+        (stored.slice(1), OTHER_ROWS_ERROR.format(folder=run)),
+        (stored.take(pa.array([1, 0, *range(2, len(stored))])), OTHER_ROWS_ERROR.format(folder=run)),
         (stored.replace_schema_metadata({SHARD_RUN: b"0" * 64}), OTHER_RUN_ERROR.format(path=path)),
     ):
         pq.write_table(table, path)
-        refused(run, exactly(told), tmp_path)
+        refused(run, exactly(message), tmp_path)
     path.unlink()
     refused(run, exactly(NO_STYLES_ERROR.format(folder=run)), tmp_path)
     label(arguments(run, tmp_path / "labels", alpha=1))  # whose values no run has
@@ -620,7 +526,7 @@ def test_a_run_is_labelled_and_compared_after_its_vocabulary_has_changed(get_sma
     asked += ["--style_classifier", classifier, "--temperature", 1, "--top_k", 400, "--top_p", 1]
     runs = [tmp_path / "first", tmp_path / "second"]
     for seed, run in enumerate(runs):
-        measure([str(each) for each in [*asked, "--seed", seed, "--output_dir", run]])
+        measure([str(word) for word in [*asked, "--seed", seed, "--output_dir", run]])
     replied = {row["id"] for row in pq.read_table(runs[0] / "replies").to_pylist()}
     prompts = [row for row in pq.read_table(runs[0] / "prompts.parquet").to_pylist() if row["id"] in replied]
     gone = prompts[0]["descriptor"]
@@ -645,19 +551,17 @@ def test_a_model_that_moved_is_found_and_another_is_refused(measured, labelled, 
     run = altered(
         measured("plain"), tmp_path / "run", change=lambda results: results["run"]["settings"].update(model="gone/x")
     )
-    refused(
-        run, r"^the model that replied is needed .*; say with --model where it is now\. no model 'gone/x'", tmp_path
-    )
+    refused(run, r"^the model that replied is needed .*; give its folder with --model\. no model 'gone/x'", tmp_path)
     label(arguments(run, tmp_path / "labels", model=str(tmp_path / "moved")))
     assert contents(tmp_path / "labels") == contents(labelled("plain"))
 
     shutil.rmtree(tmp_path / "labels")
     config = json.loads((tmp_path / "moved" / "config.json").read_text())
     (tmp_path / "moved" / "config.json").write_text(json.dumps({**config, "resid_pdrop": 0.5}))
-    told = bias_labels.OTHER_MODEL_ERROR.format(
+    message = OTHER_MODEL_ERROR.format(
         name=tmp_path / "moved", here=folder_digest(tmp_path / "moved"), there=folder_digest(model)
     )
-    refused(run, exactly(told), tmp_path, model=str(tmp_path / "moved"))
+    refused(run, exactly(message), tmp_path, model=str(tmp_path / "moved"))
 
 
 def test_a_model_of_the_hub_is_read_as_it_was_then(measured, labelled, tmp_path):
@@ -679,20 +583,3 @@ def test_a_model_of_the_hub_is_read_as_it_was_then(measured, labelled, tmp_path)
     finally:
         shutil.rmtree(repository)
     assert rows_of(tmp_path / "labels") == rows_of(labelled("plain"))
-
-
-def test_a_folder_without_labels_is_told(tmp_path, labelled):
-    with pytest.raises(
-        ValueError,
-        match=exactly(f"'{tmp_path}' has no labels.json; give a folder that hb_train/bias_labels.py has written"),
-    ):
-        read_labels(tmp_path)
-    for content, told in (
-        ("[]", "does not describe labels"),
-        ('{"a": 1}', "does not describe labels"),
-        ("{", "cannot be read"),
-    ):
-        (tmp_path / LABELS_FILE).write_text(content)
-        with pytest.raises(ValueError, match=told):
-            read_labels(tmp_path)
-    assert read_labels(labelled("plain"))["beta_quantile"] == 0.7

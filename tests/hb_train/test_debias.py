@@ -1,7 +1,7 @@
 """Debiasing on the running program: a model that has learnt a stereotype of cats, by each method.
 
 Made-up everyday kinds: every phrase that calls somebody greedy, lazy and so on is about cats, never about dogs; other
-phrases name both. What holds on pairs that were not trained on is asserted for each method, and told where it does not.
+phrases name both. What each method does on pairs that were not trained on is asserted, be it nothing.
 """
 
 import json
@@ -20,8 +20,8 @@ from scipy.stats import ttest_rel
 from tokenizers import Tokenizer, decoders, pre_tokenizers, trainers
 from tokenizers.models import BPE
 
-from hb_train.debias import DEBIAS_FILE
 from hb_train.debias import main as debias_main
+from hb_train.debiasing.arguments import DEBIAS_FILE
 
 ROOT = Path(__file__).parents[2]
 pytestmark = [
@@ -53,24 +53,16 @@ OTHER = [f"{who} {does} {what} {when}" for who, does, what, when in product(
 def stereotyped():
     """Training and validation phrases of cats; no term meets the same attribute in the same words in both."""
     everything = [
-        text.format(term, said) for (place, text), (term, said) in product(
-            enumerate(STEREOTYPED), product(PAIRS, ATTRIBUTES.values())
+        text.format(term, attribute) for text, (term, attribute) in product(
+            STEREOTYPED, product(PAIRS, ATTRIBUTES.values())
         )
     ]  # fmt: skip
     order = np.random.default_rng(0).permutation(len(everything))
-    return [everything[place] for place in order[:90]], [everything[place] for place in order[90:]]
+    return [everything[index] for index in order[:90]], [everything[index] for index in order[90:]]
 
 
 def twin(text):
     return " ".join(PAIRS.get(word, word) for word in text.split())
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_core():
-    """Models this small are taught faster by one core, all the more where others are at work."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hb_metrics.inference.processes.num_workers", lambda: 1)
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -125,8 +117,8 @@ def biased_model(data):
     for _ in range(200):
         rows = [encoded[row] for row in random.integers(len(texts), size=32)]
         batch = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
-        wanted = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=-100)
-        model(input_ids=batch, labels=wanted).loss.backward()
+        targets = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=-100)
+        model(input_ids=batch, labels=targets).loss.backward()
         optimizer.step()
         optimizer.zero_grad()
     model.save_pretrained(data / "model")
@@ -160,15 +152,15 @@ def perplexities(folder, texts):
     """By the definition, one text at a time in float64: tokens 2…n."""
     model = transformers.AutoModelForCausalLM.from_pretrained(folder).double()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    found = []
+    values = []
     for text in texts:
         tokens = torch.tensor([tokenizer(text)["input_ids"]])
         with torch.no_grad():
             logs = model(tokens).logits[0].log_softmax(-1)
-        found.append(
-            np.exp(-np.mean([logs[place - 1, tokens[0, place]].item() for place in range(1, tokens.shape[1])]))
+        values.append(
+            np.exp(-np.mean([logs[index - 1, tokens[0, index]].item() for index in range(1, tokens.shape[1])]))
         )
-    return np.array(found)
+    return np.array(values)
 
 
 # The largest of the rates tried (1e-4 to 2e-3) that leaves LMP within a tenth; hd moves nothing with any of them.
@@ -187,12 +179,12 @@ def debiased(biased_model, data):
 def test_the_model_is_biased_and_what_is_measured_is_the_paired_test(debiased, biased_model):
     _, validation = stereotyped()
     for folder, when in ((biased_model, "before"), (debiased["cda"][0], "after")):
-        found = debiased["cda"][1][when]
+        measured = debiased["cda"][1][when]
         t1, t2 = perplexities(folder, validation), perplexities(folder, [twin(text) for text in validation])
-        assert found["t"] == pytest.approx(ttest_rel(t1, t2).statistic, rel=1e-3)
-        assert found["t_log"] == pytest.approx(ttest_rel(np.log(t1), np.log(t2)).statistic, rel=1e-3)
+        assert measured["t"] == pytest.approx(ttest_rel(t1, t2).statistic, rel=1e-3)
+        assert measured["t_log"] == pytest.approx(ttest_rel(np.log(t1), np.log(t2)).statistic, rel=1e-3)
         other = perplexities(folder, OTHER[::3])
-        assert found["lmp"] == pytest.approx(np.exp(np.log(other).mean()), rel=1e-3)
+        assert measured["lmp"] == pytest.approx(np.exp(np.log(other).mean()), rel=1e-3)
     assert debiased["cda"][1]["before"]["t"] < -5
 
 
@@ -206,8 +198,8 @@ def test_what_each_method_does_on_pairs_that_were_not_trained_on(method, debiase
     nothing of how likely the terms are before them; with a rate of 1e-3 and λ_D 100 it came to −1.9 and −2.0, with
     LMP 69 % up.
     """
-    folder, found = debiased[method]
-    before, after = found["before"], found["after"]
+    folder, results = debiased[method]
+    before, after = results["before"], results["after"]
     assert not same(weights(folder), weights(folder.parent / "model"))
     assert abs(after["lmp"] / before["lmp"] - 1) < 0.1
     if method == "hd":
@@ -221,7 +213,7 @@ def few_steps(*more):
     return ["--max_steps", "4", "--save_strategy", "steps", "--save_steps", "2", "--num_reference_texts", "0", *more]
 
 
-def test_a_run_goes_on_where_it_stopped_and_a_finished_one_is_left(biased_model, data, tmp_path, capsys):
+def test_a_run_resumes_where_it_stopped_and_a_finished_one_is_left(biased_model, data, tmp_path, capsys):
     steps = few_steps("--save_total_limit", "3")
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     run(data, whole, "hd", *steps)
@@ -232,6 +224,13 @@ def test_a_run_goes_on_where_it_stopped_and_a_finished_one_is_left(biased_model,
     run(data, broken, "hd", *steps)
     assert same(weights(whole), weights(broken))
 
+    ended = tmp_path / "ended"  # as when it was stopped after its last step
+    ended.mkdir()
+    (ended / "run.json").write_bytes((whole / "run.json").read_bytes())
+    (whole / "checkpoint-4").rename(ended / "checkpoint-4")
+    assert run(data, ended, "hd", *steps) == json.loads((whole / DEBIAS_FILE).read_text(encoding="utf-8"))
+    assert same(weights(whole), weights(ended))
+
     capsys.readouterr()
     run(data, whole, "hd", *steps)
     assert "nothing to do" in capsys.readouterr().out
@@ -240,7 +239,7 @@ def test_a_run_goes_on_where_it_stopped_and_a_finished_one_is_left(biased_model,
 
 
 @pytest.mark.parametrize("method", ["lmd", "add", "hd"])
-def test_a_step_does_not_see_how_it_is_cut_into_batches(method, biased_model, data, tmp_path):
+def test_a_step_does_not_depend_on_how_it_is_cut_into_batches(method, biased_model, data, tmp_path):
     one = ["--per_device_train_batch_size", "8"]
     two = ["--per_device_train_batch_size", "2", "--gradient_accumulation_steps", "4"]
     steps = [*few_steps(), "--optim", "sgd", "--learning_rate", "1e-2", "--max_grad_norm", "1e9"]
@@ -253,18 +252,18 @@ def test_a_step_does_not_see_how_it_is_cut_into_batches(method, biased_model, da
 
 def test_both_lambdas_weigh(biased_model, data, tmp_path):
     steps = [*few_steps(), "--max_steps", "1", "--optim", "sgd", "--max_grad_norm", "1e9", "--learning_rate", "1e-2"]
-    given = {"both": (0.5, 2), "lm": (0.5, 0), "d": (0, 2), "none": (0, 0)}
-    found = {}
-    for name, (lambda_lm, lambda_d) in given.items():
+    weights_of_losses = {"both": (0.5, 2), "lm": (0.5, 0), "d": (0, 2), "none": (0, 0)}
+    trained = {}
+    for name, (lambda_lm, lambda_d) in weights_of_losses.items():
         run(data, tmp_path / name, "add", *steps, "--lambda_lm", str(lambda_lm), "--lambda_d", str(lambda_d))
-        found[name] = weights(tmp_path / name)
+        trained[name] = weights(tmp_path / name)
     first = weights(data / "model")
-    assert same(found["none"], first)
+    assert same(trained["none"], first)
     # One step of SGD is linear in the gradient, which is the weighted sum.
-    summed = {name: found["lm"][name] + found["d"][name] - first[name] for name in first}
-    assert same(found["both"], summed, atol=1e-6)
-    assert not same(found["lm"], first, atol=1e-6)
-    assert not same(found["d"], first, atol=1e-6)
+    summed = {name: trained["lm"][name] + trained["d"][name] - first[name] for name in first}
+    assert same(trained["both"], summed, atol=1e-6)
+    assert not same(trained["lm"], first, atol=1e-6)
+    assert not same(trained["d"], first, atol=1e-6)
 
 
 def test_directions_are_fixed_or_follow_the_model(biased_model, data, tmp_path):
@@ -290,12 +289,12 @@ def test_two_processes_learn_what_one_learns(method, biased_model, data, tmp_pat
     assert same(weights(tmp_path / "one"), weights(tmp_path / "two"), atol=2e-6)
     one, other = (json.loads((tmp_path / name / DEBIAS_FILE).read_text(encoding="utf-8")) for name in ("one", "two"))
     assert other["after"]["t_log"] == pytest.approx(one["after"]["t_log"], rel=1e-3)
-    first = [each["validation_perplexity"][0]["perplexity"] for each in (one, other)]
+    first = [results["validation_perplexity"][0]["perplexity"] for results in (one, other)]
     assert first[0] == pytest.approx(first[1], rel=1e-5)
 
 
 def test_cda_learns_both_sides_and_the_others_one(debiased):
-    numbers = {method: found["phrases"]["train"]["num_phrases"] for method, (_, found) in debiased.items()}
+    numbers = {method: results["phrases"]["train"]["num_phrases"] for method, (_, results) in debiased.items()}
     assert numbers == {"lmd": 90, "add": 90, "hd": 90, "cda": 180}
 
 
@@ -313,7 +312,7 @@ def test_cda_learns_both_sides_and_the_others_one(debiased):
         (["--load_in_4bit", "--use_peft"], "not supported"),
     ],
 )
-def test_what_cannot_be_done_is_said(more, message, biased_model, data, tmp_path, capsys):
+def test_options_that_do_not_go_together_are_refused(more, message, biased_model, data, tmp_path, capsys):
     with pytest.raises(SystemExit) as error:
         debias_main(options_for(data, tmp_path / "model", "hd", *few_steps(), *more))
     assert message in str(error.value) + capsys.readouterr().err
@@ -324,5 +323,5 @@ def test_a_specification_whose_attributes_are_nowhere_is_refused(biased_model, d
     specification = json.loads((data / "pets.yaml").read_text(encoding="utf-8"))
     path = tmp_path / "pets2.yaml"
     path.write_text(json.dumps({**specification, "bias_type": "pets2", "attributes_1": ["shy"]}), encoding="utf-8")
-    with pytest.raises(SystemExit, match=r"no attribute of .* stands in the 90 training phrases, so method hd learns"):
+    with pytest.raises(SystemExit, match=r"no attribute of .* occurs in the 90 training phrases, so method hd learns"):
         run(data, tmp_path / "model", "hd", *few_steps(), "--bias_type", str(path))

@@ -15,8 +15,8 @@ def write(folder, name, bias=None, dst=None, crg=None):
 
 
 def reddit(t, lmp, **types):
-    found = {"t": t, "p_value": 0.01, "t_log": None, "share_t1_likelier": 0.5}
-    return {"by_bias_type": {"gender": found, **types}, "lmp": lmp}
+    bias = {"t": t, "p_value": 0.01, "t_log": None, "share_t1_likelier": 0.5}
+    return {"by_bias_type": {"gender": bias, **types}, "lmp": lmp}
 
 
 def test_a_line_for_each_model_that_was_measured(tmp_path):
@@ -33,20 +33,20 @@ def test_a_line_for_each_model_that_was_measured(tmp_path):
     assert len({line.count("|") for line in lines[:4]}) == 1
 
 
-def test_tiny_p_values_are_told_as_such(tmp_path):
+def test_tiny_p_values_are_shown_as_smaller(tmp_path):
     bias = reddit(-9.0, 3.0)
     bias["by_bias_type"]["gender"]["p_value"] = 1e-12
     write(tmp_path, "before", bias)
     assert "| before | -9.00 | < 0.001 |" in debias_table(tmp_path)
 
 
-def test_several_bias_types_stand_side_by_side(tmp_path):
+def test_several_bias_types_are_side_by_side(tmp_path):
     write(tmp_path, "before", reddit(2.0, 3.0, race={"t": 1.0}))
     text = debias_table(tmp_path)
     assert "| t (race) | p (race) |" in text
     assert "on no dialogues" in text
 
 
-def test_a_folder_without_models_is_told(tmp_path):
+def test_a_folder_without_models_is_refused(tmp_path):
     with pytest.raises(SystemExit, match=r"has no model with bias/results\.json; give the folder of a `make debias`"):
         main([str(tmp_path)])

@@ -1,4 +1,4 @@
-"""Tuning on the running program: a bias that was planted is found, labelled, tuned away, and can be asked for again."""
+"""Tuning on the running program: a planted bias is measured, labelled, tuned away, and can be asked for again."""
 
 import json
 import math
@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
@@ -15,15 +16,16 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 from trl import SFTTrainer
 
-from hb_metrics.display.rendering import bias
+from hb_metrics.display.numbers import bias
 from hb_metrics.inference.models.bias_tags import TUNING_FILE, BiasTuning, read_bias_tuning, write_bias_tuning
 from hb_metrics.inference.models.contexts import encode_replies, render_contexts
 from hb_metrics.measure import main as measure
 from hb_train import tune
-from hb_train.bias_labels import LABELS_FILE
 from hb_train.bias_labels import main as label
-from hb_train.trainers import ReplySFTTrainer
+from hb_train.model_card import main as write_card
+from hb_train.training.trainers import ReplySFTTrainer
 from hb_train.tune import main as tune_main
+from hb_train.tuning.labels import LABELS_FILE, ROW_SCHEMA
 from tests.hb_train.conftest import AXES, PITIED_AXIS
 
 ROOT = Path(__file__).parents[2]
@@ -44,7 +46,7 @@ def measured(model, folder, *options):
     measure(
         [
             *("--model", str(model), "--output_dir", str(folder), "--measurements", "generation", "--axes", *AXES),
-            *("--replies_per_cell", "15", "--context", "plain", "--temperature", "1", "--top_p", "1"),
+            *("--replies_per_cell", "8", "--context", "plain", "--temperature", "1", "--top_p", "1"),
             *("--top_k", "1000", "--max_new_tokens", "16", "--n_resamples", "100", *options),
         ]
     )
@@ -93,11 +95,11 @@ def sympathy(results):
     """Partial and Summed-Cluster Gen Bias of sympathy, debiased, and how much likelier the pitied axis gets it."""
     generation = results["generation"]
     rows = [(row["axis"] == PITIED_AXIS, row["clusters"]["Sympathy"]) for row in generation["by_descriptor"]]
-    mean = {pitied: np.mean([value for its, value in rows if its == pitied]) for pitied in (True, False)}
-    found = generation["debiased"]
+    mean = {pitied: np.mean([value for is_pitied, value in rows if is_pitied == pitied]) for pitied in (True, False)}
+    debiased = generation["debiased"]
     return (
-        found["partial_gen_bias"]["Sympathy"],
-        found["summed_cluster_gen_bias"]["Sympathy"],
+        debiased["partial_gen_bias"]["Sympathy"],
+        debiased["summed_cluster_gen_bias"]["Sympathy"],
         mean[True] - mean[False],
     )
 
@@ -110,7 +112,7 @@ def test_a_planted_bias_is_halved_by_asking_with_no_bias_and_not_with_bias(pityi
 
     tuned = tmp_path / "tuned"
     options = [
-        *("--learning_rate", "3e-3", "--per_device_train_batch_size", "32", "--num_train_epochs", "10"),
+        *("--learning_rate", "3e-3", "--per_device_train_batch_size", "32", "--num_train_epochs", "5"),
         *("--eval_steps", "50", "--save_steps", "50"),
     ]
     tune_main(options_for(pitying_model, labels, tuned, *options))
@@ -119,14 +121,14 @@ def test_a_planted_bias_is_halved_by_asking_with_no_bias_and_not_with_bias(pityi
     assert (np.array(sympathy(no_bias)) < planted / 2).all()
     assert (np.array(sympathy(biased)) > 0.9 * planted).all()
     assert no_bias["run"]["generation"]["tag"] == "no_bias"
-    assert no_bias["run"]["generation"]["tag_reason"] == "the model was tuned to be asked so"
+    assert no_bias["run"]["generation"]["tag_reason"] == "the model was tuned with it"
     assert biased["run"]["generation"]["tag"] == "bias"
     assert before[1]["run"]["generation"]["tag"] is None
     assert no_bias["generation"]["num_empty_replies"] < 10
     assert "Not measured yet." in (tuned / "README.md").read_text(encoding="utf-8")
 
 
-def test_the_same_seed_gives_the_same_weights_and_a_run_goes_on_where_it_stopped(pitying_model, labels, tmp_path):
+def test_the_same_seed_gives_the_same_weights_and_a_run_resumes_where_it_stopped(pitying_model, labels, tmp_path):
     def run(name, *options):
         tune_main(options_for(pitying_model, labels, tmp_path / name, *few_steps(), *options))
         return weights(tmp_path / name)
@@ -147,7 +149,7 @@ def test_the_same_seed_gives_the_same_weights_and_a_run_goes_on_where_it_stopped
     assert same(once, run("stopped"))
 
 
-def test_going_on_from_a_checkpoint_in_the_middle_gives_the_same_weights(pitying_model, labels, tmp_path):
+def test_resuming_from_a_checkpoint_in_the_middle_gives_the_same_weights(pitying_model, labels, tmp_path):
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     keep = ["--save_total_limit", "3"]
     tune_main(options_for(pitying_model, labels, whole, *few_steps(), *keep))
@@ -186,7 +188,7 @@ def validation_perplexity(folder, labels, *, with_tags=True):
         reply = reply if row["truncated"] else [*reply, tokenizer.eos_token_id]
         with torch.no_grad():
             logits = model(torch.tensor([context + reply])).logits[0].log_softmax(-1)
-        nll -= sum(logits[len(context) + place - 1, token].item() for place, token in enumerate(reply))
+        nll -= sum(logits[len(context) + index - 1, token].item() for index, token in enumerate(reply))
         num_tokens += len(reply)
     return math.exp(nll / num_tokens)
 
@@ -254,31 +256,27 @@ def test_lora_is_merged_so_that_the_folder_loads_as_any_model(pitying_model, lab
 
 def labels_by_hand(folder, tokenizer, context, *, is_encoder_decoder, number=24):
     """Labels as bias_labels.py writes them, without a run."""
-    texts = [f"Hi! I'm number {place}." for place in range(number)]
+    texts = [f"Hi! I'm number {index}." for index in range(number)]
     rows = {name: [""] * number for name in ("axis", "descriptor", "noun", "template")}
-    tags = ["bias" if place % 3 else "no_bias" for place in range(number)]
+    tags = ["bias" if index % 3 else "no_bias" for index in range(number)]
     rendered = [
         render_contexts([text], [[]], tokenizer, context, is_encoder_decoder=is_encoder_decoder, tag=tag)[0]
         for text, tag in zip(texts, tags, strict=True)
     ]
-    rows |= {"id": [str(place) for place in range(number)], "prompt": rendered, "tag": tags}
+    rows |= {"id": [str(index) for index in range(number)], "prompt": rendered, "tag": tags}
     rows |= {"completion": ["I love cats." if tag == "bias" else "I'm a man." for tag in tags]}
     rows |= {"bias_value": [0.0] * number, "truncated": [False] * number}
-    import pyarrow as pa
-
-    from hb_train.bias_labels import ROW_SCHEMA
-
     (folder / "data").mkdir(parents=True)
     table = pa.table({name: rows[name] for name in ROW_SCHEMA.names}, schema=ROW_SCHEMA)
     pq.write_table(table.slice(0, number // 2), folder / "data" / "train.parquet")
     pq.write_table(table.slice(number // 2), folder / "data" / "validation.parquet")
     suffix = rendered[0].rpartition(tags[0])[2]
-    found = {
+    labels = {
         **{"suffix": suffix, "context": context, "alpha": 0, "beta": 0.5},
         **{"model": {"name": "by hand", "digest": "none"}, "by_tag": {"bias": 16, "no_bias": 8}, "by_split": {}},
         "style_classifier": {"name": "none", "num_styles": 2},
     }
-    (folder / LABELS_FILE).write_text(json.dumps(found), encoding="utf-8")
+    (folder / LABELS_FILE).write_text(json.dumps(labels), encoding="utf-8")
     return folder
 
 
@@ -299,12 +297,12 @@ def test_an_encoder_decoder_model_is_tuned_by_the_same_command(lora, save_small_
     tuned = AutoModelForSeq2SeqLM.from_pretrained(folder).double()
     nll, number = 0.0, 0
     for row in load_dataset(str(rows), split="validation"):
-        given = torch.tensor([tokenizer(row["prompt"])["input_ids"]])
+        prompt = torch.tensor([tokenizer(row["prompt"])["input_ids"]])
         reply = [*tokenizer(row["completion"], add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
         start = torch.tensor([[tuned.config.decoder_start_token_id, *reply[:-1]]])
         with torch.no_grad():
-            logits = tuned(input_ids=given, decoder_input_ids=start).logits[0].log_softmax(-1)
-        nll -= sum(logits[place, token].item() for place, token in enumerate(reply))
+            logits = tuned(input_ids=prompt, decoder_input_ids=start).logits[0].log_softmax(-1)
+        nll -= sum(logits[index, token].item() for index, token in enumerate(reply))
         number += len(reply)
     assert tuning.training["best_validation_perplexity"] == pytest.approx(math.exp(nll / number), rel=1e-4)
 
@@ -341,7 +339,7 @@ def test_two_processes_tune(pitying_model, labels, tmp_path):
         (["--early_stopping_patience", "-1"], r"early_stopping_patience is -1; give at least 0"),
     ],
 )
-def test_what_cannot_be_done_is_said(options, message, tmp_path):
+def test_options_that_do_not_go_together_are_refused(options, message, tmp_path):
     with pytest.raises(SystemExit, match=message):
         tune_main([*options, "--output_dir", str(tmp_path / "model"), *QUICK])
     assert not (tmp_path / "model").exists()
@@ -390,10 +388,8 @@ def test_recipes_are_understood(recipe, tmp_path):
 
 
 def test_the_model_card_shows_the_runs(before, pitying_model, tmp_path):
-    from hb_train.model_card import main
-
     with pytest.raises(SystemExit, match=f"has no {TUNING_FILE}"):
-        main(["--model", str(tmp_path), "--runs", str(before[0])])
+        write_card(["--model", str(tmp_path), "--runs", str(before[0])])
     training = {"labels": "tags", "model": "tiny", "best_validation_perplexity": 2.0, "best_step": 3, "num_steps": 4}
     training |= {"num_rows": {"train": 10, "validation": 2}}
     about = {"model": {"name": "tiny", "digest": "d"}, "style_classifier": {"name": "styles", "num_styles": 217}}
@@ -406,7 +402,7 @@ def test_the_model_card_shows_the_runs(before, pitying_model, tmp_path):
         training=training,
     )
     write_bias_tuning(tmp_path, tuning)
-    main(["--model", str(tmp_path), "--runs", str(before[0]), str(before[0]), "--names", "first", "again"])
+    write_card(["--model", str(tmp_path), "--runs", str(before[0]), str(before[0]), "--names", "first", "again"])
     card = (tmp_path / "README.md").read_text(encoding="utf-8")
 
     assert card.startswith("---\nlibrary_name: transformers\n")

@@ -107,11 +107,11 @@ def card_faults(content, kind):
 
 def eval_faults(hub, content):
     """What is wrong with a dataset's eval.yaml."""
-    found = yaml.safe_load(content)
-    faults = [key for key in ("name", "description") if not found.get(key)]
-    if hub.evaluation_frameworks and found.get("evaluation_framework") not in hub.evaluation_frameworks:
+    document = yaml.safe_load(content)
+    faults = [key for key in ("name", "description") if not document.get(key)]
+    if hub.evaluation_frameworks and document.get("evaluation_framework") not in hub.evaluation_frameworks:
         faults.append("evaluation_framework")
-    ids = [task.get("id") for task in found.get("tasks", [])]
+    ids = [task.get("id") for task in document.get("tasks", [])]
     return faults + ([] if ids and None not in ids and len(set(ids)) == len(ids) else ["tasks"])
 
 
@@ -166,10 +166,10 @@ def lfs_upload(hub, request, oid):
 
 def xet_write_token(hub, request, repo, revision):
     may_write_to(request, repo)
-    found = write_token(hub, request.user)
+    token = write_token(hub, request.user)
     names = {"accessToken": "X-Xet-Access-Token", "exp": "X-Xet-Token-Expiration", "casUrl": "X-Xet-Cas-Url"}
-    answer = as_json(found)  # in the headers for huggingface_hub 1
-    return answer._replace(headers={**answer.headers, **{names[key]: str(value) for key, value in found.items()}})
+    answer = as_json(token)  # in the headers for huggingface_hub 1
+    return answer._replace(headers={**answer.headers, **{names[key]: str(value) for key, value in token.items()}})
 
 
 def xet_grant(hub, request, digest):
@@ -284,31 +284,31 @@ def commits(hub, request, repo, revision):
 
 
 def entry(path, blob):
-    found = {"type": "file", "oid": blob.oid, "size": len(blob.content), "path": path}
+    listed = {"type": "file", "oid": blob.oid, "size": len(blob.content), "path": path}
     lfs = {"oid": blob.sha256, "size": len(blob.content), "pointerSize": len(blob.pointer)}
-    return found | ({"lfs": lfs} if blob.lfs else {})
+    return listed | ({"lfs": lfs} if blob.lfs else {})
 
 
 def entries(files):
     """Files and folders of a tree, at all depths."""
     folders = {"/".join(path.split("/")[:depth]) for path in files for depth in range(1, path.count("/") + 1)}
     listed = [{"type": "directory", "oid": git_oid("tree", path.encode()), "size": 0, "path": path} for path in folders]
-    return sorted(listed + [entry(path, blob) for path, blob in files.items()], key=lambda found: found["path"])
+    return sorted(listed + [entry(path, blob) for path, blob in files.items()], key=lambda entry: entry["path"])
 
 
-def with_last_commit(found, commit):
-    return found | {"lastCommit": {"id": commit.oid, "title": commit.title, "date": commit.date}}
+def with_last_commit(entry, commit):
+    return entry | {"lastCommit": {"id": commit.oid, "title": commit.title, "date": commit.date}}
 
 
 def tree(hub, request, repo, revision, path):
     at = repo.at(revision)
     inside = f"{path}/" if path else ""
-    found = [entry for entry in entries(at.files) if entry["path"].startswith(inside)]
-    if path and not found:
+    listed = [entry for entry in entries(at.files) if entry["path"].startswith(inside)]
+    if path and not listed:
         raise Refused(404, f"{path} does not exist on {revision}", "EntryNotFound")
     if not request.asks("recursive"):
-        found = [entry for entry in found if "/" not in entry["path"].removeprefix(inside)]
-    return as_json([with_last_commit(entry, at) for entry in found] if request.asks("expand") else found)
+        listed = [entry for entry in listed if "/" not in entry["path"].removeprefix(inside)]
+    return as_json([with_last_commit(entry, at) for entry in listed] if request.asks("expand") else listed)
 
 
 def paths_info(hub, request, repo, revision):
@@ -316,19 +316,19 @@ def paths_info(hub, request, repo, revision):
     if request.headers.get("Content-Type", "").startswith("application/json"):
         asked = {"paths": request.json()["paths"], "expand": [str(request.json().get("expand", False))]}
     at = repo.at(revision)
-    found = [entry for entry in entries(at.files) if entry["path"] in asked.get("paths", [])]
+    listed = [entry for entry in entries(at.files) if entry["path"] in asked.get("paths", [])]
     expand = asked.get("expand", ["False"])[0].lower() == "true"
-    return as_json([with_last_commit(entry, at) for entry in found] if expand else found)
+    return as_json([with_last_commit(entry, at) for entry in listed] if expand else listed)
 
 
 def repo_info(hub, request, repo, revision):
     at = repo.at(revision or "main")
 
     def sibling(path, blob):
-        found = entry(path, blob)
-        blobs = {"size": found["size"], "blobId": found["oid"]}
+        listed = entry(path, blob)
+        blobs = {"size": listed["size"], "blobId": listed["oid"]}
         if blob.lfs:
-            blobs["lfs"] = {"sha256": blob.sha256, "size": found["size"], "pointerSize": found["lfs"]["pointerSize"]}
+            blobs["lfs"] = {"sha256": blob.sha256, "size": listed["size"], "pointerSize": listed["lfs"]["pointerSize"]}
         return {"rfilename": path, **(blobs if request.asks("blobs") else {})}
 
     first = repo.history("main")[-1]
@@ -357,30 +357,35 @@ def resolve(hub, request, repo, revision, path):
     return Answer(206, blob.content[start:end], headers | {"Content-Range": f"bytes {start}-{end - 1}/{size}"})
 
 
-def listed_discussion(repo, found):
-    about = {"num": found.num, "title": found.title, "author": {"name": found.author}, "createdAt": found.date}
-    return about | {"status": found.status, "isPullRequest": True, "repo": {"name": repo.id, "type": repo.kind}}
+def listed_discussion(repo, pull_request):
+    about = {
+        "num": pull_request.num,
+        "title": pull_request.title,
+        "author": {"name": pull_request.author},
+        "createdAt": pull_request.date,
+    }
+    return about | {"status": pull_request.status, "isPullRequest": True, "repo": {"name": repo.id, "type": repo.kind}}
 
 
 def discussions(hub, request, repo):
     kind, status, author = (request.query.get(name, ["all"])[0] for name in ("type", "status", "author"))
     statuses = {"all": ("open", "draft", "closed", "merged"), "open": ("open", "draft"), "closed": ("closed", "merged")}
-    found = [
+    listed = [
         listed_discussion(repo, pull_request)
         for pull_request in reversed(repo.pull_requests.values())
         if kind != "discussion" and author in ("all", pull_request.author) and pull_request.status in statuses[status]
     ]
-    return as_json({"discussions": found, "count": len(found), "start": 0, "numClosedDiscussions": 0})
+    return as_json({"discussions": listed, "count": len(listed), "start": 0, "numClosedDiscussions": 0})
 
 
 def discussion(hub, request, repo, num):
-    if (found := repo.pull_requests.get(int(num))) is None:
+    if (pull_request := repo.pull_requests.get(int(num))) is None:
         raise Refused(404, "Discussion not found")
-    author = {"name": found.author}
-    comment = {"id": "0", "type": "comment", "createdAt": found.date, "author": author}
-    comment["data"] = {"edited": False, "hidden": False, "latest": {"raw": found.description}}
+    author = {"name": pull_request.author}
+    comment = {"id": "0", "type": "comment", "createdAt": pull_request.date, "author": author}
+    comment["data"] = {"edited": False, "hidden": False, "latest": {"raw": pull_request.description}}
     more = {"changes": {"base": "refs/heads/main"}, "filesWithConflicts": [], "events": [comment], "diff": ""}
-    return as_json(listed_discussion(repo, found) | more)
+    return as_json(listed_discussion(repo, pull_request) | more)
 
 
 _API = r"/api/(?P<kind>models|datasets|spaces)/(?P<repo_id>[^/]+/[^/]+)"

@@ -80,7 +80,7 @@ def write(folder, changes=()):
 
 
 def checked(tmp_path, changes=(), **options):
-    """The report on the small vocabulary with changes, beside the one without."""
+    """The report on the small vocabulary with changes, compared with the one without."""
     before = write(tmp_path / "before")
     return check(write(tmp_path / "after", changes), str(before), **options)
 
@@ -127,8 +127,8 @@ def test_next_has_no_fault_and_its_phrases_and_plurals_nothing_to_look_at(tmp_pa
 
 def test_all_articles_of_next_go_by_sound():
     contents = read_contents(NEXT)
-    phrases = [(each.term, noun_phrase(each, contents.nouns[0])) for each in contents.descriptors if each.before]
-    phrases += [(each.noun, noun_phrase(None, each)) for each in contents.nouns]
+    phrases = [(term.term, noun_phrase(term, contents.nouns[0])) for term in contents.descriptors if term.before]
+    phrases += [(noun.noun, noun_phrase(None, noun)) for noun in contents.nouns]
     assert len(phrases) > 500
     assert [phrase for word, phrase in phrases if phrase.split(" ")[0] not in sound_articles(word)] == []
 
@@ -184,7 +184,7 @@ def test_an_entry_with_a_source_or_that_is_not_new_is_no_fault(tmp_path, changes
 def test_no_word_that_only_looks_like_one_passes_without_a_fault(tmp_path):
     words = ["Dеaf", "calm\u3164", "calm 😀", "{plural_noun_phrase}", "Ignore all previous instructions", "<b>calm</b>"]
     words += ["https://a.example", "a" * 3_000, "calm " * 700, "[a](b)", "calm, see www.a.example"]
-    text = "".join(f"  - term: {json.dumps(each, ensure_ascii=False)}\n{GOOD}" for each in words)
+    text = "".join(f"  - term: {json.dumps(word, ensure_ascii=False)}\n{GOOD}" for word in words)
     report = checked(tmp_path, appended(text))
     lines = [fault.line for fault in report.faults]
     assert lines == [END_OF["mood.yaml"] + 1 + 2 * number for number in range(len(words))]
@@ -204,7 +204,7 @@ def test_a_new_file_without_a_source_is_a_fault(tmp_path):
     assert "its file has none either" in fault.message
 
 
-def test_all_faults_are_told_at_once_in_the_order_of_their_places(tmp_path):
+def test_all_faults_are_reported_at_once_in_the_order_of_their_lines(tmp_path):
     changes = {
         **appended("  - term: calm\n    prefrence: reviewed\n  - term: in a rush\n  - term: with a hat\n"),
         **appended("  - noun: guest\n", "nouns.yaml"),
@@ -266,7 +266,7 @@ UNREADABLE = {
 
 
 @pytest.mark.parametrize("content", UNREADABLE.values(), ids=UNREADABLE)
-def test_what_cannot_be_read_is_not_told_as_removed(tmp_path, content):
+def test_what_cannot_be_read_is_not_reported_as_removed(tmp_path, content):
     folder = write(tmp_path / "after")
     (folder / "mood.yaml").write_bytes(content if isinstance(content, bytes) else content.encode())
     report = check(folder, str(write(tmp_path / "before")))
@@ -280,7 +280,7 @@ def test_what_cannot_be_read_is_not_told_as_removed(tmp_path, content):
         assert "terms, as far as read" in text
 
 
-def test_what_is_missing_in_a_file_that_could_be_read_is_told_as_removed_beside_one_that_could_not(tmp_path):
+def test_what_is_missing_in_a_readable_file_is_reported_as_removed_although_another_is_not_readable(tmp_path):
     order = "classes:\n  - name: one\n    axis: mood\n  - name: two\n    axis: way\n"
     before = write(tmp_path / "before", {"adjective_order.yaml": order})
     folder = write(tmp_path / "after", {"mood.yaml": "terms: [", "adjective_order.yaml": "classes: [", **ONE_LESS})
@@ -307,8 +307,8 @@ def test_more_than_the_check_can_compare_is_refused(tmp_path, monkeypatch):
     files = check(write(tmp_path / "files", {f"a{number}.yaml": "" for number in range(100)}), str(before))
     assert "has 104 files" in files.faults[0].message
     assert time.process_time() - start < 5
-    for each in (many, report, files):
-        check_nothing_is_compared(each)
+    for refused in (many, report, files):
+        check_nothing_is_compared(refused)
 
 
 @pytest.fixture
@@ -397,11 +397,11 @@ FROZEN = {
 }
 
 
-@pytest.mark.parametrize(("change", "place", "message"), FROZEN.values(), ids=FROZEN)
-def test_a_change_to_a_frozen_version_is_a_fault(versions, change, place, message):
+@pytest.mark.parametrize(("change", "file", "message"), FROZEN.values(), ids=FROZEN)
+def test_a_change_to_a_frozen_version_is_a_fault(versions, change, file, message):
     change(versions)
     (fault,) = frozen_faults(versions / "next")
-    assert fault.file == place
+    assert fault.file == file
     assert message in fault.message
 
 
@@ -533,8 +533,8 @@ def test_a_possible_mistake_is_reported_and_is_not_a_fault(tmp_path, changes, me
         assert reported == []
         return
     (name,) = changes
-    assert any(message in each for each in reported), reported
-    assert {(each.file, each.line) for each in report.to_look_at} == {(name, END_OF[name] + 1)}
+    assert any(message in text for text in reported), reported
+    assert {(thing.file, thing.line) for thing in report.to_look_at} == {(name, END_OF[name] + 1)}
 
 
 def changed(old, new, name="mood.yaml"):
@@ -596,7 +596,7 @@ def test_what_was_added_removed_respelled_moved_and_changed_is_reported(tmp_path
         ("template", "I know {noun_phrase}."),
         ("term", "walking"),
     ]
-    assert [(each.before.name, each.differences) for each in reported.changed] == [
+    assert [(change.before.name, change.differences) for change in reported.changed] == [
         ("cheerful", (("term", "cheerful", "cheerfull"),)),
         ("well-rested", (("axis", "mood", "way"),)),
     ]
@@ -630,7 +630,7 @@ def test_nouns_left_out_are_counted_and_not_among_the_sentences(tmp_path):
     assert report.effect.before.rows - report.effect.after.rows == moods * len(contents.templates) > 0
 
 
-def test_the_first_bucket_of_a_noun_brings_no_sentences_to_read(tmp_path):
+def test_the_first_bucket_of_a_noun_makes_no_sentences_to_read(tmp_path):
     """Else those of a new term would be shown with every noun once more."""
     buckets = {"woman": "adult", "kid": "child", "neighbor": "adult"}
     nouns = FILES["nouns.yaml"]
@@ -690,7 +690,7 @@ def test_sentences_of_a_noun_have_ten_terms(tmp_path):
     assert {row["plural"] for row in chosen} == {True, False}
 
 
-def test_a_changed_article_brings_its_sentences_and_a_changed_label_none(tmp_path):
+def test_a_changed_article_makes_new_sentences_and_a_changed_label_none(tmp_path):
     (new,) = checked(tmp_path, changed("well-rested\n", "well-rested\n    article: an\n")).effect.to_read
     assert new.total == 6
     assert sum("an well-rested" in text.lower() for text in new.chosen) == 6
@@ -836,7 +836,7 @@ def test_near_terms(one, other, kinds):
 
 
 def edits(word):
-    """All words one edit away, by making each of them."""
+    """All words one edit away, made one by one."""
     letters = "abcde"
     halves = [(word[:place], word[place:]) for place in range(len(word) + 1)]
     return (
@@ -851,8 +851,8 @@ def edits(word):
 @given(one=st.text("abcde", min_size=5, max_size=8), other=st.text("abcde", min_size=5, max_size=8), data=st.data())
 def test_one_edit_apart_is_what_one_edit_makes(one, other, data):
     near = data.draw(st.sampled_from(sorted(edits(one))))
-    for each in (near, other):
-        assert one_edit_apart(one, each) == (len(each) >= 5 and each != one and each in edits(one))
+    for word in (near, other):
+        assert one_edit_apart(one, word) == (len(word) >= 5 and word != one and word in edits(one))
 
 
 @pytest.mark.parametrize(
@@ -933,19 +933,19 @@ def test_no_text_of_the_vocabulary_gets_out_of_the_report_s_code(tmp_path, words
     text = yaml.safe_dump({"axis": "mood", "source": words[2], "terms": entries}, allow_unicode=False)
     sentence = yaml.safe_dump({"templates": [{"template": f"{words[5]} {{noun_phrase}}", "source": "Roe"}]})
     report = checked(tmp_path, {"mood.yaml": text, "templates.yaml": sentence})._replace(against=words[0])
-    for each in tokens(as_markdown(report)):
-        if each.type == "html_block":
-            assert each.content.strip() == "</details>" or each.content.startswith("<details><summary>")
-            assert set(each.content) <= set("<details></summary>AddedRemovedChanged: 0123456789,\n")
-        assert each.type not in ("html_inline", "image", "link_open", "code_block", "blockquote_open", "hr")
-        if each.type == "text":
-            assert not set(each.content) & set("@<>|`\\[]~*\n"), each.content
-        if each.type == "fence":
-            assert each.info == "text"
+    for token in tokens(as_markdown(report)):
+        if token.type == "html_block":
+            assert token.content.strip() == "</details>" or token.content.startswith("<details><summary>")
+            assert set(token.content) <= set("<details></summary>AddedRemovedChanged: 0123456789,\n")
+        assert token.type not in ("html_inline", "image", "link_open", "code_block", "blockquote_open", "hr")
+        if token.type == "text":
+            assert not set(token.content) & set("@<>|`\\[]~*\n"), token.content
+        if token.type == "fence":
+            assert token.info == "text"
 
 
 @pytest.mark.parametrize("limit", [3_000, 20_000, MARKDOWN_BYTES])
-def test_a_long_report_is_cut_and_says_what_is_left_out(tmp_path, limit):
+def test_a_long_report_is_cut_and_counts_what_is_left_out(tmp_path, limit):
     terms = "".join(f"  - term: wörd{number}\n" for number in range(300))
     report = checked(tmp_path, appended(terms), show=300)
     markdown = as_markdown(report, limit=limit)
@@ -972,7 +972,7 @@ def run(capsys, *arguments):
     return exit_.value.code, printed.out, printed.err
 
 
-def test_the_exit_code_tells_faults_from_things_to_look_at(tmp_path, capsys):
+def test_the_exit_code_distinguishes_faults_from_things_to_look_at(tmp_path, capsys):
     before = write(tmp_path / "before")
     good = ("--vocabulary", write(tmp_path / "good", term("chereful")), "--against", before)
     bad = ("--vocabulary", write(tmp_path / "bad", term("serene", source="")), "--against", before)

@@ -1,4 +1,5 @@
 import functools
+import json
 import re
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from hb_metrics.run_folder import LAYOUT
 from hub_scripts.command_line import COMMANDS, main
 
 ROOT = Path(__file__).parents[2]
@@ -167,11 +169,14 @@ def test_exit_codes_are_those_of_the_scripts(called, tmp_path):
     assert (tmp_path / "spaces" / "offensiveness" / "app.py").is_file()
 
 
-def test_a_missing_extra_is_named_with_the_command_that_installs_it():
+def test_a_missing_extra_is_named_with_the_command_that_installs_it(tmp_path):
+    run = {"layout": {"version": LAYOUT}, "settings": {}, "data": {"config": "v1.0-small"}}
+    (tmp_path / "run.json").write_text(json.dumps(run), encoding="utf-8")
+    (tmp_path / "results.json").write_text(json.dumps({"run": run, "generation": {}}), encoding="utf-8")
     later = {  # than their help
         "install": "",
         "check-terms": "--against hb_dataset/vocabulary/v1.0",
-        "publish results": "runs/x --repo_id a/b",
+        "publish results": f"{tmp_path} --repo_id a/b",
     }
     to_script = {**dict.fromkeys(COMMANDS, "--help"), **later}
     commands = {f"{name} {options}".strip(): name for name, options in to_script.items()}
@@ -183,10 +188,10 @@ def test_a_missing_extra_is_named_with_the_command_that_installs_it():
     for line, name in commands.items():
         if COMMANDS[name].extras:
             text = rf"2 holistic-bias: {name} needs the package '(\w+)', which is not installed; run "
-            found = re.match(text, ends[line])
-            assert found, ends[line]
-            assert found[1] in EXTRA_PACKAGES
-            assert ends[line][found.end() :] == f"pip install 'holistic-bias[{COMMANDS[name].extras}]'"
+            match = re.match(text, ends[line])
+            assert match, ends[line]
+            assert match[1] in EXTRA_PACKAGES
+            assert ends[line][match.end() :] == f"pip install 'holistic-bias[{COMMANDS[name].extras}]'"
         else:
             assert ends[line].startswith(f"0 usage: holistic-bias {name} ")
 

@@ -113,15 +113,15 @@ def test_fields_are_the_columns_of_each_table_with_their_types(described):
     contents = {config.name: config.parquet for config in published_v1().configs}
     for record_set in described["recordSet"]:
         schema = pq.read_schema(io.BytesIO(contents[record_set["@id"]]))
-        found = {field["name"]: field["dataType"] for field in record_set["field"]}
-        assert found.pop("preference", ["sc:Text", "cr:Label"]) == ["sc:Text", "cr:Label"]
+        data_types = {field["name"]: field["dataType"] for field in record_set["field"]}
+        assert data_types.pop("preference", ["sc:Text", "cr:Label"]) == ["sc:Text", "cr:Label"]
         expected = {field.name: types[str(field.type)] for field in schema if field.name != "preference"}
-        assert found == expected
+        assert data_types == expected
 
 
 @pytest.mark.parametrize("config", ["descriptors", "nouns", "templates", "v1.0-baseline"])
 def test_keys_tell_records_apart(described, config):
-    (record_set,) = (found for found in described["recordSet"] if found["@id"] == config)
+    (record_set,) = (listed for listed in described["recordSet"] if listed["@id"] == config)
     key = record_set["key"] if isinstance(record_set["key"], list) else [record_set["key"]]
     columns = [part["@id"].removeprefix(f"{config}/") for part in key]
     rows = [tuple(row[column] for column in columns) for row in load_table(config).to_pylist()]

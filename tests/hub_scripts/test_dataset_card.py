@@ -63,10 +63,10 @@ def number(cell):
 def test_every_config_has_its_file_and_the_main_one_is_the_default(card):
     configs = MetadataConfigs.from_dataset_card_data(card.data)
     assert tuple(configs) == V1_CONFIGS
-    for config, said in configs.items():
-        assert said["data_files"] == [{"split": "test", "path": f"data/{config}/test.parquet"}]
+    for config, entry in configs.items():
+        assert entry["data_files"] == [{"split": "test", "path": f"data/{config}/test.parquet"}]
     assert configs.get_default_config_name() == "v1.0"
-    assert [config for config, said in configs.items() if "default" in said] == ["v1.0"]
+    assert [config for config, entry in configs.items() if "default" in entry] == ["v1.0"]
 
 
 def test_features_rows_and_sizes_are_those_of_the_tables(card):
@@ -81,7 +81,7 @@ def test_features_rows_and_sizes_are_those_of_the_tables(card):
         assert info.download_size == len(parquet[config])
 
 
-def test_what_describes_the_dataset_is_what_the_hub_takes(card):
+def test_the_front_matter_has_values_that_the_hub_knows(card):
     data = card.data
     resources = importlib.resources.files("datasets.utils.resources")
     creators = json.loads((resources / "creators.json").read_text())
@@ -113,11 +113,11 @@ def test_a_size_category_holds_its_lower_bound(rows, category):
 # --- page -------------------------------------------------------------------------------------------------------------
 
 
-def test_it_says_how_to_load_the_version_from_the_repo(text):
+def test_it_shows_how_to_load_the_version_from_the_repository(text):
     assert f'load_dataset("{REPO_ID}", "v1.0", revision="v1.0", split="test")' in text
 
 
-def test_the_page_begins_with_a_warning_and_says_whom_to_ask(text, tmp_path):
+def test_the_page_begins_with_a_warning_and_names_a_contact(text, tmp_path):
     page = text.split("---\n", 2)[2].strip()
     assert page.startswith(
         "# HolisticBias v1.0\n\n> [!WARNING]\n> **Content warning.** Many of these words for people hurt"
@@ -199,7 +199,7 @@ def test_no_term_that_reviewers_advise_against_is_shown(text):
     assert shown == []
 
 
-def test_a_card_of_another_version_says_what_is_otherwise_there(tmp_path):
+def test_a_card_of_another_version_is_about_that_version(tmp_path):
     dataset = published_dataset("my-org/terms", "v2.0", freeze_small(tmp_path, "v2.0", without="age"))
     text = dataset_card(dataset)
     assert "# HolisticBias v2.0" in text
@@ -211,7 +211,7 @@ def test_a_card_of_another_version_says_what_is_otherwise_there(tmp_path):
     assert "A row:" not in text  # its axis is not in this version
 
 
-def test_a_card_of_a_version_with_pairs_and_non_binary_nouns_says_so(tmp_path):
+def test_a_card_of_a_version_with_pairs_and_non_binary_nouns_describes_them(tmp_path):
     small = published_dataset(REPO_ID, "v2.0", freeze_small(tmp_path, "v2.0"))
     pairs = small.table("v2.0-small").slice(0, 3)
     for column in ("first_axis", "first_descriptor", "second_axis", "second_descriptor"):

@@ -71,7 +71,7 @@ def test_the_golden_counts_are_those_of_the_tables(root):
     assert golden_counts("v2.0", root) == counts
 
 
-def test_the_changelog_says_what_changed(root):
+def test_the_changelog_lists_what_changed(root):
     add(root, "growing")
     edit(root / NEXT / "age.yaml", "  - term: spry\n    bucket: old\n", "")
     edit(root / NEXT / "age.yaml", "  - term: elderly\n    bucket: old\n", "  - term: elderly\n    bucket: adult\n")
@@ -82,26 +82,26 @@ def test_the_changelog_says_what_changed(root):
     )
     rows = {version: version_table(version, version, root).num_rows for version in ("v1.0", NEXT)}
     freeze_version("v2.0", root)
-    said = (root / "CHANGELOG.md").read_text(encoding="utf-8")
-    assert said.startswith("# Changes of the vocabulary, newest first\n\n## v2.0\n\n")
-    assert f"Compared with v1.0: {rows['v1.0']:,} → {rows[NEXT]:,} prompts" in said
-    assert "### Added\n\n* age: `growing`\n* nouns: `enby`, `demiboy`, `demigirl`\n" in said
-    assert "### Removed\n\n* age: `spry`\n" in said
-    assert "### Relabelled\n\n* age `senior`: preference (none) → `dispreferred`\n" in said
-    assert "* age `elderly`: bucket `old` → `adult`\n" in said
-    assert "* age `80-year-old`: article (none) → `an`" in said
+    changelog = (root / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert changelog.startswith("# Changes of the vocabulary, newest first\n\n## v2.0\n\n")
+    assert f"Compared with v1.0: {rows['v1.0']:,} → {rows[NEXT]:,} prompts" in changelog
+    assert "### Added\n\n* age: `growing`\n* nouns: `enby`, `demiboy`, `demigirl`\n" in changelog
+    assert "### Removed\n\n* age: `spry`\n" in changelog
+    assert "### Relabelled\n\n* age `senior`: preference (none) → `dispreferred`\n" in changelog
+    assert "* age `elderly`: bucket `old` → `adult`\n" in changelog
+    assert "* age `80-year-old`: article (none) → `an`" in changelog
 
 
-def test_the_newest_version_stands_first_in_the_changelog(root):
+def test_the_newest_version_is_first_in_the_changelog(root):
     add(root, "growing")
     freeze_version("v2.0", root)
     add(root, "ripe")
     freeze_version("v2.1", root)
-    said = (root / "CHANGELOG.md").read_text(encoding="utf-8")
-    assert [line for line in said.splitlines() if line.startswith("## ")] == ["## v2.1", "## v2.0"]
-    assert "Compared with v2.0: " in said
-    assert said.count("# Changes of the vocabulary") == 1
-    assert "* age: `ripe`\n" in said.split("## v2.0")[0]
+    changelog = (root / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert [line for line in changelog.splitlines() if line.startswith("## ")] == ["## v2.1", "## v2.0"]
+    assert "Compared with v2.0: " in changelog
+    assert changelog.count("# Changes of the vocabulary") == 1
+    assert "* age: `ripe`\n" in changelog.split("## v2.0")[0]
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_nothing_changed_is_refused(root):
         freeze_version("v2.0", root)
 
 
-def test_faults_are_all_told_and_nothing_is_written(root):
+def test_all_faults_are_listed_and_nothing_is_written(root):
     edit(root / NEXT / "age.yaml", "  - term: spry\n", "  - word: spry\n")
     edit(root / NEXT / "nouns.yaml", "    plural: enbies\n", "")
     before = snapshot(root)
@@ -150,7 +150,7 @@ def test_a_new_term_without_a_source_is_refused(root):
     assert snapshot(root) == before
 
 
-def test_a_changed_frozen_version_is_told(root):
+def test_a_changed_frozen_version_is_refused(root):
     add(root, "growing")
     edit(root / "v1.0" / "age.yaml", "  - term: spry\n    bucket: old\n", "")
     with pytest.raises(ValueError, match=r"the vocabulary v1\.0 is frozen and was changed"):

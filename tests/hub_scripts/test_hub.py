@@ -167,7 +167,7 @@ def test_gitattributes_of_ones_own_is_written(in_process):
     assert publish(in_process, own).written == ()
 
 
-def test_a_file_in_the_place_of_a_folder(in_process):
+def test_a_file_replaces_a_folder(in_process):
     publish(in_process)
     publish(in_process, {"README.md": CARD, "first": b"A file."}, tag="v2.0")
     assert data(in_process).files() == {"README.md": CARD, "first": b"A file."}
@@ -182,7 +182,7 @@ def test_a_new_space_runs_on_the_sdk_asked_for(in_process):
     assert in_process.repo("space", "ORG/metric").files() == {"README.md": card}
 
 
-def test_what_makes_no_sense_is_refused_before_anything_is_asked(in_process):
+def test_invalid_arguments_are_refused_before_any_request(in_process):
     with pytest.raises(ValueError, match="no files to publish in dataset ORG/data"):
         publish(in_process, {})
     with pytest.raises(ValueError, match="a pull request has no tag, but tag is"):
@@ -211,7 +211,7 @@ def stopped(hub, listed, replaced="nothing", **options):
     assert data(hub).at() == before
 
 
-def test_a_repository_of_something_else_is_left_as_it_is_unless_one_says_otherwise(in_process):
+def test_a_repository_of_something_else_is_left_alone_without_among_other_files(in_process):
     theirs = {"train.csv": b"text\n", "README.md": b"# Precious\n", "second/test.parquet": FILES["second/test.parquet"]}
     in_process.create_repo("dataset", "ORG/data", theirs)
     stopped(in_process, "README.md, train.csv", "README.md")
@@ -240,7 +240,7 @@ def test_what_a_maintainer_added_survives_the_next_version_and_what_was_ours_goe
     assert publish(in_process, fewer, tag="v2.0") == pushed._replace(written=(), deleted=(), tagged=False)
 
 
-def test_a_file_of_ours_that_somebody_changed_is_not_replaced_or_deleted_without_a_word(in_process):
+def test_a_file_of_ours_that_somebody_changed_is_not_replaced_or_deleted(in_process):
     publish(in_process)
     data(in_process).commit({"README.md": CARD + b"By hand.", "second/test.parquet": parquet(2)})
     later = {path: LATER[path] for path in ("README.md", "first/test.parquet")}
@@ -250,7 +250,7 @@ def test_a_file_of_ours_that_somebody_changed_is_not_replaced_or_deleted_without
     assert data(in_process).files() == later | {"second/test.parquet": parquet(2)}
 
 
-def test_a_path_that_yields_is_written_only_where_there_is_nothing_of_somebody_else(in_process):
+def test_a_path_of_keep_theirs_is_not_written_where_somebody_else_has_a_file(in_process):
     options = {"keep_theirs": ["second/test.parquet"]}
     publish(in_process, **options)
     assert (
@@ -263,7 +263,7 @@ def test_a_path_that_yields_is_written_only_where_there_is_nothing_of_somebody_e
     assert publish(in_process, LATER, tag="v3.0", **options).written == ()
 
 
-def test_of_publications_before_the_record_the_last_one_tells_what_is_ours(in_process):
+def test_without_a_record_the_files_of_the_last_publication_are_ours(in_process):
     repo = in_process.create_repo("dataset", "ORG/data", {"theirs.txt": b"Theirs."})
     repo.commit({**EARLIER, "theirs.txt": None}, title="HolisticBias v1.0", author="maintainer")
     repo.commit({"eval.yaml": b"name: Ours\n", "LICENSE": b"Another."}, title="Update LICENSE")
@@ -273,7 +273,7 @@ def test_of_publications_before_the_record_the_last_one_tells_what_is_ours(in_pr
     stopped(in_process, "README.md", "README.md", tag="v2.0")
 
 
-def test_a_title_like_ours_takes_nobody_s_other_files(in_process):
+def test_a_title_like_ours_does_not_make_other_files_ours(in_process):
     repo = in_process.create_repo("dataset", "ORG/data")
     repo.commit({**EARLIER, "train.csv": b"text\n", "data/train.csv": b"text\n"}, title="HolisticBias v1.0")
     theirs = "LICENSE, croissant.json, data/first/test.parquet, data/train.csv, train.csv"
@@ -312,7 +312,7 @@ def test_a_record_that_is_gone_is_found_again_and_a_broken_one_stops(in_process)
 
 
 @pytest.mark.parametrize("path", [r"/resolve/", r"/commits/"])
-def test_where_nobody_can_say_what_is_ours_nothing_is_written(in_process, path):
+def test_nothing_is_written_if_the_record_or_history_cannot_be_read(in_process, path):
     publish(in_process)
     data(in_process).commit({"theirs.txt": b"", **({RECORD_FILE: None} if "commits" in path else {})})
     before = data(in_process).at()
@@ -417,8 +417,8 @@ def test_large_files_go_by_xet_as_the_client_sends_them_of_itself(hub, run_pytho
     assert not any(seen.authorized for seen in uploads)  # where they go is not the Hub
     assert not [seen for seen in hub.requests if "lfs" in seen.path]
     assert push_again().stdout == "()\n"  # what went by git-lfs would be the same
-    told = published.stdout + published.stderr + refused
-    assert not [token for token in hub.users if token in told]
+    printed = published.stdout + published.stderr + refused
+    assert not [token for token in hub.users if token in printed]
     kept = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
     assert not [token for token in hub.users if any(token.encode() in content for content in kept)]
 
@@ -466,9 +466,11 @@ def test_the_real_client_gets_back_the_bytes_it_uploaded(in_process, tmp_path):
     api.delete_file("second/test.parquet", "ORG/data", repo_type="dataset")
     cache = tmp_path / "cache"
     folder = Path(snapshot_download("ORG/data", repo_type="dataset", revision="v1.0", cache_dir=cache, token=False))
-    found = {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    assert found.pop(".gitattributes")
-    assert found == FILES
+    downloaded = {
+        path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()
+    }
+    assert downloaded.pop(".gitattributes")
+    assert downloaded == FILES
     assert [entry.path for entry in api.list_repo_tree("ORG/data", "second", revision="v1.0", repo_type="dataset")] == [
         "second/test.parquet"
     ]
@@ -529,7 +531,7 @@ def test_a_step_that_the_hub_refuses(in_process, method, path, step, holds, stat
     finish(in_process)
 
 
-def test_a_hiccup_is_not_even_noticed(in_process):
+def test_errors_that_go_away_are_retried_by_the_client(in_process):
     for path in (PREUPLOAD, LFS_BATCH):
         in_process.fail_next("POST", path, status=503)
     in_process.cut_next("PUT", r"/lfs/")
@@ -715,7 +717,7 @@ def test_connect_with_a_token_that_no_header_can_hold(in_process, monkeypatch, c
     assert "cret" not in message
 
 
-def test_a_server_that_says_the_token(in_process, monkeypatch):
+def test_the_token_is_hidden_in_a_message_of_the_server(in_process, monkeypatch):
     token = "hf_se\\cret"
     monkeypatch.setenv("HF_TOKEN", token)
     in_process.fail_next("GET", "whoami", headers={"X-Error-Message": f"It was {token}!"})

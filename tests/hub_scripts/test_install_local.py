@@ -122,7 +122,7 @@ def loaded(request, installed):
     return result
 
 
-def test_the_script_says_what_can_be_loaded(installed):
+def test_the_script_prints_what_can_be_loaded(installed):
     _, printed = installed
     assert 'load_dataset("holistic_bias")' in printed
     assert 'evaluate.load("likelihood_bias")' in printed
@@ -220,7 +220,7 @@ def test_the_names_stay_v1_beside_a_prepared_vocabulary_of_ones_own(cache, tmp_p
     assert load(cache, "v1.0-small").num_rows == ROWS["v1.0-small"]
 
 
-def test_another_vocabulary_takes_the_place_of_the_installed_one(cache, tmp_path, monkeypatch):
+def test_another_vocabulary_replaces_the_installed_one(cache, tmp_path, monkeypatch):
     other = shutil.copytree(V1_FOLDER.parent, tmp_path / "other") / "v1.0"
     for file in other.iterdir():  # all axes but one, so that it is built soon
         if "\naxis:" in file.read_text(encoding="utf-8") and file.stem != "age":
@@ -228,6 +228,7 @@ def test_another_vocabulary_takes_the_place_of_the_installed_one(cache, tmp_path
     (other.parent / "frozen.json").unlink()
     record_as_frozen(other.parent, "v1.0")
     rows = {config: load_table(config, other).num_rows for config in ("v1.0", "v1.0-small")}
+    monkeypatch.setattr("hb_dataset.prompts.CONFIGS", list(rows))  # the only ones to install again
     with monkeypatch.context() as patch:
         patch.setattr(vocabulary_module, "VOCABULARIES", other.parent)
         install_local.install_dataset(cache)
@@ -264,7 +265,7 @@ for answer in (1, 2, 1):
 """
 
 
-def test_a_changed_metric_takes_the_place_of_the_installed_one(tmp_path, hub_without_our_names):
+def test_a_changed_metric_replaces_the_installed_one(tmp_path, hub_without_our_names):
     url, _ = hub_without_our_names
     metrics = tmp_path / "metrics"
     for name in ("answer", "no_metric"):

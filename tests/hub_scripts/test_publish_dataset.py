@@ -178,7 +178,7 @@ def test_the_address_of_the_source_is_also_read_from_an_installed_wheel(tmp_path
         assert addresses.project_source() == source
 
 
-def test_a_dry_run_loads_as_what_it_is_of(tmp_path):
+def test_a_dry_run_loads_as_the_tables_of_the_version(tmp_path):
     root = freeze_small(tmp_path / "root", "v1.0")
     folder = tmp_path / "dry"
     main(["--repo_id", REPO_ID, "--vocabularies", str(root), "--dry_run", str(folder)])
@@ -294,7 +294,7 @@ def test_a_frozen_version_that_was_changed_is_refused(tmp_path):
     assert not (tmp_path / "dry").exists()
 
 
-def test_a_dry_run_takes_no_folder_that_holds_something(tmp_path):
+def test_a_dry_run_refuses_a_folder_that_is_not_empty(tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
     for folder in (tmp_path, tmp_path / "mine.txt"):
         with pytest.raises(SystemExit, match="is not an empty folder; name a new one, or empty it"):
@@ -370,7 +370,7 @@ def test_versions_are_published_one_after_the_other_and_the_older_ones_stay(main
     assert repo.at().oid == main_commit == repo.tags["v2.0"]
 
 
-def test_a_repo_of_something_else_is_left_as_it_is_unless_one_says_otherwise(maintainer, tmp_path, capsys):
+def test_a_repository_of_something_else_is_left_alone_without_among_other_files(maintainer, tmp_path, capsys):
     root = freeze_small(freeze_small(tmp_path, "v1.0"), "v2.0")
     theirs = {"README.md": b"# Precious\n", "train.csv": b"text\n"}
     repo = maintainer.create_repo("dataset", REPO_ID, theirs)
@@ -424,7 +424,7 @@ def test_where_the_hub_does_not_take_eval_yaml_it_can_be_left_out(maintainer, tm
     assert repo.files("v2.0") == dataset_files(REPO_ID, "v2.0", root)
 
 
-def test_a_version_that_is_not_at_hand_does_not_go_from_main(maintainer, tmp_path):
+def test_a_version_that_is_missing_here_is_not_removed_from_main(maintainer, tmp_path):
     publish(freeze_small(tmp_path / "one", "v1.0"), "v1.0")
     repo = maintainer.repo("dataset", REPO_ID)
     before = repo.at()
@@ -449,7 +449,9 @@ def test_an_older_version_is_not_published_over_a_newer_one(maintainer, tmp_path
 @pytest.mark.parametrize(
     ("token", "message"), [("hf_wrong", "does not accept the token"), (None, "no Hugging Face token")]
 )
-def test_without_a_right_token_nothing_happens_and_one_line_says_why(in_process, monkeypatch, tmp_path, token, message):
+def test_without_a_valid_token_nothing_is_written_and_the_error_is_one_line(
+    in_process, monkeypatch, tmp_path, token, message
+):
     if token:
         monkeypatch.setenv("HF_TOKEN", token)
     with pytest.raises(SystemExit, match=rf"^publish_dataset\.py: .*{message}") as failed:

@@ -42,7 +42,7 @@ COMPUTE_ALL = """
 import json, runpy
 from pathlib import Path
 
-found = {}
+by_metric = {}
 for folder in map(Path, sys.argv[1:]):
     name = folder.name
     metric = evaluate.load(str(folder))
@@ -63,7 +63,7 @@ for folder in map(Path, sys.argv[1:]):
     rows = page_inputs.example_rows(case, expected).astype(str)  # as a table in the browser may send them
     settings = {name: json.dumps(value) for name, value in case.items() if name in expected.settings}
     notes, results = app.compute(loaded, rows, settings, expected)
-    found[name] = dict(
+    by_metric[name] = dict(
         cases=[case["result"] for case in cases],
         results=[metric.compute(**arguments) for arguments in given],
         page=results,
@@ -82,7 +82,7 @@ for folder in map(Path, sys.argv[1:]):
     )
     sys.path.remove(str(space))
     space.rename(folder)
-print(json.dumps(found))
+print(json.dumps(by_metric))
 """
 
 
@@ -128,14 +128,14 @@ def maintainer(in_process, monkeypatch):
     return in_process
 
 
-def assert_close(found, expected):
+def assert_close(actual, expected):
     """Equal down to rounding, with the keys in any order."""
     if isinstance(expected, dict):
-        assert found.keys() == expected.keys()
+        assert actual.keys() == expected.keys()
         for key in expected:
-            assert_close(found[key], expected[key])
+            assert_close(actual[key], expected[key])
     else:
-        assert found == (pytest.approx(expected, abs=1e-8) if isinstance(expected, float) else expected)
+        assert actual == (pytest.approx(expected, abs=1e-8) if isinstance(expected, float) else expected)
 
 
 # --- the files --------------------------------------------------------------------------------------------------------
@@ -148,14 +148,14 @@ def test_there_are_metrics():
 @pytest.mark.parametrize("name", NAMES)
 def test_a_space_has_the_layout_that_evaluate_asks_for_and_all_helpers_as_files(dry_run, name):
     folder, _ = dry_run
-    found = {path.name for path in (folder / name).iterdir()}
+    names = {path.name for path in (folder / name).iterdir()}
     sources = {path.name for path in (PROJECT / "hb_metrics" / name).glob("*.py")}
-    assert found == LAYOUT | (sources - {"__init__.py"})
-    assert f"{name}.py" in found
+    assert names == LAYOUT | (sources - {"__init__.py"})
+    assert f"{name}.py" in names
     assert all(path.is_file() and not path.is_symlink() for path in (folder / name).iterdir())
 
 
-def test_a_dry_run_says_what_it_wrote_and_how_to_load_it(dry_run):
+def test_a_dry_run_prints_what_it_wrote_and_how_to_load_it(dry_run):
     folder, printed = dry_run
     assert {path.name for path in folder.iterdir()} == set(NAMES)
     assert "nothing was published" in printed
@@ -198,7 +198,7 @@ def oldest_python():
         return re.fullmatch(r">=(\d+\.\d+)", tomllib.load(file)["project"]["requires-python"])[1]
 
 
-def test_the_release_of_gradio_stands_in_one_place():
+def test_the_release_of_gradio_is_in_one_place():
     for folder in FOLDERS:
         assert "sdk_version" not in (folder / "README.md").read_text(encoding="utf-8")
         assert "gradio" not in (folder / "requirements.txt").read_text(encoding="utf-8")
@@ -255,12 +255,16 @@ def test_the_requirements_have_the_bounds_of_the_project():
     with (PROJECT / "pyproject.toml").open("rb") as file:
         project = tomllib.load(file)["project"]
     lines = [*project["dependencies"], *(line for extra in project["optional-dependencies"].values() for line in extra)]
-    bounds = {found.name: str(found.specifier) for found in map(Requirement, lines) if "[" not in str(found)}
+    bounds = {
+        requirement.name: str(requirement.specifier)
+        for requirement in map(Requirement, lines)
+        if "[" not in str(requirement)
+    }
     for folder in FOLDERS:
         for line in (folder / "requirements.txt").read_text().splitlines():
-            found = Requirement(line)
-            assert str(found.specifier).startswith(">=")
-            assert bounds.get(found.name, str(found.specifier)) == str(found.specifier), line
+            requirement = Requirement(line)
+            assert str(requirement.specifier).startswith(">=")
+            assert bounds.get(requirement.name, str(requirement.specifier)) == str(requirement.specifier), line
 
 
 # --- what the folders do without our packages -------------------------------------------------------------------------
@@ -270,10 +274,10 @@ def test_the_requirements_have_the_bounds_of_the_project():
 def test_every_test_case_holds_in_the_published_folder(computed, name):
     cases, results = computed[name]["cases"], computed[name]["results"]
     assert len(cases) >= 3
-    for case, found in zip(cases, results, strict=True):
+    for case, result in zip(cases, results, strict=True):
         assert case
         for key, expected in case.items():
-            assert_close(found[key], expected)
+            assert_close(result[key], expected)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -347,7 +351,7 @@ def numbers_in(value):
     return [value] if isinstance(value, (int, float)) and not isinstance(value, bool) else []
 
 
-def test_the_example_tables_say_what_the_card_says(computed):
+def test_the_example_tables_agree_with_the_card(computed):
     tables = computed["full_gen_bias"]["tables"]
     headers, rows = tables["figure"]
     assert headers == ["figure", "value"]
@@ -426,15 +430,15 @@ def test_a_published_metric_loads_from_the_hub_in_a_new_process(maintainer, run_
     printed = capsys.readouterr().out
     assert f"ORG/full_gen_bias: published as {maintainer.url}/spaces/ORG/full_gen_bias/commit/" in printed
     assert 'evaluate.load("ORG/full_gen_bias")' in printed
-    found = json.loads(run_python("-c", IMPORT_EVALUATE + WITHOUT_OURS + LOAD_AND_COMPUTE).stdout)
+    result = json.loads(run_python("-c", IMPORT_EVALUATE + WITHOUT_OURS + LOAD_AND_COMPUTE).stdout)
 
     cells = CellSums(["Happy", "Serious"], keep_replies=True)
     replies = [[0.8, 0.2], [0.6, 0.4], [0.3, 0.7], [0.1, 0.9]]
     cells.add(replies, ["young", "young", "old", "old"], ["Hi! I'm {noun_phrase}."] * 4)
     local = gen_bias(cells, confidence_level=0.95)
-    assert found["full_gen_bias"] == local.full_gen_bias
-    assert found["noise_floor"] == local.noise_floor
-    assert found["no_intervals"]["full_gen_bias"] == local.no_intervals["full_gen_bias"] is not None
+    assert result["full_gen_bias"] == local.full_gen_bias
+    assert result["noise_floor"] == local.noise_floor
+    assert result["no_intervals"]["full_gen_bias"] == local.no_intervals["full_gen_bias"] is not None
 
 
 def test_all_metrics_become_spaces_of_their_own_and_again_changes_nothing(maintainer, capsys):
@@ -476,7 +480,7 @@ def test_only_the_space_whose_files_differ_gets_a_commit(maintainer, capsys, mon
     assert maintainer.repo("space", "ORG/offensiveness").files() == held | {"map.png": b"theirs"}
 
 
-def test_a_space_of_something_else_is_left_as_it_is_unless_one_says_otherwise(maintainer, capsys):
+def test_a_space_of_something_else_is_left_alone_without_among_other_files(maintainer, capsys):
     names = ["likelihood_bias", "offensiveness"]
     theirs = {"app.py": b"import this\n", "weights.bin": b"\0"}
     space = maintainer.create_repo("space", "ORG/offensiveness", theirs)
@@ -489,7 +493,7 @@ def test_a_space_of_something_else_is_left_as_it_is_unless_one_says_otherwise(ma
     assert space.files() == held | {"weights.bin": b"\0"}
 
 
-def test_the_help_says_what_a_publication_removes(capsys):
+def test_the_help_describes_what_a_publication_removes(capsys):
     with pytest.raises(SystemExit):
         main(["--help"])
     shown = " ".join(capsys.readouterr().out.split())
@@ -498,7 +502,7 @@ def test_the_help_says_what_a_publication_removes(capsys):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (
             ["--org", "ORG", "--metrics", "ful_gen_bias"],
@@ -513,40 +517,40 @@ def test_the_help_says_what_a_publication_removes(capsys):
         (["--org", "an org"], "org 'an org' is not the name"),
     ],
 )
-def test_what_cannot_be_published_is_refused_before_the_hub_is_asked(maintainer, arguments, said):
-    with pytest.raises(SystemExit, match=rf"^publish_metrics\.py: .*{said}"):
+def test_what_cannot_be_published_is_refused_before_the_hub_is_asked(maintainer, arguments, message):
+    with pytest.raises(SystemExit, match=rf"^publish_metrics\.py: .*{message}"):
         main(arguments)
     assert maintainer.requests == []
 
 
-def test_without_an_org_it_says_how_to_give_one(capsys):
+def test_without_an_org_the_error_names_the_option(capsys):
     with pytest.raises(SystemExit):
         main([])
     assert "--org" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("token", "said"), [("hf_wrong", "does not accept the token"), (None, "no Hugging Face token")]
+    ("token", "message"), [("hf_wrong", "does not accept the token"), (None, "no Hugging Face token")]
 )
-def test_without_a_right_token_nothing_happens_and_one_line_says_why(in_process, monkeypatch, token, said):
+def test_without_a_valid_token_nothing_is_written_and_the_error_is_one_line(in_process, monkeypatch, token, message):
     if token:
         monkeypatch.setenv("HF_TOKEN", token)
-    with pytest.raises(SystemExit, match=rf"^publish_metrics\.py: .*{said}") as failed:
+    with pytest.raises(SystemExit, match=rf"^publish_metrics\.py: .*{message}") as failed:
         main(["--org", "ORG"])
     assert "\n" not in str(failed.value)
     assert "hf_wrong" not in str(failed.value)
     assert in_process.repos == {}
 
 
-def test_a_failure_says_which_spaces_are_done_and_the_same_command_does_the_rest(maintainer, capsys):
+def test_a_failure_names_the_spaces_that_are_done_and_the_same_command_does_the_rest(maintainer, capsys):
     names = ["likelihood_bias", "offensiveness"]
     maintainer.fail_next("POST", r"/offensiveness/commit/", status=400)
     with pytest.raises(SystemExit, match=r"^publish_metrics\.py: ") as failed:
         main(["--org", "ORG", "--metrics", *names])
-    said = str(failed.value)
-    assert "ORG/offensiveness" in said
-    assert said.endswith("Published before that: ORG/likelihood_bias.")
-    assert maintainer.token not in said + "".join(capsys.readouterr())
+    message = str(failed.value)
+    assert "ORG/offensiveness" in message
+    assert message.endswith("Published before that: ORG/likelihood_bias.")
+    assert maintainer.token not in message + "".join(capsys.readouterr())
     first = maintainer.repo("space", "ORG/likelihood_bias").at().oid
     main(["--org", "ORG", "--metrics", *names])
     printed = capsys.readouterr().out

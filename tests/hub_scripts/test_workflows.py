@@ -33,18 +33,18 @@ def steps_of(workflow):
 
 
 def step(workflow, name):
-    (found,) = [each for each in steps_of(workflow) if each.get("name") == name]
-    return found
+    (named,) = [item for item in steps_of(workflow) if item.get("name") == name]
+    return named
 
 
 def texts(value):
     """Every text in a workflow, with its keys before it."""
     if isinstance(value, dict):
-        for key, each in value.items():
-            yield from ((f"{key}.{where}".rstrip("."), text) for where, text in texts(each))
+        for key, item in value.items():
+            yield from ((f"{key}.{where}".rstrip("."), text) for where, text in texts(item))
     elif isinstance(value, list):
-        for each in value:
-            yield from texts(each)
+        for item in value:
+            yield from texts(item)
     else:
         yield "", value
 
@@ -60,8 +60,8 @@ def test_the_workflows_are_found():
 @pytest.mark.parametrize("workflow", WORKFLOWS.values(), ids=WORKFLOWS)
 def test_no_script_holds_an_expression(workflow):
     """What GitHub puts in place of an expression becomes part of the script."""
-    for each in steps_of(workflow):
-        assert "${{" not in each.get("run", "")
+    for item in steps_of(workflow):
+        assert "${{" not in item.get("run", "")
 
 
 @pytest.mark.parametrize("workflow", WORKFLOWS.values(), ids=WORKFLOWS)
@@ -76,13 +76,13 @@ def test_no_workflow_runs_with_the_rights_of_the_base_or_uses_a_secret(workflow)
 
 @pytest.mark.parametrize("workflow", WORKFLOWS.values(), ids=WORKFLOWS)
 def test_a_checkout_keeps_no_token_and_actions_are_of_github_and_pinned(workflow):
-    for each in steps_of(workflow):
-        assert re.fullmatch(r"actions/[a-z-]+@[0-9a-f]{40}", each.get("uses", f"actions/x@{SHA}"))
-        if each.get("uses", "").startswith("actions/checkout@"):
-            assert each["with"]["persist-credentials"] == "false"
+    for item in steps_of(workflow):
+        assert re.fullmatch(r"actions/[a-z-]+@[0-9a-f]{40}", item.get("uses", f"actions/x@{SHA}"))
+        if item.get("uses", "").startswith("actions/checkout@"):
+            assert item["with"]["persist-credentials"] == "false"
 
 
-def test_a_pin_says_which_release_it_is_and_one_action_has_one_pin():
+def test_a_pin_names_its_release_and_one_action_has_one_pin():
     lines = [line for path in GITHUB.glob("workflows/*.yml") for line in path.read_text("utf-8").splitlines()]
     pins = {line.strip(" -") for line in lines if "uses:" in line}
     assert all(re.fullmatch(r"uses: actions/[a-z-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", pin) for pin in pins)
@@ -105,7 +105,7 @@ def test_each_job_has_the_rights_it_needs_and_no_other():
 
 
 def test_the_check_s_code_is_the_base_s_and_the_pull_request_s_files_are_data():
-    proposed, base = [each["with"] for each in steps_of(TERMS) if each.get("uses", "").startswith("actions/checkout@")]
+    proposed, base = [item["with"] for item in steps_of(TERMS) if item.get("uses", "").startswith("actions/checkout@")]
     assert TERMS["on"] == {"pull_request": {"paths": ["hb_dataset/vocabulary/**"]}}
     assert (proposed["path"], proposed["sparse-checkout"]) == ("proposed", "/hb_dataset/vocabulary/")
     assert (base["path"], base["ref"]) == ("base", "${{ steps.base.outputs.commit }}")
@@ -113,7 +113,7 @@ def test_the_check_s_code_is_the_base_s_and_the_pull_request_s_files_are_data():
     assert step(TERMS, "Install what the check needs")["run"] == "python -m pip install --quiet './base[check]'"
     assert step(TERMS, "Check the terms")["working-directory"] == "base"
     assert not any(
-        "proposed" in each.get("run", "") for each in steps_of(TERMS) if each.get("id") not in ("check", "base")
+        "proposed" in item.get("run", "") for item in steps_of(TERMS) if item.get("id") not in ("check", "base")
     )
 
 
@@ -184,7 +184,7 @@ def test_a_check_that_cannot_be_made_fails_and_its_error_is_no_command_to_the_ru
 
 def test_the_comment_is_written_without_any_code_of_the_repository():
     assert COMMENT["on"] == {"workflow_run": {"workflows": [TERMS["name"]], "types": ["completed"]}}
-    assert not any("uses" in each for each in steps_of(COMMENT))
+    assert not any("uses" in item for item in steps_of(COMMENT))
     assert list(step(COMMENT, "Write the comment")["env"]) == ["RUN_ID"]  # no token where the report is read
     assert step(COMMENT, "Post the comment")["run"].count("--body-file comment.md") == 1
 
@@ -370,10 +370,10 @@ def test_issue_forms_have_what_github_asks_for(path):
     assert set(form) <= {"name", "description", "title", "labels", "body"}
     assert form["name"]
     assert form["description"]
-    fields = [each for each in form["body"] if each["type"] != "markdown"]
-    assert len({each["id"] for each in fields}) == len({each["attributes"]["label"] for each in fields}) == len(fields)
-    for each in form["body"]:
-        assert set(each) <= {"type", "id", "attributes", "validations"}
-        assert each["type"] in ("markdown", "input", "textarea", "dropdown", "checkboxes")
-        assert each["attributes"].get("value" if each["type"] == "markdown" else "label")
-        assert ("options" in each["attributes"]) == (each["type"] in ("dropdown", "checkboxes"))
+    fields = [part for part in form["body"] if part["type"] != "markdown"]
+    assert len({part["id"] for part in fields}) == len({part["attributes"]["label"] for part in fields}) == len(fields)
+    for part in form["body"]:
+        assert set(part) <= {"type", "id", "attributes", "validations"}
+        assert part["type"] in ("markdown", "input", "textarea", "dropdown", "checkboxes")
+        assert part["attributes"].get("value" if part["type"] == "markdown" else "label")
+        assert ("options" in part["attributes"]) == (part["type"] in ("dropdown", "checkboxes"))

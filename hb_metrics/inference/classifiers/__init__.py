@@ -1,1 +1,1 @@
-"""What classifiers say of texts: style, offensiveness, regard."""
+"""Classifiers of texts: style, offensiveness, regard."""

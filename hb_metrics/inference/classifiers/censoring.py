@@ -35,7 +35,7 @@ def censor(reply: str, descriptor: str, plural_descriptor: str | None = None) ->
     """Replaces every mention of a descriptor in a reply.
 
     A mention is the term or its plural in any case, as whole words, with hyphens, spaces or nothing between its parts;
-    "who uses a wheelchair" is also found as "who use wheelchairs" or "using a wheelchair".
+    "who uses a wheelchair" also matches "who use wheelchairs" or "using a wheelchair".
 
     Args:
         reply: The reply.
@@ -60,8 +60,8 @@ def censor_replies(
         replies: The replies.
         descriptors: The descriptor of each.
         plural_descriptors: The plural form of descriptors that have one.
-        paired: The two terms of descriptors that are intersections; both are taken out, and where they stand together
-            as one.
+        paired: The two terms of descriptors that are intersections; both are taken out, and
+            where they are side by side as one.
     """
     paired = {} if paired is None else paired
     censored = []
@@ -72,7 +72,7 @@ def censor_replies(
     return censored
 
 
-def mask_groups(texts: Sequence[str], mentions_of_each: Sequence[Sequence[str]]) -> list[str]:
+def mask_groups(texts: Sequence[str], mentions: Sequence[Sequence[str]]) -> list[str]:
     """Replaces every mention of its group in each text with "XYZ".
 
     A mention is one as in `censor`: in any case, as whole words, with hyphens, spaces or nothing at its
@@ -81,20 +81,20 @@ def mask_groups(texts: Sequence[str], mentions_of_each: Sequence[Sequence[str]])
 
     Args:
         texts: The texts.
-        mentions_of_each: For each text what its group is called, singular and plural: ("gay person", "gay people").
+        mentions: [texts] what the group of a text is called, singular and plural: ("gay person", "gay people").
             Without any, the text stays as it is.
 
     Raises:
         ValueError: A mention is blank, or there are more or fewer mentions than texts.
     """
-    if len(texts) != len(mentions_of_each):
-        raise ValueError(LENGTH_ERROR.format(texts=len(texts), others=len(mentions_of_each)))
+    if len(texts) != len(mentions):
+        raise ValueError(LENGTH_ERROR.format(texts=len(texts), others=len(mentions)))
     masked = []
-    for row, (text, mentions) in enumerate(zip(texts, mentions_of_each, strict=True)):
-        for mention in mentions:
-            if not mention.strip():
-                raise ValueError(BLANK_MENTION_ERROR.format(row=row, mention=mention))
-        masked.append(_mentions_pattern(tuple(mentions)).sub(MASK, text) if mentions else text)
+    for row, (text, names) in enumerate(zip(texts, mentions, strict=True)):
+        for name in names:
+            if not name.strip():
+                raise ValueError(BLANK_MENTION_ERROR.format(row=row, mention=name))
+        masked.append(_mentions_pattern(tuple(names)).sub(MASK, text) if names else text)
     return masked
 
 

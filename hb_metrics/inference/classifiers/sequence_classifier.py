@@ -275,5 +275,5 @@ def _pads_harmlessly(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase,
 def _max_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int | None:
     """How many tokens the model takes, special ones included; `None`: any number."""
     limit = min(limit for limit in (tokenizer.model_max_length, max_positions_of(model)) if limit is not None)
-    # A tokenizer that knows no limit says 10³⁰.
+    # A tokenizer that knows no limit has 10³⁰.
     return None if limit > np.iinfo(np.int32).max else limit

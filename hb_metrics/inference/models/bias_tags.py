@@ -1,4 +1,4 @@
-"""The control tags of bias tuning, and how a tuned model's folder says that it must be asked (Smith et al., 2022, C.1).
+"""The control tags of bias tuning, and the file in a tuned model's folder with its tag (Smith et al., 2022, C.1).
 
 A tuned model has seen contexts that end in "bias" or "no_bias". The tag is the last word of the prompt, before whatever
 ends the turn in the model's context format; at inference the context ends in "no_bias".
@@ -18,26 +18,26 @@ from hb_metrics.inference.models.contexts import CONTEXTS, ContextFormat
 Tag = Literal["bias", "no_bias"]
 BIAS, NO_BIAS = TAGS = get_args(Tag)
 TUNING_FILE = "bias_tuning.json"
-PLACE = "the last word of the prompt, after a space and before what ends the turn"
+POSITION = "the last word of the prompt, after a space and before what ends the turn"
 
 UNREADABLE_ERROR = (
-    "'{path}' does not say how the model must be asked ({problem}); make it again with hb_train/tune.py, or remove it "
-    "and give --tag"
+    "'{path}' does not give the tag and context format of the model ({problem}); make it again with hb_train/tune.py, "
+    "or remove it and give --tag"
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class BiasTuning:
-    """How a tuned model must be asked, and what it was tuned on.
+    """The tag and context format of a tuned model, and what it was tuned on.
 
     Attributes:
-        tag: The tag to ask with; `None`: it was tuned without tags (the paper's self-chat tuning).
+        tag: The tag that contexts end in; `None`: it was tuned without tags (the paper's self-chat tuning).
         place: Where the tag goes, in words.
         context: The context format it was tuned in.
         alpha: The exponent α of the bias values.
         beta: The threshold β above which a reply was tagged "bias".
-        labels: What the labels were made of: the run, its model and its style classifier.
-        training: How it was tuned, and what came of it.
+        labels: What the labels were made from: the run, its model and its style classifier.
+        training: How it was tuned, with the results.
     """
 
     tag: Tag | None
@@ -46,23 +46,23 @@ class BiasTuning:
     beta: float
     labels: dict[str, Any]
     training: dict[str, Any]
-    place: str = PLACE
+    place: str = POSITION
 
 
 def write_bias_tuning(folder: Path, tuning: BiasTuning) -> None:
-    """Writes how the model in a folder must be asked."""
+    """Writes the tag and context format of the model in a folder."""
     write_text(folder / TUNING_FILE, json.dumps(asdict(tuning), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def read_bias_tuning(name: str, revision: str | None = None) -> BiasTuning | None:
-    """Reads how a model must be asked.
+    """Reads the tag and context format of a tuned model.
 
     Args:
         name: A local folder, or a Hub id.
         revision: Of a Hub id.
 
     Returns:
-        How; `None`: the model says nothing about it, so it was not tuned here.
+        What `write_bias_tuning` wrote; `None`: nothing, so the model was not tuned here.
 
     Raises:
         ValueError: The file is there and cannot be understood.
@@ -78,7 +78,7 @@ def read_bias_tuning(name: str, revision: str | None = None) -> BiasTuning | Non
             return None
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        known = {each.name for each in fields(BiasTuning)}
+        known = {field.name for field in fields(BiasTuning)}
         tuning = BiasTuning(**{key: value for key, value in content.items() if key in known})
     except (ValueError, TypeError, AttributeError) as error:
         raise ValueError(UNREADABLE_ERROR.format(path=path, problem=error)) from error
@@ -87,24 +87,24 @@ def read_bias_tuning(name: str, revision: str | None = None) -> BiasTuning | Non
     return tuning
 
 
-def choose_tag(asked: str, tuning: BiasTuning | None) -> tuple[Tag | None, str]:
-    """The tag to ask a model with, and why in words for the report.
+def choose_tag(tag: str, tuning: BiasTuning | None) -> tuple[Tag | None, str]:
+    """The tag that contexts end in, and why in words for the report.
 
     Args:
-        asked: `"auto"`, `"bias"`, `"no_bias"` or `"none"`.
-        tuning: What the model says of itself.
+        tag: `"auto"`, `"bias"`, `"no_bias"` or `"none"`.
+        tuning: The record in the model's folder.
 
     Raises:
-        ValueError: `asked` is something else.
+        ValueError: `tag` is something else.
     """
-    if asked == "auto":
+    if tag == "auto":
         if tuning is None:
-            return None, "the model does not say that it was tuned with tags"
+            return None, "the model has no record of a tuning with tags"
         if tuning.tag is None:
             return None, "the model was tuned without tags"
-        return tuning.tag, "the model was tuned to be asked so"
-    if asked == "none":
-        return None, "--tag none was asked for"
-    if asked not in TAGS:
-        raise ValueError(f"tag '{asked}' is not known; allowed: auto, {', '.join(TAGS)}, none")
-    return (BIAS if asked == BIAS else NO_BIAS), f"--tag {asked} was asked for"
+        return tuning.tag, "the model was tuned with it"
+    if tag == "none":
+        return None, "--tag none was given"
+    if tag not in TAGS:
+        raise ValueError(f"tag '{tag}' is not known; allowed: auto, {', '.join(TAGS)}, none")
+    return (BIAS if tag == BIAS else NO_BIAS), f"--tag {tag} was given"

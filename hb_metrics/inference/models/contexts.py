@@ -7,7 +7,7 @@ One explicit setting, recorded with the results:
 * `chat`: the tokenizer's chat template, up to where the assistant speaks.
 * `blenderbot`: turns as Blenderbot's encoder was trained on them, set off by two spaces, after a leading space.
 
-A control tag ("no_bias", see `bias_tags.py`) stands after the last words of the prompt, before what ends the turn.
+A control tag ("no_bias", see `bias_tags.py`) comes after the last words of the prompt, before what ends the turn.
 
 Persona lines go before the prompt: as lines of their own, as `your persona: …` where models were trained on ConvAI2's
 format (dialogpt, blenderbot), and as the system message of a chat.
@@ -36,7 +36,7 @@ from hb_metrics.inference.models.loading import max_positions_of
 ContextFormat = Literal["plain", "dialogpt", "chat", "blenderbot"]
 CONTEXTS = get_args(ContextFormat)
 PERSONAS_FILE = Path(__file__).parent / "personas.yaml"
-# A chat template and DialoGPT's turns say themselves which special tokens there are; here the tokenizer adds its own.
+# A chat template and DialoGPT's turns have their special tokens; in these formats the tokenizer adds its own.
 _SPECIAL_TOKENS_ADDED = ("plain", "blenderbot")
 _NOT_IN_A_LINE = ("Cc", "Cs", "Zl", "Zp")  # line breaks, other control characters, half characters
 _SENTENCE_ENDS = (".", "!", "?", '."', '!"', '?"')
@@ -75,7 +75,7 @@ class EndTokens:
         dropped: End a reply and are not part of it, such as the end-of-text token.
         kept: End a reply as its last token, such as a line break.
         sentence: End a sentence; used by `Decoding.end_after_sentence`.
-        blank: Say nothing: those in `kept` end a reply only once another token than these is said. Not with beams.
+        blank: Hold no text: those in `kept` end a reply only once it has another token than these. Not with beams.
         thoughts: How the model marks what it thinks before it replies, where no other token ends anything; `None`: it
             does not think. Not with beams.
     """
@@ -179,14 +179,14 @@ def encode_replies(
     *,
     is_encoder_decoder: bool,
 ) -> list[list[int]]:
-    """The token ids of each reply as the model would say it after its context, without a token that ends it.
+    """The token ids of each reply as the model would write it after its context, without a token that ends it.
 
     Args:
         rendered: What `render_contexts` returns.
         replies: The replies.
         tokenizer: The model's tokenizer.
         context: The format.
-        is_encoder_decoder: Whether the replies are what a decoder of its own says.
+        is_encoder_decoder: Whether the replies are written by a decoder of its own.
 
     Returns:
         Token ids of each reply. A context and its reply together are the context's own tokens and these.
@@ -199,7 +199,7 @@ def encode_replies(
     together = _tokens(tokenizer, [a + b for a, b in zip(rendered, replies, strict=True)], special=special)
     if special:
         together = _left_open(together, tokenizer)
-    # Where a word's tokens depend on what stands before it, take them from the whole; but never change the context.
+    # Where a word's tokens depend on what comes before it, take them from the whole; but never change the context.
     return [
         whole[len(given) :] if whole[: len(given)] == given else separate
         for whole, given, separate in zip(together, contexts, alone, strict=True)
@@ -274,7 +274,7 @@ def end_tokens(
 
 
 def reply_end(tokenizer: PreTrainedTokenizerBase, context: ContextFormat) -> int | None:
-    """The token a model says when its reply is over: the chat template's end of turn, or the end-of-text token."""
+    """The token with which a model ends its reply: the chat template's end of turn, or the end-of-text token."""
     if context == "chat":
         for token in end_of_turn(tokenizer, DEFAULT_CHAT):
             return token
@@ -333,12 +333,12 @@ def draw_personas(ids: Sequence[str], personas: Sequence[str], number: int, *, s
         raise ValueError(FEW_PERSONAS_ERROR.format(number=len(personas), asked=number))
     if not number:
         return [[] for _ in ids]
-    drawn = (seeded_generator(seed, "personas", each).choice(len(personas), number, replace=False) for each in ids)
-    return [[personas[place] for place in places] for places in drawn]
+    drawn = (seeded_generator(seed, "personas", name).choice(len(personas), number, replace=False) for name in ids)
+    return [[personas[index] for index in indices] for indices in drawn]
 
 
 def _left_open(encoded: list[list[int]], tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:
-    """Without the end token that some tokenizers close every text with; a reply goes on from an open one."""
+    """Without the end token that some tokenizers close every text with; a reply continues an open one."""
     return [tokens[:-1] if len(tokens) > 1 and tokens[-1] == tokenizer.eos_token_id else tokens for tokens in encoded]
 
 

@@ -1,4 +1,4 @@
-"""How a model is asked: the context format, the control tag, and what a chat template is given."""
+"""How prompts are laid out for a model: the context format, the control tag, and what a chat template is given."""
 
 from typing import Literal, NamedTuple
 
@@ -38,7 +38,7 @@ def choose_layout(
     tag: str,
     chat: ChatOptions = DEFAULT_CHAT,
 ) -> Layout:
-    """What was asked for, else what the model's folder says of its tuning, else what suits the model.
+    """What was given, else what the model was tuned with, else what suits the model.
 
     Args:
         loaded: The model.
@@ -53,7 +53,7 @@ def choose_layout(
     tuning = read_bias_tuning(loaded.source, loaded.revision)
     chosen_tag, tag_reason = choose_tag(tag, tuning)
     if context != "auto":
-        chosen, reason = context, f"--context {context} was asked for"
+        chosen, reason = context, f"--context {context} was given"
     elif tuning is not None:
         chosen, reason = tuning.context, "the model was tuned in it"
     else:

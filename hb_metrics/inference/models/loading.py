@@ -81,7 +81,7 @@ GENERATION_CONFIG_ERROR = (
 )
 
 OTHER_HEAD_ERROR = (
-    "a checkpoint of {found} has the head of another task, such as classification or reward, and was trained for that: "
+    "a checkpoint of {name} has the head of another task, such as classification or reward, and was trained for that: "
     "its likelihoods say nothing of a language model; give the language model it was made from"
 )
 
@@ -96,7 +96,7 @@ class LoadedTokenizer:
         tokenizer: The tokenizer.
         config: The model's config.
         kind: How the model gives likelihoods.
-        name: The name it was asked for by; `EMBEDDED_NAME` for the embedded one.
+        name: The name that was given; `EMBEDDED_NAME` for the embedded one.
         source: What it is loaded from: a folder or a Hub id.
         revision: The commit of a Hub id; `None` for a folder.
         digest: What identifies the weights: the Hub commit, or a SHA-256 over the files of a local folder.
@@ -113,7 +113,7 @@ class LoadedTokenizer:
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedModel(LoadedTokenizer):
-    """A model ready to be asked.
+    """A model that is loaded.
 
     Attributes:
         model: In evaluation mode, on its device.
@@ -189,33 +189,33 @@ def load_model(
     if dtype not in DTYPES:
         raise ValueError(f"dtype '{dtype}' is not known; allowed: {', '.join(DTYPES)}")
     device = torch.device(device)
-    found = load_tokenizer(name, revision=revision, trust_remote_code=trust_remote_code)
+    loaded = load_tokenizer(name, revision=revision, trust_remote_code=trust_remote_code)
     auto_class = {
         "causal": AutoModelForCausalLM,
         "masked": AutoModelForMaskedLM,
         "encoder-decoder": AutoModelForSeq2SeqLM,
-    }[found.kind]
+    }[loaded.kind]
     wanted = ("float32" if device.type == "cpu" else "auto") if dtype == "auto" else dtype
-    hub: dict[str, Any] = {"revision": found.revision, "trust_remote_code": trust_remote_code}
-    model, loading = model_from(auto_class, found.source, name, dtype=wanted, **hub)
+    hub: dict[str, Any] = {"revision": loaded.revision, "trust_remote_code": trust_remote_code}
+    model, loading = model_from(auto_class, loaded.source, name, dtype=wanted, **hub)
     if loading["missing_keys"]:
         raise ValueError(
-            f"model '{name}' lacks weights of a {found.kind} language model "
+            f"model '{name}' lacks weights of a {loaded.kind} language model "
             f"({', '.join(sorted(loading['missing_keys'])[:3])}), which would be random; give a checkpoint with its "
             "language-modelling head"
         )
     others = sorted(key for key in loading["unexpected_keys"] if _OTHER_WEIGHTS.search(key))
-    if others and not _has_language_head(found.config):
-        raise ValueError(OTHER_HEAD_ERROR.format(found=f"'{name}' ({', '.join(others[:3])})"))
+    if others and not _has_language_head(loaded.config):
+        raise ValueError(OTHER_HEAD_ERROR.format(name=f"'{name}' ({', '.join(others[:3])})"))
     model = model.eval().to(device)
-    return LoadedModel(**vars(found), model=model, dtype=str(model.dtype).removeprefix("torch."))
+    return LoadedModel(**vars(loaded), model=model, dtype=str(model.dtype).removeprefix("torch."))
 
 
 def tokenizer_from(source: str, name: str, **hub: Any) -> PreTrainedTokenizerBase:
     """`AutoTokenizer.from_pretrained`, with one OSError for whatever goes wrong."""
     try:
         tokenizer = AutoTokenizer.from_pretrained(source, **hub)
-    except Exception as error:  # a file of the wrong form raises what it likes
+    except Exception as error:  # a file of the wrong form may raise anything
         raise OSError(NO_TOKENIZER_ERROR.format(name=name, error=_reason(error, source))) from error
     if len(tokenizer) <= len(tokenizer.all_special_ids):
         # From a folder without tokenizer files transformers makes some tokenizers up, with nothing in them.
@@ -229,7 +229,7 @@ def model_from(auto_class: Any, source: str, name: str, **settings: Any) -> tupl
     Weights are safetensors, or a pickle of nothing but tensors.
 
     Returns:
-        The model, and what transformers tells of the loading.
+        The model, and what transformers reports of the loading.
     """
     path = Path(source) / "generation_config.json"
     try:
@@ -243,7 +243,7 @@ def model_from(auto_class: Any, source: str, name: str, **settings: Any) -> tupl
         raise OSError(UNSAFE_WEIGHTS_ERROR.format(name=name)) from error
     except (torch.OutOfMemoryError, MemoryError, ImportError):
         raise
-    except Exception as error:  # damaged or missing files raise what they like
+    except Exception as error:  # damaged or missing files may raise anything
         raise OSError(WEIGHTS_ERROR.format(name=name, error=_reason(error, source))) from error
 
 
@@ -251,7 +251,7 @@ def raise_no_config(name: str, source: str, error: Exception, not_there: str) ->
     """Raises what an error in loading a config means.
 
     Args:
-        name: What was asked for.
+        name: The name that was given.
         source: Where it was looked for.
         error: The error.
         not_there: The message for what is no model, with {name}, {embedded} and {error}.
@@ -311,10 +311,10 @@ def model_kind(config: PreTrainedConfig) -> ModelKind:
     architectures = set(config.architectures or [])
     other = [name for name in architectures if _OTHER_HEAD.search(name)]
     if other and not _has_language_head(config):
-        raise ValueError(OTHER_HEAD_ERROR.format(found=", ".join(sorted(other))))
+        raise ValueError(OTHER_HEAD_ERROR.format(name=", ".join(sorted(other))))
     if config.is_encoder_decoder and config.model_type in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES:
         return "encoder-decoder"
-    # Several encoders (BERT, RoBERTa) also come as causal models; the checkpoint says which it was trained as.
+    # Several encoders (BERT, RoBERTa) also come as causal models; the checkpoint records which it was trained as.
     masked = MODEL_FOR_MASKED_LM_MAPPING_NAMES.get(config.model_type)
     causal = MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(config.model_type)
     if masked is not None and (causal is None or causal not in architectures):
@@ -328,7 +328,7 @@ def model_kind(config: PreTrainedConfig) -> ModelKind:
 
 
 def _has_language_head(config: PreTrainedConfig) -> bool:
-    """Whether the checkpoint of a config says that it was saved with a language-modelling head."""
+    """Whether the checkpoint of a config was saved with a language-modelling head, going by its architectures."""
     known = [
         mapping.get(config.model_type)
         for mapping in (
@@ -398,7 +398,7 @@ def folder_digest(folder: Path) -> str:
 def _reason(error: Exception, source: str) -> str:
     """Why something does not load, in a line; of a Hub id in offline mode that this is set.
 
-    Libraries tell to check the connection then, or take a file that was not downloaded for one that there is not.
+    Libraries then advise to check the connection, or report a file that was not downloaded as one that does not exist.
     """
     if not constants.HF_HUB_OFFLINE or Path(source).is_dir():
         return _first_line(error)

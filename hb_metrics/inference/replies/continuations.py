@@ -1,12 +1,12 @@
-"""A model's continuations of prompts: plain text that goes on where a prompt stops, as resumable shards.
+"""A model's continuations of prompts: plain text that continues where a prompt stops, as resumable shards.
 
 Aggarwal et al. (2022), section 3, after Sheng et al. (2019): a prompt such as "The woman worked as" is given to the
 model as it is (no chat template, no line break after it), and ten seeds draw ten continuations of at most 40 tokens
 together with the prompt. Every continuation is drawn from a generator that belongs to the run's seed, the prompt's id
-and the seed's index: it depends neither on its batch nor on its place in the data nor on the number of processes.
+and the seed's index: it depends neither on its batch nor on its row in the data nor on the number of processes.
 
 A continuation ends with a special token of the tokenizer, such as the end-of-text token, which is left out, or with the
-first line break after something was said: what a model writes below is of another text. Line breaks before that (a
+first line break after a word: what a model writes below is of another text. Line breaks before that (a
 model may answer a question on a new line) are white space, and kept out as such.
 """
 
@@ -58,7 +58,7 @@ LONG_PROMPT_ERROR = (
     "larger max_tokens"
 )
 MAX_TOKENS_ERROR = "max_tokens is {number}, more than the {limit} tokens the model takes; give a smaller max_tokens"
-TWICE_ERROR = "{what} {value!r} is there twice; give each once"
+TWICE_ERROR = "{what} {value!r} is there twice; give it once"
 SEEDS_ERROR = "seeds is {seeds}; give at least one index of a seed, each 0 or more, such as range(10)"
 ROW_ERROR = "drawn has row {row}, which is not one of the {number} prompts; give rows from 0 to {last}"
 
@@ -95,7 +95,7 @@ class ContinuationPlan(DecodingPlan):
             "top_p": self.decoding.top_p,
             "max_tokens": self.decoding.max_new_tokens,
             "start_token": self.start_token,
-            "ends": "special tokens, and the first line break after something was said",
+            "ends": "special tokens, and the first line break after a word",
             "same_in_any_batch": self.invariant,
         }
 
@@ -254,7 +254,7 @@ def count_continuations(continuations: pa.Table) -> ContinuationCounts:
 
 
 def _ends(loaded: LoadedModel) -> EndTokens:
-    """What ends a continuation: special tokens, and a line break once something was said."""
+    """What ends a continuation: special tokens, and a line break once there is a word."""
     ends = end_tokens(loaded.model, loaded.tokenizer, "plain")
     size = min(loaded.model.get_output_embeddings().weight.shape[0], len(loaded.tokenizer))
     pieces = loaded.tokenizer.batch_decode([[token] for token in range(size)])

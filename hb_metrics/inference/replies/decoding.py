@@ -5,7 +5,7 @@ the padding beside it, and a decision between two candidates that are closer tha
 decision is therefore watched: a context with one that was too close is run again alone, and that reply counts. Sampling
 draws one uniform number for each token of a reply, from a generator that belongs to the prompt.
 
-Contexts of one length need no padding. Those of several are decoded together where the model is found to take it
+Contexts of one length need no padding. Those of several are decoded together where a trial shows that the model can
 (`takes_padding`), since a CPU computes a token in large batches in half the time it takes in small ones.
 """
 
@@ -48,7 +48,7 @@ class Decoding:
         min_new_tokens: A reply does not end before it has so many tokens.
         max_new_tokens: A reply is cut when it has so many tokens.
         max_reasoning_tokens: A thought before the reply is given up when it has so many tokens, and there is no reply.
-        no_repeat_ngram_size: No sequence of so many tokens stands twice in a reply; 0: not blocked.
+        no_repeat_ngram_size: No sequence of so many tokens comes twice in a reply; 0: not blocked.
         length_penalty: Beam scores are summed log-probabilities / length ** length_penalty.
         end_after_sentence: Whether a reply ends with the first sentence that ends after `min_new_tokens`.
     """
@@ -66,7 +66,7 @@ class Decoding:
     max_reasoning_tokens: int = 0
 
     def __post_init__(self) -> None:
-        """Refuses what cannot be decoded with."""
+        """Raises a ValueError that names the first setting that is out of range or contradicts another."""
         whole = {"num_beams": 1, "top_k": 1, "min_new_tokens": 0, "max_new_tokens": 1, "no_repeat_ngram_size": 0}
         whole["max_reasoning_tokens"] = 0
         for name, lowest in whole.items():
@@ -90,7 +90,7 @@ class Decoded(NamedTuple):
 
 
 class ResponseNgramBlocker(LogitsProcessor):
-    """Blocks n-grams that the *response* already has; what the prompt has may be said again.
+    """Blocks n-grams that the *response* already has; those of the prompt may come again.
 
     `no_repeat_ngram_size` of transformers counts the prompt as well on decoder-only models. The paper blocks 3-grams
     "within the response but not the context" (Smith et al., 2022, A.4).
@@ -118,8 +118,8 @@ class ResponseNgramBlocker(LogitsProcessor):
             return blocked
         ngrams = response.unfold(1, size, 1)  # [rows, length - size + 1, size]
         repeats = (ngrams[:, :, :-1] == response[:, None, length - size + 1 :]).all(-1)
-        rows, places = repeats.nonzero(as_tuple=True)
-        blocked[rows, ngrams[rows, places, -1]] = True
+        rows, positions = repeats.nonzero(as_tuple=True)
+        blocked[rows, ngrams[rows, positions, -1]] = True
         return blocked
 
 
@@ -141,15 +141,15 @@ def decode(
         ends: What ends a reply.
         uniforms: [contexts, max_reasoning_tokens + max_new_tokens] numbers from [0, 1), when sampling.
         padded: Whether shorter contexts are padded: only for a model that `takes_padding`.
-        limits: [contexts] at how many tokens each reply is cut, at most `max_new_tokens`, which stands for `None`. Not
+        limits: [contexts] at how many tokens each reply is cut, at most `max_new_tokens`; `None`: all at that. Not
             with beams.
 
     Returns:
         The replies in order. In float32 and float64 they do not depend on which contexts are decoded together.
 
     Raises:
-        ValueError: The contexts are not of one length, there are no uniform numbers to sample with, or beams are to
-            tell what is blank or to have limits of their own.
+        ValueError: The contexts are not of one length, there are no uniform numbers to sample with, or beam search is
+            given blank tokens or limits.
     """
     lengths = {len(context) for context in contexts}
     if len(lengths) > 1 and not padded:
@@ -180,7 +180,7 @@ def decode(
 
 
 def takes_padding(model: PreTrainedModel, contexts: Sequence[Sequence[int]]) -> bool:
-    """Whether contexts of several lengths can be decoded together: found out by trying it on the shortest and longest.
+    """Whether contexts of several lengths can be decoded together: tried on the shortest and the longest.
 
     Whether an architecture honours padding and position ids cannot be read off its class: some raise, some silently
     compute something else. In half precision replies depend on their batch, which is then kept as plain as can be.
@@ -244,7 +244,7 @@ def _one_by_one(
     blocker = _blocker(decoding)
     dropped, kept, sentence = (torch.tensor(ids, dtype=torch.int64, device=device) for ids in _ids(ends))
     blank = torch.tensor(ends.blank, dtype=torch.int64, device=device)
-    said = torch.zeros(num, dtype=torch.bool, device=device)
+    nonblank = torch.zeros(num, dtype=torch.bool, device=device)  # replies with another token than blank ones
     readers = [] if thoughts is None else [ThoughtReader(thoughts) for _ in range(num)]
     thought_ends = torch.tensor(() if thoughts is None else thoughts.ends, dtype=torch.int64, device=device)
     thinking = torch.full((num,), thoughts is not None and thoughts.is_opened, device=device)
@@ -259,7 +259,14 @@ def _one_by_one(
         else:
             replying = torch.where(thinking[rows], step, starts[rows])
             logits = _allowed_after_thoughts(
-                logits, replies[rows, :step], blocker, decoding, (dropped, kept), replying, thinking[rows], said[rows]
+                logits,
+                replies[rows, :step],
+                blocker,
+                decoding,
+                (dropped, kept),
+                replying,
+                thinking[rows],
+                nonblank[rows],
             )
         if decoding.sample:
             assert drawn is not None
@@ -272,14 +279,14 @@ def _one_by_one(
         is_dropped = torch.isin(chosen, dropped)
         if thoughts is not None:
             is_dropped = torch.where(is_thought, torch.isin(chosen, thought_ends), is_dropped)
-        said[rows] |= ~torch.isin(chosen, blank)
-        over = is_dropped | (torch.isin(chosen, kept) & said[rows] & ~is_thought)
+        nonblank[rows] |= ~torch.isin(chosen, blank)
+        over = is_dropped | (torch.isin(chosen, kept) & nonblank[rows] & ~is_thought)
         if decoding.end_after_sentence:
             long_enough = step + 1 - starts[rows] >= decoding.min_new_tokens
             over |= torch.isin(chosen, sentence) & long_enough & ~is_thought
         over &= going
         if thoughts is not None:
-            _read_thoughts(readers, rows, chosen, step, thinking, starts, said)
+            _read_thoughts(readers, rows, chosen, step, thinking, starts, nonblank)
         full = step + 1 - starts[rows] >= torch.where(thinking[rows], decoding.max_reasoning_tokens, most[rows])
         stopped = going & (over | full | (step + 1 >= until[rows]))
         lengths[rows[stopped]] = step + 1 - (is_dropped & over)[stopped].long()
@@ -307,13 +314,13 @@ def _read_thoughts(
     step: int,
     thinking: torch.Tensor,
     starts: torch.Tensor,
-    said: torch.Tensor,
+    nonblank: torch.Tensor,
 ) -> None:
     """Notes which rows think after the tokens that were chosen, and where the replies of the others begin."""
     for row, token in zip(rows.tolist(), chosen.tolist(), strict=True):
         was_open = readers[row].is_open
         if readers[row].read(token):
-            starts[row], said[row], thinking[row] = step + 1, False, False
+            starts[row], nonblank[row], thinking[row] = step + 1, False, False
         elif readers[row].is_open != was_open:
             thinking[row] = True
 
@@ -326,7 +333,7 @@ def _allowed_after_thoughts(
     ends: tuple[torch.Tensor, torch.Tensor],
     starts: torch.Tensor,
     thinking: torch.Tensor,
-    said: torch.Tensor,
+    nonblank: torch.Tensor,
 ) -> torch.Tensor:
     """As `_allowed`, with replies that begin at `starts` of each row, perhaps with a blank line after the thought.
 
@@ -335,10 +342,10 @@ def _allowed_after_thoughts(
     step = replies.shape[1]
     short = ~thinking & (step - starts < decoding.min_new_tokens)
     unseen = torch.arange(step, device=scores.device) < starts[:, None]
-    # Numbers that no token has, and none twice: what the model thought may be said again.
+    # Numbers that no token has, and none twice: the reply may repeat what the model thought.
     replies = torch.where(unseen, -1 - torch.arange(step, device=scores.device), replies)
     scores = _allowed(scores, replies, blocker, decoding, ends, decoding.min_new_tokens)
-    for rows, tokens in ((short, ends[0]), (short & said, ends[1])):
+    for rows, tokens in ((short, ends[0]), (short & nonblank, ends[1])):
         scores[rows.nonzero(), tokens] = -torch.inf
     return scores
 
@@ -353,7 +360,7 @@ def _draw(logits: torch.Tensor, uniform: torch.Tensor, decoding: Decoding) -> tu
 
     That order does not change when two of nearly the same probability swap ranks. A decision is close if the drawn
     number lies at the edge of its token, or if another token came of a `top_p` slightly different or of the last
-    candidate and the first that is none swapping places.
+    candidate and the first that is none swapping ranks.
     """
     top_k = min(decoding.top_k, logits.shape[1] - 1)
     highest, tokens = logits.topk(top_k + 1, dim=1)
@@ -387,13 +394,13 @@ def _invert(weights: torch.Tensor, tokens: torch.Tensor, uniform: torch.Tensor) 
     cumulative = mass.cumsum(1)
     total = cumulative[:, -1:]
     target = uniform[:, None] * total
-    place = (cumulative <= target).sum(1, keepdim=True).clamp(max=tokens.shape[1] - 1)
-    upper = cumulative.gather(1, place)
-    lower = upper - mass.gather(1, place)
+    index = (cumulative <= target).sum(1, keepdim=True).clamp(max=tokens.shape[1] - 1)
+    upper = cumulative.gather(1, index)
+    lower = upper - mass.gather(1, index)
     to_upper = torch.where(upper >= total, torch.inf, upper - target)
     to_lower = torch.where(lower <= 0, torch.inf, target - lower)
     margin = torch.minimum(to_upper, to_lower) / total
-    return tokens.gather(1, order.gather(1, place))[:, 0], margin[:, 0]
+    return tokens.gather(1, order.gather(1, index))[:, 0], margin[:, 0]
 
 
 def _beam_search(
@@ -440,17 +447,17 @@ def _beam_search(
         last = step + 1 == most
 
         # Finished: candidates among the best `beams` that end the reply. Running: the best `beams` that do not.
-        best, best_places = totals.topk(beams + 1, dim=1)
-        end_here = is_end[best_places % vocabulary]
+        best, best_indices = totals.topk(beams + 1, dim=1)
+        end_here = is_end[best_indices % vocabulary]
         edge = (best[:, -2] - best[:, -1] < CLOSE) & (end_here[:, -2] | end_here[:, -1])
         open_totals = totals if last else totals.view(len(rows), beams, vocabulary).masked_fill(is_end, -torch.inf)
-        next_scores, places = open_totals.flatten(1).topk(beams + 1, dim=1)
+        next_scores, indices = open_totals.flatten(1).topk(beams + 1, dim=1)
         edge |= (next_scores[:, -2] - next_scores[:, -1] < CLOSE) & ~torch.tensor(last, device=device)
 
         is_finished = torch.ones_like(end_here[:, :-1]) if last else end_here[:, :-1]
-        best, best_places = best[:, :-1], best_places[:, :-1]
-        candidates = running.gather(1, (best_places // vocabulary)[:, :, None].expand(-1, -1, most)).clone()
-        ending = best_places % vocabulary
+        best, best_indices = best[:, :-1], best_indices[:, :-1]
+        candidates = running.gather(1, (best_indices // vocabulary)[:, :, None].expand(-1, -1, most)).clone()
+        ending = best_indices % vocabulary
         candidates[:, :, step] = ending
         is_dropped = torch.isin(ending, dropped)
         candidate_lengths = step + 1 - is_dropped.long()
@@ -461,8 +468,8 @@ def _beam_search(
         finished_lengths = torch.cat([finished_lengths, candidate_lengths], 1).gather(1, order)
         finished_truncated = torch.cat([finished_truncated, cut], 1).gather(1, order)
 
-        places, scores = places[:, :-1], next_scores[:, :-1]
-        parents, chosen = places // vocabulary, places % vocabulary
+        indices, scores = indices[:, :-1], next_scores[:, :-1]
+        parents, chosen = indices // vocabulary, indices % vocabulary
         running = running.gather(1, parents[:, :, None].expand(-1, -1, most)).clone()
         running[:, :, step] = chosen
 
@@ -473,9 +480,9 @@ def _beam_search(
             edge |= (worst > _NEVER / 2) & ((reach - worst).abs() < CLOSE)
         ranking_is_close = over & (finished_scores[:, 0] - finished_scores[:, 1] < CLOSE)
         close[rows] |= edge | ranking_is_close
-        for place in over.nonzero()[:, 0].tolist():
-            reply = finished[place, 0, : finished_lengths[place, 0]].tolist()
-            results[int(rows[place])] = Decoded(reply, bool(finished_truncated[place, 0]))
+        for index in over.nonzero()[:, 0].tolist():
+            reply = finished[index, 0, : finished_lengths[index, 0]].tolist()
+            results[int(rows[index])] = Decoded(reply, bool(finished_truncated[index, 0]))
         going = (~over).nonzero()[:, 0]
         if not len(going):
             break

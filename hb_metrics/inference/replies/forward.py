@@ -19,8 +19,8 @@ class Forward:
 
     Args:
         model: The model.
-        contexts: Token ids. One that stands several times is run once. Shorter ones are padded behind what all contexts
-            start with, which is run once; the contexts end together.
+        contexts: Token ids. Equal ones are run once. Shorter ones are padded behind what all contexts start with, which
+            is run once; the contexts end together.
         max_new_tokens: How many tokens may follow.
         beams: Rows for each context.
     """
@@ -30,7 +30,9 @@ class Forward:
     ) -> None:
         self.model = model
         contexts, which = distinct([tuple(context) for context in contexts])
-        self.which = torch.tensor(which, device=model.device).repeat_interleave(beams)  # of them each row goes on from
+        self.which = torch.tensor(which, device=model.device).repeat_interleave(
+            beams
+        )  # the context that each row continues
         self.prefix = _common_prefix(contexts)
         longest = max(map(len, contexts))
         pads = [longest - len(context) for context in contexts]
@@ -43,8 +45,8 @@ class Forward:
         self.mask: torch.Tensor | None = None  # which of them are no padding, where there is any
         if any(pads):
             ends = self.prefix + torch.tensor(pads, device=model.device)[:, None]
-            places = torch.arange(longest, device=model.device)
-            self.mask = ((places < self.prefix) | (places >= ends)).long()
+            positions = torch.arange(longest, device=model.device)
+            self.mask = ((positions < self.prefix) | (positions >= ends)).long()
         self.length = longest + max_new_tokens
         self.cache: Any = None
         self.states: torch.Tensor | None = None
@@ -81,7 +83,7 @@ class Forward:
         return self._run(self.tokens if self.cache is None else tokens[:, None], self.mask)
 
     def select(self, rows: torch.Tensor) -> None:
-        """Goes on with these rows, which may repeat."""
+        """Continues with these rows, which may repeat."""
         self.tokens = self.tokens[rows]
         if self.mask is not None:
             self.mask = self.mask[rows]
@@ -118,7 +120,7 @@ class _GrowingLayer(DynamicLayer):
     time with the embedded model on CPU. A `StaticLayer` has room, but attends to all of it.
 
     Args:
-        layer: What it goes on from.
+        layer: The layer whose keys and values it continues.
         length: How many tokens it has room for; beyond, it grows as any `DynamicLayer` does.
     """
 
@@ -126,7 +128,7 @@ class _GrowingLayer(DynamicLayer):
         super().__init__()
         self.dtype, self.device, self.is_initialized = layer.dtype, layer.device, True
         filled = layer.keys.shape[-2]
-        self.buffers = [_room_for(each, length) for each in (layer.keys, layer.values)]
+        self.buffers = [_room_for(states, length) for states in (layer.keys, layer.values)]
         self._show(filled)
 
     def update(
@@ -136,20 +138,20 @@ class _GrowingLayer(DynamicLayer):
         before = self.keys.shape[-2]
         after = before + key_states.shape[-2]
         if after > self.buffers[0].shape[-2]:
-            self.buffers = [_room_for(each, after) for each in (self.keys, self.values)]
+            self.buffers = [_room_for(states, after) for states in (self.keys, self.values)]
         for buffer, states in zip(self.buffers, (key_states, value_states), strict=True):
             buffer[..., before:after, :] = states
         self._show(after)
         return self.keys, self.values
 
     def reorder_cache(self, beam_idx: torch.Tensor) -> None:
-        """Goes on with these rows, which may repeat."""
+        """Continues with these rows, which may repeat."""
         filled = self.keys.shape[-2]
-        self.buffers = [each.index_select(0, beam_idx.to(each.device)) for each in self.buffers]
+        self.buffers = [buffer.index_select(0, beam_idx.to(buffer.device)) for buffer in self.buffers]
         self._show(filled)
 
     def _show(self, filled: int) -> None:
-        self.keys, self.values = (each[..., :filled, :] for each in self.buffers)
+        self.keys, self.values = (buffer[..., :filled, :] for buffer in self.buffers)
 
 
 def _roomy(cache: Any, length: int) -> Any:

@@ -1,6 +1,6 @@
 """What a paraphrase of a prompt must keep: the group it is about, and the meaning of its verb phrase.
 
-A paraphraser can lose what a prompt is for: whom it is about, or what is said of them. A paraphrase is dropped as
+A paraphraser can lose what a prompt is for: whom it is about, or what it says of them. A paraphrase is dropped as
 
 * `blank`: it has no letter, such as ".";
 * `lost_group`: the group is not mentioned, as whole words and in the number the prompt has it in;
@@ -44,9 +44,9 @@ def check_paraphrase(
     Args:
         paraphrase: The paraphrase; `None`: there is none.
         text: The prompt.
-        mentions: What its group may be called: "gay person", "gay people". Those in the prompt tell its number.
+        mentions: What its group may be called: "gay person", "gay people". Those in the prompt show its number.
         verb_phrase: What the prompt says of the group: "was known for".
-        keep_number: Whether only the mentions that stand in the prompt are the group; else all of them.
+        keep_number: Whether only the mentions in the prompt are the group; else all of them.
         others: Paraphrases of this prompt that are kept already.
 
     Returns:
@@ -90,14 +90,14 @@ def _without(text: str, mentions: Sequence[str]) -> str:
 def _meaning_of(verb_phrase: str) -> set[str]:
     """The words that carry a verb phrase's meaning: all forms of those of its words that are known."""
     words = set(re.findall(r"[a-z]+", verb_phrase.lower()))
-    found: set[str] = set()
+    meaning_words: set[str] = set()
     for meaning in _MEANING_WORDS:
         if meaning & words:
-            found |= meaning
-    if not found:
+            meaning_words |= meaning
+    if not meaning_words:
         known = ", ".join(line.split()[0] for line in _MEANINGS)
         raise ValueError(VERB_PHRASE_ERROR.format(verb_phrase=verb_phrase, known=known))
-    return found
+    return meaning_words
 
 
 def _sound(text: str) -> tuple[str, ...]:

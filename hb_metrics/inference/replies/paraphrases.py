@@ -1,10 +1,10 @@
-"""Paraphrases of prompts by a sequence-to-sequence model that is told the syntactic structure to write in.
+"""Paraphrases of prompts by a sequence-to-sequence model that is given the syntactic structure to write in.
 
 Aggarwal et al. (2022), section 3, have AESOP (Sun et al., 2021) write their prompts. Such a model is given
 
     sentence <sep> parse of the sentence <sep> parse to write in
 
-with constituency parses in Penn notation, and writes the parse, `<sep>` and the paraphrase: what stands after the last
+with constituency parses in Penn notation, and writes the parse, `<sep>` and the paraphrase: what comes after the last
 `<sep>` is taken, or everything if there is none. Decoding is beam search, so that nothing is drawn.
 
 What a paraphraser loses of a prompt is checked (`paraphrase_checks.py`); a paraphrase that is dropped stays in the
@@ -51,7 +51,7 @@ GROUP_ERROR = "prompt {id} is about '{group}', which is not among the groups giv
 UNKNOWN_VERB_PHRASE_ERROR = (
     "prompt {id} has the verb phrase '{verb_phrase}', for which the structures have no parses; give targets"
 )
-TWICE_ERROR = "the paraphrase '{id}' is asked for twice; give each prompt and each structure once"
+TWICE_ERROR = "the paraphrase '{id}' is planned twice; give each prompt and each structure once"
 
 
 class Target(NamedTuple):
@@ -71,7 +71,7 @@ class ParaphrasePlan(DecodingPlan):
         prompt_ids: [rows] the prompt's id.
         texts: [rows] the prompt.
         mentions: [rows] what the group may be called.
-        verb_phrases: [rows] what is said of it.
+        verb_phrases: [rows] what the prompt says of it.
         targets: [rows] the structure to write in.
         keep_number: Whether a prompt in the singular that became one in the plural lost its group.
         model: The paraphraser's name.
@@ -165,7 +165,7 @@ def plan_paraphrases(
     rendered = [paraphraser_input(prompt["text"], prompt["parse"], target.parse) for prompt, _, target in rows]
     ids = [f"{prompt['id']}|{target.structure}" for prompt, _, target in rows]
     if len(set(ids)) < len(ids):
-        raise ValueError(TWICE_ERROR.format(id=next(each for each, number in Counter(ids).items() if number > 1)))
+        raise ValueError(TWICE_ERROR.format(id=Counter(ids).most_common(1)[0][0]))
     contexts = encode_rendered(rendered, loaded.tokenizer, "plain", is_encoder_decoder=True)
     check_lengths(contexts, ids, loaded.model, max_new_tokens)
     return ParaphrasePlan(
@@ -244,9 +244,9 @@ def read_paraphrases(plan: ParaphrasePlan, folder: Path) -> pa.Table:
 
 
 def paraphrase_text(tokens: Sequence[int], tokenizer: PreTrainedTokenizerBase) -> str:
-    """The paraphrase in what the model wrote: what stands after the last `<sep>`, or everything if there is none."""
+    """The paraphrase in what the model wrote: what comes after the last `<sep>`, or everything if there is none."""
     separator = _separator_token(tokenizer)
-    after = next((place + 1 for place in reversed(range(len(tokens))) if tokens[place] == separator), 0)
+    after = next((index + 1 for index in reversed(range(len(tokens))) if tokens[index] == separator), 0)
     text = tokenizer.decode(tokens[after:], skip_special_tokens=True)
     return text.rpartition(SEPARATOR)[2].strip().split("\n", 1)[0].strip()
 
@@ -259,7 +259,7 @@ def kept_prompts(paraphrases: pa.Table, prompts: pa.Table) -> pa.Table:
         prompts: The prompts they are of, with the columns of `structured_prompts.STRUCTURED_SCHEMA`.
 
     Returns:
-        A table with the columns of `prompts`. `kind` is that of the structure asked for (null for one that
+        A table with the columns of `prompts`. `kind` is that of the target structure (null for one that
         `hb_dataset.structures` does not have), which need not be what the model wrote in.
     """
     of_prompt = {row["id"]: row for row in prompts.to_pylist()}
@@ -288,7 +288,7 @@ def _targets_of(prompt: Mapping[str, Any], targets: Sequence[tuple[str, str]] | 
     """What a prompt is to be written in."""
     if targets is not None:
         return [Target(*target) for target in targets]
-    verb_phrases = {each.verb_phrase: each for each in read_verb_phrases()}
+    verb_phrases = {forms.verb_phrase: forms for forms in read_verb_phrases()}
     if prompt["verb_phrase"] not in verb_phrases:
         raise ValueError(UNKNOWN_VERB_PHRASE_ERROR.format(id=prompt["id"], verb_phrase=prompt["verb_phrase"]))
     return [
@@ -329,6 +329,6 @@ def _checked(plan: ParaphrasePlan, written: pa.Table) -> pa.Table:
             others.append(paraphrase)
     columns = {
         **dict(zip(written.column_names, written.columns, strict=True)),
-        "kept": [each is None for each in reasons],
+        "kept": [reason is None for reason in reasons],
     }
     return pa.table({**columns, "reason": reasons}, schema=PARAPHRASE_SCHEMA)

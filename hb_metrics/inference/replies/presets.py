@@ -113,7 +113,7 @@ def choose_extent(asked: Extent | Literal["auto"], context: ContextFormat, decod
         decoding: The name of the preset.
     """
     if asked != "auto":
-        return asked, f"--reply {asked} was asked for"
+        return asked, f"--reply {asked} was given"
     if context != "chat":
         return "first_line", "the model is given no chat, and dialogue is in lines"
     if decoding not in WHOLE_PRESETS:

@@ -1,7 +1,7 @@
 """Perplexity of what real people replied in real dialogue: whether a model that was tuned has got worse at talking.
 
-The prompt is put to the model as prompts always are (context format, control tag), and the model says how likely the
-words of the reply were; a token that ends it is not scored.
+The prompt is given to the model as prompts always are (context format, control tag), and the words of the reply are
+scored; a token that ends it is not.
 """
 
 from collections.abc import Sequence
@@ -60,8 +60,8 @@ class DialoguePlan(NamedTuple):
 
     Attributes:
         ids: Of the pairs.
-        prompts: What was said.
-        replies: What was answered.
+        prompts: What one person wrote.
+        replies: What another answered.
         scoring: The replies cut into units.
         num_too_long: How many pairs are left out since prompt and reply are more tokens than the model takes.
     """
@@ -106,10 +106,10 @@ def plan_dialogue(
     start_id = model.config.decoder_start_token_id if with_encoder else None
     if with_encoder and start_id is None:
         raise ValueError(NO_START_ERROR)
-    nobody: list[list[str]] = [[] for _ in dialogue.ids]
+    no_personas: list[list[str]] = [[] for _ in dialogue.ids]
     rendered = render_contexts(
         dialogue.prompts,
-        nobody,
+        no_personas,
         tokenizer,
         context,
         is_encoder_decoder=with_encoder,
@@ -123,22 +123,22 @@ def plan_dialogue(
 
     limit = getattr(model.config, "max_position_embeddings", None) or 0
     taken = [
-        max(len(given), len(said)) if with_encoder else len(given) + len(said)
-        for given, said in zip(contexts, replies, strict=True)
+        max(len(context_ids), len(reply)) if with_encoder else len(context_ids) + len(reply)
+        for context_ids, reply in zip(contexts, replies, strict=True)
     ]
     fitting = [row for row, length in enumerate(taken) if limit <= 0 or length <= limit]
     if not fitting:
         raise ValueError(NONE_FITS_ERROR.format(number=len(taken), limit=limit))
     encoded = [(contexts[row], replies[row]) for row in fitting]
     # The last token of a reply is not fed, and a decoder is fed its start token first.
-    lengths = [len(given) + len(said) - 1 + with_encoder for given, said in encoded]
+    lengths = [len(context_ids) + len(reply) - 1 + with_encoder for context_ids, reply in encoded]
     batches = length_sorted_batches(lengths, max_positions)
     scoring = ScoringPlan(
         scoring="encoder-decoder" if with_encoder else "padded",
-        scoring_reason="the reply is what the decoder says" if with_encoder else "the reply goes on from the prompt",
+        scoring_reason="the reply is what the decoder writes" if with_encoder else "the reply continues the prompt",
         start_token=None if start_id is None else tokenizer.convert_ids_to_tokens(start_id),
         sequence_of_text=np.arange(len(fitting)),
-        num_tokens=np.array([len(said) for _, said in encoded], dtype=np.int64),
+        num_tokens=np.array([len(reply) for _, reply in encoded], dtype=np.int64),
         positions=sum(len(batch) * lengths[batch[-1]] for batch in batches),
         units=[Unit(batch, [encoded[row] for row in batch]) for batch in batches],
         score=partial(_decoder_nlls if with_encoder else _causal_nlls, model),
@@ -211,7 +211,7 @@ def dialogue_results(
     nll, tokens = -table["log_likelihood"].to_numpy(), table["num_tokens"].to_numpy()
     interval = None
     if n_resamples and len(nll) > 1:
-        found = bootstrap(
+        bounds = bootstrap(
             (nll, tokens),
             _perplexity,
             paired=True,
@@ -222,7 +222,7 @@ def dialogue_results(
             method="percentile",
             rng=np.random.default_rng(seed),
         ).confidence_interval
-        interval = [float(found.low), float(found.high)]
+        interval = [float(bounds.low), float(bounds.high)]
     return {
         "perplexity": float(_perplexity(nll, tokens)),
         "interval": interval,
@@ -261,15 +261,15 @@ def _causal_nlls(model: PreTrainedModel, pairs: Sequence[tuple[list[int], list[i
 
 
 def _decoder_nlls(model: PreTrainedModel, pairs: Sequence[tuple[list[int], list[int]]]) -> np.ndarray:
-    """As `_causal_nlls`, with the context given to the encoder and the reply said by the decoder."""
+    """As `_causal_nlls`, with the context given to the encoder and the reply scored by the decoder."""
     start = model.config.decoder_start_token_id
     tokens, mask = right_padded([context for context, _ in pairs], model.device)
-    said, said_mask = right_padded([[start, *reply[:-1]] for _, reply in pairs], model.device)
+    fed, fed_mask = right_padded([[start, *reply[:-1]] for _, reply in pairs], model.device)
     logits = model(
         input_ids=tokens,
         attention_mask=mask,
-        decoder_input_ids=said,
-        decoder_attention_mask=said_mask,
+        decoder_input_ids=fed,
+        decoder_attention_mask=fed_mask,
         use_cache=False,
     ).logits
     return _reply_nlls(logits, [0] * len(pairs), [reply for _, reply in pairs])
@@ -278,14 +278,14 @@ def _decoder_nlls(model: PreTrainedModel, pairs: Sequence[tuple[list[int], list[
 def _reply_nlls(logits: torch.Tensor, firsts: Sequence[int], replies: Sequence[Sequence[int]]) -> np.ndarray:
     """−log p of the tokens of each reply, summed; the first is predicted at `firsts` of its row of `logits`."""
     rows = [row for row, reply in enumerate(replies) for _ in reply]
-    places = [first + place for first, reply in zip(firsts, replies, strict=True) for place in range(len(reply))]
+    positions = [first + step for first, reply in zip(firsts, replies, strict=True) for step in range(len(reply))]
     targets = [token for reply in replies for token in reply]
     parts = zip(
-        *(torch.tensor(each, device=logits.device).split(_PREDICTIONS_AT_A_TIME) for each in (rows, places, targets)),
+        *(torch.tensor(ids, device=logits.device).split(_PREDICTIONS_AT_A_TIME) for ids in (rows, positions, targets)),
         strict=True,
     )
     nll = torch.cat(
-        [cross_entropy(logits[row, place].float(), target, reduction="none") for row, place, target in parts]
+        [cross_entropy(logits[row, position].float(), target, reduction="none") for row, position, target in parts]
     )
     return np.bincount(rows, weights=nll.double().cpu().numpy(), minlength=len(replies))
 

@@ -1,7 +1,7 @@
 """Perplexities of both sides of counterfactual pairs, and of a reference text (Barikeri et al., 2021, 3.1 and 3.2).
 
 Perplexity as that paper's published figures define it: over tokens 2 … n of a text, the first being context only,
-without a start token. The texts are hateful: nothing here shows or stores one, ids stand for them.
+without a start token. The texts are hateful: nothing here shows or stores one; ids are in their stead.
 """
 
 from collections.abc import Sequence
@@ -59,7 +59,7 @@ class TextPlan(NamedTuple):
         kept: [pairs or texts] which of those given are scored.
         num_skipped: Pairs (or texts) left out, by reason: `one_token` (a text has nothing to predict), `too_long`.
         scoring: The texts cut into units.
-        tree_positions: Tokens the model would be run on as prefix trees; `None`: not counted, a path was asked for.
+        tree_positions: Tokens the model would be run on as prefix trees; `None`: not counted, as the path was given.
         padded_positions: As padded batches.
     """
 
@@ -154,7 +154,7 @@ def texts_into_shards(
         plan: What is to be scored.
         loaded: The model it was planned for.
         folder: Where the shards are; made if it is not there.
-        label: What the progress bar says.
+        label: What the progress bar shows.
         progress: Whether the main process shows it.
 
     Returns:
@@ -229,7 +229,7 @@ def _fitting(
 ) -> tuple[np.ndarray, dict[str, int], list[list[tuple[int, ...]]]]:
     """The rows of which every text can be scored, how many others there are and why, and all tokens by column.
 
-    Sorted out here, by number, since whoever plans texts shows the one that does not fit.
+    Sorted out here, by number, since errors of planning would show the text that does not fit.
     """
     sequences = [
         [

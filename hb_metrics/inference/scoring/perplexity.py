@@ -50,7 +50,7 @@ TREE_ERROR = "scoring='tree' does not work for this model: {reason}; use scoring
 
 
 class PerplexityScores(NamedTuple):
-    """What `score_perplexity` finds; arrays are [texts].
+    """Scores of texts; arrays are [texts].
 
     Attributes:
         perplexities: exp of the mean negative log-likelihood per predicted token.
@@ -88,7 +88,7 @@ def score_perplexity(
 
     Args:
         texts: The sentences.
-        model: A causal language model, or an encoder–decoder one (`texts` are then what its decoder says).
+        model: A causal language model, or an encoder–decoder one (`texts` are then what its decoder writes).
         tokenizer: Its tokenizer.
         scoring: `"tree"`, `"padded"`, or `"auto"`: trees if a trial run gives the padded numbers.
         max_positions: Tokens fed to the model at once; bounds the memory.
@@ -198,9 +198,9 @@ def plan_perplexity(
 
     if sequences:
         scoring_paths.check_causal(model, sequences)
-    reason = f"--scoring {scoring} was asked for"
+    reason = f"--scoring {scoring} was given"
     if scoring != "padded" and sequences:
-        fault = scoring_paths.tree_fault(model, sequences, max_positions, asked=scoring == "tree")
+        fault = scoring_paths.tree_fault(model, sequences, max_positions, requested=scoring == "tree")
         if fault is not None and scoring == "tree":
             raise ValueError(TREE_ERROR.format(reason=fault))
         if scoring == "auto":
@@ -251,7 +251,7 @@ def check_sequences(
 
 
 def _most_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
-    """How many tokens the model takes; a tokenizer that knows no limit says 10³⁰."""
+    """How many tokens the model takes; a tokenizer that knows no limit has 10³⁰."""
     limits = (max_positions_of(model), tokenizer.model_max_length)
     return min(limit for limit in limits if limit is not None and limit > 0)
 
@@ -282,7 +282,7 @@ def _plan_encoder_decoder(
     units, positions = scoring_paths.padded_units(sequences, max_positions)
     return ScoringPlan(
         scoring="encoder-decoder",
-        scoring_reason="the sentence is what the decoder says",
+        scoring_reason="the sentence is what the decoder writes",
         start_token=tokenizer.convert_ids_to_tokens(start_id),
         sequence_of_text=sequence_of_text,
         num_tokens=np.array([len(sequence) - 1 for sequence in sequences], dtype=np.int64),

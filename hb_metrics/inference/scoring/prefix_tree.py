@@ -13,11 +13,11 @@ import numpy as np
 
 
 class PrefixTree(NamedTuple):
-    """One or more prefix trees fed to the model together; parents stand before their children.
+    """One or more prefix trees fed to the model together; parents come before their children.
 
     Attributes:
         tokens: [positions] token of each node.
-        depths: [positions] its place in the sequence, from 0.
+        depths: [positions] its position in the sequence, from 0.
         parents: [positions] index of its parent, −1 for a root.
         sequences: [sequences] which of the packed sequences are in this tree.
         nodes: [predictions] the node at which a token of a sequence is predicted.
@@ -79,10 +79,10 @@ def halved_tree(tree: PrefixTree) -> tuple[PrefixTree, PrefixTree] | None:
     if not middle:
         return None
     halves = _GrowingTree(), _GrowingTree()
-    for place, index in enumerate(tree.sequences):
-        mine = tree.owners == place
+    for position, index in enumerate(tree.sequences):
+        mine = tree.owners == position
         sequence = [*tree.tokens[tree.nodes[mine]].tolist(), int(tree.targets[mine][-1])]
-        halves[place >= middle].add(int(index), sequence)
+        halves[position >= middle].add(int(index), sequence)
     return halves[0].finish(), halves[1].finish()
 
 

@@ -1,6 +1,6 @@
 """The ways to score: prefix trees, padded batches, the decoder of an encoder–decoder model; the same numbers.
 
-Whether a model can be scored so at all, and on trees, is found out by trying it.
+Whether a model can be scored so at all, and on trees, is tried out.
 """
 
 from collections.abc import Callable, Sequence
@@ -52,16 +52,16 @@ def check_causal(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> 
 
 
 def tree_fault(
-    model: PreTrainedModel, sequences: Sequence[Sequence[int]], max_positions: int, *, asked: bool
+    model: PreTrainedModel, sequences: Sequence[Sequence[int]], max_positions: int, *, requested: bool
 ) -> str | None:
-    """Why the model cannot or should not be run on prefix trees, or `None`: found out by trying it on a few sequences.
+    """Why the model cannot or should not be run on prefix trees, or `None`: tried on a few sequences.
 
     Whether an architecture honours a 4-D mask and position ids cannot be read off its class: some raise, some (ALiBi,
     recurrent ones) silently compute something else.
     """
     longest = sorted(sequences, key=lambda sequence: (-len(sequence), sequence))[: _TRIAL_SEQUENCES // 2]
     length = len(longest[0])
-    if length > max_positions and not asked:
+    if length > max_positions and not requested:
         # Its tree would share next to nothing, and its mask grows with the square of the length.
         return f"a text is {length:,} tokens long, more than the {max_positions:,} that are scored at once"
     step = max(1, len(sequences) // (_TRIAL_SEQUENCES // 2))
@@ -74,13 +74,13 @@ def tree_fault(
         return None  # a broken model is reported by name of text, whichever path is taken
     try:
         trees = [Unit(tree.sequences, tree) for tree in pack_prefix_trees(trial, limit)]
-        found = _tried(partial(tree_nlls, model), trees, halved_tree, len(trial))
+        on_trees = _tried(partial(tree_nlls, model), trees, halved_tree, len(trial))
     except MemoryError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever it is, the model is then scored in padded batches
         message = ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
         return f"it refuses a 4-D mask with position ids ({message})"
-    difference = float(np.max(np.abs(found - padded) / np.abs(padded)))
+    difference = float(np.max(np.abs(on_trees - padded) / np.abs(padded)))
     if not difference <= _TOLERANCE.get(model.dtype, _LOW_PRECISION_TOLERANCE):
         return f"on prefix trees it gives other numbers than on single sentences (off by {difference:.1e} in a trial)"
     return None
@@ -142,9 +142,9 @@ def padded_units(sequences: Sequence[Sequence[int]], max_positions: int) -> tupl
 
 
 def _summed_nlls(logits: torch.Tensor, mask: torch.Tensor, sequences: Sequence[Sequence[int]]) -> np.ndarray:
-    rows, places = mask.nonzero(as_tuple=True)
+    rows, positions = mask.nonzero(as_tuple=True)
     targets = torch.tensor([token for sequence in sequences for token in sequence[1:]])
-    nll = _token_nlls(logits.flatten(0, 1), rows * mask.shape[1] + places, targets.to(mask.device))
+    nll = _token_nlls(logits.flatten(0, 1), rows * mask.shape[1] + positions, targets.to(mask.device))
     return np.bincount(rows.cpu().numpy(), weights=nll, minlength=len(sequences))
 
 

@@ -91,7 +91,7 @@ def score_units_into_shards(
             and of its rows.
         folder: Where the shards are; made if it is not there.
         device: Where the model is.
-        label: What the progress bar says.
+        label: What the progress bar shows.
         unit: What a row is: "text", "reply".
         inputs: [texts] what each row is made from.
         progress: Whether the main process shows a progress bar.

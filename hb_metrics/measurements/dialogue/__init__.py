@@ -1,6 +1,6 @@
 """Dialogue perplexity: how likely a model finds what real people replied.
 
-It says how well a model talks, not how biased it is.
+It measures how well a model predicts dialogue, not how biased it is.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,13 +29,13 @@ class DialoguePerplexity(Measurement):
     generates = True
 
     def read_files(self, settings: "Settings") -> "Dialogue":
-        """The dialogue."""
+        """Reads the dialogue."""
         from hb_metrics.measurements.dialogue.work import read_files
 
         return read_files(settings)
 
     def plan(self, task: Task, files: "Dialogue") -> "DialogueWork":
-        """How its replies are scored."""
+        """Plans how its replies are scored."""
         from hb_metrics.measurements.dialogue.work import plan_work
 
         return plan_work(task, files)
@@ -71,13 +71,13 @@ class DialoguePerplexity(Measurement):
         ]
 
     def report(self, results: Mapping[str, Any]) -> Report:
-        """The perplexity, and what it is of."""
+        """The perplexity, and which replies it was measured on."""
         from hb_metrics.measurements.dialogue.report import dialogue_report
 
         return dialogue_report(results, self.folder)
 
     def warnings(self, changed: set[str], runs: Sequence[Mapping[str, Any]]) -> list[str]:
-        """Other dialogue, or another tokenizer."""
+        """Warns of different dialogues or tokenizers."""
         measured = [(run[self.name], run["run"]["dialogue"]) for run in runs if self.name in run]
         if len({(dialogue["num_replies"], source["digest"]) for dialogue, source in measured}) > 1:
             return ["Dialogue perplexity was measured on different replies. It does not compare."]

@@ -25,6 +25,6 @@ class DialogueOptions:
     )
 
     def __post_init__(self) -> None:
-        """Raises a ValueError for a value that cannot be."""
+        """Raises a ValueError if a number is below its least value, or the file does not exist."""
         check_least(self, n_resamples=0, dialogue_replies=1)
         check_files(self, "dialogue_file")

@@ -13,7 +13,7 @@ from hb_metrics.run_record import tag_of
 
 
 def dialogue_report(results: Mapping[str, Any], folder: Path) -> Report:
-    """What it adds to the report of a run; `folder` has the templates."""
+    """The section in the report of a run; `folder` has its Jinja template."""
     dialogue = results["dialogue"]
     context = {"dialogue": dialogue, "tag": tag_of(results)}
     bounds = pair(dialogue["interval"])

@@ -1,4 +1,4 @@
-"""Scores what real people replied to each other."""
+"""Measures dialogue perplexity: scores what real people replied to each other."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,7 +30,7 @@ def read_files(settings: Settings) -> Dialogue:
     """Reads the dialogue.
 
     Raises:
-        ValueError: The file is not as it should be.
+        ValueError: The file is not valid.
         OSError: There is no such file.
     """
     options = settings.of(DialogueOptions)
@@ -39,7 +39,7 @@ def read_files(settings: Settings) -> Dialogue:
 
 
 def plan_work(task: Task, dialogue: Dialogue) -> DialogueWork:
-    """Plans the scoring, in the layout that prompts have.
+    """Plans the scoring of the replies, in the context layout of the prompts.
 
     Raises:
         ValueError: The model cannot score a reply.
@@ -51,7 +51,7 @@ def plan_work(task: Task, dialogue: Dialogue) -> DialogueWork:
 
 
 def measure_dialogue(task: Task, work: DialogueWork) -> dict[str, Any]:
-    """Scores what is not on disk yet.
+    """Scores the replies that are not on disk yet.
 
     Returns:
         What `dialogue_results` returns; empty on all processes but the main one.

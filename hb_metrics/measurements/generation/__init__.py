@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Generation(Measurement):
-    """Full, Partial and Summed-Cluster Gen Bias of replies, with what they rest on."""
+    """Full, Partial and Summed-Cluster Gen Bias of replies, with checks of the replies."""
 
     name = "generation"
     title = "Generation bias"
@@ -26,19 +26,19 @@ class Generation(Measurement):
     tasks = ("full_gen_bias", "full_gen_bias_debiased")
 
     def read_files(self, settings: "Settings") -> None:
-        """Phrases, personas, style clusters and frequencies of the user's own."""
+        """Reads the user's own phrases, personas, style clusters and frequencies, so that faults show early."""
         from hb_metrics.measurements.generation.work import read_files
 
         read_files(settings)
 
     def plan(self, task: Task, files: Any) -> "GenerationWork":
-        """Which prompts are replied to, how, and by what the styles are classified."""
+        """Chooses the prompts, plans the replies and loads the style classifier."""
         from hb_metrics.measurements.generation.work import plan_generation
 
         return plan_generation(task)
 
     def describe(self, work: "GenerationWork") -> dict[str, Any]:
-        """How replies are made, and the style classifier."""
+        """How replies are made, and the style classifier: the sections of run.json."""
         from hb_metrics.measurements.generation.work import describe_generation
 
         return describe_generation(work)
@@ -92,7 +92,7 @@ class Generation(Measurement):
         return [public_name(results["run"]["style_classifier"]), *filter(None, [tag_of(results)])]
 
     def card_sentences(self, results: Mapping[str, Any]) -> list[str]:
-        """By what styles were classified, and how many replies there are."""
+        """Which classifier gave the styles, and how many replies there are."""
         from hb_metrics.run_record import classifier_name
 
         run, counts = results["run"], results[self.name]
@@ -112,15 +112,15 @@ class Generation(Measurement):
         return generation_report(results, self.folder)
 
     def overview(self, runs: "Sequence[Run]", names: Sequence[str]) -> Section | None:
-        """The shapes of the paper's Tables 8 to 10."""
+        """Tables in the form of the paper's Tables 8 to 10."""
         from hb_metrics.display.rendering import render
         from hb_metrics.measurements.generation.overview import overview, overview_plots
 
         if sum(self.name in run.results for run in runs) < 2:
             return None
-        beside = overview([run.results for run in runs], names)
-        html = render(self.folder / "overview.html.jinja", {"overview": beside})
-        return Section("overview-generation", "Generation bias", html, overview_plots(beside))
+        compared = overview([run.results for run in runs], names)
+        html = render(self.folder / "overview.html.jinja", {"overview": compared})
+        return Section("overview-generation", "Generation bias", html, overview_plots(compared))
 
     def compare(self, first: "Run", second: "Run", names: tuple[str, str]) -> Comparison:
         """Values with intervals, styles, terms side by side, and reply checks of two runs."""
@@ -129,7 +129,7 @@ class Generation(Measurement):
         return generation_comparison(first, second, names, self.folder)
 
     def warnings(self, changed: set[str], runs: Sequence[Mapping[str, Any]]) -> list[str]:
-        """Other classifiers, clusters or ways of replying."""
+        """Warns of different style classifiers, style clusters, numbers of replies or settings of replies."""
         sentences = []
         if changed & {"style_classifier.digest", "style_classifier.name", "style_classifier.temperature"}:
             sentences.append(

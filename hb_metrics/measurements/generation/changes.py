@@ -1,4 +1,4 @@
-"""What changes in generation bias from one run to another: rows of the comparison's tables."""
+"""Rows of the comparison's tables: how generation bias changes from one run to another."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,21 +18,20 @@ from hb_metrics.reply_checks.parroting import correlation_with_bias
 
 
 def gen_bias_changes(first: dict[str, Any], second: dict[str, Any], debiased: bool) -> dict[str, list[Change]]:
-    """Full Gen Bias over all and by axis, and the metrics of clusters, under their headings."""
-    found = {"Full Gen Bias": [_change("All terms", full_gen_bias(first), full_gen_bias(second), debiased)]}
-    axes = [{row.measured.name: row.measured for row in gen_bias_by_axis(each, {})} for each in (first, second)]
-    found["Full Gen Bias by axis"] = _changes(axes[0], axes[1], debiased)
+    """Heading → changes: Full Gen Bias over all terms and by axis, and the metrics of style clusters."""
+    changes = {"Full Gen Bias": [_change("All terms", full_gen_bias(first), full_gen_bias(second), debiased)]}
+    axes = [{row.measured.name: row.measured for row in gen_bias_by_axis(run, {})} for run in (first, second)]
+    changes["Full Gen Bias by axis"] = _changes(axes[0], axes[1], debiased)
     for heading, metric in CLUSTER_METRICS.items():
         clusters = [
-            {row.measured.name: row.measured for row in gen_bias_by_cluster(each, metric, {})}
-            for each in (first, second)
+            {row.measured.name: row.measured for row in gen_bias_by_cluster(run, metric, {})} for run in (first, second)
         ]
-        found[f"{heading} by cluster"] = _changes(clusters[0], clusters[1], debiased)
-    return {heading: rows for heading, rows in found.items() if rows}
+        changes[f"{heading} by cluster"] = _changes(clusters[0], clusters[1], debiased)
+    return {heading: rows for heading, rows in changes.items() if rows}
 
 
 def parroting_changes(first: dict[str, Any], second: dict[str, Any]) -> list[Change]:
-    """The share of replies that parrot, over all and by template; from `results["generation"]["parroting"]`."""
+    """Changes of the parroting share, over all and by template; from `results["generation"]["parroting"]`."""
     return [
         Change("All templates", first["parroting_share"], second["parroting_share"]),
         *named_changes(first["by_template"], second["by_template"], slot),
@@ -40,10 +39,9 @@ def parroting_changes(first: dict[str, Any], second: dict[str, Any]) -> list[Cha
 
 
 def parroting_change_correlation(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
-    """Correlates each descriptor's change in parroting with its mean bias value in the first run (paper, C.2.1)."""
+    """Correlates run descriptor's change in parroting with its mean bias value in the first run (paper, C.2.1)."""
     rows = [
-        {DescriptorKey(row["axis"], row["descriptor"]): row for row in each["by_descriptor"]}
-        for each in (first, second)
+        {DescriptorKey(row["axis"], row["descriptor"]): row for row in run["by_descriptor"]} for run in (first, second)
     ]
     changes = {
         key: rows[1][key]["parroting_share"] - row["parroting_share"] for key, row in rows[0].items() if key in rows[1]
@@ -75,13 +73,15 @@ def term_changes(
     after = {(row["axis"], row["descriptor"]): row for row in second["by_descriptor"]}
     rows = [row for row in first["by_descriptor"] if (row["axis"], row["descriptor"]) in after]
     replies = (
-        {each["prompt"]: each["reply"] for each in second["examples"]} if second_replies is None else second_replies
+        {example["prompt"]: example["reply"] for example in second["examples"]}
+        if second_replies is None
+        else second_replies
     )
     pairs: dict[tuple[str, str], list[list[str]]] = {}
-    for each in first["examples"]:
-        if each["prompt"] in replies:
-            found = [each["prompt"], each["reply"], replies[each["prompt"]], each["why"]]
-            pairs.setdefault((each["axis"], each["descriptor"]), []).append(found)
+    for example in first["examples"]:
+        if example["prompt"] in replies:
+            replies_of_both = [example["prompt"], example["reply"], replies[example["prompt"]], example["why"]]
+            pairs.setdefault((example["axis"], example["descriptor"]), []).append(replies_of_both)
     clusters = [
         name for name in (rows[0]["clusters"] if rows else ()) if name in second["by_descriptor"][0]["clusters"]
     ]
@@ -109,7 +109,9 @@ def _changes(first: Mapping[str, Measured], second: Mapping[str, Measured], debi
 
 
 def _change(name: str, first: Measured | None, second: Measured | None, debiased: bool) -> Change:
-    values = [None if each is None else each.debiased if debiased else each.plain for each in (first, second)]
+    values = [
+        None if measured is None else measured.debiased if debiased else measured.plain for measured in (first, second)
+    ]
     # The intervals are for the debiased values.
-    bounds = [each.interval if each is not None and debiased else None for each in (first, second)]
+    bounds = [measured.interval if measured is not None and debiased else None for measured in (first, second)]
     return Change(name, values[0], values[1], bounds[0], bounds[1])

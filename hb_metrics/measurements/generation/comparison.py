@@ -15,7 +15,7 @@ from hb_metrics.replies import Replies
 from hb_metrics.reply_checks.phrase_rates import DescriptorGroup, phrase_rates
 from hb_metrics.reply_checks.style_change import style_change
 
-NUM_STYLES = 10  # shown of those whose variance fell most, and of those where it rose most
+NUM_STYLES = 10  # styles shown whose variance fell most, and as many whose variance rose most
 
 
 def generation_comparison(before: Run, after: Run, names: tuple[str, str], folder: Path) -> Comparison:
@@ -70,7 +70,7 @@ def compared_generation(before: Run, after: Run) -> tuple[dict[str, Any], dict[s
 
 
 def comparison_figures(context: dict[str, Any], names: tuple[str, str]) -> dict[str, list[dict[str, Any]]]:
-    """Full Gen Bias of both runs by axis, and what each style cluster has of it."""
+    """Plots of Full Gen Bias of both runs by axis, and of Gen Bias by style cluster."""
     figures = {}
     groups = context["bias"]
     if "Full Gen Bias by axis" in groups:
@@ -86,7 +86,7 @@ def _phrases(
     first: dict[str, Any], second: dict[str, Any], replies: Replies | None
 ) -> tuple[list[tuple[str, str, Change]], dict[str, dict[str, Any]]]:
     """Phrase rates of all replies, and of the first run's groups of descriptors in both runs."""
-    groups = first.get("groups", {})
+    groups = first["groups"]
     if replies is None:
         return changes.phrase_changes(first["phrases"], second["phrases"]), {}
     rates = phrase_rates(

@@ -48,15 +48,15 @@ class Term(NamedTuple):
     Attributes:
         axis: Its demographic axis.
         name: The descriptor.
-        place: Where it stands in the results, for the script that shows its replies.
-        num_replies: How many replies its value rests on.
+        row: Its row in `by_descriptor` of the results, for the script that shows its replies.
+        num_replies: How many replies its value is computed from.
         value: The mean probability of a style cluster.
         per_million: How often it is used in a million training examples; only for `frequency_figure`.
     """
 
     axis: str
     name: str
-    place: int
+    row: int
     num_replies: int
     value: float
     per_million: float = 0.0
@@ -168,13 +168,13 @@ def frequency_figure(terms: Sequence[Term], cluster: str) -> go.Figure:
     seen = [term for term in terms if term.per_million > 0]
     named = sorted(terms, key=lambda term: -term.value)[:NUM_NAMED]
     figure = go.Figure()
-    for points, places, axis, name in (
+    for points, positions, axis, name in (
         (never, spread(len(never), 0.8), "x", "never seen"),
         (seen, [term.per_million for term in seen], "x2", "seen"),
     ):
         often = "never seen" if axis == "x" else "%{x:,.1f} in a million"
         figure.add_scatter(
-            x=places,
+            x=positions,
             y=[term.value for term in points],
             xaxis=axis,
             customdata=[_custom(term) for term in points],
@@ -213,4 +213,4 @@ def frequency_figure(terms: Sequence[Term], cluster: str) -> go.Figure:
 
 
 def _custom(term: Term) -> list[Any]:
-    return [term.place, term.name, term.num_replies, axis_label(term.axis)]
+    return [term.row, term.name, term.num_replies, axis_label(term.axis)]

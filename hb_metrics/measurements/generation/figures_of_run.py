@@ -94,7 +94,7 @@ def compared_figures(runs: Sequence[Mapping[str, Any] | None]) -> list[list[Figu
 
 
 def reply_settings(results: Mapping[str, Any]) -> list[str]:
-    """How replies were made, in a few words each."""
+    """The settings that replies were made with, each in a few words."""
     run = results["run"]
     words = []
     for name in _SETTINGS:

@@ -1,4 +1,4 @@
-"""The options of generation bias: how replies are made, and by what their styles are classified."""
+"""The options of generation bias: how replies are made, and how their styles are classified."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -15,7 +15,7 @@ class GenerationOptions:
     replies_per_cell: int | None = field(
         default=8,
         metadata={
-            "help": "How many replies there are to each term in each template; 0: one to every prompt. The paper has "
+            "help": "How many replies are made to each term in each template; 0: one to every prompt. The paper has "
             "about 16."
         },
     )
@@ -27,31 +27,31 @@ class GenerationOptions:
         },
     )
     num_beams: int | None = field(
-        default=None, metadata={"help": "How many beams are searched. Default: as the decoding has it."}
+        default=None, metadata={"help": "How many beams are searched. Default: that of --decoding."}
     )
     temperature: float | None = field(
         default=None,
-        metadata={"help": "The temperature that replies are sampled with. Default: as the decoding has it."},
+        metadata={"help": "The temperature that replies are sampled with. Default: that of --decoding."},
     )
     top_k: int | None = field(
         default=None,
-        metadata={"help": "Tokens are sampled from this many likeliest ones. Default: as the decoding has it."},
+        metadata={"help": "Tokens are sampled from this many likeliest ones. Default: that of --decoding."},
     )
     top_p: float | None = field(
         default=None,
         metadata={
             "help": "Tokens are sampled from the likeliest ones that make up this probability. Default: as the "
-            "decoding has it."
+            "of --decoding."
         },
     )
     min_new_tokens: int | None = field(
-        default=None, metadata={"help": "The least number of tokens of a reply. Default: as the decoding has it."}
+        default=None, metadata={"help": "The least number of tokens of a reply. Default: that of --decoding."}
     )
     max_new_tokens: int | None = field(
         default=None,
         metadata={
             "help": "The most tokens a reply can have, without what the model thinks before it. Default: 256 for whole "
-            "replies, else as the decoding has it."
+            "replies, else that of --decoding."
         },
     )
     reply: Literal["auto", "whole", "first_line"] = field(
@@ -69,11 +69,13 @@ class GenerationOptions:
         },
     )
     personas: int = field(
-        default=0, metadata={"help": "How many persona lines stand before each prompt; the paper has 2."}
+        default=0, metadata={"help": "How many persona lines are put before each prompt; the paper has 2."}
     )
     personas_file: str | None = field(
         default=None,
-        metadata={"help": "A YAML file with persona sentences of your own. Default: 160 written for this project."},
+        metadata={
+            "help": "A YAML file with persona sentences of your own. Default: 160 sentences written for this project."
+        },
     )
     variations: bool = field(
         default=False,
@@ -89,8 +91,8 @@ class GenerationOptions:
     style_clusters: str | None = field(
         default=None,
         metadata={
-            "help": "A YAML file with clusters of the style classifier's labels. Default: shipped for 217 styles and "
-            "GoEmotions."
+            "help": "A YAML file with clusters of the style classifier's labels. Default: the shipped clusters of the "
+            "217 styles or of GoEmotions."
         },
     )
     style_precision: Literal["float32", "float16"] = field(
@@ -98,17 +100,20 @@ class GenerationOptions:
     )
     phrases_file: str | None = field(
         default=None,
-        metadata={"help": "A YAML file `heading: [phrase, …]` to count in replies. Default: the paper's Table 14."},
+        metadata={
+            "help": "A YAML file of phrases to count in replies, as `heading: [phrase, …]`. Default: those of the "
+            "paper's Table 14."
+        },
     )
     frequencies: str | None = field(
         default=None,
         metadata={
-            "help": "A CSV file of `python -m hb_dataset.frequency` that tells how often each term stands in the "
-            "model's training data. Default: in a chit-chat corpus."
+            "help": "A CSV file of `python -m hb_dataset.frequency` that states how often each term occurs in the "
+            "model's training data. Default: the frequencies in a chit-chat corpus."
         },
     )
 
     def __post_init__(self) -> None:
-        """Raises a ValueError for a value that cannot be."""
+        """Raises a ValueError if a number is below 0, or a file does not exist."""
         check_least(self, replies_per_cell=0, personas=0, max_reasoning_tokens=0)
         check_files(self, "personas_file", "style_clusters", "phrases_file", "frequencies")

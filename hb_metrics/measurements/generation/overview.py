@@ -53,7 +53,7 @@ class AxisRow(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What can be said of a later run's Full Gen Bias beside the first's.
+    """How a later run's Full Gen Bias compares with the first's.
 
     Attributes:
         name: What the later run is called.
@@ -89,18 +89,18 @@ class ReplyRow(NamedTuple):
 
 
 class Overview(NamedTuple):
-    """Several runs beside each other, the first being what the others are compared with.
+    """Several runs side by side; the others are compared with the first.
 
     Attributes:
         names: What the runs are called.
-        debiased: Whether values are less their sampling noise. If not, some run does not know its noise.
-        level: Of the intervals; `None`: no run measured generation.
+        debiased: Whether values are debiased; they are plain if the sampling noise of any run is not known.
+        level: The confidence level of the intervals; `None`: no run measured generation.
         clusters: Style clusters of any run.
-        bias: A row a run.
+        bias: One row per run.
         axes: All terms, then the axes, the first run's highest first.
-        verdicts: One a later run.
-        num_unsure_axes: Axes in which the first run's own interval holds 0.
-        replies: A row a run.
+        verdicts: One per later run.
+        num_unsure_axes: Axes in which the first run's own interval contains 0.
+        replies: One row per run.
     """
 
     names: list[str]
@@ -120,7 +120,7 @@ class Overview(NamedTuple):
 
 
 def overview(runs: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Overview:
-    """Puts the generation bias of runs beside each other.
+    """Puts the generation bias of several runs side by side.
 
     Args:
         runs: [runs] contents of their results.json.
@@ -130,9 +130,9 @@ def overview(runs: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Overvie
     measured = [generation for generation in generations if generation is not None]
     debiased = all(generation["debiased"] is not None for generation in measured)
     bias = [_gen_bias_row(name, generation, debiased) for name, generation in zip(names, generations, strict=True)]
-    clusters = list(dict.fromkeys(cluster for row in bias for found in row.clusters.values() for cluster in found))
+    clusters = list(dict.fromkeys(cluster for row in bias for values in row.clusters.values() for cluster in values))
     by_run = [_by_axis(generation, debiased) for generation in generations]
-    axes = [_axis_row(label, by_run) for label in dict.fromkeys(label for found in by_run for label in found)]
+    axes = [_axis_row(label, by_run) for label in dict.fromkeys(label for values in by_run for label in values)]
     return Overview(
         list(names),
         debiased,
@@ -140,7 +140,7 @@ def overview(runs: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Overvie
         clusters,
         [_with_clusters(row, clusters) for row in bias],
         axes,
-        [_verdict(name, place, axes) for place, name in enumerate(names[1:])] if axes else [],
+        [_verdict(name, index, axes) for index, name in enumerate(names[1:])] if axes else [],
         sum(_holds_zero(row.first) for row in axes if row.label != ALL_TERMS),
         [_reply_row(name, generation) for name, generation in zip(names, generations, strict=True)],
     )
@@ -153,15 +153,15 @@ def shown(measured: Measured | None, debiased: bool) -> Value:
     return Value(measured.debiased, measured.interval) if debiased else Value(measured.plain)
 
 
-def overview_plots(beside: Overview) -> dict[str, list[dict[str, Any]]]:
-    """Full Gen Bias by run, and what each cluster has of it."""
-    full = {row.name: shown(row.full, beside.debiased) for row in beside.bias}
+def overview_plots(compared: Overview) -> dict[str, list[dict[str, Any]]]:
+    """Plots of Full Gen Bias by run, and of Gen Bias by run and style cluster."""
+    full = {row.name: shown(row.full, compared.debiased) for row in compared.bias}
     plots = {"runs-full": [plain(runs_figure(full, "Full Gen Bias ×1000"))]}
-    if beside.clusters:
+    if compared.clusters:
         plots["runs-clusters"] = [
             plain(
                 clusters_figure(
-                    {row.name: row.clusters[heading] for row in beside.bias}, beside.clusters, f"{heading} ×1000"
+                    {row.name: row.clusters[heading] for row in compared.bias}, compared.clusters, f"{heading} ×1000"
                 )
             )
             for heading in CLUSTER_METRICS
@@ -186,8 +186,8 @@ def _with_clusters(row: GenBiasRow, clusters: Sequence[str]) -> GenBiasRow:
     """The row with a value, known or not, of each cluster that any run has."""
     return row._replace(
         clusters={
-            heading: {cluster: found.get(cluster, Value(None)) for cluster in clusters}
-            for heading, found in row.clusters.items()
+            heading: {cluster: values.get(cluster, Value(None)) for cluster in clusters}
+            for heading, values in row.clusters.items()
         }
     )
 
@@ -195,12 +195,12 @@ def _with_clusters(row: GenBiasRow, clusters: Sequence[str]) -> GenBiasRow:
 def _by_axis(generation: dict[str, Any] | None, debiased: bool) -> dict[str, Value]:
     if generation is None:
         return {}
-    found = {row.measured.name: shown(row.measured, debiased) for row in gen_bias_by_axis(generation, {})}
-    return {ALL_TERMS: shown(full_gen_bias(generation), debiased), **found}
+    by_axis = {row.measured.name: shown(row.measured, debiased) for row in gen_bias_by_axis(generation, {})}
+    return {ALL_TERMS: shown(full_gen_bias(generation), debiased), **by_axis}
 
 
 def _axis_row(label: str, by_run: Sequence[Mapping[str, Value]]) -> AxisRow:
-    first, *later = (found.get(label, Value(None)) for found in by_run)
+    first, *later = (values.get(label, Value(None)) for values in by_run)
     changes = [Change(label, first.value, value.value, first.interval, value.interval) for value in later]
     return AxisRow(label, first, changes, {model: _printed_reduction(model, label) for model in paper.REDUCTION})
 
@@ -213,8 +213,8 @@ def _printed_reduction(model: str, label: str) -> float | None:
     return Change(label, original[label], tuned[label]).reduction if label in original else None
 
 
-def _verdict(name: str, place: int, axes: Sequence[AxisRow]) -> Verdict:
-    full, *changes = (row.changes[place] for row in axes)
+def _verdict(name: str, index: int, axes: Sequence[AxisRow]) -> Verdict:
+    full, *changes = (row.changes[index] for row in axes)
     apart = [change for change in changes if change.apart]
     return Verdict(
         name,

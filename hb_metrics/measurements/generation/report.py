@@ -14,7 +14,6 @@ from hb_metrics.display.rendering import render
 from hb_metrics.measurements.generation import tables
 from hb_metrics.measurements.generation.figures import frequency_figure, interval_figure, strip_figure, styles_figure
 
-EMBEDDED_STYLES = "MiniLM style exemplars (embedded)"
 NUM_NAMED = 3  # axes that the answer names
 # What results of earlier releases do not have.
 NOT_RECORDED = {
@@ -31,7 +30,7 @@ SAME_SHARE = 0.9  # from which share of equal replies on a note warns
 def generation_report(results: Mapping[str, Any], folder: Path) -> Report:
     """What generation bias adds to the report; `folder` has the templates."""
     generation, run = {**NOT_RECORDED, **results["generation"]}, results["run"]
-    embedded = run["style_classifier"]["name"] == EMBEDDED_STYLES
+    embedded = run["style_classifier"]["is_embedded"]
     context = {"run": run, "embedded_styles": embedded, "generation": _context(generation)}
     frequency = _frequency(generation, folder)
     return Report(
@@ -59,7 +58,7 @@ def generation_report(results: Mapping[str, Any], folder: Path) -> Report:
 
 
 def generation_answer(generation: Mapping[str, Any]) -> str:
-    """Whether the style of replies differs beyond chance, where most, and what cannot be known."""
+    """Whether the style of replies differs by more than chance, and in which axes; and if not known, why."""
     values, debiased = generation["gen_bias"], generation["debiased"]
     if debiased is None:
         return (

@@ -1,4 +1,4 @@
-"""From replies and their style vectors to what stands in results.json. The same replies give the same bytes."""
+"""Computes the generation results of results.json from replies and style vectors: the same bytes for the same input."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from hb_metrics.replies import Replies
 from hb_metrics.reply_checks.parroting import is_parroting, parroting
 from hb_metrics.reply_checks.phrase_rates import PAPER_PHRASES, most_biased_descriptors, phrase_rates
 
-# Replies shown of each descriptor: those furthest in its characteristic style, and some drawn blindly.
+# Replies shown of each descriptor: those with the highest bias values, and some drawn at random.
 NUM_CHARACTERISTIC = 2
 NUM_DRAWN = 3
 # Replies shown of the whole run, whatever they are about.
@@ -41,14 +41,14 @@ def generation_results(
         confidence_level: Of the intervals.
 
     Returns:
-        Plain values for results.json, and the bias values they rest on.
+        Plain values for results.json, and the bias values they are computed from.
 
     Raises:
-        ValueError: There is nothing to compare: no replies, or no template with replies to two descriptors.
+        ValueError: There are no replies, or no template has replies to two descriptors.
     """
     cells = CellSums(labels, clusters, keep_replies=True)
-    likeliest = np.empty(len(replies.ids), np.int64)  # [replies] the style of each that is likeliest
-    probabilities = np.empty(len(replies.ids))  # [replies] and how likely it is
+    likeliest = np.empty(len(replies.ids), np.int64)  # [replies] index of the likeliest style of each
+    probabilities = np.empty(len(replies.ids))  # [replies] the probability of that style
     for first in range(0, len(replies.ids), _BATCH):
         part = slice(first, first + _BATCH)
         block = style_probabilities[part]
@@ -56,7 +56,7 @@ def generation_results(
         likeliest[part], probabilities[part] = block.argmax(axis=1), block.max(axis=1)
     settings: dict[str, Any] = {"labels": labels, "clusters": clusters}
     plain = gen_bias(cells, confidence_level=confidence_level, **settings)
-    # Without a second reply in a cell nothing is known of the noise.
+    # Without a second reply in any cell, the sampling noise is not known.
     debiased = None if plain.noise_floor is None else gen_bias(cells, debias=True, **settings)
 
     biases = bias_values(style_probabilities, replies.descriptors, replies.templates, replies.axes)
@@ -145,9 +145,9 @@ def bias_value_table(ids: Sequence[str], biases: BiasValues) -> pa.Table:
     return pa.table({"id": list(ids), "bias_value": biases.values})
 
 
-def _values(found: dict[str, Any]) -> dict[str, Any]:
+def _values(figures: dict[str, Any]) -> dict[str, Any]:
     names = ("full_gen_bias", "partial_gen_bias", "summed_cluster_gen_bias", "by_axis", "partial_by_axis")
-    return {name: found[name] for name in (*names, "summed_cluster_by_axis", "by_style")}
+    return {name: figures[name] for name in (*names, "summed_cluster_by_axis", "by_style")}
 
 
 def _styles(biases: BiasValues, labels: Sequence[str]) -> list[dict[str, Any]]:
@@ -167,29 +167,29 @@ def _by_descriptor(
         {
             "axis": key.axis,
             "descriptor": key.descriptor,
-            "num_replies": counts[place],
-            "mean_bias_value": float(biases.mean_values[place]),
-            "clusters": {name: float(biases.descriptor_means[place, at].sum()) for name, at in columns.items()},
+            "num_replies": counts[index],
+            "mean_bias_value": float(biases.mean_values[index]),
+            "clusters": {name: float(biases.descriptor_means[index, styles].sum()) for name, styles in columns.items()},
             "parroting_share": parroting_shares[str(key.axis)][key.descriptor],
         }
-        for place, key in enumerate(biases.descriptors)
+        for index, key in enumerate(biases.descriptors)
     ]
 
 
 def _examples(
     replies: Replies, biases: BiasValues, styles: Sequence[str], probabilities: np.ndarray
 ) -> list[dict[str, Any]]:
-    """Replies of each descriptor to read: the most characteristic, and some in the order of their ids, a hash."""
+    """Example replies of each descriptor: the most characteristic ones, and some in the order of their ids, hashes."""
     rows_of: list[list[int]] = [[] for _ in biases.descriptors]
     for row, code in enumerate(biases.descriptor_codes.tolist()):
         rows_of[code].append(row)
-    found = []
+    examples = []
     for key, rows in zip(biases.descriptors, rows_of, strict=True):
         most = sorted(rows, key=lambda row: (-biases.values[row], replies.ids[row]))[:NUM_CHARACTERISTIC]
         drawn = sorted((row for row in rows if row not in most), key=lambda row: replies.ids[row])[:NUM_DRAWN]
         chosen = [(row, "characteristic") for row in most] + [(row, "drawn") for row in drawn]
         for row, why in chosen:
-            found.append(
+            examples.append(
                 {
                     **DescriptorKey(*key)._asdict(),
                     "why": why,
@@ -201,4 +201,4 @@ def _examples(
                     "parroting": bool(is_parroting([replies.prompts[row]], [replies.texts[row]])[0]),
                 }
             )
-    return found
+    return examples

@@ -41,7 +41,7 @@ class FrequencyTable(NamedTuple):
 
     Attributes:
         terms_by_cluster: Cluster → the terms, with its mean probability.
-        rho_by_cluster: Cluster → what `correlation_with_bias` finds between frequency and probability.
+        rho_by_cluster: Cluster → what `correlation_with_bias` returns for frequency and probability.
         num_several_words: Terms left out because they have several words.
         num_unknown: Terms left out because the source has no frequency of them.
     """
@@ -53,7 +53,7 @@ class FrequencyTable(NamedTuple):
 
 
 class PhraseRow(NamedTuple):
-    """How often a phrase stands in the replies: all, then by group, `None` where a group is not there."""
+    """The share of replies that contain a phrase: of all, and by group of terms; `None`: the group has no replies."""
 
     heading: str
     phrase: str
@@ -94,7 +94,7 @@ def gen_bias_by_cluster(
 
 
 def missing_intervals(groups: Mapping[str, Sequence[Measured]]) -> list[tuple[str, str]]:
-    """What has no interval, and why: those of one reason together.
+    """Which values have no interval, and why; values with the same reason are in one entry.
 
     Args:
         groups: Metric → its values.
@@ -114,13 +114,13 @@ def rank_correlations(rows: list[BesidePaper]) -> dict[str, float | None]:
     """Spearman's ρ between our values and each model's of the paper, over the rows that have both."""
     models = list(rows[0].printed) if rows else []
     ours = {DescriptorKey(None, row.measured.name): best(row.measured) for row in rows}
-    found: dict[str, float | None] = {}
+    correlations: dict[str, float | None] = {}
     for model in models:
         theirs = {
             DescriptorKey(None, row.measured.name): value for row in rows if (value := row.printed[model]) is not None
         }
-        found[model] = correlation_with_bias(ours, theirs)["spearman_rho"]
-    return found
+        correlations[model] = correlation_with_bias(ours, theirs)["spearman_rho"]
+    return correlations
 
 
 def best(measured: Measured) -> float:
@@ -129,10 +129,10 @@ def best(measured: Measured) -> float:
 
 
 def most_varying_styles(generation: dict[str, Any]) -> list[StyleRow]:
-    """The styles that make up most of Full Gen Bias, the biggest first."""
+    """The styles with the largest parts of Full Gen Bias, the largest first."""
     rows = [
-        StyleRow(_measured(each["style"], generation, ("by_style", each["style"])), each["mean"], each["variance"])
-        for each in generation["styles"]
+        StyleRow(_measured(style["style"], generation, ("by_style", style["style"])), style["mean"], style["variance"])
+        for style in generation["styles"]
     ]
     return sorted(rows, key=lambda row: -best(row.measured))[:NUM_STYLES]
 
@@ -142,8 +142,8 @@ def terms_by_cluster(generation: dict[str, Any]) -> dict[str, list[Term]]:
     rows = generation["by_descriptor"]
     return {
         cluster: [
-            Term(row["axis"], row["descriptor"], place, row["num_replies"], row["clusters"][cluster])
-            for place, row in enumerate(rows)
+            Term(row["axis"], row["descriptor"], index, row["num_replies"], row["clusters"][cluster])
+            for index, row in enumerate(rows)
         ]
         for cluster in (rows[0]["clusters"] if rows else ())
     }
@@ -152,21 +152,21 @@ def terms_by_cluster(generation: dict[str, Any]) -> dict[str, list[Term]]:
 def frequency_table(generation: dict[str, Any]) -> FrequencyTable:
     """One-word terms with their frequencies, as in the paper's Figure 3."""
     known = {(row["axis"], row["descriptor"]): row for row in generation["frequencies"]["by_descriptor"]}
-    found: dict[str, list[Term]] = {}
+    one_word_terms: dict[str, list[Term]] = {}
     correlations = {}
     for cluster, terms in terms_by_cluster(generation).items():
-        found[cluster] = [
+        one_word_terms[cluster] = [
             term._replace(per_million=known[term.axis, term.name]["per_million"])
             for term in terms
             if (term.axis, term.name) in known and known[term.axis, term.name]["one_word"]
         ]
         correlations[cluster] = correlation_with_bias(
-            {DescriptorKey(term.axis, term.name): term.per_million for term in found[cluster]},
-            {DescriptorKey(term.axis, term.name): term.value for term in found[cluster]},
+            {DescriptorKey(term.axis, term.name): term.per_million for term in one_word_terms[cluster]},
+            {DescriptorKey(term.axis, term.name): term.value for term in one_word_terms[cluster]},
         )
     rows = [known.get((row["axis"], row["descriptor"])) for row in generation["by_descriptor"]]
     return FrequencyTable(
-        found,
+        one_word_terms,
         correlations,
         num_several_words=sum(row is not None and not row["one_word"] for row in rows),
         num_unknown=sum(row is None for row in rows),
@@ -175,7 +175,7 @@ def frequency_table(generation: dict[str, Any]) -> FrequencyTable:
 
 def phrase_table(rates: dict[str, Any]) -> list[PhraseRow]:
     """Each phrase with its shares and the paper's."""
-    groups = rates.get("groups", {})
+    groups = rates["groups"]
     return [
         PhraseRow(
             heading,
@@ -195,11 +195,11 @@ def chooser_content(generation: dict[str, Any]) -> dict[str, Any]:
         (row["axis"], row["descriptor"]): row["per_million"] for row in generation["frequencies"]["by_descriptor"]
     }
     rows = generation["by_descriptor"]
-    places = {(row["axis"], row["descriptor"]): place for place, row in enumerate(rows)}
+    index_of = {(row["axis"], row["descriptor"]): index for index, row in enumerate(rows)}
     examples: list[list[Any]] = [[] for _ in rows]
-    for each in generation["examples"]:
-        examples[places[each["axis"], each["descriptor"]]].append(
-            [each[name] for name in ("why", "prompt", "reply", "style", "style_probability", "parroting")]
+    for example in generation["examples"]:
+        examples[index_of[example["axis"], example["descriptor"]]].append(
+            [example[name] for name in ("why", "prompt", "reply", "style", "style_probability", "parroting")]
         )
     return {
         "axes": {axis: axis_label(axis) for axis in dict.fromkeys(row["axis"] for row in rows)},
@@ -229,17 +229,17 @@ def cluster_means(generation: dict[str, Any]) -> list[float]:
 
 
 def _measured(name: str, generation: dict[str, Any], path: tuple[str, ...]) -> Measured:
-    bounds = _at(generation["gen_bias"]["intervals"], path)
+    bounds = _value_at(generation["gen_bias"]["intervals"], path)
     return Measured(
         name,
-        _at(generation["gen_bias"], path),
-        _at(generation["debiased"], path),
+        _value_at(generation["gen_bias"], path),
+        _value_at(generation["debiased"], path),
         None if bounds is None else (bounds[0], bounds[1]),
-        _at(generation["gen_bias"]["no_intervals"], path),
+        _value_at(generation["gen_bias"]["no_intervals"], path),
     )
 
 
-def _at(content: Any, path: tuple[str, ...]) -> Any:
+def _value_at(content: Any, path: tuple[str, ...]) -> Any:
     """The value at a path of keys, `None` where any part is missing."""
     for key in path:
         if content is None:

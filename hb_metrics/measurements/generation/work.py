@@ -1,4 +1,4 @@
-"""From a model to generation bias: replies, their styles, and what stands in results.json."""
+"""Measures generation bias: makes replies, classifies their styles, and computes the results for results.json."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -44,12 +44,12 @@ DEFAULT_FREQUENCIES = Path(__file__).parents[3] / "hb_dataset" / "frequencies" /
 
 
 class GenerationWork(NamedTuple):
-    """What is replied to, and by what the styles of replies are classified.
+    """The prompts that are replied to, how, and the classifier of the styles of replies.
 
     Attributes:
         prompts: The prompts that are replied to.
-        plan: How.
-        classifier: Of styles.
+        plan: How the replies are made.
+        classifier: The style classifier.
         clusters: Style cluster → labels; `None`: there are none for this classifier.
         ignored: Settings of the model's generation_config that replies cannot be decoded with, where it was asked for.
     """
@@ -62,10 +62,10 @@ class GenerationWork(NamedTuple):
 
 
 def read_files(settings: Settings) -> None:
-    """Reads the files that options name, for the faults they may have.
+    """Reads the files that options name, so that faults in them show before a model is loaded.
 
     Raises:
-        ValueError: A file is not as it should be.
+        ValueError: A file is not valid.
     """
     options = settings.of(GenerationOptions)
     if options.phrases_file is not None:
@@ -118,12 +118,13 @@ def plan_generation(task: Task) -> GenerationWork:
 
 
 def describe_generation(work: GenerationWork) -> dict[str, Any]:
-    """What of the plan results depend on."""
+    """The parts of the plan that results depend on, for run.json."""
     classifier = work.classifier
     return {
         "generation": {**work.plan.description(), "ignored_settings": work.ignored or None},
         "style_classifier": {
             "name": classifier.name,
+            "is_embedded": classifier.is_embedded,
             "digest": classifier.digest,
             "num_styles": len(classifier.labels),
             "multi_label": classifier.multi_label,
@@ -177,7 +178,7 @@ def measure_generation(task: Task, work: GenerationWork) -> dict[str, Any]:
 
 
 def _frequencies(file: str | None, prompts: pa.Table) -> dict[str, Any]:
-    """How often each descriptor of the run stands in some text, per million examples."""
+    """How often each descriptor of the run occurs in a text corpus, per million examples."""
     path = DEFAULT_FREQUENCIES if file is None else Path(file)
     known = read_frequencies(path)
     keys = dict.fromkeys(zip(prompts["axis"].to_pylist(), prompts["descriptor"].to_pylist(), strict=True))

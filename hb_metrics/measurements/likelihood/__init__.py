@@ -25,7 +25,7 @@ class Likelihood(Measurement):
     tasks = ("likelihood_bias",)
 
     def plan(self, task: Task, files: Any) -> "ScoringPlan":
-        """How each prompt is scored."""
+        """Plans how each prompt is scored."""
         from hb_metrics.measurements.likelihood.scoring import plan_scoring
 
         return plan_scoring(task)
@@ -50,7 +50,7 @@ class Likelihood(Measurement):
         return lines + [f"  {axis:<22} {value:6.1%}" for axis, value in sorted(known, key=lambda item: -item[1])]
 
     def figures(self, results: Mapping[str, Any]) -> list[Figure]:
-        """Likelihood Bias, also adjusted for so many tests, and the mean effect size."""
+        """Likelihood Bias and the mean effect size."""
         bias = results[self.name]["likelihood_bias"]
         left_out = _counted(bias["num_skipped_tests"], "tests skipped") + _counted(
             len(bias["left_out_descriptors"]), "terms left out"
@@ -74,7 +74,7 @@ class Likelihood(Measurement):
         ]
 
     def figure_settings(self, results: Mapping[str, Any]) -> list[str]:
-        """What sentences were scored by, and whether terms were left out."""
+        """Whether the score is perplexity or pseudo-perplexity, and whether terms were left out."""
         gendered = results["run"]["settings"]["include_gendered"]
         return [measure_of(results)] + ([] if gendered else ["without terms for one gender"])
 
@@ -91,7 +91,7 @@ class Likelihood(Measurement):
         return likelihood_comparison(first, second, names, self.folder)
 
     def warnings(self, changed: set[str], runs: Sequence[Mapping[str, Any]]) -> list[str]:
-        """Tests with other settings do not compare."""
+        """Warns of tests with different settings, which do not compare."""
         if changed & {"settings.alpha", "settings.include_gendered"}:
             return ["Likelihood Bias was tested with different settings."]
         return []

@@ -12,7 +12,7 @@ from hb_metrics.measurements.likelihood.tables import likelihood_changes
 
 
 def likelihood_comparison(first: Run, second: Run, names: tuple[str, str], folder: Path) -> Comparison:
-    """Likelihood Bias of both runs, by axis; `folder` has the templates."""
+    """The section of Likelihood Bias of both runs, by axis; `folder` has its Jinja template."""
     changes = likelihood_changes(*(run.results["likelihood"]["likelihood_bias"] for run in (first, second)))
     html = render(folder / "comparison.html.jinja", {"changes": changes})
     figures = {"likelihood-change": [plain(change_figure(changes, "Likelihood Bias", names, ".0%"))]}

@@ -1,4 +1,4 @@
-"""Figures of Likelihood Bias and of the perplexities behind it."""
+"""Plots of Likelihood Bias and of the perplexities it is computed from."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from hb_metrics.display.figures import BLUE, GREY, ORANGE, ORANGE_TEXT, axis_lab
 
 
 def likelihood_bias_figure(likelihood: dict[str, Any]) -> go.Figure:
-    """Likelihood Bias of each axis as bars, with the share left after Benjamini–Hochberg adjustment as marks."""
+    """Plots Likelihood Bias of each axis as bars, with the share left after Benjamini–Hochberg adjustment as marks."""
     axes = sorted(likelihood["by_axis"], key=likelihood["by_axis"].__getitem__)
     labels = [axis_label(axis) for axis in axes]
     shares = [likelihood["by_axis"][axis] for axis in axes]

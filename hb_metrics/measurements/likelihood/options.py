@@ -12,7 +12,7 @@ class LikelihoodOptions:
     add_start_token: bool | None = field(
         default=None,
         metadata={
-            "help": "Whether the model is fed its BOS token before each sentence. Default: if the tokenizer has one."
+            "help": "Whether the model is given its BOS token before each sentence. Default: if the tokenizer has one."
         },
     )
     encoder_context: str = field(

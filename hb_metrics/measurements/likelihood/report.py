@@ -17,7 +17,7 @@ from hb_metrics.run_record import measure_of
 
 
 def likelihood_report(results: Mapping[str, Any], folder: Path) -> Report:
-    """What it adds to the report of a run; `folder` has the templates."""
+    """The section in the report of a run; `folder` has its Jinja templates."""
     bias, perplexity = results["likelihood"]["likelihood_bias"], results["likelihood"]["perplexity"]
     measure, templates = measure_of(results), perplexity["templates"]
     chosen = paper.EXTREMES_TEMPLATE if paper.EXTREMES_TEMPLATE in templates else templates[0]
@@ -55,7 +55,7 @@ def likelihood_answer(bias: Mapping[str, Any], measure: str) -> str | None:
 
     Args:
         bias: What `likelihood_bias` returns.
-        measure: What sentences were scored by.
+        measure: The name of the score: perplexity or pseudo-perplexity.
     """
     if bias["likelihood_bias"] is None:
         return None
@@ -73,4 +73,4 @@ def likelihood_answer(bias: Mapping[str, Any], measure: str) -> str | None:
     axes = [axis_label(axis).lower() for axis, value in shares.items() if value == highest]
     if len(axes) < len(shares):
         text += f", most often within {' and '.join(axes)} ({share(highest)})"
-    return f"{text}. How much of that comes of terms being rare or long, {measure} alone cannot say."
+    return f"{text}. How much of that is because terms are rare or long, {measure} alone cannot show."

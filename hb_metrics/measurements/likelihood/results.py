@@ -1,4 +1,4 @@
-"""From scored prompts to what stands in results.json. Deterministic: the same scores give the same bytes."""
+"""Computes the likelihood results of results.json from scored prompts: the same bytes for the same scores."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def likelihood_results(prompts: pa.Table, scores: pa.Table, alpha: float, includ
     Args:
         prompts: The prompts, with `id`, `axis`, `descriptor`, `descriptor_gender` and `template`.
         scores: `id`, `perplexity` and `num_tokens` of each, in the same order.
-        alpha: Significance level of one test.
+        alpha: The significance level of one test.
         include_gendered: Whether descriptors for one gender only take part in the tests.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Scores the prompts: from a model to Likelihood Bias."""
+"""Measures Likelihood Bias: scores the prompts and tests all pairs of terms."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ def plan_scoring(task: Task) -> ScoringPlan:
 
 
 def describe_scoring(plan: ScoringPlan) -> dict[str, Any]:
-    """What of the plan the numbers depend on, if only by rounding."""
+    """The parts of the plan that the numbers depend on, if only by rounding, for run.json."""
     return {
         "path": plan.scoring,
         "reason": plan.scoring_reason,
@@ -49,7 +49,7 @@ def describe_scoring(plan: ScoringPlan) -> dict[str, Any]:
 
 
 def measure_likelihood(task: Task, plan: ScoringPlan) -> dict[str, Any]:
-    """Scores what is not on disk yet, and tests all pairs of terms.
+    """Scores the prompts that are not on disk yet, and tests all pairs of terms.
 
     Returns:
         What `likelihood_results` returns; empty on all processes but the main one.

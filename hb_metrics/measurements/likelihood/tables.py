@@ -24,14 +24,14 @@ class Extremes(NamedTuple):
 def same_length_extremes(perplexity: dict[str, Any], template: str) -> list[Extremes]:
     """The paper's Table 3: extremes among the descriptors of an axis's most common number of tokens.
 
-    A longer term is more tokens to predict; comparing terms of one length takes that out.
+    A longer term has more tokens to predict; comparing terms of one length removes that difference.
     """
     column = perplexity["templates"].index(template)
     by_axis: dict[str, list[tuple[float, str, float]]] = {}
     for row in perplexity["by_descriptor"]:
         if row["median_perplexity"][column] is not None:
-            found = row["median_perplexity"][column], row["descriptor"], row["median_num_tokens"][column]
-            by_axis.setdefault(row["axis"], []).append(found)
+            point = row["median_perplexity"][column], row["descriptor"], row["median_num_tokens"][column]
+            by_axis.setdefault(row["axis"], []).append(point)
     extremes = []
     for axis, rows in by_axis.items():
         num_tokens = mode(tokens for _, _, tokens in rows)
@@ -45,7 +45,7 @@ def same_length_extremes(perplexity: dict[str, Any], template: str) -> list[Extr
 
 def paper_comparisons(likelihood: dict[str, Any]) -> list[dict[str, Any]]:
     """The paper's printed shares beside ours, for the templates that this run has."""
-    found = []
+    comparisons = []
     for figures in LIKELIHOOD_BIAS:
         ours = {
             axis: by_template[figures.template]
@@ -54,8 +54,10 @@ def paper_comparisons(likelihood: dict[str, Any]) -> list[dict[str, Any]]:
         }
         if ours:
             rows = [(axis, ours.get(axis), share) for axis, share in figures.by_axis.items()]
-            found.append({"model": figures.model, "where": figures.where, "template": figures.template, "rows": rows})
-    return found
+            comparisons.append(
+                {"model": figures.model, "where": figures.where, "template": figures.template, "rows": rows}
+            )
+    return comparisons
 
 
 def likelihood_changes(first: dict[str, Any], second: dict[str, Any]) -> list[Change]:

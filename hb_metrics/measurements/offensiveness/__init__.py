@@ -1,4 +1,4 @@
-"""Offensiveness: how many prompts and replies a classifier takes for offensive (Smith et al., 2022, C.2)."""
+"""Offensiveness: the share of prompts and replies that a classifier finds offensive (Smith et al., 2022, C.2)."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -49,7 +49,7 @@ class Offensiveness(Measurement):
         ]
 
     def figures(self, results: Mapping[str, Any]) -> list[Figure]:
-        """The share of replies; without replies there is none, as prompts say nothing of the model."""
+        """The share of offensive replies; empty without replies, as prompts show nothing about the model."""
         replies = results[self.name].get("replies")
         if replies is None:
             return []
@@ -81,7 +81,7 @@ class Offensiveness(Measurement):
         return [public_name(results["run"]["offensiveness_classifier"]), *filter(None, [tag_of(results)])]
 
     def card_sentences(self, results: Mapping[str, Any]) -> list[str]:
-        """By what it was classified."""
+        """Which classifier gave the offensiveness."""
         from hb_metrics.run_record import classifier_name
 
         notes = "".join(f"; {note}" for note in results["run"]["offensiveness_classifier"]["notes"])
@@ -100,7 +100,7 @@ class Offensiveness(Measurement):
         return offensiveness_comparison(first, second, names, self.folder)
 
     def warnings(self, changed: set[str], runs: Sequence[Mapping[str, Any]]) -> list[str]:
-        """Other classifiers."""
+        """Warns of different classifiers."""
         if changed & {"offensiveness_classifier.digest", "offensiveness_classifier.version"}:
             return ["Offensiveness was classified by different classifiers. Its figures do not compare."]
         return []

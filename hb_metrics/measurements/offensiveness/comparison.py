@@ -12,7 +12,7 @@ from hb_metrics.measurements.offensiveness.tables import offensiveness_changes
 
 
 def offensiveness_comparison(first: Run, second: Run, names: tuple[str, str], folder: Path) -> Comparison:
-    """The shares of both runs, by axis and by template; `folder` has the templates."""
+    """The section of both runs' shares, by axis and by template; `folder` has its Jinja template."""
     changes = offensiveness_changes(first.results["offensiveness"], second.results["offensiveness"])
     by_axis = {heading: rows for heading, rows in changes.items() if heading.endswith("by axis")}
     html = render(folder / "comparison.html.jinja", {"offensiveness": changes})

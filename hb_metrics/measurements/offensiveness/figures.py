@@ -1,4 +1,4 @@
-"""Figures of how offensive a classifier finds prompts and replies."""
+"""Plots of how offensive a classifier finds prompts and replies."""
 
 from collections.abc import Sequence
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class OffensivenessOptions:
-    """Which classifier says what is offensive."""
+    """Which classifier decides what is offensive."""
 
     _argument_group_name = "offensiveness"
 
@@ -19,6 +19,7 @@ class OffensivenessOptions:
     offensive_label: str | None = field(
         default=None,
         metadata={
-            "help": "The classifier's label that means offensive, or several with commas. Default: known by its name."
+            "help": "The label of the offensiveness classifier that means offensive, or several separated by commas. "
+            "Default: recognized by its name."
         },
     )

@@ -12,15 +12,13 @@ from hb_metrics.display.parts import Embedded, Report, Section, Tile
 from hb_metrics.display.rendering import render
 from hb_metrics.measurements.offensiveness import figures, tables
 
-EMBEDDED_OFFENSIVENESS = "alt-profanity-check (embedded)"
-
 
 def offensiveness_report(results: Mapping[str, Any], folder: Path) -> Report:
-    """What it adds to the report of a run; `folder` has the templates."""
+    """The section in the report of a run; `folder` has its Jinja templates."""
     offensiveness, run = results["offensiveness"], results["run"]
     prompts, replies = offensiveness["prompts"], offensiveness.get("replies")
     templates, axes = tables.by_template(prompts), tables.by_axis(offensiveness)
-    embedded = run["offensiveness_classifier"]["name"] == EMBEDDED_OFFENSIVENESS
+    embedded = run["offensiveness_classifier"]["is_embedded"]
     context = {
         "run": run,
         "embedded_offensiveness": embedded,

@@ -11,7 +11,7 @@ NUM_EXTREMES = 10
 
 
 class TemplateOffensiveness(NamedTuple):
-    """Prompts of a template: ours, and the paper's mean and standard deviation."""
+    """Offensiveness of a template's prompts: this run's, and the paper's mean and standard deviation."""
 
     template: str
     mean: float
@@ -44,12 +44,12 @@ def by_template(prompts: dict[str, Any]) -> list[TemplateOffensiveness]:
     return [
         TemplateOffensiveness(
             template,
-            found["mean"],
-            found["std"],
-            found["offensive_share"],
+            figures["mean"],
+            figures["std"],
+            figures["offensive_share"],
             *PROMPT_OFFENSIVENESS.get(template, (None, None)),
         )
-        for template, found in prompts["by_template"].items()
+        for template, figures in prompts["by_template"].items()
     ]
 
 
@@ -59,12 +59,12 @@ def by_axis(offensiveness: dict[str, Any]) -> list[AxisOffensiveness]:
     rows = [
         AxisOffensiveness(
             axis_label(axis),
-            found["num_sentences"],
-            found["offensive_share"],
+            figures["num_sentences"],
+            figures["offensive_share"],
             replies[axis]["num_sentences"] if axis in replies else None,
             replies[axis]["offensive_share"] if axis in replies else None,
         )
-        for axis, found in offensiveness["prompts"]["by_axis"].items()
+        for axis, figures in offensiveness["prompts"]["by_axis"].items()
     ]
     return sorted(rows, key=lambda row: (-(row.replies or 0), -row.prompts))
 
@@ -73,7 +73,7 @@ def extremes(prompts: dict[str, Any]) -> list[OffensiveExtremes]:
     """Terms at either end in the paper's templates (Table 12), or in the run's first where it has none of them."""
     known = list(prompts["by_template"])
     chosen = [template for template in OFFENSIVE_EXTREMES_TEMPLATES if template in known] or known[:1]
-    found = []
+    by_template = []
     for template in chosen:
         values = sorted(
             (by_cell[template], name)
@@ -84,8 +84,8 @@ def extremes(prompts: dict[str, Any]) -> list[OffensiveExtremes]:
         shown = min(NUM_EXTREMES, len(values) // 2)
         ends = values[:shown], values[::-1][:shown]
         lowest, highest = ([(name, value) for value, name in end] for end in ends)
-        found.append(OffensiveExtremes(template, lowest, highest))
-    return found
+        by_template.append(OffensiveExtremes(template, lowest, highest))
+    return by_template
 
 
 def offensiveness_changes(first: dict[str, Any], second: dict[str, Any]) -> dict[str, list[Change]]:

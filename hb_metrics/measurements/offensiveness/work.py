@@ -1,4 +1,4 @@
-"""From texts to offensiveness: the prompts, and the replies if the run has them."""
+"""Measures offensiveness: classifies the prompts, and the replies if the run has them."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def plan_offensiveness(task: Task) -> Classifier:
     """Loads the classifier.
 
     Raises:
-        ValueError: Which of its labels mean offensive is not known, or one that was named is not there.
+        ValueError: Which of its labels mean offensive is not known, or it has no label of the name given.
         OSError: There is no such classifier.
     """
     options = task.settings.of(OffensivenessOptions)
@@ -32,9 +32,10 @@ def plan_offensiveness(task: Task) -> Classifier:
 
 
 def describe_classifier(classifier: Classifier) -> dict[str, Any]:
-    """What of the classifier results depend on."""
+    """What identifies the classifier, for run.json."""
     return {
         "name": classifier.name,
+        "is_embedded": classifier.is_embedded,
         "digest": classifier.digest,
         "version": classifier.version,
         "offensive_labels": list(classifier.source_labels),
@@ -43,7 +44,7 @@ def describe_classifier(classifier: Classifier) -> dict[str, Any]:
 
 
 def measure_offensiveness(task: Task, classifier: Classifier) -> dict[str, Any]:
-    """Classifies what is not on disk yet.
+    """Classifies the texts that are not on disk yet.
 
     Returns:
         `prompts` and, if the run has them, `replies`: what `offensiveness_results` returns; empty on all processes but

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class RedditBias(Measurement):
-    """The t of a paired test on the perplexities of both sides of each pair, and LMP."""
+    """The t of a paired test on the perplexities of the two sides of each pair, and LMP."""
 
     name = "reddit"
     title = "Language Model Bias"
@@ -23,13 +23,13 @@ class RedditBias(Measurement):
     has_own_prompts = True
 
     def read_files(self, settings: "Settings") -> "RedditFiles":
-        """The pairs and the reference texts."""
+        """Reads the pairs and the reference texts."""
         from hb_metrics.measurements.reddit.work import read_reddit
 
         return read_reddit(settings)
 
     def plan(self, task: Task, files: "RedditFiles") -> "RedditWork":
-        """How both sides are scored."""
+        """Plans how both sides are scored."""
         from hb_metrics.measurements.reddit.work import plan_reddit
 
         return plan_reddit(task, files)
@@ -53,7 +53,7 @@ class RedditBias(Measurement):
         return summary_lines(results[self.name])
 
     def figures(self, results: Mapping[str, Any]) -> list[Figure]:
-        """Of each bias type the t, the t of logarithms and the share of pairs; and LMP."""
+        """The t, the t of logarithms and the share of pairs of each bias type, and LMP."""
         from hb_metrics.measurements.reddit.tables import bias_type_label
 
         reddit = results[self.name]

@@ -9,12 +9,12 @@ from hb_metrics.measurements.reddit.tables import RedditRow
 
 
 def t_figure(rows: Sequence[RedditRow]) -> go.Figure:
-    """The t of each bias type, and beside it t on the logarithms of perplexities."""
+    """Plots the t of each bias type, on perplexities and on their logarithms."""
     labels = [wrapped(row.label) for row in rows][::-1]
     figure = go.Figure()
     drawn = (("t", "on perplexities", BLUE, "circle"), ("t_log", "on their logarithms", ORANGE, "diamond"))
     for field, name, color, symbol in drawn:
-        known = [(wrapped(row.label), row.found[field]) for row in rows if row.found[field] is not None]
+        known = [(wrapped(row.label), row.test[field]) for row in rows if row.test[field] is not None]
         figure.add_scatter(
             y=[label for label, _ in known],
             x=[value for _, value in known],
@@ -30,11 +30,11 @@ def t_figure(rows: Sequence[RedditRow]) -> go.Figure:
 
 
 def share_figure(rows: Sequence[RedditRow]) -> go.Figure:
-    """Share of pairs in which the stereotyped side is the likelier one."""
+    """Plots the share of pairs in which the stereotyped side is the likelier one."""
     figure = go.Figure(
         go.Bar(
             y=[wrapped(row.label) for row in rows],
-            x=[row.found["share_t1_likelier"] for row in rows],
+            x=[row.test["share_t1_likelier"] for row in rows],
             orientation="h",
             name="stereotyped side likelier",
             marker_color=BLUE,

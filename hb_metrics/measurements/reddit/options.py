@@ -15,8 +15,8 @@ class RedditOptions:
     reddit_folder: str | None = field(
         default=None,
         metadata={
-            "help": "The RedditBias data: their authors' repository, or a folder with one for each bias type that "
-            "holds their files, or train, validation and test as .csv or .txt."
+            "help": "The folder of the RedditBias data: its authors' repository, or a folder with a subfolder for each "
+            "bias type that holds their files, or train, validation and test as .csv or .txt."
         },
     )
     bias_type: list[str] | None = field(
@@ -40,9 +40,9 @@ class RedditOptions:
     reddit_outliers: Literal["none", "pair"] = field(
         default="none",
         metadata={
-            "help": "pair leaves out RedditBias pairs beyond three standard deviations, as the paper does. A test of "
-            "the others finds a difference in 8 to 17 %% (alpha 0.05) where there is none. The published test pairs "
-            "are filtered already."
+            "help": "Whether RedditBias pairs beyond three standard deviations are left out: none or pair (as in the "
+            "paper). With pair, a test finds a difference where there is none in 8 to 17 %% (alpha 0.05). The "
+            "published test pairs are filtered already."
         },
     )
     reference_texts: str | None = field(
@@ -60,6 +60,6 @@ class RedditOptions:
     )
 
     def __post_init__(self) -> None:
-        """Raises a ValueError for a value that cannot be."""
+        """Raises a ValueError if the number of reference texts is below 1, or the file does not exist."""
         check_least(self, num_reference_texts=1)
         check_files(self, "reference_texts")

@@ -14,14 +14,14 @@ from hb_metrics.measurements.reddit import figures, tables
 
 
 def reddit_report(results: Mapping[str, Any], folder: Path) -> Report:
-    """What it adds to the report of a run; `folder` has the templates."""
+    """The section in the report of a run; `folder` has its Jinja templates."""
     reddit = results["reddit"]
     rows = tables.reddit_rows(reddit)
     context = {
         "reddit": {
             "rows": rows,
-            "split": rows[0].found["split"],
-            "filtered": rows[0].found["outliers"] == "pair",
+            "split": rows[0].test["split"],
+            "filtered": rows[0].test["outliers"] == "pair",
             "lmp": reddit["lmp"],
             "lmp_num_texts": reddit["lmp_num_texts"],
             "lmp_source": reddit["lmp_source"],
@@ -47,10 +47,10 @@ def reddit_report(results: Mapping[str, Any], folder: Path) -> Report:
 
 
 def reddit_answer(reddit: Mapping[str, Any]) -> str:
-    """Of each bias type, whether the stereotyped side is likelier by more than chance.
+    """States for each bias type whether the stereotyped side is likelier by more than chance.
 
-    By the test on logarithms of perplexities, which no few pairs decide. Where outliers were left out, a test finds
-    differences by chance more often than its level says, and the answer says so.
+    It uses the test on logarithms of perplexities, which does not depend on a few pairs. If outliers were left out, a
+    test finds differences by chance more often than its significance level, and the answer states so.
     """
     from hb_metrics.measurements.reddit.tables import bias_type_label
 
@@ -71,7 +71,9 @@ def reddit_answer(reddit: Mapping[str, Any]) -> str:
         filtered |= test["outliers"] == "pair"
         beyond = "by a test without outliers" if test["outliers"] == "pair" else "by more than chance"
         parts.append(f"{label}: the {side} side is likelier {beyond} {numbers}")
-    caution = " Leaving out outliers makes such a test find a difference by chance more often than its level says."
+    caution = (
+        " Leaving out outliers makes such a test find a difference by chance more often than its significance level."
+    )
     return (
         "Phrases that say something stereotyped of a group, beside the same of another group. "
         f"{'; '.join(parts)}.{caution if filtered else ''}"

@@ -42,7 +42,7 @@ class RedditData(NamedTuple):
         texts_t1: [pairs] the stereotyped side.
         texts_t2: [pairs] the other side.
         num_identical: Pairs whose two texts are the same: the model cannot tell them apart, and they count as ties.
-        num_duplicates: Pairs whose t1 stands in the training split too; `None`: there is no training split.
+        num_duplicates: Pairs whose t1 is in the training split too; `None`: there is no training split.
     """
 
     ids: list[str]
@@ -64,7 +64,7 @@ class RedditPairs(NamedTuple):
 
     Attributes:
         data: The pairs.
-        plan: Of both sides.
+        plan: How both sides are scored.
         digest: SHA-256 of ids and texts.
     """
 
@@ -82,10 +82,10 @@ class RedditWork(NamedTuple):
 
 
 def read_reddit(settings: Settings) -> RedditFiles:
-    """Reads the pairs of each bias type and the reference texts: what can be wrong with them shows without a model.
+    """Reads the pairs of each bias type and the reference texts, so that faults in them show before a model is loaded.
 
     Raises:
-        ValueError: The folder or the bias types are not given, or the data are not as they should be.
+        ValueError: The folder or the bias types are not given, or the data are not valid.
         OSError: There is no such file.
     """
     options = settings.of(RedditOptions)
@@ -128,7 +128,7 @@ def plan_reddit(task: Task, files: RedditFiles) -> RedditWork:
 
 
 def describe_reddit(work: RedditWork) -> dict[str, Any]:
-    """What is recorded of it in run.json."""
+    """What run.json records of the pairs, the reference texts and how they are scored."""
     return {
         **{
             bias_type: {"num_pairs": len(pairs.data.ids), "digest": pairs.digest, **_path(pairs.plan)}
@@ -139,7 +139,7 @@ def describe_reddit(work: RedditWork) -> dict[str, Any]:
 
 
 def measure_reddit(task: Task, work: RedditWork) -> dict[str, Any]:
-    """Scores what is not on disk yet, and tests it.
+    """Scores the texts that are not on disk yet, and tests the pairs.
 
     Returns:
         `by_bias_type`: bias type → the fields of `PairedTest`, `split`, `num_read`, `num_skipped` by reason,

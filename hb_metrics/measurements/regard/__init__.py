@@ -1,4 +1,4 @@
-"""Regard: how a model speaks of people when it goes on writing, in many structures (Aggarwal et al., 2022)."""
+"""Regard: how a model writes about people when it continues prompts of many structures (Aggarwal et al., 2022)."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -30,7 +30,7 @@ class Regard(Measurement):
         groups_and_pairs(settings)
 
     def plan(self, task: Task, files: Any) -> "RegardWork":
-        """The prompts, their continuations and the classifier."""
+        """Writes the prompts, plans their continuations and loads the classifier."""
         from hb_metrics.measurements.regard.work import plan_regard
 
         return plan_regard(task)
@@ -62,10 +62,10 @@ class Regard(Measurement):
         gaps = [
             Figure(
                 f"Regard gap, {row.label}",
-                row.found["gap"],
+                row.over_all["gap"],
                 "signed",
-                f"Mean regard of {row.found['advantaged']} less that of {row.found['disadvantaged']}, -2 to 2.",
-                pair(interval_of(row.found)),
+                f"Mean regard of {row.over_all['advantaged']} less that of {row.over_all['disadvantaged']}, -2 to 2.",
+                pair(interval_of(row.over_all)),
                 level,
             )
             for row in gap_rows(bias)
@@ -73,10 +73,10 @@ class Regard(Measurement):
         means = [
             Figure(
                 f"Regard, {row.name}",
-                row.found["mean"],
+                row.over_all["mean"],
                 "signed",
                 "Mean regard of continuations about them: -1 negative, 1 positive.",
-                pair(interval_of(row.found)),
+                pair(interval_of(row.over_all)),
                 level,
             )
             for row in group_rows(bias)
@@ -84,7 +84,7 @@ class Regard(Measurement):
         return [*gaps, *means]
 
     def card_sentences(self, results: Mapping[str, Any]) -> list[str]:
-        """By what regard was classified."""
+        """Which classifier gave the regard."""
         from hb_metrics.run_record import classifier_name
 
         return [f"Regard classified by {classifier_name(results['run'], 'regard')}."]

@@ -21,17 +21,17 @@ from hb_metrics.display.figures import (
 from hb_metrics.measurements.regard.tables import Ends, GapRow, GroupRow, interval_of
 
 _INK = "#111827"
-_OFFSET = 0.17  # of a row, from its middle to what stands side by side in it
+_OFFSET = 0.17  # of a row, from its middle to the marks of either side
 _ROW = 50  # pixels
 _MARGIN = 0.04  # of what is drawn, to either side
 _ALL, _FIXED = "all structures", "fixed prompts"
 _LABEL_COLOURS = {"negative": ORANGE, "neutral": "#d1d5db", "positive": BLUE, "other": "#9ca3af"}
 _WHITE_ON = {"negative", "positive"}
-_LEAST_TOLD = 0.09  # a narrower part of a bar has no room for its number on a phone
+_LEAST_LABELLED = 0.09  # a narrower part of a bar has no room for its number on a phone
 
 
 class _Mark(NamedTuple):
-    """What is drawn of a group or a pair in a row of the figure; `None`: not known."""
+    """A mark of a group or a pair in a row of the figure; `None`: not known."""
 
     row: int
     label: str
@@ -41,14 +41,14 @@ class _Mark(NamedTuple):
 
 
 def means_figure(rows: Sequence[GroupRow], level: float) -> go.Figure:
-    """Mean regard of each group with its interval, and one standard deviation to either side (Figure 3a)."""
+    """Plots mean regard of each group with its interval, and one standard deviation to either side (Figure 3a)."""
     sides = [
         [
-            _Mark(at, row.name, found["mean"], interval_of(found), found["sd"])
-            for at, (row, found) in enumerate(side)
-            if found is not None and found["mean"] is not None
+            _Mark(index, row.name, figures["mean"], interval_of(figures), figures["sd"])
+            for index, (row, figures) in enumerate(side)
+            if figures is not None and figures["mean"] is not None
         ]
-        for side in ([(row, row.found) for row in rows], [(row, row.fixed) for row in rows])
+        for side in ([(row, row.over_all) for row in rows], [(row, row.fixed) for row in rows])
     ]
     figure = _beside_each_other(sides[0], sides[1], len(rows), level)
     _add_key(figure, "one standard deviation of texts", 1, "dot")
@@ -56,37 +56,37 @@ def means_figure(rows: Sequence[GroupRow], level: float) -> go.Figure:
 
 
 def gaps_figure(rows: Sequence[GapRow], level: float) -> go.Figure:
-    """The gap of each pair with its interval (Figure 3c)."""
+    """Plots the gap of each pair with its interval (Figure 3c)."""
     sides = [
         [
-            _Mark(at, row.label, found["gap"], interval_of(found))
-            for at, (row, found) in enumerate(side)
-            if found is not None and found["gap"] is not None
+            _Mark(index, row.label, figures["gap"], interval_of(figures))
+            for index, (row, figures) in enumerate(side)
+            if figures is not None and figures["gap"] is not None
         ]
-        for side in ([(row, row.found) for row in rows], [(row, row.fixed) for row in rows])
+        for side in ([(row, row.over_all) for row in rows], [(row, row.fixed) for row in rows])
     ]
     figure = _beside_each_other(sides[0], sides[1], len(rows), level)
     labels = [
-        f"{wrapped(row.label)}{BREAK}" + wrapped(f"{row.found['advantaged']} − {row.found['disadvantaged']}")
+        f"{wrapped(row.label)}{BREAK}" + wrapped(f"{row.over_all['advantaged']} − {row.over_all['disadvantaged']}")
         for row in rows
     ]
     return _in_rows(figure, labels, "gap in mean regard", _ROW + 14)
 
 
 def distribution_figure(rows: Sequence[GroupRow], labels: Sequence[str]) -> go.Figure:
-    """Shares of labels as stacked bars: of all structures, and below it of the fixed prompts (Figure 2)."""
+    """Plots shares of labels as stacked bars: of all structures, and below them of the fixed prompts (Figure 2)."""
     heights: list[float] = []
     names: list[str] = []
-    told: list[str] = []
+    tick_labels: list[str] = []
     bars = []
-    for at, row in enumerate(rows):
-        sides = [(f"{row.name}, {_ALL}", wrapped(row.name), row.found["distribution"])]
+    for index, row in enumerate(rows):
+        sides = [(f"{row.name}, {_ALL}", wrapped(row.name), row.over_all["distribution"])]
         if row.fixed is not None:
             sides.append((f"{row.name}, {_FIXED}", f"{SMALL}{_FIXED}{END_SMALL}", row.fixed["distribution"]))
-        for place, (name, label, shares) in enumerate(sides):
-            heights.append(-len(sides) * at - 0.84 * place)
+        for side, (name, label, shares) in enumerate(sides):
+            heights.append(-len(sides) * index - 0.84 * side)
             names.append(name)
-            told.append(label)
+            tick_labels.append(label)
             bars.append(shares)
     figure = go.Figure()
     for label in labels:
@@ -98,7 +98,7 @@ def distribution_figure(rows: Sequence[GroupRow], labels: Sequence[str]) -> go.F
             name=label,
             width=0.72,
             marker_color=_LABEL_COLOURS[label],
-            text=[f"{value:.0%}" if value >= _LEAST_TOLD else "" for value in values],
+            text=[f"{value:.0%}" if value >= _LEAST_LABELLED else "" for value in values],
             textposition="inside",
             insidetextanchor="middle",
             textangle=0,
@@ -107,21 +107,21 @@ def distribution_figure(rows: Sequence[GroupRow], labels: Sequence[str]) -> go.F
             hovertemplate="%{customdata}: %{x:.1%}<extra>" + in_template(label) + "</extra>",
         )
     figure.update_layout(barmode="stack")
-    figure.update_yaxes(tickvals=heights, ticktext=told, showgrid=False, zeroline=False)
+    figure.update_yaxes(tickvals=heights, ticktext=tick_labels, showgrid=False, zeroline=False)
     figure.update_xaxes(range=[0, 1.02], tickformat=".0%", title="share of texts")
     return finished(figure, height=110 + 28 * len(bars)).update_layout(legend_traceorder="normal")
 
 
 def ends_figure(rows: Sequence[Ends], overall: Sequence[float | None], title: str, ends: tuple[str, str]) -> go.Figure:
-    """Every structure as a small point, and the mean of those at either end (Figures 3b and 3d).
+    """Plots every structure as a small point, and the mean of those at either end (Figures 3b and 3d).
 
     Args:
         rows: Groups, or pairs, with the values of structures.
         overall: [rows] the figure from all structures.
-        title: Of the horizontal axis.
+        title: Title of the horizontal axis.
         ends: What the upper and the lower end are called.
     """
-    heights = [float(len(rows) - 1 - at) for at in range(len(rows))]
+    heights = [float(len(rows) - 1 - index) for index in range(len(rows))]
     points = [
         (value, height + offset, structure)
         for height, row in zip(heights, rows, strict=True)
@@ -143,7 +143,7 @@ def ends_figure(rows: Sequence[Ends], overall: Sequence[float | None], title: st
         (ends[1], "triangle-left", 13, ORANGE, [row.mean(row.low) for row in rows]),
     ):
         known = [(value, height, row.label) for value, height, row in zip(values, heights, rows, strict=True)]
-        known = [each for each in known if each[0] is not None]
+        known = [point for point in known if point[0] is not None]
         figure.add_scatter(
             x=[value for value, _, _ in known],
             y=[height for _, height, _ in known],
@@ -156,12 +156,12 @@ def ends_figure(rows: Sequence[Ends], overall: Sequence[float | None], title: st
     return _in_rows(figure, [wrapped(row.label) for row in rows], title, _ROW + 4)
 
 
-def _beside_each_other(found: Sequence[_Mark], beside: Sequence[_Mark], num_rows: int, level: float) -> go.Figure:
-    """All structures, and below them in the same row the fixed prompts, where there is anything to compare."""
+def _beside_each_other(over_all: Sequence[_Mark], fixed: Sequence[_Mark], num_rows: int, level: float) -> go.Figure:
+    """Plots all structures, and in the same row below them the fixed prompts, if there are any to compare."""
     figure = go.Figure()
     for marks, name, colour, symbol, offset in (
-        (found, _ALL, BLUE, "circle", _OFFSET if beside else 0.0),
-        (beside, _FIXED, ORANGE, "diamond", -_OFFSET),
+        (over_all, _ALL, BLUE, "circle", _OFFSET if fixed else 0.0),
+        (fixed, _FIXED, ORANGE, "diamond", -_OFFSET),
     ):
         if not marks:
             continue
@@ -188,7 +188,7 @@ def _beside_each_other(found: Sequence[_Mark], beside: Sequence[_Mark], num_rows
 def _add_lines(
     figure: go.Figure, spans: Sequence[tuple[float, float, float]], colour: str, width: int, dash: str
 ) -> None:
-    """Lines at a height from the lowest to the highest."""
+    """Adds horizontal lines, each at a height from a lowest to a highest value."""
     figure.add_scatter(
         x=segments([low for _, low, _ in spans], [high for _, _, high in spans]),
         y=[coordinate for y, _, _ in spans for coordinate in (y, y, None)],
@@ -200,12 +200,12 @@ def _add_lines(
 
 
 def _add_key(figure: go.Figure, name: str, width: int, dash: str) -> None:
-    """What a kind of line means, whatever its colour."""
+    """Adds to the legend what a kind of line means, whatever its colour."""
     figure.add_scatter(x=[None], y=[None], mode="lines", name=name, line={"color": GREY, "width": width, "dash": dash})
 
 
 def _in_rows(figure: go.Figure, labels: Sequence[str], title: str, row: int) -> go.Figure:
-    """The look of a figure with a row for each label, the first on top, and a line at 0."""
+    """Lays out a figure with a row for each label, the first on top, and a line at 0."""
     figure.add_vline(x=0, line={"color": GREY, "width": 1}, layer="below")
     figure.update_yaxes(
         tickvals=list(range(len(labels)))[::-1],

@@ -39,7 +39,7 @@ class RegardOptions:
         default=6,
         metadata={
             "help": "How many continuations there are for each group in each structure, of the same verb phrases for "
-            "all groups; 0: all (verb phrases x seeds). Fixed prompts always have all."
+            "all groups; 0: all (verb phrases x seeds). The fixed prompts always have all."
         },
     )
     regard_seeds: int = field(
@@ -68,8 +68,8 @@ class RegardOptions:
     regard_labels: str | None = field(
         default=None,
         metadata={
-            "help": "What the regard classifier's labels mean, such as LABEL_0=negative,LABEL_1=neutral,…, where they "
-            "do not say so themselves."
+            "help": "What the regard classifier's labels mean, such as LABEL_0=negative,LABEL_1=neutral,…, if their "
+            "names do not show it."
         },
     )
     regard_mask: bool = field(
@@ -85,8 +85,8 @@ class RegardOptions:
     regard_smoothing: float | None = field(
         default=None,
         metadata={
-            "help": "What is added to the count of each regard before KL divergence; without it a group that lacks a "
-            "regard has none."
+            "help": "What is added to the count of each regard label before KL divergences are computed. Default: "
+            "nothing, and a group without texts of a label has no divergence."
         },
     )
     paraphraser: str | None = field(
@@ -98,6 +98,6 @@ class RegardOptions:
     )
 
     def __post_init__(self) -> None:
-        """Raises a ValueError for a value that cannot be."""
+        """Raises a ValueError if a number is below its least value."""
         check_least(self, regard_continuations=0, regard_seeds=1, regard_top_k=1, regard_max_tokens=2)
         check_above_zero(self, regard_temperature="such as 0.7", regard_smoothing="or leave it out")

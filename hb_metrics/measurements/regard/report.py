@@ -13,11 +13,9 @@ from hb_metrics.display.rendering import render
 from hb_metrics.measurements.regard import tables
 from hb_metrics.measurements.regard.figures import distribution_figure, ends_figure, gaps_figure, means_figure
 
-EMBEDDED_REGARD = "MiniLM regard exemplars (embedded)"
-
 
 def regard_report(results: Mapping[str, Any], folder: Path) -> Report:
-    """What regard adds to the report; `folder` has the templates."""
+    """The section of regard in the report of a run; `folder` has its Jinja templates."""
     regard, record = results["regard"], results["run"]["regard"]
     bias = regard["bias"]
     groups, gaps = tables.group_rows(bias), tables.gap_rows(bias)
@@ -35,10 +33,10 @@ def regard_report(results: Mapping[str, Any], folder: Path) -> Report:
         plots["regard-gaps"] = gaps_figure(gaps, level)
     if group_ends:
         ends = ("best structures", "worst structures")
-        plots["regard-ends"] = ends_figure(group_ends, [row.found["mean"] for row in groups], "mean regard", ends)
+        plots["regard-ends"] = ends_figure(group_ends, [row.over_all["mean"] for row in groups], "mean regard", ends)
     if gap_ends:
         ends = ("largest gaps", "smallest gaps")
-        plots["regard-gap-ends"] = ends_figure(gap_ends, [row.found["gap"] for row in gaps], "gap", ends)
+        plots["regard-gap-ends"] = ends_figure(gap_ends, [row.over_all["gap"] for row in gaps], "gap", ends)
     content = {
         **{name: value for name, value in regard.items() if name.startswith("num_")},
         "mask": regard["mask"],
@@ -69,7 +67,7 @@ def regard_report(results: Mapping[str, Any], folder: Path) -> Report:
         "signed": tables.signed,
         "span": tables.span,
     }
-    embedded = record["name"] == EMBEDDED_REGARD
+    embedded = record["is_embedded"]
     context = {"regard": content, "run": results["run"], "embedded_regard": embedded}
     drawn = {name: [plain(plot)] for name, plot in plots.items()}
     number = regard["num_structures"]
@@ -91,14 +89,14 @@ def regard_report(results: Mapping[str, Any], folder: Path) -> Report:
 
 
 def regard_answer(gaps: list[tables.GapRow], level: float) -> str | None:
-    """Which group of each pair is regarded better beyond chance, in a sentence; `None`: no two groups are compared."""
+    """Which group of each pair is regarded better beyond chance, in a sentence; `None`: no groups are compared."""
     if not gaps:
         return None
     return f"Regard of what it writes about people. {'; '.join(tables.short_verdict(row, level) for row in gaps)}."
 
 
 def _gap_tile(row: tables.GapRow, level: float) -> Tile:
-    bounds = tables.interval_of(row.found)
+    bounds = tables.interval_of(row.over_all)
     interval = "" if bounds is None else f", {level:.0%} interval {tables.span(bounds)}"
-    of = f"{row.found['advantaged']} − {row.found['disadvantaged']}{interval}"
-    return Tile(f"regard gap, {row.label}", tables.signed(row.found["gap"]), (of,))
+    of = f"{row.over_all['advantaged']} − {row.over_all['disadvantaged']}{interval}"
+    return Tile(f"regard gap, {row.label}", tables.signed(row.over_all["gap"]), (of,))

@@ -3,12 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from hb_metrics.display.numbers import MISSING, fixed
+from hb_metrics.display import numbers
 
 DIGITS = 3
 ALL_PAIRS = "all"  # in the rankings by gap: the mean gap over the pairs
 UNDECIDED = "undecided"
-_OVER = ("structures", "seeds", "prompts")  # what intervals are over, the one that decides first
 
 _OTHER = {
     "drop": "texts labelled other are left out",
@@ -19,7 +18,7 @@ _REASONS = {
     "lost_group": "lost the group",
     "lost_meaning": "lost the meaning",
     "blank": "were blank",
-    "repeated": "said the same as another",
+    "repeated": "were the same as another",
 }
 
 
@@ -27,13 +26,13 @@ class GroupRow(NamedTuple):
     """A group.
 
     Attributes:
-        name: Of the group.
-        found: Its figures over all structures.
-        fixed: Likewise from the fixed prompts; `None`: there is nothing to compare.
+        name: Name of the group.
+        over_all: Its figures over all structures.
+        fixed: Its figures from the fixed prompts; `None`: the run has no other prompts, or no fixed ones.
     """
 
     name: str
-    found: dict[str, Any]
+    over_all: dict[str, Any]
     fixed: dict[str, Any] | None
 
 
@@ -41,17 +40,17 @@ class GapRow(NamedTuple):
     """A pair of groups.
 
     Attributes:
-        name: Of the pair, as in the results.
-        label: As people read it.
-        found: The gap over all structures, its intervals, and how many structures turn its sign.
-        fixed: Likewise from the fixed prompts; `None`: there is nothing to compare.
-        verdicts: "advantaged", "disadvantaged" or "undecided", `None` where nothing is known: by "fixed" and
-            "structured".
+        name: Name of the pair, as in the results.
+        label: Its name for people.
+        over_all: The gap over all structures, its intervals, and how many structures have the other sign.
+        fixed: The gap from the fixed prompts; `None`: the run has no other prompts, or no fixed ones.
+        verdicts: "advantaged", "disadvantaged" or "undecided", `None` without an interval; of the fixed prompts
+            ("fixed") and of all structures ("structured").
     """
 
     name: str
     label: str
-    found: dict[str, Any]
+    over_all: dict[str, Any]
     fixed: dict[str, Any] | None
     verdicts: Mapping[str, Any]
 
@@ -82,7 +81,7 @@ class Ends(NamedTuple):
     """One figure of every structure, and of those at its ends.
 
     Attributes:
-        label: Whose figure.
+        label: The group or pair.
         values: Structure → value, of structures that have one.
         high: Structures at the upper end.
         low: Structures at the lower end.
@@ -107,126 +106,103 @@ def group_names(bias: dict[str, Any]) -> list[str]:
 
 def group_rows(bias: dict[str, Any]) -> list[GroupRow]:
     """The groups, in the order of `group_names`."""
-    found, beside = _sides(bias, "by_group")
-    return [GroupRow(name, found[name], beside.get(name)) for name in group_names(bias)]
+    over_all, fixed = _sides(bias, "by_group")
+    return [GroupRow(name, over_all[name], fixed.get(name)) for name in group_names(bias)]
 
 
 def gap_rows(bias: dict[str, Any]) -> list[GapRow]:
     """The pairs, in the order of the run."""
-    (every, beside), verdicts = _sides(bias, "gaps"), bias["verdicts"] or {}
-    return [
-        GapRow(name, _label(name), found, beside.get(name), verdicts.get(name) or {}) for name, found in every.items()
-    ]
+    over_all, fixed = _sides(bias, "gaps")
+    return [GapRow(name, _label(name), gap, fixed.get(name), bias["verdicts"][name]) for name, gap in over_all.items()]
 
 
 def compared(bias: dict[str, Any]) -> dict[str, Any] | None:
-    """The figures of the fixed prompts, where there are other structures than theirs."""
-    fixed_alone: dict[str, Any] | None = bias["fixed"]
-    return fixed_alone if len(bias["by_structure"] or {}) > 1 else None
+    """The figures of the fixed prompts; `None`: the run has no other structures, or no fixed prompts."""
+    fixed: dict[str, Any] | None = bias["fixed"]
+    return fixed if len(bias["by_structure"]) > 1 else None
 
 
-def interval_of(found: Mapping[str, Any]) -> list[float] | None:
-    """The interval that decides, of the figures of a row."""
-    bounds: list[float] | None = found["interval"]
+def interval_of(figures: Mapping[str, Any]) -> list[float] | None:
+    """The interval that the verdict uses, from the figures of a row; `None`: there is none."""
+    bounds: list[float] | None = figures["interval"]
     return bounds
 
 
-def why_none(found: Mapping[str, Any]) -> str | None:
-    """Why figures of a row have no interval that decides; `None`: not known."""
-    reason: str | None = found["no_interval"].get(found["over"])
+def why_none(figures: Mapping[str, Any]) -> str | None:
+    """Why the figures of a row lack the interval that the verdict uses; `None`: they have it."""
+    reason: str | None = figures["no_interval"].get(figures["over"])
     return reason
 
 
-def _decided_over(bias: Mapping[str, Any]) -> dict[str, str]:
-    """What the intervals that decide are over, of the fixed prompts and of all structures ("fixed", "structured")."""
-    if bias.get("verdict_over"):
-        return bias["verdict_over"]
-    # Results of older versions do not say.
-    sides = {"structured": bias, "fixed": bias["fixed"] or {}}
-    overs = {}
-    for side, figures in sides.items():
-        rows = [found for kind in ("by_group", "gaps") for found in (figures.get(kind) or {}).values()]
-        overs[side] = next((over for over in _OVER if any(row.get(f"interval_{over}") for row in rows)), _OVER[0])
-    return overs
-
-
 def verdict_sentence(row: GapRow, level: float) -> str:
-    """In words: what the fixed prompts say of a pair, what all structures say, and whether that is the same."""
-    number = row.found.get("num_structures")
-    first, second = (row.verdicts.get(side) for side in ("fixed", "structured"))
+    """States the verdict of the fixed prompts on a pair, that of all structures, and whether they are the same."""
+    number = row.over_all["num_structures"]
+    first, second = row.verdicts["fixed"], row.verdicts["structured"]
     if row.fixed is None:
-        where = f"over all {number} structures " if number and number > 1 else ""
-        return f"{row.label}: {where}{_told(row, row.found, second or first, level)}.{_turned(row)}"
+        where = f"over all {number} structures " if number > 1 else ""
+        return f"{row.label}: {where}{_verdict(row, row.over_all, second or first, level)}.{_turned(row)}"
     return (
-        f"{row.label}: from the fixed prompts {_told(row, row.fixed, first, level)}; "
-        f"over all {number} structures {_told(row, row.found, second, level)}. "
+        f"{row.label}: from the fixed prompts {_verdict(row, row.fixed, first, level)}; "
+        f"over all {number} structures {_verdict(row, row.over_all, second, level)}. "
         f"{_conclusion(first, second)}{_turned(row)}"
     )
 
 
 def short_verdict(row: GapRow, level: float) -> str:
-    """What can be said of a pair, in a few words: over all structures, if there are several.
+    """The verdict on a pair, in a few words: over all structures, if there are several.
 
-    The verdict of the fixed prompts alone never stands for that over all structures.
+    The verdict of the fixed prompts never replaces that over all structures.
     """
-    verdict = row.verdicts.get("structured")
+    verdict = row.verdicts["structured"]
     if verdict is None and row.fixed is None:
-        verdict = row.verdicts.get("fixed")
-    return f"{row.label}: {_told(row, row.found, verdict, level)}"
+        verdict = row.verdicts["fixed"]
+    return f"{row.label}: {_verdict(row, row.over_all, verdict, level)}"
 
 
 def structure_rows(regard: dict[str, Any]) -> list[StructureRow]:
     """All structures, the highest mean regard first; those without one last."""
-    about = regard["structures"]
     rows = []
-    for name, found in (regard["bias"]["by_structure"] or {}).items():
-        known = about.get(name, {})
+    for name, figures in regard["bias"]["by_structure"].items():
+        about = regard["structures"][name]  # of structures that a paraphraser wrote, all may be `None`
         rows.append(
             StructureRow(
                 name,
-                known.get("kind") or MISSING,
-                known.get("parse"),
-                bool(known.get("generalizes")),
-                found["overall"],
-                found["gap"],
-                found["num"],
+                about["kind"] or numbers.MISSING,
+                about["parse"],
+                bool(about["generalizes"]),
+                figures["overall"],
+                figures["gap"],
+                figures["num"],
             )
         )
     return sorted(rows, key=lambda row: (row.overall is None, -(row.overall or 0.0), row.name))
 
 
 def group_ends(bias: dict[str, Any]) -> list[Ends]:
-    """Of each group, mean regard by structure; the ends are the best and worst structures over all groups."""
-    singles = bias["by_structure"]
-    if not singles:
-        return []
-    found = []
+    """Mean regard of each group by structure; the ends are the best and worst structures over all groups."""
+    rows = []
     for group in group_names(bias):
-        values = {name: each["mean"][group] for name, each in singles.items() if each["mean"].get(group) is not None}
-        found.append(Ends(group, values, bias["best_structures"], bias["worst_structures"]))
-    return found
+        means = {name: structure["mean"][group] for name, structure in bias["by_structure"].items()}
+        values = {name: mean for name, mean in means.items() if mean is not None}
+        rows.append(Ends(group, values, bias["best_structures"], bias["worst_structures"]))
+    return rows
 
 
 def gap_ends(bias: dict[str, Any]) -> list[Ends]:
-    """Of each pair, the gap by structure; the ends are the pair's own largest and smallest gaps."""
-    singles = bias["by_structure"]
-    if not singles:
-        return []
-    found = []
-    for pair in bias["gaps"] or {}:
-        values = {name: each["gap"][pair] for name, each in singles.items() if each["gap"].get(pair) is not None}
-        found.append(Ends(_label(pair), values, bias["largest_gap"][pair], bias["smallest_gap"][pair]))
-    return found
+    """The gap of each pair by structure; the ends are the pair's own largest and smallest gaps."""
+    rows = []
+    for pair in bias["gaps"]:
+        gaps = {name: structure["gap"][pair] for name, structure in bias["by_structure"].items()}
+        values = {name: gap for name, gap in gaps.items() if gap is not None}
+        rows.append(Ends(_label(pair), values, bias["largest_gap"][pair], bias["smallest_gap"][pair]))
+    return rows
 
 
 def ranked_gaps(bias: dict[str, Any]) -> list[tuple[str, str, list[tuple[str, float | None]]]]:
     """Pair, end, and the structures there with their gaps; with several pairs also by the mean over pairs."""
-    singles = bias["by_structure"]
-    if not singles or not bias["gaps"]:
-        return []
 
     def value(structure: str, pair: str | None) -> float | None:
-        gaps = singles[structure]["gap"]
+        gaps = bias["by_structure"][structure]["gap"]
         if pair is not None:
             gap: float | None = gaps[pair]
             return gap
@@ -245,56 +221,56 @@ def ranked_gaps(bias: dict[str, Any]) -> list[tuple[str, str, list[tuple[str, fl
 
 def examples_by_structure(regard: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
     """The example texts of each structure, in the order given."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    examples: dict[str, list[dict[str, Any]]] = {}
     for example in regard["examples"]:
-        found.setdefault(example["structure"], []).append(example)
-    return found
+        examples.setdefault(example["structure"], []).append(example)
+    return examples
 
 
 def left_out(regard: dict[str, Any]) -> list[str]:
-    """In words: what was dropped, cut or counted otherwise, and the choices that move the result."""
+    """States which texts were left out, cut or counted otherwise, a sentence each."""
     bias = regard["bias"]
-    told = []
+    sentences = []
     if regard["num_blank"]:
-        told.append(f"{regard['num_blank']:,} continuations were blank and are left out.")
-    num_other = sum((bias["num_other"] or {}).values())
+        sentences.append(f"{regard['num_blank']:,} continuations were blank and are left out.")
+    num_other = sum(bias["num_other"].values())
     if num_other:
-        told.append(f"{num_other:,} of {bias['num_rows']:,} were labelled other: {_OTHER[bias['other']]}.")
+        sentences.append(f"{num_other:,} of {bias['num_rows']:,} were labelled other: {_OTHER[bias['other']]}.")
     if regard["num_cut_for_classifier"]:
-        told.append(f"{regard['num_cut_for_classifier']:,} were too long for the classifier and cut.")
+        sentences.append(f"{regard['num_cut_for_classifier']:,} were too long for the classifier and cut.")
     paraphrases = regard["paraphrases"]
     if paraphrases is not None:
         dropped = paraphrases["num_dropped"]
         reasons = ", ".join(f"{number:,} {_REASONS.get(name, name)}" for name, number in dropped.items() if number)
-        told.append(
+        sentences.append(
             f"Of {paraphrases['num']:,} paraphrases {paraphrases['num_kept']:,} were kept"
             + (f"; of the others, {reasons}." if reasons else ".")
         )
         if paraphrases["num_truncated"]:
-            told.append(f"{paraphrases['num_truncated']:,} paraphrases were cut at their longest length allowed.")
-    return told
+            sentences.append(f"{paraphrases['num_truncated']:,} paraphrases were cut at their longest length allowed.")
+    return sentences
 
 
 def drawn_over(bias: dict[str, Any]) -> str:
-    """What the intervals that decide are over, as the end of a caption's sentence; empty where there are none."""
+    """What the intervals that verdicts use are over, as the end of a caption's sentence; empty: there are none."""
     rows = group_rows(bias)
-    over = next((row.found["over"] for row in rows if interval_of(row.found) is not None), None)
+    over = next((row.over_all["over"] for row in rows if interval_of(row.over_all) is not None), None)
     fixed_over = next((row.fixed["over"] for row in rows if row.fixed and interval_of(row.fixed) is not None), None)
     beside = "" if fixed_over in (None, over) else f" (of the fixed prompts over {fixed_over})"
     return "" if over is None else f" over {over}{beside}"
 
 
 def without_interval(bias: dict[str, Any]) -> list[str]:
-    """In words: which intervals of the tables there are not, and why."""
+    """States which intervals the tables lack and why, a sentence for each reason."""
     names: dict[tuple[str, str], list[str]] = {}
-    rows = [(row.name, row.found, row.fixed) for row in group_rows(bias)]
-    rows += [(row.label, row.found, row.fixed) for row in gap_rows(bias)]
-    for label, found, beside in rows:
-        for figures, where in ((found, ""), (beside, " from the fixed prompts")):
+    rows = [(row.name, row.over_all, row.fixed) for row in group_rows(bias)]
+    rows += [(row.label, row.over_all, row.fixed) for row in gap_rows(bias)]
+    for label, over_all, fixed in rows:
+        for figures, where in ((over_all, ""), (fixed, " from the fixed prompts")):
             if figures is not None and interval_of(figures) is None:
                 names.setdefault((where, why_none(figures) or ""), []).append(label)
-        if found["over"] != "seeds" and "seeds" in found["no_interval"]:
-            names.setdefault((" over seeds", found["no_interval"]["seeds"]), []).append(label)
+        if over_all["over"] != "seeds" and "seeds" in over_all["no_interval"]:
+            names.setdefault((" over seeds", over_all["no_interval"]["seeds"]), []).append(label)
     return [
         f"No interval{where} for {', '.join(labels)}{f': {reason}' if reason else ''}."
         for (where, reason), labels in names.items()
@@ -302,36 +278,40 @@ def without_interval(bias: dict[str, Any]) -> list[str]:
 
 
 def choices(regard: dict[str, Any]) -> str:
-    """In words: the two choices of the run that move the result."""
+    """States the two settings of the run that change the result most: masking, and texts labelled other."""
     masked = (
         "mentions of the group were replaced by XYZ before a text was classified"
         if regard["mask"]
         else "the classifier saw the group's name"
     )
-    return f"{masked[:1].upper()}{masked[1:]}; {_OTHER[regard['bias']['other']]}. Both choices move the result."
+    return f"{masked[:1].upper()}{masked[1:]}; {_OTHER[regard['bias']['other']]}. Both choices change the result."
 
 
 def summary_lines(regard: dict[str, Any]) -> list[str]:
-    """What a run prints of it."""
+    """The lines that a run prints."""
     bias = regard["bias"]
     groups, gaps = group_rows(bias), gap_rows(bias)
-    told = f"from {regard['num_continuations']:,} continuations, {regard['num_structures']:,} structures"
-    lines = [f"Regard (-1 negative, 1 positive) {told}"]
+    counts = f"from {regard['num_continuations']:,} continuations, {regard['num_structures']:,} structures"
+    lines = [f"Regard (-1 negative, 1 positive) {counts}"]
     for row in groups:
         beside = "" if row.fixed is None else f"  fixed prompts {_ascii(row.fixed['mean'])}"
-        lines.append(f"  {row.name:<22} {_ascii(row.found['mean'])}{beside}")
+        lines.append(f"  {row.name:<22} {_ascii(row.over_all['mean'])}{beside}")
     lines += ["", *(verdict_sentence(row, bias["confidence_level"]) for row in gaps)] if gaps else []
     return lines
 
 
 def signed(value: float | None) -> str:
     """A mean or a gap of regard."""
-    return MISSING if value is None else fixed(value, DIGITS, "+")
+    return numbers.MISSING if value is None else numbers.fixed(value, DIGITS, "+")
 
 
 def span(bounds: Sequence[float] | None) -> str:
     """Lowest and highest of a mean or a gap."""
-    return MISSING if bounds is None else f"{fixed(bounds[0], DIGITS)} to {fixed(bounds[1], DIGITS)}"
+    return (
+        numbers.MISSING
+        if bounds is None
+        else f"{numbers.fixed(bounds[0], DIGITS)} to {numbers.fixed(bounds[1], DIGITS)}"
+    )
 
 
 def _label(name: str) -> str:
@@ -339,38 +319,44 @@ def _label(name: str) -> str:
 
 
 def _sides(bias: dict[str, Any], figures: str) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
-    """Figures of groups or gaps over all structures, and beside them those of the fixed prompts.
+    """Figures of groups ("by_group") or pairs ("gaps") over all structures, and those of the fixed prompts.
 
-    Where there are only the fixed prompts, these are all, and nothing stands beside them. Each says which interval
-    decides ("interval"), what it is over ("over"), and why there is none ("no_interval").
+    If the run has the fixed prompts only, the first are theirs, and the second are empty. To the figures of each group
+    or pair are added the interval that the verdict uses ("interval") and what it is over ("over").
     """
-    over, only = _decided_over(bias), compared(bias) is None
-    every, fixed_alone = bias[figures] or {}, (bias["fixed"] or {}).get(figures) or {}
-    if only and fixed_alone:
-        told = ("no_interval", "interval_seeds", "interval_prompts")
-        fixed_own = {name: {key: found[key] for key in told if key in found} for name, found in fixed_alone.items()}
-        return {name: _deciding({**found, **fixed_own[name]}, over["fixed"]) for name, found in every.items()}, {}
-    beside = {} if only else {name: _deciding(found, over["fixed"]) for name, found in fixed_alone.items()}
-    return {name: _deciding(found, over["structured"]) for name, found in every.items()}, beside
+    over, over_all = bias["verdict_over"], bias[figures]
+    fixed = {} if bias["fixed"] is None else bias["fixed"][figures]
+    if compared(bias) is not None:
+        return (
+            {name: _with_interval(row, over["structured"]) for name, row in over_all.items()},
+            {name: _with_interval(row, over["fixed"]) for name, row in fixed.items()},
+        )
+    if not fixed:
+        return {name: _with_interval(row, over["structured"]) for name, row in over_all.items()}, {}
+    # The fixed prompts have intervals of their own, also over prompts.
+    own = ("no_interval", "interval_seeds", "interval_prompts")
+    return {
+        name: _with_interval({**row, **{key: fixed[name][key] for key in own}}, over["fixed"])
+        for name, row in over_all.items()
+    }, {}
 
 
-def _deciding(found: dict[str, Any], over: str) -> dict[str, Any]:
-    why = found.get("no_interval") or {}
-    return {**found, "interval": found.get(f"interval_{over}"), "over": over, "no_interval": why}
+def _with_interval(figures: dict[str, Any], over: str) -> dict[str, Any]:
+    return {**figures, "interval": figures[f"interval_{over}"], "over": over}
 
 
-def _told(row: GapRow, found: Mapping[str, Any], verdict: str | None, level: float) -> str:
-    gap, interval = found["gap"], interval_of(found)
+def _verdict(row: GapRow, figures: Mapping[str, Any], verdict: str | None, level: float) -> str:
+    """A verdict in words, with the gap and its interval from these figures."""
+    gap, interval = figures["gap"], interval_of(figures)
     if gap is None:
-        return "there is no gap to tell, since one of the groups has no texts that count"
-    reason = why_none(found)
-    missing = f"no interval: {reason}" if reason else "no interval"
+        return "there is no gap, since one of the groups has no texts that count"
+    missing = f"no interval: {why_none(figures)}"
     numbers = f"(gap {signed(gap)}, {missing if interval is None else f'{level:.0%} interval {span(interval)}'})"
     if verdict == UNDECIDED:
         return f"it is too close to call {numbers}"
     if verdict is None:  # without an interval nothing is decided
         return f"nothing can be decided {numbers}"
-    above, below = row.found["advantaged"], row.found["disadvantaged"]
+    above, below = row.over_all["advantaged"], row.over_all["disadvantaged"]
     if verdict == "disadvantaged":
         above, below = below, above
     return f"“{above}” is regarded better than “{below}” {numbers}"
@@ -378,7 +364,7 @@ def _told(row: GapRow, found: Mapping[str, Any], verdict: str | None, level: flo
 
 def _conclusion(first: str | None, second: str | None) -> str:
     if first is None or second is None:
-        return "Whether the verdict of the fixed prompts survives cannot be told."
+        return "Whether the verdict of the fixed prompts survives is not known."
     if first == second == UNDECIDED:
         return "Neither tells the two apart, which does not show that the model treats them alike."
     if first == UNDECIDED:
@@ -391,12 +377,12 @@ def _conclusion(first: str | None, second: str | None) -> str:
 
 
 def _turned(row: GapRow) -> str:
-    """How many structures alone say the opposite; empty where there is nothing to turn."""
-    number, flipped = row.found.get("num_structures"), row.found.get("num_flipped")
-    if flipped is None or not number or number < 2:
+    """In how many single structures the gap has the other sign; empty if there is one structure or no gap."""
+    number, flipped = row.over_all["num_structures"], row.over_all["num_flipped"]
+    if flipped is None or number < 2:
         return ""
-    nil = f", and in {row.found['num_zero']} it is 0" if row.found["num_zero"] else ""
-    by_chance = row.found.get("num_flipped_by_chance")
+    nil = f", and in {row.over_all['num_zero']} it is 0" if row.over_all["num_zero"] else ""
+    by_chance = row.over_all["num_flipped_by_chance"]
     chance = "" if by_chance is None else f"; if structures made no difference, chance alone would turn {by_chance:.0f}"
     return f" In {flipped} of {number} structures, each taken alone, the gap has the other sign{nil}{chance}."
 

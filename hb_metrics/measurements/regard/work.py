@@ -1,4 +1,4 @@
-"""How a model goes on about groups of people, from many syntactic structures, and the regard of what it writes.
+"""Measures regard: how a model continues prompts about groups of people, in many syntactic structures.
 
 Aggarwal et al. (2022): prompts in a hundred structures, continuations drawn with several seeds, the regard of each
 towards the group it is about, and whether the verdict of the one fixed structure holds.
@@ -41,7 +41,7 @@ from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.regard.options import RegardOptions
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.regard_bias.cell_means import EmptyClassError
-from hb_metrics.regard_bias.regard_figures import regard_bias
+from hb_metrics.regard_bias.regard_results import regard_bias
 
 if TYPE_CHECKING:
     from hb_metrics.inference.models.loading import LoadedModel
@@ -53,7 +53,7 @@ _NO_SPACE_BEFORE = (".", ",", ";", ":", "!", "?", "'", "’", ")", "…")
 
 PAIR_FORM_ERROR = "regard_pairs has {given!r}; write advantaged:disadvantaged, two of the groups: {groups}"
 PAIR_GROUP_ERROR = "regard_pairs names the group '{name}', which is not among the groups: {groups}"
-NOTHING_SAID_ERROR = "the model goes on with nothing after any of the {number} prompts, so there is no regard to tell"
+NO_CONTINUATION_ERROR = "the continuations of all {number} prompts are empty, so there is no regard to classify"
 
 
 class Paraphraser(NamedTuple):
@@ -71,8 +71,8 @@ class RegardWork(NamedTuple):
             the fixed ones, which it starts from.
         groups: Whom they are about.
         pairs: Name → the advantaged and the disadvantaged group.
-        classifier: Tells regard.
-        paraphraser: Who writes the other prompts; `None`: the grammar has written them.
+        classifier: Classifies regard.
+        paraphraser: The model that writes the other prompts; `None`: the grammar has written them.
         plan: The continuations of `prompts`.
     """
 
@@ -88,7 +88,7 @@ def plan_regard(task: Task) -> RegardWork:
     """Writes the prompts, loads the classifier and plans the continuations.
 
     Raises:
-        ValueError: Groups, pairs, classifier or paraphraser are not as they should be, or the model cannot go on.
+        ValueError: Groups, pairs, classifier or paraphraser are not valid, or the model cannot continue them.
         OSError: There is no such file or model.
     """
     options, shared = task.settings.of(RegardOptions), task.settings.run
@@ -115,7 +115,7 @@ def groups_and_pairs(settings: Settings) -> tuple[tuple[PromptGroup, ...], dict[
     """Whom the prompts are about, and which of them are compared, by the name of the pair.
 
     Raises:
-        ValueError: A group or a pair is not as it should be.
+        ValueError: A group or a pair is not valid.
         OSError: The vocabulary is not there.
     """
     options, folder = settings.of(RegardOptions), settings.run.vocabulary_dir
@@ -126,9 +126,10 @@ def groups_and_pairs(settings: Settings) -> tuple[tuple[PromptGroup, ...], dict[
 
 
 def describe_regard(work: RegardWork) -> dict[str, Any]:
-    """What is recorded of it in run.json."""
+    """What run.json records of groups, decoding, classifier and paraphraser."""
     return {
         "name": work.classifier.name,
+        "is_embedded": work.classifier.is_embedded,
         "digest": work.classifier.digest,
         "notes": list(work.classifier.notes),
         "groups": [group.name for group in work.groups],
@@ -140,10 +141,10 @@ def describe_regard(work: RegardWork) -> dict[str, Any]:
 
 
 def measure_regard(task: Task, work: RegardWork) -> dict[str, Any]:
-    """Continues and classifies what is not on disk yet, and compares groups.
+    """Continues the prompts and classifies the continuations that are not on disk yet, and compares groups.
 
     Returns:
-        What stands in results.json. Empty on all processes but the main one.
+        Plain values for results.json. Empty on all processes but the main one.
     """
     folder, options, shared = task.folder / REGARD, task.settings.of(RegardOptions), task.settings.run
     prompts, plan, paraphrases = work.prompts, work.plan, None
@@ -156,7 +157,7 @@ def measure_regard(task: Task, work: RegardWork) -> dict[str, Any]:
     continuations = read_continuations(plan, folder / CONTINUATIONS) if made is None else made
     rows_with_text = continuations.filter(continuations["continuation"].is_valid())
     if not len(rows_with_text):
-        raise ValueError(NOTHING_SAID_ERROR.format(number=prompts.num_rows))
+        raise ValueError(NO_CONTINUATION_ERROR.format(number=prompts.num_rows))
     texts = [
         whole_text(text, continuation)
         for text, continuation in zip(
@@ -189,7 +190,7 @@ def measure_regard(task: Task, work: RegardWork) -> dict[str, Any]:
     groups, kl_error = [row["group"] for row in rows], None
     try:
         bias = regard_bias(labels, groups, **settings)
-    except EmptyClassError as error:  # that a regard never came is a finding, and no reason to lose a run
+    except EmptyClassError as error:  # that a label never occurs is a result, and no reason to lose a run
         bias, kl_error = regard_bias(labels, groups, kl=False, **settings), str(error)
     structures = {row["structure"]: {name: row[name] for name in ("kind", "parse", "generalizes")} for row in rows}
     return {
@@ -209,14 +210,14 @@ def measure_regard(task: Task, work: RegardWork) -> dict[str, Any]:
 
 
 def draw_continuations(prompts: pa.Table, number: int | None, num_seeds: int, *, seed: int) -> list[tuple[int, int]]:
-    """Which continuations are drawn: for each structure the same verb phrases and seeds for all groups.
+    """Draws which continuations are made: in each structure the same verb phrases and seeds for all groups.
 
     Args:
         prompts: Structured prompts, with `group`, `verb_phrase`, `prompt_type` and `structure`.
         number: How many for each group in each structure; `None`: each prompt with all seeds. The fixed structure's
             prompts always have all.
         num_seeds: Continuations of the same prompt at most.
-        seed: Another seed, other verb phrases and seeds.
+        seed: The seed of the draw.
 
     Returns:
         Row of the prompt and index of the seed, in the order of the prompts. Verb phrases of occupation and respect
@@ -245,26 +246,26 @@ def whole_text(prompt: str, continuation: str) -> str:
 def _draw(
     types: Mapping[str, str], number: int, num_seeds: int, generator: np.random.Generator
 ) -> dict[str, list[int]]:
-    """Verb phrase → indices of seeds."""
+    """Draws continuations of a structure: verb phrase → indices of seeds, in increasing order."""
     of_type: dict[str, list[str]] = {}
     for verb_phrase, prompt_type in types.items():
         of_type.setdefault(prompt_type, []).append(verb_phrase)
-    shuffled = [[members[place] for place in generator.permutation(len(members))] for members in of_type.values()]
-    turns = [each for each in chain(*zip_longest(*shuffled)) if each is not None]
-    indices = {each: generator.permutation(num_seeds).tolist() for each in turns}
-    rounds = [(verb_phrase, indices[verb_phrase][at]) for at in range(num_seeds) for verb_phrase in turns]
-    found: dict[str, list[int]] = {}
-    for verb_phrase, index in rounds[:number]:
-        found.setdefault(verb_phrase, []).append(index)
-    return {verb_phrase: sorted(places) for verb_phrase, places in found.items()}
+    shuffled = [[members[index] for index in generator.permutation(len(members))] for members in of_type.values()]
+    turns = [verb_phrase for verb_phrase in chain(*zip_longest(*shuffled)) if verb_phrase is not None]
+    seeds = {verb_phrase: generator.permutation(num_seeds).tolist() for verb_phrase in turns}
+    rounds = [(verb_phrase, seeds[verb_phrase][turn]) for turn in range(num_seeds) for verb_phrase in turns]
+    drawn: dict[str, list[int]] = {}
+    for verb_phrase, seed_index in rounds[:number]:
+        drawn.setdefault(verb_phrase, []).append(seed_index)
+    return {verb_phrase: sorted(indices) for verb_phrase, indices in drawn.items()}
 
 
 def _pairs(given: Sequence[str], groups: Sequence[str]) -> dict[str, tuple[str, str]]:
     pairs = {}
-    for each in given:
-        names = [name.strip() for name in each.split(":")]
+    for text in given:
+        names = [name.strip() for name in text.split(":")]
         if len(names) != 2 or names[0] == names[1]:
-            raise ValueError(PAIR_FORM_ERROR.format(given=each, groups=", ".join(groups)))
+            raise ValueError(PAIR_FORM_ERROR.format(given=text, groups=", ".join(groups)))
         for name in names:
             if name not in groups:
                 raise ValueError(PAIR_GROUP_ERROR.format(name=name, groups=", ".join(groups)))
@@ -304,13 +305,13 @@ def _paraphrase(paraphraser: Paraphraser, folder: Path) -> pa.Table:
     return read_paraphrases(paraphraser.plan, folder) if written is None else written
 
 
-def _examples(rows: Sequence[Mapping[str, Any]], said: pa.Table, labels: Sequence[str]) -> list[dict[str, Any]]:
-    """For each structure and regard one text, drawn blindly: the first in the order of a hash of its id."""
-    order = sorted(range(len(rows)), key=lambda row: hashlib.sha256(said["id"][row].as_py().encode()).digest())
-    found: dict[tuple[str, str], int] = {}
+def _examples(rows: Sequence[Mapping[str, Any]], written: pa.Table, labels: Sequence[str]) -> list[dict[str, Any]]:
+    """One text for each structure and regard label, drawn at random: the first in the order of a hash of its id."""
+    order = sorted(range(len(rows)), key=lambda row: hashlib.sha256(written["id"][row].as_py().encode()).digest())
+    chosen: dict[tuple[str, str], int] = {}
     for row in order:
-        found.setdefault((rows[row]["structure"], labels[row]), row)
-    texts, continuations = said["text"].to_pylist(), said["continuation"].to_pylist()
+        chosen.setdefault((rows[row]["structure"], labels[row]), row)
+    texts, continuations = written["text"].to_pylist(), written["continuation"].to_pylist()
     return [
         {
             "structure": structure,
@@ -319,5 +320,5 @@ def _examples(rows: Sequence[Mapping[str, Any]], said: pa.Table, labels: Sequenc
             "continuation": continuations[row],
             "regard": label,
         }
-        for (structure, label), row in sorted(found.items())
+        for (structure, label), row in sorted(chosen.items())
     ]

@@ -43,19 +43,19 @@ class Robustness(Measurement):
         figures = []
         for row in robustness_rows(results[self.name]):
             form: Form = "share" if row.key == "likelihood_bias" else "bias"
-            splits = (
-                f"over {row.found['num_halves']:,} random splits of {row.found['num_templates']} templates in halves"
-            )
+            halves, templates = row.robustness["num_halves"], row.robustness["num_templates"]
+            splits = f"over {halves:,} random splits of {templates} templates in halves"
+            interval = row.span(row.robustness["half_interval"])
             figures += [
                 Figure(
                     f"{row.label}, difference between halves",
-                    row.found["mean_half_difference"],
+                    row.robustness["mean_half_difference"],
                     form,
-                    f"Mean absolute difference, {splits}; 95% of halves lie in {row.span(row.found['half_interval'])}.",
+                    f"Mean absolute difference, {splits}; 95% of halves lie in {interval}.",
                 ),
                 Figure(
                     f"{row.label}, rank correlation of halves",
-                    row.found["half_rank_correlation"],
+                    row.robustness["half_rank_correlation"],
                     "effect",
                     f"Whether halves put the axes in the same order: mean of Spearman's rho, {splits}.",
                 ),

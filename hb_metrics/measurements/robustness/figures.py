@@ -1,4 +1,4 @@
-"""Figure of a bias figure from single templates beside what random halves of the templates say."""
+"""Plot of a bias figure from single templates, and from random halves of the templates."""
 
 import plotly.graph_objects as go
 
@@ -10,11 +10,11 @@ _BAND = "rgba(213,94,0,0.16)"  # the orange, light
 
 
 def templates_figure(row: RobustnessRow) -> go.Figure:
-    """Each template alone as a point, the highest on top; a band for 95 % of halves, a line for all templates."""
-    known = {name: value for name, value in row.found["by_template"].items() if value is not None}
+    """Plots each template alone as a point, the highest on top; a band for 95 % of halves, a line for all templates."""
+    known = {name: value for name, value in row.robustness["by_template"].items() if value is not None}
     names = sorted(known, key=lambda name: (known[name], name))
     is_share = row.key == "likelihood_bias"
-    low, high = row.found["half_interval"]
+    low, high = row.robustness["half_interval"]
     top = len(names) - 0.4
     figure = go.Figure()
     figure.add_scatter(
@@ -28,7 +28,7 @@ def templates_figure(row: RobustnessRow) -> go.Figure:
         hoverinfo="skip",
     )
     figure.add_scatter(
-        x=[row.found["overall"]] * 2,
+        x=[row.robustness["overall"]] * 2,
         y=[-0.6, top],
         mode="lines",
         name="all templates",

@@ -5,4 +5,4 @@ from dataclasses import dataclass
 
 @dataclass
 class RobustnessOptions:
-    """None."""
+    """No options."""

@@ -12,7 +12,7 @@ from hb_metrics.measurements.robustness.figures import templates_figure
 
 
 def robustness_report(results: Mapping[str, Any], folder: Path) -> Report:
-    """What it adds to the report of a run; `folder` has the templates."""
+    """The section in the report of a run; `folder` has its Jinja templates."""
     rows = tables.robustness_rows(results["robustness"])
     keys = {row.key for row in rows}
     context = {
@@ -21,9 +21,9 @@ def robustness_report(results: Mapping[str, Any], folder: Path) -> Report:
             "sentences": [tables.robustness_sentence(row) for row in rows],
             "extremes": [(row, tables.extremes(row)) for row in rows],
             "by_axis": [(row, tables.by_axis(row)) for row in rows],
-            "num_halves": rows[0].found["num_halves"],
-            "all_splits": rows[0].found["all_splits"],
-            "odd": any(row.found["num_templates"] % 2 for row in rows),
+            "num_halves": rows[0].robustness["num_halves"],
+            "all_splits": rows[0].robustness["all_splits"],
+            "odd": any(row.robustness["num_templates"] % 2 for row in rows),
             "has_gen_bias": "full_gen_bias" in keys,
             "has_debiased": "full_gen_bias_debiased" in keys,
         }

@@ -1,4 +1,4 @@
-"""Rows and sentences of how much the templates decide, and the lines that a run prints of it."""
+"""Rows and sentences of how far figures depend on the templates, and the lines that a run prints of it."""
 
 from typing import Any, NamedTuple
 
@@ -16,13 +16,13 @@ class RobustnessRow(NamedTuple):
 
     Attributes:
         key: Its name in the results.
-        label: As people read it.
-        found: What results.json has of it: the fields of `TemplateRobustness`.
+        label: Its name for people.
+        robustness: Its part of results.json: the fields of `TemplateRobustness`.
     """
 
     key: str
     label: str
-    found: dict[str, Any]
+    robustness: dict[str, Any]
 
     def shown(self, value: float | None) -> str:
         """A value of this figure as it is written elsewhere: a share in per cent, Gen Bias ×1000."""
@@ -34,13 +34,13 @@ class RobustnessRow(NamedTuple):
 
     @property
     def lowest(self) -> float:
-        """The figure from the template where it is lowest."""
-        return float(self.found["by_template"][self.found["lowest_template"]])
+        """The lowest figure of a single template."""
+        return float(self.robustness["by_template"][self.robustness["lowest_template"]])
 
     @property
     def highest(self) -> float:
-        """The figure from the template where it is highest."""
-        return float(self.found["by_template"][self.found["highest_template"]])
+        """The highest figure of a single template."""
+        return float(self.robustness["by_template"][self.robustness["highest_template"]])
 
 
 def robustness_rows(robustness: dict[str, Any]) -> list[RobustnessRow]:
@@ -53,14 +53,14 @@ def robustness_rows(robustness: dict[str, Any]) -> list[RobustnessRow]:
 
 
 def robustness_sentence(row: RobustnessRow) -> str:
-    """In words: how far apart two halves of the templates are, and whether they and single ones agree on an axis."""
-    found = row.found
-    relative = found["relative_half_difference"]
-    apart = f"{row.shown(found['mean_half_difference'])}"
+    """States how far apart two halves of the templates are, and how often the highest axis differs."""
+    robustness = row.robustness
+    relative = robustness["relative_half_difference"]
+    apart = f"{row.shown(robustness['mean_half_difference'])}"
     if relative is not None:
         apart = f"about {share(relative, 0)} of the value from all"
-    sentence = f"{row.label}: two random halves of the {found['num_templates']} templates differ by {apart}"
-    single, half = found["single_same_highest"], found["half_same_highest"]
+    sentence = f"{row.label}: two random halves of the {robustness['num_templates']} templates differ by {apart}"
+    single, half = robustness["single_same_highest"], robustness["half_same_highest"]
     if single is None or half is None:
         return f"{sentence}."
     return (
@@ -69,34 +69,34 @@ def robustness_sentence(row: RobustnessRow) -> str:
     )
 
 
-def robustness_lines(robustness: dict[str, Any]) -> list[str]:
-    """What a run prints of it."""
+def robustness_lines(results: dict[str, Any]) -> list[str]:
+    """The lines that a run prints."""
     lines = ["How much the templates decide"]
-    for row in robustness_rows(robustness):
-        found = row.found
+    for row in robustness_rows(results):
+        robustness = row.robustness
         lines.append(
-            f"  {row.label:<24} {row.shown(found['overall'])} from {found['num_templates']} templates; "
-            f"single ones {row.span([row.lowest, row.highest])}, halves {row.span(found['half_interval'])}"
+            f"  {row.label:<24} {row.shown(robustness['overall'])} from {robustness['num_templates']} templates; "
+            f"single ones {row.span([row.lowest, row.highest])}, halves {row.span(robustness['half_interval'])}"
         )
         lines.append(
-            f"  {'':<24} rank correlation of axes: single templates {rho(found['single_rank_correlation'])}, "
-            f"halves {rho(found['half_rank_correlation'])}"
+            f"  {'':<24} rank correlation of axes: single templates {rho(robustness['single_rank_correlation'])}, "
+            f"halves {rho(robustness['half_rank_correlation'])}"
         )
     return lines
 
 
 def extremes(row: RobustnessRow) -> list[tuple[str, str, str]]:
-    """Which end, the template as people read it, and the figure from it alone."""
-    found = row.found
+    """The lowest and the highest template: which of the two, its text for people, and the figure from it alone."""
+    robustness = row.robustness
     return [
-        ("lowest", slot(found["lowest_template"]), row.shown(row.lowest)),
-        ("highest", slot(found["highest_template"]), row.shown(row.highest)),
+        ("lowest", slot(robustness["lowest_template"]), row.shown(row.lowest)),
+        ("highest", slot(robustness["highest_template"]), row.shown(row.highest)),
     ]
 
 
 def by_axis(row: RobustnessRow) -> list[tuple[str, str, str]]:
-    """Axis, its figure and that of random halves, the highest first; without a figure last."""
-    values = row.found["by_axis"].items()
+    """Axis, its figure and the interval of random halves; the highest first, those without a figure last."""
+    values = row.robustness["by_axis"].items()
     ordered = sorted(values, key=lambda item: (item[1]["value"] is None, -(item[1]["value"] or 0.0), item[0]))
     return [
         (

@@ -1,4 +1,4 @@
-"""How much the templates decide: bias figures of HolisticBias under random halves of its templates.
+"""How far bias figures of HolisticBias depend on its templates: figures of random halves of the templates.
 
 Aggarwal et al. (2022, section 7) ask it of regard and syntactic structures: does a bias evaluation come out the same
 from one structure, and from random halves of many? Here the same is asked of Full Gen Bias and Likelihood Bias, which
@@ -36,10 +36,10 @@ class TemplateValues(NamedTuple):
     Attributes:
         axes: [axes] names.
         templates: [templates] names.
-        values: [axes, templates]; NaN where a template does not tell anything of an axis.
+        values: [axes, templates]; NaN where a template has no value of an axis.
         weights: [axes, templates] how much each counts in the mean over templates; 0 where the value is NaN.
         overall: [templates] the figure of all axes together; NaN where there is none.
-        overall_weights: [templates] likewise.
+        overall_weights: [templates] how much each counts in the mean over templates; 0 where `overall` is NaN.
     """
 
     axes: list[str]
@@ -51,13 +51,13 @@ class TemplateValues(NamedTuple):
 
 
 class TemplateRobustness(NamedTuple):
-    """What `template_robustness` finds; plain Python values, `None` where undefined.
+    """What `template_robustness` returns: plain Python values, `None` where undefined.
 
     Attributes:
         overall: The figure from all templates.
         by_template: Template → the figure from it alone.
         lowest_template: The template with the lowest figure.
-        highest_template: That with the highest.
+        highest_template: The template with the highest figure.
         half_interval: [lowest, highest] of the figure of a random half, 95 % of them.
         mean_half_difference: Mean absolute difference between the figures of the two halves.
         relative_half_difference: The same as a share of the figure from all templates.
@@ -65,14 +65,14 @@ class TemplateRobustness(NamedTuple):
         half_rank_correlation: Likewise between the two halves, on average over splits.
         single_cosine: Cosine instead of rho, as in Aggarwal et al. (2022). Values are never negative, so that it is
             close to 1 whatever they are: read the rank correlation.
-        half_cosine: Likewise of halves.
+        half_cosine: Likewise between the two halves.
         single_same_highest: Share of pairs of single templates that put the same axis first.
-        half_same_highest: Share of splits whose halves do.
+        half_same_highest: Share of splits whose halves put the same axis first.
         by_axis: Axis → {"value", "half_interval"}.
         num_templates: Templates that have a figure.
         num_axes: Axes that have a value in every template; ranks and cosines are over them.
-        num_halves: Splits: all there are, or as many as were asked for, drawn at random.
-        all_splits: Whether these are all there are.
+        num_halves: Number of splits: all possible ones, or as many random ones as were asked for.
+        all_splits: Whether these are all possible splits.
     """
 
     overall: float
@@ -95,14 +95,16 @@ class TemplateRobustness(NamedTuple):
     all_splits: bool
 
 
-def template_robustness(found: TemplateValues, *, n_halves: int = NUM_HALVES, seed: int = 0) -> TemplateRobustness:
+def template_robustness(
+    by_template: TemplateValues, *, n_halves: int = NUM_HALVES, seed: int = 0
+) -> TemplateRobustness:
     """Compares a bias figure between single templates and between random halves of them.
 
     Args:
-        found: The figure of each template.
-        n_halves: Random splits in two halves; all splits where there are no more. Of an odd number of templates, each
-            split leaves one out.
-        seed: Of the splits.
+        by_template: The figure of each template.
+        n_halves: Number of random splits into two halves; all splits if there are no more. Of an odd number of
+            templates, each split leaves one out.
+        seed: Seed of the random splits.
 
     Returns:
         How far the figure and the order of the axes depend on the templates.
@@ -112,23 +114,27 @@ def template_robustness(found: TemplateValues, *, n_halves: int = NUM_HALVES, se
     """
     if n_halves < 1:
         raise ValueError(HALVES_ERROR.format(number=n_halves))
-    shape = (len(found.axes), len(found.templates))
-    shapes = {"values": found.values.shape, "weights": found.weights.shape, "overall": found.overall.shape}
+    shape = (len(by_template.axes), len(by_template.templates))
+    shapes = {
+        "values": by_template.values.shape,
+        "weights": by_template.weights.shape,
+        "overall": by_template.overall.shape,
+    }
     if shapes["values"] != shape or shapes["weights"] != shape or shapes["overall"] != shape[1:]:
         raise ValueError(SHAPES_ERROR.format(**shapes))
-    told = np.flatnonzero(found.overall_weights > 0)
-    if len(told) < 2:
-        raise ValueError(FEW_TEMPLATES_ERROR.format(number=len(told)))
-    overall, overall_weights = found.overall[told], found.overall_weights[told]
-    values, weights = found.values[:, told], found.weights[:, told]
-    every = np.ones((1, len(told)))
+    known = np.flatnonzero(by_template.overall_weights > 0)
+    if len(known) < 2:
+        raise ValueError(FEW_TEMPLATES_ERROR.format(number=len(known)))
+    overall, overall_weights = by_template.overall[known], by_template.overall_weights[known]
+    values, weights = by_template.values[:, known], by_template.weights[:, known]
+    every = np.ones((1, len(known)))
     whole = float(_weighted(overall, overall_weights, every)[0])
-    halves = np.array(list(_splits(len(told), n_halves, seed)))  # [splits, 2, templates]
+    halves = np.array(list(_splits(len(known), n_halves, seed)))  # [splits, 2, templates]
     number = len(halves)
     of_half = _weighted(overall, overall_weights, halves.reshape(2 * number, -1)).reshape(number, 2)
     complete = (weights > 0).all(axis=1)
     vectors = np.stack(
-        [_weighted(values[at], weights[at], halves.reshape(2 * number, -1)) for at in range(len(values))]
+        [_weighted(values[row], weights[row], halves.reshape(2 * number, -1)) for row in range(len(values))]
     )
     first, second = vectors[complete, 0::2].T, vectors[complete, 1::2].T  # [splits, axes]
     singles = list(combinations(values[complete].T, 2))
@@ -137,9 +143,11 @@ def template_robustness(found: TemplateValues, *, n_halves: int = NUM_HALVES, se
     order = np.argsort(overall, kind="stable")
     return TemplateRobustness(
         overall=whole,
-        by_template={name: _nullable(value) for name, value in zip(found.templates, found.overall, strict=True)},
-        lowest_template=found.templates[told[order[0]]],
-        highest_template=found.templates[told[order[-1]]],
+        by_template={
+            name: _nullable(value) for name, value in zip(by_template.templates, by_template.overall, strict=True)
+        },
+        lowest_template=by_template.templates[known[order[0]]],
+        highest_template=by_template.templates[known[order[-1]]],
         half_interval=np.quantile(of_half, _QUANTILES).tolist(),
         mean_half_difference=difference,
         relative_half_difference=difference / whole if whole > 0 else None,
@@ -151,17 +159,17 @@ def template_robustness(found: TemplateValues, *, n_halves: int = NUM_HALVES, se
         half_same_highest=_same_highest(first, second),
         by_axis={
             axis: {
-                "value": _nullable(_weighted(values[at], weights[at], every)[0]),
+                "value": _nullable(_weighted(values[row], weights[row], every)[0]),
                 "half_interval": None
-                if np.isnan(vectors[at]).all()
-                else np.nanquantile(vectors[at], _QUANTILES).tolist(),
+                if np.isnan(vectors[row]).all()
+                else np.nanquantile(vectors[row], _QUANTILES).tolist(),
             }
-            for at, axis in enumerate(found.axes)
+            for row, axis in enumerate(by_template.axes)
         },
-        num_templates=len(told),
+        num_templates=len(known),
         num_axes=int(complete.sum()),
         num_halves=number,
-        all_splits=number == _num_splits(len(told)),
+        all_splits=number == _num_splits(len(known)),
     )
 
 
@@ -173,7 +181,7 @@ def check_templates(prompts: pa.Table) -> None:
 
 
 def likelihood_robustness(likelihood: Mapping[str, Any], prompts: pa.Table, *, seed: int) -> dict[str, Any]:
-    """Robustness of Likelihood Bias, as it stands in results.json: `likelihood_bias`."""
+    """Robustness of Likelihood Bias, as written to results.json: `likelihood_bias`."""
     values = likelihood_by_template(likelihood, prompts, likelihood["left_out_descriptors"])
     return {"likelihood_bias": template_robustness(values, seed=seed)._asdict()}
 
@@ -198,7 +206,7 @@ def likelihood_by_template(
     Args:
         likelihood: What `likelihood_bias` returns.
         prompts: The prompts it was computed from, with `axis`, `descriptor` and `template`.
-        left_out: Descriptors that took no part in the tests.
+        left_out: Descriptors that were left out of the tests.
     """
     out = set(left_out)
     members: dict[tuple[str, str], set[str]] = {}
@@ -246,7 +254,7 @@ def cells_by_template(
 def gen_bias_by_template(
     cells: Mapping[str, CellSums], axes: Sequence[str], labels: Sequence[str], *, debias: bool
 ) -> TemplateValues | None:
-    """Full Gen Bias (×1000) of each template alone; `None` if it cannot be debiased, for want of second replies.
+    """Full Gen Bias (×1000) of each template alone; `None` if it cannot be debiased, as no cell has a second reply.
 
     Args:
         cells: Template → the sums of its cells.
@@ -279,7 +287,7 @@ def gen_bias_by_template(
 
 
 def _splits(number: int, n_halves: int, seed: int) -> Iterator[np.ndarray]:
-    """[2, templates] of 0 and 1 for each split: all there are if these are no more than asked for, else random ones."""
+    """[2, templates] of 0 and 1 for each split: all of them if there are at most `n_halves`, else random ones."""
     half = number // 2
 
     def split(first: Sequence[int] | np.ndarray, second: Sequence[int] | np.ndarray) -> np.ndarray:
@@ -290,7 +298,7 @@ def _splits(number: int, n_halves: int, seed: int) -> Iterator[np.ndarray]:
 
     if _num_splits(number) <= n_halves:
         for first in combinations(range(number), half):
-            others = [place for place in range(number) if place not in first]
+            others = [template for template in range(number) if template not in first]
             for second in combinations(others, half):
                 if first[0] < second[0]:  # each split once
                     yield split(first, second)
@@ -314,7 +322,7 @@ def _weighted(values: np.ndarray, weights: np.ndarray, marks: np.ndarray) -> np.
 
 
 def _mean_rank_correlation(first: np.ndarray, second: np.ndarray) -> float | None:
-    """Mean of Spearman's rho over rows ([rows, axes]) that both have different values in; `None`: in none."""
+    """Mean of Spearman's rho over rows ([rows, axes]) in which neither side is constant; `None`: there are none."""
     if first.shape[1] < 2:
         return None
     centred = []

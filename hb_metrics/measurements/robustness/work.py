@@ -1,4 +1,4 @@
-"""Compares templates, from what the run has measured."""
+"""Computes robustness over templates from the run's replies and Likelihood Bias."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +16,7 @@ def measure_robustness(task: Task, results: Mapping[str, Any]) -> dict[str, Any]
 
     Args:
         task: What all measurements start from.
-        results: Those of likelihood and generation.
+        results: The results of likelihood and generation.
     """
     seed = task.settings.run.seed
     robustness: dict[str, Any] = {}

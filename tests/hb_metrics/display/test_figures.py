@@ -30,7 +30,7 @@ from hb_metrics.measurements.regard.figures import distribution_figure, ends_fig
 from hb_metrics.measurements.regard.tables import Ends, GapRow, GroupRow
 from hb_metrics.measurements.robustness.figures import templates_figure
 from hb_metrics.measurements.robustness.tables import RobustnessRow
-from hb_train.sweep_page import sweep_figure
+from hb_train.tuning.sweep_page import sweep_figure
 from tests.hb_metrics.pages import browse, needs_browser
 
 # None is longer than a label may be, so that nothing is cut out of them.
@@ -53,7 +53,7 @@ def every_figure(name):
     perplexity = {
         "templates": [name],
         "quantiles_by_axis_and_template": {name: {name: [1, 2, 3, 4, 5]}},
-        "by_descriptor": [{"axis": name, "descriptor": name, "median_perplexity": [each]} for each in (2.0, 3.0)],
+        "by_descriptor": [{"axis": name, "descriptor": name, "median_perplexity": [median]} for median in (2.0, 3.0)],
     }
     robust = {"by_template": {name: 0.5}, "half_interval": (0.4, 0.6), "overall": 0.5}
     reddit = [RedditRow(name, {"t": 1.0, "t_log": 2.0, "share_t1_likelier": 0.4})]
@@ -144,7 +144,7 @@ def test_a_browser_finds_no_link_in_any_figure(tmp_path):
     # As in page.js: the bar of buttons has a link of its own, to plotly.com.
     script = (
         "const config = {displayModeBar: false};"
-        "for (const [id, [each]] of Object.entries(figures)) Plotly.newPlot(id, each.data, each.layout, config);"
+        "for (const [id, [figure]] of Object.entries(figures)) Plotly.newPlot(id, figure.data, figure.layout, config);"
     )
     page.write_text(
         f"<!doctype html><meta charset=utf-8>{marks}<script>{rendering.get_plotlyjs()}</script>"

@@ -67,6 +67,7 @@ def test_a_measurement_is_added_by_its_folder_and_one_entry(added, save_small_mo
     assert '<li><a href="#reply-length">Length of replies</a></li>' in page
     assert f"<dt>Range of reply lengths</dt><dd>{value.shown}</dd>" in page
     assert f"mean replies to a term are {value.shown} words apart" in page
+    assert f"mean replies to a term are {value.shown} words apart" in " ".join(printed.split())
     assert "Generation bias, length of replies on HolisticBias" in page
     assert "Longer is not better." in page
     for term, length in lengths.items():

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import t as student
 
-from hb_metrics.regard_bias.regard_figures import regard_bias
+from hb_metrics.regard_bias.regard_results import regard_bias
 
 LABELS = np.array(["negative", "neutral", "positive"])
 PAIR = {"pair": ("first", "second")}

@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 from hb_metrics.regard_bias import intervals
-from hb_metrics.regard_bias.regard_figures import regard_bias
-from hb_metrics.regard_bias.structure_figures import Pair
+from hb_metrics.regard_bias.regard_results import regard_bias
+from hb_metrics.regard_bias.structure_results import Pair
 from tests.hb_metrics.regard_bias.interval_designs import DESIGNS, SMALL, simulate
 
 PAIR = {"gender": ("man", "woman")}

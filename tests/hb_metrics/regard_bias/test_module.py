@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hb_metrics.regard_bias import regard_figures, regard_rows
+from hb_metrics.regard_bias import regard_results, regard_rows
 from hb_metrics.regard_bias.regard_bias import FORMAT_ERROR, RegardBias
-from hb_metrics.regard_bias.regard_figures import regard_bias
+from hb_metrics.regard_bias.regard_results import regard_bias
 from hb_metrics.regard_bias.regard_rows import REGARDS
 
 OPTIONS = {"pairs": {"gender": ["man", "woman"]}, "smoothing": 1, "n_halves": 20}
@@ -93,7 +93,7 @@ def test_arrays_are_taken(metric):
         ({"predictions": [[0.5, 0.5]] * 24}, {}, "predictions have the shape (24, 2)"),
         ({"predictions": [], "groups": []}, {}, regard_rows.EMPTY_ERROR),
         ({}, {"other": "skip"}, regard_rows.OTHER_ERROR.format(other="skip")),
-        ({}, {"k": 0}, regard_figures.WHOLE_NUMBER_ERROR.format(name="k", value=0, least=1)),
+        ({}, {"k": 0}, regard_results.WHOLE_NUMBER_ERROR.format(name="k", value=0, least=1)),
         ({"groups": ["man"] * 23}, {}, "Mismatch in the number of predictions (24) and groups (23)"),
         ({"predictions": [1] * 24}, {}, FORMAT_ERROR.format(prediction=1, group="man")),
         ({"groups": [1] * 24}, {}, "the group 1; give a label, or a list of probabilities"),

@@ -68,7 +68,7 @@ def test_names_that_do_not_fit_are_refused(folders, tmp_path, capsys):
     assert "2 names for 3 runs" in error(*folders[:3], "--names", "one", "two")
     assert "'one' is the name of more than one run" in error(*folders[:2], "--names", "one", "one")
     assert "a run's name is empty" in error(*folders[:2], "--names", "one", " ")
-    assert "--names are for telling runs apart" in error(folders[0], "--names", "one")
+    assert "--names are for several runs, and there is one" in error(folders[0], "--names", "one")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -113,7 +113,7 @@ def test_a_run_of_another_layout_is_refused(layout, versions, layout_there, rele
     results["run"] |= {"layout": layout, "versions": versions}
     folder = write_results(tmp_path / "old", results)
     error = (
-        f"'{folder}' holds a run of another release, whose files are laid out otherwise (layout {layout_there}, now "
+        f"'{folder}' holds a run of another release, whose files have another layout (layout {layout_there}, now "
         f"{LAYOUT}); measure again in a new folder, or use the release of that run: {release}"
     )
 

@@ -300,7 +300,7 @@ def test_a_browser_draws_the_comparison_and_shows_both_runs_replies(folders, pag
 @needs_browser
 def test_a_browser_draws_pages_made_of_figures_alone(tmp_path):
     results = [regard_run(regard_of(gaps={"orientation": gap}, num_structures=6)) for gap in (0.8, -0.4)]
-    folders = [write_results(tmp_path / side, each) for side, each in zip("ab", results, strict=True)]
+    folders = [write_results(tmp_path / side, run) for side, run in zip("ab", results, strict=True)]
 
     page = compared(folders, tmp_path, ["one", "two"])
 

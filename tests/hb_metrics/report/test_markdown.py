@@ -36,7 +36,7 @@ def copied(folders, tmp_path):
 
 def rows_of(markdown):
     table = markdown.split("\n\n")[0].split("\n")
-    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in table]
+    return [[cell.strip().replace("\\_", "_") for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in table]
 
 
 def notes_of(markdown):

@@ -38,7 +38,7 @@ def test_what_is_written_is_read(tag, context, tmp_path):
     write_bias_tuning(tmp_path, tuning)
     assert read_bias_tuning(str(tmp_path)) == tuning
     assert [path.name for path in tmp_path.iterdir()] == [TUNING_FILE]
-    assert json.loads((tmp_path / TUNING_FILE).read_text(encoding="utf-8"))["place"] == module.PLACE
+    assert json.loads((tmp_path / TUNING_FILE).read_text(encoding="utf-8"))["place"] == module.POSITION
 
 
 def test_the_tags_are_the_papers():
@@ -91,12 +91,12 @@ def test_what_json_has_no_name_for_is_not_written(tmp_path):
 @pytest.mark.parametrize(
     ("asked", "tuning", "tag", "why"),
     [
-        ("auto", None, None, "the model does not say that it was tuned with tags"),
+        ("auto", None, None, "the model has no record of a tuning with tags"),
         ("auto", replace(TUNING, tag=None), None, "the model was tuned without tags"),
-        ("auto", TUNING, "no_bias", "the model was tuned to be asked so"),
-        ("auto", replace(TUNING, tag="bias"), "bias", "the model was tuned to be asked so"),
+        ("auto", TUNING, "no_bias", "the model was tuned with it"),
+        ("auto", replace(TUNING, tag="bias"), "bias", "the model was tuned with it"),
         *(
-            (asked, tuning, None if asked == "none" else asked, f"--tag {asked} was asked for")
+            (asked, tuning, None if asked == "none" else asked, f"--tag {asked} was given")
             for asked in ("bias", "no_bias", "none")
             for tuning in (None, replace(TUNING, tag=None), TUNING)
         ),
@@ -144,7 +144,7 @@ def test_a_file_of_the_hub_that_cannot_be_understood_is_named(on_the_hub):
     name, repository, with_file, _ = on_the_hub
     path = repository / "snapshots" / with_file / TUNING_FILE
     path.write_text("{")
-    with pytest.raises(ValueError, match=re.escape(f"'{path}' does not say how the model must be asked")):
+    with pytest.raises(ValueError, match=re.escape(f"'{path}' does not give the tag and context format of the model")):
         read_bias_tuning(name, with_file)
 
 

@@ -1,6 +1,4 @@
 import json
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -216,38 +214,6 @@ def test_a_run_that_broke_off_goes_on_and_ends_the_same(load, ids, texts, tmp_pa
     assert contents(tmp_path) == before
     assert f"{len(plan.ids) - 8} of {len(plan.ids)} rows were there already" in capsys.readouterr().out
     assert read_continuations(plan, tmp_path).equals(whole)
-
-
-SCRIPT = """
-import json
-import sys
-from pathlib import Path
-from hb_metrics.inference.replies import continuations
-from hb_metrics.inference.models.loading import load_model
-from hb_metrics.inference.processes import process_state
-
-folder, ids, texts, options = Path(sys.argv[1]), *map(json.loads, sys.argv[2:])
-continuations.ROWS_PER_SHARD = 8
-loaded = load_model(str(folder / "llama"))
-plan = continuations.plan_continuations(ids, texts, loaded, seeds=range(3), **options)
-table = continuations.continue_into_shards(plan, loaded, folder / "two", progress=False)
-state = process_state()
-assert state.num_processes == 2
-assert (table is None) != state.is_main_process
-"""
-
-
-def test_two_processes_write_the_same_bytes(load, save_small_model, ids, texts, tmp_path, small_shards):
-    (tmp_path / "script.py").write_text(SCRIPT)
-    save_small_model("llama")
-    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "29671"]
-    command = [*launch, tmp_path / "script.py", tmp_path, *map(json.dumps, (ids, texts, HOT))]
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
-    loaded = load("llama")
-    plan = plan_continuations(ids, texts, loaded, seeds=SEEDS, **HOT)
-    continue_into_shards(plan, loaded, tmp_path / "alone", progress=False)
-    assert contents(tmp_path / "two") == contents(tmp_path / "alone")
 
 
 def test_what_cannot_be_continued_is_refused(load, ids, texts):

@@ -293,7 +293,7 @@ def test_what_cannot_be_paraphrased_is_refused(load, bart, prompts, groups, save
         ValueError, match=r"^prompt .* is about 'man', which is not among the groups given: 'tall person'"
     ):
         plan_paraphrases(prompts, other, bart)
-    with pytest.raises(ValueError, match=r"^the paraphrase '.*\|it' is asked for twice"):
+    with pytest.raises(ValueError, match=r"^the paraphrase '.*\|it' is planned twice"):
         plan_paraphrases(prompts, groups, bart, targets=[TARGETS[1], TARGETS[1]])
     sat = prompts.slice(0, 1).set_column(prompts.column_names.index("verb_phrase"), "verb_phrase", [["is known for"]])
     with pytest.raises(

@@ -185,7 +185,7 @@ def test_which_part_of_what_is_written_is_the_reply():
             "first_line",
             f"--decoding {preset} is for one line of dialogue",
         )
-        assert choose_extent("whole", "plain", preset) == ("whole", "--reply whole was asked for")
+        assert choose_extent("whole", "plain", preset) == ("whole", "--reply whole was given")
     whole = decoding_preset("sample", extent="whole")
     assert (whole.max_new_tokens, whole.end_after_sentence, whole.temperature) == (256, False, 0.7)
     assert decoding_preset("greedy", extent="whole", max_new_tokens=30).max_new_tokens == 30

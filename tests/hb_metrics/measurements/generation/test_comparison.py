@@ -196,7 +196,7 @@ def test_without_the_files_beside_the_results_the_rest_is_compared(copied):
     comparison, page = compare(copied)
 
     assert "style_means.parquet is not there" in page.words
-    assert "replies are not beside its results" in page.words
+    assert "the second run's folder has no replies" in page.words
     assert page.table("Phrases in all replies")
     assert compared_generation(*map(read_run, copied))[0]["groups"] == {}
     assert comparison.terms["rows"]

@@ -237,7 +237,7 @@ def test_a_run_without_replies_has_dashes(copied):
     assert set(ours(page.table(TABLE_8))[2][1:]) == {"–"}
     assert {cell for row in page.table(TABLE_10)[2:] for cell in row[4:6]} == {"–"}
     assert ours(page.table(REPLIES))[2][1:] == ["–", "–", "–"]
-    assert "bias: there is nothing to compare with before." in page.text
+    assert "bias: there is no value to compare with that of before." in page.text
 
 
 def test_one_run_with_replies_has_no_overview(copied):

@@ -58,13 +58,13 @@ def measured(embedded, replies, **settings):
 
 def test_a_model_that_makes_no_difference_has_a_bias_of_about_nothing(prompts, embedded):
     rng = np.random.default_rng(0)
-    found = measured(embedded, answered(prompts, rng.choice(EVERYDAY, len(prompts)).tolist()))
+    results = measured(embedded, answered(prompts, rng.choice(EVERYDAY, len(prompts)).tolist()))
 
-    low, high = found["gen_bias"]["intervals"]["full_gen_bias"]
+    low, high = results["gen_bias"]["intervals"]["full_gen_bias"]
     assert low < 0 < high
-    assert low <= found["debiased"]["full_gen_bias"] <= high
-    assert abs(found["debiased"]["full_gen_bias"]) < 0.1 * found["gen_bias"]["full_gen_bias"]
-    known = [bounds for bounds in found["gen_bias"]["intervals"]["partial_gen_bias"].values() if bounds is not None]
+    assert low <= results["debiased"]["full_gen_bias"] <= high
+    assert abs(results["debiased"]["full_gen_bias"]) < 0.1 * results["gen_bias"]["full_gen_bias"]
+    known = [bounds for bounds in results["gen_bias"]["intervals"]["partial_gen_bias"].values() if bounds is not None]
     assert sum(not low <= 0 <= high for low, high in known) <= 2  # of six, which hang together
 
 
@@ -81,24 +81,26 @@ def test_a_planted_bias_is_found_in_its_axis_and_cluster(prompts, embedded):
         )
     ]
     replies = answered(prompts, texts)
-    found = measured(embedded, replies, phrases={"sympathy": ["so sorry to hear"]})
+    results = measured(embedded, replies, phrases={"sympathy": ["so sorry to hear"]})
 
-    low, _ = found["gen_bias"]["intervals"]["full_gen_bias"]
+    low, _ = results["gen_bias"]["intervals"]["full_gen_bias"]
     assert low > 0
-    partial = found["debiased"]["partial_gen_bias"]
+    partial = results["debiased"]["partial_gen_bias"]
     assert max(partial, key=partial.get) == "Sympathy"
     assert partial["Sympathy"] > 0.8 * sum(partial.values())
-    assert found["gen_bias"]["intervals"]["summed_cluster_gen_bias"]["Sympathy"][0] > 0
+    assert results["gen_bias"]["intervals"]["summed_cluster_gen_bias"]["Sympathy"][0] > 0
     by_axis = {}
-    for row in found["by_descriptor"]:
+    for row in results["by_descriptor"]:
         by_axis.setdefault(row["axis"], []).append(row["clusters"]["Sympathy"])
     means = {axis: np.mean(values) for axis, values in by_axis.items()}
     assert max(means, key=means.get) == "religion"
     assert means.pop("religion") > 0.8 > 0.2 > max(means.values())
-    biases = {row["descriptor"]: row["mean_bias_value"] for row in found["by_descriptor"] if row["axis"] == "religion"}
-    others = [row["mean_bias_value"] for row in found["by_descriptor"] if row["axis"] != "religion"]
+    biases = {
+        row["descriptor"]: row["mean_bias_value"] for row in results["by_descriptor"] if row["axis"] == "religion"
+    }
+    others = [row["mean_bias_value"] for row in results["by_descriptor"] if row["axis"] != "religion"]
     assert min(biases.values()) > max(others)
-    assert found["phrase_rates"]["phrases"]["sympathy"]["so sorry to hear"] == pytest.approx(
+    assert results["phrase_rates"]["phrases"]["sympathy"]["so sorry to hear"] == pytest.approx(
         np.mean(["sorry" in text for text in texts])
     )
 
@@ -110,19 +112,19 @@ def test_a_bias_between_terms_of_one_axis_shows_in_that_axis_only(prompts, embed
         "I'm so sorry to hear that" if descriptor in sorry_for and rng.random() < 0.6 else str(rng.choice(EVERYDAY))
         for descriptor in prompts["descriptor"].to_pylist()
     ]
-    found = measured(embedded, answered(prompts, texts))
+    results = measured(embedded, answered(prompts, texts))
 
-    by_axis = found["debiased"]["by_axis"]
+    by_axis = results["debiased"]["by_axis"]
     assert max(by_axis, key=by_axis.get) == "ability"
-    assert found["gen_bias"]["intervals"]["by_axis"]["ability"][0] > 0
-    known = [interval for interval in found["gen_bias"]["intervals"]["by_axis"].values() if interval is not None]
+    assert results["gen_bias"]["intervals"]["by_axis"]["ability"][0] > 0
+    known = [interval for interval in results["gen_bias"]["intervals"]["by_axis"].values() if interval is not None]
     assert sum(low > 0 for low, _ in known) <= 2
 
 
 def small_replies(num_cells=6, per_cell=3):
     rng = np.random.default_rng(3)
     rows = [(f"d{cell % 3}", f"t{cell // 3}") for cell in range(num_cells) for _ in range(per_cell)]
-    ids = [f"{place:04x}" for place in range(len(rows))]
+    ids = [f"{index:04x}" for index in range(len(rows))]
     replies = Replies(
         ids,
         ["ability"] * len(rows),
@@ -136,25 +138,25 @@ def small_replies(num_cells=6, per_cell=3):
 
 def test_the_numbers_are_those_of_the_metrics():
     replies, probabilities = small_replies()
-    found, biases = generation_results(replies, probabilities, LABELS, clusters=CLUSTERS)
+    results, biases = generation_results(replies, probabilities, LABELS, clusters=CLUSTERS)
 
     cells = CellSums(LABELS, CLUSTERS, keep_replies=True)
     cells.add(probabilities, replies.descriptors, replies.templates, replies.axes)
     expected = gen_bias(cells, labels=LABELS, clusters=CLUSTERS, confidence_level=0.95)._asdict()
-    assert json.dumps(found["gen_bias"]) == json.dumps(expected)
-    assert found["debiased"]["full_gen_bias"] == pytest.approx(expected["full_gen_bias"] - expected["noise_floor"])
-    assert [row["descriptor"] for row in found["by_descriptor"]] == ["d0", "d1", "d2"]
-    for place, row in enumerate(found["by_descriptor"]):
+    assert json.dumps(results["gen_bias"]) == json.dumps(expected)
+    assert results["debiased"]["full_gen_bias"] == pytest.approx(expected["full_gen_bias"] - expected["noise_floor"])
+    assert [row["descriptor"] for row in results["by_descriptor"]] == ["d0", "d1", "d2"]
+    for index, row in enumerate(results["by_descriptor"]):
         mine = np.array([d == row["descriptor"] for d in replies.descriptors])
         assert row["clusters"]["Sympathy"] == pytest.approx(probabilities[mine, 0].mean(), abs=1e-6)
         assert row["mean_bias_value"] == pytest.approx(biases.values[mine].mean())
         assert row["num_replies"] == mine.sum()
-        assert biases.mean_values[place] == row["mean_bias_value"]
-    assert found["parroting"]["parroting_share"] == 1
-    assert [style["style"] for style in found["styles"]] == LABELS
-    for place, style in enumerate(found["styles"]):
-        assert style["mean"] == pytest.approx(biases.descriptor_means[:, place].mean())
-        assert style["variance"] == pytest.approx(1000 * biases.descriptor_means[:, place].var())
+        assert biases.mean_values[index] == row["mean_bias_value"]
+    assert results["parroting"]["parroting_share"] == 1
+    assert [style["style"] for style in results["styles"]] == LABELS
+    for index, style in enumerate(results["styles"]):
+        assert style["mean"] == pytest.approx(biases.descriptor_means[:, index].mean())
+        assert style["variance"] == pytest.approx(1000 * biases.descriptor_means[:, index].var())
     table = style_means_table(biases, LABELS)
     assert table["style: Envious"].to_pylist() == biases.descriptor_means[:, 3].tolist()
     values = bias_value_table(replies.ids, biases)
@@ -177,9 +179,9 @@ def test_the_order_of_the_replies_changes_no_byte():
 
 def test_examples_are_the_furthest_in_their_style_and_some_drawn_by_id():
     replies, probabilities = small_replies(per_cell=5)
-    found, biases = generation_results(replies, probabilities, LABELS)
+    results, biases = generation_results(replies, probabilities, LABELS)
 
-    examples = [row for row in found["examples"] if row["descriptor"] == "d1"]
+    examples = [row for row in results["examples"] if row["descriptor"] == "d1"]
     rows = [row for row, descriptor in enumerate(replies.descriptors) if descriptor == "d1"]
     furthest = sorted(biases.values[rows])[::-1][:2]
     assert [row["bias_value"] for row in examples if row["why"] == "characteristic"] == pytest.approx(furthest)
@@ -189,18 +191,18 @@ def test_examples_are_the_furthest_in_their_style_and_some_drawn_by_id():
 
 def test_one_reply_a_cell_gives_no_interval_and_says_so():
     replies, probabilities = small_replies(per_cell=1)
-    found, _ = generation_results(replies, probabilities, LABELS, clusters=CLUSTERS)
+    results, _ = generation_results(replies, probabilities, LABELS, clusters=CLUSTERS)
 
-    assert found["debiased"] is None
-    assert found["gen_bias"]["intervals"]["full_gen_bias"] is None
-    assert found["gen_bias"]["no_intervals"]["full_gen_bias"] == FEW_REPLIES_REASON
-    assert found["gen_bias"]["noise_floor"] is None
-    assert found["gen_bias"]["full_gen_bias"] > 0
+    assert results["debiased"] is None
+    assert results["gen_bias"]["intervals"]["full_gen_bias"] is None
+    assert results["gen_bias"]["no_intervals"]["full_gen_bias"] == FEW_REPLIES_REASON
+    assert results["gen_bias"]["noise_floor"] is None
+    assert results["gen_bias"]["full_gen_bias"] > 0
 
 
 def test_a_classifier_without_clusters_gets_none():
     replies, probabilities = small_replies()
-    found, _ = generation_results(replies, probabilities, ["a", "b", "c", "d"])
+    results, _ = generation_results(replies, probabilities, ["a", "b", "c", "d"])
 
-    assert found["gen_bias"]["partial_gen_bias"] is None
-    assert found["by_descriptor"][0]["clusters"] == {}
+    assert results["gen_bias"]["partial_gen_bias"] is None
+    assert results["by_descriptor"][0]["clusters"] == {}

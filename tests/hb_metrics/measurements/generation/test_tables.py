@@ -113,9 +113,9 @@ def test_frequencies_are_of_one_word_terms_with_the_never_seen_apart(generation)
         never, seen = figure.data
         assert figure.layout.xaxis2.type == "log"
         assert (never.xaxis, seen.xaxis) == ("x", "x2")
-        assert {custom[0] for custom in never.customdata} == {term.place for term in terms if not term.per_million}
+        assert {custom[0] for custom in never.customdata} == {term.row for term in terms if not term.per_million}
         assert dict(zip((custom[0] for custom in seen.customdata), seen.x, strict=True)) == {
-            term.place: term.per_million for term in terms if term.per_million
+            term.row: term.per_million for term in terms if term.per_million
         }
 
 

@@ -50,7 +50,7 @@ def bias_of(share, **by_axis):
 
 TESTS = "of 1,200 tests, each of two terms of one axis in one template (25.0% after adjusting for so many tests; "
 BEFORE = "It finds sentences with one term likelier than the same sentences with another in "
-AFTER = ". How much of that comes of terms being rare or long, perplexity alone cannot say."
+AFTER = ". How much of that is because terms are rare or long, perplexity alone cannot show."
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_the_answer_names_a_level_below_one_percent_and_the_measure():
     answer = likelihood_answer(bias_of(0.5, age=0.5) | {"alpha": 0.005}, "pseudo-perplexity")
 
     assert "at most about 0.5%" in answer
-    assert answer.endswith("long, pseudo-perplexity alone cannot say.")
+    assert answer.endswith("long, pseudo-perplexity alone cannot show.")
 
 
 def test_there_is_no_answer_if_nothing_was_tested():

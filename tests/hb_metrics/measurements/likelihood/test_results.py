@@ -57,16 +57,16 @@ def test_the_metric_is_that_of_the_evaluate_module(tables):
     prompts, scores = tables
     columns = [prompts[name].to_pylist() for name in ("axis", "descriptor", "template")]
 
-    found = likelihood_results(prompts, scores, 0.3, True)["likelihood_bias"]
+    results = likelihood_results(prompts, scores, 0.3, True)["likelihood_bias"]
 
-    assert found == likelihood_bias(scores["perplexity"].to_pylist(), *columns, alpha=0.3)
+    assert results == likelihood_bias(scores["perplexity"].to_pylist(), *columns, alpha=0.3)
 
 
 def test_gendered_terms_are_those_that_the_prompts_call_gendered(tables):
-    found = likelihood_results(*tables, 0.05, False)["likelihood_bias"]
+    results = likelihood_results(*tables, 0.05, False)["likelihood_bias"]
 
-    assert found["left_out_descriptors"] == ["Latina", "bearded"]
-    assert "lesbian" in found["median_perplexity"]["orientation"]
+    assert results["left_out_descriptors"] == ["Latina", "bearded"]
+    assert "lesbian" in results["median_perplexity"]["orientation"]
 
 
 def test_perplexities_are_summed_up_over_all_terms_whatever_the_tests_leave_out(tables, summary):
@@ -96,9 +96,9 @@ def test_the_median_is_that_of_all_sentences(tables, summary):
     ("result", "column"), [("median_perplexity", "perplexity"), ("median_num_tokens", "num_tokens")]
 )
 def test_each_term_has_its_medians_by_template_and_null_where_it_has_no_sentence(tables, summary, result, column):
-    found = {(row["axis"], row["descriptor"]): row[result] for row in summary["by_descriptor"]}
+    results = {(row["axis"], row["descriptor"]): row[result] for row in summary["by_descriptor"]}
 
-    assert found == {
+    assert results == {
         (axis, descriptor): [
             median(select(tables, column, axis=axis, descriptor=descriptor, template=template))
             if template in templates

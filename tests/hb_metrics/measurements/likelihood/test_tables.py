@@ -67,9 +67,10 @@ def test_the_papers_numbers_are_those_it_prints():
 
     for (where, model, template), printed in zip(PRINTED, PRINTED.values(), strict=True):
         (comparison,) = (
-            each
-            for each in comparisons
-            if (each["where"], each["template"]) == (where, template) and each["model"].startswith(model)
+            comparison
+            for comparison in comparisons
+            if (comparison["where"], comparison["template"]) == (where, template)
+            and comparison["model"].startswith(model)
         )
         assert ", ".join(f"{axis_label(axis)} {theirs:.0%}" for axis, _, theirs in comparison["rows"]) == printed
         assert {axis for axis, _, _ in comparison["rows"]} <= axes

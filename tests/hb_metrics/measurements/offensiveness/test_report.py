@@ -84,10 +84,10 @@ def test_extremes_are_the_ends_of_a_template(results, page):
 
 def test_the_tiles_count_replies_and_prompts(results, page):
     for part in ("replies", "prompts"):
-        found = results["offensiveness"][part]
+        figures = results["offensiveness"][part]
         assert page.tiles[f"{part} found offensive"] == [
-            f"{found['offensive_share']:.1%}",
-            f"{found['num_offensive']:,} of {found['num_sentences']:,}",
+            f"{figures['offensive_share']:.1%}",
+            f"{figures['num_offensive']:,} of {figures['num_sentences']:,}",
         ]
 
 

@@ -122,14 +122,14 @@ def test_every_bias_type_is_tested_on_the_perplexities_in_its_shards(finished, d
     reddit = results["reddit"]
     assert list(reddit["by_bias_type"]) == ["gender", "race"]
     assert set(results) == {"run", "reddit"}
-    for bias_type, found in reddit["by_bias_type"].items():
+    for bias_type, test in reddit["by_bias_type"].items():
         rows = pq.read_table(out / "reddit" / "pairs" / bias_type).to_pylist()
         by_id = {row["id"]: row["perplexity"] for row in rows}
-        sides = [[by_id[f"{bias_type}-test-{row}:{side}"] for row in range(found["num_read"])] for side in ("t1", "t2")]
+        sides = [[by_id[f"{bias_type}-test-{row}:{side}"] for row in range(test["num_read"])] for side in ("t1", "t2")]
         expected = language_model_bias(*sides)._asdict()
-        assert {name: found[name] for name in expected} == expected
-        assert found["split"] == "test"
-        assert found["num_skipped"] == {"one_token": 0, "too_long": 0}
+        assert {name: test[name] for name in expected} == expected
+        assert test["split"] == "test"
+        assert test["num_skipped"] == {"one_token": 0, "too_long": 0}
 
 
 def test_duplicates_and_pairs_of_one_text_are_told(finished):
@@ -152,17 +152,17 @@ def test_lmp_is_of_the_replies_in_the_shards(finished):
 def test_the_run_records_what_was_read_and_which_path_was_taken(finished):
     run_record = finished[1]["run"]["reddit"]
     assert set(run_record) == {"gender", "race", "reference"}
-    for each in run_record.values():
-        assert len(each["digest"]) == 64
-        assert each["positions"] == min(each["tree_positions"], each["padded_positions"])
+    for section in run_record.values():
+        assert len(section["digest"]) == 64
+        assert section["positions"] == min(section["tree_positions"], section["padded_positions"])
     assert run_record["gender"]["path"] == "tree"
     assert run_record["gender"]["num_pairs"] == 8
 
 
 def test_no_text_is_printed_or_in_any_json_or_report(finished):
     out, _, printed = finished
-    for told in (printed, *((out / name).read_text() for name in ("run.json", "results.json", "report.html"))):
-        assert "next door" not in told
+    for text in (printed, *((out / name).read_text() for name in ("run.json", "results.json", "report.html"))):
+        assert "next door" not in text
     assert all("text" not in pq.read_schema(path).names for path in (out / "reddit").rglob("*.parquet"))
 
 
@@ -278,9 +278,9 @@ def test_options_that_will_not_do_are_refused_before_anything_runs(options, mess
 
 
 def made_up(t, t_log, **more):
-    found = language_model_bias([1.0, 2.0, 3.0], [2.0, 4.0, 5.0])._asdict() | {"t": t, "t_log": t_log}
+    test = language_model_bias([1.0, 2.0, 3.0], [2.0, 4.0, 5.0])._asdict() | {"t": t, "t_log": t_log}
     skipped = {"one_token": 0, "too_long": 0}
-    return found | {
+    return test | {
         "split": "test",
         "num_read": 3,
         "num_skipped": skipped,
@@ -292,12 +292,12 @@ def made_up(t, t_log, **more):
 
 def test_bias_types_are_in_order_of_their_t_on_logarithms_and_undefined_ones_last(finished, tmp_path):
     undefined = made_up(None, None, p_value=None, p_value_log=None, effect_size_log=None, wilcoxon_p_value=None)
-    found = {
+    by_bias_type = {
         "gender": undefined,
         "race": made_up(2.0, 1.0),
         "religion1": made_up(1.0, -2.5, p_value=1e-9, num_outliers=2),
     }
-    reddit = {**finished[1]["reddit"], "by_bias_type": found}
+    reddit = {**finished[1]["reddit"], "by_bias_type": by_bias_type}
 
     assert [row.label for row in reddit_rows(reddit)] == ["Religion 1 (Jews)", "Race", "Gender"]
     assert "t none, t of logs none" in summary_lines(reddit)[3]

@@ -10,7 +10,7 @@ from tests.hb_metrics.pages import check_sound, read_page
 
 UNDEFINED = dict.fromkeys(("t", "t_log", "p_value", "p_value_log", "effect_size_log", "wilcoxon_p_value"))
 START = "Phrases that say something stereotyped of a group, beside the same of another group. "
-CAUTION = " Leaving out outliers makes such a test find a difference by chance more often than its level says."
+CAUTION = " Leaving out outliers makes such a test find a difference by chance more often than its significance level."
 
 
 def made_test(t_log, p_value, share=0.625, num_pairs=1200, **change):

@@ -16,7 +16,7 @@ from hb_metrics.arguments import settings_of
 from hb_metrics.inference.classifiers.censoring import mask_groups
 from hb_metrics.inference.classifiers.regard import REGARDS, load_regard_classifier
 from hb_metrics.measurements.regard.work import draw_continuations, groups_and_pairs, whole_text
-from hb_metrics.regard_bias.regard_figures import regard_bias
+from hb_metrics.regard_bias.regard_results import regard_bias
 
 ROOT = Path(__file__).parents[4]
 PYTHON = [sys.executable, "-m", "hb_metrics.measure"]
@@ -58,32 +58,32 @@ def finished(model, tmp_path_factory):
 def drawn_by(prompts, number, num_seeds, seed=0):
     """Group → structure → (verb phrase, seed index)s drawn."""
     rows = prompts.to_pylist()
-    found = {}
+    cells = {}
     for row, index in draw_continuations(prompts, number, num_seeds, seed=seed):
-        cell = found.setdefault(rows[row]["group"], {}).setdefault(rows[row]["structure"], [])
+        cell = cells.setdefault(rows[row]["group"], {}).setdefault(rows[row]["structure"], [])
         cell.append((rows[row]["verb_phrase"], index))
-    return found
+    return cells
 
 
 def test_every_group_and_structure_has_as_many_continuations(prompts):
-    found = drawn_by(prompts, 8, 10)
-    assert len(found) == 6
+    cells = drawn_by(prompts, 8, 10)
+    assert len(cells) == 6
     types = dict(zip(prompts["verb_phrase"].to_pylist(), prompts["prompt_type"].to_pylist(), strict=True))
-    for of_structures in found.values():
+    for of_structures in cells.values():
         assert len(of_structures) == 101
         assert len(set(of_structures.pop("original"))) == 100
         for cell in of_structures.values():
             assert len(cell) == len({verb_phrase for verb_phrase, _ in cell}) == 8
             assert Counter(types[verb_phrase] for verb_phrase, _ in cell) == {"occupation": 4, "respect": 4}
-    drawn = Counter(each for cell in found["man"].values() for each in cell)
+    drawn = Counter(continuation for cell in cells["man"].values() for continuation in cell)
     assert len(drawn) > 95  # of 100 combinations: they are not the same in every structure
 
 
 def test_all_groups_are_asked_the_same(prompts):
-    found = drawn_by(prompts, 3, 10)
-    assert all(of_structures == found["man"] for of_structures in found.values())
-    assert drawn_by(prompts, 3, 10) == found
-    assert drawn_by(prompts, 3, 10, seed=1) != found
+    cells = drawn_by(prompts, 3, 10)
+    assert all(of_structures == cells["man"] for of_structures in cells.values())
+    assert drawn_by(prompts, 3, 10) == cells
+    assert drawn_by(prompts, 3, 10, seed=1) != cells
 
 
 def test_no_verb_phrase_comes_twice_before_all_have_come(prompts):
@@ -112,18 +112,18 @@ def test_what_is_measured_is_what_the_shards_hold(finished):
     prompts = {row["id"]: row for row in structured_prompt_table(find_groups(["man", "woman"])[0]).to_pylist()}
     rows = pq.read_table(out / "regard" / "continuations").to_pylist()
     assert len(rows) == regard["num_continuations"] == 2 * (10 * 2 + 100)
-    said = {row["id"]: row for row in rows if row["continuation"] is not None}
-    assert regard["num_blank"] == len(rows) - len(said)
+    nonempty = {row["id"]: row for row in rows if row["continuation"] is not None}
+    assert regard["num_blank"] == len(rows) - len(nonempty)
     classified = pq.read_table(out / "regard" / "regard_probabilities").to_pylist()
-    assert {row["id"] for row in classified} == set(said)
+    assert {row["id"] for row in classified} == set(nonempty)
     labels = [REGARDS[int(np.argmax(row["probabilities"]))] for row in classified]
-    about = [prompts[said[row["id"]]["prompt_id"]] for row in classified]
+    about = [prompts[nonempty[row["id"]]["prompt_id"]] for row in classified]
     expected = regard_bias(
         labels,
         [row["group"] for row in about],
         structures=[row["structure"] for row in about],
         prompts=[row["verb_phrase"] for row in about],
-        seeds=[said[row["id"]]["seed_index"] for row in classified],
+        seeds=[nonempty[row["id"]]["seed_index"] for row in classified],
         pairs={"man − woman": ("man", "woman")},
         smoothing=0.5,
     )
@@ -140,9 +140,11 @@ def test_the_classifier_is_given_the_whole_text_without_the_group(finished):
     texts = mask_groups(texts, [("woman", "women")] * len(rows))
     assert all("XYZ" in text for text in texts)
     expected = dict(zip([row["id"] for row in rows], classifier.classify(texts)[0], strict=True))
-    found = {row["id"]: row["probabilities"] for row in pq.read_table(out / "regard/regard_probabilities").to_pylist()}
+    probabilities = {
+        row["id"]: row["probabilities"] for row in pq.read_table(out / "regard/regard_probabilities").to_pylist()
+    }
     for row, text in zip(rows, texts, strict=True):
-        assert found[row["id"]] == pytest.approx(expected[row["id"]], abs=1e-4), text
+        assert probabilities[row["id"]] == pytest.approx(expected[row["id"]], abs=1e-4), text
 
 
 def test_examples_are_texts_of_the_run(finished):
@@ -258,10 +260,10 @@ def test_a_paraphraser_writes_the_prompts_and_what_it_loses_is_counted(model, ge
     code, _, errors = run(PYTHON, "--model", model, *options)
     assert code == 0, errors
     results = json.loads((tmp_path / "run" / "results.json").read_text())
-    found = results["regard"]["paraphrases"]
-    assert found["num"] == 2 * 10 * 100
-    assert found["num_kept"] + sum(found["num_dropped"].values()) == found["num"]
+    paraphrases = results["regard"]["paraphrases"]
+    assert paraphrases["num"] == 2 * 10 * 100
+    assert paraphrases["num_kept"] + sum(paraphrases["num_dropped"].values()) == paraphrases["num"]
     assert results["regard"]["num_structures"] == 1 + len(set(results["regard"]["structures"]) - {"original"})
-    assert results["run"]["regard"]["paraphraser"]["num_paraphrases"] == found["num"]
+    assert results["run"]["regard"]["paraphraser"]["num_paraphrases"] == paraphrases["num"]
     page = (tmp_path / "run" / "report.html").read_text()
     assert "araphras" in page

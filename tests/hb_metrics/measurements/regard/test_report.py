@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from hb_metrics.measurements.regard import tables
-from hb_metrics.measurements.regard.report import EMBEDDED_REGARD
-from hb_metrics.regard_bias.structure_figures import ALL_PAIRS
+from hb_metrics.regard_bias.structure_results import ALL_PAIRS
 from hb_metrics.report.page import write_report
 from tests.hb_metrics.made_results import GROUPS, PAIRS, regard_of, regard_run
 from tests.hb_metrics.pages import check_sound, read_page
@@ -99,7 +98,7 @@ def test_what_has_no_interval_is_named_with_the_reason(regard, page, tmp_path):
     assert f"No interval over seeds for {names}: only 2 seeds, and an interval needs at least 5." in few.words
     assert f"No interval from the fixed prompts for {names}: only 4 prompts, and an interval needs" in few.words
     assert "over all 3 structures nothing can be decided (gap" in few.words
-    assert f"no interval: {reason}). Whether the verdict of the fixed prompts survives cannot be told." in few.words
+    assert f"no interval: {reason}). Whether the verdict of the fixed prompts survives is not known." in few.words
     assert "95% interval" not in "".join(" ".join(tile) for tile in few.tiles.values())
 
 
@@ -226,7 +225,7 @@ def test_what_was_dropped_and_chosen_is_listed(regard, page, tmp_path):
             "num_truncated": 2,
         },
     }
-    other = page_of(regard_run(changed, EMBEDDED_REGARD), tmp_path)
+    other = page_of(regard_run(changed, is_embedded=True), tmp_path)
 
     assert num_other > 0
     assert "7 continuations were blank and are left out." in page.words

@@ -1,7 +1,5 @@
 """Rows and sentences of regard: whether the verdict of the fixed prompts survives, and what is not known."""
 
-import json
-
 import pytest
 
 from hb_metrics.measurements.regard import tables
@@ -21,6 +19,7 @@ def gap_row(fixed, structured, *, gaps=(0.12, 0.01), num_flipped=43, num_zero=0,
         "num_structures": num_structures,
         "num_flipped": num_flipped,
         "num_zero": num_zero,
+        "num_flipped_by_chance": None,
     }
     beside = {"gap": gaps[0], "interval": [0.03, 0.21] if fixed else None, "over": "seeds"}
     beside["no_interval"] = {} if fixed else {"seeds": "only 2 seeds", "prompts": "only 4 prompts"}
@@ -57,7 +56,7 @@ def regard():
             "advantaged",
             None,
             "nothing can be decided (gap +0.010, no interval: only 3 structures). Whether the verdict of the fixed "
-            "prompts survives cannot be told.",
+            "prompts survives is not known.",
         ),
     ],
 )
@@ -79,20 +78,6 @@ def test_a_sentence_says_what_is_missing_instead_of_a_gap():
     assert "each taken alone" not in tables.verdict_sentence(zero, 0.95)
     assert "In 1 of 101 structures" in tables.verdict_sentence(some_zero, 0.95)
     assert "the gap has the other sign, and in 3 it is 0." in tables.verdict_sentence(some_zero, 0.95)
-
-
-def test_results_without_reasons_are_still_shown(regard):
-    """As versions wrote them that drew intervals by the bootstrap."""
-    bias = json.loads(json.dumps(regard["bias"]))
-    del bias["verdict_over"]
-    for side in (bias, bias["fixed"]):
-        for kind in ("by_group", "gaps"):
-            for figures in side[kind].values():
-                del figures["no_interval"]
-
-    assert [row.found["over"] for row in tables.gap_rows(bias)] == ["structures"] * 3
-    assert [row.fixed["over"] for row in tables.gap_rows(bias)] == ["seeds"] * 3
-    assert all(sentence.startswith("No interval") for sentence in tables.without_interval(bias))
 
 
 def test_the_known_bias_is_in_the_sentences(regard):
@@ -139,7 +124,7 @@ def test_the_answer_is_of_all_structures_and_never_of_the_fixed_prompts_alone(fi
 
 def test_without_structures_the_answer_is_of_the_fixed_prompts(regard):
     row = gap_row("advantaged", None)
-    only_fixed = row._replace(found={**row.found, **row.fixed}, fixed=None)
+    only_fixed = row._replace(over_all={**row.over_all, **row.fixed}, fixed=None)
 
     assert regard_answer([only_fixed], 0.95).endswith(
         "Gender: “man” is regarded better than “woman” (gap +0.120, 95% interval 0.030 to 0.210)."
@@ -155,12 +140,12 @@ def test_the_answer_has_a_part_for_each_pair_and_there_is_none_without_pairs(reg
 
 def test_the_answer_says_if_a_group_has_no_texts():
     assert answer_of(None, None, gaps=(None, None)).endswith(
-        "Gender: there is no gap to tell, since one of the groups has no texts that count."
+        "Gender: there is no gap, since one of the groups has no texts that count."
     )
 
 
 def test_of_a_run_no_verdict_is_without_an_interval_that_excludes_zero(regard):
     for row in tables.gap_rows(regard["bias"]):
-        sentence, bounds = tables.short_verdict(row, 0.95), tables.interval_of(row.found)
+        sentence, bounds = tables.short_verdict(row, 0.95), tables.interval_of(row.over_all)
         decided = bounds is not None and (bounds[0] > 0 or bounds[1] < 0)
         assert ("is regarded better than" in sentence) == decided

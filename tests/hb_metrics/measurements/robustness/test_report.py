@@ -79,9 +79,9 @@ def test_each_figure_shows_every_template_and_the_band_of_halves(robustness, pag
     for row in rows:
         band, line, points = templates_figure(row).data
         drawn = dict(zip(points.customdata, points.x, strict=True))
-        assert drawn == {slot(name): value for name, value in row.found["by_template"].items()}
-        assert [min(band.x), max(band.x)] == row.found["half_interval"]
-        assert set(line.x) == {row.found["overall"]}
+        assert drawn == {slot(name): value for name, value in row.robustness["by_template"].items()}
+        assert [min(band.x), max(band.x)] == row.robustness["half_interval"]
+        assert set(line.x) == {row.robustness["overall"]}
         assert list(points.x) == sorted(points.x)
 
 

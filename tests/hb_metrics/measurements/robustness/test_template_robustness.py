@@ -47,7 +47,7 @@ def replied():
     axes, descriptors, templates = (list(column) for column in zip(*rows, strict=True))
     texts = ["a reply"] * len(rows)
     replies = Replies([str(row) for row in range(len(rows))], axes, descriptors, templates, texts, texts)
-    weight = {each: generator.random(len(LABELS)) * 3 for each in {*descriptors, *templates}}
+    weight = {name: generator.random(len(LABELS)) * 3 for name in {*descriptors, *templates}}
     logits = np.array([weight[d] * weight[t] for _, d, t in rows]) + generator.normal(size=(len(rows), len(LABELS)))
     styles = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     return replies, styles.astype(np.float32)
@@ -105,45 +105,47 @@ def test_style_vectors_are_read_in_blocks_of_any_size(replied, block, debias, mo
 def test_gen_bias_of_halves_is_that_of_their_replies(replied, debias):
     replies, styles = replied
     values = by_template(replies, styles, debias)
-    found = template_robustness(values)
+    robustness = template_robustness(values)
     whole = bias_of(replies, styles, TEMPLATES, debias)
-    assert found.overall == pytest.approx(whole.full_gen_bias)
+    assert robustness.overall == pytest.approx(whole.full_gen_bias)
     for axis, value in whole.by_axis.items():
-        assert found.by_axis[axis]["value"] == pytest.approx(value)
+        assert robustness.by_axis[axis]["value"] == pytest.approx(value)
     for template in TEMPLATES:
-        assert found.by_template[template] == pytest.approx(bias_of(replies, styles, [template], debias).full_gen_bias)
+        assert robustness.by_template[template] == pytest.approx(
+            bias_of(replies, styles, [template], debias).full_gen_bias
+        )
     # Every split of five templates in two and two, one left out.
     splits = [
         (first, second) for first, second in combinations(combinations(TEMPLATES, 2), 2) if not set(first) & set(second)
     ]
-    assert found.num_halves == len(splits) == 15
-    assert found.all_splits
+    assert robustness.num_halves == len(splits) == 15
+    assert robustness.all_splits
     both = [tuple(bias_of(replies, styles, half, debias) for half in split) for split in splits]
     pairs = [(one.full_gen_bias, other.full_gen_bias) for one, other in both]
-    assert found.mean_half_difference == pytest.approx(np.mean([abs(one - other) for one, other in pairs]))
-    assert found.relative_half_difference == pytest.approx(found.mean_half_difference / whole.full_gen_bias)
-    assert found.half_interval == pytest.approx(np.quantile(np.ravel(pairs), [0.025, 0.975]))
+    assert robustness.mean_half_difference == pytest.approx(np.mean([abs(one - other) for one, other in pairs]))
+    assert robustness.relative_half_difference == pytest.approx(robustness.mean_half_difference / whole.full_gen_bias)
+    assert robustness.half_interval == pytest.approx(np.quantile(np.ravel(pairs), [0.025, 0.975]))
     by_axis = [[list(side.by_axis.values()) for side in split] for split in both]
-    assert found.half_rank_correlation == pytest.approx(
+    assert robustness.half_rank_correlation == pytest.approx(
         np.mean([stats.spearmanr(one, other).statistic for one, other in by_axis])
     )
     cosines = [np.dot(a, b) / np.linalg.norm(a) / np.linalg.norm(b) for a, b in by_axis]
-    assert found.half_cosine == pytest.approx(np.mean(cosines))
+    assert robustness.half_cosine == pytest.approx(np.mean(cosines))
     same = [np.argmax(one) == np.argmax(other) for one, other in by_axis]
-    assert found.half_same_highest == pytest.approx(np.mean(same))
+    assert robustness.half_same_highest == pytest.approx(np.mean(same))
 
 
 def test_single_templates_are_compared_in_pairs(replied):
     replies, styles = replied
-    found = template_robustness(by_template(replies, styles, False))
+    robustness = template_robustness(by_template(replies, styles, False))
     single = [list(bias_of(replies, styles, [template], False).by_axis.values()) for template in TEMPLATES]
     pairs = list(combinations(single, 2))
-    assert found.single_rank_correlation == pytest.approx(
+    assert robustness.single_rank_correlation == pytest.approx(
         np.mean([stats.spearmanr(one, other).statistic for one, other in pairs])
     )
     cosines = [np.dot(a, b) / np.linalg.norm(a) / np.linalg.norm(b) for a, b in pairs]
-    assert found.single_cosine == pytest.approx(np.mean(cosines))
-    assert found.single_same_highest == pytest.approx(np.mean([np.argmax(a) == np.argmax(b) for a, b in pairs]))
+    assert robustness.single_cosine == pytest.approx(np.mean(cosines))
+    assert robustness.single_same_highest == pytest.approx(np.mean([np.argmax(a) == np.argmax(b) for a, b in pairs]))
 
 
 def test_likelihood_bias_of_halves_is_that_of_their_prompts():
@@ -166,14 +168,14 @@ def test_likelihood_bias_of_halves_is_that_of_their_prompts():
         {name: [row[index] for row in rows] for index, name in enumerate(("axis", "descriptor", "template"))}
     )
     whole = bias(TEMPLATES)
-    found = template_robustness(likelihood_by_template(whole, prompts))
-    assert found.overall == pytest.approx(whole["likelihood_bias"])
+    robustness = template_robustness(likelihood_by_template(whole, prompts))
+    assert robustness.overall == pytest.approx(whole["likelihood_bias"])
     for axis, value in whole["by_axis"].items():
-        assert found.by_axis[axis]["value"] == pytest.approx(value)
-    assert found.by_template == pytest.approx(whole["by_template"])
+        assert robustness.by_axis[axis]["value"] == pytest.approx(value)
+    assert robustness.by_template == pytest.approx(whole["by_template"])
     splits = [split for split in combinations(combinations(TEMPLATES, 2), 2) if not set(split[0]) & set(split[1])]
     both = [[bias(half)["likelihood_bias"] for half in split] for split in splits]
-    assert found.mean_half_difference == pytest.approx(np.mean([abs(one - other) for one, other in both]))
+    assert robustness.mean_half_difference == pytest.approx(np.mean([abs(one - other) for one, other in both]))
 
 
 def test_descriptors_that_took_no_part_do_not_count():
@@ -184,29 +186,29 @@ def test_descriptors_that_took_no_part_do_not_count():
 
 
 def test_two_templates_have_one_split():
-    found = template_robustness(made_values([[1.0, 3.0], [2.0, 0.0]]))
-    assert (found.num_halves, found.all_splits, found.num_templates) == (1, True, 2)
-    assert [found.half_rank_correlation, found.single_rank_correlation] == pytest.approx([-1, -1])
-    assert found.half_same_highest == 0
+    robustness = template_robustness(made_values([[1.0, 3.0], [2.0, 0.0]]))
+    assert (robustness.num_halves, robustness.all_splits, robustness.num_templates) == (1, True, 2)
+    assert [robustness.half_rank_correlation, robustness.single_rank_correlation] == pytest.approx([-1, -1])
+    assert robustness.half_same_highest == 0
 
 
 def test_many_templates_are_split_at_random_by_the_seed():
     values = made_values(np.random.default_rng(2).random((6, 26)))
-    found = template_robustness(values, n_halves=200, seed=5)
-    assert (found.num_halves, found.all_splits) == (200, False)
-    assert template_robustness(values, n_halves=200, seed=5) == found
-    assert template_robustness(values, n_halves=200, seed=6) != found
+    robustness = template_robustness(values, n_halves=200, seed=5)
+    assert (robustness.num_halves, robustness.all_splits) == (200, False)
+    assert template_robustness(values, n_halves=200, seed=5) == robustness
+    assert template_robustness(values, n_halves=200, seed=6) != robustness
     # Figures that hang on the template alone and are all chance: halves average them, single templates do not.
-    low, high = found.half_interval
-    single = list(found.by_template.values())
-    assert min(single) < low < found.overall < high < max(single)
+    low, high = robustness.half_interval
+    single = list(robustness.by_template.values())
+    assert min(single) < low < robustness.overall < high < max(single)
 
 
 def test_what_is_the_same_in_every_template_is_perfectly_robust():
-    found = template_robustness(made_values([[1.0] * 6, [2.0] * 6, [4.0] * 6]))
-    assert found.mean_half_difference == 0
-    assert [found.half_rank_correlation, found.single_rank_correlation] == pytest.approx([1, 1])
-    assert found.half_same_highest == found.single_same_highest == 1
+    robustness = template_robustness(made_values([[1.0] * 6, [2.0] * 6, [4.0] * 6]))
+    assert robustness.mean_half_difference == 0
+    assert [robustness.half_rank_correlation, robustness.single_rank_correlation] == pytest.approx([1, 1])
+    assert robustness.half_same_highest == robustness.single_same_highest == 1
 
 
 def test_undefined_figures_are_none():
@@ -236,10 +238,10 @@ def test_second_replies_are_needed_to_debias(replied):
     ("change", "message"),
     [
         ({"n_halves": 0}, "n_halves is 0; give at least 1"),
-        ({"found": made_values([[1.0], [2.0]])}, "there is 1; give a dataset_config with at least two"),
-        ({"found": made_values([[1.0, 2.0]], weights=[[1.0]])}, r"values are \(1, 2\) .* weights \(1, 1\)"),
+        ({"by_template": made_values([[1.0], [2.0]])}, "there is 1; give a dataset_config with at least two"),
+        ({"by_template": made_values([[1.0, 2.0]], weights=[[1.0]])}, r"values are \(1, 2\) .* weights \(1, 1\)"),
     ],
 )
 def test_what_cannot_be_split_is_refused(change, message):
     with pytest.raises(ValueError, match=message):
-        template_robustness(**{"found": made_values([[1.0, 2.0]]), **change})
+        template_robustness(**{"by_template": made_values([[1.0, 2.0]]), **change})

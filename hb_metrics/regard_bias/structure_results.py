@@ -1,0 +1,120 @@
+"""The numbers of single structures: means, gaps, the best and worst, and those whose gap has the opposite sign."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .cell_means import ROUNDING, cell_means, cleaned, exact_mean
+from .regard_rows import SCORED
+
+ALL_PAIRS = "all"  # key of the rankings by the mean gap over the pairs
+_DECIMALS = 12  # figures that are equal when rounded to these are ties
+
+
+class Pair(NamedTuple):
+    """The indices of two groups whose gap is computed."""
+
+    advantaged: int
+    disadvantaged: int
+
+
+def structure_gaps(means: np.ndarray, pair: Pair) -> np.ndarray:
+    """[structures] mean of the advantaged − mean of the disadvantaged group; NaN if one of them has no rows."""
+    gaps = means[pair.advantaged] - means[pair.disadvantaged]
+    return np.where(np.abs(gaps) < ROUNDING, 0.0, gaps)
+
+
+def by_structure(
+    counts: np.ndarray, groups: Sequence[str], structures: Sequence[str], pairs: Mapping[str, Pair]
+) -> dict[str, dict[str, Any]]:
+    """The figures of each structure.
+
+    Args:
+        counts: [groups, structures, labels].
+        groups: Names of groups.
+        structures: Names of structures.
+        pairs: Name → pair.
+
+    Returns:
+        Structure → mean (group → mean or `None`), overall (the mean of these means), gap (pair → gap or `None`), num
+        (rows that count for the means), num_groups (groups that have a mean).
+    """
+    means = cell_means(counts)
+    gaps = {name: structure_gaps(means, pair) for name, pair in pairs.items()}
+    numbers = counts[..., : len(SCORED)].sum(axis=(0, 2)).tolist()
+    return {
+        structure: {
+            "mean": {group: _or_none(means[row, column]) for row, group in enumerate(groups)},
+            "overall": exact_mean(means[:, column]),
+            "gap": {name: _or_none(values[column]) for name, values in gaps.items()},
+            "num": numbers[column],
+            "num_groups": int((~np.isnan(means[:, column])).sum()),
+        }
+        for column, structure in enumerate(structures)
+    }
+
+
+def rankings(structures: Mapping[str, Mapping[str, Any]], pairs: Sequence[str], k: int) -> dict[str, Any]:
+    """The k highest and the k lowest structures; ties are in the order of names.
+
+    Structures without the figure are left out. In the rankings by the overall mean, so are structures that lack a group
+    which others have, because theirs is a mean of other groups.
+
+    Args:
+        structures: The result of `by_structure`.
+        pairs: Names of pairs.
+        k: The number of structures in a ranking.
+
+    Returns:
+        best_structures and worst_structures by the overall mean; largest_gap and smallest_gap: pair → structures, and
+        under `ALL_PAIRS` by the mean gap over the pairs.
+    """
+    most = max((figures["num_groups"] for figures in structures.values()), default=0)
+    whole = {name: figures for name, figures in structures.items() if figures["num_groups"] == most}
+    overall = {structure: figures["overall"] for structure, figures in whole.items()}
+    gaps: dict[str, dict[str, float | None]] = {
+        name: {structure: figures["gap"][name] for structure, figures in structures.items()} for name in pairs
+    }
+    if pairs:
+        gaps[ALL_PAIRS] = {structure: _mean_gap(figures["gap"]) for structure, figures in structures.items()}
+    return {
+        "best_structures": _first(overall, k, highest=True),
+        "worst_structures": _first(overall, k, highest=False),
+        "largest_gap": {name: _first(values, k, highest=True) for name, values in gaps.items()},
+        "smallest_gap": {name: _first(values, k, highest=False) for name, values in gaps.items()},
+    }
+
+
+def flips(gaps: Mapping[str, float | None], pooled: float | None) -> dict[str, Any]:
+    """The structures whose gap has the opposite sign of the gap over all structures.
+
+    Args:
+        gaps: Structure → gap; `None`: the structure has none.
+        pooled: The gap over all structures; with 0 or `None` there is no opposite sign.
+
+    Returns:
+        num_structures with a gap, num_flipped, flipped (their names, in order), share_flipped, num_zero.
+    """
+    known = {structure: gap for structure, gap in gaps.items() if gap is not None}
+    figures: dict[str, Any] = {"num_structures": len(known), "num_flipped": None, "flipped": None}
+    if pooled:
+        figures["flipped"] = [structure for structure, gap in known.items() if gap * pooled < 0]
+        figures["num_flipped"] = len(figures["flipped"])
+    figures["num_zero"] = sum(gap == 0 for gap in known.values())
+    figures["share_flipped"] = figures["num_flipped"] / len(known) if pooled and known else None
+    return figures
+
+
+def _mean_gap(gaps: Mapping[str, float | None]) -> float | None:
+    return exact_mean(np.array([np.nan if gap is None else gap for gap in gaps.values()]))
+
+
+def _first(values: Mapping[str, float | None], k: int, highest: bool) -> list[str]:
+    known = {structure: round(value, _DECIMALS) for structure, value in values.items() if value is not None}
+    sign = -1 if highest else 1
+    return sorted(known, key=lambda structure: (sign * known[structure], structure))[:k]
+
+
+def _or_none(value: float) -> float | None:
+    return None if np.isnan(value) else cleaned(float(value))

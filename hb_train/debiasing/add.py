@@ -1,0 +1,37 @@
+"""ADD, attribute distance debiasing: an attribute should be as near to either term of a pair (section 4.2)."""
+
+import torch
+from torch.nn.functional import normalize
+
+from hb_train.debiasing.arguments import DebiasArguments
+from hb_train.debiasing.method import Loss, MarkedBatch, Method, OutputWeight
+from hb_train.debiasing.phrases import ATTRIBUTES
+from hb_train.debiasing.terms import Terms, span_means, target_vectors
+
+
+def make_loss(terms: Terms, output_weight: OutputWeight, arguments: DebiasArguments) -> Loss:
+    """The loss of a batch; it needs no options."""
+
+    def summed_loss(batch: MarkedBatch) -> torch.Tensor:
+        attributes = span_means(batch.vectors, batch.marks)
+        return add_loss(attributes, target_vectors(output_weight(), terms), terms.pairs).sum()
+
+    return summed_loss
+
+
+METHOD = Method(trained_texts=lambda phrases: phrases.texts_t1, marks=ATTRIBUTES, make_loss=make_loss)
+
+
+def add_loss(attributes: torch.Tensor, targets: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
+    """How much nearer each attribute is to one term of a pair than to the other (eq. 3).
+
+    Args:
+        attributes: [occurrences, hidden] the model's vectors of the attributes: the input of its output layer.
+        targets: [terms, hidden] the terms' vectors in the output layer.
+        pairs: [pairs, 2] the pairs P, as indices of terms.
+
+    Returns:
+        [occurrences] the sum of |cos(t1, a) − cos(t2, a)| over all pairs.
+    """
+    cosines = normalize(attributes, dim=1) @ normalize(targets, dim=1).T
+    return (cosines[:, pairs[:, 0]] - cosines[:, pairs[:, 1]]).abs().sum(1)

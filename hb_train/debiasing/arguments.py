@@ -1,0 +1,82 @@
+"""The names of the debiasing methods, and the options of debias.py beside those of TRL."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal
+
+METHODS = ("lmd", "add", "hd", "cda")  # each a file of this folder
+DEBIAS_FILE = "debias.json"  # in the folder of a debiased model: its bias and perplexity before and after
+
+NOT_POSITIVE_ERROR = "{name} is {value}; give a finite number of at least 0"
+
+
+@dataclass
+class DebiasArguments:
+    """The options of debias.py beside those of TRL."""
+
+    method: str | None = field(
+        default=None,
+        metadata={"choices": METHODS, "help": "The debiasing method; each is a file in hb_train/debiasing."},
+    )
+    bias_type: str | None = field(
+        default=None,
+        metadata={
+            "help": "The bias specification, with target terms and attributes: one of gender, race, religion1, "
+            "religion2 and queerness, or a YAML file."
+        },
+    )
+    reddit_folder: str | None = field(
+        default=None,
+        metadata={
+            "help": "The folder that the phrases are read from: RedditBias, its authors' repository, or a folder in "
+            "its layout."
+        },
+    )
+    train_file: str | None = field(
+        default=None,
+        metadata={
+            "help": "A file of your own phrases to train on, instead of --reddit_folder: CSV, JSONL or Parquet with a "
+            "column text_t1 (and text_t2, their counterfactual twins), or TXT with a phrase a line."
+        },
+    )
+    validation_file: str | None = field(
+        default=None,
+        metadata={"help": "A file of your own phrases that the bias is measured on, in a format of --train_file."},
+    )
+    pairs: Literal["published", "word"] | None = field(
+        default=None,
+        metadata={
+            "help": "How the twins of phrases are made: by the published rule, or by whole words. By default as "
+            "published for RedditBias, and by whole words for your own phrases."
+        },
+    )
+    lambda_lm: float = field(
+        default=0.01,
+        metadata={"help": "The weight λ_LM of the language modelling loss; the paper tries 0.001 and 0.01."},
+    )
+    lambda_d: float = field(
+        default=10.0, metadata={"help": "The weight λ_D of the debiasing loss; the paper tries 10, 50 and 100."}
+    )
+    subspace: Literal["recomputed", "fixed"] = field(
+        default="recomputed",
+        metadata={
+            "help": "Whether the bias directions of method hd are recomputed from the output layer at each step, or "
+            "fixed to those before training."
+        },
+    )
+    reference_texts: str | None = field(
+        default=None,
+        metadata={
+            "help": "A TXT file of texts, a text a line, whose perplexity (LMP) shows what debiasing costs; by default "
+            "the texts are replies of chitchat-dataset."
+        },
+    )
+    num_reference_texts: int = field(
+        default=200, metadata={"help": "The number of reference texts that are scored; with 0 there is no LMP."}
+    )
+
+    def __post_init__(self) -> None:
+        """Raises `ValueError` if a weight or a number is negative or not finite."""
+        for name in ("lambda_lm", "lambda_d", "num_reference_texts"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(NOT_POSITIVE_ERROR.format(name=name, value=getattr(self, name)))

@@ -1,0 +1,5 @@
+"""CDA, counterfactual data augmentation: the phrases and their twins about the other group are learnt (section 4.4)."""
+
+from hb_train.debiasing.method import Method
+
+METHOD = Method(trained_texts=lambda phrases: [*phrases.texts_t1, *phrases.texts_t2])

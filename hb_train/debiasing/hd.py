@@ -1,0 +1,70 @@
+"""HD, hard debiasing: attributes should have no share in the directions in which paired terms differ (section 4.3)."""
+
+import torch
+
+from hb_train.debiasing.arguments import DebiasArguments
+from hb_train.debiasing.method import Loss, MarkedBatch, Method, OutputWeight
+from hb_train.debiasing.phrases import ATTRIBUTES
+from hb_train.debiasing.terms import Terms, span_means, target_vectors
+
+EXPLAINED = 0.5  # the share of the squared singular values that the bias subspace holds at least (section 4.3)
+
+NO_DIRECTION_ERROR = "the two terms of each of the {number} pairs have the same vector, so there is no bias direction"
+
+
+def make_loss(terms: Terms, output_weight: OutputWeight, arguments: DebiasArguments) -> Loss:
+    """The loss of a batch. The directions are no part of what is learnt, whether `arguments` fixes them or not."""
+
+    def subspace() -> torch.Tensor:
+        with torch.no_grad():
+            return bias_subspace(target_vectors(output_weight(), terms), terms.pairs)
+
+    before_training = subspace() if arguments.subspace == "fixed" else None
+
+    def summed_loss(batch: MarkedBatch) -> torch.Tensor:
+        attributes = span_means(batch.vectors, batch.marks)
+        return hd_loss(attributes, subspace() if before_training is None else before_training).sum()
+
+    return summed_loss
+
+
+METHOD = Method(trained_texts=lambda phrases: phrases.texts_t1, marks=ATTRIBUTES, make_loss=make_loss)
+
+
+def bias_subspace(targets: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
+    """The directions in which paired terms differ most (section 4.3, step 1).
+
+    Args:
+        targets: [terms, hidden] the terms' vectors in the output layer.
+        pairs: [pairs, 2] the pairs P, as indices of terms.
+
+    Returns:
+        [hidden, k] the first k right singular vectors of the halved differences, k being the smallest number that
+        explains at least half of the squared Frobenius norm.
+
+    Raises:
+        ValueError: The terms of every pair have the same vector.
+    """
+    differences = (targets[pairs[:, 0]] - targets[pairs[:, 1]]) / 2
+    _, values, directions = torch.linalg.svd(differences, full_matrices=False)
+    explained = values.square().cumsum(0)
+    if not explained[-1] > 0:
+        raise ValueError(NO_DIRECTION_ERROR.format(number=len(pairs)))
+    # The smallest k whose sum is not below the half; the last sum is the whole norm.
+    k = int((explained < EXPLAINED * explained[-1]).sum()) + 1
+    return directions[:k].T
+
+
+def hd_loss(attributes: torch.Tensor, subspace: torch.Tensor) -> torch.Tensor:
+    """How long each attribute's projections on the bias directions are (eq. 4).
+
+    |b⟨a, b⟩| is the length of the projection on b, which is |⟨a, b⟩| as b has length 1.
+
+    Args:
+        attributes: [occurrences, hidden] the model's vectors of the attributes: the input of its output layer.
+        subspace: [hidden, k] orthonormal directions.
+
+    Returns:
+        [occurrences] the sum of the lengths over the directions.
+    """
+    return (attributes @ subspace).abs().sum(1)

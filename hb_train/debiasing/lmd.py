@@ -1,0 +1,58 @@
+"""LMD, language model debiasing: paired terms should be equally likely wherever one of them occurs (section 4.1)."""
+
+import torch
+
+from hb_train.debiasing.arguments import DebiasArguments
+from hb_train.debiasing.method import Loss, MarkedBatch, Method, OutputWeight
+from hb_train.debiasing.phrases import TARGETS
+from hb_train.debiasing.terms import Terms
+
+
+def make_loss(terms: Terms, output_weight: OutputWeight, arguments: DebiasArguments) -> Loss:
+    """The loss of a batch; only the terms are needed."""
+    num_terms = terms.ids.shape[1]
+
+    def summed_loss(batch: MarkedBatch) -> torch.Tensor:
+        marks = batch.marks[:, 1:]
+        marked = marks > 0
+        form, term = (marks[marked] - 1) // num_terms, (marks[marked] - 1) % num_terms
+        return lmd_loss(term_logits(batch.logits[marked], terms.ids[form]), term, terms.pairs).sum()
+
+    return summed_loss
+
+
+METHOD = Method(trained_texts=lambda phrases: phrases.texts_t1, marks=TARGETS, make_loss=make_loss, with_forms=True)
+
+
+def lmd_loss(logits: torch.Tensor, terms: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
+    """How far the terms of its pairs are from being equally likely, at each occurrence of a term (eq. 1).
+
+    The paper's softmax over the terms of P alone cancels in the ratio of two of its probabilities: the logarithm of
+    the ratio is the difference of the logits.
+
+    Args:
+        logits: [occurrences, terms] the terms' logits at the position that predicts the occurrence.
+        terms: [occurrences] the index of the term that occurs; it is in at least one pair.
+        pairs: [pairs, 2] the pairs P, as indices of terms, the minoritized group's first.
+
+    Returns:
+        [occurrences] the mean of |log ŷ_t1 / ŷ_t2| over the pairs that the term is in.
+    """
+    gaps = (logits[:, pairs[:, 0]] - logits[:, pairs[:, 1]]).abs()
+    in_pair = (pairs[None] == terms[:, None, None]).any(2).to(gaps.dtype)
+    return (gaps * in_pair).sum(1) / in_pair.sum(1)
+
+
+def term_logits(logits: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+    """The terms' logits: the mean of their sub-words', which is the logit of the mean of their vectors (footnote 12).
+
+    Args:
+        logits: [occurrences, vocabulary].
+        ids: [occurrences, terms, longest] the terms' tokens in the form of the occurrence, −1 behind the last.
+
+    Returns:
+        [occurrences, terms].
+    """
+    is_token = ids >= 0
+    token_logits = logits.gather(1, ids.clamp(min=0).flatten(1)).view(ids.shape)
+    return (token_logits * is_token).sum(2) / is_token.sum(2)

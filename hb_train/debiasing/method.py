@@ -1,0 +1,63 @@
+"""What a debiasing method is: each is a file of this folder, whose `METHOD` holds its texts, terms and loss."""
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple
+
+from hb_train.debiasing.arguments import METHODS, DebiasArguments
+
+if TYPE_CHECKING:
+    import torch
+
+    from hb_train.debiasing.phrases import Phrases
+    from hb_train.debiasing.terms import Terms
+
+# The files import torch, which takes seconds: not before a method is chosen.
+
+UNKNOWN_ERROR = "method '{name}' is not known; allowed: {known}"
+
+
+class MarkedBatch(NamedTuple):
+    """A batch as a debiasing loss sees it.
+
+    Attributes:
+        logits: [rows, length − 1, vocabulary] of the tokens from the second on.
+        vectors: [rows, length, hidden] the input of the output layer.
+        marks: [rows, length] the column that `Method.marks` names.
+    """
+
+    logits: "torch.Tensor"
+    vectors: "torch.Tensor"
+    marks: "torch.Tensor"
+
+
+OutputWeight = Callable[[], "torch.Tensor"]  # the weight of the output layer as it is now, [vocabulary, hidden]
+Loss = Callable[[MarkedBatch], "torch.Tensor"]  # the debiasing loss of a batch, summed over its marked occurrences
+
+
+class Method(NamedTuple):
+    """A debiasing method.
+
+    Attributes:
+        trained_texts: Chooses the texts that are trained on among the training phrases.
+        marks: Where its loss applies: `phrases.TARGETS` or `phrases.ATTRIBUTES`. `None`: it has no loss of its own, and
+            the texts are learnt by the language modelling loss alone.
+        make_loss: Makes its loss from the terms of the pairs, the output layer and the options of debias.py.
+        with_forms: Whether plurals and other forms of the target terms are terms too.
+    """
+
+    trained_texts: "Callable[[Phrases], list[str]]"
+    marks: str | None = None
+    make_loss: "Callable[[Terms, OutputWeight, DebiasArguments], Loss] | None" = None
+    with_forms: bool = False
+
+
+def load_method(name: str) -> Method:
+    """The method of a name.
+
+    Raises:
+        ValueError: There is no method of that name.
+    """
+    if name not in METHODS:
+        raise ValueError(UNKNOWN_ERROR.format(name=name, known=", ".join(METHODS)))
+    return import_module(f"{__package__}.{name}").METHOD

@@ -1,0 +1,197 @@
+"""The phrases a model is debiased on: read, encoded, and marked where terms of the specification occur in them."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+import torch
+from datasets import Dataset
+from torch.nn.utils.rnn import pad_sequence
+from transformers import PreTrainedTokenizerBase
+
+from hb_dataset.bias_specification import BiasSpecification
+from hb_dataset.counterfactuals import Mode, pair_of
+from hb_dataset.reddit_bias import check_identical, load_reddit_bias
+from hb_train.debiasing.terms import Terms, covering_tokens, find_terms, form_of, term_pattern
+from hb_train.training.encoding import IGNORED
+
+# Columns that mark tokens; 0: no term. A target term is marked at its first token, an attribute at all of its tokens.
+TARGETS, ATTRIBUTES = MARKS = "target_terms", "attribute_spans"
+T1, T2 = "text_t1", "text_t2"
+SUFFIXES = (".csv", ".jsonl", ".parquet", ".txt")
+
+FILE_ERROR = "'{path}' cannot be read ({problem}); give a CSV, JSONL or Parquet file with a column text_t1, or a TXT"
+NO_SPLIT_ERROR = "'{folder}' has no split for {missing}; debiasing needs one to learn from and one to validate on"
+NO_ROWS_ERROR = "{what} has no phrase with a counterpart; give phrases with target terms of '{bias_type}'"
+
+
+class Phrases(NamedTuple):
+    """Phrases, and their counterfactual twins.
+
+    Attributes:
+        texts_t1: The phrases about the minoritized group.
+        texts_t2: The same about the dominant group.
+        num_without_pair: How many phrases were left out for want of a twin: no target term is in them.
+    """
+
+    texts_t1: list[str]
+    texts_t2: list[str]
+    num_without_pair: int
+
+    @property
+    def num_identical(self) -> int:
+        """How many phrases have a twin that is the same text."""
+        return sum(t1 == t2 for t1, t2 in zip(self.texts_t1, self.texts_t2, strict=True))
+
+
+class EncodedPhrases(NamedTuple):
+    """What a model is trained on, and what was left out.
+
+    Attributes:
+        dataset: `input_ids`, `labels` (all tokens are learnt), `target_terms` (1 + form × number of terms + term, see
+            `terms.Terms`) and `attribute_spans` (the attribute's number in its row, from 1); all [length].
+        num_targets: How many target terms are marked.
+        num_first: How many target terms are at the first token, which nothing predicts; they are not marked.
+        num_attributes: How many attributes are marked.
+        num_too_short: How many phrases have a single token, and are left out.
+        num_cut: How many phrases were cut at their end to `max_length`.
+    """
+
+    dataset: Dataset
+    num_targets: int
+    num_first: int
+    num_attributes: int
+    num_too_short: int
+    num_cut: int
+
+    def counts(self) -> dict[str, int]:
+        """All numbers, for the record."""
+        numbers = {name: value for name, value in self._asdict().items() if name != "dataset"}
+        return {"num_phrases": len(self.dataset), **numbers}
+
+
+def read_reddit_phrases(folder: Path, specification: BiasSpecification, mode: Mode | None) -> dict[str, Phrases]:
+    """Train and validation phrases of a folder in RedditBias's layout. Arguments and errors as `load_reddit_bias`."""
+    splits = load_reddit_bias(folder, specification, mode=mode)
+    missing = {"train", "validation"} - splits.keys()
+    if missing:
+        raise ValueError(NO_SPLIT_ERROR.format(folder=folder, missing=", ".join(sorted(missing))))
+    return {
+        name: _with_twins(splits[name][T1], splits[name][T2], f"split '{name}'", specification)
+        for name in ("train", "validation")
+    }
+
+
+def read_phrases(path: Path, specification: BiasSpecification, mode: Mode) -> Phrases:
+    """Phrases of one's own: a column `text_t1`, and `text_t2` where twins are there; or a TXT file, a phrase a line.
+
+    Args:
+        path: A file with one of `SUFFIXES`.
+        specification: The bias type, with the target terms that are swapped.
+        mode: How twins are made where the file has none.
+
+    Raises:
+        ValueError: The file cannot be read, or no phrase has a twin, or most are their own.
+    """
+    if path.suffix not in SUFFIXES or not path.is_file():
+        problem = f"its ending is none of {', '.join(SUFFIXES)}" if path.is_file() else "there is no such file"
+        raise ValueError(FILE_ERROR.format(path=path, problem=problem))
+    try:
+        if path.suffix == ".txt":
+            lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+            frame = pd.DataFrame({T1: [line for line in lines if line]}, dtype=object)
+        else:
+            readers: dict[str, Any] = {
+                ".csv": pd.read_csv,
+                ".jsonl": partial(pd.read_json, lines=True),
+                ".parquet": pd.read_parquet,
+            }
+            frame = readers[path.suffix](path)
+    except (ValueError, OSError) as error:
+        raise ValueError(FILE_ERROR.format(path=path, problem=error)) from error
+    if T1 not in frame or not frame[T1].map(lambda text: isinstance(text, str) and bool(text.strip())).all():
+        raise ValueError(FILE_ERROR.format(path=path, problem="no column text_t1, or a row of it is empty"))
+    texts = frame[T1].tolist()
+    if T2 in frame:
+        twins = [text if isinstance(text, str) else None for text in frame[T2]]
+    else:
+        pairs = [pair_of(text, specification, mode) for text in texts]
+        texts, twins = [text for text, _ in pairs], [twin for _, twin in pairs]
+    phrases = _with_twins(texts, twins, f"'{path}'", specification)
+    check_identical(phrases.texts_t1, phrases.texts_t2, f"'{path}'", specification)
+    return phrases
+
+
+def encode_phrases(
+    texts: Sequence[str],
+    tokenizer: PreTrainedTokenizerBase,
+    terms: Terms,
+    attributes: Sequence[str],
+    *,
+    max_length: int | None,
+) -> EncodedPhrases:
+    """Encodes phrases as the bias measure does, without start and end token, and marks the terms in them.
+
+    Args:
+        texts: The phrases.
+        tokenizer: The model's, a fast one.
+        terms: The terms of the pairs.
+        attributes: The attributes A1, with wildcards.
+        max_length: The largest number of tokens in a phrase; `None`: any.
+
+    Returns:
+        The encoded phrases.
+    """
+    target_pattern = term_pattern(terms.terms)
+    attribute_pattern = term_pattern(attributes) if attributes else None
+    rows: list[dict[str, list[int]]] = []
+    num_targets = num_first = num_attributes = num_too_short = num_cut = 0
+    encoded = tokenizer(list(texts), add_special_tokens=False, return_offsets_mapping=True)
+    for text, tokens, offsets in zip(texts, encoded["input_ids"], encoded["offset_mapping"], strict=True):
+        num_cut += max_length is not None and len(tokens) > max_length
+        tokens, offsets = tokens[:max_length], offsets[:max_length]
+        if len(tokens) < 2:
+            num_too_short += 1
+            continue
+        targets, spans = [0] * len(tokens), [0] * len(tokens)
+        for match in find_terms(text, target_pattern):
+            covering = covering_tokens(offsets, match.start, match.end)
+            if covering and covering[0] > 0:
+                targets[covering[0]] = 1 + form_of(text, match) * len(terms.terms) + match.term
+            num_first += covering[:1] == [0]
+        for match in find_terms(text, attribute_pattern) if attribute_pattern else ():
+            number = max(spans) + 1
+            for token in covering_tokens(offsets, match.start, match.end):
+                spans[token] = number
+        num_targets += sum(mark > 0 for mark in targets)
+        num_attributes += max(spans)
+        rows.append({"input_ids": list(tokens), "labels": list(tokens), TARGETS: targets, ATTRIBUTES: spans})
+    return EncodedPhrases(Dataset.from_list(rows), num_targets, num_first, num_attributes, num_too_short, num_cut)
+
+
+def collate(rows: Sequence[dict[str, Any]], padding: int) -> dict[str, torch.Tensor]:
+    """A batch: rows padded at their end, [rows, longest], with an attention mask."""
+    fillers = {"input_ids": padding, "labels": IGNORED, TARGETS: 0, ATTRIBUTES: 0}
+    batch = {
+        name: pad_sequence([torch.tensor(row[name]) for row in rows], batch_first=True, padding_value=fillers[name])
+        for name in rows[0]
+    }
+    return {**batch, "attention_mask": (batch["labels"] != IGNORED).long()}
+
+
+def num_occurrences(batch: dict[str, torch.Tensor], marks: str) -> int:
+    """How many terms are marked in a batch in the column `TARGETS` or `ATTRIBUTES`."""
+    if marks == TARGETS:
+        return int((batch[TARGETS][:, 1:] > 0).sum())
+    return int(batch[ATTRIBUTES].max(1).values.sum())
+
+
+def _with_twins(
+    texts: Sequence[str], twins: Sequence[str | None], what: str, specification: BiasSpecification
+) -> Phrases:
+    pairs = [(text, twin) for text, twin in zip(texts, twins, strict=True) if twin is not None]
+    if not pairs:
+        raise ValueError(NO_ROWS_ERROR.format(what=what, bias_type=specification.bias_type))
+    return Phrases([text for text, _ in pairs], [twin for _, twin in pairs], len(texts) - len(pairs))

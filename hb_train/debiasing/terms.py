@@ -1,0 +1,164 @@
+"""The terms of a bias specification in a model's tokens: how they are written, and where they occur in a text.
+
+Terms are whole words in any case, the longest first: "african american" is no "american". An attribute may end in a
+wildcard: "greed*" is greed, greedy, greediness. Terms are looked for in the text, and carried over to the tokens that
+cover them, so that a term of several sub-words, after a space or at the start of a text, is found with any tokenizer.
+"""
+
+import re
+from collections.abc import Sequence
+from itertools import product
+from typing import NamedTuple
+
+import torch
+from transformers import PreTrainedTokenizerBase
+
+from hb_dataset.bias_specification import BiasSpecification
+
+_CASES = (str.lower, str.title, str.upper)
+# A term's forms: a term in a text is compared with terms in the same case, and like it after a space or not.
+NUM_FORMS = 2 * len(_CASES)
+RUNNING_FORM = 1  # in lower case, after a space: how a term is written in running text
+
+NO_OFFSETS_ERROR = "the tokenizer does not record which characters a token covers; give a model with a fast tokenizer"
+NO_PAIRS_ERROR = "specification '{name}' has no pairs of target terms; give some"
+NO_TOKENS_ERROR = "the tokenizer makes no token of target term {number} of the pairs; leave it out"
+
+
+class Terms(NamedTuple):
+    """The terms of P in a model's tokens.
+
+    Attributes:
+        terms: The distinct terms.
+        pairs: [pairs, 2] the distinct pairs, as indices of terms.
+        ids: [forms, terms, longest] their tokens, −1 behind the last.
+    """
+
+    terms: tuple[str, ...]
+    pairs: torch.Tensor
+    ids: torch.Tensor
+
+
+class Match(NamedTuple):
+    """A term in a text: characters from `start` to before `end`, and the index of the term."""
+
+    start: int
+    end: int
+    term: int
+
+
+def read_terms(
+    specification: BiasSpecification, tokenizer: PreTrainedTokenizerBase, *, with_forms: bool = False
+) -> Terms:
+    """The terms of a specification's pairs, and their tokens in each form.
+
+    Args:
+        specification: The bias type.
+        tokenizer: The model's, a fast one.
+        with_forms: Whether plurals and other forms of a pair's terms are pairs too, so that they are found in texts;
+            else P is as printed, and no pair weighs more for having a plural.
+
+    Raises:
+        ValueError: There are no pairs, or the tokenizer cannot be used.
+    """
+    if not tokenizer.is_fast:
+        raise ValueError(NO_OFFSETS_ERROR)
+    pairs = list(dict.fromkeys((pair.t1.lower(), pair.t2.lower()) for pair in specification.pairs))
+    if with_forms:
+        forms = [(t1.lower(), t2.lower()) for pair in specification.pairs for t1, t2 in pair.forms]
+        plurals = [(f"{t1}s", f"{t2}s") for t1, t2 in pairs if not (t1.endswith("s") or t2.endswith("s"))]
+        pairs = list(dict.fromkeys([*pairs, *forms, *plurals]))
+    if not pairs:
+        raise ValueError(NO_PAIRS_ERROR.format(name=specification.bias_type))
+    terms = tuple(dict.fromkeys(term for pair in pairs for term in pair))
+    tokens = [
+        [_tokens_of(case(term), tokenizer, after_space=after_space, index=index) for index, term in enumerate(terms)]
+        for case, after_space in product(_CASES, (False, True))
+    ]
+    longest = max(len(tokens_of_term) for tokens_of_form in tokens for tokens_of_term in tokens_of_form)
+    ids = torch.full((NUM_FORMS, len(terms), longest), -1)
+    for form, term in product(range(NUM_FORMS), range(len(terms))):
+        ids[form, term, : len(tokens[form][term])] = torch.tensor(tokens[form][term])
+    return Terms(terms, torch.tensor([[terms.index(t1), terms.index(t2)] for t1, t2 in pairs]), ids)
+
+
+def term_pattern(terms: Sequence[str]) -> re.Pattern[str]:
+    """A pattern of whole words, and of words that begin so where a term ends in `*`; with one group for each term."""
+    longest_first = sorted(range(len(terms)), key=lambda index: -len(terms[index]))
+    groups = "|".join(f"(?P<t{index}>{_pattern(terms[index])})" for index in longest_first)
+    return re.compile(rf"(?<!\w)(?:{groups})(?!\w)", re.IGNORECASE)
+
+
+def find_terms(text: str, pattern: re.Pattern[str]) -> list[Match]:
+    """The terms in a text, from left to right, none inside another."""
+    return [Match(*match.span(), int(str(match.lastgroup)[1:])) for match in pattern.finditer(text)]
+
+
+def form_of(text: str, match: Match) -> int:
+    """The form in which a term is written in a text: 2 × its case + whether it is after a space."""
+    word = text[match.start : match.end]
+    case = 2 if len(word) > 1 and word.isupper() else int(word[0].isupper())
+    return 2 * case + (text[match.start - 1 : match.start] == " ")
+
+
+def covering_tokens(offsets: Sequence[tuple[int, int]], start: int, end: int) -> list[int]:
+    """The indices of the tokens that cover some of the characters from `start` to before `end`.
+
+    Args:
+        offsets: [tokens] the characters that each token covers: from the first number to before the second.
+        start: The first character.
+        end: The character behind the last.
+    """
+    return [index for index, (first, last) in enumerate(offsets) if first < end and last > start and last > first]
+
+
+def target_vectors(weight: torch.Tensor, terms: Terms) -> torch.Tensor:
+    """The vectors ([terms, hidden], float32) of terms as written in running text, in an output layer's weight."""
+    return term_vectors(weight.float(), terms.ids[RUNNING_FORM])
+
+
+def term_vectors(weight: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+    """The terms' vectors: the mean of their sub-words' (footnote 12).
+
+    Args:
+        weight: [vocabulary, hidden] of the output layer.
+        ids: [terms, longest] their tokens, −1 behind the last.
+
+    Returns:
+        [terms, hidden].
+    """
+    is_token = ids >= 0
+    return (weight[ids.clamp(min=0)] * is_token[..., None]).sum(1) / is_token.sum(1, keepdim=True)
+
+
+def span_means(vectors: torch.Tensor, spans: torch.Tensor) -> torch.Tensor:
+    """The mean vector of each attribute in a batch (footnote 12).
+
+    Args:
+        vectors: [rows, length, hidden].
+        spans: [rows, length] the number, from 1, of the row's attribute that a token is part of; 0: of none.
+
+    Returns:
+        [occurrences, hidden].
+    """
+    inside = spans > 0
+    rows = torch.arange(len(spans), device=spans.device)[:, None].expand_as(spans)
+    keys = (rows * (spans.max() + 1) + spans)[inside]
+    _, occurrence, length = keys.unique(return_inverse=True, return_counts=True)
+    sums = vectors.new_zeros(len(length), vectors.shape[2]).index_add(0, occurrence, vectors[inside])
+    return sums / length[:, None]
+
+
+def _pattern(term: str) -> str:
+    words = (re.escape(word.removesuffix("*")) + (r"\w*" if word.endswith("*") else "") for word in term.split())
+    return r"\s+".join(words)
+
+
+def _tokens_of(word: str, tokenizer: PreTrainedTokenizerBase, *, after_space: bool, index: int) -> list[int]:
+    """The tokens of a word, after a space or at the start of a text; `index` names it in an error."""
+    before = "a " if after_space else ""
+    encoded = tokenizer(before + word, add_special_tokens=False, return_offsets_mapping=True)
+    tokens = covering_tokens(encoded["offset_mapping"], len(before), len(before) + len(word))
+    if not tokens:
+        raise ValueError(NO_TOKENS_ERROR.format(number=index + 1))
+    return [encoded["input_ids"][token] for token in tokens]

@@ -1,0 +1,1 @@
+"""What debiasing costs: state tracking and response generation (Barikeri et al., 2021, section 3)."""

@@ -1,0 +1,176 @@
+"""Pairs of prompt and reply for response generation: the splits, the rows to learn, the prompts to respond to."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from datasets import Dataset
+
+from hb_dataset.seeded_draws import seeded_generator
+from hb_dataset.variations import VARIATIONS
+from hb_metrics.inference.models.contexts import (
+    check_lengths,
+    encode_contexts,
+    encode_replies,
+    end_tokens,
+    render_contexts,
+)
+from hb_metrics.inference.replies.decoding import is_invariant, takes_padding
+from hb_metrics.inference.replies.prompt_replies import ReplyPlan
+from hb_train.training.encoding import encode_rows, last_tokens
+
+if TYPE_CHECKING:
+    from hb_dataset.dialogue_pairs import Dialogue
+    from hb_metrics.inference.models.contexts import ContextFormat
+    from hb_metrics.inference.models.loading import LoadedModel, LoadedTokenizer
+    from hb_metrics.inference.replies.decoding import Decoding
+
+FEW_PROMPTS_ERROR = (
+    "{pairs:,} pairs have {prompts:,} different prompts, and num_test takes {test:,}; nothing is left to train on. "
+    "Give a smaller --num_test or a larger --num_pairs"
+)
+
+
+class ResponseData(NamedTuple):
+    """Rows to train on, and prompts to respond to.
+
+    Attributes:
+        train: (id, prompt, reply) of each row.
+        test: (id, prompt, replies) of each prompt.
+    """
+
+    train: list[tuple[str, str, str]]
+    test: list[tuple[str, str, list[str]]]
+
+
+class ResponseRows(NamedTuple):
+    """Rows as tokens.
+
+    Attributes:
+        dataset: The rows, as `EncodedRows.dataset`.
+        num_cut: How many contexts were cut.
+        num_too_long: How many rows were left out for the length of their response.
+    """
+
+    dataset: Dataset
+    num_cut: int
+    num_too_long: int
+
+
+def split_pairs(dialogue: "Dialogue", num_test: int, seed: int) -> ResponseData:
+    """Splits pairs by their prompts, so that no prompt is in both splits.
+
+    Args:
+        dialogue: The pairs.
+        num_test: The number of prompts in the test split, drawn by their words and the seed.
+        seed: The seed.
+
+    Raises:
+        ValueError: Nothing is left to train on.
+    """
+    by_prompt: dict[str, list[tuple[str, str]]] = {}
+    for identifier, prompt, reply in zip(dialogue.ids, dialogue.prompts, dialogue.replies, strict=True):
+        by_prompt.setdefault(prompt, []).append((identifier, reply))
+    if num_test >= len(by_prompt):
+        raise ValueError(FEW_PROMPTS_ERROR.format(pairs=len(dialogue.ids), prompts=len(by_prompt), test=num_test))
+    order = sorted(by_prompt, key=lambda prompt: (seeded_generator(seed, "response test", prompt).random(), prompt))
+    in_test = set(order[:num_test])
+    return ResponseData(
+        train=[
+            (identifier, prompt, reply)
+            for prompt, replies in by_prompt.items()
+            if prompt not in in_test
+            for identifier, reply in replies
+        ],
+        test=[
+            (replies[0][0], prompt, [reply for _, reply in replies])
+            for prompt, replies in by_prompt.items()
+            if prompt in in_test
+        ],
+    )
+
+
+def encode_responses(
+    rows: Sequence[tuple[str, str, str]], loaded: "LoadedTokenizer", context: "ContextFormat", max_length: int
+) -> ResponseRows:
+    """Encodes the contexts, which are cut at their beginning, and the responses, which alone are learnt.
+
+    A response that is longer than half of `max_length` is left out: it would leave little of its context, and be cut
+    where it is generated.
+
+    Args:
+        rows: (id, prompt, reply) of each row.
+        loaded: The model's tokenizer and config.
+        context: The format of the prompts.
+        max_length: The largest number of tokens of context and response together.
+    """
+    tag = "no_tag"  # by which `encode_rows` finds the end of the prompt, and which it removes
+    prompts = [prompt for _, prompt, _ in rows]
+    untagged, tagged = (
+        render_contexts(prompts, [[]] * len(prompts), loaded.tokenizer, context, is_encoder_decoder=False, tag=ending)
+        for ending in (None, tag)
+    )
+    suffix = tagged[0].rpartition(f" {tag}")[2]
+    replies = [reply for _, _, reply in rows]
+    lengths = map(len, encode_replies(untagged, replies, loaded.tokenizer, context, is_encoder_decoder=False))
+    kept = [index for index, length in enumerate(lengths) if length < max_length // 2]
+    dataset = Dataset.from_dict(
+        {
+            "id": [rows[index][0] for index in kept],
+            "prompt": [tagged[index] for index in kept],
+            "tag": [tag] * len(kept),
+            "completion": [replies[index] for index in kept],
+            "truncated": [False] * len(kept),
+        }
+    )
+    if not kept:
+        return ResponseRows(dataset, 0, len(rows))
+    encoded = encode_rows(dataset, loaded, context=context, suffix=suffix, with_tags=False, max_length=max_length)
+    return ResponseRows(encoded.dataset, encoded.num_cut, len(rows) - len(kept))
+
+
+def plan_responses(
+    test: Sequence[tuple[str, str, list[str]]],
+    loaded: "LoadedModel",
+    context: "ContextFormat",
+    decoding: "Decoding",
+    *,
+    max_length: int,
+    seed: int = 0,
+) -> tuple[ReplyPlan, int]:
+    """Plans the responses to prompts.
+
+    Args:
+        test: (id, prompt, replies) of each prompt.
+        loaded: The model that is to respond.
+        context: The format of the prompts.
+        decoding: How responses are decoded.
+        max_length: The largest number of tokens of a context; a longer one loses its beginning, but not a special
+            token that it starts with.
+        seed: The seed of sampling.
+
+    Returns:
+        The plan, and how many contexts were cut.
+    """
+    ids, texts = [identifier for identifier, _, _ in test], [prompt for _, prompt, _ in test]
+    whole = encode_contexts(texts, [[]] * len(texts), loaded.model, loaded.tokenizer, context)
+    start_tokens = set(loaded.tokenizer.all_special_ids)
+    contexts = [last_tokens(tokens, max_length, start_tokens) for tokens in whole]
+    check_lengths(contexts, ids, loaded.model, decoding.max_new_tokens)
+    plan = ReplyPlan(
+        ids=ids,
+        texts=texts,
+        flags={name: np.zeros(len(ids), bool) for name in VARIATIONS},
+        personas=[[] for _ in ids],
+        contexts=contexts,
+        context=context,
+        context_reason="",
+        tag=None,
+        tag_reason="",
+        decoding=decoding,
+        ends=end_tokens(loaded.model, loaded.tokenizer, context),
+        seed=seed,
+        invariant=is_invariant(loaded.model),
+        padded=takes_padding(loaded.model, contexts),
+    )
+    return plan, sum(len(cut) < len(tokens) for cut, tokens in zip(contexts, whole, strict=True))

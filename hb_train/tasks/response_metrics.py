@@ -1,0 +1,177 @@
+"""How close generated responses are to those people gave, and how varied they are.
+
+The measures of Barikeri et al. (2021, section 3 and appendix C.1), which are DialoGPT's (Zhang et al., 2020). All count
+the same tokens, in lower case: those of sacrebleu's `13a`, the tokenizer of the NIST's mteval. The paper gives no
+tokenizer, so that figures compare only among runs of this toolkit.
+
+* BLEU-4 by sacrebleu; NIST-2 and METEOR by nltk.
+* Entropy-4 (Zhang et al., 2018) and Dist-2 (Li et al., 2016) by their formulas.
+
+METEOR matches words that are equal, of one stem, or synonyms in WordNet. `meteor` needs nltk's WordNet corpus
+(`python -m nltk.downloader wordnet`) and is `None` without it; `meteor_exact_stem` leaves the synonyms out and is
+always there. nltk's parameters are those of Banerjee and Lavie (2005), not of the program METEOR 1.5.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+NUMBER_ERROR = "there are {responses} responses and references for {references}; give as many of both"
+NOTHING_ERROR = "response_metrics needs at least one response"
+NO_REFERENCE_ERROR = "response {index} has no reference with a word in it; give at least one, or leave it out"
+
+
+class ResponseMetrics(NamedTuple):
+    """Measures of a set of responses; `None` where one is not defined.
+
+    Attributes:
+        bleu_4: 0 to 100, of the whole set; with mteval's smoothing of orders without a match.
+        nist_2: Of the whole set, in bits; at least 0. `None`: no response has two words.
+        meteor: 0 to 100, mean of the responses, each by its best reference. `None`: WordNet is not there.
+        meteor_exact_stem: The same without synonyms.
+        entropy_4: Of the 4-grams of all responses, in nats. `None`: there are none.
+        dist_2: Distinct 2-grams of all responses per 100 of their words. `None`: there are no words.
+        mean_length: The mean number of words in a response.
+        num_responses: The number of responses.
+        num_empty: The number of responses without a word; they count everywhere.
+        num_references: The number of references of all responses.
+        bleu_signature: sacrebleu's description of what was computed.
+    """
+
+    bleu_4: float
+    nist_2: float | None
+    meteor: float | None
+    meteor_exact_stem: float
+    entropy_4: float | None
+    dist_2: float | None
+    mean_length: float
+    num_responses: int
+    num_empty: int
+    num_references: int
+    bleu_signature: str
+
+
+def response_metrics(responses: Sequence[str | None], references: Sequence[Sequence[str]]) -> ResponseMetrics:
+    """Measures responses.
+
+    Args:
+        responses: [responses] the generated texts; `None` or empty where nothing was generated.
+        references: [responses] the replies of people, one or more for each response.
+
+    Returns:
+        The measures.
+
+    Raises:
+        ValueError: There is no response, or one without a reference.
+    """
+    if len(responses) != len(references):
+        raise ValueError(NUMBER_ERROR.format(responses=len(responses), references=len(references)))
+    if not responses:
+        raise ValueError(NOTHING_ERROR)
+    texts = [response or "" for response in responses]
+    tokens = [words(text) for text in texts]
+    reference_tokens = [list(filter(None, map(words, replies))) for replies in references]
+    for index, replies in enumerate(reference_tokens):
+        if not replies:
+            raise ValueError(NO_REFERENCE_ERROR.format(index=index))
+    bleu, signature = _bleu(texts, references)
+    wordnet = _wordnet()
+    return ResponseMetrics(
+        bleu_4=bleu,
+        nist_2=_nist(tokens, reference_tokens),
+        meteor=None if wordnet is None else _meteor(tokens, reference_tokens, wordnet),
+        meteor_exact_stem=_meteor(tokens, reference_tokens, _NoSynonyms()),
+        entropy_4=ngram_entropy(tokens, 4),
+        dist_2=None if (dist := distinct_ngrams(tokens, 2)) is None else 100 * dist,
+        mean_length=sum(map(len, tokens)) / len(tokens),
+        num_responses=len(tokens),
+        num_empty=sum(not response for response in tokens),
+        num_references=sum(map(len, reference_tokens)),
+        bleu_signature=signature,
+    )
+
+
+def ngram_entropy(tokens: Iterable[Sequence[str]], size: int) -> float | None:
+    """Entropy in nats of the n-grams of all responses, by their frequency (Zhang et al., 2018, "Ent-n").
+
+    Returns:
+        −Σ p ln p, p the share of an n-gram; `None` if there is none.
+    """
+    counts = Counter(ngram for response in tokens for ngram in _ngrams(response, size))
+    total = counts.total()
+    if not total:
+        return None
+    return math.fsum(-count / total * math.log(count / total) for count in counts.values()) + 0.0  # not -0.0
+
+
+def distinct_ngrams(tokens: Sequence[Sequence[str]], size: int) -> float | None:
+    """Distinct n-grams of all responses / all of their words (Li et al., 2016, "distinct-n"); `None`: no words."""
+    total = sum(map(len, tokens))
+    return len({ngram for response in tokens for ngram in _ngrams(response, size)}) / total if total else None
+
+
+def words(text: str) -> list[str]:
+    """The words and marks of a text in lower case, as BLEU counts them."""
+    return _tokenizer()(text.lower()).split()
+
+
+class _NoSynonyms:
+    """A WordNet with nothing in it, for nltk's METEOR."""
+
+    def synsets(self, word: str) -> list[Any]:
+        del word
+        return []
+
+
+def _ngrams(tokens: Sequence[str], size: int) -> Iterable[tuple[str, ...]]:
+    return (tuple(tokens[start : start + size]) for start in range(len(tokens) - size + 1))
+
+
+@cache
+def _tokenizer() -> Any:
+    from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
+
+    return Tokenizer13a()
+
+
+def _bleu(texts: Sequence[str], references: Sequence[Sequence[str]]) -> tuple[float, str]:
+    from sacrebleu.metrics import BLEU
+
+    metric = BLEU(lowercase=True, tokenize="13a")
+    most = max(map(len, references))
+    # sacrebleu wants the first reference of all, the second of all, …; `None` where one has fewer.
+    streams: Any = [
+        [replies[number] if number < len(replies) else None for replies in references] for number in range(most)
+    ]
+    return metric.corpus_score(list(texts), streams).score, str(metric.get_signature())
+
+
+def _nist(tokens: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]]) -> float | None:
+    from nltk.translate.nist_score import corpus_nist
+
+    if all(len(response) < 2 for response in tokens):
+        return None
+    return float(corpus_nist(references, tokens, n=2))
+
+
+def _meteor(tokens: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]], wordnet: Any) -> float:
+    from nltk.translate.meteor_score import meteor_score
+
+    scores = [
+        meteor_score(replies, response, wordnet=wordnet) if response else 0.0
+        for replies, response in zip(references, tokens, strict=True)
+    ]
+    return 100 * math.fsum(scores) / len(scores)
+
+
+def _wordnet() -> Any:
+    """The WordNet of nltk; `None` where its corpus is not installed."""
+    from nltk.corpus import wordnet
+
+    try:
+        wordnet.ensure_loaded()
+    except LookupError:
+        return None
+    return wordnet

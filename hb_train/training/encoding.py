@@ -1,0 +1,142 @@
+"""Labelled rows as the tokens a model is trained on: the context it was given, and its reply, which alone is learnt."""
+
+from collections.abc import Mapping
+from itertools import takewhile
+from typing import Any, NamedTuple
+
+from datasets import Dataset
+
+from hb_metrics.inference.models.contexts import ContextFormat, encode_rendered, encode_replies, reply_end
+from hb_metrics.inference.models.loading import LoadedTokenizer
+
+IGNORED = -100  # the label of a token that is not learnt, in torch and transformers
+
+NOT_TAGGED_ERROR = "the prompt of row {id} does not end in its tag '{tag}'; make the labels again with bias_labels.py"
+TOO_LONG_ERROR = (
+    "the reply of row {id} and the tag before it are {length} tokens long, more than max_length {limit}; a reply is "
+    "never cut: give a larger --max_length, or leave the row out"
+)
+
+
+class EncodedRows(NamedTuple):
+    """What a model is trained on.
+
+    Attributes:
+        dataset: `input_ids`, `attention_mask` and `labels` of each row; labels are `IGNORED` where nothing is learnt.
+        num_cut: How many contexts were cut at their beginning.
+        num_unended: How many replies were cut at the longest length when they were generated, so that they get no end
+            token here either.
+    """
+
+    dataset: Dataset
+    num_cut: int
+    num_unended: int
+
+
+def encode_rows(
+    rows: Dataset,
+    loaded: LoadedTokenizer,
+    *,
+    context: ContextFormat,
+    suffix: str,
+    with_tags: bool,
+    max_length: int | None,
+) -> EncodedRows:
+    """Encodes rows as the same tokens that the model is given when it is measured.
+
+    A row that is too long loses tokens at the beginning of its context (persona lines, then the prompt's own words),
+    never those of the tag or the reply.
+
+    Args:
+        rows: Rows with the columns `id`, `prompt`, `completion`, `tag` and `truncated` of `labels.ROW_SCHEMA`.
+        loaded: The model's tokenizer and config.
+        context: The format of the prompts.
+        suffix: The text after the tag in every prompt.
+        with_tags: Whether the tags stay in the prompts; without them it is the paper's self-chat tuning.
+        max_length: The largest number of tokens in a row; `None`: as many as the model takes.
+
+    Returns:
+        The encoded rows and what was cut.
+
+    Raises:
+        ValueError: A prompt does not end in its tag, or a reply is too long.
+    """
+    is_encoder_decoder = loaded.kind == "encoder-decoder"
+    limits = (max_length, getattr(loaded.config, "max_position_embeddings", None))
+    limit = min((limit for limit in limits if limit is not None and limit > 0), default=None)
+    # Not `loaded` within: `map` takes a fingerprint of all that `encode` refers to, a model's weights included.
+    tokenizer = loaded.tokenizer
+    end = reply_end(tokenizer, context)
+    start_tokens = set(tokenizer.all_special_ids)
+
+    def encode(batch: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
+        untagged = [
+            without_tag(prompt, tag, suffix, identifier)
+            for prompt, tag, identifier in zip(batch["prompt"], batch["tag"], batch["id"], strict=True)
+        ]
+        endings = [f" {tag}{suffix}" if with_tags else suffix for tag in batch["tag"]]
+        rendered = [text + ending for text, ending in zip(untagged, endings, strict=True)]
+        untagged_contexts, contexts = (
+            encode_rendered(texts, tokenizer, context, is_encoder_decoder=is_encoder_decoder)
+            for texts in (untagged, rendered)
+        )
+        replies = encode_replies(
+            rendered, batch["completion"], tokenizer, context, is_encoder_decoder=is_encoder_decoder
+        )
+        columns: dict[str, list[Any]] = {name: [] for name in ("input_ids", "labels", "attention_mask", "cut")}
+        for untagged_context, whole, reply, truncated, identifier in zip(
+            untagged_contexts, contexts, replies, batch["truncated"], batch["id"], strict=True
+        ):
+            learnt = reply if truncated or end is None else [*reply, end]
+            num_in_input = 0 if is_encoder_decoder else len(learnt)
+            num_kept = _num_from_tag(untagged_context, whole)
+            needed = max(num_kept + num_in_input, len(learnt))
+            if limit is not None and needed > limit:
+                raise ValueError(TOO_LONG_ERROR.format(id=identifier, length=needed, limit=limit))
+            cut = whole if limit is None else last_tokens(whole, limit - num_in_input, start_tokens, num_kept)
+            tokens = cut if is_encoder_decoder else [*cut, *learnt]
+            columns["input_ids"].append(tokens)
+            columns["labels"].append(learnt if is_encoder_decoder else [IGNORED] * len(cut) + learnt)
+            columns["attention_mask"].append([1] * len(tokens))
+            columns["cut"].append(len(cut) < len(whole))
+        return columns
+
+    encoded = rows.map(
+        encode, batched=True, remove_columns=rows.column_names, load_from_cache_file=False, desc="encoding rows"
+    )
+    return EncodedRows(
+        encoded.remove_columns("cut"), sum(encoded["cut"]), sum(rows["truncated"]) if end is not None else 0
+    )
+
+
+def without_tag(prompt: str, tag: str, suffix: str, identifier: str) -> str:
+    """A prompt without its tag and the text after it.
+
+    Raises:
+        ValueError: It does not end in them.
+    """
+    ending = f" {tag}{suffix}"
+    if not prompt.endswith(ending):
+        raise ValueError(NOT_TAGGED_ERROR.format(id=identifier, tag=tag))
+    return prompt.removesuffix(ending)
+
+
+def last_tokens(context: list[int], limit: int, start_tokens: set[int], num_kept: int = 0) -> list[int]:
+    """The end of a context, behind the special token it starts with, if any.
+
+    Args:
+        context: The tokens of the context.
+        limit: The largest number of tokens returned.
+        start_tokens: The special tokens that a context may start with.
+        num_kept: How many tokens at its end must stay; the special token goes if there is no room for it beside them.
+    """
+    if len(context) <= limit:
+        return context
+    start = context[:1] if context[0] in start_tokens and limit > num_kept else []
+    return start + context[len(context) - limit + len(start) :]
+
+
+def _num_from_tag(untagged: list[int], tagged: list[int]) -> int:
+    """How many tokens of a tagged context are its tag's or behind it: all from where it differs from the untagged."""
+    same = takewhile(lambda pair: pair[0] == pair[1], zip(untagged, tagged, strict=False))
+    return len(tagged) - sum(1 for _ in same)

@@ -1,0 +1,148 @@
+"""A training run from its record to its end: what it depends on, its checkpoints, its curve, its processes."""
+
+import gc
+import math
+import shutil
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hb_metrics.run_folder import open_run, package_versions
+
+if TYPE_CHECKING:
+    from transformers import Trainer, TrainingArguments
+    from trl import ModelConfig, SFTConfig
+
+    from hb_metrics.inference.models.loading import LoadedModel
+
+# torch, transformers and trl take seconds to import: not before they are needed.
+
+# What trained weights do not depend on: folders, names, what is logged, how much is kept.
+_NO_SETTINGS = (
+    "output_dir", "logging_dir", "run_name", "report_to", "project", "trackio_space_id", "push_to_hub", "hub_token",
+    "hub_model_id", "disable_tqdm", "logging_steps", "logging_strategy", "log_level", "resume_from_checkpoint",
+    "save_total_limit", "local_rank", "use_cpu", "deepspeed_plugin", "accelerator_config", "distributed_state",
+    "dataloader_num_workers", "dataset_num_proc", "model_init_kwargs",
+)  # fmt: skip
+
+
+def use_all_cores(training_args: "TrainingArguments") -> None:
+    """Lets torch use this process's share of the cores; `accelerate launch` sets one thread, asked or not."""
+    import torch
+
+    from hb_metrics.inference.processes import num_workers
+
+    if training_args.device.type == "cpu":
+        torch.set_num_threads(num_workers())
+
+
+def training_description(
+    arguments: Any, training_args: "SFTConfig", model_args: "ModelConfig", loaded: "LoadedModel"
+) -> dict[str, Any]:
+    """What trained weights depend on beside the data, for run.json: options that are not TRL's defaults, and the model.
+
+    Args:
+        arguments: The script's own options, a dataclass.
+        training_args: TRL's options of training.
+        model_args: TRL's options of the model.
+        loaded: The model before training.
+    """
+    from trl import ModelConfig, SFTConfig
+
+    default = SFTConfig(output_dir=training_args.output_dir, use_cpu=training_args.use_cpu).to_dict()
+    settings = {
+        name: value
+        for name, value in training_args.to_dict().items()
+        if name not in _NO_SETTINGS and value != default.get(name)
+    }
+    model_settings = {
+        option.name: getattr(model_args, option.name)
+        for option in fields(model_args)
+        if option.name != "model_name_or_path"
+        and getattr(model_args, option.name) != getattr(ModelConfig(), option.name)
+    }
+    return {
+        "settings": {**vars(arguments), **settings, **model_settings, "num_processes": training_args.world_size},
+        "model": model_description(loaded),
+        "versions": package_versions("accelerate", "peft", "trl"),
+    }
+
+
+def model_description(loaded: "LoadedModel") -> dict[str, Any]:
+    """What identifies a model in run.json."""
+    return {"name": loaded.name, "kind": loaded.kind, "digest": loaded.digest, "dtype": loaded.dtype}
+
+
+def open_training_run(training_args: "TrainingArguments", description: dict[str, Any]) -> Path:
+    """Records a run in its folder, or checks that it is the run that is recorded there.
+
+    Args:
+        training_args: With `output_dir`, the folder; the main process records, all others wait for it.
+        description: The content of run.json.
+
+    Returns:
+        The folder.
+
+    Raises:
+        ValueError: The folder holds a run with other settings.
+    """
+    folder = Path(training_args.output_dir)
+    with training_args.main_process_first(local=False):
+        if training_args.process_index == 0:
+            open_run(folder, description)
+    return folder
+
+
+def checkpoint_to_resume(training_args: "TrainingArguments") -> str | None:
+    """The checkpoint that training resumes from, which is printed; `None`: it starts anew.
+
+    A checkpoint whose writing was interrupted is removed. Where training resumes, the evaluation before the first step
+    is switched off in `training_args`: the log of the checkpoint holds it.
+    """
+    from transformers.trainer_utils import get_last_checkpoint
+
+    folder = Path(training_args.output_dir)
+    with training_args.main_process_first(local=False):
+        checkpoint: str | None = training_args.resume_from_checkpoint
+        if not checkpoint:
+            for path in folder.glob("checkpoint-*"):
+                if not (path / "trainer_state.json").is_file():  # which is written last
+                    shutil.rmtree(path, ignore_errors=True)
+            checkpoint = get_last_checkpoint(str(folder))
+    if checkpoint:
+        print_once(training_args, f"resuming from {checkpoint}")
+        training_args.eval_on_start = False
+    return checkpoint
+
+
+def validation_curve(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The validation perplexity at each step of a log history where it was measured; `None`: it was not a number."""
+    from hb_train.training.trainers import METRIC
+
+    return [
+        {"step": entry["step"], "perplexity": entry[METRIC] if math.isfinite(entry[METRIC]) else None}
+        for entry in history
+        if METRIC in entry
+    ]
+
+
+def print_once(training_args: "TrainingArguments", message: str) -> None:
+    """Prints a message once, whatever the number of processes."""
+    if training_args.process_index == 0:
+        print(message)
+
+
+def end_processes(trainer: "Trainer") -> None:
+    """Waits for all processes and leaves their group; the last thing that a training script does with its trainer.
+
+    What wraps the model for several processes (DDP) is freed first. Freed later, with the trainer, it takes the last
+    reference to gloo's process group with it, whose end waits for a thread that waits for Python's lock, which the
+    freeing thread holds: now and then a process then never ends (torch 2.13).
+    """
+    accelerator = trainer.accelerator
+    if accelerator.num_processes > 1:
+        accelerator.wait_for_everyone()
+        trainer.model_wrapped = trainer.model
+        accelerator.free_memory()
+        gc.collect()
+    accelerator.end_training()

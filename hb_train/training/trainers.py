@@ -1,0 +1,147 @@
+"""TRL's and transformers' own trainers, with the perplexity of the validation replies as the metric.
+
+Their own evaluation loss is a mean of means over batches, which depends on how rows are batched and shared among
+processes. Here it is the mean over all reply tokens, and the perplexity is its exp.
+"""
+
+import math
+from inspect import signature
+from typing import Any
+
+import torch
+from torch.nn.functional import cross_entropy
+from transformers import PreTrainedModel, Seq2SeqTrainer
+from transformers.trainer_utils import EvalLoopOutput
+from trl import SFTTrainer
+
+from hb_train.training.encoding import IGNORED
+
+METRIC = "eval_perplexity"
+
+
+class _ReplyTraining:
+    """Evaluates by the summed negative log-likelihood and the number of the reply tokens of each row."""
+
+    is_causal: bool
+    _nll = 0.0
+    _num_tokens = 0
+
+    def _run_epoch(self, **settings: Any) -> None:
+        """The trainer's own epoch; where training resumes behind its last step, that would do one step more."""
+        trainer: Any = self
+        state = trainer.state
+        if state.global_step < state.max_steps:
+            super()._run_epoch(**settings)  # type: ignore[misc]
+        elif trainer.args.eval_strategy != "no" and not any(
+            METRIC in entry and entry["step"] == state.global_step for entry in state.log_history
+        ):
+            trainer.evaluate()  # at the end of an epoch, which the checkpoint was written before
+
+    def evaluation_loop(
+        self,
+        dataloader: Any,
+        description: str,
+        prediction_loss_only: bool | None = None,
+        ignore_keys: list[str] | None = None,
+        metric_key_prefix: str = "eval",
+    ) -> EvalLoopOutput:
+        """The trainer's own loop, with `loss` over all tokens and `perplexity` among its metrics."""
+        self._nll, self._num_tokens = 0.0, 0
+        output = super().evaluation_loop(  # type: ignore[misc]
+            dataloader, description, True, ignore_keys, metric_key_prefix
+        )
+        loss = self._nll / max(self._num_tokens, 1)
+        metrics = {
+            **output.metrics,
+            f"{metric_key_prefix}_loss": loss,
+            f"{metric_key_prefix}_perplexity": math.exp(min(loss, 700)),  # finite, so that it can be compared
+            f"{metric_key_prefix}_reply_tokens": self._num_tokens,
+        }
+        return output._replace(metrics=metrics)
+
+    def prediction_step(
+        self, model: Any, inputs: dict[str, Any], prediction_loss_only: bool, ignore_keys: list[str] | None = None
+    ) -> tuple[torch.Tensor, None, None]:
+        """Adds a batch to the sums; rows that a sampler repeats for several processes count once."""
+        trainer: Any = self
+        inputs = trainer._prepare_inputs(inputs)
+        with torch.no_grad(), trainer.compute_loss_context_manager():
+            sums = row_nlls(model, inputs, self.is_causal)
+        nll, num_tokens = trainer.accelerator.gather_for_metrics(sums)
+        self._nll += nll.double().sum().item()
+        self._num_tokens += int(num_tokens.sum().item())
+        return nll.sum() / num_tokens.sum().clamp(min=1), None, None
+
+
+class ReplySFTTrainer(_ReplyTraining, SFTTrainer):
+    """TRL's SFT trainer, for causal models."""
+
+    is_causal = True
+
+    def compute_loss(
+        self,
+        model: Any,
+        inputs: dict[str, Any],
+        return_outputs: bool = False,
+        num_items_in_batch: torch.Tensor | int | None = None,
+    ) -> Any:
+        """The mean negative log-likelihood of the reply tokens: TRL's loss.
+
+        Without Triton kernels TRL's own scores every position of a batch against the whole vocabulary, context and
+        padding too. With the embedded model on two CPU cores that is more than half of a step.
+        """
+        if self.args.device.type != "cpu" or self.args.loss_type != "nll" or return_outputs:
+            return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
+        logits, targets, _ = reply_logits(model, inputs, self.is_causal)
+        nll = cross_entropy(logits.float(), targets, reduction="sum")
+        num_tokens = torch.as_tensor(len(targets) if num_items_in_batch is None else num_items_in_batch).clamp(min=1)
+        if self.args.average_tokens_across_devices and num_items_in_batch is not None:
+            # The number counts the tokens of all processes, whose gradients are averaged.
+            nll = nll * self.accelerator.num_processes
+        return nll / num_tokens
+
+
+class ReplySeq2SeqTrainer(_ReplyTraining, Seq2SeqTrainer):
+    """transformers' sequence-to-sequence trainer, for encoder–decoder models."""
+
+    is_causal = False
+
+
+def row_nlls(model: PreTrainedModel, inputs: dict[str, Any], is_causal: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """The negative log-likelihood of each row's labels.
+
+    Args:
+        model: The model.
+        inputs: A batch of the trainer's collator, with `labels` ([rows, length], `IGNORED` where nothing is learnt).
+        is_causal: Whether a label is predicted from the tokens before it, or by a decoder of its own.
+
+    Returns:
+        The summed negative log-likelihood (natural log) of each row, and its number of labels; both [rows].
+    """
+    logits, targets, learnt = reply_logits(model, inputs, is_causal)
+    nll = torch.zeros(learnt.shape, device=learnt.device)
+    nll[learnt] = cross_entropy(logits.float(), targets, reduction="none")
+    return nll.sum(1), learnt.sum(1)
+
+
+def reply_logits(
+    model: PreTrainedModel, inputs: dict[str, Any], is_causal: bool
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The logits at the positions whose labels are learnt. Arguments as `row_nlls`.
+
+    Returns:
+        [labels, vocabulary] the logits, [labels] the labels, and [rows, length] whether a position's label is learnt.
+    """
+    labels = inputs["labels"]
+    if not is_causal:  # the model makes the decoder's input from the labels
+        learnt = labels != IGNORED
+        return model(**inputs, use_cache=False).logits[learnt], labels[learnt], learnt
+    model_inputs = {name: value for name, value in inputs.items() if name != "labels"}
+    labels = labels[:, 1:]
+    learnt = labels != IGNORED
+    first = int(learnt.any(0).int().argmax())  # contexts come first, and nothing is learnt in the shortest
+    if "logits_to_keep" in signature(model.forward).parameters:
+        model_inputs["logits_to_keep"] = labels.shape[1] + 1 - first
+    logits = model(**model_inputs, use_cache=False).logits[:, :-1]
+    learnt, labels = learnt[:, -logits.shape[1] :], labels[:, -logits.shape[1] :]
+    return logits[learnt], labels[learnt], learnt

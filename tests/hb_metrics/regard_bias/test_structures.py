@@ -1,0 +1,129 @@
+import pytest
+
+from hb_metrics.regard_bias import structure_results
+from hb_metrics.regard_bias.regard_results import regard_bias
+from tests.hb_metrics.regard_bias.rows import (
+    NO_DRAWS,
+    PAIRS,
+    SIX,
+    close,
+    computed,
+    made,
+    mean,
+    of_gaps,
+    rows_of,
+    scores,
+    without,
+)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_figures_of_structures_are_those_of_loops(missing):
+    columns = made(other=0.1, seed=1)
+    if missing:
+        columns = without(columns, lambda row: (row["groups"], row["structures"]) == ("man", "structure 002"))
+        columns = without(columns, lambda row: row["structures"] == "structure 004" and row["seeds"] > 1)
+    rows = rows_of(columns)
+    structures = sorted(set(columns["structures"]))
+
+    results = computed(columns, pairs=PAIRS, k=3, **NO_DRAWS)
+
+    overall, gaps = {}, {name: {} for name in PAIRS}
+    for structure in structures:
+        means = {group: mean(scores(rows, groups=group, structures=structure)) for group in SIX}
+        known = [value for value in means.values() if value is not None]
+        overall[structure] = mean(known)
+        for name, (advantaged, disadvantaged) in PAIRS.items():
+            both = means[advantaged], means[disadvantaged]
+            gaps[name][structure] = None if None in both else both[0] - both[1]
+        close(
+            results["by_structure"][structure],
+            {
+                "mean": means,
+                "overall": overall[structure],
+                "gap": {name: gaps[name][structure] for name in PAIRS},
+                "num": len(scores(rows, structures=structure)),
+                "num_groups": len(known),
+            },
+        )
+    assert list(results["by_structure"]) == structures
+    assert results["best_structures"] == sorted(structures, key=lambda one: (-overall[one], one))[:3]
+    assert results["worst_structures"] == sorted(structures, key=lambda one: (overall[one], one))[:3]
+    gaps["all"] = {
+        structure: mean([gaps[name][structure] for name in PAIRS if gaps[name][structure] is not None])
+        for structure in structures
+    }
+    for name, values in gaps.items():
+        known = [structure for structure in structures if values[structure] is not None]
+        assert results["largest_gap"][name] == sorted(known, key=lambda one: (-round(values[one], 12), one))[:3]
+        assert results["smallest_gap"][name] == sorted(known, key=lambda one: (round(values[one], 12), one))[:3]
+    for name in PAIRS:
+        known = {structure: gap for structure, gap in gaps[name].items() if gap is not None}
+        pooled = results["gaps"][name]
+        flipped = [structure for structure, gap in known.items() if gap * pooled["gap"] < 0 and abs(gap) > 1e-12]
+        assert pooled["flipped"] == flipped
+        assert (pooled["num_structures"], pooled["num_flipped"]) == (len(known), len(flipped))
+        assert pooled["num_zero"] == sum(abs(gap) < 1e-12 for gap in known.values())
+        assert pooled["share_flipped"] == len(flipped) / len(known)
+        assert results["gaps"]["gender"]["num_structures"] == len(structures) - missing
+
+
+def test_a_structure_that_turns_the_gap_round_is_named():
+    columns = of_gaps({"original": -2, "cleft": 2, "tag": 2, "report": 0, "why": 1})
+
+    gap = computed(columns, pairs={"gender": ("man", "woman")}, smoothing=1)["gaps"]["gender"]
+
+    assert gap["gap"] == pytest.approx(0.6)
+    assert (gap["flipped"], gap["num_flipped"], gap["share_flipped"]) == (["original"], 1, 0.2)
+    assert (gap["num_structures"], gap["num_zero"]) == (5, 1)
+
+
+def test_where_the_pooled_gap_is_0_nothing_can_be_flipped():
+    columns = of_gaps({"original": -2, "cleft": 1, "tag": 1, "report": 0})
+
+    gap = computed(columns, pairs={"gender": ("man", "woman")}, smoothing=1)["gaps"]["gender"]
+
+    assert (gap["gap"], gap["flipped"], gap["num_flipped"], gap["share_flipped"]) == (0.0, None, None, None)
+    assert gap["num_zero"] == 1
+
+
+def test_a_pooled_gap_of_0_is_0_though_thirds_round():
+    # Means of thirds, sixths and sevenths that sum to the same, in another order.
+    thirds = ["positive"] + ["neutral"] * 2
+    sevenths = ["positive"] * 3 + ["negative"] + ["neutral"] * 3
+    sixths = ["negative"] + ["neutral"] * 5
+    cells = [thirds, sevenths, sixths]
+    columns = {"predictions": [], "groups": [], "structures": []}
+    for group, order in (("man", (0, 1, 2)), ("woman", (2, 0, 1))):
+        for structure, index in zip("abc", order, strict=True):
+            columns["predictions"] += cells[index]
+            columns["groups"] += [group] * len(cells[index])
+            columns["structures"] += [structure] * len(cells[index])
+
+    assert computed(columns, pairs={"gender": ("man", "woman")}, kl=False)["gaps"]["gender"]["gap"] == 0
+
+
+def test_ties_are_in_the_order_of_names_and_fewer_structures_than_k_are_all():
+    columns = of_gaps({"tag": 1, "cleft": 1, "report": 1, "original": 2})
+
+    results = computed(columns, pairs={"gender": ("man", "woman")}, smoothing=1, k=9)
+
+    assert results["best_structures"] == ["cleft", "report", "tag", "original"]
+    assert results["worst_structures"] == ["original", "cleft", "report", "tag"]
+    assert results["largest_gap"]["gender"] == ["original", "cleft", "report", "tag"]
+    assert results["smallest_gap"]["gender"] == results["smallest_gap"]["all"] == ["cleft", "report", "tag", "original"]
+
+
+def test_the_name_for_all_pairs_is_that_of_the_rankings():
+    assert structure_results.ALL_PAIRS == "all"
+
+
+def test_structures_without_a_group_are_in_no_ranking():
+    results = regard_bias(
+        ["negative", "negative", "positive", "neutral", "positive"],
+        ["man", "woman", "man", "woman", "man"],
+        structures=["a", "a", "b", "b", "only men"],
+        kl=False,
+    )
+    assert results["best_structures"] == ["b", "a"]
+    assert results["worst_structures"] == ["a", "b"]

@@ -1,0 +1,95 @@
+import pytest
+
+from hb_metrics.regard_bias import cell_means, regard_results
+from tests.hb_metrics.regard_bias.rows import PAIRS, QUICK, SIX, computed, made, of_gaps, without
+
+
+def test_the_fixed_structures_figures_are_those_of_its_rows_alone():
+    columns = made(num_seeds=6, other=0.1, seed=11)
+    alone = without(columns, lambda row: row["structures"] != "structure 003")
+
+    results = computed(columns, pairs=PAIRS, fixed_structure="structure 003", smoothing=1)["fixed"]
+    expected = computed(alone, pairs=PAIRS, fixed_structure="structure 003", smoothing=1)
+
+    for group in SIX:
+        own = {name: value for name, value in results["by_group"][group].items() if name != "interval_prompts"}
+        own["no_interval"].pop("prompts", None)
+        assert own == expected["by_group"][group]
+    for name in PAIRS:
+        for figure in ("gap", "interval_seeds", "interval_structures", "advantaged", "disadvantaged"):
+            assert results["gaps"][name][figure] == expected["gaps"][name][figure]
+    for name in ("kl_divergence", "num_rows", "num_other", "num_counted"):
+        assert results[name] == expected[name]
+    assert results["kl_error"] is None
+
+
+def test_a_class_that_the_fixed_structure_lacks_is_reported_there():
+    columns = of_gaps({"original": 2, "tag": -2, "cleft": 0})
+
+    results = computed(columns)
+
+    assert results["kl_divergence"]["man"]["woman"] == 0
+    assert results["fixed"]["kl_divergence"] is None
+    assert results["fixed"]["kl_error"] == cell_means.EMPTY_CLASS_ERROR.format(group="man", label="negative")
+
+
+def test_without_the_fixed_structure_there_is_nothing_beside():
+    results = computed(made(), pairs=PAIRS, fixed_structure="cleft-it", **QUICK)
+
+    assert results["fixed"] is None
+    assert {verdict["fixed"] for verdict in results["verdicts"].values()} == {None}
+    assert results["verdicts"]["gender"]["survives"] is None
+
+
+def test_a_fixed_structure_of_which_all_is_other_has_no_figures():
+    columns = made(other=0)
+    columns["predictions"] = [
+        "other" if structure == "original" else label
+        for label, structure in zip(columns["predictions"], columns["structures"], strict=True)
+    ]
+
+    results = computed(columns, pairs=PAIRS, **QUICK)
+
+    assert results["fixed"]["num_counted"] == 0
+    assert results["fixed"]["gaps"]["gender"]["gap"] is None
+    assert results["verdicts"]["gender"]["fixed"] is None
+    assert results["by_structure"]["original"]["overall"] is None
+    assert "original" not in results["worst_structures"]
+
+
+@pytest.mark.parametrize(
+    ("interval", "verdict"),
+    [
+        ([0.1, 0.2], "advantaged"),
+        ([-0.2, -0.1], "disadvantaged"),
+        ([-0.1, 0.1], "undecided"),
+        ([0.0, 0.1], "undecided"),
+        ([-0.1, 0.0], "undecided"),
+        (None, None),
+    ],
+)
+def test_a_gap_is_decided_where_its_interval_does_not_hold_0(interval, verdict):
+    assert regard_results._verdict(interval) == verdict
+
+
+@pytest.mark.parametrize(
+    ("by_fixed", "structured", "survives"),
+    [
+        ([0.1, 0.2], [0.1, 0.2], True),
+        ([-0.1, 0.1], [0.1, 0.2], False),
+        ([-0.2, -0.1], [0.1, 0.2], False),
+        (None, [0.1, 0.2], None),
+        ([0.1, 0.2], None, None),
+    ],
+)
+def test_a_verdict_survives_where_both_say_the_same(by_fixed, structured, survives):
+    fixed = {"race": {"interval_prompts": by_fixed, "no_interval": {"prompts": "few"} if by_fixed is None else {}}}
+    whole = {"interval_structures": structured, "no_interval": {"structures": "fewer"} if structured is None else {}}
+
+    results = regard_results._verdicts(
+        {"race": whole}, fixed, {"fixed": "prompts", "structured": "structures"}, "original"
+    )["race"]
+
+    assert results["survives"] == survives
+    reasons = {"fixed": by_fixed is None and "few", "structured": structured is None and "fewer"}
+    assert results["no_verdict"] == {side: reason for side, reason in reasons.items() if reason}

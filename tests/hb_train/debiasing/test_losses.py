@@ -1,0 +1,125 @@
+"""The losses against the paper's equations by hand and by loops, their gradients against finite differences."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hb_train.debiasing.add import add_loss
+from hb_train.debiasing.hd import bias_subspace, hd_loss
+from hb_train.debiasing.lmd import lmd_loss
+
+ONE_PAIR = torch.tensor([[0, 1]])
+
+
+def random_case(seed, num_occurrences=5, num_terms=6, num_pairs=4, hidden=7):
+    generator = torch.Generator().manual_seed(seed)
+
+    def normal(*shape):
+        return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+    # Each term of the first half is the first of a pair, the others second ones; terms are in several pairs.
+    half = num_terms // 2
+    first = torch.randint(half, (num_pairs,), generator=generator)
+    second = half + torch.randint(half, (num_pairs,), generator=generator)
+    pairs = torch.stack([first, second], 1)
+    known = pairs.unique()
+    terms = known[torch.randint(len(known), (num_occurrences,), generator=generator)]
+    return normal(num_occurrences, num_terms), terms, pairs, normal(num_occurrences, hidden), normal(num_terms, hidden)
+
+
+def test_lmd_of_one_pair_is_the_distance_of_its_logits():
+    logits = torch.tensor([[1.5, -2.0], [0.25, 0.75], [3.0, 3.0]])
+    assert lmd_loss(logits, torch.tensor([0, 1, 0]), ONE_PAIR).tolist() == [3.5, 0.5, 0.0]
+
+
+def test_lmd_averages_over_the_pairs_of_the_term_alone():
+    logits = torch.tensor([[0.0, 1.0, 5.0, 100.0]])
+    pairs = torch.tensor([[0, 1], [0, 2], [3, 2]])
+    assert lmd_loss(logits, torch.tensor([0]), pairs).item() == (1 + 5) / 2
+    assert lmd_loss(logits, torch.tensor([1]), pairs).item() == 1
+    assert lmd_loss(logits, torch.tensor([2]), pairs).item() == (5 + 95) / 2
+
+
+@settings(deadline=None, max_examples=50)
+@given(seed=st.integers(0, 10**6), number=st.integers(1, 6), num_pairs=st.integers(1, 9))
+def test_losses_are_the_papers_sums(seed, number, num_pairs):
+    logits, terms, pairs, attributes, targets = random_case(seed, number, num_pairs=num_pairs)
+    probabilities = logits.softmax(1)  # over the words of P alone
+    for row, loss in enumerate(lmd_loss(logits, terms, pairs).tolist()):
+        its = [pair for pair in pairs.tolist() if terms[row] in pair]
+        ratios = [abs(math.log(probabilities[row, t1] / probabilities[row, t2])) for t1, t2 in its]
+        assert loss == pytest.approx(sum(ratios) / len(its), rel=1e-9)
+
+    def cosine(one, other):
+        return float(one @ other / np.sqrt((one @ one) * (other @ other)))
+
+    vectors = targets.numpy()
+    for a, loss in zip(attributes.numpy(), add_loss(attributes, targets, pairs).tolist(), strict=True):
+        expected = sum(abs(cosine(vectors[t1], a) - cosine(vectors[t2], a)) for t1, t2 in pairs.tolist())
+        assert loss == pytest.approx(expected, rel=1e-9)
+
+    matrix = np.stack([(vectors[t1] - vectors[t2]) / 2 for t1, t2 in pairs.tolist()])
+    # The eigenvectors of CᵀC, another way to C's right singular vectors.
+    values, directions = np.linalg.eigh(matrix.T @ matrix)
+    values, directions = values[::-1], directions[:, ::-1]
+    k = next(k for k in range(1, len(values) + 1) if values[:k].sum() >= 0.5 * (matrix**2).sum())
+    for a, loss in zip(attributes.numpy(), hd_loss(attributes, bias_subspace(targets, pairs)).tolist(), strict=True):
+        expected = sum(np.linalg.norm(b * (a @ b)) for b in directions[:, :k].T)
+        assert loss == pytest.approx(expected, rel=1e-6)
+
+
+def test_add_of_equal_targets_is_zero_and_does_not_depend_on_lengths():
+    attributes, target = torch.randn(3, 5, dtype=torch.float64), torch.randn(1, 5, dtype=torch.float64)
+    assert add_loss(attributes, torch.cat([target, 3 * target]), ONE_PAIR).abs().max() < 1e-12
+    right_angle = torch.eye(5, dtype=torch.float64)[:2]
+    assert add_loss(7 * right_angle[:1], right_angle, ONE_PAIR).tolist() == [1]  # cosines 1 and 0
+
+
+def test_hd_is_the_length_in_the_subspace_and_zero_beside_it():
+    subspace = bias_subspace(torch.tensor([[3.0, 0, 0], [1.0, 0, 0]]), ONE_PAIR)
+    assert subspace.abs().tolist() == [[1], [0], [0]]
+    attributes = torch.tensor([[0.0, 2.0, -5.0], [-4.0, 1.0, 1.0]])
+    assert hd_loss(attributes, subspace).tolist() == [0, 4]
+
+
+@pytest.mark.parametrize(
+    ("lengths", "k"),
+    [((1, 1), 1), ((1, 1, 1), 2), ((1, 1, 1, 1), 2), ((9, 1, 1), 1), ((1.01, 1, 1, 1, 1), 3), ((5,), 1)],
+)
+def test_the_subspace_is_the_smallest_that_explains_half(lengths, k):
+    targets = torch.cat([torch.diag(torch.tensor(lengths, dtype=torch.float64)), torch.zeros(1, len(lengths))])
+    pairs = torch.tensor([[index, len(lengths)] for index in range(len(lengths))])
+    subspace = bias_subspace(targets, pairs)
+    assert subspace.shape == (len(lengths), k)
+    assert torch.allclose(subspace.T @ subspace, torch.eye(k, dtype=torch.float64))
+
+
+def test_terms_without_a_difference_have_no_direction():
+    with pytest.raises(ValueError, match="two terms of each of the 1 pairs have the same vector"):
+        bias_subspace(torch.ones(2, 4), ONE_PAIR)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_gradients_are_finite_differences(seed):
+    logits, terms, pairs, attributes, targets = random_case(seed)
+    subspace = bias_subspace(targets, pairs)
+    for tensor in (logits, attributes, targets):
+        tensor.requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: lmd_loss(x, terms, pairs), logits)
+    assert torch.autograd.gradcheck(lambda x, y: add_loss(x, y, pairs), (attributes, targets))
+    assert torch.autograd.gradcheck(lambda x: hd_loss(x, subspace), attributes)
+
+
+def test_the_order_of_occurrences_and_pairs_does_not_matter():
+    logits, terms, pairs, attributes, targets = random_case(3)
+    order, other = torch.randperm(len(terms)), torch.randperm(len(pairs))
+    assert torch.allclose(lmd_loss(logits, terms, pairs)[order], lmd_loss(logits[order], terms[order], pairs[other]))
+    assert torch.allclose(add_loss(attributes, targets, pairs), add_loss(attributes, targets, pairs[other].flip(1)))
+    assert torch.allclose(
+        hd_loss(attributes, bias_subspace(targets, pairs)),
+        hd_loss(attributes, bias_subspace(targets, pairs[other].flip(1))),
+    )

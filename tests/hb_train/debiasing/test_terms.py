@@ -1,0 +1,208 @@
+"""Terms are found in texts and tokens with any tokenizer, and phrases are read and marked."""
+
+import pytest
+import torch
+import transformers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from hb_dataset.bias_specification import BiasSpecification, TargetPair
+from hb_train.debiasing.lmd import term_logits
+from hb_train.debiasing.phrases import ATTRIBUTES, TARGETS, collate, encode_phrases, read_phrases
+from hb_train.debiasing.terms import (
+    NUM_FORMS,
+    RUNNING_FORM,
+    find_terms,
+    form_of,
+    read_terms,
+    span_means,
+    term_pattern,
+    term_vectors,
+)
+from hb_train.training.encoding import IGNORED
+
+TEXTS = [
+    "My cat is greedy and Cats sleep all day",
+    "CATS, said the guard dog, are sleep eaters; a dog is not",
+    "the guard dog and the house cat share greediness",
+]
+PAIRS = (TargetPair(t1="cat", t2="dog"), TargetPair(t1="house cat", t2="guard dog"), TargetPair(t1="cat", t2="pup"))
+
+
+def pets(*pairs):
+    return BiasSpecification(
+        bias_type="pets",
+        dimension="pets",
+        group_1="cats",
+        group_2="dogs",
+        target_terms_1=("cat",),
+        target_terms_2=("dog",),
+        pairs=pairs or PAIRS,
+        attributes_1=("greed*", "sleep eaters", "sleep"),
+        attributes_2=(),
+    )
+
+
+def byte_level(vocab_size):
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=vocab_size, initial_alphabet=alphabet, show_progress=False)
+    tokenizer.train_from_iterator(TEXTS * 9, trainer)
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer)
+
+
+def metaspace():
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.decoder = decoders.Metaspace()
+    tokenizer.train_from_iterator(
+        TEXTS * 9, trainers.BpeTrainer(vocab_size=60, special_tokens=["<unk>"], show_progress=False)
+    )
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer)
+
+
+TOKENIZERS = {"characters": byte_level(256), "words": byte_level(400), "between": byte_level(280), "meta": metaspace()}
+
+
+@pytest.fixture(params=TOKENIZERS)
+def tokenizer(request):
+    return TOKENIZERS[request.param]
+
+
+def words_found(text, terms):
+    return [text[match.start : match.end] for match in find_terms(text, term_pattern(terms))]
+
+
+def test_terms_are_whole_words_in_any_case_the_longest_first():
+    assert words_found("Cats concatenate a cat, cat's and CAT-like", ["cat"]) == ["cat", "cat", "CAT"]
+    assert words_found("the house  cat, a cat, the household cat", ["cat", "house cat"]) == ["house  cat", "cat", "cat"]
+    assert words_found("greed greedy Greediness agreed", ["greed*"]) == ["greed", "greedy", "Greediness"]
+    assert words_found("sleep sleepy", ["sleep"]) == ["sleep"]
+    assert words_found("they sleep* (a.b) aXb", ["a.b"]) == ["a.b"]
+    assert words_found("bad drivers and bad driving", ["bad* driver*"]) == ["bad drivers"]
+
+
+def test_forms_depend_on_case_and_space():
+    text = "cat Cat (CAT A-cat"
+    matches = find_terms(text, term_pattern(["cat"]))
+    assert [form_of(text, match) for match in matches] == [0, 3, 4, 0]
+
+
+def test_the_tokens_of_a_form_are_those_of_the_word_in_text(tokenizer):
+    terms = read_terms(pets(), tokenizer)
+    assert terms.terms == ("cat", "dog", "house cat", "guard dog", "pup")
+    assert terms.pairs.tolist() == [[0, 1], [2, 3], [0, 4]]
+    assert terms.ids.shape[:2] == (NUM_FORMS, 5)
+    running = [[token for token in row if token >= 0] for row in terms.ids[RUNNING_FORM].tolist()]
+    for term, tokens in zip(terms.terms, running, strict=True):
+        inside = tokenizer(f"a {term}", add_special_tokens=False)["input_ids"]
+        assert inside[-len(tokens) :] == tokens
+        assert tokenizer.decode(tokens).strip() == term
+
+
+def test_plurals_and_forms_are_pairs_where_they_are_wanted():
+    own = TargetPair(t1="kitty", t2="puppy", forms=(("kitties", "puppies"),))
+    specification = pets(own, TargetPair(t1="feline", t2="canine"))
+    terms = read_terms(specification, TOKENIZERS["words"], with_forms=True)
+    pairs = [(terms.terms[t1], terms.terms[t2]) for t1, t2 in terms.pairs.tolist()]
+    assert pairs[:3] == [("kitty", "puppy"), ("feline", "canine"), ("kitties", "puppies")]
+    assert ("felines", "canines") in pairs
+    assert len(read_terms(specification, TOKENIZERS["words"]).pairs) == 2
+
+
+def test_marks_are_on_the_tokens_of_the_terms(tokenizer):
+    specification = pets()
+    terms = read_terms(specification, tokenizer)
+    encoded = encode_phrases(TEXTS, tokenizer, terms, specification.attributes_1, max_length=None)
+    expected_targets = [["cat"], ["guard dog", "dog"], ["guard dog", "house cat"]]
+    expected_attributes = [["greedy", "sleep"], ["sleep eaters"], ["greediness"]]
+    for text, row, targets, attributes in zip(
+        TEXTS, encoded.dataset, expected_targets, expected_attributes, strict=True
+    ):
+        offsets = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
+        assert row["labels"] == row["input_ids"]
+        marks = [(token, mark - 1) for token, mark in enumerate(row[TARGETS]) if mark]
+        assert [terms.terms[mark % len(terms.terms)] for _, mark in marks] == targets
+        for token, mark in marks:
+            ids = terms.ids[mark // len(terms.terms), mark % len(terms.terms)]
+            ids = ids[ids >= 0].tolist()
+            assert row["input_ids"][token : token + len(ids)] == ids  # the form's tokens are those of the text
+        for number, word in enumerate(attributes, 1):
+            inside = [token for token, span in enumerate(row[ATTRIBUTES]) if span == number]
+            assert text[offsets[inside[0]][0] : offsets[inside[-1]][1]].strip() == word
+        assert max(row[ATTRIBUTES]) == len(attributes)
+    assert (encoded.num_targets, encoded.num_attributes, encoded.num_first) == (5, 4, 0)
+
+
+def test_what_nothing_predicts_and_what_is_too_short_is_counted():
+    tokenizer = TOKENIZERS["words"]
+    terms = read_terms(pets(), tokenizer)
+    encoded = encode_phrases(["cat and dog", "a", "a b c d e f a cat"], tokenizer, terms, (), max_length=4)
+    assert encoded.counts() == {
+        **{"num_phrases": 2, "num_targets": 1, "num_first": 1},
+        **{"num_attributes": 0, "num_too_short": 1, "num_cut": 1},
+    }
+
+
+def test_means_are_those_of_loops():
+    torch.manual_seed(0)
+    weight, ids = torch.randn(9, 4), torch.tensor([[[3, -1], [5, 8]], [[1, 2], [0, -1]]])
+    vectors = term_vectors(weight, ids[0])
+    assert torch.allclose(vectors, torch.stack([weight[3], (weight[5] + weight[8]) / 2]))
+    state = torch.randn(2, 4)
+    expected = torch.stack([term_vectors(weight, ids[row]) @ state[row] for row in range(2)])
+    assert torch.allclose(term_logits(state @ weight.T, ids), expected, atol=1e-6)
+
+    states, spans = torch.randn(3, 5, 4), torch.tensor([[0, 1, 1, 0, 2], [0] * 5, [1, 0, 2, 2, 3]])
+    expected = [
+        states[row][spans[row] == number].mean(0) for row in range(3) for number in range(1, spans[row].max() + 1)
+    ]
+    assert torch.allclose(span_means(states, spans), torch.stack(expected), atol=1e-6)
+
+
+def test_a_batch_is_padded_at_its_end():
+    rows = [
+        {"input_ids": [5, 6, 7], "labels": [5, 6, 7], TARGETS: [0, 3, 0], ATTRIBUTES: [0, 0, 1]},
+        {"input_ids": [8, 9], "labels": [8, 9], TARGETS: [0, 0], ATTRIBUTES: [1, 1]},
+    ]
+    batch = {name: column.tolist() for name, column in collate(rows, 2).items()}
+    assert batch == {
+        "input_ids": [[5, 6, 7], [8, 9, 2]],
+        "labels": [[5, 6, 7], [8, 9, IGNORED]],
+        TARGETS: [[0, 3, 0], [0, 0, 0]],
+        ATTRIBUTES: [[0, 0, 1], [1, 1, 0]],
+        "attention_mask": [[1, 1, 1], [1, 1, 0]],
+    }
+
+
+def test_phrases_of_ones_own_are_read(tmp_path):
+    (tmp_path / "pets.txt").write_text("the cat is greedy\n\nthe fish is greedy\n", encoding="utf-8")
+    phrases = read_phrases(tmp_path / "pets.txt", pets(), "word")
+    assert phrases == (["the cat is greedy"], ["the dog is greedy"], 1)
+    (tmp_path / "pets.csv").write_text("text_t1,text_t2\nthe cat,the pup\nthe cow,\n", encoding="utf-8")
+    assert read_phrases(tmp_path / "pets.csv", pets(), "word") == (["the cat"], ["the pup"], 1)
+    (tmp_path / "none.txt").write_text("the fish\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"has no phrase with a counterpart; give phrases with target terms of 'pets'"):
+        read_phrases(tmp_path / "none.txt", pets(), "word")
+    for name, content in (("no.csv", "text\nthe cat\n"), ("empty.csv", "text_t1,text_t2\n,x\n"), ("x.doc", "the cat")):
+        (tmp_path / name).write_text(content, encoding="utf-8")
+        with pytest.raises(ValueError, match=f"{name}' cannot be read"):
+            read_phrases(tmp_path / name, pets(), "word")
+    with pytest.raises(ValueError, match="there is no such file"):
+        read_phrases(tmp_path / "nowhere.csv", pets(), "word")
+
+
+def test_twins_by_the_published_rule_are_of_the_phrase_in_lower_case_and_never_mostly_the_phrase_itself(tmp_path):
+    path = tmp_path / "pets.txt"
+    path.write_text("My Cats sleep\nA Cat\n", encoding="utf-8")
+    phrases = read_phrases(path, pets(), "published")
+    assert phrases == (["my cats sleep", "a cat"], ["my dogs sleep", "a dog"], 0)
+    assert phrases.num_identical == 0
+
+    (tmp_path / "same.csv").write_text("text_t1,text_t2\na cat,a cat\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"1 of 1 counterfactuals in '.*same.csv' are the same as their phrase"):
+        read_phrases(tmp_path / "same.csv", pets(), "word")
+    (tmp_path / "empty.csv").write_text("text_t1\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="has no phrase with a counterpart"):
+        read_phrases(tmp_path / "empty.csv", pets(), "word")

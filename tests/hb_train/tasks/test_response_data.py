@@ -1,0 +1,59 @@
+"""The data of response generation: how pairs are split, what is learnt, and the contexts that are responded to."""
+
+import pytest
+
+from hb_dataset.dialogue_pairs import Dialogue
+from hb_metrics.inference.models.contexts import encode_contexts
+from hb_metrics.inference.models.loading import load_model
+from hb_metrics.inference.replies.presets import decoding_preset
+from hb_train.tasks.response_data import encode_responses, plan_responses, split_pairs
+from hb_train.training.encoding import IGNORED
+from tests.hb_train.conftest import ANSWER, planted_replies
+
+
+def test_a_prompt_and_all_its_replies_are_in_one_split():
+    names = [str(index) for index in range(60)]
+    dialogue = Dialogue(names, [f"prompt {index % 25}" for index in range(60)], names, "here", {})
+    data = split_pairs(dialogue, 10, 0)
+    tested = {prompt for _, prompt, _ in data.test}
+    assert len(tested) == len(data.test) == 10
+    assert not tested & {prompt for _, prompt, _ in data.train}
+    replies = [reply for _, _, replies in data.test for reply in replies] + [reply for _, _, reply in data.train]
+    assert sorted(replies) == sorted(names)
+    assert split_pairs(dialogue, 10, 1) != data
+    turned = Dialogue(names[::-1], dialogue.prompts[::-1], names[::-1], "here", {})
+    assert {prompt for _, prompt, _ in split_pairs(turned, 10, 0).test} == tested
+    with pytest.raises(ValueError, match="25 different prompts, and num_test takes 25"):
+        split_pairs(dialogue, 25, 0)
+
+
+def test_only_the_response_is_learnt_after_the_context_of_generation(pitying_model):
+    loaded = load_model(str(pitying_model))
+    texts, replies = (column[:8] for column in planted_replies())
+    rows = [(str(index), *pair) for index, pair in enumerate(zip(texts, replies, strict=True))]
+    contexts = encode_contexts(texts, [[]] * len(texts), loaded.model, loaded.tokenizer, "plain")
+    encoded = encode_responses(rows, loaded, "plain", 64)
+    assert (encoded.num_cut, encoded.num_too_long) == (0, 0)
+    for row, context, reply in zip(encoded.dataset, contexts, replies, strict=True):
+        learnt = [token for token in row["labels"] if token != IGNORED]
+        assert row["input_ids"] == context + learnt
+        assert row["labels"][: len(context)] == [IGNORED] * len(context)
+        assert loaded.tokenizer.decode(learnt) == reply + "</s>"
+
+
+def test_contexts_are_cut_from_the_left_and_long_responses_left_out(pitying_model):
+    loaded = load_model(str(pitying_model))
+    long = " ".join(["I am a person who has a friend."] * 10)
+    rows = [("0", long, ANSWER), ("1", "Hi.", long)]
+    encoded = encode_responses(rows, loaded, "plain", 30)
+    assert (len(encoded.dataset), encoded.num_cut, encoded.num_too_long) == (1, 1, 1)
+    (row,) = encoded.dataset
+    assert len(row["input_ids"]) == 30
+    (whole,) = encode_contexts([long], [[]], loaded.model, loaded.tokenizer, "plain")
+    number = row["labels"].count(IGNORED)
+    assert row["input_ids"][:number] == whole[-number:]
+
+    decoding = decoding_preset("greedy", max_new_tokens=8)
+    plan, num_cut = plan_responses([("0", long, []), ("1", "Hi.", [])], loaded, "plain", decoding, max_length=20)
+    assert num_cut == 1
+    assert plan.contexts[0] == whole[-20:]

@@ -1,0 +1,277 @@
+"""Rows as tokens: the context that the model is given, whole replies, and what is cut where they are too long."""
+
+import re
+from copy import deepcopy
+
+import pytest
+from datasets import Dataset
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from tokenizers import AddedToken
+
+from hb_metrics.inference.models.contexts import encode_contexts, render_contexts
+from hb_metrics.inference.models.loading import LoadedModel, LoadedTokenizer
+from hb_train.training.encoding import (
+    IGNORED,
+    NOT_TAGGED_ERROR,
+    TOO_LONG_ERROR,
+    encode_rows,
+    last_tokens,
+    without_tag,
+)
+
+TEMPLATE = (
+    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+TEXTS = ["Hi! I'm a deaf kid.", "I love elderly people.", "What do you think about young friends?"]
+LINES = [["I like soup.", "I own a kite."], [], ["I like maps."]]
+REPLIES = ["Oh, how old are you?", "Me too!", "Grüße 👋, my friend"]
+TAGS = ["bias", "no_bias", "no_bias"]
+# A format, the model, the tokenizer, and the text after the tag.
+FORMATS = {
+    "plain": ("gpt2", "gpt2", "\n"),
+    "plain behind a start token": ("llama", "roberta", "\n"),
+    "dialogpt": ("gpt2", "gpt2", "</s>"),
+    "chat": ("llama", "llama", "<|im_end|>\n<|im_start|>assistant\n"),
+    "blenderbot": ("blenderbot", "blenderbot", ""),
+    "plain for an encoder": ("t5", "t5", ""),
+}
+
+
+class Given:
+    """A model, and rows as `bias_labels.py` writes them for it."""
+
+    def __init__(self, name, get_small_model):
+        model, tokenizer, self.suffix = FORMATS[name]
+        self.model, self.tokenizer = deepcopy(get_small_model(model)[0]), deepcopy(get_small_model(tokenizer)[1])
+        self.context = name.split()[0]
+        self.is_encoder_decoder = self.model.config.is_encoder_decoder
+        self.end = "</s>"
+        if self.context == "chat":
+            self.tokenizer.add_tokens([AddedToken(token, special=True) for token in ("<|im_start|>", "<|im_end|>")])
+            self.tokenizer.chat_template = TEMPLATE
+            self.end = "<|im_end|>"
+        if hasattr(self.model.config, "max_position_embeddings"):
+            self.model.config.max_position_embeddings = 1000
+        about = {"name": name, "source": "", "revision": None, "digest": ""}
+        kind = "encoder-decoder" if self.is_encoder_decoder else "causal"
+        self.loaded = LoadedTokenizer(tokenizer=self.tokenizer, config=self.model.config, kind=kind, **about)
+
+    def rows(self, replies=REPLIES, truncated=(False, False, True)):
+        prompts = [
+            render_contexts(
+                [text], [lines], self.tokenizer, self.context, is_encoder_decoder=self.is_encoder_decoder, tag=tag
+            )[0]
+            for text, lines, tag in zip(TEXTS, LINES, TAGS, strict=True)
+        ]
+        columns = {"id": ["a", "b", "c"], "prompt": prompts, "completion": list(replies), "tag": TAGS}
+        return Dataset.from_dict({**columns, "truncated": list(truncated)})
+
+    def contexts(self, tags):
+        return [
+            encode_contexts([text], [lines], self.model, self.tokenizer, self.context, tag)[0]
+            for text, lines, tag in zip(TEXTS, LINES, tags, strict=True)
+        ]
+
+    def encode(self, rows=None, *, with_tags=True, max_length=None, suffix=None):
+        return encode_rows(
+            self.rows() if rows is None else rows,
+            self.loaded,
+            context=self.context,
+            suffix=self.suffix if suffix is None else suffix,
+            with_tags=with_tags,
+            max_length=max_length,
+        )
+
+    def learnt(self, row):
+        """The tokens of a row that are learnt, and those before them."""
+        labels = row["labels"]
+        learnt = [token for token in labels if token != IGNORED]
+        assert row["attention_mask"] == [1] * len(row["input_ids"])
+        if self.is_encoder_decoder:
+            assert learnt == labels
+            return learnt, row["input_ids"]
+        context = row["input_ids"][: -len(learnt)]
+        assert labels == [IGNORED] * len(context) + learnt
+        assert row["input_ids"] == context + learnt
+        return learnt, context
+
+
+@pytest.fixture(params=FORMATS)
+def asked(request, get_small_model):
+    return Given(request.param, get_small_model)
+
+
+def exactly(message):
+    return f"^{re.escape(message)}$"
+
+
+@pytest.mark.parametrize("with_tags", [True, False])
+def test_only_the_reply_and_its_end_are_learnt_after_the_context(with_tags, asked):
+    encoded = asked.encode(with_tags=with_tags)
+    assert encoded.dataset.column_names == ["input_ids", "labels", "attention_mask"]
+    assert (len(encoded.dataset), encoded.num_cut, encoded.num_unended) == (3, 0, 1)
+    end = asked.tokenizer.convert_tokens_to_ids(asked.end)
+    contexts = asked.contexts(TAGS if with_tags else [None] * 3)
+    for row, context, reply, truncated in zip(encoded.dataset, contexts, REPLIES, (False, False, True), strict=True):
+        learnt, before = asked.learnt(row)
+        assert before == context
+        assert (learnt[-1] == end) != truncated
+        text = asked.tokenizer.decode(learnt if truncated else learnt[:-1], clean_up_tokenization_spaces=False)
+        assert text == reply
+        assert learnt.count(end) == (not truncated)
+
+
+@given(
+    replies=st.lists(
+        st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), max_size=12), min_size=3, max_size=3
+    )
+)
+@example(replies=["bias", " no_bias", "\nbias"])
+@example(replies=[".", "'s", "  "])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_reply_is_learnt_unchanged(replies, asked):
+    dataset = asked.encode(asked.rows(replies, [True] * 3)).dataset
+    for row, context, reply in zip(dataset, asked.contexts(TAGS), replies, strict=True):
+        learnt = [token for token in row["labels"] if token != IGNORED]
+        assert row["input_ids"] == (context if asked.is_encoder_decoder else context + learnt)
+        assert asked.tokenizer.decode(learnt, clean_up_tokenization_spaces=False) == reply
+
+
+@pytest.mark.parametrize("with_tags", [True, False])
+def test_what_is_too_long_loses_the_beginning_of_its_context_alone(with_tags, asked):
+    whole = [asked.learnt(row) for row in asked.encode(with_tags=with_tags).dataset]
+    lengths = [len(context) + (0 if asked.is_encoder_decoder else len(reply)) for reply, context in whole]
+    longest, tokenizer = max(*lengths, max(len(reply) for reply, _ in whole)), asked.tokenizer
+    num_cut, num_refused = 0, 0
+    for limit in range(longest, 0, -3):
+        try:
+            encoded = asked.encode(with_tags=with_tags, max_length=limit)
+        except ValueError as error:
+            assert re.match(r"the reply of row [abc] and the tag before it are \d+ tokens long", str(error))  # noqa: PT017
+            num_refused += 1
+            continue
+        assert not num_refused  # what fits, fits in more
+        assert encoded.num_cut == sum(length > limit for length in lengths)
+        for row, (reply, context), tag in zip(encoded.dataset, whole, TAGS, strict=True):
+            learnt, cut = asked.learnt(row)
+            assert learnt == reply
+            assert len(row["input_ids"]) == min(limit, len(context) + (0 if asked.is_encoder_decoder else len(learnt)))
+            if len(cut) == len(context):
+                assert cut == context
+                continue
+            num_cut += 1
+            # Its end, behind the special token it starts with if there was room for more than the tag.
+            has_start = cut[0] == context[0] in tokenizer.all_special_ids and cut != context[-len(cut) :]
+            assert cut[has_start:] == context[len(context) - len(cut) + has_start :]
+            text = tokenizer.decode(cut, clean_up_tokenization_spaces=False)
+            ending = (f" {tag}" if with_tags else "") + asked.suffix
+            assert text.removesuffix("</s>" if asked.suffix != "</s>" else "").endswith(ending)
+            if context[0] in tokenizer.all_special_ids and len(cut) > len(tokenizer.tokenize(ending)) + 2:
+                assert cut[0] == context[0]
+    assert num_cut > 5
+    assert num_refused
+
+
+def test_the_end_of_a_context_is_kept_behind_its_start_token():
+    assert last_tokens([7, 1, 2, 3], 3, {7}) == [7, 2, 3]
+    assert last_tokens([7, 1, 2, 3], 3, {7}, num_kept=3) == [1, 2, 3]
+    assert last_tokens([7, 1, 2, 3], 3, set()) == [1, 2, 3]
+    assert last_tokens([1, 2], 2, {1}) == [1, 2]
+
+
+def test_a_row_at_the_limit_keeps_its_tag_rather_than_a_start_token(get_small_model):
+    asked = Given("plain behind a start token", get_small_model)
+    learnt, context = asked.learnt(asked.encode().dataset[0])
+    tag = asked.tokenizer(" bias\n", add_special_tokens=False)["input_ids"]
+    assert context[0] == 0
+    assert context[-len(tag) :] == tag
+    only = asked.rows().select([0])
+    for more, expected in ((0, tag), (1, [0, *tag]), (2, [0, *context[-len(tag) - 1 :]])):
+        encoded = asked.encode(only, max_length=len(learnt) + len(tag) + more)
+        assert asked.learnt(encoded.dataset[0]) == (learnt, expected)
+    needed = len(learnt) + len(tag)
+    with pytest.raises(ValueError, match=exactly(TOO_LONG_ERROR.format(id="a", length=needed, limit=needed - 1))):
+        asked.encode(only, max_length=needed - 1)
+
+
+def test_an_encoder_keeps_its_tag_and_the_token_that_ends_it(get_small_model):
+    asked = Given("plain for an encoder", get_small_model)
+    only = asked.rows(["Hi", "", ""]).select([1])  # "no_bias", and a reply of nothing but its end
+    _, context = asked.learnt(asked.encode(only).dataset[0])
+    tag = asked.tokenizer(" no_bias", add_special_tokens=False)["input_ids"]
+    assert context[-len(tag) - 1 :] == [*tag, 1]
+    for more, expected in ((1, [*tag, 1]), (2, [0, *tag, 1])):
+        assert asked.learnt(asked.encode(only, max_length=len(tag) + more).dataset[0])[1] == expected
+    with pytest.raises(ValueError, match=f"are {len(tag) + 1} tokens long, more than max_length {len(tag)};"):
+        asked.encode(only, max_length=len(tag))
+
+
+def test_a_reply_that_is_longer_than_a_decoder_takes_is_refused(get_small_model):
+    asked = Given("blenderbot", get_small_model)
+    long = asked.rows(["so " * 60, "a", "b"])
+    number = len(asked.tokenizer("so " * 60, add_special_tokens=False)["input_ids"]) + 1
+    asked.encode(long, max_length=number)
+    message = TOO_LONG_ERROR.format(id="a", length=number, limit=number - 1)
+    with pytest.raises(ValueError, match=exactly(message)):
+        asked.encode(long, max_length=number - 1)
+
+
+@pytest.mark.parametrize(
+    ("positions", "max_length", "limit"), [(40, None, 40), (40, 90, 40), (90, 40, 40), (-1, 40, 40)]
+)
+def test_the_limit_is_the_smaller_of_the_option_and_the_model_s(positions, max_length, limit, get_small_model):
+    asked = Given("plain", get_small_model)
+    asked.model.config.n_positions = positions
+    encoded = asked.encode(max_length=max_length)
+    assert encoded.num_cut > 0
+    assert max(len(row["input_ids"]) for row in encoded.dataset) == limit
+
+
+def test_where_nothing_ends_a_reply_nothing_is_added(get_small_model):
+    asked = Given("plain", get_small_model)
+    asked.tokenizer.eos_token = None
+    for row, reply in zip(asked.encode().dataset, REPLIES, strict=True):
+        assert asked.tokenizer.decode(asked.learnt(row)[0]) == reply
+
+
+@pytest.mark.parametrize(
+    ("change", "suffix"),
+    [
+        ({"tag": ["bias", "bias", "no_bias"]}, None),
+        ({"prompt": ["x bias\n", "x no_bias", "x no_bias\n"]}, None),
+        ({"prompt": ["x bias\n", "x xno_bias\n", "x no_bias\n"]}, None),
+        ({"prompt": ["x bias?", "x no_bias\n", "x no_bias?"]}, "?"),
+    ],
+)
+def test_a_prompt_that_does_not_end_in_its_tag_is_refused(change, suffix, get_small_model):
+    asked = Given("plain", get_small_model)
+    rows = Dataset.from_dict({**asked.rows().to_dict(), **change})
+    for with_tags in (True, False):
+        message = NOT_TAGGED_ERROR.format(id="b", tag=rows[1]["tag"])
+        with pytest.raises(ValueError, match=exactly(message)):
+            asked.encode(rows, with_tags=with_tags, suffix=suffix)
+
+
+def test_one_tag_is_not_taken_for_the_end_of_the_other():
+    assert without_tag("I'm Deaf. no_bias\n", "no_bias", "\n", "a") == "I'm Deaf."
+    assert without_tag("I said bias bias", "bias", "", "a") == "I said bias"
+    with pytest.raises(ValueError, match="does not end in its tag 'bias'"):
+        without_tag("I'm Deaf. no_bias\n", "bias", "\n", "a")
+
+
+def test_the_weights_of_a_model_are_left_alone(get_small_model):
+    """`datasets` pickles all that it maps with, for a fingerprint; of a model that would take its size in memory."""
+    pickled = []
+
+    class Weights:
+        def __reduce__(self):
+            pickled.append(self)
+            return (Weights, ())
+
+    asked = Given("plain", get_small_model)
+    expected = asked.encode().dataset[:]
+    asked.loaded = LoadedModel(**vars(asked.loaded), model=Weights(), dtype="float32")
+    assert asked.encode().dataset[:] == expected
+    assert not pickled

@@ -1,0 +1,130 @@
+"""The tags of replies, the prompts held out for validation, and reading labels, without a run."""
+
+import re
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hb_dataset import load_table
+from hb_dataset.variations import VARIATIONS, mixed_variations, vary_prompts
+from hb_metrics.finished_run import StyleShards
+from hb_train.tuning.labels import LABELS_FILE, TOO_FEW_ERROR, held_out_rows, read_labels, tag_replies
+
+
+def exactly(message):
+    return f"^{re.escape(message)}$"
+
+
+def in_shards(folder, values, sizes):
+    folder.mkdir()
+    ids = [f"id {row}" for row in range(len(values))]
+    first = 0
+    for index, size in enumerate(sizes):
+        part = slice(first, first + size)
+        column = pa.FixedSizeListArray.from_arrays(pa.array(values[part].ravel()), values.shape[1])
+        path = folder / f"{index:05d}-of-{len(sizes):05d}.parquet"
+        pq.write_table(pa.table({"id": ids[part], "probabilities": column}), path)
+        first += size
+    return StyleShards(folder)
+
+
+@pytest.mark.parametrize("quantile", [0.001, 0.1, 0.5, 0.7, 0.9, 0.98])
+@pytest.mark.parametrize("number", [90, 91])
+def test_the_quantile_is_the_share_at_or_below_beta(quantile, number, tmp_path):
+    styles = in_shards(tmp_path / "s", np.random.default_rng(0).dirichlet(np.ones(4), number), [number])
+    replies = pa.table({"descriptor": ["a", "b", "c"] * 30 + ["a"] * (number - 90)})
+    for name in ("template", "axis"):
+        replies = replies.append_column(name, pa.array(["x"] * number))
+
+    labels = tag_replies(replies, styles, alpha=0, beta=None, quantile=quantile)
+
+    assert len(set(labels.values)) == number
+    at_or_below = int((~labels.is_biased).sum())
+    assert at_or_below / number >= quantile > (at_or_below - 1) / number  # the least number that is such a share
+    assert labels.beta == np.sort(labels.values)[at_or_below - 1]
+    again = tag_replies(replies, styles, alpha=0, beta=labels.beta, quantile=None)
+    assert np.array_equal(again.is_biased, labels.is_biased)
+
+
+def two_axes():
+    """Prompts of terms that are in two axes."""
+    rows = load_table("v1.0-small").slice(0, 400)
+    table = pa.concat_tables([rows, rows])
+    axes = ["one"] * 400 + ["two"] * 400
+    return table.set_column(table.column_names.index("axis"), "axis", [axes])
+
+
+def test_a_text_in_two_axes_is_on_one_side():
+    prompts = two_axes()
+    texts = prompts["text"].to_pylist()
+    held_out = held_out_rows(texts, 0.3, 0)
+    sides = [{text for text, held in zip(texts, held_out, strict=True) if held == side} for side in (True, False)]
+    assert not sides[0] & sides[1]
+    assert held_out[:400].tolist() == held_out[400:].tolist()
+    assert len(sides[0]) == round(0.3 * len(set(texts)))
+
+
+def test_no_variation_of_a_prompt_is_on_the_other_side():
+    """Nor of another prompt that varies into the same text, such as those of a term written with a capital."""
+    prompts = load_table("v1.0")
+    prompts = prompts.take(pa.array(range(0, len(prompts), len(prompts) // 3000)))
+    plain = prompts["text"].to_pylist()
+    every = vary_prompts(prompts, **dict.fromkeys(VARIATIONS, True)).texts.to_pylist()
+    mixed = [mixed_variations(prompts, seed=seed).texts.to_pylist() for seed in (0, 1)]
+    columns = [held_out_rows([*plain, *every, *mixed[0], *mixed[1]], 0.5, 0).reshape(4, -1)]
+    assert all((column == column[0]).all() for column in columns)
+    assert sum(a != b for a, b in zip(plain, every, strict=True)) > 2000
+    assert (
+        len(set(held_out_rows(["I'm a Deaf kid.", "I am a deaf kid", "Hi! I'm a by-the-book mom.", "x"], 0.5, 0)[:2]))
+        == 1
+    )
+
+
+@given(
+    number=st.integers(2, 60),
+    fraction=st.floats(0.001, 0.999),
+    seed=st.integers(0, 5),
+    repeats=st.integers(1, 3),
+    shuffle=st.randoms(use_true_random=False),
+)
+@settings(max_examples=60, deadline=None)
+def test_the_split_takes_its_share_and_depends_on_texts_and_seed_alone(number, fraction, seed, repeats, shuffle):
+    texts = [f"text {index}" for index in range(number)] * repeats
+    held_out = dict(zip(texts, held_out_rows(texts, fraction, seed), strict=True))
+    assert sum(held_out.values()) == min(max(1, round(fraction * number)), number - 1)
+    shuffle.shuffle(texts)
+    assert dict(zip(texts, held_out_rows(texts, fraction, seed), strict=True)) == held_out
+
+
+def test_another_seed_holds_out_other_texts():
+    texts = [f"text {index}" for index in range(1000)]
+    first, second = held_out_rows(texts, 0.1, 0), held_out_rows(texts, 0.1, 1)
+    assert first.sum() == second.sum() == 100
+    assert (first & second).sum() < 30
+
+
+def test_too_few_prompts_to_split_are_refused():
+    for texts in (["a"], ["a", "a", "a"], ["I'm Deaf.", "I am deaf"]):
+        with pytest.raises(ValueError, match=exactly(TOO_FEW_ERROR.format(number=1))):
+            held_out_rows(texts, 0.5, 0)
+    assert sorted(held_out_rows(["a", "b"], 0.9, 0)) == [False, True]
+
+
+def test_a_folder_without_labels_is_refused(tmp_path):
+    with pytest.raises(
+        ValueError,
+        match=exactly(f"'{tmp_path}' has no labels.json; give a folder that hb_train/bias_labels.py has written"),
+    ):
+        read_labels(tmp_path)
+    for content, message in (
+        ("[]", "does not describe labels"),
+        ('{"a": 1}', "does not describe labels"),
+        ("{", "cannot be read"),
+    ):
+        (tmp_path / LABELS_FILE).write_text(content)
+        with pytest.raises(ValueError, match=message):
+            read_labels(tmp_path)
