@@ -260,7 +260,8 @@ def end_tokens(
     size = model.get_output_embeddings().weight.shape[0]
     pieces = tokenizer.batch_decode([[token] for token in range(min(size, len(tokenizer)))])
     ends = {token for token in ends if token < size}
-    thoughts, blank = find_thoughts(tokenizer, chat) if context == "chat" else None, ()
+    thoughts = find_thoughts(tokenizer, chat) if context == "chat" else None
+    blank: tuple[int, ...] = ()
     if thoughts is not None:
         marks = {token for token in ends if token < len(pieces) and pieces[token].strip() in thoughts.mark_tokens}
         thoughts = replace(thoughts, ends=tuple(sorted(ends - marks)), pieces=tuple(pieces))

@@ -16,7 +16,7 @@ from hb_metrics.measurements.generation.figures import frequency_figure, interva
 
 NUM_NAMED = 3  # axes that the answer names
 # What results of earlier releases do not have.
-NOT_RECORDED = {
+NOT_RECORDED: dict[str, Any] = {
     "num_distinct_replies": None,
     "most_frequent_share": 0.0,
     "num_with_reasoning": 0,

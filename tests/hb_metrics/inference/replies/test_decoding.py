@@ -322,15 +322,15 @@ def test_a_context_with_a_close_decision_runs_alone_no_further_than_needed(
     expected = decode(model, given, SAMPLE, ENDS, numbers)
     steps, run = [], decoding_module._one_by_one
 
-    def with_close_decisions(model, contexts, decoding, ends, drawn, most):
-        found, close = run(model, contexts, decoding, ends, drawn, most)
+    def with_close_decisions(model, contexts, decoding, ends, drawn, most, until):
+        found, close = run(model, contexts, decoding, ends, drawn, most, until)
         if len(contexts) > 1:
             close[:] = 0
             close[2] = 4
             if decides_otherwise:
                 found[2].tokens[3] += 1
         else:
-            steps.append(most.item())
+            steps.append(until.item())
         return found, close
 
     monkeypatch.setattr(decoding_module, "_one_by_one", with_close_decisions)
