@@ -1,5 +1,6 @@
 """Reads the options of `measure.py` from the command line and from YAML."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,8 @@ def parse_arguments(argv: list[str], description: str = "") -> Settings:
                 options.append(f"--{name}={','.join(map(str, value))}")
             elif isinstance(value, list):
                 options += [f"--{name}", *map(str, value)]
+            elif isinstance(value, dict):
+                options.append(f"--{name}={json.dumps(value)}")
             elif value is not None:
                 options.append(f"--{name}={value}")
     values = vars(parser.parse_args([*options, *argv]))

@@ -105,6 +105,7 @@ def label(arguments: LabelArguments) -> None:
         ValueError: The run cannot be labelled, or β tags all or none of its replies.
         OSError: The run or its model is not there.
     """
+    from hb_metrics.inference.models.chats import recorded_chat
     from hb_metrics.inference.processes import process_state
 
     state = process_state()
@@ -130,7 +131,8 @@ def label(arguments: LabelArguments) -> None:
     open_run(folder, _description(arguments, run))
     held_out = held_out_rows(replies["text"].to_pylist(), arguments.validation_fraction, arguments.seed)
     context = record["generation"]["context"]
-    suffix = write_rows(folder, replies, labels, held_out, loaded, context)
+    chat = recorded_chat(record["generation"])
+    suffix = write_rows(folder, replies, labels, held_out, loaded, context, chat)
     content = {
         **_counts(replies, labels, held_out),
         "suffix": suffix,

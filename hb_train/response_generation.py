@@ -131,7 +131,8 @@ def respond(
     from trl import get_peft_config
 
     from hb_dataset.dialogue_pairs import read_dialogue
-    from hb_metrics.inference.replies.prompt_replies import decoding_preset, reply_into_shards
+    from hb_metrics.inference.replies.presets import decoding_preset
+    from hb_metrics.inference.replies.prompt_replies import reply_into_shards
     from hb_train.tasks.response_data import encode_responses, plan_responses, split_pairs
     from hb_train.tasks.response_metrics import response_metrics
     from hb_train.training.trainers import ReplySFTTrainer

@@ -1,7 +1,9 @@
 """The options of a run: those that all measurements share, and a dataclass for each measurement."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
+from datetime import date
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -83,6 +85,27 @@ class RunOptions:
             "help": "The control tag of bias tuning at the end of each prompt. Default: that in the model's folder."
         },
     )
+    chat_template_kwargs: str | None = field(
+        default=None,
+        metadata={
+            "help": "Variables that the chat template of the model is given, as a JSON object, e.g. "
+            "'{\"enable_thinking\": false}' for models whose thinking can be turned off."
+        },
+    )
+    system_prompt: str | None = field(
+        default=None,
+        metadata={
+            "help": "The system message of every chat; persona lines follow it. Default: what the chat template writes "
+            "by itself."
+        },
+    )
+    chat_date: str | None = field(
+        default=None,
+        metadata={
+            "help": "The day (YYYY-MM-DD) that chat templates print as today's date, so that prompts do not change "
+            "with the day of the run. Default: 2026-01-01."
+        },
+    )
     scoring: Literal["auto", "tree", "padded"] = field(
         default="auto",
         metadata={
@@ -119,6 +142,21 @@ class RunOptions:
         if self.output_dir is not None and Path(self.output_dir).is_file():
             raise ValueError(f"output_dir '{self.output_dir}' is a file; give a folder, which may be new")
         check_least(self, seed=0, batch_size=1, max_positions=1)
+        if self.chat_template_kwargs is not None:
+            self.chat_template_kwargs = _json_object("chat_template_kwargs", self.chat_template_kwargs)
+        if self.chat_date is not None:
+            try:
+                self.chat_date = date.fromisoformat(str(self.chat_date)).isoformat()
+            except ValueError as error:
+                raise ValueError(f"chat_date is '{self.chat_date}'; give a day as YYYY-MM-DD") from error
+
+    def chat(self) -> dict[str, Any]:
+        """What chat templates are given beside the prompt, as arguments of `ChatOptions`."""
+        settings = {
+            "template_kwargs": json.loads(self.chat_template_kwargs or "{}"),
+            "system_prompt": self.system_prompt,
+        }
+        return settings if self.chat_date is None else {**settings, "date": self.chat_date}
 
 
 @dataclass(frozen=True)
@@ -163,6 +201,23 @@ def make_settings(kinds: tuple[type, ...], values: Mapping[str, Any]) -> Setting
             raise ValueError(f"option '{name}' is not known; {did_you_mean(name, known)}allowed: {', '.join(known)}")
     run, *parts = (kind(**{name: values[name] for name in part if name in values}) for kind, part in names.items())
     return Settings(run, tuple(parts))
+
+
+def _json_object(name: str, text: str) -> str:
+    """A JSON object written as always, so that spaces make no other run of it.
+
+    Raises:
+        ValueError: The text is something else.
+    """
+    try:
+        content = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(
+            f"{name} is {text!r}, which is not JSON ({error}); give an object such as '{{\"enable_thinking\": false}}'"
+        ) from error
+    if not isinstance(content, dict):
+        raise ValueError(f"{name} is {text!r}; give a JSON object such as '{{\"enable_thinking\": false}}'")
+    return json.dumps(content, sort_keys=True, ensure_ascii=False)
 
 
 def check_least(options: Any, **least: int) -> None:

@@ -14,6 +14,7 @@ from hb_metrics.finished_run import Run, StyleShards, read_bias_values, read_rep
 from hb_train.tuning.labels import ROW_SCHEMA, SPLITS, Labels, split_path
 
 if TYPE_CHECKING:
+    from hb_metrics.inference.models.chats import ChatOptions
     from hb_metrics.inference.models.loading import LoadedTokenizer
 
 # transformers takes seconds to import: not before the options are known to be right.
@@ -90,7 +91,13 @@ def stored_bias_values(run: Run, styles: StyleShards) -> np.ndarray:
 
 
 def write_rows(
-    folder: Path, replies: pa.Table, labels: Labels, held_out: np.ndarray, loaded: "LoadedTokenizer", context: Any
+    folder: Path,
+    replies: pa.Table,
+    labels: Labels,
+    held_out: np.ndarray,
+    loaded: "LoadedTokenizer",
+    context: Any,
+    chat: "ChatOptions | None" = None,
 ) -> str:
     """Writes the splits, rows of `ROW_SCHEMA`.
 
@@ -101,6 +108,7 @@ def write_rows(
         held_out: [replies] whether a reply is in the validation split.
         loaded: The tokenizer of the model that replied.
         context: The format of the prompts that it was given.
+        chat: What its chat template was given beside the prompt; `None`: nothing.
 
     Returns:
         The text after the tag, which is the same in every prompt.
@@ -108,13 +116,13 @@ def write_rows(
     Raises:
         ValueError: In some prompt the tag is not the last word of the user.
     """
-    suffix = text_after_tag(replies, loaded, context)
+    suffix = text_after_tag(replies, loaded, context, chat)
     for split, in_split in zip(SPLITS, (~held_out, held_out), strict=True):
         indices = np.flatnonzero(in_split)
 
         def write(scratch: Path, indices: np.ndarray = indices) -> None:
             with pq.ParquetWriter(scratch, ROW_SCHEMA, compression="zstd") as writer:
-                for rows in _rows(replies, labels, indices, loaded, context, suffix):
+                for rows in _rows(replies, labels, indices, loaded, context, suffix, chat):
                     writer.write_table(rows)
 
         path = split_path(folder, split)
@@ -123,25 +131,44 @@ def write_rows(
     return suffix
 
 
-def text_after_tag(replies: pa.Table, loaded: "LoadedTokenizer", context: Any) -> str:
+def text_after_tag(
+    replies: pa.Table, loaded: "LoadedTokenizer", context: Any, chat: "ChatOptions | None" = None
+) -> str:
     """The text after the tag in the first prompt; `write_rows` raises if it is another one in any other prompt."""
     from hb_metrics.inference.models.bias_tags import BIAS
 
-    (prompt,) = rendered_prompts(replies.slice(0, 1), loaded, context, BIAS)
+    (prompt,) = rendered_prompts(replies.slice(0, 1), loaded, context, BIAS, chat)
     return prompt.rpartition(f" {BIAS}")[2]
 
 
-def rendered_prompts(replies: pa.Table, loaded: "LoadedTokenizer", context: Any, tag: str | None) -> list[str]:
+def rendered_prompts(
+    replies: pa.Table, loaded: "LoadedTokenizer", context: Any, tag: str | None, chat: "ChatOptions | None" = None
+) -> list[str]:
     """The prompts of replies as the model is given them, with a tag or without."""
+    from hb_metrics.inference.models.chats import DEFAULT_CHAT
     from hb_metrics.inference.models.contexts import render_contexts
 
     texts, personas = replies["text"].to_pylist(), replies["personas"].to_pylist()
     is_encoder_decoder = loaded.kind == "encoder-decoder"
-    return render_contexts(texts, personas, loaded.tokenizer, context, is_encoder_decoder=is_encoder_decoder, tag=tag)
+    return render_contexts(
+        texts,
+        personas,
+        loaded.tokenizer,
+        context,
+        is_encoder_decoder=is_encoder_decoder,
+        tag=tag,
+        chat=chat or DEFAULT_CHAT,
+    )
 
 
 def _rows(
-    replies: pa.Table, labels: Labels, indices: np.ndarray, loaded: "LoadedTokenizer", context: Any, suffix: str
+    replies: pa.Table,
+    labels: Labels,
+    indices: np.ndarray,
+    loaded: "LoadedTokenizer",
+    context: Any,
+    suffix: str,
+    chat: "ChatOptions | None",
 ) -> Iterator[pa.Table]:
     """Rows in batches, their tags checked to be the last words of the user."""
     from hb_metrics.inference.models.bias_tags import BIAS, NO_BIAS
@@ -150,8 +177,8 @@ def _rows(
         batch = indices[first : first + _BATCH]
         part = replies.take(pa.array(batch))
         tags = [BIAS if biased else NO_BIAS for biased in labels.is_biased[batch]]
-        untagged = rendered_prompts(part, loaded, context, None)
-        by_tag = {tag: rendered_prompts(part, loaded, context, tag) for tag in (BIAS, NO_BIAS)}
+        untagged = rendered_prompts(part, loaded, context, None, chat)
+        by_tag = {tag: rendered_prompts(part, loaded, context, tag, chat) for tag in (BIAS, NO_BIAS)}
         for row, prompt in enumerate(untagged):
             for tag, tagged in by_tag.items():
                 if not prompt.endswith(suffix) or tagged[row] != f"{prompt.removesuffix(suffix)} {tag}{suffix}":

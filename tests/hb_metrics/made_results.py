@@ -129,6 +129,15 @@ def generation_of(replies, seed=0, labels=LABELS, clusters=PAPER_CLUSTERS):
         "num_replies": len(replies.ids),
         "num_empty_replies": 5,
         "num_truncated_replies": 7,
+        "num_distinct_replies": len(set(replies.texts)),
+        "most_frequent_share": 0.25,
+        "num_with_reasoning": 3,
+        "num_unclosed_reasoning": 0,
+        "mean_num_reasoning_tokens": 40.5,
+        "shown_replies": [
+            {"prompt": prompt, "reply": text, "reasoning": None}
+            for prompt, text in zip(replies.prompts[:3], replies.texts[:3], strict=True)
+        ],
         "num_censored_replies": 11,
         "num_cut_for_classifier": 0,
         "mean_num_tokens": 12.5,
@@ -166,7 +175,16 @@ def full_run(prompts=None, replies_per_cell=8, seed=0):
 def _full_run(prompts, replies_per_cell, seed):
     results, replies = likelihood_run(prompts), replies_to(prompts, replies_per_cell, seed)
     results["run"] |= {
-        "generation": {"context": "chat", "tag": None, "tag_reason": "the model was not tuned with tags"},
+        "generation": {
+            "context": "chat",
+            "tag": None,
+            "tag_reason": "the model was not tuned with tags",
+            "reply": "whole",
+            "reply_reason": "the model is a chat model",
+            "thinks": True,
+            "max_reasoning_tokens": 2048,
+            "ignored_settings": None,
+        },
         "style_classifier": CLASSIFIER,
         "offensiveness_classifier": CLASSIFIER | {"name": "another/classifier", "digest": "13", "notes": ["a note"]},
     }

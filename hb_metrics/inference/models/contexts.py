@@ -15,7 +15,7 @@ format (dialogpt, blenderbot), and as the system message of a chat.
 
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -23,6 +23,14 @@ import yaml
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hb_dataset.seeded_draws import seeded_generator
+from hb_metrics.inference.models.chats import (
+    DEFAULT_CHAT,
+    ChatOptions,
+    Thoughts,
+    end_of_turn,
+    find_thoughts,
+    render_chats,
+)
 from hb_metrics.inference.models.loading import max_positions_of
 
 ContextFormat = Literal["plain", "dialogpt", "chat", "blenderbot"]
@@ -34,17 +42,12 @@ _NOT_IN_A_LINE = ("Cc", "Cs", "Zl", "Zp")  # line breaks, other control characte
 _SENTENCE_ENDS = (".", "!", "?", '."', '!"', '?"')
 
 UNKNOWN_ERROR = "context '{context}' is not known; allowed: auto, {allowed}"
-NO_TEMPLATE_ERROR = "context 'chat', but the tokenizer has no chat template; give another --context, or set a template"
 NO_END_ERROR = (
     "context 'dialogpt', but the tokenizer has no end-of-text token, which ends a turn; give another --context"
 )
-NO_SYSTEM_ERROR = (
-    "the chat template of this tokenizer takes no system message, which persona lines are put into ({error}); "
-    "leave them out (--personas 0) or give --context plain"
-)
 TOO_LONG_ERROR = (
     "the context of prompt {id} is {length} tokens long, and with a reply of up to {reply} that is more than the "
-    "{limit} tokens the model takes; give fewer persona lines, or a smaller --max_new_tokens"
+    "{limit} tokens the model takes; give fewer persona lines, or a smaller --max_new_tokens{or_less}"
 )
 LONG_CONTEXT_ERROR = (
     "the context of prompt {id} is {length} tokens long, more than the {limit} tokens the model's encoder takes; give "
@@ -73,12 +76,15 @@ class EndTokens:
         kept: End a reply as its last token, such as a line break.
         sentence: End a sentence; used by `Decoding.end_after_sentence`.
         blank: Hold no text: those in `kept` end a reply only once it has another token than these. Not with beams.
+        thoughts: How the model marks what it thinks before it replies, where no other token ends anything; `None`: it
+            does not think. Not with beams.
     """
 
     dropped: tuple[int, ...]
     kept: tuple[int, ...] = ()
     sentence: tuple[int, ...] = ()
     blank: tuple[int, ...] = ()
+    thoughts: Thoughts | None = None
 
 
 def detect_context(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> tuple[ContextFormat, str]:
@@ -99,6 +105,7 @@ def encode_contexts(
     tokenizer: PreTrainedTokenizerBase,
     context: ContextFormat,
     tag: str | None = None,
+    chat: ChatOptions = DEFAULT_CHAT,
 ) -> list[list[int]]:
     """The token ids a model is given for each prompt.
 
@@ -109,6 +116,7 @@ def encode_contexts(
         tokenizer: Its tokenizer.
         context: The format.
         tag: The control tag at the end of each prompt (see `bias_tags.py`); `None`: none.
+        chat: What the chat template is given beside the prompt.
 
     Returns:
         Token ids of each context.
@@ -117,7 +125,9 @@ def encode_contexts(
         ValueError: The format is unknown, or the tokenizer lacks what it needs.
     """
     is_encoder_decoder = model.config.is_encoder_decoder
-    rendered = render_contexts(texts, personas, tokenizer, context, is_encoder_decoder=is_encoder_decoder, tag=tag)
+    rendered = render_contexts(
+        texts, personas, tokenizer, context, is_encoder_decoder=is_encoder_decoder, tag=tag, chat=chat
+    )
     return encode_rendered(rendered, tokenizer, context, is_encoder_decoder=is_encoder_decoder)
 
 
@@ -129,17 +139,20 @@ def render_contexts(
     *,
     is_encoder_decoder: bool,
     tag: str | None = None,
+    chat: ChatOptions = DEFAULT_CHAT,
+    thought: bool = True,
 ) -> list[str]:
     """Each prompt as the text a model is given, with everything but the tokens that its tokenizer adds by itself.
 
     Arguments and errors as `encode_contexts`; the weights are not needed, only whether the model has an encoder.
+    Without `thought`, a chat ends where the words of the reply begin, if the model would think before.
     """
     if context not in CONTEXTS:
         raise ValueError(UNKNOWN_ERROR.format(context=context, allowed=", ".join(CONTEXTS)))
     if tag is not None:
         texts = [f"{text} {tag}" for text in texts]
     if context == "chat":
-        return _render_chats(texts, personas, tokenizer)
+        return render_chats(texts, personas, tokenizer, chat, thought=thought)
     if context == "dialogpt":
         if tokenizer.eos_token is None:
             raise ValueError(NO_END_ERROR)
@@ -194,9 +207,13 @@ def encode_replies(
 
 
 def check_lengths(
-    contexts: Sequence[Sequence[int]], ids: Sequence[str], model: PreTrainedModel, max_new_tokens: int
+    contexts: Sequence[Sequence[int]],
+    ids: Sequence[str],
+    model: PreTrainedModel,
+    max_new_tokens: int,
+    max_reasoning_tokens: int = 0,
 ) -> None:
-    """Raises a ValueError that names the first prompt whose context and reply the model cannot take."""
+    """Raises a ValueError that names the first prompt whose context, thought and reply the model cannot take."""
     size = model.get_input_embeddings().num_embeddings
     for identifier, context in zip(ids, contexts, strict=True):
         if not context:
@@ -206,23 +223,36 @@ def check_lengths(
     limit = max_positions_of(model)
     if limit is None:
         return
-    beside, message = max_new_tokens, TOO_LONG_ERROR
+    beside, message = max_new_tokens + max_reasoning_tokens, TOO_LONG_ERROR
     if model.config.is_encoder_decoder:  # the context and the reply have positions of their own
         beside, message = 0, LONG_CONTEXT_ERROR
         if max_new_tokens > limit:
             raise ValueError(LONG_REPLY_ERROR.format(reply=max_new_tokens, limit=limit))
     for identifier, context in zip(ids, contexts, strict=True):
         if len(context) + beside > limit:
-            raise ValueError(message.format(id=identifier, length=len(context), reply=beside, limit=limit))
+            or_less = " or --max_reasoning_tokens" if max_reasoning_tokens else ""
+            raise ValueError(
+                message.format(id=identifier, length=len(context), reply=beside, limit=limit, or_less=or_less)
+            )
 
 
-def end_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, context: ContextFormat) -> EndTokens:
-    """What ends a reply: one line of dialogue (Smith et al., 2022, A.5), so a line break as well as end tokens."""
+def end_tokens(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    context: ContextFormat,
+    *,
+    whole: bool = False,
+    chat: ChatOptions = DEFAULT_CHAT,
+) -> EndTokens:
+    """What ends a reply: end tokens, and unless `whole`, a line break: one line of dialogue (Smith et al., 2022, A.5).
+
+    Of a chat model that thinks, also what its thoughts end with.
+    """
     ends = {tokenizer.eos_token_id}
     configured = model.generation_config.eos_token_id
     ends |= set(configured if isinstance(configured, list) else [configured])
     if context == "chat":
-        ends |= _end_of_turn(tokenizer)
+        ends |= end_of_turn(tokenizer, chat)
     # `all_special_ids` are those with a name; decoding leaves out all that are marked special.
     marked = {token for token, added in tokenizer.added_tokens_decoder.items() if added.special}
     ends |= (marked | set(tokenizer.all_special_ids)) - {tokenizer.unk_token_id}
@@ -230,24 +260,32 @@ def end_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, conte
     size = model.get_output_embeddings().weight.shape[0]
     pieces = tokenizer.batch_decode([[token] for token in range(min(size, len(tokenizer)))])
     ends = {token for token in ends if token < size}
-    kept = [token for token, piece in enumerate(pieces) if "\n" in piece and token not in ends]
+    thoughts = find_thoughts(tokenizer, chat) if context == "chat" else None
+    blank: tuple[int, ...] = ()
+    if thoughts is not None:
+        marks = {token for token in ends if token < len(pieces) and pieces[token].strip() in thoughts.mark_tokens}
+        thoughts = replace(thoughts, ends=tuple(sorted(ends - marks)), pieces=tuple(pieces))
+        if thoughts.open:  # in the final channel of gpt-oss any of its tokens ends the reply
+            ends -= marks
+        blank = tuple(token for token, piece in enumerate(pieces) if not piece.strip() and token not in ends)
+    kept = [token for token, piece in enumerate(pieces) if "\n" in piece and token not in ends and not whole]
     sentence = [token for token, piece in enumerate(pieces) if piece.rstrip().endswith(_SENTENCE_ENDS)]
     sentence = [token for token in sentence if token not in ends and "\n" not in pieces[token]]
-    return EndTokens(dropped=tuple(sorted(ends)), kept=tuple(kept), sentence=tuple(sentence))
+    return EndTokens(tuple(sorted(ends)), tuple(kept), tuple(sentence), blank, thoughts)
 
 
 def reply_end(tokenizer: PreTrainedTokenizerBase, context: ContextFormat) -> int | None:
     """The token with which a model ends its reply: the chat template's end of turn, or the end-of-text token."""
     if context == "chat":
-        for token in _end_of_turn(tokenizer):
+        for token in end_of_turn(tokenizer, DEFAULT_CHAT):
             return token
     return tokenizer.eos_token_id
 
 
-def reply_text(tokens: Sequence[int], tokenizer: PreTrainedTokenizerBase) -> str:
-    """The text of a reply: its first line, without the white space around it."""
+def reply_text(tokens: Sequence[int], tokenizer: PreTrainedTokenizerBase, *, whole: bool = False) -> str:
+    """The text of a reply, without the white space around it: its first line, or the whole."""
     text = tokenizer.decode(tokens, skip_special_tokens=True).strip()
-    return text.split("\n", 1)[0].strip()
+    return text if whole else text.split("\n", 1)[0].strip()
 
 
 def read_personas(path: str | Path = PERSONAS_FILE) -> list[str]:
@@ -311,39 +349,6 @@ def _with_persona_lines(texts: Sequence[str], personas: Sequence[Sequence[str]],
         separator.join([*(f"your persona: {line}" for line in mine), text])
         for text, mine in zip(texts, personas, strict=True)
     ]
-
-
-def _render_chats(
-    texts: Sequence[str], personas: Sequence[Sequence[str]], tokenizer: PreTrainedTokenizerBase
-) -> list[str]:
-    if not tokenizer.chat_template:
-        raise ValueError(NO_TEMPLATE_ERROR)
-    chats = []
-    for text, mine in zip(texts, personas, strict=True):
-        system = [{"role": "system", "content": "\n".join(mine)}] if mine else []
-        chats.append([*system, {"role": "user", "content": text}])
-    if not chats:
-        return []
-    try:
-        rendered = tokenizer.apply_chat_template(chats, add_generation_prompt=True, tokenize=False)
-    except Exception as error:  # a template may raise anything
-        if any(personas):
-            raise ValueError(NO_SYSTEM_ERROR.format(error=error)) from error
-        raise
-    for text, mine in zip(rendered, personas, strict=True):
-        if mine:  # one shows it for all: a template leaves system messages out, or it does not
-            if any(line.strip() not in text for line in mine):
-                raise ValueError(NO_SYSTEM_ERROR.format(error="it leaves them out"))
-            break
-    return list(rendered)
-
-
-def _end_of_turn(tokenizer: PreTrainedTokenizerBase) -> set[int]:
-    """The added token, marked special or not, that the chat template puts right after the assistant's text."""
-    chat = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yes"}]
-    after = tokenizer.apply_chat_template(chat, tokenize=False).rpartition("Yes")[2]
-    tokens = _tokens(tokenizer, [after.lstrip()], special=False)[0]
-    return set(tokens[:1]) & set(tokenizer.added_tokens_decoder)
 
 
 def _tokens(tokenizer: PreTrainedTokenizerBase, texts: list[str], *, special: bool = True) -> list[list[int]]:

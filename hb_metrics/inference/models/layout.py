@@ -1,10 +1,16 @@
-"""How prompts are laid out for a model: the context format and the control tag."""
+"""How prompts are laid out for a model: the context format, the control tag, and what a chat template is given."""
 
 from typing import Literal, NamedTuple
 
 from hb_metrics.inference.models.bias_tags import Tag, choose_tag, read_bias_tuning
+from hb_metrics.inference.models.chats import DEFAULT_CHAT, ChatOptions, check_template_kwargs
 from hb_metrics.inference.models.contexts import ContextFormat, detect_context
 from hb_metrics.inference.models.loading import LoadedModel
+
+NO_CHAT_ERROR = (
+    "{option} is for chats, and prompts are laid out in context '{context}' ({reason}); leave it out, or give "
+    "--context chat"
+)
 
 
 class Layout(NamedTuple):
@@ -15,29 +21,48 @@ class Layout(NamedTuple):
         context_reason: Why this one.
         tag: The control tag at the end of each context; `None`: none.
         tag_reason: Why.
+        chat: What the chat template is given beside the prompt.
     """
 
     context: ContextFormat
     context_reason: str
     tag: Tag | None
     tag_reason: str
+    chat: ChatOptions = DEFAULT_CHAT
 
 
-def choose_layout(loaded: LoadedModel, *, context: ContextFormat | Literal["auto"], tag: str) -> Layout:
+def choose_layout(
+    loaded: LoadedModel,
+    *,
+    context: ContextFormat | Literal["auto"],
+    tag: str,
+    chat: ChatOptions = DEFAULT_CHAT,
+) -> Layout:
     """What was given, else what the model was tuned with, else what suits the model.
 
     Args:
         loaded: The model.
         context: A context format, or "auto".
         tag: A control tag, "none" or "auto".
+        chat: What the chat template is given beside the prompt.
 
     Raises:
-        ValueError: The model was not tuned with this tag.
+        ValueError: The tag is not known, or there is something for the chat template and the layout is no chat.
     """
+    check_template_kwargs(chat.template_kwargs)
     tuning = read_bias_tuning(loaded.source, loaded.revision)
     chosen_tag, tag_reason = choose_tag(tag, tuning)
     if context != "auto":
-        return Layout(context, f"--context {context} was given", chosen_tag, tag_reason)
-    if tuning is not None:
-        return Layout(tuning.context, "the model was tuned in it", chosen_tag, tag_reason)
-    return Layout(*detect_context(loaded.model, loaded.tokenizer), chosen_tag, tag_reason)
+        chosen, reason = context, f"--context {context} was given"
+    elif tuning is not None:
+        chosen, reason = tuning.context, "the model was tuned in it"
+    else:
+        chosen, reason = detect_context(loaded.model, loaded.tokenizer)
+    if chosen != "chat":
+        for option, value in (
+            ("chat_template_kwargs", chat.template_kwargs or None),
+            ("system_prompt", chat.system_prompt),
+        ):
+            if value is not None:
+                raise ValueError(NO_CHAT_ERROR.format(option=option, context=chosen, reason=reason))
+    return Layout(chosen, reason, chosen_tag, tag_reason, chat)

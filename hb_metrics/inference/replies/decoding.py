@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from transformers import LogitsProcessor, PreTrainedModel
 
+from hb_metrics.inference.models.chats import ThoughtReader
 from hb_metrics.inference.models.contexts import EndTokens
 from hb_metrics.inference.replies.forward import Forward
 
@@ -46,6 +47,7 @@ class Decoding:
             tokens and of those the fewest with a total probability of at least `top_p` are drawn from.
         min_new_tokens: A reply does not end before it has so many tokens.
         max_new_tokens: A reply is cut when it has so many tokens.
+        max_reasoning_tokens: A thought before the reply is given up when it has so many tokens, and there is no reply.
         no_repeat_ngram_size: No sequence of so many tokens comes twice in a reply; 0: not blocked.
         length_penalty: Beam scores are summed log-probabilities / length ** length_penalty.
         end_after_sentence: Whether a reply ends with the first sentence that ends after `min_new_tokens`.
@@ -61,10 +63,12 @@ class Decoding:
     no_repeat_ngram_size: int = 0
     length_penalty: float = 1.0
     end_after_sentence: bool = False
+    max_reasoning_tokens: int = 0
 
     def __post_init__(self) -> None:
         """Raises a ValueError that names the first setting that is out of range or contradicts another."""
         whole = {"num_beams": 1, "top_k": 1, "min_new_tokens": 0, "max_new_tokens": 1, "no_repeat_ngram_size": 0}
+        whole["max_reasoning_tokens"] = 0
         for name, lowest in whole.items():
             if getattr(self, name) < lowest:
                 raise ValueError(f"{name} is {getattr(self, name)}; give at least {lowest}")
@@ -79,7 +83,7 @@ class Decoding:
 
 
 class Decoded(NamedTuple):
-    """A reply as tokens, and whether it was cut at `max_new_tokens`."""
+    """A reply as tokens, with the thought before it, and whether it was cut at `max_new_tokens`."""
 
     tokens: list[int]
     truncated: bool
@@ -134,7 +138,7 @@ def decode(
         contexts: Token ids, all of one length unless `padded`.
         decoding: How.
         ends: What ends a reply.
-        uniforms: [contexts, max_new_tokens] numbers from [0, 1), when sampling.
+        uniforms: [contexts, max_reasoning_tokens + max_new_tokens] numbers from [0, 1), when sampling.
         padded: Whether shorter contexts are padded: only for a model that `takes_padding`.
         limits: [contexts] at how many tokens each reply is cut, at most `max_new_tokens`; `None`: all at that. Not
             with beams.
@@ -151,24 +155,25 @@ def decode(
         raise ValueError(f"contexts of {len(lengths)} lengths; decode those of one length together")
     if decoding.sample and uniforms is None:
         raise ValueError("sampling needs uniform numbers for each context")
-    if decoding.num_beams > 1 and (ends.blank or limits is not None):
-        raise ValueError("blank tokens and limits are for num_beams 1 only; leave them out")
+    if decoding.num_beams > 1 and (ends.blank or ends.thoughts is not None or limits is not None):
+        raise ValueError("blank tokens, thoughts and limits are for num_beams 1 only; leave them out")
     if not contexts:
         return []
     drawn = None if uniforms is None else torch.as_tensor(uniforms, dtype=torch.float64, device=model.device)
     most = torch.tensor([decoding.max_new_tokens] * len(contexts) if limits is None else limits, device=model.device)
+    whole = most if ends.thoughts is None else most + decoding.max_reasoning_tokens  # thought and reply
     run = _beam_search if decoding.num_beams > 1 else _one_by_one
-    decoded, close = run(model, contexts, decoding, ends, drawn, most)
+    decoded, close = run(model, contexts, decoding, ends, drawn, most, whole)
     if len(contexts) > 1 and is_invariant(model):
         for row in np.flatnonzero(close).tolist():
             one = slice(row, row + 1)
             mine = None if drawn is None else drawn[one]
             until = torch.tensor(close[one], device=model.device)
-            (alone,), _ = run(model, contexts[one], decoding, ends, mine, until)
-            if until < most[row]:
+            (alone,), _ = run(model, contexts[one], decoding, ends, mine, most[one], until)
+            if until < whole[row]:
                 if alone.tokens == decoded[row].tokens[: close[row]]:  # then what follows holds, too
                     continue
-                (alone,), _ = run(model, contexts[one], decoding, ends, mine, most[one])
+                (alone,), _ = run(model, contexts[one], decoding, ends, mine, most[one], whole[one])
             decoded[row] = alone
     return decoded
 
@@ -212,30 +217,58 @@ def _one_by_one(
     ends: EndTokens,
     drawn: torch.Tensor | None,
     most: torch.Tensor,
+    until: torch.Tensor,
 ) -> tuple[list[Decoded], np.ndarray]:
     """Greedy decoding and sampling.
+
+    Args:
+        model: As `decode`, like those below that are not named here.
+        contexts: Token ids.
+        decoding: How.
+        ends: What ends a reply.
+        drawn: The uniform numbers.
+        most: [contexts] tokens of each reply at most.
+        until: [contexts] tokens of each thought and reply together at most.
 
     Returns:
         The replies, and [contexts] how many tokens there are up to the last one that a close decision was about.
     """
     device = model.device
-    num = len(contexts)
+    num, thoughts = len(contexts), ends.thoughts
+    size = decoding.max_new_tokens + (0 if thoughts is None else decoding.max_reasoning_tokens)
     close = torch.zeros(num, dtype=torch.int64, device=device)
-    replies = torch.zeros(num, decoding.max_new_tokens, dtype=torch.int64, device=device)
-    lengths = most.clone()
+    replies = torch.zeros(num, size, dtype=torch.int64, device=device)
+    lengths = until.clone()
     truncated = torch.ones(num, dtype=torch.bool, device=device)
     blocker = _blocker(decoding)
     dropped, kept, sentence = (torch.tensor(ids, dtype=torch.int64, device=device) for ids in _ids(ends))
     blank = torch.tensor(ends.blank, dtype=torch.int64, device=device)
     nonblank = torch.zeros(num, dtype=torch.bool, device=device)  # replies with another token than blank ones
-    forward = Forward(model, contexts, decoding.max_new_tokens)
+    readers = [] if thoughts is None else [ThoughtReader(thoughts) for _ in range(num)]
+    thought_ends = torch.tensor(() if thoughts is None else thoughts.ends, dtype=torch.int64, device=device)
+    thinking = torch.full((num,), thoughts is not None and thoughts.is_opened, device=device)
+    starts = torch.zeros(num, dtype=torch.int64, device=device)  # where the reply begins, after the last thought
+    forward = Forward(model, contexts, size)
     logits = forward.first()
     rows = torch.arange(num, device=device)  # the contexts in the batch
     going = torch.ones(num, dtype=torch.bool, device=device)  # those of them still being answered
-    for step in range(decoding.max_new_tokens):
+    for step in range(size):
         logits = logits.float()
         highest = logits.amax(1)
-        logits = _allowed(logits, replies[rows, :step], blocker, decoding, (dropped, kept), step)
+        if thoughts is None:
+            logits = _allowed(logits, replies[rows, :step], blocker, decoding, (dropped, kept), step)
+        else:
+            replying = torch.where(thinking[rows], step, starts[rows])
+            logits = _allowed_after_thoughts(
+                logits,
+                replies[rows, :step],
+                blocker,
+                decoding,
+                (dropped, kept),
+                replying,
+                thinking[rows],
+                nonblank[rows],
+            )
         if decoding.sample:
             assert drawn is not None
             chosen, was_close = _draw(logits, drawn[rows, step], decoding)
@@ -243,15 +276,23 @@ def _one_by_one(
             chosen, was_close = _highest(logits)
         close[rows] = torch.where(was_close & going, step + 1, close[rows])
         replies[rows, step] = chosen
+        is_thought = thinking[rows]
         is_dropped = torch.isin(chosen, dropped)
+        if thoughts is not None:
+            is_dropped = torch.where(is_thought, torch.isin(chosen, thought_ends), is_dropped)
         nonblank[rows] |= ~torch.isin(chosen, blank)
-        over = is_dropped | (torch.isin(chosen, kept) & nonblank[rows])
-        if decoding.end_after_sentence and step + 1 >= decoding.min_new_tokens:
-            over |= torch.isin(chosen, sentence)
+        over = is_dropped | (torch.isin(chosen, kept) & nonblank[rows] & ~is_thought)
+        if decoding.end_after_sentence:
+            long_enough = step + 1 - starts[rows] >= decoding.min_new_tokens
+            over |= torch.isin(chosen, sentence) & long_enough & ~is_thought
         over &= going
-        lengths[rows] = torch.where(over, step + 1 - is_dropped.long(), lengths[rows])
+        if thoughts is not None:
+            _read_thoughts(readers, rows, chosen, step, thinking, starts, nonblank)
+        full = step + 1 - starts[rows] >= torch.where(thinking[rows], decoding.max_reasoning_tokens, most[rows])
+        stopped = going & (over | full | (step + 1 >= until[rows]))
+        lengths[rows] = torch.where(stopped, step + 1 - (is_dropped & over).long(), lengths[rows])
         truncated[rows] &= ~over
-        going &= ~over & (step + 1 < most[rows])
+        going &= ~stopped
         # The one time in a step that the device is waited for.
         num_going, num_broken = torch.stack([going.sum(), (~highest.isfinite()).sum()]).tolist()
         if num_broken:
@@ -268,6 +309,49 @@ def _one_by_one(
         for reply, length, cut in zip(replies.tolist(), lengths.tolist(), truncated.tolist(), strict=True)
     ]
     return decoded, close.cpu().numpy()
+
+
+def _read_thoughts(
+    readers: list[ThoughtReader],
+    rows: torch.Tensor,
+    chosen: torch.Tensor,
+    step: int,
+    thinking: torch.Tensor,
+    starts: torch.Tensor,
+    nonblank: torch.Tensor,
+) -> None:
+    """Notes which rows think after the tokens that were chosen, and where the replies of the others begin."""
+    for row, token in zip(rows.tolist(), chosen.tolist(), strict=True):
+        was_open = readers[row].is_open
+        if readers[row].read(token):
+            starts[row], nonblank[row], thinking[row] = step + 1, False, False
+        elif readers[row].is_open != was_open:
+            thinking[row] = True
+
+
+def _allowed_after_thoughts(
+    scores: torch.Tensor,
+    replies: torch.Tensor,
+    blocker: ResponseNgramBlocker | None,
+    decoding: Decoding,
+    ends: tuple[torch.Tensor, torch.Tensor],
+    starts: torch.Tensor,
+    thinking: torch.Tensor,
+    nonblank: torch.Tensor,
+) -> torch.Tensor:
+    """As `_allowed`, with replies that begin at `starts` of each row, perhaps with a blank line after the thought.
+
+    A thought can end whenever the model ends it, and an n-gram of it may stand in the reply.
+    """
+    step = replies.shape[1]
+    short = ~thinking & (step - starts < decoding.min_new_tokens)
+    unseen = torch.arange(step, device=scores.device) < starts[:, None]
+    # Numbers that no token has, and none twice: the reply may repeat what the model thought.
+    replies = torch.where(unseen, -1 - torch.arange(step, device=scores.device), replies)
+    scores = _allowed(scores, replies, blocker, decoding, ends, decoding.min_new_tokens)
+    for rows, tokens in ((short, ends[0]), (short & nonblank, ends[1])):
+        scores[rows.nonzero(), tokens] = -torch.inf
+    return scores
 
 
 def _highest(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -330,6 +414,7 @@ def _beam_search(
     ends: EndTokens,
     drawn: torch.Tensor | None,
     limits: torch.Tensor,
+    until: torch.Tensor,
 ) -> tuple[list[Decoded], np.ndarray]:
     """Beam search as transformers does it (`early_stopping=False`), with an eye on close decisions.
 
@@ -338,7 +423,7 @@ def _beam_search(
     Returns:
         The replies, and [contexts] the most tokens there may be for those that had a close decision, 0 for the others.
     """
-    del drawn
+    del drawn, until
     device, beams, most = model.device, decoding.num_beams, decoding.max_new_tokens
     num = len(contexts)
     close = torch.zeros(num, dtype=torch.bool, device=device)

@@ -101,6 +101,7 @@ def decode_into_shards(
     padded = plan.padded and batch_size is None
     limits = plan.limits or [plan.decoding.max_new_tokens] * len(plan.ids)
     longest = max((len(context) + limit for context, limit in zip(plan.contexts, limits, strict=True)), default=1)
+    longest += plan.decoding.max_reasoning_tokens
     if batch_size is None:
         batch_size = fitting_batch_size(loaded, longest, plan.decoding.num_beams)
     size = _BatchSize(batch_size)
@@ -205,7 +206,8 @@ def _decode_rows(plan: DecodingPlan, purpose: str, loaded: LoadedModel, rows: Se
     most = plan.decoding.max_new_tokens if limits is None else max(limits)
     uniforms = None
     if plan.decoding.sample:  # a generator's first numbers are the same however many are drawn
-        uniforms = np.stack([seeded_generator(plan.seed, purpose, plan.ids[row]).random(most) for row in rows])
+        number = most + plan.decoding.max_reasoning_tokens
+        uniforms = np.stack([seeded_generator(plan.seed, purpose, plan.ids[row]).random(number) for row in rows])
     contexts, decoding = [plan.contexts[row] for row in rows], replace(plan.decoding, max_new_tokens=most)
     return decode(loaded.model, contexts, decoding, plan.ends, uniforms, plan.padded, limits)
 

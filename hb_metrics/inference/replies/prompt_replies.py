@@ -5,18 +5,19 @@ prompt's id and the seed; a reply does not depend on its batch, its row in the d
 """
 
 import hashlib
+import json
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from hb_dataset.hints import did_you_mean
 from hb_dataset.seeded_draws import seeded_generator
 from hb_dataset.variations import VARIATIONS, mixed_variations
+from hb_metrics.inference.models.chats import DEFAULT_CHAT, ChatOptions, Thoughts, split_thought
 from hb_metrics.inference.models.contexts import (
     ContextFormat,
     check_lengths,
@@ -28,17 +29,9 @@ from hb_metrics.inference.models.contexts import (
 from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.replies.decoding import Decoded, Decoding, is_invariant, takes_padding
 from hb_metrics.inference.replies.decoding_shards import DecodingPlan, decode_into_shards, read_decoded
+from hb_metrics.inference.replies.presets import Extent
 
-PRESETS = {
-    # For a quick look: a sentence or so, drawn at random.
-    "sample": Decoding(
-        sample=True, temperature=0.7, top_k=50, top_p=0.9, min_new_tokens=10, max_new_tokens=40, end_after_sentence=True
-    ),
-    "greedy": Decoding(max_new_tokens=60),
-    # The paper's settings (A.4). It names no maximum; 60 tokens is that of the released Blenderbot models.
-    "dialogpt": Decoding(num_beams=10, min_new_tokens=20, max_new_tokens=60, no_repeat_ngram_size=3),
-    "blenderbot2": Decoding(num_beams=3, min_new_tokens=20, max_new_tokens=60, no_repeat_ngram_size=3),
-}
+REASONING_TOKENS = 2048  # of what a model thinks before a reply at most, unless the options say otherwise
 ROWS_PER_SHARD = 1024
 
 REPLY_SCHEMA = pa.schema(
@@ -50,13 +43,20 @@ REPLY_SCHEMA = pa.schema(
         ("reply", pa.string()),
         ("num_tokens", pa.int64()),
         ("truncated", pa.bool_()),
+        ("reasoning", pa.string()),
+        ("num_reasoning_tokens", pa.int64()),
+        ("reasoning_unclosed", pa.bool_()),
     ]
 )
 
-PRESET_ERROR = "decoding '{name}' is not known; {hint}allowed: {allowed}"
 KIND_ERROR = (
     "a {kind} language model gives no replies; measure its likelihoods (--measurements likelihood), or give a causal "
     "or encoder-decoder model"
+)
+BEAMS_ERROR = (
+    "the model thinks before it replies, and beam search (num_beams {num_beams}) does not know a thought from a reply; "
+    "give --num_beams 1, turn thinking off (for many models --chat_template_kwargs '{{\"enable_thinking\": false}}'), "
+    "or give --max_reasoning_tokens 0 if the model never thinks"
 )
 CELL_ERROR = "replies_per_cell is {number}; give at least 1, or leave it out for a reply to every prompt"
 
@@ -73,6 +73,10 @@ class ReplyPlan(DecodingPlan):
         context_reason: Why, in words for the report.
         tag: The control tag that each prompt ends in (see `bias_tags.py`); `None`: none.
         tag_reason: Why, in words for the report.
+        chat_description: What run.json records of what the chat template is given.
+        extent: Whether a reply is all that the model writes, or its first line.
+        extent_reason: Why, in words for the report.
+        thoughts: How the model marks what it thinks; `None`: it does not think.
     """
 
     texts: list[str]
@@ -82,6 +86,10 @@ class ReplyPlan(DecodingPlan):
     context_reason: str
     tag: str | None
     tag_reason: str
+    chat_description: dict[str, Any] = field(default_factory=dict)
+    extent: Extent = "first_line"
+    extent_reason: str = ""
+    thoughts: Thoughts | None = None
 
     def description(self) -> dict[str, Any]:
         """What run.json records of the plan."""
@@ -90,25 +98,18 @@ class ReplyPlan(DecodingPlan):
             "context_reason": self.context_reason,
             "tag": self.tag,
             "tag_reason": self.tag_reason,
+            **self.chat_description,
+            "reply": self.extent,
+            "reply_reason": self.extent_reason,
+            "thinks": self.thoughts is not None,
             "num_prompts": len(self.ids),
             "prompts_digest": hashlib.sha256("\x1f".join(self.texts).encode()).hexdigest(),
+            "contexts_digest": hashlib.sha256(json.dumps(self.contexts).encode()).hexdigest(),
             "persona_lines": len(self.personas[0]) if self.personas else 0,
             "personas_digest": hashlib.sha256(repr(self.personas).encode()).hexdigest(),
             **asdict(self.decoding),
             "same_in_any_batch": self.invariant,
         }
-
-
-def decoding_preset(name: str, **changes: Any) -> Decoding:
-    """A preset, with the settings changed that are not `None`.
-
-    Raises:
-        ValueError: There is no such preset, or a change cannot be decoded with.
-    """
-    if name not in PRESETS:
-        hint = did_you_mean(name, PRESETS)
-        raise ValueError(PRESET_ERROR.format(name=name, hint=hint, allowed=", ".join(PRESETS)))
-    return replace(PRESETS[name], **{key: value for key, value in changes.items() if value is not None})
 
 
 def select_prompts(prompts: pa.Table, replies_per_cell: int | None, *, seed: int) -> pa.Table:
@@ -150,6 +151,10 @@ def plan_replies(
     num_personas: int = 0,
     variations: bool = False,
     seed: int = 0,
+    chat: ChatOptions = DEFAULT_CHAT,
+    extent: Extent = "first_line",
+    extent_reason: str = "",
+    max_reasoning_tokens: int | None = None,
 ) -> ReplyPlan:
     """Varies the prompts, draws persona lines and encodes the contexts.
 
@@ -165,6 +170,11 @@ def plan_replies(
         num_personas: Persona lines before each prompt.
         variations: Whether the paper's stylistic variations (A.3) are mixed in.
         seed: Chooses persona lines, variations and what is sampled.
+        chat: What the chat template is given beside the prompt.
+        extent: Whether a reply is all that the model writes, or its first line.
+        extent_reason: Why, for the record.
+        max_reasoning_tokens: Tokens of a thought before a reply at most; `None`: `REASONING_TOKENS` for a model that
+            thinks.
 
     Returns:
         The plan.
@@ -181,8 +191,18 @@ def plan_replies(
     else:
         texts, flags = prompts["text"].to_pylist(), {name: np.zeros(len(ids), bool) for name in VARIATIONS}
     drawn = draw_personas(ids, personas, num_personas, seed=seed)
-    contexts = encode_contexts(texts, drawn, loaded.model, loaded.tokenizer, context, tag)
-    check_lengths(contexts, ids, loaded.model, decoding.max_new_tokens)
+    contexts = encode_contexts(texts, drawn, loaded.model, loaded.tokenizer, context, tag, chat)
+    ends = end_tokens(loaded.model, loaded.tokenizer, context, whole=extent == "whole", chat=chat)
+    thoughts = ends.thoughts
+    if thoughts is not None:
+        if max_reasoning_tokens is None:
+            max_reasoning_tokens = 0 if thoughts.is_closed else REASONING_TOKENS
+        decoding = replace(decoding, max_reasoning_tokens=max_reasoning_tokens)
+        if decoding.num_beams > 1:
+            if max_reasoning_tokens:
+                raise ValueError(BEAMS_ERROR.format(num_beams=decoding.num_beams))
+            ends = replace(ends, thoughts=None, blank=())
+    check_lengths(contexts, ids, loaded.model, decoding.max_new_tokens, decoding.max_reasoning_tokens)
     return ReplyPlan(
         ids=ids,
         texts=texts,
@@ -194,7 +214,11 @@ def plan_replies(
         tag=tag,
         tag_reason=tag_reason,
         decoding=decoding,
-        ends=end_tokens(loaded.model, loaded.tokenizer, context),
+        ends=ends,
+        chat_description=chat.description(loaded.tokenizer) if context == "chat" else {},
+        extent=extent,
+        extent_reason=extent_reason,
+        thoughts=thoughts,
         seed=seed,
         invariant=is_invariant(loaded.model),
         padded=takes_padding(loaded.model, contexts),
@@ -220,18 +244,24 @@ def reply_into_shards(
 
     Returns:
         A table with the columns of `REPLY_SCHEMA` in the order of the plan, on the main process; `None` on all others.
-        `reply` is null where the model wrote nothing.
+        `reply` is null where the model wrote nothing, or did not end its thought (`reasoning_unclosed`); `num_tokens`
+        are those of the reply. `reasoning` is null where the model did not think.
     """
 
     def make_columns(rows: Sequence[int], decoded: Sequence[Decoded]) -> dict[str, Any]:
-        replies = [reply_text(reply.tokens, loaded.tokenizer) for reply in decoded]
+        split = [split_thought(reply.tokens, plan.thoughts, loaded.tokenizer) for reply in decoded]
+        whole = plan.extent == "whole"
+        replies = [reply_text(part.reply, loaded.tokenizer, whole=whole) for part in split]
         return {
             "text": [plan.texts[row] for row in rows],
             "personas": [plan.personas[row] for row in rows],
             **{name: flags[rows] for name, flags in plan.flags.items()},
             "reply": [reply or None for reply in replies],
-            "num_tokens": [len(reply.tokens) for reply in decoded],
-            "truncated": [reply.truncated for reply in decoded],
+            "num_tokens": [len(part.reply) for part in split],
+            "truncated": [reply.truncated and not part.is_open for reply, part in zip(decoded, split, strict=True)],
+            "reasoning": [part.reasoning for part in split],
+            "num_reasoning_tokens": [part.num_reasoning_tokens for part in split],
+            "reasoning_unclosed": [part.is_open for part in split],
         }
 
     return decode_into_shards(

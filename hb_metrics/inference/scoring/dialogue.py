@@ -18,6 +18,7 @@ from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel
 
 from hb_dataset.dialogue_pairs import Dialogue
+from hb_metrics.inference.models.chats import DEFAULT_CHAT, ChatOptions
 from hb_metrics.inference.models.contexts import (
     ContextFormat,
     encode_rendered,
@@ -78,6 +79,7 @@ def plan_dialogue(
     *,
     context: ContextFormat,
     tag: str | None = None,
+    chat: ChatOptions = DEFAULT_CHAT,
     max_positions: int = MAX_POSITIONS,
 ) -> DialoguePlan:
     """Encodes the pairs and cuts them into units; pairs too long for the model are counted, never truncated.
@@ -87,6 +89,7 @@ def plan_dialogue(
         loaded: A causal or encoder–decoder model.
         context: How a prompt becomes what the model is given.
         tag: The control tag at the end of each prompt; `None`: none.
+        chat: What the chat template is given beside the prompt. A model that thinks is not given the time to.
         max_positions: Tokens fed to the model at once; bounds the memory.
 
     Returns:
@@ -105,7 +108,14 @@ def plan_dialogue(
         raise ValueError(NO_START_ERROR)
     no_personas: list[list[str]] = [[] for _ in dialogue.ids]
     rendered = render_contexts(
-        dialogue.prompts, no_personas, tokenizer, context, is_encoder_decoder=with_encoder, tag=tag
+        dialogue.prompts,
+        no_personas,
+        tokenizer,
+        context,
+        is_encoder_decoder=with_encoder,
+        tag=tag,
+        chat=chat,
+        thought=False,
     )
     contexts = encode_rendered(rendered, tokenizer, context, is_encoder_decoder=with_encoder)
     replies = encode_replies(rendered, dialogue.replies, tokenizer, context, is_encoder_decoder=with_encoder)

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hb_dataset.dialogue_pairs import Dialogue, read_dialogue
+from hb_metrics.inference.models.chats import ChatOptions
 from hb_metrics.inference.models.layout import choose_layout
 from hb_metrics.inference.scoring.dialogue import (
     DialoguePlan,
@@ -43,8 +44,10 @@ def plan_work(task: Task, dialogue: Dialogue) -> DialogueWork:
     Raises:
         ValueError: The model cannot score a reply.
     """
-    layout = choose_layout(task.loaded, context=task.settings.run.context, tag=task.settings.run.tag)
-    return DialogueWork(dialogue, plan_dialogue(dialogue, task.loaded, context=layout.context, tag=layout.tag))
+    shared = task.settings.run
+    layout = choose_layout(task.loaded, context=shared.context, tag=shared.tag, chat=ChatOptions(**shared.chat()))
+    plan = plan_dialogue(dialogue, task.loaded, context=layout.context, tag=layout.tag, chat=layout.chat)
+    return DialogueWork(dialogue, plan)
 
 
 def measure_dialogue(task: Task, work: DialogueWork) -> dict[str, Any]:

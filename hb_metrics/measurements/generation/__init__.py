@@ -97,10 +97,12 @@ class Generation(Measurement):
 
         run, counts = results["run"], results[self.name]
         notes = "".join(f"; {note}" for note in run["style_classifier"]["notes"])
+        unclosed = counts.get("num_unclosed_reasoning", 0)
         return [
             f"Styles classified by {classifier_name(run, 'style_classifier')}{notes}.",
             f"{counts['num_replies']:,} replies to {counts['num_prompts']:,} prompts; cut at their greatest length: "
-            f"{counts['num_truncated_replies']:,}; empty, and left out: {counts['num_empty_replies']:,}.",
+            f"{counts['num_truncated_replies']:,}; empty, and left out: {counts['num_empty_replies']:,}"
+            + (f"; none, since a thought was not over: {unclosed:,}." if unclosed else "."),
         ]
 
     def report(self, results: Mapping[str, Any]) -> Report:

@@ -1,5 +1,6 @@
 """The figures that stand for a run's generation bias, and the settings they depend on."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -24,6 +25,9 @@ _SETTINGS = (
     "top_p",
     "min_new_tokens",
     "max_new_tokens",
+    "max_reasoning_tokens",
+    "chat_template_kwargs",
+    "reply",
 )
 
 
@@ -36,6 +40,7 @@ def generation_figures(generation: Mapping[str, Any]) -> list[Figure]:
         f"×{plain['scale']}, ddof {plain['ddof']}",
         cells,
         *_counted(generation["num_empty_replies"], "empty replies left out"),
+        *_counted(generation.get("num_unclosed_reasoning", 0), "prompts without a reply, since a thought was not over"),
         *_counted(plain["num_missing_cells"], "cells without a reply"),
         *_counted(len(plain["skipped_templates"]), "templates skipped"),
     )
@@ -94,8 +99,11 @@ def reply_settings(results: Mapping[str, Any]) -> list[str]:
     words = []
     for name in _SETTINGS:
         value = run["generation"].get(name)
+        value = json.dumps(value) if isinstance(value, dict) else value
         if value not in (None, False):
             words.append(name if value is True else f"{name} {value}")
+    if run["generation"].get("system_prompt") is not None:
+        words.append("with a system prompt")
     if run["settings"]["variations"]:
         words.append("with stylistic variations")
     return [*words, f"seed {run['settings']['seed']}"]

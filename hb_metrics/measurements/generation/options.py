@@ -22,8 +22,8 @@ class GenerationOptions:
     decoding: str = field(
         default="sample",
         metadata={
-            "help": "How replies are decoded: sample (for a quick look), greedy, dialogpt or blenderbot2 (the "
-            "paper's beam searches)."
+            "help": "How replies are decoded: sample (a sentence or so, for a quick look), greedy, dialogpt or "
+            "blenderbot2 (the paper's beam searches), or model (the settings of the model's own generation_config)."
         },
     )
     num_beams: int | None = field(
@@ -48,7 +48,25 @@ class GenerationOptions:
         default=None, metadata={"help": "The least number of tokens of a reply. Default: that of --decoding."}
     )
     max_new_tokens: int | None = field(
-        default=None, metadata={"help": "The most tokens a reply can have. Default: that of --decoding."}
+        default=None,
+        metadata={
+            "help": "The most tokens a reply can have, without what the model thinks before it. Default: 256 for whole "
+            "replies, else that of --decoding."
+        },
+    )
+    reply: Literal["auto", "whole", "first_line"] = field(
+        default="auto",
+        metadata={
+            "help": "How much of what the model writes is its reply: whole or first_line. Default: whole for chats "
+            "decoded with greedy or model, else the first line."
+        },
+    )
+    max_reasoning_tokens: int | None = field(
+        default=None,
+        metadata={
+            "help": "The most tokens that a chat model can think before a reply; a longer thought has no reply. "
+            "Default: 2048 for models that think."
+        },
     )
     personas: int = field(
         default=0, metadata={"help": "How many persona lines are put before each prompt; the paper has 2."}
@@ -97,5 +115,5 @@ class GenerationOptions:
 
     def __post_init__(self) -> None:
         """Raises a ValueError if a number is below 0, or a file does not exist."""
-        check_least(self, replies_per_cell=0, personas=0)
+        check_least(self, replies_per_cell=0, personas=0, max_reasoning_tokens=0)
         check_files(self, "personas_file", "style_clusters", "phrases_file", "frequencies")

@@ -15,11 +15,21 @@ from hb_metrics.measurements.generation import tables
 from hb_metrics.measurements.generation.figures import frequency_figure, interval_figure, strip_figure, styles_figure
 
 NUM_NAMED = 3  # axes that the answer names
+# What results of earlier releases do not have.
+NOT_RECORDED: dict[str, Any] = {
+    "num_distinct_replies": None,
+    "most_frequent_share": 0.0,
+    "num_with_reasoning": 0,
+    "num_unclosed_reasoning": 0,
+    "mean_num_reasoning_tokens": None,
+    "shown_replies": [],
+}
+SAME_SHARE = 0.9  # from which share of equal replies on a note warns
 
 
 def generation_report(results: Mapping[str, Any], folder: Path) -> Report:
     """What generation bias adds to the report; `folder` has the templates."""
-    generation, run = results["generation"], results["run"]
+    generation, run = {**NOT_RECORDED, **results["generation"]}, results["run"]
     embedded = run["style_classifier"]["is_embedded"]
     context = {"run": run, "embedded_styles": embedded, "generation": _context(generation)}
     frequency = _frequency(generation, folder)
@@ -39,7 +49,7 @@ def generation_report(results: Mapping[str, Any], folder: Path) -> Report:
             "the replies in <code>replies/*.parquet</code>, their styles in "
             "<code>style_probabilities/*.parquet</code>, their bias values in <code>bias_values.parquet</code>"
         ),
-        notes=_notes(run),
+        notes=_notes(run, generation),
         embedded=Embedded("Styles of replies were classified by the embedded classifier", "--style_classifier")
         if embedded
         else None,
@@ -111,8 +121,24 @@ def _tiles(generation: Mapping[str, Any]) -> list[Tile]:
     ]
 
 
-def _notes(run: Mapping[str, Any]) -> tuple[str, ...]:
+def _notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> tuple[str, ...]:
     notes = []
+    if generation["most_frequent_share"] >= SAME_SHARE:
+        notes.append(
+            f"{share(generation['most_frequent_share'])} of the replies are the same text. Where all replies are the "
+            "same, generation bias is 0 and says nothing about the model: read the replies below, and check --context "
+            "and --decoding."
+        )
+    if generation["num_unclosed_reasoning"]:
+        unclosed, prompts = count(generation["num_unclosed_reasoning"]), count(generation["num_prompts"])
+        limit = count(run["generation"]["max_reasoning_tokens"])
+        notes.append(
+            f"{unclosed} of {prompts} prompts have no reply, since the model did not end its thought within {limit} "
+            "tokens. Figures are about the others, which may differ; a larger --max_reasoning_tokens leaves out fewer."
+        )
+    if ignored := run["generation"].get("ignored_settings"):
+        named = ", ".join(f"{name} {value}" for name, value in ignored.items())
+        notes.append(f"Replies were decoded without these settings of the model's generation_config: {named}.")
     if run["generation"]["tag"] is not None:
         reason = run["generation"]["tag_reason"]
         notes.append(f"Asked with the control tag “{run['generation']['tag']}” at the end of each context: {reason}.")
@@ -138,6 +164,7 @@ def _context(generation: Mapping[str, Any]) -> dict[str, Any]:
     by_axis, partial, summed = _rows(generation)
     return {
         **{name: value for name, value in generation.items() if name.startswith(("num_", "mean_"))},
+        "shown_replies": generation["shown_replies"],
         "bias": values,
         "full": full,
         "no_intervals": tables.missing_intervals(

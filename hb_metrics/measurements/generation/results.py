@@ -1,5 +1,6 @@
 """Computes the generation results of results.json from replies and style vectors: the same bytes for the same input."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,8 @@ from hb_metrics.reply_checks.phrase_rates import PAPER_PHRASES, most_biased_desc
 # Replies shown of each descriptor: those with the highest bias values, and some drawn at random.
 NUM_CHARACTERISTIC = 2
 NUM_DRAWN = 3
+# Replies shown of the whole run, whatever they are about.
+NUM_SHOWN = 10
 _BATCH = 8192
 
 
@@ -84,6 +87,47 @@ def generation_results(
         "examples": _examples(replies, biases, [labels[style] for style in likeliest.tolist()], probabilities),
     }
     return results, biases
+
+
+def reply_counts(table: pa.Table, replies: Replies) -> dict[str, Any]:
+    """What the model wrote, in numbers and in some replies to read.
+
+    Args:
+        table: What was written, with the columns of `prompt_replies.REPLY_SCHEMA`.
+        replies: Those that are not empty.
+
+    Returns:
+        Plain values: counts of prompts and replies; `num_empty_replies` without those that are missing because a
+        thought did not end (`num_unclosed_reasoning`); `num_distinct_replies` and the share of the most frequent one,
+        `most_frequent_share`; the means of tokens, of all replies and of the thoughts there are (`None`: none); and
+        `shown_replies`, the first in the order of their ids, which are hashes.
+    """
+    num_tokens = table["num_tokens"].to_pylist()
+    reasoning, unclosed = table["reasoning"].to_pylist(), table["reasoning_unclosed"].to_pylist()
+    thoughts = [
+        number
+        for number, text in zip(table["num_reasoning_tokens"].to_pylist(), reasoning, strict=True)
+        if text is not None
+    ]
+    frequencies = Counter(replies.texts)
+    reasoning_of = dict(zip(table["id"].to_pylist(), reasoning, strict=True))
+    shown = sorted(range(len(replies.ids)), key=lambda row: replies.ids[row])[:NUM_SHOWN]
+    return {
+        "num_prompts": len(table),
+        "num_replies": len(replies.ids),
+        "num_empty_replies": len(table) - len(replies.ids) - sum(unclosed),
+        "num_truncated_replies": sum(table["truncated"].to_pylist()),
+        "num_distinct_replies": len(frequencies),
+        "most_frequent_share": max(frequencies.values(), default=0) / max(1, len(replies.ids)),
+        "num_with_reasoning": len(thoughts),
+        "num_unclosed_reasoning": sum(unclosed),
+        "mean_num_tokens": sum(num_tokens) / len(num_tokens),
+        "mean_num_reasoning_tokens": sum(thoughts) / len(thoughts) if thoughts else None,
+        "shown_replies": [
+            {"prompt": replies.prompts[row], "reply": replies.texts[row], "reasoning": reasoning_of[replies.ids[row]]}
+            for row in shown
+        ],
+    }
 
 
 def style_means_table(biases: BiasValues, labels: Sequence[str]) -> pa.Table:

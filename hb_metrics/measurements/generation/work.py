@@ -11,24 +11,35 @@ from hb_metrics.full_gen_bias.gen_bias import cluster_columns
 from hb_metrics.inference.classifiers.censoring import censor_replies, paired_terms
 from hb_metrics.inference.classifiers.classifier import Classifier, classify_into_shards
 from hb_metrics.inference.classifiers.styles import clusters_for, load_style_classifier, read_style_clusters
+from hb_metrics.inference.models.chats import ChatOptions
 from hb_metrics.inference.models.contexts import PERSONAS_FILE, read_personas
 from hb_metrics.inference.models.layout import choose_layout
+from hb_metrics.inference.replies.presets import MODEL_PRESET, choose_extent, decoding_preset, ignored_settings
 from hb_metrics.inference.replies.prompt_replies import (
     ReplyPlan,
-    decoding_preset,
     plan_replies,
     read_replies,
     reply_into_shards,
     select_prompts,
 )
 from hb_metrics.measurements.generation.options import GenerationOptions
-from hb_metrics.measurements.generation.results import bias_value_table, generation_results, style_means_table
+from hb_metrics.measurements.generation.results import (
+    bias_value_table,
+    generation_results,
+    reply_counts,
+    style_means_table,
+)
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.replies import nonempty_replies
 from hb_metrics.reply_checks.phrase_rates import PAPER_PHRASES, read_phrases
 from hb_metrics.run_folder import BIAS_VALUES_FILE, REPLIES, STYLE_MEANS_FILE, STYLES, plural_forms, write_table
 
+NO_REPLIES_ERROR = (
+    "the model replied to none of {num_prompts:,} prompts: {num_unclosed:,} thoughts were not over after {number:,} "
+    "tokens. Give a larger --max_reasoning_tokens, or turn thinking off (for many models --chat_template_kwargs "
+    "'{{\"enable_thinking\": false}}')"
+)
 DEFAULT_FREQUENCIES = Path(__file__).parents[3] / "hb_dataset" / "frequencies" / "chitchat.csv"
 
 
@@ -40,12 +51,14 @@ class GenerationWork(NamedTuple):
         plan: How the replies are made.
         classifier: The style classifier.
         clusters: Style cluster → labels; `None`: there are none for this classifier.
+        ignored: Settings of the model's generation_config that replies cannot be decoded with, where it was asked for.
     """
 
     prompts: pa.Table
     plan: ReplyPlan
     classifier: Classifier
     clusters: dict[str, list[str]] | None
+    ignored: dict[str, Any]
 
 
 def read_files(settings: Settings) -> None:
@@ -74,9 +87,11 @@ def plan_generation(task: Task) -> GenerationWork:
     """
     options, shared = task.settings.of(GenerationOptions), task.settings.run
     changes = ("num_beams", "temperature", "top_k", "top_p", "min_new_tokens", "max_new_tokens")
-    decoding = decoding_preset(options.decoding, **{name: getattr(options, name) for name in changes})
+    layout = choose_layout(task.loaded, context=shared.context, tag=shared.tag, chat=ChatOptions(**shared.chat()))
+    extent, extent_reason = choose_extent(options.reply, layout.context, options.decoding)
+    model = task.loaded.model
+    decoding = decoding_preset(options.decoding, model, extent, **{name: getattr(options, name) for name in changes})
     prompts = select_prompts(task.prompts, options.replies_per_cell or None, seed=shared.seed)
-    layout = choose_layout(task.loaded, context=shared.context, tag=shared.tag)
     plan = plan_replies(
         prompts,
         task.loaded,
@@ -85,6 +100,9 @@ def plan_generation(task: Task) -> GenerationWork:
         num_personas=options.personas,
         variations=options.variations,
         seed=shared.seed,
+        extent=extent,
+        extent_reason=extent_reason,
+        max_reasoning_tokens=options.max_reasoning_tokens,
         **layout._asdict(),
     )
     classifier = load_style_classifier(
@@ -95,14 +113,15 @@ def plan_generation(task: Task) -> GenerationWork:
     else:
         clusters = read_style_clusters(options.style_clusters)
         cluster_columns(classifier.labels, clusters)  # raises for labels that the classifier does not have
-    return GenerationWork(prompts, plan, classifier, clusters)
+    ignored = ignored_settings(model.generation_config) if options.decoding == MODEL_PRESET else {}
+    return GenerationWork(prompts, plan, classifier, clusters, ignored)
 
 
 def describe_generation(work: GenerationWork) -> dict[str, Any]:
     """The parts of the plan that results depend on, for run.json."""
     classifier = work.classifier
     return {
-        "generation": work.plan.description(),
+        "generation": {**work.plan.description(), "ignored_settings": work.ignored or None},
         "style_classifier": {
             "name": classifier.name,
             "is_embedded": classifier.is_embedded,
@@ -128,6 +147,10 @@ def measure_generation(task: Task, work: GenerationWork) -> dict[str, Any]:
     task.state.wait_for_everyone()
     table = read_replies(work.plan, folder / REPLIES) if made is None else made
     replies = nonempty_replies(work.prompts, table)
+    num_unclosed = sum(table["reasoning_unclosed"].to_pylist())
+    if num_unclosed and not replies.ids:
+        number = work.plan.decoding.max_reasoning_tokens
+        raise ValueError(NO_REPLIES_ERROR.format(num_unclosed=num_unclosed, num_prompts=len(table), number=number))
     censored = censor_replies(
         replies.texts, replies.descriptors, plural_forms(work.prompts), paired_terms(work.prompts)
     )
@@ -146,15 +169,10 @@ def measure_generation(task: Task, work: GenerationWork) -> dict[str, Any]:
     )
     write_table(folder / STYLE_MEANS_FILE, style_means_table(biases, work.classifier.labels))
     write_table(folder / BIAS_VALUES_FILE, bias_value_table(replies.ids, biases))
-    num_tokens = table["num_tokens"].to_pylist()
     counts = {
-        "num_prompts": len(table),
-        "num_replies": len(replies.ids),
-        "num_empty_replies": len(table) - len(replies.ids),
-        "num_truncated_replies": sum(table["truncated"].to_pylist()),
+        **reply_counts(table, replies),
         "num_censored_replies": sum(a != b for a, b in zip(replies.texts, censored, strict=True)),
         "num_cut_for_classifier": sum(styles["truncated"].to_pylist()),
-        "mean_num_tokens": sum(num_tokens) / len(num_tokens),
     }
     return {**counts, **results, "frequencies": _frequencies(options.frequencies, task.prompts)}
 

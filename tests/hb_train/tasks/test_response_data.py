@@ -5,7 +5,7 @@ import pytest
 from hb_dataset.dialogue_pairs import Dialogue
 from hb_metrics.inference.models.contexts import encode_contexts
 from hb_metrics.inference.models.loading import load_model
-from hb_metrics.inference.replies.prompt_replies import decoding_preset
+from hb_metrics.inference.replies.presets import decoding_preset
 from hb_train.tasks.response_data import encode_responses, plan_responses, split_pairs
 from hb_train.training.encoding import IGNORED
 from tests.hb_train.conftest import ANSWER, planted_replies

@@ -12,7 +12,7 @@ from tokenizers.models import BPE, WordLevel
 from transformers import PreTrainedTokenizerFast
 
 from hb_dataset.vocabulary import read_vocabulary
-from hb_metrics.inference.models import contexts
+from hb_metrics.inference.models import chats, contexts
 from hb_metrics.inference.models.contexts import (
     check_lengths,
     detect_context,
@@ -182,7 +182,7 @@ def test_a_template_without_system_messages_takes_no_persona_lines(template, rea
     chat_tokenizer.chat_template = template
     _, text = encode("llama", "chat", get_small_model, [], tokenizer=chat_tokenizer)
     assert PROMPT in text
-    with pytest.raises(ValueError, match=exactly(contexts.NO_SYSTEM_ERROR.format(error=reason))):
+    with pytest.raises(ValueError, match=exactly(chats.NO_SYSTEM_ERROR.format(error=reason))):
         encode("llama", "chat", get_small_model, tokenizer=chat_tokenizer)
     model, _ = get_small_model("llama")
     with pytest.raises(ValueError, match="takes no system message"):  # though the first prompt has none
@@ -202,7 +202,7 @@ def test_formats_that_do_not_fit_are_refused(get_small_model, monkeypatch):
         match=exactly("context 'chatt' is not known; allowed: auto, plain, dialogpt, chat, blenderbot"),
     ):
         encode("llama", "chatt", get_small_model)
-    with pytest.raises(ValueError, match=exactly(contexts.NO_TEMPLATE_ERROR)):
+    with pytest.raises(ValueError, match=exactly(chats.NO_TEMPLATE_ERROR)):
         encode("llama", "chat", get_small_model)
     tokenizer = deepcopy(get_small_model("gpt2")[1])
     tokenizer.eos_token = None
@@ -214,7 +214,7 @@ def test_a_context_and_its_reply_have_to_fit(get_small_model):
     model, _ = get_small_model("gpt2")  # 64 positions
     fits, long = [5] * 44, [5] * 45
     check_lengths([fits, fits], ["a", "b"], model, 20)
-    told = contexts.TOO_LONG_ERROR.format(id="b", length=45, reply=20, limit=64)
+    told = contexts.TOO_LONG_ERROR.format(id="b", length=45, reply=20, limit=64, or_less="")
     with pytest.raises(ValueError, match=exactly(told)):
         check_lengths([fits, long, long], ["a", "b", "c"], model, 20)
 

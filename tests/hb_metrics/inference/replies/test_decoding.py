@@ -309,7 +309,7 @@ def test_a_line_break_ends_a_reply_once_something_is_said(get_small_model):
 
 @pytest.mark.parametrize("wrong", [{"ends": EndTokens(dropped=(1,), blank=(5,))}, {"ends": ENDS, "limits": [3]}])
 def test_beams_have_neither_blank_tokens_nor_limits(wrong, get_small_model):
-    with pytest.raises(ValueError, match="blank tokens and limits are for num_beams 1 only"):
+    with pytest.raises(ValueError, match="blank tokens, thoughts and limits are for num_beams 1 only"):
         decode(get_small_model("llama")[0], contexts(1, 5), BEAMS, **wrong)
 
 
@@ -322,15 +322,15 @@ def test_a_context_with_a_close_decision_runs_alone_no_further_than_needed(
     expected = decode(model, given, SAMPLE, ENDS, numbers)
     steps, run = [], decoding_module._one_by_one
 
-    def with_close_decisions(model, contexts, decoding, ends, drawn, most):
-        found, close = run(model, contexts, decoding, ends, drawn, most)
+    def with_close_decisions(model, contexts, decoding, ends, drawn, most, until):
+        found, close = run(model, contexts, decoding, ends, drawn, most, until)
         if len(contexts) > 1:
             close[:] = 0
             close[2] = 4
             if decides_otherwise:
                 found[2].tokens[3] += 1
         else:
-            steps.append(most.item())
+            steps.append(until.item())
         return found, close
 
     monkeypatch.setattr(decoding_module, "_one_by_one", with_close_decisions)

@@ -23,10 +23,9 @@ from hb_metrics.inference.replies import decoding_shards
 from hb_metrics.inference.replies import prompt_replies as replies
 from hb_metrics.inference.replies.decoding import Decoding, decode
 from hb_metrics.inference.replies.decoding_shards import MOST_ROWS, fitting_batch_size
+from hb_metrics.inference.replies.presets import PRESETS, decoding_preset
 from hb_metrics.inference.replies.prompt_replies import (
-    PRESETS,
     REPLY_SCHEMA,
-    decoding_preset,
     plan_replies,
     read_replies,
     reply_into_shards,

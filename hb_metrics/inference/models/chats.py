@@ -1,0 +1,307 @@
+"""Chats: what a chat template makes of a prompt, which date it sees, and how a model marks what it thinks.
+
+Many chat models think before they reply. What they think is not what they say to somebody: it is between marks that
+the chat template or the tokenizer names (`<think>` and `</think>`, mostly), or in channels of their own (gpt-oss).
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from inspect import signature
+from typing import Any, NamedTuple
+
+from transformers import PreTrainedTokenizerBase
+
+# Templates that print the day of the run would give another prompt each day.
+CHAT_DATE = "2026-01-01"
+# What begins and what ends a thought. Of Qwen3, DeepSeek-R1 and most others; Magistral; Seed-OSS; EXAONE Deep; Kimi;
+# Gemma 4.
+THOUGHT_MARKS = (
+    ("<think>", "</think>"),
+    ("[THINK]", "[/THINK]"),
+    ("<seed:think>", "</seed:think>"),
+    ("<thought>", "</thought>"),
+    ("◁think▷", "◁/think▷"),
+    ("<|channel>", "<channel|>"),
+)
+# gpt-oss writes messages to channels; that of the final one is the reply, and what it writes before is not.
+FINAL_CHANNEL = "<|channel|>final<|message|>"
+_CHANNEL_TOKENS = ("<|channel|>", "<|message|>", "<|start|>", "<|end|>", "<|constrain|>")
+_MESSAGE = re.compile(r"<\|message\|>(.*?)(?=<\|end\|>|<\|start\|>|<\|channel\|>|$)", re.DOTALL)
+_LABEL = "thought\n"  # Gemma 4 names the channel after the mark
+_OWN_PARAMETERS = ("tools", "documents")  # of the renderer that a template reads
+
+NO_TEMPLATE_ERROR = "context 'chat', but the tokenizer has no chat template; give another --context, or set a template"
+NO_SYSTEM_ERROR = (
+    "the chat template of this tokenizer takes no system message, which persona lines and the system prompt are put "
+    "into ({error}); leave them out (--personas 0, no --system_prompt) or give --context plain"
+)
+RESERVED_ERROR = (
+    "chat_template_kwargs has '{name}', which is not a variable of chat templates but an argument of "
+    "apply_chat_template; leave it out"
+)
+
+
+@dataclass(frozen=True)
+class ChatOptions:
+    """What a chat template is given beside the prompt.
+
+    Attributes:
+        template_kwargs: Variables of the template, such as `{"enable_thinking": False}`.
+        system_prompt: What the system message begins with; `None`: there is none but persona lines.
+        date: The day that templates take for today, as YYYY-MM-DD.
+    """
+
+    template_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    system_prompt: str | None = None
+    date: str = CHAT_DATE
+
+    def description(self, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
+        """What run.json records: null for what is not given, and for the date where the template asks for none."""
+        return {
+            "chat_template_kwargs": dict(self.template_kwargs) or None,
+            "system_prompt": self.system_prompt,
+            "chat_date": self.date if "strftime_now" in _template_text(tokenizer) else None,
+        }
+
+
+DEFAULT_CHAT = ChatOptions()
+
+
+def recorded_chat(description: Mapping[str, Any]) -> ChatOptions:
+    """The options whose `description` a run.json has; the defaults where an earlier release recorded none."""
+    return ChatOptions(
+        description.get("chat_template_kwargs") or {},
+        description.get("system_prompt"),
+        description.get("chat_date") or CHAT_DATE,
+    )
+
+
+@dataclass(frozen=True)
+class Thoughts:
+    """How a model marks its thoughts, in the text of its tokens.
+
+    Attributes:
+        open: What begins a thought; empty: nothing does, all that is before `close` is one.
+        close: What ends it.
+        is_opened: Whether the context ends within a thought.
+        is_closed: Whether the context ends with a thought that is over, so that the model is not to think.
+        ends: Ids of tokens that end everything even within a thought.
+        pieces: [vocabulary] the text of each token.
+    """
+
+    open: str
+    close: str
+    is_opened: bool
+    is_closed: bool
+    ends: tuple[int, ...] = ()
+    pieces: tuple[str, ...] = field(default=(), repr=False)
+
+    @property
+    def mark_tokens(self) -> set[str]:
+        """Tokens that mark thoughts, and so end no reply even if they are special."""
+        return {self.open, self.close} if self.open else set(_CHANNEL_TOKENS)
+
+
+class ThoughtReader:
+    """Reads what a model writes token by token.
+
+    Attributes:
+        is_open: Whether it is within a thought.
+    """
+
+    def __init__(self, thoughts: Thoughts) -> None:
+        self.is_open = thoughts.is_opened
+        self._thoughts = thoughts
+        self._tail = ""
+        self._longest = max(len(thoughts.open), len(thoughts.close))
+
+    def read(self, token: int) -> bool:
+        """Whether a thought ends with this token."""
+        pieces = self._thoughts.pieces
+        piece = pieces[token] if token < len(pieces) else ""
+        text = self._tail + piece
+        self._tail = text[-self._longest :]
+        if self._thoughts.close in text:
+            self.is_open, self._tail = False, ""
+            return True
+        if self._thoughts.open and self._thoughts.open in text:
+            self.is_open, self._tail = True, ""
+        return False
+
+
+class SplitReply(NamedTuple):
+    """What a model wrote, in two.
+
+    Attributes:
+        reasoning: What it thought, without marks; `None`: nothing.
+        num_reasoning_tokens: Tokens before the reply, with marks.
+        reply: Tokens of the reply.
+        is_open: Whether a thought did not end, and there is no reply.
+    """
+
+    reasoning: str | None
+    num_reasoning_tokens: int
+    reply: list[int]
+    is_open: bool
+
+
+def split_thought(tokens: Sequence[int], thoughts: Thoughts | None, tokenizer: PreTrainedTokenizerBase) -> SplitReply:
+    """Divides what a model wrote into what it thought and its reply; `thoughts` `None`: all of it is the reply."""
+    if thoughts is None:
+        return SplitReply(None, 0, list(tokens), False)
+    reader, start = ThoughtReader(thoughts), 0
+    for index, token in enumerate(tokens, start=1):
+        if reader.read(token):
+            start = index
+    if reader.is_open:
+        start = len(tokens)
+    text = tokenizer.decode(tokens[:start], skip_special_tokens=False) if start else ""
+    if thoughts.open:
+        text = text.replace(thoughts.open, "").replace(thoughts.close, "").strip().removeprefix(_LABEL)
+    else:
+        text = "\n".join(_MESSAGE.findall(text.removesuffix(FINAL_CHANNEL)))
+    return SplitReply(text.strip() or None, start, list(tokens[start:]), reader.is_open)
+
+
+def find_thoughts(tokenizer: PreTrainedTokenizerBase, chat: ChatOptions) -> Thoughts | None:
+    """How a chat model marks its thoughts, and whether its context ends within one.
+
+    Returns:
+        The marks, without `ends` and `pieces`; `None`: neither the chat template nor the vocabulary has any.
+    """
+    template = _template_text(tokenizer)
+    if FINAL_CHANNEL in template:
+        return Thoughts("", FINAL_CHANNEL, is_opened=True, is_closed=False)
+    added = tokenizer.get_added_vocab()
+    marks = [each for each in THOUGHT_MARKS if each[1] in template or each[1] in added]
+    if not marks:
+        return None
+    opening, closing = marks[0]
+    generation_prompt = _generation_prompt(tokenizer, chat)
+    opened, closed = generation_prompt.rfind(opening), generation_prompt.rfind(closing)
+    return Thoughts(opening, closing, is_opened=opened > closed, is_closed=closed > opened)
+
+
+def render_chats(
+    texts: Sequence[str],
+    personas: Sequence[Sequence[str]],
+    tokenizer: PreTrainedTokenizerBase,
+    chat: ChatOptions,
+    *,
+    thought: bool = True,
+) -> list[str]:
+    """Each prompt as a chat up to where the assistant speaks.
+
+    Args:
+        texts: The prompts.
+        personas: The persona lines of each prompt, which follow the system prompt; may be empty.
+        tokenizer: The tokenizer.
+        chat: What else the template is given.
+        thought: Whether the model may think next; else the chat goes on to where its reply begins.
+
+    Raises:
+        ValueError: There is no template, or it takes no system message.
+    """
+    if not tokenizer.chat_template:
+        raise ValueError(NO_TEMPLATE_ERROR)
+    before = [] if chat.system_prompt is None else [chat.system_prompt]
+    lines = [[*before, *mine] for mine in personas]
+    chats = [[*_system(mine), _user(text)] for text, mine in zip(texts, lines, strict=True)]
+    if not chats:
+        return []
+    try:
+        if thought or (marks := find_thoughts(tokenizer, chat)) is None or marks.is_closed:
+            rendered = _apply(tokenizer, chats, chat, add_generation_prompt=True)
+        else:
+            answered = [[*turns, {"role": "assistant", "content": _ANSWER}] for turns in chats]
+            rendered = [text.rpartition(_ANSWER)[0] for text in _apply(tokenizer, answered, chat)]
+    except Exception as error:  # a template raises what it likes
+        if any(lines):
+            raise ValueError(NO_SYSTEM_ERROR.format(error=error)) from error
+        raise
+    for text, mine in zip(rendered, lines, strict=True):
+        if mine:  # one stands for all: a template leaves system messages out, or it does not
+            if any(line.strip() not in text for line in mine):
+                raise ValueError(NO_SYSTEM_ERROR.format(error="it leaves them out"))
+            break
+    return rendered
+
+
+def end_of_turn(tokenizer: PreTrainedTokenizerBase, chat: ChatOptions) -> set[int]:
+    """The added token, marked special or not, that the chat template puts right after what the assistant says."""
+    turns = [_user("Hi"), {"role": "assistant", "content": _ANSWER}]
+    after = _apply(tokenizer, [turns], chat)[0].rpartition(_ANSWER)[2]
+    tokens = tokenizer([after.lstrip()], add_special_tokens=False, return_attention_mask=False)["input_ids"][0]
+    return set(tokens[:1]) & set(tokenizer.added_tokens_decoder)
+
+
+def check_template_kwargs(kwargs: Mapping[str, Any]) -> None:
+    """Raises a ValueError if a variable has the name of an argument of `apply_chat_template`."""
+    parameters = signature(PreTrainedTokenizerBase.apply_chat_template).parameters
+    for name in kwargs:
+        if (name in parameters or name == "messages") and name not in _OWN_PARAMETERS:
+            raise ValueError(RESERVED_ERROR.format(name=name))
+
+
+_ANSWER = "Yes"
+
+
+def _system(lines: Sequence[str]) -> list[dict[str, str]]:
+    return [{"role": "system", "content": "\n".join(lines)}] if lines else []
+
+
+def _user(text: str) -> dict[str, str]:
+    return {"role": "user", "content": text}
+
+
+def _apply(
+    tokenizer: PreTrainedTokenizerBase,
+    chats: Sequence[Sequence[Mapping[str, str]]],
+    chat: ChatOptions,
+    *,
+    add_generation_prompt: bool = False,
+) -> list[str]:
+    """The chats as texts."""
+    settings: dict[str, Any] = dict(chat.template_kwargs)
+    text = _template_text(tokenizer)
+    if "strftime_now" in text:
+        settings["chat_template"] = _pinned_date(date.fromisoformat(chat.date)) + text
+    return list(
+        tokenizer.apply_chat_template(chats, add_generation_prompt=add_generation_prompt, tokenize=False, **settings)
+    )
+
+
+def _generation_prompt(tokenizer: PreTrainedTokenizerBase, chat: ChatOptions) -> str:
+    """What the template adds for the assistant to speak."""
+    turns = [[*_system([chat.system_prompt] if chat.system_prompt is not None else []), _user("Hi")]]
+    (whole,), (without,) = (
+        _apply(tokenizer, turns, chat, add_generation_prompt=generation) for generation in (True, False)
+    )
+    shared = next((index for index, (a, b) in enumerate(zip(whole, without, strict=False)) if a != b), len(without))
+    return whole[min(shared, len(whole)) :]
+
+
+def _template_text(tokenizer: PreTrainedTokenizerBase) -> str:
+    """The chat template that prompts are rendered with; empty: there is none."""
+    try:
+        return tokenizer.get_chat_template()
+    except Exception:  # noqa: BLE001 - tokenizers without one raise what they like
+        return ""
+
+
+def _pinned_date(day: date) -> str:
+    """A macro that stands for the function `strftime_now` of templates, on that day at midnight.
+
+    transformers takes no function as a variable, and a template may compute the format.
+    """
+    directives = sorted(set("aAbBdjmyYHIMSpFDexuwUWVG"))
+    replaced = "".join(f' | replace("%-{one}", "{_unpadded(day, one)}")' for one in directives if one in "djmHIMSe")
+    replaced += "".join(f' | replace("%{one}", "{day.strftime("%" + one)}")' for one in directives)
+    # The line break after the macro is taken away with it, and nothing of the template.
+    return "{% macro strftime_now(format) %}{{ format" + replaced + " }}{% endmacro %}\n"
+
+
+def _unpadded(day: date, directive: str) -> str:
+    return day.strftime("%" + directive).strip().lstrip("0") or "0"

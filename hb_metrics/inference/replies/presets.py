@@ -1,0 +1,121 @@
+"""Named ways of decoding replies, and how much of what a model writes is its reply."""
+
+from dataclasses import replace
+from typing import Any, Literal
+
+from transformers import GenerationConfig, PreTrainedModel
+
+from hb_dataset.hints import did_you_mean
+from hb_metrics.inference.models.contexts import ContextFormat
+from hb_metrics.inference.replies.decoding import Decoding
+
+Extent = Literal["whole", "first_line"]
+
+PRESETS = {
+    # For a quick look: a sentence or so, drawn at random.
+    "sample": Decoding(
+        sample=True, temperature=0.7, top_k=50, top_p=0.9, min_new_tokens=10, max_new_tokens=40, end_after_sentence=True
+    ),
+    "greedy": Decoding(max_new_tokens=60),
+    # The paper's settings (A.4). It names no maximum; 60 tokens is that of the released Blenderbot models.
+    "dialogpt": Decoding(num_beams=10, min_new_tokens=20, max_new_tokens=60, no_repeat_ngram_size=3),
+    "blenderbot2": Decoding(num_beams=3, min_new_tokens=20, max_new_tokens=60, no_repeat_ngram_size=3),
+}
+# The settings of the model's own generation_config; see `model_decoding`.
+MODEL_PRESET = "model"
+# The other presets are for one line of dialogue.
+WHOLE_PRESETS = ("greedy", MODEL_PRESET)
+WHOLE_TOKENS = 256  # of a whole reply at most, unless the options or the model say otherwise
+_ALL_TOKENS = 2**31  # transformers takes a top_k of 0 for no limit
+# Settings of a generation_config that change what is decoded, with the value that changes nothing.
+_NOT_DECODED = {
+    "repetition_penalty": 1.0,
+    "min_p": None,
+    "typical_p": 1.0,
+    "epsilon_cutoff": 0.0,
+    "eta_cutoff": 0.0,
+    "encoder_no_repeat_ngram_size": 0,
+    "encoder_repetition_penalty": 1.0,
+    "early_stopping": False,
+    "bad_words_ids": None,
+    "suppress_tokens": None,
+    "begin_suppress_tokens": None,
+    "forced_eos_token_id": None,
+}
+
+PRESET_ERROR = "decoding '{name}' is not known; {hint}allowed: {allowed}"
+
+
+def decoding_preset(
+    name: str, model: PreTrainedModel | None = None, extent: Extent = "first_line", **changes: Any
+) -> Decoding:
+    """A preset, with the settings changed that are not `None`.
+
+    Args:
+        name: One of `PRESETS`, or "model": the settings of the model's generation_config.
+        model: The model; only for "model".
+        extent: A whole reply ends after no sentence, and has at most `WHOLE_TOKENS` tokens unless the model's own
+            settings or `changes` have another number.
+        changes: Settings by name.
+
+    Raises:
+        ValueError: There is no such preset, or a change cannot be decoded with.
+    """
+    changes = {key: value for key, value in changes.items() if value is not None}
+    whole = {"end_after_sentence": False, "max_new_tokens": WHOLE_TOKENS} if extent == "whole" else {}
+    if name == MODEL_PRESET and model is not None:
+        own = model_decoding(model.generation_config, is_encoder_decoder=model.config.is_encoder_decoder)
+        return Decoding(**{**whole, **own, **changes})
+    if name not in PRESETS:
+        names = [*PRESETS, MODEL_PRESET]
+        raise ValueError(PRESET_ERROR.format(name=name, hint=did_you_mean(name, names), allowed=", ".join(names)))
+    return replace(PRESETS[name], **{**whole, **changes})
+
+
+def model_decoding(config: GenerationConfig, *, is_encoder_decoder: bool) -> dict[str, Any]:
+    """The settings of a model's generation_config that replies can be decoded with, where it has them.
+
+    Of a model without an encoder, `max_length` and `min_length` count the prompt too, and are left out.
+    """
+    sample = bool(config.do_sample) and (config.num_beams or 1) == 1
+    settings = {
+        "sample": sample,
+        "num_beams": config.num_beams,
+        "no_repeat_ngram_size": config.no_repeat_ngram_size,
+        "length_penalty": config.length_penalty,
+        "min_new_tokens": config.min_new_tokens,
+        "max_new_tokens": config.max_new_tokens,
+    }
+    if is_encoder_decoder:  # whose decoder is fed its start token first
+        for name, length in (("min_new_tokens", config.min_length), ("max_new_tokens", config.max_length)):
+            if settings[name] is None and length:
+                settings[name] = length - 1
+    if sample:
+        top_k = _ALL_TOKENS if config.top_k == 0 else config.top_k
+        settings |= {"temperature": config.temperature, "top_k": top_k, "top_p": config.top_p}
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+def ignored_settings(config: GenerationConfig) -> dict[str, Any]:
+    """The settings of a model's generation_config that change what is decoded and that `Decoding` does not have."""
+    settings = {name: getattr(config, name, None) for name in _NOT_DECODED}
+    if config.do_sample and (config.num_beams or 1) > 1:
+        settings["do_sample"] = True
+    return {name: value for name, value in settings.items() if value is not None and value != _NOT_DECODED.get(name)}
+
+
+def choose_extent(asked: Extent | Literal["auto"], context: ContextFormat, decoding: str) -> tuple[Extent, str]:
+    """How much of what a model writes is its reply, and why in words for the report.
+
+    Args:
+        asked: What the options ask for.
+        context: The context format.
+        decoding: The name of the preset.
+    """
+    if asked != "auto":
+        return asked, f"--reply {asked} was given"
+    if context != "chat":
+        return "first_line", "the model is given no chat, and dialogue is in lines"
+    if decoding not in WHOLE_PRESETS:
+        return "first_line", f"--decoding {decoding} is for one line of dialogue"
+    return "whole", "the model is a chat model"

@@ -1,0 +1,204 @@
+"""Chat templates in the style of well-known models: what prompts become, and where thoughts and replies end."""
+
+from datetime import date, datetime
+
+import pytest
+
+from hb_metrics.inference.models import chats
+from hb_metrics.inference.models.chats import CHAT_DATE, ChatOptions, find_thoughts, recorded_chat, split_thought
+from hb_metrics.inference.models.contexts import encode_contexts, end_tokens, render_contexts, reply_text
+from hb_metrics.inference.models.layout import choose_layout
+from hb_metrics.inference.models.loading import LoadedModel
+from tests.hb_metrics.chat_models import QWEN, STYLES, WRITTEN, chat_tokenizer, untrained_model
+
+PROMPT = "Hi! I'm a deaf kid."
+THOUGHT, ANSWER = "They are deaf.\nBe kind.", "Hello!\n\nHow are you?"
+THINKING = [style for style in WRITTEN if style != "llama3"]
+
+
+def ends_of(style, chat=chats.DEFAULT_CHAT, **how):
+    tokenizer = chat_tokenizer(style)
+    return tokenizer, end_tokens(untrained_model(tokenizer), tokenizer, "chat", chat=chat, **how)
+
+
+def tokens_of(tokenizer, text):
+    return tokenizer(text, add_special_tokens=False)["input_ids"]
+
+
+def rendered(style, chat=chats.DEFAULT_CHAT, personas=(), **how):
+    (text,) = render_contexts(
+        [PROMPT], [list(personas)], chat_tokenizer(style), "chat", is_encoder_decoder=False, chat=chat, **how
+    )
+    return text
+
+
+@pytest.mark.parametrize("style", THINKING)
+def test_what_a_model_writes_is_split_into_thought_and_reply(style):
+    tokenizer, ends = ends_of(style)
+    written = WRITTEN[style].format(thought=THOUGHT, answer=ANSWER).removesuffix(tokenizer.eos_token)
+    written = written.removesuffix("<|end_of_sentence|>")
+    part = split_thought(tokens_of(tokenizer, written), ends.thoughts, tokenizer)
+    assert (part.reasoning, part.is_open) == (THOUGHT, False)
+    assert reply_text(part.reply, tokenizer, whole=True) == ANSWER
+    assert reply_text(part.reply, tokenizer) == "Hello!"
+    assert part.num_reasoning_tokens + len(part.reply) == len(tokens_of(tokenizer, written))
+
+    cut = written[: written.index("Be kind") + 2]
+    part = split_thought(tokens_of(tokenizer, cut), ends.thoughts, tokenizer)
+    assert (part.reasoning, part.reply, part.is_open) == ("They are deaf.\nBe", [], True)
+    assert part.num_reasoning_tokens == len(tokens_of(tokenizer, cut))
+
+
+def test_a_reply_without_a_thought_is_a_reply_where_the_model_may_choose():
+    tokenizer, ends = ends_of("qwen3")
+    part = split_thought(tokens_of(tokenizer, ANSWER), ends.thoughts, tokenizer)
+    assert (part.reasoning, part.num_reasoning_tokens, part.is_open) == (None, 0, False)
+    empty = split_thought(tokens_of(tokenizer, f"<think>\n\n</think>\n\n{ANSWER}"), ends.thoughts, tokenizer)
+    assert empty.reasoning is None
+    assert empty.num_reasoning_tokens > 0
+    assert reply_text(empty.reply, tokenizer, whole=True) == ANSWER
+    # The template of R1 has opened the thought, and the first channel of gpt-oss is no reply.
+    for style in ("r1", "harmony"):
+        tokenizer, ends = ends_of(style)
+        assert split_thought(tokens_of(tokenizer, ANSWER), ends.thoughts, tokenizer).is_open
+    assert split_thought([5, 6], None, tokenizer) == (None, 0, [5, 6], False)
+
+
+def test_whether_a_context_ends_within_a_thought():
+    state = {}
+    for style in STYLES:
+        thoughts = find_thoughts(chat_tokenizer(style), chats.DEFAULT_CHAT)
+        state[style] = thoughts and (thoughts.is_opened, thoughts.is_closed)
+    free, opened = (False, False), (True, False)
+    # A template that never names the marks, and a vocabulary without them, says nothing of thoughts.
+    assert state == {
+        "qwen3": free,
+        "r1": opened,
+        "magistral": free,
+        "nemotron": free,
+        "harmony": opened,
+        "llama3": None,
+    }
+    silent = find_thoughts(chat_tokenizer("qwen3"), ChatOptions({"enable_thinking": False}))
+    assert (silent.is_opened, silent.is_closed) == (False, True)
+    asked = ChatOptions(system_prompt="Think between <think> and nothing.")  # it is no mark of the template's
+    assert not find_thoughts(chat_tokenizer("qwen3"), asked).is_opened
+
+
+def test_marks_end_no_reply_and_within_a_thought_only_ends_of_text_do():
+    for style, end in (("qwen3", "<|im_end|>"), ("magistral", "<|end_of_sentence|>")):
+        tokenizer, ends = ends_of(style)
+        marks = tokenizer.convert_tokens_to_ids([ends.thoughts.open, ends.thoughts.close])
+        assert not set(marks) & {*ends.dropped, *ends.thoughts.ends}
+        assert tokenizer.convert_tokens_to_ids(end) in ends.dropped
+        assert ends.thoughts.ends == ends.dropped
+    tokenizer, ends = ends_of("harmony")
+    structure = set(tokenizer.convert_tokens_to_ids(["<|start|>", "<|end|>", "<|message|>", "<|channel|>"]))
+    assert structure <= set(ends.dropped)  # of the final channel
+    assert not structure & set(ends.thoughts.ends)
+    assert set(tokenizer.convert_tokens_to_ids(["<|return|>", "<|call|>"])) <= set(ends.thoughts.ends)
+
+
+def test_a_whole_reply_ends_at_no_line_break():
+    tokenizer, ends = ends_of("qwen3")
+    assert any("\n" in tokenizer.decode([token]) for token in ends.kept)
+    _, whole = ends_of("qwen3", whole=True)
+    assert whole.kept == ()
+    assert (whole.dropped, whole.sentence) == (ends.dropped, ends.sentence)
+
+
+def test_templates_print_a_fixed_date():
+    assert "Today Date: 01 Jan 2026\n" in rendered("llama3")
+    assert "Today: 2026-01-01\n" in rendered("harmony")
+    day = ChatOptions(date="2031-12-05")
+    assert "Today Date: 05 Dec 2031\n" in rendered("llama3", day)
+    # Nothing else of the template changes.
+    tokenizer, chat = chat_tokenizer("llama3"), [{"role": "user", "content": PROMPT}]
+    how = {"add_generation_prompt": True, "tokenize": False}
+    assert rendered("llama3", day) == tokenizer.apply_chat_template(chat, date_string="05 Dec 2031", **how)
+    today = datetime.now()
+    expected = tokenizer.apply_chat_template(chat, **how)
+    assert rendered("llama3", ChatOptions(date=today.date().isoformat())) == expected
+    tokenizer.chat_template = (
+        "\n{% set format = '%A %-d %B %y, %m/%d' %}{{ strftime_now(format) }}\n"
+        "{% for m in messages %}{{ m.content }}{% endfor %}"
+    )
+    (text,) = chats.render_chats([PROMPT], [[]], tokenizer, day)
+    written = date(2031, 12, 5).strftime("%A 5 %B %y, %m/%d")
+    assert text == f"\n{written}\n{PROMPT}"
+    assert text.replace(written, "") == tokenizer.apply_chat_template(chat, **how).replace(
+        today.strftime("%A %-d %B %y, %m/%d"), ""
+    )
+
+
+def test_what_is_recorded_of_a_chat():
+    tokenizer = chat_tokenizer("harmony")
+    options = ChatOptions({"reasoning_effort": "low"}, "Be brief.", "2026-02-03")
+    found = options.description(tokenizer)
+    assert found == {
+        "chat_template_kwargs": {"reasoning_effort": "low"},
+        "system_prompt": "Be brief.",
+        "chat_date": "2026-02-03",
+    }
+    assert recorded_chat(found) == options
+    assert recorded_chat({}) == chats.DEFAULT_CHAT
+    plain = chats.DEFAULT_CHAT.description(chat_tokenizer("qwen3"))
+    assert plain == {"chat_template_kwargs": None, "system_prompt": None, "chat_date": None}
+    assert chats.DEFAULT_CHAT.description(tokenizer)["chat_date"] == CHAT_DATE
+
+
+def test_templates_take_variables_and_a_system_prompt():
+    assert rendered("qwen3").endswith("<|im_start|>assistant\n")
+    assert rendered("qwen3", ChatOptions({"enable_thinking": False})).endswith("<think>\n\n</think>\n\n")
+    assert "Reasoning: high" in rendered("harmony", ChatOptions({"reasoning_effort": "high"}))
+    brief = ChatOptions(system_prompt="Be brief.")
+    assert rendered("qwen3", brief).startswith("<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n")
+    lines = rendered("qwen3", brief, ["I like tea."])
+    assert lines.startswith("<|im_start|>system\nBe brief.\nI like tea.<|im_end|>\n<|im_start|>user\n")
+    assert rendered("qwen3", ChatOptions(system_prompt="")).startswith("<|im_start|>system\n<|im_end|>\n")
+    tokenizer = chat_tokenizer("qwen3")
+    tokenizer.chat_template = QWEN.replace(
+        "for message in messages", "for message in messages if message.role != 'system'"
+    )
+    with pytest.raises(ValueError, match="takes no system message"):
+        chats.render_chats([PROMPT], [[]], tokenizer, brief)
+
+
+@pytest.mark.parametrize(
+    ("style", "end"),
+    [
+        ("qwen3", "<|im_start|>assistant\n<think>\n\n</think>\n\n"),
+        ("r1", f"<|User|>{PROMPT}<|Assistant|>"),
+        ("harmony", "<|start|>assistant<|channel|>final<|message|>"),
+        ("llama3", "<|start_header_id|>assistant<|end_header_id|>\n\n"),
+    ],
+)
+def test_a_chat_can_end_where_the_words_of_the_reply_begin(style, end):
+    text = rendered(style, thought=False)
+    assert text.endswith(end)
+    assert (text == rendered(style)) == (style == "llama3")
+
+
+def test_what_is_for_chats_is_refused_elsewhere():
+    tokenizer = chat_tokenizer("qwen3")
+    model = untrained_model(tokenizer)
+    names = dict.fromkeys(("name", "source", "revision", "digest"), "nowhere")
+    loaded = LoadedModel(model=model, tokenizer=tokenizer, config=model.config, kind="causal", dtype="float32", **names)
+    silent = ChatOptions({"enable_thinking": False})
+    assert choose_layout(loaded, context="chat", tag="none", chat=silent).chat == silent
+    with pytest.raises(
+        ValueError, match="chat_template_kwargs is for chats, and prompts are laid out in context 'plain'"
+    ):
+        choose_layout(loaded, context="plain", tag="none", chat=silent)
+    with pytest.raises(ValueError, match="system_prompt is for chats"):
+        choose_layout(loaded, context="plain", tag="none", chat=ChatOptions(system_prompt="Be brief."))
+    for name in ("tokenize", "chat_template", "messages"):
+        with pytest.raises(ValueError, match=f"chat_template_kwargs has '{name}', which is not a variable"):
+            choose_layout(loaded, context="chat", tag="none", chat=ChatOptions({name: False}))
+
+
+def test_contexts_are_the_rendered_chats():
+    tokenizer = chat_tokenizer("qwen3")
+    options = ChatOptions({"enable_thinking": False}, "Be brief.")
+    (tokens,) = encode_contexts([PROMPT], [[]], untrained_model(tokenizer), tokenizer, "chat", chat=options)
+    assert tokenizer.decode(tokens) == rendered("qwen3", options)

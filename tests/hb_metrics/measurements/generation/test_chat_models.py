@@ -1,0 +1,221 @@
+"""Small models that were trained to answer as well-known chat models do: replies without thoughts, from end to end."""
+
+import json
+from dataclasses import replace
+
+import pyarrow.parquet as pq
+import pytest
+from transformers import GenerationConfig
+
+from hb_metrics.inference.models.chats import CHAT_DATE, ChatOptions
+from hb_metrics.inference.models.loading import LoadedModel
+from hb_metrics.inference.replies.decoding import Decoding
+from hb_metrics.inference.replies.presets import PRESETS, choose_extent, decoding_preset, ignored_settings
+from hb_metrics.inference.replies.prompt_replies import plan_replies, reply_into_shards
+from hb_metrics.measure import main
+from tests.hb_metrics.chat_models import (
+    answer_to,
+    chat_tokenizer,
+    thought_of,
+    trained_chat_model,
+    trained_prompts,
+    untrained_model,
+    write_vocabulary,
+)
+
+GREEDY = Decoding(max_new_tokens=40)
+THINKING = ["qwen3", "r1", "harmony"]
+
+
+def loaded_model(style):
+    model, tokenizer = trained_chat_model(style)
+    names = dict.fromkeys(("name", "source", "revision", "digest"), style)
+    return LoadedModel(model=model, tokenizer=tokenizer, config=model.config, kind="causal", dtype="float32", **names)
+
+
+def replies_of(style, folder, decoding=GREEDY, batch_size=None, **how):
+    loaded = loaded_model(style)
+    plan = plan_replies(trained_prompts(), loaded, decoding=decoding, context="chat", **{"extent": "whole"} | how)
+    table = reply_into_shards(plan, loaded, folder, batch_size=batch_size, progress=False)
+    return plan, table.to_pylist()
+
+
+@pytest.mark.parametrize("style", THINKING)
+def test_replies_are_answers_and_thoughts_are_kept_apart(style, tmp_path):
+    prompts = trained_prompts().to_pylist()
+    plan, rows = replies_of(style, tmp_path / "whole")
+    assert [row["reply"] for row in rows] == [answer_to(prompt) for prompt in prompts]
+    assert [row["reasoning"] for row in rows] == [thought_of(prompt).strip() for prompt in prompts]
+    assert not any(row["truncated"] or row["reasoning_unclosed"] for row in rows)
+    assert all(row["num_tokens"] < 40 and row["num_reasoning_tokens"] > 8 for row in rows)
+    assert plan.description()["max_reasoning_tokens"] == 2048
+    for size in (1, 3):
+        assert replies_of(style, tmp_path / str(size), batch_size=size)[1] == rows
+
+    # Rules about lines, sentences and lengths are about the reply alone, and not about the thought before it.
+    _, lines = replies_of(style, tmp_path / "line", extent="first_line")
+    assert [row["reply"] for row in lines] == [answer_to(prompt).split("\n")[0] for prompt in prompts]
+    assert [row["reasoning"] for row in lines] == [row["reasoning"] for row in rows]
+    sentence = replace(GREEDY, end_after_sentence=True, min_new_tokens=2, no_repeat_ngram_size=3)
+    _, sentences = replies_of(style, tmp_path / "sentence", sentence)
+    assert [row["reply"] for row in sentences] == [answer_to(prompt).split("\n")[0] for prompt in prompts]
+    _, short = replies_of(style, tmp_path / "short", replace(GREEDY, max_new_tokens=4))
+    assert all(row["truncated"] and row["num_tokens"] == 4 for row in short)
+    assert all(whole["reply"].startswith(row["reply"]) for whole, row in zip(rows, short, strict=True))
+    sampled = replace(GREEDY, sample=True, temperature=0.1)
+    _, drawn = replies_of(style, tmp_path / "sample", sampled)
+    assert [row["reply"] for row in drawn] == [row["reply"] for row in rows]
+    assert replies_of(style, tmp_path / "sample-1", sampled, batch_size=1)[1] == drawn
+
+
+def test_a_thought_that_does_not_end_is_no_reply(tmp_path):
+    prompts = trained_prompts().to_pylist()
+    _, rows = replies_of("qwen3", tmp_path / "all")
+    lengths = [row["num_reasoning_tokens"] for row in rows]
+    budget = max(lengths) - 1
+    _, cut = replies_of("qwen3", tmp_path / "cut", max_reasoning_tokens=budget)
+    assert {prompt["descriptor"] for prompt, row in zip(prompts, cut, strict=True) if row["reasoning_unclosed"]} == {
+        "deaf"
+    }
+    for row, before in zip(cut, rows, strict=True):
+        if row["reasoning_unclosed"]:
+            assert (row["reply"], row["num_tokens"], row["num_reasoning_tokens"]) == (None, 0, budget)
+            assert before["reasoning"].startswith(row["reasoning"])
+            assert not row["truncated"]
+        else:
+            assert row == before
+    assert all(row["reasoning_unclosed"] for row in replies_of("qwen3", tmp_path / "none", max_reasoning_tokens=0)[1])
+
+
+def test_thinking_can_be_turned_off(tmp_path):
+    silent = ChatOptions({"enable_thinking": False})
+    plan, rows = replies_of("qwen3", tmp_path / "greedy", chat=silent)
+    assert [row["reply"] for row in rows] == [answer_to(prompt) for prompt in trained_prompts().to_pylist()]
+    assert all(row["reasoning"] is None and row["num_reasoning_tokens"] == 0 for row in rows)
+    assert plan.description()["max_reasoning_tokens"] == 0
+    assert plan.description()["chat_template_kwargs"] == {"enable_thinking": False}
+    beams = replace(GREEDY, num_beams=2)
+    assert [row["reply"] for row in replies_of("qwen3", tmp_path / "beams", beams, chat=silent)[1]] == [
+        row["reply"] for row in rows
+    ]
+    with pytest.raises(ValueError, match=r"beam search .* does not know a thought from a reply; give --num_beams 1"):
+        replies_of("qwen3", tmp_path / "thinking", beams)
+    thinking, _ = replies_of("qwen3", tmp_path / "on")
+    assert thinking.description()["contexts_digest"] != plan.description()["contexts_digest"]
+    assert thinking.description()["prompts_digest"] == plan.description()["prompts_digest"]
+
+
+def test_the_digest_is_of_what_the_model_is_given():
+    tokenizer = chat_tokenizer("llama3")
+    model = untrained_model(tokenizer)
+    names = dict.fromkeys(("name", "source", "revision", "digest"), "llama3")
+    loaded = LoadedModel(model=model, tokenizer=tokenizer, config=model.config, kind="causal", dtype="float32", **names)
+
+    def found(**chat):
+        plan = plan_replies(trained_prompts(), loaded, decoding=GREEDY, context="chat", chat=ChatOptions(**chat))
+        return plan.description()
+
+    assert found() == found(date=CHAT_DATE)
+    assert found()["chat_date"] == CHAT_DATE
+    assert found()["contexts_digest"] != found(date="2026-01-02")["contexts_digest"]
+    assert found()["contexts_digest"] != found(system_prompt="Be brief.")["contexts_digest"]
+
+
+@pytest.mark.parametrize("style", THINKING)
+def test_a_chat_model_is_measured_and_reported(style, tmp_path):
+    model, tokenizer = trained_chat_model(style)
+    folder, out, dialogue = tmp_path / style, tmp_path / "run", tmp_path / "dialogue.jsonl"
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    dialogue.write_text("\n".join(json.dumps({"prompt": f"Hi {n}!", "reply": f"Hello {n}."}) for n in range(3)))
+    options = ["--model", folder, "--vocabulary_dir", write_vocabulary(tmp_path / "vocabulary"), "--output_dir", out]
+    options += ["--dataset_config", "v1.0", "--measurements", "generation,dialogue", "--decoding", "greedy"]
+    options += ["--dialogue_file", dialogue, "--dialogue_replies", 3, "--n_resamples", 0]
+    main([*map(str, options)])
+    results = json.loads((out / "results.json").read_text())
+    prompts = {row["id"]: row for row in trained_prompts().to_pylist()}
+    rows = pq.read_table(out / "replies").to_pylist()
+    assert {row["id"]: row["reply"] for row in rows} == {name: answer_to(row) for name, row in prompts.items()}
+    assert {row["id"]: row["reasoning"] for row in rows} == {
+        name: thought_of(row).strip() for name, row in prompts.items()
+    }
+    generation, recorded = results["generation"], results["run"]["generation"]
+    assert generation["num_replies"] == generation["num_with_reasoning"] == generation["num_distinct_replies"] == 8
+    assert (generation["num_unclosed_reasoning"], generation["num_empty_replies"]) == (0, 0)
+    assert generation["most_frequent_share"] == 1 / 8
+    assert generation["gen_bias"]["full_gen_bias"] > 0
+    assert (recorded["reply"], recorded["thinks"], recorded["max_new_tokens"]) == ("whole", True, 256)
+    assert recorded["max_reasoning_tokens"] == 2048
+    assert recorded["chat_date"] == (CHAT_DATE if style == "harmony" else None)
+    page = (out / "report.html").read_text()
+    assert "8 of them are distinct" in page
+    assert "A reply is all that the model wrote (the model is a chat model)" in page
+    assert "In 8 the model thought before it replied" in page
+    shown = sorted(prompts)[0]
+    assert {row["prompt"] for row in generation["shown_replies"]} == {row["text"] for row in prompts.values()}
+    assert generation["shown_replies"][0]["reply"] == answer_to(prompts[shown])
+    assert "8 replies, drawn blindly" in page
+    assert results["dialogue"]["num_replies"] == 3
+
+
+def test_runs_whose_thoughts_do_not_end_say_so(tmp_path):
+    model, tokenizer = trained_chat_model("qwen3")
+    folder = tmp_path / "model"
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    options = ["--model", folder, "--vocabulary_dir", write_vocabulary(tmp_path / "vocabulary"), "--decoding", "greedy"]
+    options += ["--dataset_config", "v1.0", "--measurements", "generation"]
+    some = [*options, "--output_dir", tmp_path / "some", "--max_reasoning_tokens", 40]
+    main([*map(str, some)])
+    generation = json.loads((tmp_path / "some" / "results.json").read_text())["generation"]
+    assert (generation["num_replies"], generation["num_unclosed_reasoning"]) == (6, 2)
+    assert generation["num_empty_replies"] == 0
+    page = (tmp_path / "some" / "report.html").read_text()
+    assert "2 of 8 prompts have no reply, since the model did not end its thought within 40 tokens" in page
+    with pytest.raises(SystemExit, match="the model replied to none of 8 prompts: 8 thoughts were not over after 3"):
+        main([*map(str, [*options, "--output_dir", tmp_path / "none", "--max_reasoning_tokens", 3])])
+
+
+def test_which_part_of_what_is_written_is_the_reply():
+    assert choose_extent("auto", "chat", "greedy")[0] == "whole"
+    assert choose_extent("auto", "chat", "model")[0] == "whole"
+    assert choose_extent("auto", "plain", "greedy")[0] == "first_line"
+    for preset in ("sample", "dialogpt", "blenderbot2"):
+        assert choose_extent("auto", "chat", preset) == (
+            "first_line",
+            f"--decoding {preset} is for one line of dialogue",
+        )
+        assert choose_extent("whole", "plain", preset) == ("whole", "--reply whole was given")
+    whole = decoding_preset("sample", extent="whole")
+    assert (whole.max_new_tokens, whole.end_after_sentence, whole.temperature) == (256, False, 0.7)
+    assert decoding_preset("greedy", extent="whole", max_new_tokens=30).max_new_tokens == 30
+    assert decoding_preset("greedy") == PRESETS["greedy"]
+
+
+def test_the_models_own_settings():
+    model = untrained_model(chat_tokenizer("qwen3"))
+    model.generation_config = GenerationConfig(
+        do_sample=True, temperature=0.6, top_p=0.95, top_k=20, repetition_penalty=1.05, max_length=4096
+    )
+    found = decoding_preset("model", model, "whole")
+    assert found == Decoding(sample=True, temperature=0.6, top_p=0.95, top_k=20, max_new_tokens=256)
+    assert ignored_settings(model.generation_config) == {"repetition_penalty": 1.05}
+    model.generation_config = GenerationConfig(do_sample=True, top_k=0, max_new_tokens=70)
+    found = decoding_preset("model", model, "whole", temperature=0.5)
+    assert (found.temperature, found.max_new_tokens) == (0.5, 70)
+    assert found.top_k >= len(chat_tokenizer("qwen3"))
+    model.generation_config = GenerationConfig()
+    assert decoding_preset("model", model) == Decoding()
+    assert ignored_settings(model.generation_config) == {}
+
+
+def test_an_encoder_decoder_models_own_lengths_are_of_the_reply(get_small_model):
+    model, _ = get_small_model("blenderbot")
+    config = GenerationConfig(num_beams=10, max_length=60, min_length=20, no_repeat_ngram_size=3, length_penalty=0.65)
+    before, model.generation_config = model.generation_config, config
+    try:
+        found = decoding_preset("model", model)
+    finally:
+        model.generation_config = before
+    expected = Decoding(num_beams=10, max_new_tokens=59, min_new_tokens=19, no_repeat_ngram_size=3, length_penalty=0.65)
+    assert found == expected
