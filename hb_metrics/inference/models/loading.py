@@ -18,6 +18,7 @@ from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError, O
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
+    AutoModelForImageTextToText,
     AutoModelForMaskedLM,
     AutoModelForSeq2SeqLM,
     AutoTokenizer,
@@ -30,10 +31,13 @@ from transformers import (
 )
 from transformers.models.auto.modeling_auto import (
     MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES,
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,
     MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
 )
+from transformers.utils import ModelOutput
 
+from hb_metrics.inference.memory import is_out_of_memory
 from hb_metrics.inference.models.embedded_wheels import NOT_INSTALLED_ERROR
 
 EMBEDDED = "embedded"
@@ -74,6 +78,10 @@ WEIGHTS_ERROR = (
 UNSAFE_WEIGHTS_ERROR = (
     "the weights of model '{name}' are a pickle that cannot be read as tensors alone, and one of more than tensors may "
     "run any code; get them as safetensors"
+)
+LOADING_MEMORY_ERROR = (
+    "memory runs out while model '{name}' is loaded: in {dtype} its weights take {needed:.1f} GB; use a machine or "
+    "device with more, fewer processes on it, or --dtype bfloat16 ({error})"
 )
 GENERATION_CONFIG_ERROR = (
     "the generation_config.json of model '{name}' does not load; mend it, or remove it for the settings of "
@@ -185,19 +193,29 @@ def load_model(
         ValueError: The dtype is unknown, or the model gives no likelihoods (it is no causal, masked or
             encoder–decoder language model).
         OSError: The model or its tokenizer is not there.
+        MemoryError: Memory does not suffice for the weights.
     """
     if dtype not in DTYPES:
         raise ValueError(f"dtype '{dtype}' is not known; allowed: {', '.join(DTYPES)}")
     device = torch.device(device)
     loaded = load_tokenizer(name, revision=revision, trust_remote_code=trust_remote_code)
     auto_class = {
-        "causal": AutoModelForCausalLM,
+        "causal": AutoModelForImageTextToText if _reads_images(loaded.config) else AutoModelForCausalLM,
         "masked": AutoModelForMaskedLM,
         "encoder-decoder": AutoModelForSeq2SeqLM,
     }[loaded.kind]
     wanted = ("float32" if device.type == "cpu" else "auto") if dtype == "auto" else dtype
     hub: dict[str, Any] = {"revision": loaded.revision, "trust_remote_code": trust_remote_code}
-    model, loading = model_from(auto_class, loaded.source, name, dtype=wanted, **hub)
+    try:
+        # Straight to the device: host memory need not hold the weights, which each process would load into it.
+        model, loading = model_from(auto_class, loaded.source, name, dtype=wanted, device_map={"": device}, **hub)
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        wanted = str(loaded.config.dtype or "float32").removeprefix("torch.") if wanted == "auto" else wanted
+        needed = _num_parameters(auto_class, loaded.config, trust_remote_code) * getattr(torch, wanted).itemsize / 1e9
+        message = LOADING_MEMORY_ERROR.format(name=name, dtype=wanted, needed=needed, error=_first_line(error))
+        raise MemoryError(message) from error
     if loading["missing_keys"]:
         raise ValueError(
             f"model '{name}' lacks weights of a {loaded.kind} language model "
@@ -207,8 +225,7 @@ def load_model(
     others = sorted(key for key in loading["unexpected_keys"] if _OTHER_WEIGHTS.search(key))
     if others and not _has_language_head(loaded.config):
         raise ValueError(OTHER_HEAD_ERROR.format(name=f"'{name}' ({', '.join(others[:3])})"))
-    model = model.eval().to(device)
-    return LoadedModel(**vars(loaded), model=model, dtype=str(model.dtype).removeprefix("torch."))
+    return LoadedModel(**vars(loaded), model=model.eval(), dtype=str(model.dtype).removeprefix("torch."))
 
 
 def tokenizer_from(source: str, name: str, **hub: Any) -> PreTrainedTokenizerBase:
@@ -241,9 +258,11 @@ def model_from(auto_class: Any, source: str, name: str, **settings: Any) -> tupl
         return auto_class.from_pretrained(source, output_loading_info=True, **settings)
     except UnpicklingError as error:
         raise OSError(UNSAFE_WEIGHTS_ERROR.format(name=name)) from error
-    except (torch.OutOfMemoryError, MemoryError, ImportError):
+    except ImportError:
         raise
     except Exception as error:  # damaged or missing files may raise anything
+        if is_out_of_memory(error):
+            raise
         raise OSError(WEIGHTS_ERROR.format(name=name, error=_reason(error, source))) from error
 
 
@@ -268,10 +287,29 @@ def raise_no_config(name: str, source: str, error: Exception, not_there: str) ->
 
 def max_positions_of(model: PreTrainedModel) -> int | None:
     """How many tokens the model has positions for; `None`: any number."""
-    positions = getattr(model.config, "max_position_embeddings", None)
+    positions = getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None)
     if positions is None or positions <= 0:
         return None
-    # RoBERTa and its kin count positions from behind the one of the padding.
+    return positions - first_position(model)
+
+
+def decoder_start_id(model: PreTrainedModel) -> int | None:
+    """The token that the decoder of an encoder–decoder model is trained to start with; `None`: its config names none.
+
+    T5Gemma, which has no `decoder_start_token_id`, starts with the BOS token of its decoder.
+    """
+    if hasattr(model.config, "decoder_start_token_id"):
+        return model.config.decoder_start_token_id
+    return model.config.get_text_config(decoder=True).bos_token_id
+
+
+def with_states(encoded: ModelOutput, states: torch.Tensor) -> ModelOutput:
+    """What an encoder gave, of the class that its decoder expects, with other states ([rows, length, width])."""
+    return type(encoded)(**(dict(encoded) | {"last_hidden_state": states}))
+
+
+def first_position(model: PreTrainedModel) -> int:
+    """The position id of a text's first token: RoBERTa and its kin count from behind the one of the padding."""
     taken = [
         module.padding_idx + 1
         for name, module in model.named_modules()
@@ -279,7 +317,7 @@ def max_positions_of(model: PreTrainedModel) -> int | None:
         and isinstance(module, torch.nn.Embedding)
         and module.padding_idx is not None
     ]
-    return positions - max(taken, default=0)
+    return max(taken, default=0)
 
 
 def identify(source: str, revision: str | None) -> tuple[str, str | None]:
@@ -319,12 +357,28 @@ def model_kind(config: PreTrainedConfig) -> ModelKind:
     causal = MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(config.model_type)
     if masked is not None and (causal is None or causal not in architectures):
         return "masked"
-    if causal is not None or any(name.endswith("ForCausalLM") for name in architectures):
+    if causal is not None or any(name.endswith("ForCausalLM") for name in architectures) or _reads_images(config):
         return "causal"
     raise ValueError(
         f"a model of type '{config.model_type}' ({', '.join(sorted(architectures)) or 'no architecture'}) gives no "
         "likelihoods of sentences; give a causal, masked or encoder-decoder language model"
     )
+
+
+def _reads_images(config: PreTrainedConfig) -> bool:
+    """Whether the model of a config is a causal one of images and text alone: given no images, it is one of text."""
+    return (
+        config.model_type in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
+        and config.model_type not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+        and not config.is_encoder_decoder
+    )
+
+
+def _num_parameters(auto_class: Any, config: PreTrainedConfig, trust_remote_code: bool) -> int:
+    """How many weights a model has, without making any."""
+    with torch.device("meta"):
+        model = auto_class.from_config(config, trust_remote_code=trust_remote_code)
+    return model.num_parameters()
 
 
 def _has_language_head(config: PreTrainedConfig) -> bool:

@@ -112,15 +112,14 @@ class ResponseNgramBlocker(LogitsProcessor):
 
     def blocked(self, response: torch.Tensor, vocabulary_size: int) -> torch.Tensor:
         """Which tokens would repeat an n-gram: [rows, vocabulary] bool for responses of [rows, length]."""
-        blocked = torch.zeros(len(response), vocabulary_size, dtype=torch.bool, device=response.device)
+        # One column more, for the n-grams that would not be repeated: looking for the others would wait for the device.
+        blocked = torch.zeros(len(response), vocabulary_size + 1, dtype=torch.bool, device=response.device)
         size, length = self.ngram_size, response.shape[1]
-        if length < size:
-            return blocked
-        ngrams = response.unfold(1, size, 1)  # [rows, length - size + 1, size]
-        repeats = (ngrams[:, :, :-1] == response[:, None, length - size + 1 :]).all(-1)
-        rows, positions = repeats.nonzero(as_tuple=True)
-        blocked[rows, ngrams[rows, positions, -1]] = True
-        return blocked
+        if length >= size:
+            ngrams = response.unfold(1, size, 1)  # [rows, length - size + 1, size]
+            repeats = (ngrams[:, :, :-1] == response[:, None, length - size + 1 :]).all(-1)
+            blocked.scatter_(1, ngrams[:, :, -1].where(repeats, vocabulary_size), True)
+        return blocked[:, :-1]
 
 
 def decode(
@@ -254,6 +253,8 @@ def _one_by_one(
     rows = torch.arange(num, device=device)  # the contexts in the batch
     going = torch.ones(num, dtype=torch.bool, device=device)  # those of them still being answered
     for step in range(size):
+        logits = logits.float()
+        highest = logits.amax(1)
         if thoughts is None:
             logits = _allowed(logits, replies[rows, :step], blocker, decoding, (dropped, kept), step)
         else:
@@ -273,7 +274,7 @@ def _one_by_one(
             chosen, was_close = _draw(logits, drawn[rows, step], decoding)
         else:
             chosen, was_close = _highest(logits)
-        close[rows[was_close & going]] = step + 1
+        close[rows] = torch.where(was_close & going, step + 1, close[rows])
         replies[rows, step] = chosen
         is_thought = thinking[rows]
         is_dropped = torch.isin(chosen, dropped)
@@ -289,10 +290,13 @@ def _one_by_one(
             _read_thoughts(readers, rows, chosen, step, thinking, starts, nonblank)
         full = step + 1 - starts[rows] >= torch.where(thinking[rows], decoding.max_reasoning_tokens, most[rows])
         stopped = going & (over | full | (step + 1 >= until[rows]))
-        lengths[rows[stopped]] = step + 1 - (is_dropped & over)[stopped].long()
-        truncated[rows[over]] = False
+        lengths[rows] = torch.where(stopped, step + 1 - (is_dropped & over).long(), lengths[rows])
+        truncated[rows] &= ~over
         going &= ~stopped
-        num_going = int(going.sum())
+        # The one time in a step that the device is waited for.
+        num_going, num_broken = torch.stack([going.sum(), (~highest.isfinite()).sum()]).tolist()
+        if num_broken:
+            raise _not_finite(highest)
         if not num_going:
             break
         if num_going <= (1 - _SHARE_OVER) * len(rows):
@@ -438,6 +442,8 @@ def _beam_search(
     rows = torch.arange(num, device=device)
     for step in range(most):
         log_probs = logits.float().log_softmax(1)
+        highest = log_probs.amax(1)
+        broken = ~highest.isfinite().view(len(rows), beams).all(1)
         log_probs = _allowed(log_probs, running.flatten(0, 1)[:, :step], blocker, decoding, (dropped, kept), step)
         vocabulary = log_probs.shape[1]
         totals = (log_probs.view(len(rows), beams, vocabulary) + scores[:, :, None]).flatten(1)
@@ -452,7 +458,8 @@ def _beam_search(
         edge = (best[:, -2] - best[:, -1] < CLOSE) & (end_here[:, -2] | end_here[:, -1])
         open_totals = totals if last else totals.view(len(rows), beams, vocabulary).masked_fill(is_end, -torch.inf)
         next_scores, indices = open_totals.flatten(1).topk(beams + 1, dim=1)
-        edge |= (next_scores[:, -2] - next_scores[:, -1] < CLOSE) & ~torch.tensor(last, device=device)
+        if not last:
+            edge |= next_scores[:, -2] - next_scores[:, -1] < CLOSE
 
         is_finished = torch.ones_like(end_here[:, :-1]) if last else end_here[:, :-1]
         best, best_indices = best[:, :-1], best_indices[:, :-1]
@@ -475,17 +482,25 @@ def _beam_search(
 
         reach = scores[:, 0] / (step + 1) ** decoding.length_penalty
         worst = finished_scores[:, -1]
-        over = (worst > _NEVER / 2) & (reach <= worst) | torch.tensor(last, device=device)
-        if not last:
+        if last:
+            over = torch.ones_like(broken)
+        else:
+            over = (worst > _NEVER / 2) & (reach <= worst)
             edge |= (worst > _NEVER / 2) & ((reach - worst).abs() < CLOSE)
         ranking_is_close = over & (finished_scores[:, 0] - finished_scores[:, 1] < CLOSE)
         close[rows] |= edge | ranking_is_close
-        for index in over.nonzero()[:, 0].tolist():
-            reply = finished[index, 0, : finished_lengths[index, 0]].tolist()
-            results[int(rows[index])] = Decoded(reply, bool(finished_truncated[index, 0]))
-        going = (~over).nonzero()[:, 0]
-        if not len(going):
+        # The one time in a step that the device is waited for, but where replies end.
+        is_broken, is_over = torch.stack([broken, over]).tolist()
+        if any(is_broken):
+            raise _not_finite(highest)
+        if any(is_over):
+            best_replies = finished[:, 0].tolist(), finished_lengths[:, 0].tolist(), finished_truncated[:, 0].tolist()
+            for context, ends_here, reply, length, cut in zip(rows.tolist(), is_over, *best_replies, strict=True):
+                if ends_here:
+                    results[context] = Decoded(reply[:length], cut)
+        if all(is_over):
             break
+        going = torch.tensor([row for row, ends_here in enumerate(is_over) if not ends_here], device=device)
         forward.select((going[:, None] * beams + parents[going]).flatten())
         rows, running, scores, chosen = rows[going], running[going], scores[going], chosen[going]
         finished, finished_scores = finished[going], finished_scores[going]
@@ -503,15 +518,16 @@ def _allowed(
     step: int,
 ) -> torch.Tensor:
     """The scores with -inf for tokens that may not come next."""
-    scores = scores.float()
-    highest = scores.amax(1)
-    if not torch.isfinite(highest).all():
-        raise ValueError(NOT_FINITE_ERROR.format(value=highest[~torch.isfinite(highest)][0].item()))
     if step < decoding.min_new_tokens:
         scores[:, torch.cat(ends)] = -torch.inf
     if blocker is not None:
         scores = scores.masked_fill(blocker.blocked(replies, scores.shape[1]), -torch.inf)
     return scores
+
+
+def _not_finite(highest: torch.Tensor) -> ValueError:
+    """The error for rows ([rows] scores of the likeliest tokens) of which at least one is NaN or infinite."""
+    return ValueError(NOT_FINITE_ERROR.format(value=highest[~highest.isfinite()][0].item()))
 
 
 def _sentence_ends(decoding: Decoding, step: int) -> bool:

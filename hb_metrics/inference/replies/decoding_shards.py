@@ -150,7 +150,12 @@ def fitting_batch_size(loaded: LoadedModel, length: int, num_beams: int) -> int:
     """How many contexts of a length fit into a quarter of the free memory, with their keys, values and logits."""
     model, device = loaded.model, loaded.model.device
     config = model.config.get_text_config()
+    heads = getattr(config, "num_attention_heads", None)
     width = getattr(config, "hidden_size", 1024)
+    if isinstance(heads, int) and heads:  # keys and values are often of fewer heads than queries
+        head_dim = max(getattr(config, name, None) or 0 for name in ("head_dim", "qk_head_dim")) or width // heads
+        key_heads = getattr(config, "num_key_value_heads", None)
+        width = head_dim * (key_heads if isinstance(key_heads, int) and key_heads else heads)
     layers = getattr(config, "num_hidden_layers", 32)
     per_row = (2 * length * width * layers + 4 * 4 * config.vocab_size) * model.dtype.itemsize
     free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else psutil.virtual_memory().available

@@ -5,13 +5,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from transformers import DynamicCache, PreTrainedModel
+from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
-from transformers.modeling_outputs import BaseModelOutput
 
+from hb_metrics.inference.models.loading import decoder_start_id, first_position, with_states
 from hb_metrics.inference.units import distinct
 
 _PAD = 0  # any token: nothing attends to it
+# Layers of a cache that hold keys and values by position, or nothing. Those that hold a recurrent state take several
+# tokens behind a state for the first ones in some architectures, and nothing shows which: they share no prefix.
+_ATTENTION_LAYERS = {"DynamicLayer", "DynamicSlidingWindowLayer", "DynamicIndexedLayer", "DummyLayer", "_GrowingLayer"}
 
 
 class Forward:
@@ -49,22 +52,28 @@ class Forward:
             self.mask = ((positions < self.prefix) | (positions >= ends)).long()
         self.length = longest + max_new_tokens
         self.cache: Any = None
+        self.encoded: Any = None  # what the encoder gave, and its states for each row
         self.states: torch.Tensor | None = None
-        self.keeps_logits = "logits_to_keep" in inspect.signature(model.forward).parameters
+        self.num_cached = 0  # positions that the cache holds
+        options = inspect.signature(model.forward).parameters
+        self.keeps_logits = "logits_to_keep" in options
+        self.takes_positions = "position_ids" in options
+        self.first_position = first_position(model)
 
     def first(self) -> torch.Tensor:
         """Logits after the contexts: [contexts * beams, vocabulary]."""
         if self.model.config.is_encoder_decoder:
-            self.states = self.model.get_encoder()(
+            self.encoded = self.model.get_encoder()(
                 input_ids=self.contexts, attention_mask=torch.ones_like(self.contexts)
-            ).last_hidden_state
+            )
+            self.states = self.encoded.last_hidden_state
             start = _decoder_start(self.model)
             self.tokens = torch.tensor([start], device=self.contexts.device).expand(len(self.contexts), -1)
             logits = self._run(self.tokens)
         else:
             if self.prefix:
                 logits = self._run(self.contexts[:1, : self.prefix])
-            if self.prefix and isinstance(self.cache, DynamicCache):
+            if self.prefix and _holds_attention_alone(self.cache):
                 self.cache.reorder_cache(torch.zeros(len(self.contexts), dtype=torch.int64, device=logits.device))
                 logits = self._run(self.contexts[:, self.prefix :], self.mask)
             else:
@@ -94,13 +103,18 @@ class Forward:
 
     def _run(self, tokens: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
         inputs: dict[str, Any] = {"input_ids": tokens}
+        start = 0 if self.cache is None else self.num_cached
+        self.num_cached = start + tokens.shape[1]
         if mask is not None:
-            positions = (mask.cumsum(1) - 1).clamp(min=0)
-            inputs |= {"attention_mask": mask, "position_ids": positions[:, -tokens.shape[1] :]}
+            positions = (mask.cumsum(1) - 1).clamp(min=0)[:, start:]
+            inputs |= {"attention_mask": mask, "position_ids": positions + self.first_position}
+        elif self.takes_positions:  # a model that counts them by its cache may count none, or go by the last batch
+            positions = torch.arange(start, self.num_cached, device=tokens.device).expand(len(tokens), -1)
+            inputs["position_ids"] = positions + self.first_position
         if self.states is not None:
             inputs = {
                 "decoder_input_ids": tokens,
-                "encoder_outputs": BaseModelOutput(last_hidden_state=self.states),
+                "encoder_outputs": with_states(self.encoded, self.states),
                 "attention_mask": torch.ones(self.states.shape[:2], dtype=torch.int64, device=tokens.device),
             }
         if self.cache is not None:
@@ -108,8 +122,10 @@ class Forward:
         if self.keeps_logits:
             inputs["logits_to_keep"] = 1
         output = self.model(**inputs, use_cache=True)
-        # A model that keeps its past in another way (a recurrent one) is given all of the tokens each time.
-        self.cache = _roomy(output.get("past_key_values"), self.length)
+        # A model that keeps its past in another way (as some recurrent ones) is given all of the tokens each time: a
+        # cache of its own may not let rows be picked from all that it holds.
+        cache = output.get("past_key_values")
+        self.cache = _roomy(cache, self.length) if type(cache) in (DynamicCache, EncoderDecoderCache) else None
         return output.logits[:, -1]
 
 
@@ -163,6 +179,11 @@ def _roomy(cache: Any, length: int) -> Any:
     return cache
 
 
+def _holds_attention_alone(cache: Any) -> bool:
+    """Whether a cache holds the keys and values of attention layers and nothing else."""
+    return type(cache) is DynamicCache and all(type(layer).__name__ in _ATTENTION_LAYERS for layer in cache.layers)
+
+
 def _room_for(states: torch.Tensor, length: int) -> torch.Tensor:
     filled = states.shape[-2]
     buffer = states.new_empty(*states.shape[:-2], max(length, filled), states.shape[-1])
@@ -187,6 +208,7 @@ def _decoder_start(model: PreTrainedModel) -> list[int]:
     forced = config.forced_bos_token_id
     start = config.decoder_start_token_id
     start = config.bos_token_id if start is None else start
+    start = decoder_start_id(model) if start is None else start
     if start is None:
         raise ValueError("the model has no decoder_start_token_id in its generation_config; set one")
     return [start] if forced is None else [start, forced]

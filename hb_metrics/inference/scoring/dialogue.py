@@ -25,7 +25,7 @@ from hb_metrics.inference.models.contexts import (
     encode_replies,
     render_contexts,
 )
-from hb_metrics.inference.models.loading import LoadedModel
+from hb_metrics.inference.models.loading import LoadedModel, decoder_start_id
 from hb_metrics.inference.scoring.perplexity import MAX_POSITIONS, perplexity_scores
 from hb_metrics.inference.scoring.scoring_paths import right_padded
 from hb_metrics.inference.scoring.scoring_shards import score_units_into_shards
@@ -103,7 +103,7 @@ def plan_dialogue(
         raise ValueError(KIND_ERROR.format(kind=loaded.kind))
     model, tokenizer = loaded.model, loaded.tokenizer
     with_encoder = model.config.is_encoder_decoder
-    start_id = model.config.decoder_start_token_id if with_encoder else None
+    start_id = decoder_start_id(model) if with_encoder else None
     if with_encoder and start_id is None:
         raise ValueError(NO_START_ERROR)
     no_personas: list[list[str]] = [[] for _ in dialogue.ids]
@@ -262,7 +262,8 @@ def _causal_nlls(model: PreTrainedModel, pairs: Sequence[tuple[list[int], list[i
 
 def _decoder_nlls(model: PreTrainedModel, pairs: Sequence[tuple[list[int], list[int]]]) -> np.ndarray:
     """As `_causal_nlls`, with the context given to the encoder and the reply scored by the decoder."""
-    start = model.config.decoder_start_token_id
+    start = decoder_start_id(model)
+    assert start is not None  # `plan_dialogue` has checked it
     tokens, mask = right_padded([context for context, _ in pairs], model.device)
     fed, fed_mask = right_padded([[start, *reply[:-1]] for _, reply in pairs], model.device)
     logits = model(

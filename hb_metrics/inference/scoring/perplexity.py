@@ -16,7 +16,7 @@ from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hb_metrics.inference.memory import halved
-from hb_metrics.inference.models.loading import max_positions_of
+from hb_metrics.inference.models.loading import decoder_start_id, max_positions_of
 from hb_metrics.inference.processes import process_state
 from hb_metrics.inference.scoring import scoring_paths
 from hb_metrics.inference.scoring.prefix_tree import halved_tree, pack_prefix_trees
@@ -47,6 +47,9 @@ NOT_FINITE_ERROR = (
     "or check the weights"
 )
 TREE_ERROR = "scoring='tree' does not work for this model: {reason}; use scoring='auto' or 'padded'"
+
+
+ONE_AT_A_TIME = "padding changes its numbers, so texts are scored one at a time"
 
 
 class PerplexityScores(NamedTuple):
@@ -211,6 +214,9 @@ def plan_perplexity(
         positions = sum(len(unit.payload.tokens) for unit in units)
     else:
         scoring = "padded"
+        score = partial(scoring_paths.padded_nlls, model)
+        if sequences and scoring_paths.padding_changes(score, sequences, model.dtype):
+            max_positions, reason = 1, f"{reason}; {ONE_AT_A_TIME}"
         units, positions = scoring_paths.padded_units(sequences, max_positions)
     return ScoringPlan(
         scoring=scoring,
@@ -274,19 +280,23 @@ def _plan_encoder_decoder(
     limit = _most_tokens(model, tokenizer)
     if context.numel() > limit:
         raise ValueError(LONG_CONTEXT_ERROR.format(length=context.numel(), limit=limit))
-    start_id = model.config.decoder_start_token_id
+    start_id = decoder_start_id(model)
     if start_id is None:
         raise ValueError("the model's config has no decoder_start_token_id, so its decoder cannot start; set it")
     sequences = [(start_id, *tokens) for tokens in encoded]
     check_sequences(texts, sequences, sequence_of_text, model, tokenizer, needed=2)
+    reason = "the sentence is what the decoder writes"
+    score = partial(scoring_paths.decoder_nlls, model, context=context)
+    if sequences and scoring_paths.padding_changes(score, sequences, model.dtype):
+        max_positions, reason = 1, f"{reason}; {ONE_AT_A_TIME}"
     units, positions = scoring_paths.padded_units(sequences, max_positions)
     return ScoringPlan(
         scoring="encoder-decoder",
-        scoring_reason="the sentence is what the decoder writes",
+        scoring_reason=reason,
         start_token=tokenizer.convert_ids_to_tokens(start_id),
         sequence_of_text=sequence_of_text,
         num_tokens=np.array([len(sequence) - 1 for sequence in sequences], dtype=np.int64),
         positions=positions,
         units=units,
-        score=lambda payload: scoring_paths.decoder_nlls(model, payload, context),
+        score=score,
     )

@@ -10,14 +10,16 @@ from typing import Any
 import numpy as np
 import torch
 from transformers import PreTrainedModel
-from transformers.modeling_outputs import BaseModelOutput
 
 from hb_metrics.inference.memory import Memory, halved
+from hb_metrics.inference.models.loading import with_states
 from hb_metrics.inference.scoring.prefix_tree import PrefixTree, halved_tree, pack_prefix_trees
 from hb_metrics.inference.units import Unit, length_sorted_batches
 
 # How far the tree's numbers may be from the padded ones in the trial run, relative.
 _TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-4}
+# In half precision: so many times as far from the numbers of each sequence alone as the padded ones are.
+_TIMES_NOISE = 3
 _LOW_PRECISION_TOLERANCE = 3e-2
 _TRIAL_SEQUENCES = 4
 _LOGSUMEXP_ROWS = 64
@@ -65,6 +67,9 @@ def tree_fault(
         # Its tree would share next to nothing, and its mask grows with the square of the length.
         return f"a text is {length:,} tokens long, more than the {max_positions:,} that are scored at once"
     step = max(1, len(sequences) // (_TRIAL_SEQUENCES // 2))
+    low_precision = model.dtype not in _TOLERANCE
+    if low_precision and (fault := _layer_fault(model, length)):
+        return fault
     # Reversed tokens make sure that the trial has branches that differ early, in any data.
     trial = [*longest, *sequences[::step][: _TRIAL_SEQUENCES // 2]]
     trial += [(sequence[0], *reversed(sequence[1:])) for sequence in trial]
@@ -80,9 +85,35 @@ def tree_fault(
     except Exception as error:  # noqa: BLE001 - whatever it is, the model is then scored in padded batches
         message = ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
         return f"it refuses a 4-D mask with position ids ({message})"
-    difference = float(np.max(np.abs(on_trees - padded) / np.abs(padded)))
-    if not difference <= _TOLERANCE.get(model.dtype, _LOW_PRECISION_TOLERANCE):
+    tolerance, expected = _TOLERANCE.get(model.dtype, 0.0), padded
+    if low_precision:
+        alone = [Unit(np.array([row]), [sequence]) for row, sequence in enumerate(trial)]
+        expected = _tried(partial(padded_nlls, model), alone, halved, len(trial))
+        tolerance = max(_TIMES_NOISE * _difference(padded, expected), torch.finfo(model.dtype).eps)
+    difference = _difference(on_trees, expected)
+    if not difference <= tolerance:
         return f"on prefix trees it gives other numbers than on single sentences (off by {difference:.1e} in a trial)"
+    return None
+
+
+def _difference(nlls: np.ndarray, expected: np.ndarray) -> float:
+    """How far numbers are from the expected ones at most, relative."""
+    return float(np.max(np.abs(nlls - expected) / np.abs(expected)))
+
+
+def _layer_fault(model: PreTrainedModel, length: int) -> str | None:
+    """Why the layers of a model cannot be run on prefix trees of texts of up to `length` tokens, or `None`.
+
+    The noise of half precision may hide it from a trial on few texts.
+    """
+    config = model.config.get_text_config(decoder=True)
+    types = [name for name in getattr(config, "layer_types", None) or () if name not in ("moe", "mlp")]
+    if getattr(model, "_is_stateful", False) or any("attention" not in name or "linear" in name for name in types):
+        return "its layers keep a state that would read a tree as one long text"
+    windows = [getattr(config, name, None) for name in ("sliding_window", "attention_chunk_size")]
+    window = min((size for size in windows if size), default=length)
+    if window < length and (not types or any("sliding" in name or "chunked" in name for name in types)):
+        return f"its attention reaches {window:,} tokens back, less than a text of {length:,} tokens"
     return None
 
 
@@ -115,9 +146,9 @@ def decoder_nlls(model: PreTrainedModel, sequences: Sequence[Sequence[int]], con
     """As `padded_nlls`, for the decoder of an encoder–decoder model whose encoder is given `context` ([1, length])."""
     tokens, mask = right_padded([sequence[:-1] for sequence in sequences], model.device)
     context = context.to(model.device)
-    states = model.get_encoder()(input_ids=context, attention_mask=torch.ones_like(context)).last_hidden_state
+    encoded = model.get_encoder()(input_ids=context, attention_mask=torch.ones_like(context))
     logits = model(
-        encoder_outputs=BaseModelOutput(last_hidden_state=states.expand(len(sequences), -1, -1)),
+        encoder_outputs=with_states(encoded, encoded.last_hidden_state.expand(len(sequences), -1, -1)),
         attention_mask=torch.ones_like(context).expand(len(sequences), -1),
         decoder_input_ids=tokens,
         decoder_attention_mask=mask,
@@ -139,6 +170,22 @@ def padded_units(sequences: Sequence[Sequence[int]], max_positions: int) -> tupl
     batches = length_sorted_batches([len(sequence) - 1 for sequence in sequences], max_positions)
     units = [Unit(batch, [sequences[row] for row in batch]) for batch in batches]
     return units, sum(len(unit.payload) * (len(unit.payload[-1]) - 1) for unit in units)
+
+
+def padding_changes(score: Callable[[Any], np.ndarray], sequences: Sequence[Sequence[int]], dtype: torch.dtype) -> bool:
+    """Whether a short sequence has another score beside a long one than alone: tried on the shortest and the longest.
+
+    Some decoders, such as ProphetNet's, do not honour padding.
+
+    Args:
+        score: Gives the summed negative log-likelihood of each sequence of a batch.
+        sequences: Token ids, at least one sequence.
+        dtype: The precision of the model.
+    """
+    pair = [min(sequences, key=len), max(sequences, key=len)]
+    together = _tried(score, [Unit(np.arange(2), pair)], halved, 2)
+    alone = _tried(score, [Unit(np.array([row]), [sequence]) for row, sequence in enumerate(pair)], halved, 2)
+    return _difference(together, alone) > _TOLERANCE.get(dtype, _LOW_PRECISION_TOLERANCE)
 
 
 def _summed_nlls(logits: torch.Tensor, mask: torch.Tensor, sequences: Sequence[Sequence[int]]) -> np.ndarray:

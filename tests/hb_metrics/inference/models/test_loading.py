@@ -13,6 +13,8 @@ import transformers
 
 from hb_metrics.inference.classifiers.sequence_classifier import load_sequence_classifier
 from hb_metrics.inference.models.loading import EMBEDDED_NAME, embedded_model_folder, load_model
+from tests.hb_metrics.conftest import byte_level_tokenizer
+from tests.hb_metrics.inference.small_architectures import small_architecture
 
 
 @pytest.mark.parametrize(
@@ -25,6 +27,40 @@ def test_a_local_folder_is_loaded_as_what_it_was_trained_as(name, kind, save_sma
     assert not loaded.model.training
     expected = get_small_model(name)[0].state_dict()
     assert all(torch.equal(weights, expected[key]) for key, weights in loaded.model.state_dict().items())
+
+
+@pytest.mark.parametrize("family", ["mistral3", "qwen3_vl", "internvl"])
+def test_a_model_of_images_and_text_is_one_of_text(family, tmp_path):
+    model = small_architecture(family, transformers.AutoModelForImageTextToText)
+    model.save_pretrained(tmp_path)
+    byte_level_tokenizer(bos=True).save_pretrained(tmp_path)
+    loaded = load_model(str(tmp_path))
+    assert (loaded.kind, type(loaded.model)) == ("causal", type(model))
+    tokens = torch.tensor([[4, 5, 6, 7]])
+    with torch.inference_mode():
+        assert torch.equal(loaded.model(tokens).logits, model(tokens).logits)
+
+
+@pytest.mark.parametrize(
+    "error", [torch.OutOfMemoryError("no"), RuntimeError("DefaultCPUAllocator: can't allocate memory")]
+)
+def test_a_model_that_memory_does_not_hold_is_reported_with_what_it_takes(error, save_small_model, monkeypatch):
+    folder = str(save_small_model("gpt2"))
+
+    def run_out(*args, **kwargs):
+        raise error
+
+    monkeypatch.setattr(transformers.GPT2LMHeadModel, "from_pretrained", run_out)
+    monkeypatch.setattr(transformers.GPT2LMHeadModel, "num_parameters", lambda self: 7_000_000_000)
+    with pytest.raises(MemoryError, match=r"in float32 its weights take 28.0 GB; .*--dtype bfloat16"):
+        load_model(folder)
+    with pytest.raises(MemoryError, match=r"in bfloat16 its weights take 14.0 GB"):
+        load_model(folder, dtype="bfloat16")
+
+
+def test_weights_are_loaded_straight_to_their_device(save_small_model):
+    loaded = load_model(str(save_small_model("llama")), device="meta")
+    assert {weights.device.type for weights in loaded.model.parameters()} == {"meta"}
 
 
 def test_the_digest_follows_the_weights(save_small_model):

@@ -564,6 +564,10 @@ def test_the_batch_size_follows_the_memory(load, monkeypatch):
         assert fitting_batch_size(loaded, 50, 1) == expected
     assert fitting_batch_size(loaded, 50, 5) == 2
     assert fitting_batch_size(loaded, 50, 50) == 1
+    # Llama's keys and values are of half as many heads.
+    row = 4 * (2 * 50 * 16 * 2 + 4 * 4 * 400)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: memory._replace(available=4 * 12 * row + 3))
+    assert fitting_batch_size(load("llama"), 50, 1) == 12
 
 
 def test_a_batch_holds_at_least_one_context(prompts, load, tmp_path):
