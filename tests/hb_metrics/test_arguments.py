@@ -84,3 +84,24 @@ def test_the_help_names_all_measurements_and_all_options(capsys):
     assert printed.endswith(f"measurements: {', '.join(names)}; by default likelihood, generation, offensiveness")
     for name in NAMES:
         assert f" --{name} " in printed or f" --{name}, " in printed
+
+
+def test_variables_of_chat_templates_are_a_json_object(tmp_path):
+    settings = settings_of({"chat_template_kwargs": '{"enable_thinking":false}', "chat_date": "2026-05-06"})
+    assert settings.run.chat_template_kwargs == '{"enable_thinking": false}'
+    assert settings.run.chat() == {
+        "template_kwargs": {"enable_thinking": False},
+        "system_prompt": None,
+        "date": "2026-05-06",
+    }
+    assert settings_of({}).run.chat() == {"template_kwargs": {}, "system_prompt": None}
+    file = tmp_path / "options.yaml"
+    file.write_text("chat_template_kwargs: {enable_thinking: false}\nchat_date: 2026-05-06\n")
+    assert parse_arguments(["--config", str(file)]).run == settings.run
+    for wrong, message in (("{'a': 1}", "which is not JSON"), ("[1]", "give a JSON object such as")):
+        with pytest.raises(ValueError, match=message):
+            settings_of({"chat_template_kwargs": wrong})
+    with pytest.raises(ValueError, match="chat_date is '6 May'; give a day as YYYY-MM-DD"):
+        settings_of({"chat_date": "6 May"})
+    with pytest.raises(ValueError, match="max_reasoning_tokens is -1; give at least 0"):
+        settings_of({"max_reasoning_tokens": -1})

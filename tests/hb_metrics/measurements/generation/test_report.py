@@ -254,3 +254,16 @@ def test_names_and_replies_with_html_in_them_are_shown_as_they_are(tmp_path):
     assert HOSTILE in [row[0] for row in page.table("All terms")]
     assert {example[2] for examples in page.terms()["examples"] for example in examples} == {HOSTILE + "\u2028\x85"}
     assert not {tag for tag, _ in page.elements} & {"b", "i", "img"}
+
+
+def test_replies_that_are_nearly_all_the_same_are_pointed_out(results, tmp_path):
+    same = copy.deepcopy(results)
+    same["generation"] |= {"most_frequent_share": 0.98, "num_distinct_replies": 2}
+    same["run"]["generation"]["ignored_settings"] = {"repetition_penalty": 1.05}
+    page_of(same, tmp_path)
+    text = (tmp_path / "report.html").read_text()
+    assert "98.0% of the replies are the same text" in text
+    assert "2 of them are distinct" in text
+    assert "without these settings of the model&#39;s generation_config: repetition_penalty 1.05" in text
+    page_of(results, tmp_path)
+    assert "are the same text" not in (tmp_path / "report.html").read_text()
