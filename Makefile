@@ -71,7 +71,7 @@ install: $(READY)
 	$(BIN)/python hub_scripts/install_local.py
 
 test: $(READY)
-	$(BIN)/pytest --numprocesses 2 --dist worksteal
+	$(BIN)/pytest --numprocesses 2 --dist worksteal --durations 25
 
 # Runs killed at random moments, and whatever else takes minutes.
 test-long: $(READY)

@@ -215,7 +215,8 @@ def test_prompts_are_what_the_model_was_given_and_the_tag_is_the_last_word_of_th
         loaded = load(asked, process_state().device)
         task = Task(asked, read_prompts(asked), loaded, process_state(), ("generation",), run)
         plans[tag] = GENERATION.plan(task, None).plan
-    assert plans["none"].description() | {"tag_reason": ""} == results_of(run)["run"]["generation"] | {"tag_reason": ""}
+    recorded = results_of(run)["run"]["generation"]
+    assert plans["none"].description() | {"tag_reason": "", "ignored_settings": None} == recorded | {"tag_reason": ""}
     given_ids = {
         tag: dict(zip(plan.ids, plan.contexts, strict=True)) for tag, plan in plans.items()
     }  # as the run has them, not as the labels do
