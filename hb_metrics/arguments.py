@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -44,15 +45,19 @@ def parse_arguments(argv: list[str], description: str = "") -> Settings:
         if not isinstance(content, dict):
             parser.error(f"--config {config}: write `option: value` lines")
         known = list(default_settings().values())
+        kinds = (RunOptions, *_option_classes())
+        lists = {option.name for kind in kinds for option in fields(kind) if "nargs" in option.metadata}
         for name, value in content.items():
             if name not in known:
                 parser.error(f"--config {config}: unknown option '{name}'; allowed: {', '.join(known)}")
             if isinstance(value, list) and name == "measurements":
                 options.append(f"--{name}={','.join(map(str, value))}")
             elif isinstance(value, list):
+                if name not in lists:
+                    parser.error(f"--config {config}: {name} is {value}; give one value, not a list")
                 options += [f"--{name}", *map(str, value)]
             elif isinstance(value, dict):
-                options.append(f"--{name}={json.dumps(value)}")
+                options.append(f"--{name}={json.dumps(value, default=str)}")
             elif value is not None:
                 options.append(f"--{name}={value}")
     values = vars(parser.parse_args([*options, *argv]))

@@ -39,6 +39,7 @@ OTHER_RUN_ERROR = (
     "'{path}' is of another run than the one that is recorded beside it; give the command of the run again, which "
     "writes it again and keeps this one under another name"
 )
+DAMAGED_ERROR = "'{path}' is damaged ({error}); give the command of the run again, which writes it again"
 NOT_RESULTS_ERROR = "'{path}' does not hold the results of a run; give the folder of a finished run"
 
 
@@ -109,7 +110,7 @@ def read_run(folder: Path) -> Run:
     if not path.is_file():
         raise ValueError(NO_RESULTS_ERROR.format(folder=folder, file=RESULTS_FILE))
     results = read_json(path)
-    if not isinstance(results, dict) or not isinstance(results.get("run"), dict):
+    if not isinstance(results, dict) or "run" not in results or not all(map(_is_object, results.values())):
         raise ValueError(NOT_RESULTS_ERROR.format(path=path))
     check_layout(folder, results["run"])
     return Run(folder, results)
@@ -195,11 +196,20 @@ def read_styles(run: Run) -> RunStyles | None:
 
 
 def _check_run(files: Sequence[Path]) -> None:
-    """Raises a ValueError if a file's metadata name another run; a file that names none is accepted."""
+    """Raises a ValueError if a file is damaged or its metadata name another run; one that names none is accepted."""
     run = run_digest(files[0].parent).encode()
     for path in files:
-        if (pq.read_schema(path).metadata or {}).get(SHARD_RUN, run) != run:
+        try:
+            metadata = pq.read_schema(path).metadata or {}
+        except pa.ArrowInvalid as error:
+            raise ValueError(DAMAGED_ERROR.format(path=path, error=error)) from error
+        if metadata.get(SHARD_RUN, run) != run:
             raise ValueError(OTHER_RUN_ERROR.format(path=path))
+
+
+def _is_object(content: Any) -> bool:
+    """Whether it is an object of JSON, as the record of a run and the results of each measurement are."""
+    return isinstance(content, dict)
 
 
 def _columns(table: pa.Table) -> dict[str, pa.ChunkedArray]:

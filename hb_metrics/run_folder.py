@@ -38,7 +38,7 @@ _NO_ACCESS = (errno.EROFS, errno.EACCES, errno.EPERM)
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 NOT_A_RUN_ERROR = "output_dir '{folder}' has files in it and no {file}; give an empty or a new folder"
-UNREADABLE_ERROR = "'{path}' cannot be read ({error}); move it away, or give another output_dir"
+UNREADABLE_ERROR = "'{path}' cannot be read ({error}); move it away, or measure again in another folder"
 IN_USE_ERROR = (
     "output_dir '{folder}' is in use by a run that has not ended; wait until it has, or give another output_dir"
 )

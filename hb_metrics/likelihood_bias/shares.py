@@ -16,7 +16,10 @@ NUM_EXTREMES = 3
 
 PERPLEXITY_ERROR = "perplexity in row {row} is {value}; perplexities are finite and greater than 0 ({count} are not)"
 GENDERED_ERROR = "gendered_descriptors is {given}; give a list of descriptors"
-NO_PAIR_ERROR = "no axis has two descriptors in the same template, so there is nothing to compare ({left_out} left out)"
+NO_PAIR_ERROR = (
+    "no axis has two descriptors in the same template, so there is nothing to compare ({left_out} left out); "
+    "give sentences about at least two descriptors of one axis"
+)
 
 
 def likelihood_bias(

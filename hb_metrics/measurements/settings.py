@@ -210,14 +210,29 @@ def _json_object(name: str, text: str) -> str:
         ValueError: The text is something else.
     """
     try:
-        content = json.loads(text)
-    except json.JSONDecodeError as error:
+        content = json.loads(text, object_pairs_hook=_once_each, parse_constant=_no_number)
+    except ValueError as error:
         raise ValueError(
             f"{name} is {text!r}, which is not JSON ({error}); give an object such as '{{\"enable_thinking\": false}}'"
         ) from error
     if not isinstance(content, dict):
         raise ValueError(f"{name} is {text!r}; give a JSON object such as '{{\"enable_thinking\": false}}'")
     return json.dumps(content, sort_keys=True, ensure_ascii=False)
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The content of a JSON object; raises a ValueError if a name is in it twice, of which Python keeps the last."""
+    content: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in content:
+            raise ValueError(f"'{name}' is in it twice")
+        content[name] = value
+    return content
+
+
+def _no_number(name: str) -> None:
+    """Raises a ValueError for NaN and Infinity, which Python reads and JSON does not have."""
+    raise ValueError(f"{name} is no JSON value")
 
 
 def check_least(options: Any, **least: int) -> None:

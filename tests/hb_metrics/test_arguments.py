@@ -98,10 +98,26 @@ def test_variables_of_chat_templates_are_a_json_object(tmp_path):
     file = tmp_path / "options.yaml"
     file.write_text("chat_template_kwargs: {enable_thinking: false}\nchat_date: 2026-05-06\n")
     assert parse_arguments(["--config", str(file)]).run == settings.run
-    for wrong, message in (("{'a': 1}", "which is not JSON"), ("[1]", "give a JSON object such as")):
+    for wrong, message in (
+        ("{'a': 1}", "which is not JSON"),
+        ("[1]", "give a JSON object such as"),
+        ('{"a": NaN}', "which is not JSON .NaN is no JSON value.; give an object such as"),
+        ('{"a": 1, "a": 2}', "which is not JSON .'a' is in it twice.; give an object such as"),
+    ):
         with pytest.raises(ValueError, match=message):
             settings_of({"chat_template_kwargs": wrong})
+    file.write_text("chat_template_kwargs: {day: 2026-05-06}\n")  # which YAML reads as a date
+    assert parse_arguments(["--config", str(file)]).run.chat()["template_kwargs"] == {"day": "2026-05-06"}
     with pytest.raises(ValueError, match="chat_date is '6 May'; give a day as YYYY-MM-DD"):
         settings_of({"chat_date": "6 May"})
     with pytest.raises(ValueError, match="max_reasoning_tokens is -1; give at least 0"):
         settings_of({"max_reasoning_tokens": -1})
+
+
+@pytest.mark.parametrize(("name", "values"), [("seed", "[1, 2]"), ("seed", "[1]"), ("chat_template_kwargs", "[1]")])
+def test_a_list_is_not_given_to_an_option_of_one_value(name, values, tmp_path, capsys):
+    file = tmp_path / "options.yaml"
+    file.write_text(f"{name}: {values}\naxes: [age, ability]\n")
+    with pytest.raises(SystemExit):
+        parse_arguments(["--config", str(file)])
+    assert f"{file}: {name} is {values}; give one value, not a list" in capsys.readouterr().err

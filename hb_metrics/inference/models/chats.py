@@ -41,6 +41,14 @@ RESERVED_ERROR = (
     "chat_template_kwargs has '{name}', which is not a variable of chat templates but an argument of "
     "apply_chat_template; leave it out"
 )
+UNKNOWN_VARIABLE_ERROR = (
+    "chat_template_kwargs has '{name}', which the chat template of this tokenizer never reads; leave it out, or give "
+    "one of the template's own variables"
+)
+TEMPLATE_ERROR = (
+    "the chat template of this tokenizer does not work ({error}); mend the template, or give --context plain and no "
+    "options for chats"
+)
 
 
 @dataclass(frozen=True)
@@ -202,7 +210,7 @@ def render_chats(
         thought: Whether the model may think next; else the chat goes on to where its reply begins.
 
     Raises:
-        ValueError: There is no template, or it takes no system message.
+        ValueError: There is no template, it does not work, or it takes no system message.
     """
     if not tokenizer.chat_template:
         raise ValueError(NO_TEMPLATE_ERROR)
@@ -217,9 +225,9 @@ def render_chats(
         else:
             answered = [[*turns, {"role": "assistant", "content": _ANSWER}] for turns in chats]
             rendered = [text.rpartition(_ANSWER)[0] for text in _apply(tokenizer, answered, chat)]
-    except Exception as error:  # a template raises what it likes
+    except ValueError as error:
         if any(lines):
-            raise ValueError(NO_SYSTEM_ERROR.format(error=error)) from error
+            raise ValueError(NO_SYSTEM_ERROR.format(error=error.__cause__ or error)) from error
         raise
     for text, mine in zip(rendered, lines, strict=True):
         if mine:  # one stands for all: a template leaves system messages out, or it does not
@@ -237,12 +245,20 @@ def end_of_turn(tokenizer: PreTrainedTokenizerBase, chat: ChatOptions) -> set[in
     return set(tokens[:1]) & set(tokenizer.added_tokens_decoder)
 
 
-def check_template_kwargs(kwargs: Mapping[str, Any]) -> None:
-    """Raises a ValueError if a variable has the name of an argument of `apply_chat_template`."""
+def check_template_kwargs(kwargs: Mapping[str, Any], tokenizer: PreTrainedTokenizerBase) -> None:
+    """Checks that the chat template is given variables that it can read.
+
+    Raises:
+        ValueError: A variable has the name of an argument of `apply_chat_template`, or the template does not name it,
+            so that it would have no effect.
+    """
     parameters = signature(PreTrainedTokenizerBase.apply_chat_template).parameters
     for name in kwargs:
         if (name in parameters or name == "messages") and name not in _OWN_PARAMETERS:
             raise ValueError(RESERVED_ERROR.format(name=name))
+        text = _template_text(tokenizer)
+        if name not in _OWN_PARAMETERS and text and not re.search(rf"\b{re.escape(name)}\b", text):
+            raise ValueError(UNKNOWN_VARIABLE_ERROR.format(name=name))
 
 
 _ANSWER = "Yes"
@@ -263,14 +279,16 @@ def _apply(
     *,
     add_generation_prompt: bool = False,
 ) -> list[str]:
-    """The chats as texts."""
+    """The chats as texts; raises a ValueError if the template raises anything."""
     settings: dict[str, Any] = dict(chat.template_kwargs)
     text = _template_text(tokenizer)
     if "strftime_now" in text:
         settings["chat_template"] = _pinned_date(date.fromisoformat(chat.date)) + text
-    return list(
-        tokenizer.apply_chat_template(chats, add_generation_prompt=add_generation_prompt, tokenize=False, **settings)
-    )
+    how: dict[str, Any] = {"add_generation_prompt": add_generation_prompt, "tokenize": False}
+    try:
+        return list(tokenizer.apply_chat_template(chats, **how, **settings))
+    except Exception as error:  # a template raises what it likes
+        raise ValueError(TEMPLATE_ERROR.format(error=error)) from error
 
 
 def _generation_prompt(tokenizer: PreTrainedTokenizerBase, chat: ChatOptions) -> str:

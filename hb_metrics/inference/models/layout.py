@@ -47,9 +47,9 @@ def choose_layout(
         chat: What the chat template is given beside the prompt.
 
     Raises:
-        ValueError: The tag is not known, or there is something for the chat template and the layout is no chat.
+        ValueError: The tag is not known, or there is something for the chat template that it cannot read, since the
+            layout is no chat or the template does not name it.
     """
-    check_template_kwargs(chat.template_kwargs)
     tuning = read_bias_tuning(loaded.source, loaded.revision)
     chosen_tag, tag_reason = choose_tag(tag, tuning)
     if context != "auto":
@@ -65,4 +65,6 @@ def choose_layout(
         ):
             if value is not None:
                 raise ValueError(NO_CHAT_ERROR.format(option=option, context=chosen, reason=reason))
+    else:
+        check_template_kwargs(chat.template_kwargs, loaded.tokenizer)
     return Layout(chosen, reason, chosen_tag, tag_reason, chat)

@@ -11,6 +11,7 @@ Contexts of one length need no padding. Those of several are decoded together wh
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
@@ -73,8 +74,11 @@ class Decoding:
             if getattr(self, name) < lowest:
                 raise ValueError(f"{name} is {getattr(self, name)}; give at least {lowest}")
         if self.min_new_tokens > self.max_new_tokens:
-            raise ValueError(f"min_new_tokens is {self.min_new_tokens}, more than max_new_tokens {self.max_new_tokens}")
-        if self.temperature <= 0:
+            raise ValueError(
+                f"min_new_tokens is {self.min_new_tokens}, more than max_new_tokens {self.max_new_tokens}; lower the "
+                "first, or raise the second"
+            )
+        if not 0 < self.temperature < inf:  # which NaN is not, either
             raise ValueError(f"temperature is {self.temperature}; give more than 0, or decode greedily")
         if not 0 < self.top_p <= 1:
             raise ValueError(f"top_p is {self.top_p}; give more than 0 and at most 1")

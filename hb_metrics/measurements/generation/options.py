@@ -40,7 +40,7 @@ class GenerationOptions:
     top_p: float | None = field(
         default=None,
         metadata={
-            "help": "Tokens are sampled from the likeliest ones that make up this probability. Default: as the "
+            "help": "Tokens are sampled from the likeliest ones that make up this probability. Default: that "
             "of --decoding."
         },
     )

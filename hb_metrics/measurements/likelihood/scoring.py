@@ -13,13 +13,22 @@ from hb_metrics.measurements.measurement import Task
 
 PERPLEXITIES = "perplexities"  # the folder of the shards
 
+ONE_TERM_ERROR = (
+    "measurement 'likelihood' compares the terms of an axis, and no axis has two in the same template; give prompts "
+    "with more terms (--axes, --vocabulary_dir), or other --measurements"
+)
+
 
 def plan_scoring(task: Task) -> ScoringPlan:
     """Plans the scoring of all prompts.
 
     Raises:
-        ValueError: The model cannot score a prompt, such as one that is too long for it.
+        ValueError: There are no two terms to compare, or the model cannot score a prompt, such as one that is too long
+            for it.
     """
+    terms = task.prompts.group_by(["axis", "template"]).aggregate([("descriptor", "count_distinct")])
+    if max(terms["descriptor_count_distinct"].to_pylist(), default=0) < 2:  # known before hours of scoring
+        raise ValueError(ONE_TERM_ERROR)
     options, shared, loaded = task.settings.of(LikelihoodOptions), task.settings.run, task.loaded
     texts = task.prompts["text"].to_pylist()
     max_positions = MAX_POSITIONS if shared.max_positions is None else shared.max_positions

@@ -27,7 +27,7 @@ def test_names_differ_and_are_those_of_their_folders():
 @pytest.mark.parametrize("measurement", MEASUREMENTS, ids=NAMES)
 def test_a_measurement_comes_after_those_that_it_requires_and_says_what_it_is(measurement):
     assert {*measurement.requires} <= {*NAMES[: NAMES.index(measurement.name)]}
-    assert re.fullmatch("[a-z]+", measurement.name)
+    assert re.fullmatch("[a-z]+(_[a-z]+)*", measurement.name)
     assert measurement.words
     assert measurement.done
 

@@ -87,7 +87,10 @@ def test_what_is_no_run_is_named(copied, tmp_path, capsys):
     for text, error in (
         ("[1]", "does not hold the results of a run"),
         ('{"run": 1}', "does not hold the results of a run"),
+        ('{"run": {}, "generation": null}', "does not hold the results of a run"),
+        ('{"run": {}, "generation": [1]}', "does not hold the results of a run"),
         ("{", "cannot be read"),
+        ("", "move it away, or measure again in another folder"),
         (json.dumps({"run": {"layout": {"version": LAYOUT}}}), "the results are incomplete ("),
         (
             json.dumps({"run": {"layout": {"version": LAYOUT}}, "dialogue": {}}),
@@ -96,6 +99,13 @@ def test_what_is_no_run_is_named(copied, tmp_path, capsys):
     ):
         (copied[0] / "results.json").write_text(text)
         assert error in failing([copied[0]], capsys)
+
+
+@pytest.mark.parametrize("name", ["style_means.parquet", "prompts.parquet", "replies/00000-of-00002.parquet"])
+def test_a_damaged_file_is_named(name, copied, capsys):
+    (copied[1] / name).write_text("x")
+    error = f"hb_metrics.report: '{copied[1] / name}' is damaged ("
+    assert failing(copied[:2], capsys).startswith(error)
 
 
 @pytest.mark.parametrize(

@@ -195,6 +195,19 @@ def test_what_is_for_chats_is_refused_elsewhere():
     for name in ("tokenize", "chat_template", "messages"):
         with pytest.raises(ValueError, match=f"chat_template_kwargs has '{name}', which is not a variable"):
             choose_layout(loaded, context="chat", tag="none", chat=ChatOptions({name: False}))
+    for name in ("enable_thinkng", "thinking", "Enable_thinking"):  # that would silently change nothing
+        with pytest.raises(ValueError, match=f"chat_template_kwargs has '{name}', which .* never reads; leave it out"):
+            choose_layout(loaded, context="chat", tag="none", chat=ChatOptions({name: False}))
+    tools = ChatOptions({"tools": []})  # read by the renderer
+    assert choose_layout(loaded, context="chat", tag="none", chat=tools).chat == tools
+
+
+@pytest.mark.parametrize("template", ["{% if %}", "{{ messages | nofilter }}", "{{ raise_exception('no') }}"])
+def test_a_template_that_does_not_work_is_explained(template):
+    tokenizer = chat_tokenizer("qwen3")
+    tokenizer.chat_template = template
+    with pytest.raises(ValueError, match=r"chat template of this tokenizer does not work \(.+\); mend the template"):
+        chats.render_chats([PROMPT], [[]], tokenizer, chats.DEFAULT_CHAT)
 
 
 def test_contexts_are_the_rendered_chats():

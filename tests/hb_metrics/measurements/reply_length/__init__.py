@@ -66,12 +66,12 @@ class ReplyLength(Measurement):
         ]
 
     def report(self, results):
-        figure = self.figures(results)[0]
+        figure, unit = self.figures(results)[0], results[self.name]["unit"]
         html = render(self.folder / "section.html.jinja", {"lengths": results[self.name]})
         return Report(
             [Section("reply-length", "Length of replies", html, {})],
             [Tile(figure.name, figure.shown)],
-            answer=f"The longest and the shortest mean replies to a term are {figure.shown} words apart.",
+            answer=f"The longest and the shortest mean replies to a term are {figure.shown} {unit} apart.",
             reading=Markup("<li><p>Longer is not better.</p></li>"),
         )
 
