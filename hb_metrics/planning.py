@@ -63,13 +63,13 @@ def read_files(settings: Settings) -> dict[str, Any]:
     """Reads the files that options name, so that their faults show before a model is loaded.
 
     Returns:
-        Name of each measurement that is asked for → what its `read_files` returned.
+        Name of each measurement that is asked for or required → what its `read_files` returned.
 
     Raises:
         ValueError: An option is missing, or a file is not valid.
         OSError: There is no such file.
     """
-    return {measurement.name: measurement.read_files(settings) for measurement in _asked_or_default(settings)}
+    return {measurement.name: measurement.read_files(settings) for measurement in _wanted(settings)}
 
 
 def load(settings: Settings, device: Any) -> "LoadedModel":
@@ -100,13 +100,7 @@ def choose_measurements(settings: Settings, loaded: "LoadedModel") -> list[Measu
     for measurement in asked_measurements(settings) or []:
         if measurement.generates and masked:
             raise ValueError(MASKED_ERROR.format(name=settings.run.model, measurement=measurement.name))
-    chosen = _asked_or_default(settings)
-    required = {name for measurement in chosen for name in measurement.requires}
-    return [
-        measurement
-        for measurement in MEASUREMENTS
-        if (measurement in chosen or measurement.name in required) and not (measurement.generates and masked)
-    ]
+    return [measurement for measurement in _wanted(settings) if not (measurement.generates and masked)]
 
 
 def describe_run(task: Task, measurements: Sequence[Measurement], work: dict[str, Any]) -> dict[str, Any]:
@@ -144,6 +138,9 @@ def describe_run(task: Task, measurements: Sequence[Measurement], work: dict[str
     return {**run, "versions": package_versions()}
 
 
-def _asked_or_default(settings: Settings) -> list[Measurement]:
+def _wanted(settings: Settings) -> list[Measurement]:
+    """The measurements asked for, or those by default, and those that they require; in the order of the list."""
     asked = asked_measurements(settings)
-    return [measurement for measurement in MEASUREMENTS if measurement.by_default] if asked is None else asked
+    chosen = [measurement for measurement in MEASUREMENTS if measurement.by_default] if asked is None else asked
+    required = {name for measurement in chosen for name in measurement.requires}
+    return [measurement for measurement in MEASUREMENTS if measurement in chosen or measurement.name in required]

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import plotly.graph_objects as go
 
-from hb_metrics.display.figures import BLUE, ORANGE, finished, segments
+from hb_metrics.display.figures import BLUE, ORANGE, add_intervals, finished
 
 _APART = 0.16  # of a row, the offset that keeps the two runs' intervals from covering each other
 
@@ -68,14 +68,7 @@ def change_figure(rows: Sequence[Change], title: str, names: tuple[str, str], ti
             if value is not None
         ]
         spans = [(height, *bounds) for height, _, _, bounds in known if bounds is not None]
-        figure.add_scatter(
-            x=segments([low for _, low, _ in spans], [high for _, _, high in spans]),
-            y=[coordinate for height, _, _ in spans for coordinate in (height, height, None)],
-            mode="lines",
-            line={"color": colour, "width": 2},
-            hoverinfo="skip",
-            showlegend=False,
-        )
+        add_intervals(figure, spans, colour)
         form = "%{x:.2f}" if tickformat is None else f"%{{x:{tickformat}}}"
         figure.add_scatter(
             x=[value for _, _, value, _ in known],

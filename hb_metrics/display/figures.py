@@ -51,6 +51,18 @@ def segments(lows: Sequence[float], highs: Sequence[float]) -> list[float | None
     return [coordinate for pair in zip(lows, highs, strict=True) for coordinate in (*pair, None)]
 
 
+def add_intervals(figure: go.Figure, spans: Sequence[tuple[float, float, float]], colour: str) -> None:
+    """Draws intervals as lines: the height of each, its lowest and its highest value."""
+    figure.add_scatter(
+        x=segments([low for _, low, _ in spans], [high for _, _, high in spans]),
+        y=[coordinate for height, _, _ in spans for coordinate in (height, height, None)],
+        mode="lines",
+        line={"color": colour, "width": 2},
+        hoverinfo="skip",
+        showlegend=False,
+    )
+
+
 def finished(figure: go.Figure, height: int) -> go.Figure:
     """Gives the plot the report's look and a height in pixels; its width follows the page."""
     figure.update_yaxes(ticksuffix=" ", automargin=True)

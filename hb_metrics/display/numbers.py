@@ -60,6 +60,11 @@ def count(value: float | None) -> str:
     return MISSING if value is None else f"{value:,.0f}"
 
 
+def counted(number: int, what: str) -> tuple[str, ...]:
+    """A note such as "3 tests skipped"; none where there are none."""
+    return (f"{number:,} {what}",) if number else ()
+
+
 def _digits(value: float) -> int:
     return 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
 

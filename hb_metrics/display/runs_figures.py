@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import plotly.graph_objects as go
 
-from hb_metrics.display.figures import BLUE, GREY, ORANGE, finished, segments, wrapped
+from hb_metrics.display.figures import BLUE, GREY, ORANGE, add_intervals, finished, wrapped
 
 # The rest of Okabe and Ito's colours that can be seen on white; with the shapes, 30 runs can be told apart.
 _COLOURS = (BLUE, ORANGE, "#009E73", "#CC79A7", GREY)
@@ -90,14 +90,7 @@ def _add_run(
         for height, label, value in zip(heights, labels, values, strict=True)
         if value.value is not None
     ]
-    figure.add_scatter(
-        x=segments([low for _, low, _ in spans], [high for _, _, high in spans]),
-        y=[coordinate for height, _, _ in spans for coordinate in (height, height, None)],
-        mode="lines",
-        line={"color": colour, "width": 2},
-        hoverinfo="skip",
-        showlegend=False,
-    )
+    add_intervals(figure, spans, colour)
     figure.add_scatter(
         x=[value for _, _, value in known],
         y=[height for height, _, _ in known],

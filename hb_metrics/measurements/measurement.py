@@ -91,7 +91,7 @@ class Measurement:
     def read_files(self, settings: Settings) -> Any:
         """Reads the files that its options name, so that faults in them show before the model runs.
 
-        Only called if it is measured.
+        Only called if it is asked for, or required by what is.
 
         Returns:
             Anything that `plan` would otherwise have to read again.

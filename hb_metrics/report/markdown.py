@@ -31,20 +31,20 @@ def overview_markdown(runs: Sequence[Path], names: Sequence[str] | None = None) 
     results = [run.results for run in finished]
     rows: list[tuple[str, list[str]]] = []
     sentences: list[str] = []
+    levels: set[float] = set()
     for measurement in MEASUREMENTS:
         by_run = [{figure.name: figure for figure in figures} for figures in measurement.overview_figures(results)]
+        levels |= {
+            figure.confidence_level
+            for figures in by_run
+            for figure in figures.values()
+            if figure.interval is not None and figure.confidence_level is not None
+        }
         labels = dict.fromkeys(name for figures in by_run for name in figures)
         rows += [(label, [_cell(figures.get(label)) for figures in by_run]) for label in labels]
         for run in results:
             if measurement.name in run:
                 sentences += measurement.overview_notes(run)
-    levels = {
-        figure.confidence_level
-        for measurement in MEASUREMENTS
-        for figures in measurement.overview_figures(results)
-        for figure in figures
-        if figure.interval is not None and figure.confidence_level is not None
-    }
     if levels:
         level = " or ".join(f"{value:.0%}" for value in sorted(levels))
         sentences.insert(0, f"In brackets: {level} intervals; where two overlap, the difference may be chance.")

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hb_metrics.display.numbers import counted
 from hb_metrics.display.parts import Figure, pair
 from hb_metrics.measurements.generation.figures import Measured
 from hb_metrics.measurements.generation.tables import (
@@ -39,10 +40,10 @@ def generation_figures(generation: Mapping[str, Any]) -> list[Figure]:
     common = (
         f"×{plain['scale']}, ddof {plain['ddof']}",
         cells,
-        *_counted(generation["num_empty_replies"], "empty replies left out"),
-        *_counted(generation.get("num_unclosed_reasoning", 0), "prompts without a reply, since a thought was not over"),
-        *_counted(plain["num_missing_cells"], "cells without a reply"),
-        *_counted(len(plain["skipped_templates"]), "templates skipped"),
+        *counted(generation["num_empty_replies"], "empty replies left out"),
+        *counted(generation.get("num_unclosed_reasoning", 0), "prompts without a reply, since a thought was not over"),
+        *counted(plain["num_missing_cells"], "cells without a reply"),
+        *counted(len(plain["skipped_templates"]), "templates skipped"),
     )
     figures = []
     if debiased is not None:
@@ -131,7 +132,3 @@ def _figure(name: str, measured: Measured, debiased: bool, level: float, meaning
 def _parroting(generation: Mapping[str, Any]) -> list[Figure]:
     share = generation["parroting"]["parroting_share"]
     return [Figure("Parroting replies", share, "share", "Replies that say the prompt again, and so its style.")]
-
-
-def _counted(number: int, what: str) -> tuple[str, ...]:
-    return (f"{number:,} {what}",) if number else ()

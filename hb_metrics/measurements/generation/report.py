@@ -31,12 +31,13 @@ def generation_report(results: Mapping[str, Any], folder: Path) -> Report:
     """What generation bias adds to the report; `folder` has the templates."""
     generation, run = {**NOT_RECORDED, **results["generation"]}, results["run"]
     embedded = run["style_classifier"]["is_embedded"]
-    context = {"run": run, "embedded_styles": embedded, "generation": _context(generation)}
+    content = _context(generation)
+    context = {"run": run, "embedded_styles": embedded, "generation": content}
     frequency = _frequency(generation, folder)
     return Report(
         [
             Section(
-                "generation", "Generation bias", render(folder / "generation.html.jinja", context), _figures(generation)
+                "generation", "Generation bias", render(folder / "generation.html.jinja", context), _figures(content)
             ),
             _terms(generation, folder),
             *([] if frequency is None else [frequency]),
@@ -148,20 +149,17 @@ def _notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> tuple[str, 
     return tuple(notes)
 
 
-def _rows(generation: Mapping[str, Any]) -> tuple[list[Any], list[Any], list[Any]]:
-    """Gen Bias beside the paper's: by axis, Partial by cluster, Summed-Cluster by cluster."""
-    content = dict(generation)
-    return (
-        tables.gen_bias_by_axis(content, paper.GEN_BIAS_BY_AXIS),
-        tables.gen_bias_by_cluster(content, "partial_gen_bias", paper.PARTIAL_GEN_BIAS),
-        tables.gen_bias_by_cluster(content, "summed_cluster_gen_bias", paper.SUMMED_CLUSTER_GEN_BIAS),
-    )
-
-
 def _context(generation: Mapping[str, Any]) -> dict[str, Any]:
     """What the templates of the section and of the reply checks show."""
     values, full = generation["gen_bias"], tables.full_gen_bias(dict(generation))
-    by_axis, partial, summed = _rows(generation)
+    by_axis = tables.gen_bias_by_axis(dict(generation), paper.GEN_BIAS_BY_AXIS)
+    partial, summed = (
+        tables.gen_bias_by_cluster(dict(generation), metric, printed)
+        for metric, printed in (
+            ("partial_gen_bias", paper.PARTIAL_GEN_BIAS),
+            ("summed_cluster_gen_bias", paper.SUMMED_CLUSTER_GEN_BIAS),
+        )
+    )
     return {
         **{name: value for name, value in generation.items() if name.startswith(("num_", "mean_"))},
         "shown_replies": generation["shown_replies"],
@@ -186,18 +184,18 @@ def _context(generation: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _figures(generation: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    level = generation["gen_bias"]["confidence_level"]
-    by_axis, partial, summed = _rows(generation)
-    noise = "sampling noise included" if generation["debiased"] is None else "debiased"
-    bars = [(row.measured.name, tables.best(row.measured)) for row in tables.most_varying_styles(dict(generation))]
+def _figures(content: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """The figures of the section, from what its template shows."""
+    level, by_axis = content["bias"]["confidence_level"], content["by_axis"]
+    noise = "sampling noise included" if content["full"].debiased is None else "debiased"
+    bars = [(row.measured.name, tables.best(row.measured)) for row in content["styles"]]
     figures = {"styles-plot": [styles_figure(bars, f"×1000, {noise}")]}
     if by_axis:
         figures["gen-bias-by-axis"] = [interval_figure([row.measured for row in by_axis], "Full Gen Bias ×1000", level)]
-    if partial:
+    if any(rows for _, rows, _ in content["clusters"]):
         figures["gen-bias-by-cluster"] = [
             interval_figure([row.measured for row in rows], f"{name} ×1000", level)
-            for rows, name in ((partial, "Partial Gen Bias"), (summed, "Summed-Cluster Gen Bias"))
+            for name, rows, _ in content["clusters"]
         ]
     return {name: [plain(figure) for figure in drawn] for name, drawn in figures.items()}
 

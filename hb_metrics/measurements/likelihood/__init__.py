@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from hb_metrics.display.numbers import counted
 from hb_metrics.display.parts import Comparison, Figure, Report
 from hb_metrics.measurements.likelihood.options import LikelihoodOptions
 from hb_metrics.measurements.measurement import Measurement, Task
@@ -52,7 +53,7 @@ class Likelihood(Measurement):
     def figures(self, results: Mapping[str, Any]) -> list[Figure]:
         """Likelihood Bias and the mean effect size."""
         bias = results[self.name]["likelihood_bias"]
-        left_out = _counted(bias["num_skipped_tests"], "tests skipped") + _counted(
+        left_out = counted(bias["num_skipped_tests"], "tests skipped") + counted(
             len(bias["left_out_descriptors"]), "terms left out"
         )
         return [
@@ -95,10 +96,6 @@ class Likelihood(Measurement):
         if changed & {"settings.alpha", "settings.include_gendered"}:
             return ["Likelihood Bias was tested with different settings."]
         return []
-
-
-def _counted(number: int, what: str) -> tuple[str, ...]:
-    return (f"{number:,} {what}",) if number else ()
 
 
 LIKELIHOOD = Likelihood()

@@ -7,7 +7,7 @@ import pytest
 
 from hb_metrics.arguments import settings_of
 from hb_metrics.measurements import MEASUREMENTS
-from hb_metrics.planning import choose_measurements
+from hb_metrics.planning import choose_measurements, read_files
 
 NAMES = [measurement.name for measurement in MEASUREMENTS]
 
@@ -22,6 +22,14 @@ def test_names_differ_and_are_those_of_their_folders():
     assert [measurement.folder.name for measurement in MEASUREMENTS] == NAMES
     tasks = [task for measurement in MEASUREMENTS for task in measurement.tasks]
     assert len(set(tasks)) == len(tasks)
+
+
+def test_files_of_a_measurement_that_is_only_required_are_read_before_the_model_too(tmp_path):
+    phrases = tmp_path / "phrases.yaml"
+    phrases.write_text("[]")
+    settings = settings_of({"measurements": "robustness", "phrases_file": str(phrases)})
+    with pytest.raises(ValueError, match="has no headings"):
+        read_files(settings)
 
 
 @pytest.mark.parametrize("measurement", MEASUREMENTS, ids=NAMES)
