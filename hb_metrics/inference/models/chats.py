@@ -192,6 +192,16 @@ def find_thoughts(tokenizer: PreTrainedTokenizerBase, chat: ChatOptions) -> Thou
     return Thoughts(opening, closing, is_opened=opened > closed, is_closed=closed > opened)
 
 
+def system_lines(personas: Sequence[str], chat: ChatOptions) -> list[str]:
+    """The lines of the system message: the system prompt, then the persona lines."""
+    return [*([] if chat.system_prompt is None else [chat.system_prompt]), *personas]
+
+
+def chat_messages(text: str, personas: Sequence[str], chat: ChatOptions) -> list[dict[str, str]]:
+    """The messages (role and content) of a chat up to where the assistant speaks."""
+    return [*_system(system_lines(personas, chat)), _user(text)]
+
+
 def render_chats(
     texts: Sequence[str],
     personas: Sequence[Sequence[str]],
@@ -214,9 +224,8 @@ def render_chats(
     """
     if not tokenizer.chat_template:
         raise ValueError(NO_TEMPLATE_ERROR)
-    before = [] if chat.system_prompt is None else [chat.system_prompt]
-    lines = [[*before, *mine] for mine in personas]
-    chats = [[*_system(mine), _user(text)] for text, mine in zip(texts, lines, strict=True)]
+    lines = [system_lines(mine, chat) for mine in personas]
+    chats = [chat_messages(text, mine, chat) for text, mine in zip(texts, personas, strict=True)]
     if not chats:
         return []
     try:
