@@ -237,7 +237,7 @@ def _logits(
         return model(**on_device).logits.float().cpu()
 
     logits = torch.empty(len(texts), model.config.num_labels)
-    with one_thread_per_unit(model.device) as workers, ThreadPoolExecutor(workers) as pool:
+    with one_thread_per_unit(model) as workers, ThreadPoolExecutor(workers) as pool:
         for batch, parts in zip(batches, pool.map(partial(memory.run, run), inputs), strict=True):
             logits[torch.from_numpy(batch)] = torch.cat(parts)
     memory.report("batches of texts to classify", f"they hold {batch_size} texts at most")

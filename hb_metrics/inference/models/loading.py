@@ -293,6 +293,13 @@ def max_positions_of(model: PreTrainedModel) -> int | None:
     return positions - first_position(model)
 
 
+def attention_window(model: PreTrainedModel) -> int | None:
+    """How many tokens back some layers of the (decoder of the) model attend, going by its config; `None`: to all."""
+    config = model.config.get_text_config(decoder=True)
+    windows = [getattr(config, name, None) for name in ("sliding_window", "attention_chunk_size")]
+    return min((size for size in windows if size), default=None)
+
+
 def decoder_start_id(model: PreTrainedModel) -> int | None:
     """The token that the decoder of an encoder–decoder model is trained to start with; `None`: its config names none.
 

@@ -27,7 +27,8 @@ from hb_metrics.inference.models.contexts import (
     reply_text,
 )
 from hb_metrics.inference.models.loading import LoadedModel
-from hb_metrics.inference.replies.decoding import Decoded, Decoding, is_invariant, takes_padding
+from hb_metrics.inference.replies.decoding import Decoded, Decoding, is_invariant
+from hb_metrics.inference.replies.trials import takes_cache, takes_padding
 from hb_metrics.inference.replies.decoding_shards import DecodingPlan, decode_into_shards, read_decoded
 from hb_metrics.inference.replies.presets import Extent
 
@@ -203,6 +204,7 @@ def plan_replies(
                 raise ValueError(BEAMS_ERROR.format(num_beams=decoding.num_beams))
             ends = replace(ends, thoughts=None, blank=())
     check_lengths(contexts, ids, loaded.model, decoding.max_new_tokens, decoding.max_reasoning_tokens)
+    cached = takes_cache(loaded.model, contexts, decoding.max_new_tokens + decoding.max_reasoning_tokens)
     return ReplyPlan(
         ids=ids,
         texts=texts,
@@ -221,7 +223,8 @@ def plan_replies(
         thoughts=thoughts,
         seed=seed,
         invariant=is_invariant(loaded.model),
-        padded=takes_padding(loaded.model, contexts),
+        padded=takes_padding(loaded.model, contexts, cached=cached),
+        cached=cached,
     )
 
 

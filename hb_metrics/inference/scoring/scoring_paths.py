@@ -12,7 +12,8 @@ import torch
 from transformers import PreTrainedModel
 
 from hb_metrics.inference.memory import Memory, halved
-from hb_metrics.inference.models.loading import with_states
+from hb_metrics.inference.models.devices import input_device
+from hb_metrics.inference.models.loading import attention_window, with_states
 from hb_metrics.inference.scoring.prefix_tree import PrefixTree, halved_tree, pack_prefix_trees
 from hb_metrics.inference.units import Unit, length_sorted_batches
 
@@ -41,9 +42,8 @@ def check_causal(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> 
         return
     size = model.get_input_embeddings().num_embeddings
     kept = len(tokens) // 2
-    fed = torch.tensor(
-        [tokens, [*tokens[:kept], *((token + 1) % size for token in tokens[kept:])]], device=model.device
-    )
+    other = [*tokens[:kept], *((token + 1) % size for token in tokens[kept:])]
+    fed = torch.tensor([tokens, other], device=input_device(model))
     targets = fed[:1, 1 : kept + 1].expand(2, -1)
     with torch.inference_mode():
         logits = model(input_ids=fed, attention_mask=torch.ones_like(fed), use_cache=False).logits[:, :kept].float()
@@ -110,16 +110,15 @@ def _layer_fault(model: PreTrainedModel, length: int) -> str | None:
     types = [name for name in getattr(config, "layer_types", None) or () if name not in ("moe", "mlp")]
     if getattr(model, "_is_stateful", False) or any("attention" not in name or "linear" in name for name in types):
         return "its layers keep a state that would read a tree as one long text"
-    windows = [getattr(config, name, None) for name in ("sliding_window", "attention_chunk_size")]
-    window = min((size for size in windows if size), default=length)
-    if window < length and (not types or any("sliding" in name or "chunked" in name for name in types)):
+    window = attention_window(model)
+    if window is not None and window < length and (not types or any("sliding" in name or "chunked" in name for name in types)):
         return f"its attention reaches {window:,} tokens back, less than a text of {length:,} tokens"
     return None
 
 
 def tree_nlls(model: PreTrainedModel, tree: PrefixTree) -> np.ndarray:
     """Summed negative log-likelihood of each sequence of a tree ([sequences] float64), in one run of the model."""
-    device, dtype = model.device, model.dtype
+    device, dtype = input_device(model), model.dtype
     mask = torch.zeros(1, 1, len(tree.tokens), len(tree.tokens), dtype=dtype)
     mask.masked_fill_(~torch.from_numpy(tree.ancestor_mask()), torch.finfo(dtype).min)
     logits = model(
@@ -137,19 +136,21 @@ def padded_nlls(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> n
 
     The last token of a sequence is predicted and never fed; what is fed after a sequence's end is masked.
     """
-    tokens, mask = right_padded([sequence[:-1] for sequence in sequences], model.device)
+    tokens, mask = right_padded([sequence[:-1] for sequence in sequences], input_device(model))
     logits = model(input_ids=tokens, attention_mask=mask, use_cache=False).logits
     return _summed_nlls(logits, mask, sequences)
 
 
 def decoder_nlls(model: PreTrainedModel, sequences: Sequence[Sequence[int]], context: torch.Tensor) -> np.ndarray:
     """As `padded_nlls`, for the decoder of an encoder–decoder model whose encoder is given `context` ([1, length])."""
-    tokens, mask = right_padded([sequence[:-1] for sequence in sequences], model.device)
-    context = context.to(model.device)
+    tokens, mask = right_padded([sequence[:-1] for sequence in sequences], input_device(model))
+    context = context.to(tokens.device)
     encoded = model.get_encoder()(input_ids=context, attention_mask=torch.ones_like(context))
+    context = context.expand(len(sequences), -1)
     logits = model(
+        input_ids=context,  # without which FSMT does not mask what comes after a token
         encoder_outputs=with_states(encoded, encoded.last_hidden_state.expand(len(sequences), -1, -1)),
-        attention_mask=torch.ones_like(context).expand(len(sequences), -1),
+        attention_mask=torch.ones_like(context),
         decoder_input_ids=tokens,
         decoder_attention_mask=mask,
         use_cache=False,
