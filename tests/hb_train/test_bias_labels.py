@@ -25,7 +25,8 @@ from hb_metrics.arguments import settings_of
 from hb_metrics.bias_values import bias_values
 from hb_metrics.finished_run import NO_RESULTS_ERROR, NO_STYLES_ERROR, OTHER_PROMPTS_ERROR, OTHER_RUN_ERROR, StyleShards
 from hb_metrics.inference.models.contexts import encode_contexts, encode_rendered
-from hb_metrics.inference.models.loading import folder_digest, load_tokenizer
+from hb_metrics.inference.models.loading import load_tokenizer
+from hb_metrics.inference.models.sources import folder_digest
 from hb_metrics.inference.processes import process_state
 from hb_metrics.measure import main as measure
 from hb_metrics.measurements.generation import GENERATION

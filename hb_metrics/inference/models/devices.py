@@ -13,8 +13,8 @@ def input_device(model: nn.Module) -> torch.device:
     That of the input embeddings. `model.device` is that of any weight: of a model whose weights are partly on disk it
     may be "meta". The hook of a spread model brings its output back to the device of its inputs.
     """
-    embeddings = model.get_input_embeddings() if hasattr(model, "get_input_embeddings") else model
-    return _run_device(embeddings if isinstance(embeddings, nn.Module) else model)
+    get_embeddings: Any = getattr(model, "get_input_embeddings", None)
+    return _run_device(model if get_embeddings is None else get_embeddings())
 
 
 def is_offloaded(model: nn.Module) -> bool:

@@ -28,8 +28,8 @@ from hb_metrics.inference.models.contexts import (
 )
 from hb_metrics.inference.models.loading import LoadedModel, max_positions_of
 from hb_metrics.inference.replies.decoding import Decoded, Decoding, is_invariant
-from hb_metrics.inference.replies.trials import takes_cache, takes_padding
 from hb_metrics.inference.replies.decoding_shards import DecodingPlan, decode_into_shards, read_decoded
+from hb_metrics.inference.replies.trials import takes_cache, takes_padding
 
 TEMPERATURE = 0.7  # of the published outputs; the paper names none
 TOP_K = 40

@@ -22,6 +22,7 @@ from transformers import LogitsProcessor, PreTrainedModel
 from hb_metrics.inference.models.chats import ThoughtReader
 from hb_metrics.inference.models.contexts import EndTokens
 from hb_metrics.inference.models.devices import input_device
+from hb_metrics.inference.models.quantization import is_exact
 from hb_metrics.inference.replies.forward import Forward
 
 # How close two candidates may be before the decision counts as close, in log-probability (of whole beams in beam
@@ -189,7 +190,7 @@ def decode(
 
 def is_invariant(model: PreTrainedModel) -> bool:
     """Whether replies are the same in any batch: in half precision close decisions are too many to run again."""
-    return model.dtype in (torch.float32, torch.float64)
+    return is_exact(model)
 
 
 def _one_by_one(

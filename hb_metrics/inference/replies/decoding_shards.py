@@ -152,8 +152,8 @@ def read_decoded(plan: DecodingPlan, folder: Path, *, schema: pa.Schema, rows_pe
 def fitting_batch_size(loaded: LoadedModel, length: int, num_beams: int) -> int:
     """How many contexts of a length fit into a quarter of the free memory, with their keys, values and logits.
 
-    Of a model that is spread over devices, each layer's keys and values are where the layer is; the device that fits the
-    fewest counts.
+    Of a model that is spread over devices, each layer's keys and values are where the layer is; the device that fits
+    the fewest counts.
     """
     model, device = loaded.model, input_device(loaded.model)
     config = model.config.get_text_config()
@@ -164,7 +164,10 @@ def fitting_batch_size(loaded: LoadedModel, length: int, num_beams: int) -> int:
         key_heads = getattr(config, "num_key_value_heads", None)
         width = head_dim * (key_heads if isinstance(key_heads, int) and key_heads else heads)
     layers = getattr(config, "num_hidden_layers", 32)
-    cached, logits = (2 * length * width * layers * model.dtype.itemsize, 4 * 4 * config.vocab_size * model.dtype.itemsize)
+    cached, logits = (
+        2 * length * width * layers * model.dtype.itemsize,
+        4 * 4 * config.vocab_size * model.dtype.itemsize,
+    )
     fitting = [MOST_ROWS["cpu" if device.type == "cpu" else "other"]]
     for where, share in weight_shares(model).items():
         free = torch.cuda.mem_get_info(where)[0] if where.type == "cuda" else psutil.virtual_memory().available

@@ -28,9 +28,9 @@ from hb_metrics.inference.models.contexts import (
 )
 from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.replies.decoding import Decoded, Decoding, is_invariant
-from hb_metrics.inference.replies.trials import takes_cache, takes_padding
 from hb_metrics.inference.replies.decoding_shards import DecodingPlan, decode_into_shards, read_decoded
 from hb_metrics.inference.replies.presets import Extent
+from hb_metrics.inference.replies.trials import takes_cache, takes_padding
 
 REASONING_TOKENS = 2048  # of what a model thinks before a reply at most, unless the options say otherwise
 ROWS_PER_SHARD = 1024

@@ -214,7 +214,7 @@ def plan_perplexity(
     else:
         scoring = "padded"
         score = partial(scoring_paths.padded_nlls, model)
-        if sequences and scoring_paths.padding_changes(score, sequences, model.dtype):
+        if sequences and scoring_paths.padding_changes(score, sequences, model):
             max_positions, reason = 1, f"{reason}; {ONE_AT_A_TIME}"
         units, positions = scoring_paths.padded_units(sequences, max_positions)
     return ScoringPlan(
@@ -286,7 +286,7 @@ def _plan_encoder_decoder(
     check_sequences(texts, sequences, sequence_of_text, model, tokenizer, needed=2)
     reason = "the sentence is what the decoder writes"
     score = partial(scoring_paths.decoder_nlls, model, context=context)
-    if sequences and scoring_paths.padding_changes(score, sequences, model.dtype):
+    if sequences and scoring_paths.padding_changes(score, sequences, model):
         max_positions, reason = 1, f"{reason}; {ONE_AT_A_TIME}"
     units, positions = scoring_paths.padded_units(sequences, max_positions)
     return ScoringPlan(
