@@ -170,9 +170,11 @@ def describe_run(task: Task, measurements: Sequence[Measurement], work: dict[str
 
 def _model_variant(loaded: "LoadedModel") -> dict[str, Any]:
     """What is special about a model, for its record: a GGUF file, quantised weights, an adapter."""
-    from hb_metrics.inference.models.quantization import quantization_of
+    from hb_metrics.inference.models.quantization import computes_quantized, quantization_of
 
     quantization = quantization_of(loaded.config)
+    if quantization is not None and not computes_quantized(loaded.model):
+        quantization += ", computed with full weights"  # as transformers does where a device lacks what it needs
     return {
         **({} if loaded.gguf_file is None else {"gguf_file": loaded.gguf_file}),
         **({} if quantization is None else {"quantization": quantization}),

@@ -39,4 +39,9 @@ def is_exact(model: PreTrainedModel) -> bool:
 
     A quantised one may round what flows through it to few bits, and a last digit then becomes a whole step.
     """
-    return model.dtype in (torch.float32, torch.float64) and not getattr(model, "is_quantized", False)
+    return model.dtype in (torch.float32, torch.float64) and not computes_quantized(model)
+
+
+def computes_quantized(model: PreTrainedModel) -> bool:
+    """Whether a model computes with quantised weights; those of a GGUF file become full ones when they are loaded."""
+    return getattr(model, "is_quantized", False) and getattr(model, "quantization_method", None) != "gguf"
