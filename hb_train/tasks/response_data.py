@@ -17,7 +17,7 @@ from hb_metrics.inference.models.contexts import (
 )
 from hb_metrics.inference.replies.decoding import is_invariant
 from hb_metrics.inference.replies.prompt_replies import ReplyPlan
-from hb_metrics.inference.replies.trials import takes_padding
+from hb_metrics.inference.replies.trials import takes_cache, takes_padding
 from hb_train.training.encoding import encode_rows, last_tokens
 
 if TYPE_CHECKING:
