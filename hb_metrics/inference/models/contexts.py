@@ -10,7 +10,8 @@ One explicit setting, recorded with the results:
 A control tag ("no_bias", see `bias_tags.py`) comes after the last words of the prompt, before what ends the turn.
 
 Persona lines go before the prompt: as lines of their own, as `your persona: …` where models were trained on ConvAI2's
-format (dialogpt, blenderbot), and as the system message of a chat.
+format (dialogpt, blenderbot), and as the system message of a chat. Earlier turns go between these and the prompt: as
+lines, as DialoGPT's or Blenderbot's turns, and as messages of a chat.
 """
 
 import unicodedata
@@ -106,6 +107,7 @@ def encode_contexts(
     context: ContextFormat,
     tag: str | None = None,
     chat: ChatOptions = DEFAULT_CHAT,
+    earlier: Sequence[Sequence[str]] | None = None,
 ) -> list[list[int]]:
     """The token ids a model is given for each prompt.
 
@@ -117,6 +119,7 @@ def encode_contexts(
         context: The format.
         tag: The control tag at the end of each prompt (see `bias_tags.py`); `None`: none.
         chat: What the chat template is given beside the prompt.
+        earlier: What was said before each prompt, by the user and the model in turn; `None`: nothing.
 
     Returns:
         Token ids of each context.
@@ -126,7 +129,7 @@ def encode_contexts(
     """
     is_encoder_decoder = model.config.is_encoder_decoder
     rendered = render_contexts(
-        texts, personas, tokenizer, context, is_encoder_decoder=is_encoder_decoder, tag=tag, chat=chat
+        texts, personas, tokenizer, context, is_encoder_decoder=is_encoder_decoder, tag=tag, chat=chat, earlier=earlier
     )
     return encode_rendered(rendered, tokenizer, context, is_encoder_decoder=is_encoder_decoder)
 
@@ -140,6 +143,7 @@ def render_contexts(
     is_encoder_decoder: bool,
     tag: str | None = None,
     chat: ChatOptions = DEFAULT_CHAT,
+    earlier: Sequence[Sequence[str]] | None = None,
     thought: bool = True,
 ) -> list[str]:
     """Each prompt as the text a model is given, with everything but the tokens that its tokenizer adds by itself.
@@ -152,14 +156,18 @@ def render_contexts(
     if tag is not None:
         texts = [f"{text} {tag}" for text in texts]
     if context == "chat":
-        return render_chats(texts, personas, tokenizer, chat, thought=thought)
+        return render_chats(texts, personas, tokenizer, chat, earlier=earlier, thought=thought)
+    turns = [[text] for text in texts]
+    if earlier is not None:
+        turns = [[*before, text] for before, text in zip(earlier, texts, strict=True)]
     if context == "dialogpt":
-        if tokenizer.eos_token is None:
+        end = tokenizer.eos_token
+        if end is None:
             raise ValueError(NO_END_ERROR)
-        return [text + tokenizer.eos_token for text in _with_persona_lines(texts, personas, "\n")]
+        return [text + end for text in _with_persona_lines([end.join(said) for said in turns], personas, "\n")]
     if context == "blenderbot":
-        return [" " + text for text in _with_persona_lines(texts, personas, "  ")]
-    joined = ["\n".join([*mine, text]) for text, mine in zip(texts, personas, strict=True)]
+        return [" " + text for text in _with_persona_lines(["  ".join(said) for said in turns], personas, "  ")]
+    joined = ["\n".join([*mine, *said]) for said, mine in zip(turns, personas, strict=True)]
     return joined if is_encoder_decoder else [text + "\n" for text in joined]
 
 
