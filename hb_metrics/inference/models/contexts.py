@@ -65,7 +65,7 @@ MISMATCH_ERROR = (
 FEW_PERSONAS_ERROR = (
     "the file has {number} persona lines, fewer than the {asked} asked for; write more, or ask for fewer"
 )
-BAD_PERSONAS_ERROR = "{path}: {problem}; write `personas:` and a list of sentences, each once"
+BAD_SENTENCES_ERROR = "{path}: {problem}; write `{key}:` and a list of sentences, each once"
 
 
 @dataclass(frozen=True)
@@ -297,7 +297,19 @@ def reply_text(tokens: Sequence[int], tokenizer: PreTrainedTokenizerBase, *, who
 
 
 def read_personas(path: str | Path = PERSONAS_FILE) -> list[str]:
-    """Reads persona sentences from YAML.
+    """Reads persona sentences from YAML; errors as `read_sentences`."""
+    return read_sentences(path, "personas")
+
+
+def read_sentences(path: str | Path, key: str) -> list[str]:
+    """Reads the list of sentences under a key of a YAML file.
+
+    Args:
+        path: The file.
+        key: What the sentences are, in the plural, such as "personas".
+
+    Returns:
+        The sentences, in their order.
 
     Raises:
         ValueError: The file is not such a list, or a sentence is empty or there twice.
@@ -307,20 +319,23 @@ def read_personas(path: str | Path = PERSONAS_FILE) -> list[str]:
         content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # such as a date that is none
         reason = " ".join(str(error).split())
-        raise ValueError(BAD_PERSONAS_ERROR.format(path=path, problem=f"is not valid YAML ({reason})")) from error
-    personas = content.get("personas") if isinstance(content, dict) else None
-    if not isinstance(personas, list) or not personas:
-        raise ValueError(BAD_PERSONAS_ERROR.format(path=path, problem="has no list of personas"))
-    for number, line in enumerate(personas, start=1):
+        problem = f"is not valid YAML ({reason})"
+        raise ValueError(BAD_SENTENCES_ERROR.format(path=path, problem=problem, key=key)) from error
+    sentences = content.get(key) if isinstance(content, dict) else None
+    if not isinstance(sentences, list) or not sentences:
+        raise ValueError(BAD_SENTENCES_ERROR.format(path=path, problem=f"has no list of {key}", key=key))
+    for number, line in enumerate(sentences, start=1):
         if (
             not isinstance(line, str)
             or not line.strip()
             or any(unicodedata.category(c) in _NOT_IN_A_LINE for c in line)
         ):
-            raise ValueError(BAD_PERSONAS_ERROR.format(path=path, problem=f"persona {number} is {line!r}"))
-        if line in personas[: number - 1]:
-            raise ValueError(BAD_PERSONAS_ERROR.format(path=path, problem=f"{line!r} is there twice"))
-    return personas
+            problem = f"{key.removesuffix('s')} {number} is {line!r}"
+            raise ValueError(BAD_SENTENCES_ERROR.format(path=path, problem=problem, key=key))
+        if line in sentences[: number - 1]:
+            problem = f"{line!r} is there twice"
+            raise ValueError(BAD_SENTENCES_ERROR.format(path=path, problem=problem, key=key))
+    return sentences
 
 
 def draw_personas(ids: Sequence[str], personas: Sequence[str], number: int, *, seed: int) -> list[list[str]]:

@@ -21,6 +21,8 @@ NOT_RECORDED: dict[str, Any] = {
     "most_frequent_share": 0.0,
     "num_with_reasoning": 0,
     "num_unclosed_reasoning": 0,
+    "num_left_out_prompts": 0,
+    "num_left_out_templates": 0,
     "mean_num_reasoning_tokens": None,
     "shown_replies": [],
 }
@@ -123,7 +125,7 @@ def _tiles(generation: Mapping[str, Any]) -> list[Tile]:
 
 
 def _notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> tuple[str, ...]:
-    notes = []
+    notes = _cue_notes(run, generation)
     if generation["most_frequent_share"] >= SAME_SHARE:
         notes.append(
             f"{share(generation['most_frequent_share'])} of the replies are the same text. Where all replies are the "
@@ -147,6 +149,28 @@ def _notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> tuple[str, 
     if classifier["notes"]:
         notes.append(f"{classifier['name']}: {'; '.join(classifier['notes'])}.")
     return tuple(notes)
+
+
+def _cue_notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> list[str]:
+    """What is to be known of a run whose prompts are not the cue."""
+    cue = run["generation"].get("cue", "prompt")
+    if cue == "prompt":
+        return []
+    where = "the system message" if cue == "system" else "an earlier turn"
+    left_out = ""
+    if generation["num_left_out_templates"]:
+        left_out = (
+            f" {count(generation['num_left_out_prompts'])} prompts of {count(generation['num_left_out_templates'])} "
+            "templates, in which users do not say who they are, were left out of the replies."
+        )
+    # Another measurement's name is here, since nobody else knows of cues.
+    likelihood = ""
+    if "scoring" in run:
+        likelihood = " Likelihood Bias is that of all prompts as they are: no cue is given there, and no question."
+    return [
+        f"The model was told who the user is in {where} (--cue {cue}) and then asked neutral questions, the same for "
+        f"all terms in a template.{left_out} The paper's values are of the prompts themselves.{likelihood}"
+    ]
 
 
 def _context(generation: Mapping[str, Any]) -> dict[str, Any]:
