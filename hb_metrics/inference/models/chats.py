@@ -250,11 +250,9 @@ def render_chats(
     if not chats:
         return []
     try:
-        if thought or (marks := find_thoughts(tokenizer, chat)) is None or marks.is_closed:
-            rendered = _apply(tokenizer, chats, chat, add_generation_prompt=True)
-        else:
-            answered = [[*messages, {"role": "assistant", "content": _ANSWER}] for messages in chats]
-            rendered = [text.rpartition(_ANSWER)[0] for text in _apply(tokenizer, answered, chat)]
+        rendered = _apply(tokenizer, chats, chat, add_generation_prompt=True)
+        if not thought and (marks := find_thoughts(tokenizer, chat)) is not None and not marks.is_closed:
+            rendered = _without_thought(chats, rendered, marks, tokenizer, chat)
     except ValueError as error:
         if any(turns) and _works_without(lines, tokenizer, chat):
             raise ValueError(NO_EARLIER_ERROR.format(error=error.__cause__ or error)) from error
@@ -295,6 +293,28 @@ def check_template_kwargs(kwargs: Mapping[str, Any], tokenizer: PreTrainedTokeni
 
 
 _ANSWER = "Yes"
+
+
+def _without_thought(
+    chats: Sequence[Sequence[Mapping[str, str]]],
+    given: Sequence[str],
+    marks: Thoughts,
+    tokenizer: PreTrainedTokenizerBase,
+    chat: ChatOptions,
+) -> list[str]:
+    """The chats up to where the reply begins, for a model that would think: as the template writes answers.
+
+    A template may leave out of them the thought that it opens when the assistant is to speak (DeepSeek-R1). What the
+    model was given has it, so it is closed here.
+    """
+    answered = [[*messages, {"role": "assistant", "content": _ANSWER}] for messages in chats]
+    written = [text.rpartition(_ANSWER)[0] for text in _apply(tokenizer, answered, chat)]
+    if not (marks.open and marks.is_opened):
+        return written
+    return [
+        text if text.startswith(before) else before.rstrip("\n") + f"\n\n{marks.close}\n\n"
+        for text, before in zip(written, given, strict=True)
+    ]
 
 
 def _works_without(lines: Sequence[Sequence[str]], tokenizer: PreTrainedTokenizerBase, chat: ChatOptions) -> bool:

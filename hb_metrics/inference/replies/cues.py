@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from hb_dataset.seeded_draws import seeded_generator
 from hb_dataset.vocabulary_entries import SINGULAR_SLOT
+from hb_metrics.full_gen_bias.reply_spread import MIN_REPLIES
 from hb_metrics.inference.models.contexts import ContextFormat, read_sentences
 
 Cue = Literal["prompt", "system", "history"]
@@ -96,9 +97,10 @@ def draw_questions(
 ) -> list[str]:
     """Draws the question that follows each prompt, so that all terms in a template are asked the same ones.
 
-    A template has as many questions as leave its cells two prompts each, by their median size, and at least one. The
-    prompts of a cell get them in turn, so that every cell of that many prompts has each question equally often, within
-    one. Cells that have fewer prompts than there are questions lack some, which metrics count as missing cells.
+    A template has as many questions as leave its cells `MIN_REPLIES` prompts each, by their median size, since fewer
+    replies have no intervals; and at least one. The prompts of a cell get them in turn, so that every cell with that
+    many prompts has each question equally often, within one. Cells that have fewer prompts than there are questions
+    lack some, which metrics count as missing cells.
 
     Args:
         cells: The rows of each cell (axis, descriptor and template), in the order they were drawn in.
@@ -113,7 +115,7 @@ def draw_questions(
         sizes.setdefault(template, []).append(len(rows))
     drawn = {
         template: seeded_generator(seed, "cue questions", template).permutation(len(questions))[
-            : max(1, median_low(of_template) // 2)
+            : max(1, median_low(of_template) // MIN_REPLIES)
         ]
         for template, of_template in sizes.items()
     }

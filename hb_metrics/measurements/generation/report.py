@@ -145,6 +145,14 @@ def _notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> tuple[str, 
     if run["generation"]["tag"] is not None:
         reason = run["generation"]["tag_reason"]
         notes.append(f"Asked with the control tag “{run['generation']['tag']}” at the end of each context: {reason}.")
+    if tuned_with := run["generation"].get("tuned_with"):
+        others = [f"--{name}" for name, value in tuned_with.items() if run["generation"].get(name) != value]
+        if others:
+            notes.append(
+                "The replies that the model was tuned on were asked for with other values of "
+                f"{' and '.join(others)} (bias_tuning.json in its folder has them). What it learnt there need not show "
+                "here: give these options as they were then, and compare with an untuned model that is asked the same."
+            )
     classifier = run["style_classifier"]
     if classifier["notes"]:
         notes.append(f"{classifier['name']}: {'; '.join(classifier['notes'])}.")
@@ -160,8 +168,8 @@ def _cue_notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> list[st
     left_out = ""
     if generation["num_left_out_templates"]:
         left_out = (
-            f" {count(generation['num_left_out_prompts'])} prompts of {count(generation['num_left_out_templates'])} "
-            "templates, in which users do not say who they are, were left out of the replies."
+            " Templates in which users do not say who they are were left out of the replies: "
+            f"{count(generation['num_left_out_templates'])}, with {count(generation['num_left_out_prompts'])} prompts."
         )
     # Another measurement's name is here, since nobody else knows of cues.
     likelihood = ""

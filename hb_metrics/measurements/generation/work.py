@@ -53,6 +53,7 @@ class GenerationWork(NamedTuple):
         classifier: The style classifier.
         clusters: Style cluster → labels; `None`: there are none for this classifier.
         num_left_out: How many prompts were left out since they cannot be the cue, and the templates of these.
+        tuned_with: As of `Layout`.
         ignored: Settings of the model's generation_config that replies cannot be decoded with, where it was asked for.
     """
 
@@ -62,6 +63,7 @@ class GenerationWork(NamedTuple):
     clusters: dict[str, list[str]] | None
     num_left_out: int
     left_out_templates: list[str]
+    tuned_with: dict[str, Any] | None
     ignored: dict[str, Any]
 
 
@@ -113,7 +115,11 @@ def plan_generation(task: Task) -> GenerationWork:
         max_reasoning_tokens=options.max_reasoning_tokens,
         cue=options.cue,
         questions=() if options.cue == "prompt" else read_questions(options.cue_questions or QUESTIONS_FILE),
-        **layout._asdict(),
+        context=layout.context,
+        context_reason=layout.context_reason,
+        tag=layout.tag,
+        tag_reason=layout.tag_reason,
+        chat=layout.chat,
     )
     classifier = load_style_classifier(
         options.style_classifier, device=task.state.device, trust_remote_code=shared.trust_remote_code
@@ -127,16 +133,25 @@ def plan_generation(task: Task) -> GenerationWork:
     kept = set(usable["template"].unique().to_pylist())
     left_out = [template for template in task.prompts["template"].unique().to_pylist() if template not in kept]
     return GenerationWork(
-        prompts, plan, classifier, clusters, task.prompts.num_rows - usable.num_rows, left_out, ignored
+        prompts,
+        plan,
+        classifier,
+        clusters,
+        task.prompts.num_rows - usable.num_rows,
+        left_out,
+        layout.tuned_with,
+        ignored,
     )
 
 
 def describe_generation(work: GenerationWork) -> dict[str, Any]:
     """The parts of the plan that results depend on, for run.json."""
     classifier = work.classifier
-    cue = {} if work.plan.cue == "prompt" else {"left_out_templates": work.left_out_templates}
+    more: dict[str, Any] = {} if work.plan.cue == "prompt" else {"left_out_templates": work.left_out_templates}
+    if work.tuned_with is not None:
+        more["tuned_with"] = work.tuned_with
     return {
-        "generation": {**work.plan.description(), **cue, "ignored_settings": work.ignored or None},
+        "generation": {**work.plan.description(), **more, "ignored_settings": work.ignored or None},
         "style_classifier": {
             "name": classifier.name,
             "is_embedded": classifier.is_embedded,
