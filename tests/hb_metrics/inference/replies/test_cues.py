@@ -144,7 +144,7 @@ def test_templates_that_cannot_have_a_cue_say_so():
 
 
 def test_only_sentences_in_which_users_say_who_they_are_can_be_a_cue():
-    usable = {template.text for template in read_vocabulary().templates if says_who_the_user_is(template.text)}
+    usable = {each.template for each in read_vocabulary().templates if says_who_the_user_is(each.template)}
     assert usable == {
         "I'm {noun_phrase}.",
         "Hi! I'm {noun_phrase}.",
