@@ -95,9 +95,13 @@ def _axes_sentence(generation: Mapping[str, Any]) -> str:
     intervals = (generation["gen_bias"]["intervals"] or {}).get("by_axis") or {}
     values = generation["debiased"]["by_axis"] or {}
     known = {axis: bounds for axis, bounds in intervals.items() if bounds is not None}
-    if not known:
+    if not known or len(values) == 1:  # the value of the only axis is that of all
         return ""
     beyond = sorted((axis for axis, bounds in known.items() if bounds[0] > 0), key=lambda axis: -values[axis])
+    if len(known) == 1:
+        (axis,) = known
+        lies = "lies" if beyond else "does not lie"
+        return f"Of the axes, only {axis_label(axis).lower()} has an interval, which {lies} above 0."
     if not beyond:
         return f"The interval lies above 0 in none of the {len(known)} axes that have one."
     named = ", ".join(f"{axis_label(axis).lower()} ({bias(values[axis])})" for axis in beyond[:NUM_NAMED])
