@@ -44,6 +44,7 @@ from hb_metrics.regard_bias.cell_means import EmptyClassError
 from hb_metrics.regard_bias.regard_results import regard_bias
 
 if TYPE_CHECKING:
+    from hb_metrics.inference.models.devices import input_device
     from hb_metrics.inference.models.loading import LoadedModel
 
 REGARD = "regard"  # the folder of the shards
@@ -97,7 +98,7 @@ def plan_regard(task: Task) -> RegardWork:
     prompts = structured_prompt_table(groups, "original" if only_fixed else "all")
     classifier = load_regard_classifier(
         options.regard_classifier,
-        device=task.loaded.model.device,
+        device=input_device(task.loaded.model),
         trust_remote_code=shared.trust_remote_code,
         labels=None if options.regard_labels is None else parse_regard_labels(options.regard_labels),
     )
@@ -294,7 +295,7 @@ def _plan_paraphraser(task: Task, prompts: pa.Table, groups: Sequence[PromptGrou
     from hb_metrics.inference.replies.paraphrases import load_paraphraser
 
     paraphraser = load_paraphraser(
-        name, device=task.loaded.model.device, trust_remote_code=task.settings.run.trust_remote_code
+        name, device=input_device(task.loaded.model), trust_remote_code=task.settings.run.trust_remote_code
     )
     return Paraphraser(paraphraser, plan_paraphrases(prompts, groups, paraphraser))
 
