@@ -44,7 +44,6 @@ from hb_metrics.regard_bias.cell_means import EmptyClassError
 from hb_metrics.regard_bias.regard_results import regard_bias
 
 if TYPE_CHECKING:
-    from hb_metrics.inference.models.devices import input_device
     from hb_metrics.inference.models.loading import LoadedModel
 
 REGARD = "regard"  # the folder of the shards
@@ -292,6 +291,7 @@ def _plan_paraphraser(task: Task, prompts: pa.Table, groups: Sequence[PromptGrou
     name = task.settings.of(RegardOptions).paraphraser
     if name is None:
         return None
+    from hb_metrics.inference.models.devices import input_device
     from hb_metrics.inference.replies.paraphrases import load_paraphraser
 
     paraphraser = load_paraphraser(
