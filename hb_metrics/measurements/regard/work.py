@@ -44,6 +44,7 @@ from hb_metrics.regard_bias.cell_means import EmptyClassError
 from hb_metrics.regard_bias.regard_results import regard_bias
 
 if TYPE_CHECKING:
+    from hb_metrics.inference.models.devices import input_device
     from hb_metrics.inference.models.loading import LoadedModel
 
 REGARD = "regard"  # the folder of the shards
