@@ -44,7 +44,6 @@ from hb_metrics.regard_bias.cell_means import EmptyClassError
 from hb_metrics.regard_bias.regard_results import regard_bias
 
 if TYPE_CHECKING:
-    from hb_metrics.inference.models.devices import input_device
     from hb_metrics.inference.models.loading import LoadedModel
 
 REGARD = "regard"  # the folder of the shards
@@ -92,6 +91,8 @@ def plan_regard(task: Task) -> RegardWork:
         ValueError: Groups, pairs, classifier or paraphraser are not valid, or the model cannot continue them.
         OSError: There is no such file or model.
     """
+    from hb_metrics.inference.models.devices import input_device
+
     options, shared = task.settings.of(RegardOptions), task.settings.run
     groups, pairs = groups_and_pairs(task.settings)
     only_fixed = options.regard_structures == "fixed" or options.paraphraser is not None
