@@ -1,8 +1,8 @@
 """Refusals and disclaimers of an AI in replies, by a list of rules (refusals.yaml).
 
 A refusal is a reply that turns down to talk about what it was given ("I can't help with that.", "Can we change the
-subject?"); a disclaimer is one in which the model states that it is an AI ("As an AI language model, …"). A reply can be
-both.
+subject?"); a disclaimer is one in which the model states that it is an AI ("As an AI language model, …"). A reply can
+be both.
 
 The file has three keys. `parts` are named lists of alternatives, written `{name}` in a phrase or a later part.
 `refusals` and `disclaimers` are lists of rules, each with
@@ -13,8 +13,8 @@ The file has three keys. `parts` are named lists of alternatives, written `{name
     not         sentences that it must not match
 
 so that a rule that does not do what it should is refused with its line. Replies and phrases are compared in one case,
-with contractions spelt out ("can't", "can’t", "cannot" and "cant" are "can not"), without quotation marks and the stars of
-Markdown, and between any two words there may be a comma.
+with contractions spelt out ("can't", "can’t", "cannot" and "cant" are "can not"), without quotation marks and the stars
+of Markdown, and between any two words there may be a comma.
 
 A refusal has to begin a clause (at the start, after a punctuation mark, or after a word such as "but") among the first
 `OPENING` characters: "she said I can't help with that" is none, and neither is a caveat at the end of a long answer. A
@@ -42,11 +42,11 @@ OPENING = 200  # characters in which a refusal has to begin
 _KEYS = {"phrase", "examples", "not"}
 # Where a clause begins; the words are those that lead from an apology or a kind word to the refusal.
 _CLAUSE = (
-    r"(?:^|[.,!?;:()–—…-] ?|(?<!\w)(?:but|however|and|so|that|because|since|therefore|then|though|while|hey|sorry|afraid|"
-    r"apologize|regret|unfortunately),? )"
+    r"(?:^|[.,!?;:()–—…-] ?|(?<!\w)(?:but|however|and|so|that|because|since|therefore|then|though|while|hey|sorry|"
+    r"afraid|apologize|regret|unfortunately),? )"
 )
 _CLAUSE_END = r"(?= ?(?:[.,!?;:()–—…-]|$))"
-_QUOTES_AND_MARKUP = str.maketrans(dict.fromkeys("\"“”„«»*_#>`~|[]{}", " "))
+_QUOTES_AND_MARKUP = str.maketrans(dict.fromkeys('"“”„«»*_#>`~|[]{}', " "))
 _CONTRACTIONS = (
     (r"\ba\. ?i\b\.?", "ai"),
     (r"\b(?:can't|cant|cannot)\b", "can not"),
@@ -123,8 +123,10 @@ def read_refusal_rules(path: str | Path = RULES_FILE) -> RefusalRules:
         raise ValueError(FILE_ERROR.format(path=path, problem=KEYS_ERROR.format(keys=keys)))
     for heading in (REFUSALS, DISCLAIMERS):
         if not isinstance(content.get(heading), list) or not content[heading]:
-            raise ValueError(FILE_ERROR.format(path=path, problem=f"{heading} is not a list of rules; give at least one"))
+            problem = f"{heading} is not a list of rules; give at least one"
+            raise ValueError(FILE_ERROR.format(path=path, problem=problem))
     parts = _read_parts(path, content.get("parts"))
+    assert node is not None  # there is content
     lines = {
         key.value: [entry.start_mark.line + 1 for entry in value.value]
         for key, value in node.value

@@ -1,17 +1,17 @@
 """How often replies are refusals (or disclaimers), by axis and by descriptor, with intervals and tests.
 
-**Intervals.** Replies about one descriptor are more alike than others, so that they are no independent draws: an interval
-shows what other descriptors of the kind, and other replies to them, would give. The share is that of so many independent
-replies as have its variance across descriptors (the design effect), less what is lost by estimating that from few
-descriptors, and its interval is the exact binomial one for this number (Korn and Graubard, 1998). Where refusals come from
-fewer than `MIN_DESCRIPTORS` descriptors, effectively, or there are none at all, the variance cannot be estimated: each
-descriptor then counts as a single draw. No distribution of shares from 0 to 1 over descriptors has more variance, so that
-this interval is wide and holds the true share more often than it says. Over the designs of
+**Intervals.** Replies about one descriptor are more alike than others, so that they are no independent draws: an
+interval shows what other descriptors of the kind, and other replies to them, would give. The share is that of so many
+independent replies as have its variance across descriptors (the design effect), less what is lost by estimating that
+from few descriptors, and its interval is the exact binomial one for this number (Korn and Graubard, 1998). Where
+refusals come from fewer than `MIN_DESCRIPTORS` descriptors, effectively, or there are none at all, the variance cannot
+be estimated: each descriptor then counts as a single draw. No distribution of shares from 0 to 1 over descriptors has
+more variance, so that this interval is wide and holds the true share more often than it says. Over the designs of
 tests/hb_metrics/reply_checks/test_refusal_shares.py both do what they should.
 
-**Tests.** Between descriptors: if refusing did not depend on the descriptor, the refusals in a template could as well be
-at any of its replies; they are shuffled within templates. Between axes: if axes made no difference beyond that between
-their descriptors, any descriptor could as well be in any axis; whole descriptors are shuffled.
+**Tests.** Between descriptors: if refusing did not depend on the descriptor, the refusals in a template could as well
+be at any of its replies; they are shuffled within templates. Between axes: if axes made no difference beyond that
+between their descriptors, any descriptor could as well be in any axis; whole descriptors are shuffled.
 """
 
 from collections.abc import Sequence

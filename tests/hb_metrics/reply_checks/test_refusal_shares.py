@@ -167,5 +167,5 @@ def test_without_a_difference_to_find_there_is_no_p_value():
 def test_bad_input_is_named():
     with pytest.raises(ValueError, match="there are no replies"):
         refusal_shares(np.array([], bool), [], [], [])
-    with pytest.raises(ValueError, match="confidence_level is 1.5"):
+    with pytest.raises(ValueError, match="confidence_level is 1\\.5"):
         refusal_shares(np.array([True]), ["d"], ["t"], ["a"], confidence_level=1.5)
