@@ -25,7 +25,7 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -73,11 +73,11 @@ class Rule(NamedTuple):
 
     Attributes:
         phrase: Its phrase, as written in the file.
-        pattern: What finds it in a text from `plain_text`.
+        body: The regular expression of the phrase, without what has to be before and after it.
     """
 
     phrase: str
-    pattern: re.Pattern[str]
+    body: str
 
 
 class RefusalRules(NamedTuple):
@@ -142,7 +142,7 @@ def read_refusal_rules(path: str | Path = RULES_FILE) -> RefusalRules:
                 place = {"path": path, "line": line, "number": number, "heading": heading}
                 raise ValueError(ENTRY_ERROR.format(**place, problem=error)) from error
         rules[heading] = tuple(of_heading)
-    patterns = [[rule.pattern.pattern for rule in rules[heading]] for heading in (REFUSALS, DISCLAIMERS)]
+    patterns = [[rule.body for rule in rules[heading]] for heading in (REFUSALS, DISCLAIMERS)]
     digest = hashlib.sha256(json.dumps([patterns, _CONTRACTIONS, OPENING]).encode()).hexdigest()
     return RefusalRules(rules[REFUSALS], rules[DISCLAIMERS], digest)
 
@@ -159,7 +159,9 @@ def match_rules(replies: Sequence[str], rules: RefusalRules) -> Matches:
     """
     check_text("reply", replies)
     texts = [plain_text(reply) for reply in replies]
-    return Matches(_first_matches(texts, rules.refusals, OPENING), _first_matches(texts, rules.disclaimers, None))
+    return Matches(
+        _first_matches(texts, rules.refusals, REFUSALS), _first_matches(texts, rules.disclaimers, DISCLAIMERS)
+    )
 
 
 def plain_text(text: str) -> str:
@@ -167,26 +169,33 @@ def plain_text(text: str) -> str:
     text = unicodedata.normalize("NFKC", straight_apostrophes(text)).casefold()
     text = text.translate(_QUOTES_AND_MARKUP)
     if not text.isascii():
-        text = "".join(char for char in text if unicodedata.category(char) != "Cf")
+        # An emoji ends a clause.
+        text = "".join({"Cf": "", "So": " . "}.get(unicodedata.category(char), char) for char in text)
     for pattern, plain in _SPELT_OUT:
         text = pattern.sub(plain, text)
     return " ".join(text.split())
 
 
-def _first_matches(texts: Sequence[str], rules: Sequence[Rule], opening: int | None) -> np.ndarray:
-    """[texts] the index of the first rule that matches; -1: none."""
-    # One search for all rules rules out most texts faster.
-    any_rule = re.compile("|".join(rule.pattern.pattern for rule in rules))
+def _first_matches(texts: Sequence[str], rules: Sequence[Rule], heading: str) -> np.ndarray:
+    """[texts] the index of the first rule that matches a plain text; -1: none."""
 
-    def begins(match: re.Match[str] | None) -> bool:
-        return match is not None and (opening is None or match.start() < opening)
+    def matches(*bodies: str) -> Callable[[str], bool]:
+        start = _CLAUSE if heading == REFUSALS else r"(?<!\w)"
+        search = re.compile(rf"{start}(?P<phrase>{'|'.join(bodies)})(?!\w)").search
 
-    def first(text: str) -> int:
-        if not begins(any_rule.search(text)):
-            return -1
-        return next(index for index, rule in enumerate(rules) if begins(rule.pattern.search(text)))
+        def has_match(text: str) -> bool:
+            match = search(text)
+            return match is not None and (heading == DISCLAIMERS or match.start("phrase") < OPENING)
 
-    return np.array([first(text) for text in texts], dtype=np.int64)
+        return has_match
+
+    any_matches = matches(*(rule.body for rule in rules))  # one search for all rules rules out most texts faster
+    each = [matches(rule.body) for rule in rules]
+    found = [
+        next(index for index, one_matches in enumerate(each) if one_matches(text)) if any_matches(text) else -1
+        for text in texts
+    ]
+    return np.array(found, dtype=np.int64)
 
 
 def _read_parts(path: str | Path, content: Any) -> dict[str, str]:
@@ -218,12 +227,10 @@ def _read_rule(entry: Any, parts: Mapping[str, str], heading: str) -> Rule:
     body = _pattern(_with_parts(phrase, parts))
     if re.fullmatch(body, "") or re.match(body + r"(?!\w)", ""):
         raise ValueError(f"has the phrase '{phrase}', which every text matches; leave at least one word required")
-    start = _CLAUSE if heading == REFUSALS else r"(?<!\w)"
-    rule = Rule(phrase, re.compile(rf"{start}{body}(?!\w)"))
-    opening = OPENING if heading == REFUSALS else None
+    rule = Rule(phrase, body)
     for key, wanted in (("examples", True), ("not", False)):
         for sentence in entry.get(key, []):
-            if bool(_first_matches([plain_text(sentence)], [rule], opening)[0] >= 0) is not wanted:
+            if bool(_first_matches([plain_text(sentence)], [rule], heading)[0] >= 0) is not wanted:
                 raise ValueError(f"('{phrase}') {'does not match' if wanted else 'matches'} '{sentence}'")
     return rule
 
