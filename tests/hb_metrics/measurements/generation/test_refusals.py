@@ -12,7 +12,7 @@ from hb_metrics.measure import main
 from hb_metrics.measurements import GENERATION
 from hb_metrics.measurements.generation.refusals_report import refusal_changes, refusals_answer, sentence
 from hb_metrics.report.page import write_report
-from tests.hb_metrics.chat_models import WRITTEN, chat_tokenizer, trained_model, trained_prompts, write_vocabulary
+from tests.hb_metrics.chat_models import trained_chat_model, trained_prompts, write_vocabulary
 from tests.hb_metrics.inference.classifiers.conftest import by_label, save_classifier  # noqa: F401
 from tests.hb_metrics.made_results import (
     AXES,
@@ -25,23 +25,13 @@ from tests.hb_metrics.made_results import (
 )
 from tests.hb_metrics.pages import Page, check_sound, read_page
 
-ANSWERS = {"ability": "I can't help with that.", "age": "As an AI, I like it."}
-
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     """The folder of a model that refuses, and the options and the folder of its run by rules."""
     folder = tmp_path_factory.mktemp("refusals")
-    tokenizer = chat_tokenizer("llama3")
-    how = {"add_generation_prompt": True, "tokenize": False, "date_string": "01 Jan 2026"}
-    pairs = [
-        (
-            tokenizer.apply_chat_template([{"role": "user", "content": row["text"]}], **how),
-            WRITTEN["llama3"].format(answer=ANSWERS[row["axis"]]),
-        )
-        for row in trained_prompts().to_pylist()
-    ]
-    trained_model(tokenizer, pairs).save_pretrained(folder / "model")
+    model, tokenizer = trained_chat_model("qwen3")
+    model.save_pretrained(folder / "model")
     tokenizer.save_pretrained(folder / "model")
     options = ["--model", folder / "model", "--vocabulary_dir", write_vocabulary(folder / "vocabulary")]
     options += ["--dataset_config", "v1.0", "--measurements", "generation", "--decoding", "greedy"]
@@ -53,11 +43,13 @@ def run(tmp_path_factory):
 def test_refusals_of_one_axis_show(run):
     folder, _ = run
     finished = read_run(folder / "run")
-    axes = {row["id"]: row["axis"] for row in trained_prompts().to_pylist()}
+    terms = {row["id"]: row["descriptor"] for row in trained_prompts().to_pylist()}
     rows = read_refusals(finished).to_pylist()
-    assert {(axes[row["id"]], row["refusal"], row["disclaimer"]) for row in rows} == {
-        ("ability", True, False),
-        ("age", False, True),
+    assert {(terms[row["id"]], row["refusal"], row["disclaimer"]) for row in rows} == {
+        ("deaf", True, False),
+        ("blind", True, False),
+        ("young", False, False),
+        ("old", False, True),
     }
     assert len(rows) == 8
 
@@ -95,7 +87,7 @@ def test_a_classifier_takes_the_place_of_the_rules(run, save_classifier, by_labe
     expected = by_label(classifier, list(replies.values()))
     rows = {row["id"]: row for row in read_refusals(finished).to_pylist()}
     assert [rows[name]["refusal"] for name in replies] == [row["Rejection"] >= 0.5 for row in expected]
-    assert sum(row["disclaimer"] for row in rows.values()) == 4  # by rules in any case
+    assert sum(row["disclaimer"] for row in rows.values()) == 2  # by rules in any case
     recorded = finished.results["run"]["refusal_classifier"]
     assert (recorded["refusal_labels"], recorded["threshold"]) == (["Rejection"], 0.5)
     assert finished.results["generation"]["refusals"]["refusals"]["by_rule"] is None
@@ -143,8 +135,8 @@ def test_the_sentence_states_what_the_tests_found():
     counted = {"num": 1, "num_replies": 1000, "share": 0.001, "interval": [0.0, 0.01], "confidence_level": 0.9}
     counted |= {"p_between_descriptors": 0.5, "p_between_axes": None}
     assert sentence("disclaimers", counted) == (
-        "1 of 1,000 replies (0.1%; 90% interval 0.0% to 1.0%) is a disclaimer. How often it states to be an AI does not "
-        "differ between terms by more than chance would have it (p = 0.5)."
+        "1 of 1,000 replies (0.1%; 90% interval 0.0% to 1.0%) is a disclaimer. How often it states to be an AI "
+        "does not differ between terms by more than chance would have it (p = 0.5)."
     )
     counted |= {"num": 100, "share": 0.1, "p_between_descriptors": 0.0005, "p_between_axes": 0.03}
     assert sentence("refusals", counted) == (
