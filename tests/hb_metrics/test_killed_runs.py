@@ -22,7 +22,7 @@ from hb_metrics.run_folder import IN_USE_ERROR
 from tests.hb_metrics.run_files import check_part_of, check_same, free_port, identities
 
 ROOT = Path(__file__).parents[2]
-TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2"]
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
 SERVER = [sys.executable, str(Path(__file__).with_name("run_server.py"))]
 
 VOCABULARY = {
@@ -229,10 +229,10 @@ def test_of_two_runs_in_one_folder_the_second_is_refused(runs, tmp_path):
     assert (out / "report.html").exists()
 
 
-def test_machines_with_caches_of_their_own_end_in_the_same_bytes_one_killed_and_started_again(runs, whole, tmp_path):
-    """A process each; real machines, as far as there are any here, are in test_several_machines.py."""
-    out, caches = tmp_path / "run", [str(tmp_path / name) for name in ("one", "other")]
-    started, log = runs.start(out, 2, caches=caches)
+def test_two_machines_end_in_the_same_bytes_one_killed_and_started_again(runs, whole, tmp_path):
+    """With a process each; test_several_machines.py has `torchrun` start them."""
+    out = tmp_path / "run"
+    started, log = runs.start(out, 2, machines=True)
     await_stage(log, "replies")
     os.kill(started[1], signal.SIGKILL)
     codes = runs.wait(started)
@@ -241,11 +241,9 @@ def test_machines_with_caches_of_their_own_end_in_the_same_bytes_one_killed_and_
         assert f"measure.py: {LOST_PROCESS_ERROR}\n" in log.read_text()
     check_part_of(whole, out)
     there = identities(out)
-    started, log = runs.start(out, 2, caches=caches)
+    started, log = runs.start(out, 2, machines=True)
     assert runs.wait(started) == [0, 0], log.read_text()
     check_same(whole, out, there)
-    fitted = [sorted(path.name for path in Path(cache).rglob("styles-*.npz")) for cache in caches]
-    assert fitted[0] == fitted[1] != []  # whoever is first on a machine fills the cache there
 
 
 @pytest.mark.parametrize(
@@ -259,7 +257,7 @@ def test_machines_with_caches_of_their_own_end_in_the_same_bytes_one_killed_and_
 def test_machines_that_do_not_share_folder_or_command_are_refused(own, error, runs, tmp_path):
     out = tmp_path / "run"
     own = [part.replace("elsewhere", str(tmp_path / "elsewhere")) for part in own]
-    started, log = runs.start(out, 2, caches=[str(tmp_path)] * 2, own=[[], own])
+    started, log = runs.start(out, 2, machines=True, own=[[], own])
     assert runs.wait(started) == [1, 1]
     host = socket.gethostname()
     differences = f"  settings.seed is 0 on {host} and 7 on {host}"
@@ -284,9 +282,8 @@ def test_a_process_that_dies_ends_its_run_with_one_line(runs, tmp_path):
 @pytest.mark.long
 def test_ctrl_c_of_torchrun_ends_within_seconds(save_small_model, tmp_path):
     """It passes the signal on to its processes; what it says of that itself is not ours."""
-    torchrun = [*TORCHRUN, "--master_port", str(free_port())]
     options = ["--model", save_small_model("llama"), "--max_positions", 16, "--measurements", "likelihood"]
-    command = [*torchrun, "hb_metrics/measure.py", *map(str, options), "--output_dir", tmp_path / "run"]
+    command = [*TORCHRUN, "hb_metrics/measure.py", *map(str, options), "--output_dir", tmp_path / "run"]
     process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 120
     while not list(tmp_path.glob("run/perplexities/*.parquet")):
@@ -305,11 +302,10 @@ def test_a_torchrun_killed_with_all_its_processes_goes_on_with_one(save_small_mo
     """As users start it, on the small config."""
     options = ["--model", save_small_model("llama"), "--max_positions", 32, "--measurements", "likelihood"]
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    torchrun = [*TORCHRUN, "--master_port", str(free_port())]
     alone = [sys.executable, "-m", "hb_metrics.measure", *map(str, options), "--output_dir"]
     subprocess.run([*alone, whole], cwd=ROOT, check=True, capture_output=True)
 
-    command = [*torchrun, "hb_metrics/measure.py", *map(str, options), "--output_dir", killed]
+    command = [*TORCHRUN, "hb_metrics/measure.py", *map(str, options), "--output_dir", killed]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
     while len(list(killed.glob("perplexities/*.parquet"))) < 5:

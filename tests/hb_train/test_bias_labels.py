@@ -46,7 +46,7 @@ from hb_train.tuning.label_rows import (
 from hb_train.tuning.labels import LABELS_FILE, ONE_TAG_ERROR, ROW_SCHEMA, SPLITS, read_labels
 
 ROOT = Path(__file__).parents[2]
-TWO_PROCESSES = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "29641"]
+TWO_PROCESSES = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
 AXES = ["ability", "age"]
 STYLES = ("Kind", "Cold", "Curious", "Grim", "Silly")
 TEMPLATE = (
