@@ -246,26 +246,21 @@ def test_two_machines_end_in_the_same_bytes_one_killed_and_started_again(runs, w
     check_same(whole, out, there)
 
 
-@pytest.mark.parametrize(
-    ("own", "error"),
-    [
-        (["--output_dir", "elsewhere"], OTHER_FOLDER_ERROR),
-        (["--seed", "7"], OTHER_RUN_ERROR),
-    ],
-    ids=["another folder", "another command"],
-)
-def test_machines_that_do_not_share_folder_or_command_are_refused(own, error, runs, tmp_path):
-    out = tmp_path / "run"
-    own = [part.replace("elsewhere", str(tmp_path / "elsewhere")) for part in own]
-    started, log = runs.start(out, 2, machines=True, own=[[], own])
+@pytest.mark.parametrize("option", ["--output_dir", "--seed"])
+def test_machines_that_do_not_share_folder_or_command_are_refused(option, runs, tmp_path):
+    out, value = tmp_path / "run", {"--output_dir": str(tmp_path / "elsewhere"), "--seed": "7"}[option]
+    started, log = runs.start(out, 2, machines=True, own=[[], [option, value]])
     assert runs.wait(started) == [1, 1]
-    host = socket.gethostname()
-    differences = f"  settings.seed is 0 on {host} and 7 on {host}"
-    folder = out if error is OTHER_RUN_ERROR else tmp_path
-    assert error.format(folder=out, host=host, main_host=host, differences=differences) in log.read_text()
-    assert "Traceback" not in log.read_text()
-    assert not list(folder.rglob("*.parquet")) or error is OTHER_FOLDER_ERROR
-    assert not list(tmp_path.rglob("*.tmp"))
+    host, printed = socket.gethostname(), log.read_text()
+    if option == "--output_dir":
+        assert OTHER_FOLDER_ERROR.format(folder=out, host=host, main_host=host) in printed
+    else:
+        assert f"measure.py: {OTHER_RUN_ERROR.partition('{')[0]}" in printed
+        assert f"\n  settings.seed is 0 on {host} and 7 on {host}\n" in printed
+        assert not out.exists()
+    assert "Traceback" not in printed
+    assert not (tmp_path / "elsewhere").exists()
+    assert not list(out.glob("*/*.parquet")) + list(tmp_path.rglob("*.tmp"))  # nothing was computed
 
 
 @pytest.mark.long
