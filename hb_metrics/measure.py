@@ -67,16 +67,18 @@ def measure(settings: Settings) -> Path:
     prompts = read_prompts(settings)
     files = read_files(settings)
 
+    from hb_metrics.inference.machines import check_same_folder, check_same_run
     from hb_metrics.inference.models.sources import local_digests
     from hb_metrics.inference.processes import check_device_map, once_per_machine, process_state
 
     state = process_state()
     check_device_map(settings.run.device_map)
     folder = Path(settings.run.output_dir or default_folder(settings))
-    with state.main_process_first():  # which converts and fits what is embedded the first time
+    # The first process of each machine converts and fits what is embedded, into the caches of that machine.
+    with state.local_main_process_first():
         source = model_source(settings)
     digests = once_per_machine(partial(local_digests, source))  # reads all weights
-    with state.main_process_first():
+    with state.local_main_process_first():
         loaded = load(settings, source, digests, state.device)
         measurements = choose_measurements(settings, loaded)
         state.print(f"{loaded.name}: {loaded.kind}, {loaded.dtype}, on {state.device} x {state.num_processes}")
@@ -84,11 +86,13 @@ def measure(settings: Settings) -> Path:
         task = Task(settings, prompts, loaded, state, names, folder)
         work = {measurement.name: measurement.plan(task, files.get(measurement.name)) for measurement in measurements}
     run = describe_run(task, measurements, work)
+    check_same_run(run)
     with explained_write_errors(folder), hold_folder(folder) if state.is_main_process else nullcontext():
         if state.is_main_process:
             open_run(folder, run)
             write_prompts(folder, prompts)
         state.wait_for_everyone()
+        check_same_folder(folder)
         results = _measure(task, measurements, work)
         if state.is_main_process:
             _report({"run": run, **results}, measurements, folder)

@@ -56,7 +56,7 @@ from hb_train.tuning.labels import LABELS_FILE, ONE_TAG_ERROR, ROW_SCHEMA, SPLIT
 from tests.hb_metrics.chat_models import chat_tokenizer, untrained_model
 
 ROOT = Path(__file__).parents[2]
-TWO_PROCESSES = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "29641"]
+TWO_PROCESSES = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
 AXES = ["ability", "age"]
 STYLES = ("Kind", "Cold", "Curious", "Grim", "Silly")
 TEMPLATE = (

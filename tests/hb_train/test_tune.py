@@ -310,7 +310,7 @@ def test_an_encoder_decoder_model_is_tuned_by_the_same_command(lora, save_small_
 def test_two_processes_tune(pitying_model, labels, tmp_path):
     folder = tmp_path / "model"
     options = options_for(pitying_model, labels, folder, *few_steps())
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "29561"]
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
     done = subprocess.run([*command, "hb_train/tune.py", *options], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     tuning = read_bias_tuning(str(folder))

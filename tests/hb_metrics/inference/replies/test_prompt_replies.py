@@ -190,7 +190,7 @@ def test_two_processes_write_the_same_bytes(prompts, load, save_small_model, tmp
     (tmp_path / "script.py").write_text(SCRIPT)
     for name in MODELS:
         save_small_model(name)
-    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "29631"]
+    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
     settings = json.dumps({how: vars(decoding) for how, decoding in DECODINGS.items()})
     command = [*launch, tmp_path / "script.py", tmp_path, json.dumps(MODELS), settings]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300, check=False)
