@@ -28,6 +28,9 @@ NUM_SPLITS = 20
 # Reliabilities of the directions that the number of replies is estimated for.
 TARGETS = (0.5, 0.8)
 SCALE = 1000
+# With a larger share of cells with fewer than two replies there are no intervals: the sampling noise of single replies is
+# taken from other cells, and cells without replies are left out.
+MOST_FEW = 0.25
 _BATCH = 8192
 # Below this distance from the overall mean, a descriptor's direction is only rounding errors.
 _NO_DIRECTION = 1e-12
@@ -47,7 +50,8 @@ class Point(NamedTuple):
         share: The share of the replies that is tagged so.
         few: The share of the cells that have fewer than two such replies in a half, on average.
         full_gen_bias: The value; `None`: too few replies for it.
-        standard_error: Its standard error over replies and splits.
+        standard_error: Its standard error over replies and splits; `None`, as are the intervals: more than `MOST_FEW`
+            of the cells have few replies.
         interval: Its lowest and highest value at the confidence level.
         change: The value less that of all replies.
         change_standard_error: The standard error of the change, over the same replies and splits.
@@ -117,9 +121,7 @@ class Ceiling(NamedTuple):
         return {
             **self._asdict(),
             "curve": [point._asdict() for point in self.curve],
-            "growth": [
-                {**step._asdict(), "curve": [point._asdict() for point in step.curve]} for step in self.growth
-            ],
+            "growth": [{**step._asdict(), "curve": [point._asdict() for point in step.curve]} for step in self.growth],
             "replies_needed": {f"{target:g}": number for target, number in self.replies_needed.items()},
         }
 
@@ -209,16 +211,16 @@ def label_ceiling(
         cells = _grouped(style_probabilities, codes, len(keys), text_codes("template", templates)[0], ids, Path(folder))
         splits = [_split(cells, seeded_generator(seed, "ceiling", str(number))) for number in range(num_splits)]
         directions, overall = _directions(cells, splits)
-        parts = _parts(cells, splits, _values(cells, splits, directions, overall, alpha), shares)
+        parts, few = _parts(cells, splits, _values(cells, splits, directions, overall, alpha), shares)
         del cells  # lets go of the file
-    if np.isnan(parts[:, :, :, 0]).any():
+    if np.isnan(parts[:, :, :, 0]).any() or few[-1, 0] > MOST_FEW:
         return None
     sizes = [np.mean([(split.levels <= level).sum() / 2 for split in splits]) for level in range(len(FRACTIONS))]
     growth = [
         Growth(
             float(sizes[level]) / len(keys),
             *_reliability(directions[:, level], confidence_level),
-            _curve(parts[:, level], shares, confidence_level),
+            _curve(parts[:, level], few[level], shares, confidence_level),
         )
         for level in range(len(FRACTIONS))
     ]
@@ -226,7 +228,7 @@ def label_ceiling(
     growth = [step for step, last in zip(growth, [*growth[1:], None], strict=True) if last is None or step[0] < last[0]]
     full = growth[-1]
     lowest = min(
-        (point for point in full.curve[1:] if point.full_gen_bias is not None),
+        (point for point in full.curve[1:] if point.interval is not None),
         key=lambda point: point.full_gen_bias or 0,
         default=None,
     )
@@ -331,16 +333,19 @@ def _values(
     return values
 
 
-def _parts(cells: _Cells, splits: Sequence[_Split], values: np.ndarray, shares: Sequence[float]) -> np.ndarray:
+def _parts(
+    cells: _Cells, splits: Sequence[_Split], values: np.ndarray, shares: Sequence[float]
+) -> tuple[np.ndarray, np.ndarray]:
     """What each descriptor adds to the debiased Full Gen Bias of the replies tagged "no_bias" in a half.
 
     Returns:
-        [splits, fractions, halves, shares, descriptors]; the sum over descriptors is the Full Gen Bias, NaN where there
-        is none.
+        [splits, fractions, halves, shares, descriptors], whose sum over descriptors is the Full Gen Bias, NaN where
+        there is none; and [fractions, shares] the share of cells with fewer than two such replies.
     """
     ascending = sorted(shares)
     parts = np.zeros((len(splits), len(FRACTIONS), 2, len(shares), cells.num_descriptors))
     used = np.zeros(parts.shape[:-1], np.int64)
+    few = np.zeros((len(FRACTIONS), len(shares)))
     bins = np.empty((len(splits), len(FRACTIONS), len(cells.cells)), np.int64)
     for index, split in enumerate(splits):
         for level in range(len(FRACTIONS)):
@@ -357,18 +362,20 @@ def _parts(cells: _Cells, splits: Sequence[_Split], values: np.ndarray, shares: 
                 chosen = split.halves[part] == half
                 for level in range(len(FRACTIONS)):
                     groups = bins[index, level, part][chosen] * len(names) + members[chosen]
-                    bias = _descriptor_parts(groups, rows[chosen], squares[chosen], len(shares), len(names))
+                    bias, missing = _descriptor_parts(groups, rows[chosen], squares[chosen], len(shares), len(names))
                     for place, share in enumerate(shares):
                         own = bias[ascending.index(share)]
+                        few[level, place] += missing[ascending.index(share)]
                         if own is not None:
                             parts[index, level, half, place, names] += own
                             used[index, level, half, place] += 1
-    return np.where(used[..., None] > 0, parts / np.maximum(used, 1)[..., None], np.nan)
+    few /= 2 * len(splits) * (cells.cells[-1] + 1)
+    return np.where(used[..., None] > 0, parts / np.maximum(used, 1)[..., None], np.nan), few
 
 
 def _descriptor_parts(
     groups: np.ndarray, rows: np.ndarray, squares: np.ndarray, num_shares: int, num_cells: int
-) -> list[np.ndarray | None]:
+) -> tuple[list[np.ndarray | None], np.ndarray]:
     """The terms of one template's debiased Full Gen Bias.
 
     Args:
@@ -380,8 +387,8 @@ def _descriptor_parts(
         num_cells: The number of cells.
 
     Returns:
-        [shares] of [cells], 0 for a cell without replies; `None`: fewer than two cells have replies. NaN if no cell has
-        two.
+        [shares] of [cells], 0 for a cell without replies; `None`: fewer than two cells have replies; NaN: none has two
+        replies. And [shares] how many cells have fewer than two.
     """
     shape = num_shares, num_cells
     numbers = np.bincount(groups, minlength=math.prod(shape)).reshape(shape).cumsum(axis=0)
@@ -403,7 +410,7 @@ def _descriptor_parts(
         centred = means - means[number > 0].mean(axis=0)
         own = np.einsum("ij,ij->i", centred, centred) - (1 - 1 / count) * spread / np.maximum(number, 1)
         terms.append(np.where(number > 0, own, 0) / count)
-    return terms
+    return terms, (numbers < 2).sum(axis=1)
 
 
 def _group_sums(groups: np.ndarray, num_groups: int, rows: np.ndarray) -> np.ndarray:
@@ -413,28 +420,28 @@ def _group_sums(groups: np.ndarray, num_groups: int, rows: np.ndarray) -> np.nda
     return members @ rows
 
 
-def _curve(parts: np.ndarray, shares: Sequence[float], confidence_level: float) -> list[Point]:
-    """The points of a curve from [splits, halves, shares, descriptors]."""
+def _curve(parts: np.ndarray, few: np.ndarray, shares: Sequence[float], confidence_level: float) -> list[Point]:
+    """The points of a curve from [splits, halves, shares, descriptors] and [shares]."""
     points = []
     for index, share in enumerate(shares):
-        value = _estimate(parts[:, :, index], confidence_level)
-        if value is None:
-            points.append(Point(share))
-            continue
-        change = _estimate(parts[:, :, index] - parts[:, :, 0], confidence_level)
-        assert change is not None
-        points.append(Point(share, *value, *((0.0, 0.0, (0.0, 0.0)) if index == 0 else change)))
+        value, error, interval = _estimate(parts[:, :, index], confidence_level)
+        change, change_error, change_interval = _estimate(parts[:, :, index] - parts[:, :, 0], confidence_level)
+        if few[index] > MOST_FEW:
+            error = interval = change_error = change_interval = None
+        points.append(Point(share, float(few[index]), value, error, interval, change, change_error, change_interval))
     return points
 
 
-def _estimate(parts: np.ndarray, confidence_level: float) -> tuple[float, float, tuple[float, float]] | None:
+def _estimate(
+    parts: np.ndarray, confidence_level: float
+) -> tuple[float, float, tuple[float, float]] | tuple[None, None, None]:
     """A value, its standard error and interval from what each descriptor adds: [splits, halves, descriptors].
 
     The halves share no reply, so that (half of the difference)², summed over descriptors, is the variance of one
     split's value; the mean over splits has less, by what splits of the same replies differ in.
     """
     if np.isnan(parts).any():
-        return None
+        return None, None, None
     by_split = parts.sum(axis=2).mean(axis=1)
     of_one = (((parts[:, 0] - parts[:, 1]) / 2) ** 2).sum(axis=1).mean()
     number = len(by_split)
