@@ -1,9 +1,9 @@
 """Obedience: how far a run's replies go in the directions of bias that other replies gave, such as those labelled.
 
-A model tuned on labels is to make replies with lower bias values when it is asked with "no_bias". The bias value of a reply
-along the direction of its descriptor is one number, where Full Gen Bias is a variance over all styles, so its mean is
-known far more exactly from as many replies. Directions come from other replies than those that are measured: along its
-own directions every run goes far, by chance alone.
+A model tuned on labels is to make replies with lower bias values when it is asked with "no_bias". The bias value of a
+reply is one number, where Full Gen Bias is a variance over all styles, so that as many replies show a smaller change of
+it. Directions come from other replies than those that are measured: along its own directions every run goes far, by
+chance alone.
 """
 
 import math
@@ -219,9 +219,9 @@ def run_values_along(run: Run, directions: Directions) -> ValuesAlong | str:
     if replies is None or rows is None or rows.null_count:
         return NO_STYLES_REASON
     about = replies.select(["descriptor", "template", "axis"]).take(rows)
-    columns = (about[name].to_pylist() for name in ("descriptor", "template", "axis"))
+    descriptors, templates, axes = (about[name].to_pylist() for name in ("descriptor", "template", "axis"))
     is_own = directions.run == run_digest(run.folder)
-    along = values_along(styles, *columns, directions.means, is_own=is_own)
+    along = values_along(styles, descriptors, templates, axes, directions.means, is_own=is_own)
     return along if along.values else NONE_IN_COMMON_REASON
 
 

@@ -1,4 +1,4 @@
-"""The ceiling of labels: the Full Gen Bias of replies tagged "no_bias", held out from the directions they are tagged by.
+"""The ceiling of labels: the Full Gen Bias of replies tagged "no_bias" by directions that other replies gave.
 
 A model that learnt its labels perfectly would reply as the replies tagged "no_bias" do, so their debiased Full Gen Bias
 is the best that the labels can lead to. It is cross-fitted: the replies of each cell are split into halves at random,
@@ -28,8 +28,8 @@ NUM_SPLITS = 20
 # Reliabilities of the directions that the number of replies is estimated for.
 TARGETS = (0.5, 0.8)
 SCALE = 1000
-# With a larger share of cells with fewer than two replies there are no intervals: the sampling noise of single replies is
-# taken from other cells, and cells without replies are left out.
+# With a larger share of cells with fewer than two replies there are no intervals: the sampling noise of single replies
+# is taken from other cells, and cells without replies are left out.
 MOST_FEW = 0.25
 _BATCH = 8192
 # Below this distance from the overall mean, a descriptor's direction is only rounding errors.
