@@ -34,7 +34,7 @@ SCALE = 1000
 MIN_DESCRIPTORS = 10
 
 NO_DIRECTIONS_ERROR = "'{folder}' has no {file}; give the folder of a run with replies, or one of labels"
-NO_STYLES_REASON = "there are no style vectors beside its replies"
+NO_STYLES_REASON = "it has no style vectors, or others than those of its replies"
 OTHER_STYLES_REASON = "its styles are others than those of the directions; classify both with one classifier"
 NONE_IN_COMMON_REASON = "none of its terms has a direction"
 
@@ -44,13 +44,11 @@ class ValuesAlong(NamedTuple):
 
     Attributes:
         values: Descriptor → the mean over its templates of the mean bias value in each.
-        num_replies: Replies with a direction.
-        num_without: Replies without: to descriptors that the directions do not have.
-        is_own: Whether the directions are those of the same replies, so that each reply was left out of its own.
+        num_without: Descriptors of the replies that have no direction.
+        is_own: Whether the directions are those of the same replies, so that each was left out of its own.
     """
 
     values: dict[DescriptorKey, float]
-    num_replies: int
     num_without: int
     is_own: bool
 
@@ -69,73 +67,80 @@ class Mean(NamedTuple):
     num_descriptors: int
 
 
-def values_along(
+def values_along(means: RunStyles, directions: RunStyles) -> ValuesAlong:
+    """Mean bias values (α = 0) of replies along the directions of other replies.
+
+    The value of a reply is (p − m̄)·(n_d − n̄), with n of the other replies and m̄ of the replies themselves: a shift
+    that is the same for every descriptor is no bias. As it is linear in p, its mean needs no more than m_d.
+
+    Args:
+        means: The m_d of the replies.
+        directions: The n_d of others.
+
+    Returns:
+        The mean of each descriptor that both have; m̄ is over these.
+    """
+    rows = {key: row for row, key in enumerate(directions.descriptors)}
+    both = [row for row, key in enumerate(means.descriptors) if key in rows]
+    keys = [means.descriptors[row] for row in both]
+    if not both:
+        return ValuesAlong({}, len(means.descriptors), is_own=False)
+    others = np.asarray(directions.descriptor_means, dtype=np.float64)
+    ways = others[[rows[key] for key in keys]] - others.mean(axis=0)
+    own = np.asarray(means.descriptor_means, dtype=np.float64)[both]
+    along = np.einsum("ds,ds->d", own - own.mean(axis=0), ways)
+    values = dict(zip(keys, along.tolist(), strict=True))
+    return ValuesAlong(values, len(means.descriptors) - len(both), is_own=False)
+
+
+def own_values(
     style_probabilities: np.ndarray | StyleRows,
     descriptors: Sequence[str],
     templates: Sequence[str],
     axes: Sequence[str],
-    directions: RunStyles,
     *,
-    is_own: bool = False,
     batch_size: int = BATCH_SIZE,
 ) -> ValuesAlong:
-    """Mean bias values (α = 0) of replies along directions: (p − m̄)·(m_d − m̄), with m of other replies.
+    """Mean bias values (α = 0) of replies along their own directions, each reply left out of m_d and m̄ for its own.
 
     Args:
-        style_probabilities: [replies, styles] style vectors, also in files: read in blocks, twice if `is_own`.
+        style_probabilities: [replies, styles] style vectors, also in files: read in blocks, twice.
         descriptors: [replies] the descriptor in each reply's prompt.
         templates: [replies] the template of its prompt.
         axes: [replies] its axis.
-        directions: The m_d of other replies; their mean over descriptors is m̄.
-        is_own: Whether the directions are those of these very replies. Each is then left out of m_d and m̄ before its
-            own value is computed.
         batch_size: Replies in a block.
 
     Returns:
-        The mean of each descriptor that the directions have. A reply whose descriptor has no other reply has no
-        direction either.
+        The mean of each descriptor, but of those with a single reply, which without it have no direction.
 
     Raises:
-        ValueError: Lengths differ, or the directions have another number of styles.
+        ValueError: Lengths differ.
     """
     check_lengths(style_probabilities=style_probabilities, descriptors=descriptors, templates=templates, axes=axes)
     codes, keys = descriptor_codes(descriptors, axes)
     template_codes, _ = text_codes("template", templates)
-    rows_of = {key: row for row, key in enumerate(directions.descriptors)}
-    means = np.asarray(directions.descriptor_means, dtype=np.float64)
+    width = template_codes.max() + 1
+    cells, members, sizes = np.unique(codes * width + template_codes, return_inverse=True, return_counts=True)
+    owners = cells // width  # [cells] their descriptors
+    num_templates = np.bincount(owners, minlength=len(keys))
+    cell_means = _cell_means(style_probabilities, members, sizes, batch_size)
+    means = np.zeros((len(keys), cell_means.shape[1]))
+    np.add.at(means, owners, cell_means / num_templates[owners, None])
     overall = means.mean(axis=0)
-    direction = np.array([rows_of.get(key, -1) for key in keys])[codes]
-    cells, members, sizes = np.unique(
-        codes * (template_codes.max() + 1) + template_codes, return_inverse=True, return_counts=True
-    )
-    cell_codes = cells // (template_codes.max() + 1)
-    num_templates = np.bincount(cell_codes, minlength=len(keys))
-    cell_means = _cell_means(style_probabilities, members, sizes, batch_size) if is_own else None
-    sums, counts = np.zeros(len(cells)), np.zeros(len(cells), np.int64)
+    sums = np.zeros(len(cells))
     for first in range(0, len(codes), batch_size):
         part = slice(first, min(first + batch_size, len(codes)))
-        known = direction[part] >= 0
-        rows = np.asarray(style_probabilities[part], dtype=np.float64)[known]
-        own, cell = direction[part][known], members[part][known]
-        ends, middles = means[own], np.broadcast_to(overall, rows.shape)
-        if cell_means is not None:
-            templates_of, size = num_templates[cell_codes[cell]], sizes[cell]
-            alone = size == 1
-            # Without the reply its cell's mean moves; without its only reply a cell leaves the descriptor's mean.
-            moves = np.where(alone[:, None], ends, cell_means[cell]) - rows
-            moves /= np.where(alone, templates_of - 1, (size - 1) * templates_of).clip(1)[:, None]
-            ends, middles = ends + moves, middles + moves / len(means)
-            left = ~(alone & (templates_of == 1))
-            rows, ends, middles, cell = rows[left], ends[left], middles[left], cell[left]
-        along = np.einsum("ij,ij->i", rows - middles, ends - middles)
-        np.add.at(sums, cell, along)
-        np.add.at(counts, cell, 1)
-    used = counts > 0
-    by_cell = sums[used] / counts[used]
-    totals = np.bincount(cell_codes[used], by_cell, minlength=len(keys))
-    numbers = np.bincount(cell_codes[used], minlength=len(keys))
-    values = {key: float(totals[row] / numbers[row]) for row, key in enumerate(keys) if numbers[row]}
-    return ValuesAlong(values, int(counts.sum()), len(codes) - int(counts.sum()), is_own)
+        rows, cell, code = np.asarray(style_probabilities[part], dtype=np.float64), members[part], codes[part]
+        # Without the reply its cell's mean moves; without its only reply a cell leaves the descriptor's mean.
+        alone, size, number = sizes[cell] == 1, sizes[cell], num_templates[code]
+        moves = np.where(alone[:, None], means[code], cell_means[cell]) - rows
+        moves /= np.where(alone, number - 1, (size - 1) * number).clip(1)[:, None]
+        middles = overall + moves / len(keys)
+        np.add.at(sums, cell, np.einsum("ij,ij->i", rows - middles, means[code] + moves - middles))
+    has_others = np.bincount(codes, minlength=len(keys)) > 1
+    by_descriptor = np.bincount(owners, sums / sizes, minlength=len(keys)) / num_templates
+    values = {key: float(by_descriptor[row]) for row, key in enumerate(keys) if has_others[row]}
+    return ValuesAlong(values, int((~has_others).sum()), is_own=True)
 
 
 def mean_value(along: ValuesAlong, confidence_level: float = 0.95) -> Mean:
@@ -207,22 +212,25 @@ def obedience(runs: Sequence[Run], directions: Directions, confidence_level: flo
 
 
 def run_values_along(run: Run, directions: Directions) -> ValuesAlong | str:
-    """`values_along` of the replies of a finished run; a string: why there are none."""
+    """The mean bias values of a finished run; a string: why there are none."""
     own = read_styles(run)
-    if own is None or not any((run.folder / STYLES).glob("*.parquet")):
+    if own is None:
         return NO_STYLES_REASON
     if list(own.labels) != list(directions.means.labels):
         return OTHER_STYLES_REASON
-    styles = StyleShards(run.folder / STYLES)
-    replies = read_reply_table(run.folder)
+    along = _own_values(run) if directions.run == run_digest(run.folder) else values_along(own, directions.means)
+    return along if isinstance(along, str) or along.values else NONE_IN_COMMON_REASON
+
+
+def _own_values(run: Run) -> ValuesAlong | str:
+    if not any((run.folder / STYLES).glob("*.parquet")):
+        return NO_STYLES_REASON
+    styles, replies = StyleShards(run.folder / STYLES), read_reply_table(run.folder)
     rows = None if replies is None else pc.index_in(pa.array(styles.ids), replies["id"])
     if replies is None or rows is None or rows.null_count:
         return NO_STYLES_REASON
     about = replies.select(["descriptor", "template", "axis"]).take(rows)
-    descriptors, templates, axes = (about[name].to_pylist() for name in ("descriptor", "template", "axis"))
-    is_own = directions.run == run_digest(run.folder)
-    along = values_along(styles, descriptors, templates, axes, directions.means, is_own=is_own)
-    return along if along.values else NONE_IN_COMMON_REASON
+    return own_values(styles, *(about[name].to_pylist() for name in ("descriptor", "template", "axis")))
 
 
 def _cell_means(styles: np.ndarray | StyleRows, members: np.ndarray, sizes: np.ndarray, batch_size: int) -> np.ndarray:

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from hb_metrics.bias_values import DescriptorKey, bias_values
-from hb_metrics.obedience import MIN_DESCRIPTORS, mean_change, mean_value, values_along
+from hb_metrics.obedience import MIN_DESCRIPTORS, mean_change, mean_value, own_values, values_along
 from hb_metrics.reply_checks.style_change import RunStyles
 
 NUM_STYLES = 6
@@ -29,51 +29,55 @@ def styles_of(replies):
     return RunStyles(values.descriptors, values.descriptor_means, [f"s{style}" for style in range(NUM_STYLES)])
 
 
-def by_loop(replies, other, without_itself):
-    """Each reply's value, from m_d computed anew without it; its descriptor's mean over templates."""
-    vectors, descriptors, templates, axes = replies
+def by_loop(replies, other):
+    """Each reply's value, from m_d computed anew without it if there is no other; the means of descriptors."""
+    vectors, descriptors, templates, _ = replies
+    own = bias_values(*replies)
     cells = {}
     for row in range(len(vectors)):
-        if without_itself:
-            left = [index for index in range(len(vectors)) if index != row]
-            parts = vectors[left], *([column[index] for index in left] for column in (descriptors, templates, axes))
-            if descriptors[row] not in parts[1]:
-                continue
-            means = styles_of(parts)
-        else:
-            means = other
-        keys = list(means.descriptors)
-        key = DescriptorKey("x", descriptors[row])
+        left = [index for index in range(len(vectors)) if index != row]
+        means = other
+        if means is None:
+            means = styles_of((vectors[left], *([column[index] for index in left] for column in replies[1:])))
+        keys, key = list(means.descriptors), DescriptorKey("x", descriptors[row])
         if key not in keys:
             continue
         middle = means.descriptor_means.mean(axis=0)
         way = means.descriptor_means[keys.index(key)] - middle
+        if other is not None:
+            middle = own.descriptor_means[[index for index, known in enumerate(own.descriptors) if known in keys]].mean(
+                0
+            )
         cells.setdefault(key, {}).setdefault(templates[row], []).append(float((vectors[row] - middle) @ way))
     return {key: np.mean([np.mean(values) for values in of.values()]) for key, of in cells.items()}
 
 
-@pytest.mark.parametrize("batch_size", [7, 1000])
-def test_values_are_those_of_a_loop(batch_size):
+def test_values_are_those_of_a_loop():
     rng = np.random.default_rng(0)
     sizes = [[3, 1, 2], [2, 2, 0], [4, 1, 1], [1, 5, 2], [2, 2, 2]]
     replies, other = replies_of(rng, sizes), replies_of(rng, sizes[:4])
-    along = values_along(*replies, styles_of(other), batch_size=batch_size)
-    assert along.values == pytest.approx(by_loop(replies, styles_of(other), without_itself=False))
-    assert (along.num_replies, along.num_without) == (len(replies[0]) - 6, 6)
+    along = values_along(styles_of(replies), styles_of(other))
+    assert along.values == pytest.approx(by_loop(replies, styles_of(other)))
+    assert along.num_without == 1
+    assert not along.is_own
+    assert values_along(styles_of(replies), styles_of(other)._replace(descriptors=["a"] * 4)).values == {}
 
-    own = values_along(*replies, styles_of(replies), is_own=True, batch_size=batch_size)
-    assert own.values == pytest.approx(by_loop(replies, None, without_itself=True))
-    assert own.num_without == 0
+
+@pytest.mark.parametrize("batch_size", [7, 1000])
+def test_each_reply_is_left_out_of_its_own_direction(batch_size):
+    rng = np.random.default_rng(1)
+    replies = replies_of(rng, [[3, 1, 2], [2, 2, 0], [4, 1, 1], [1, 5, 2], [2, 2, 2]])
+    own = own_values(*replies, batch_size=batch_size)
+    assert own.values == pytest.approx(by_loop(replies, None))
+    assert (own.num_without, own.is_own) == (0, True)
 
 
 def test_a_descriptor_of_one_reply_has_no_direction_without_it():
     rng = np.random.default_rng(1)
     replies = replies_of(rng, [[3, 2], [1, 0], [1, 1], [2, 2]])
-    own = values_along(*replies, styles_of(replies), is_own=True)
-    expected = by_loop(replies, None, without_itself=True)
-    # With the only reply of a descriptor left out, that descriptor leaves the overall mean too; other replies keep it.
-    assert set(own.values) == set(expected)
-    assert own.values == pytest.approx(expected)
+    own = own_values(*replies)
+    assert own.values == pytest.approx(by_loop(replies, None))
+    assert DescriptorKey("x", "d1") not in own.values
     assert own.num_without == 1
 
 
@@ -84,8 +88,8 @@ def test_without_leaving_out_a_runs_own_directions_show_bias_where_there_is_none
     for _ in range(40):
         replies = replies_of(rng, np.full((15, 2), 4))
         means = styles_of(replies)
-        left_out.append(mean_value(values_along(*replies, means, is_own=True)).value)
-        kept.append(mean_value(values_along(*replies, means)).value)
+        left_out.append(mean_value(own_values(*replies)).value)
+        kept.append(mean_value(values_along(means, means)).value)
     assert abs(np.mean(left_out)) < 4 * np.std(left_out) / np.sqrt(40)
     assert np.mean(kept) > 20 * np.std(kept) / np.sqrt(40)
 
@@ -99,15 +103,14 @@ def drawn(rng, shifts, number, strength):
     return vectors.clip(0, 1).reshape(-1, NUM_STYLES), names, templates, ["x"] * len(names)
 
 
-def trial(rng, num_descriptors=40, strength=0.7):
+def trial(rng, num_descriptors=78, strength=0.7):
     shifts = rng.normal(size=(num_descriptors, NUM_STYLES))
     before, after = drawn(rng, shifts, 4, 1.0), drawn(rng, shifts, 4, strength)
-    means = styles_of(before)
-    first, second = values_along(*before, means, is_own=True), values_along(*after, means)
+    first, second = own_values(*before), values_along(styles_of(after), styles_of(before))
     return mean_value(first), mean_value(second), mean_change(first, second)
 
 
-def truths(strength, num_descriptors=40):
+def truths(strength, num_descriptors=78):
     """(shift·shift) per style of variance 0.05², all styles together, less the part that is in m̄."""
     full = 1000 * NUM_STYLES * 0.05**2 * (1 - 1 / num_descriptors)
     return full, strength * full, (strength - 1) * full
@@ -137,7 +140,7 @@ def test_intervals_hold_the_truth_as_often_as_they_should(strength):
 def test_the_interval_is_that_of_a_bootstrap_over_descriptors():
     rng = np.random.default_rng(5)
     shifts = rng.normal(size=(60, NUM_STYLES))
-    along = values_along(*drawn(rng, shifts, 4, 1.0), styles_of(drawn(rng, shifts, 4, 1.0)))
+    along = values_along(styles_of(drawn(rng, shifts, 4, 1.0)), styles_of(drawn(rng, shifts, 4, 1.0)))
     values = 1000 * np.array(list(along.values.values()))
     drawn_means = values[rng.integers(len(values), size=(20_000, len(values)))].mean(axis=1)
     mean = mean_value(along)
@@ -150,6 +153,6 @@ def test_the_interval_is_that_of_a_bootstrap_over_descriptors():
 def test_few_descriptors_have_no_interval():
     rng = np.random.default_rng(6)
     replies = replies_of(rng, np.full((MIN_DESCRIPTORS - 1, 2), 3))
-    mean = mean_value(values_along(*replies, styles_of(replies), is_own=True))
+    mean = mean_value(own_values(*replies))
     assert mean.interval is None
     assert np.isfinite(mean.value)
