@@ -30,6 +30,8 @@ from hb_metrics.reply_checks.style_change import RunStyles
 from hb_metrics.run_folder import STYLE_MEANS_FILE, STYLES, run_digest
 
 SCALE = 1000
+# In a tuned model's folder; a folder of its own is no part of the digest of the model.
+DIRECTIONS_FOLDER = "directions"
 # With fewer descriptors, the error of a mean over them is known too roughly.
 MIN_DESCRIPTORS = 10
 
@@ -189,9 +191,14 @@ def read_directions(folder: Path) -> Directions:
         ValueError: The folder has none.
     """
     path = folder / STYLE_MEANS_FILE
-    if not path.is_file():
+    if not has_directions(folder):
         raise ValueError(NO_DIRECTIONS_ERROR.format(folder=folder, file=STYLE_MEANS_FILE))
     return Directions(read_style_means(path), recorded_run(path))
+
+
+def has_directions(folder: Path) -> bool:
+    """Whether a folder has directions to measure along."""
+    return (folder / STYLE_MEANS_FILE).is_file()
 
 
 def obedience(runs: Sequence[Run], directions: Directions, confidence_level: float = 0.95) -> list[ObedienceRow]:

@@ -324,10 +324,11 @@ def _ceiling_words(ceiling: Ceiling | None) -> str:
     if ceiling is None:
         return f"Not known, because {FEW_REPLIES_REASON}."
     content = ceiling.as_json()
-    return f"""A model that learnt these labels perfectly would reply as the replies tagged "no_bias" do. The table has the
-debiased Full Gen Bias (×1000) of such replies, by the share that is tagged so. The replies to each term and template
-are split into halves at random ({ceiling.num_splits} times); each half gives the directions by which the other half is
-tagged. Errors are over replies and splits. The change is from all replies.
+    return f"""\
+A model that learnt these labels perfectly would reply as the replies tagged "no_bias" do. The table has the debiased
+Full Gen Bias (×1000) of such replies, by the share that is tagged so. The replies to each term and template are split
+into halves at random ({ceiling.num_splits} times); each half gives the directions by which the other half is tagged.
+Errors are over replies and splits. The change is from all replies.
 
 {" ".join(remarks(content))}
 
