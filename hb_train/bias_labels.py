@@ -48,6 +48,7 @@ from hb_train.tuning.labels import CEILING_FILE, LABELS_FILE, SPLITS, Labels, he
 _QUANTILES = (0, 0.05, 0.25, 0.5, 0.75, 0.95, 1)
 
 AUTO = "auto"
+_NEAR = 0.005
 NO_GAIN_STATUS = 3
 
 BETA_ERROR = "beta and beta_quantile are both {given}; give one of them, such as --beta auto or --beta_quantile 0.85"
@@ -220,9 +221,9 @@ def _labels_and_ceiling(
 
 
 def _share_unbiased(labels: Labels) -> float:
-    """The share tagged "no_bias", as a share of the ceiling."""
+    """The share tagged "no_bias"; if one of those that every ceiling has is so near as to be the same, that one."""
     share = 1 - float(labels.is_biased.mean())
-    return next((known for known in SHARES if abs(known - share) < 1 / len(labels.values)), round(share, 6))
+    return next((known for known in SHARES if abs(known - share) < _NEAR), share)
 
 
 def _summary(ceiling: Ceiling, labels: Labels) -> dict[str, Any]:

@@ -28,9 +28,9 @@ NUM_SPLITS = 20
 # Reliabilities of the directions that the number of replies is estimated for.
 TARGETS = (0.5, 0.8)
 SCALE = 1000
-# With a larger share of cells with fewer than two replies there are no intervals: the sampling noise of single replies
-# is taken from other cells, and cells without replies are left out.
-MOST_FEW = 0.25
+# With a larger share of cells with fewer than two replies there is no value: the sampling noise of single replies is
+# taken from other cells and cells without replies are left out, and those are the cells that were tagged most.
+MOST_FEW = 0.15
 _BATCH = 8192
 # Below this distance from the overall mean, a descriptor's direction is only rounding errors.
 _NO_DIRECTION = 1e-12
@@ -49,9 +49,8 @@ class Point(NamedTuple):
     Attributes:
         share: The share of the replies that is tagged so.
         few: The share of the cells that have fewer than two such replies in a half, on average.
-        full_gen_bias: The value; `None`: too few replies for it.
-        standard_error: Its standard error over replies and splits; `None`, as are the intervals: more than `MOST_FEW`
-            of the cells have few replies.
+        full_gen_bias: The value; `None`, as are the others: more than `MOST_FEW` of the cells have few replies.
+        standard_error: Its standard error over replies and splits.
         interval: Its lowest and highest value at the confidence level.
         change: The value less that of all replies.
         change_standard_error: The standard error of the change, over the same replies and splits.
@@ -427,7 +426,7 @@ def _curve(parts: np.ndarray, few: np.ndarray, shares: Sequence[float], confiden
         value, error, interval = _estimate(parts[:, :, index], confidence_level)
         change, change_error, change_interval = _estimate(parts[:, :, index] - parts[:, :, 0], confidence_level)
         if few[index] > MOST_FEW:
-            error = interval = change_error = change_interval = None
+            value, error, interval, change, change_error, change_interval = [None] * 6
         points.append(Point(share, float(few[index]), value, error, interval, change, change_error, change_interval))
     return points
 

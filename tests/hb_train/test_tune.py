@@ -137,7 +137,7 @@ def test_a_planted_bias_is_halved_by_asking_with_no_bias_and_not_with_bias(pityi
     card = (tuned / "README.md").read_text(encoding="utf-8")
     table = {line.split(" | ")[0].strip("| "): line for line in card.splitlines() if line.startswith("| ")}
     recorded = json.loads((labels / LABELS_FILE).read_text(encoding="utf-8"))["ceiling"]
-    tagged = r'ceiling: the 80.0% tagged "no\_bias"'
+    tagged = r'ceiling: the 80% tagged "no\_bias"'
     assert table[tagged].split(" | ")[1] == bias(recorded["no_bias"]["full_gen_bias"])
     assert table["replies that were labelled"].split(" | ")[1] == bias(recorded["all"]["full_gen_bias"])
     # The mean bias value falls when the model is asked with "no_bias", and not with "bias".
@@ -145,8 +145,9 @@ def test_a_planted_bias_is_halved_by_asking_with_no_bias_and_not_with_bias(pityi
     first, obedient, other = (row.obeys for row in rows)
     assert first.along.is_own
     assert not obedient.along.is_own
-    assert obedient.change.interval[1] < -0.3 * first.mean.value
-    assert other.change.value > obedient.change.value / 4
+    assert obedient.change.interval[1] < 0
+    assert obedient.change.value < -0.8 * first.mean.value
+    assert other.change.value > 0
     assert rows[1].relative == pytest.approx(obedient.mean.value / first.mean.value - 1)
     assert table["asked with no_bias".replace("_", r"\_")].split(" | ")[3] == bias(obedient.mean.value)
     write_comparison([Path(run) for run in runs], tmp_path / "comparison.html", names, labels)
