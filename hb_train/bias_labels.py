@@ -146,6 +146,7 @@ def label(arguments: LabelArguments) -> None:
         NoGainError: β is to be chosen, and none has a ceiling below the bias of all replies.
         OSError: The run or its model is not there.
     """
+    from hb_metrics.inference.models.bias_tags import ASKED_WITH
     from hb_metrics.inference.models.chats import recorded_chat
     from hb_metrics.inference.processes import process_state
 
@@ -166,11 +167,13 @@ def label(arguments: LabelArguments) -> None:
     held_out = held_out_rows(replies["text"].to_pylist(), arguments.validation_fraction, arguments.seed)
     context = record["generation"]["context"]
     chat = recorded_chat(record["generation"])
-    suffix = write_rows(folder, replies, labels, held_out, loaded, context, chat)
+    cue = record["generation"].get("cue", "prompt")
+    suffix = write_rows(folder, replies, labels, held_out, loaded, context, chat, cue)
     content = {
         **_counts(replies, labels, held_out),
         "suffix": suffix,
         "context": context,
+        "asked_with": {**{name: record["generation"].get(name) for name in ASKED_WITH}, "cue": cue},
         **_sources(arguments, run, labels),
         "ceiling": None if ceiling is None else _summary(ceiling, labels),
     }

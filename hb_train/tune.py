@@ -244,6 +244,7 @@ def _save(
     tuning = BiasTuning(
         tag=NO_BIAS if arguments.labels == "tags" else None,
         context=labels["context"],
+        asked_with=labels.get("asked_with"),
         alpha=labels["alpha"],
         beta=labels["beta"],
         labels={
