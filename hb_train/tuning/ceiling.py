@@ -437,14 +437,15 @@ def _estimate(
     """A value, its standard error and interval from what each descriptor adds: [splits, halves, descriptors].
 
     The halves share no reply, so that (half of the difference)², summed over descriptors, is the variance of one
-    split's value; the mean over splits has less, by what splits of the same replies differ in.
+    split's value; the mean over splits has less, by what splits of the same replies differ in. That is estimated from
+    the splits there are and is at most about half, as it comes of pairs of replies, of which a split has half.
     """
     if np.isnan(parts).any():
         return None, None, None
     by_split = parts.sum(axis=2).mean(axis=1)
     of_one = (((parts[:, 0] - parts[:, 1]) / 2) ** 2).sum(axis=1).mean()
     number = len(by_split)
-    variance = max(of_one - by_split.var(ddof=1) * (1 - 1 / number), of_one / 4)
+    variance = max(of_one - by_split.var(ddof=1) * (1 - 1 / number), of_one / 2)
     error = SCALE * math.sqrt(variance)
     value = SCALE * float(by_split.mean())
     half = float(stats.t.ppf((1 + confidence_level) / 2, parts.shape[2] - 1)) * error
