@@ -202,6 +202,11 @@ def read_styles(run: Run) -> RunStyles | None:
     if not path.is_file():
         return None
     _check_run([path])
+    return read_style_means(path)
+
+
+def read_style_means(path: Path) -> RunStyles:
+    """The mean style of each descriptor, from a file of a run or a copy of it."""
     table = pq.read_table(path)
     columns = [name for name in table.column_names if name.startswith(_STYLE_PREFIX)]
     pairs = zip(table["axis"].to_pylist(), table["descriptor"].to_pylist(), strict=True)
@@ -210,6 +215,12 @@ def read_styles(run: Run) -> RunStyles | None:
         np.stack([table[name].to_numpy() for name in columns], axis=1),
         [name.removeprefix(_STYLE_PREFIX) for name in columns],
     )
+
+
+def recorded_run(path: Path) -> str | None:
+    """The digest of the run that a Parquet file is of; `None`: not recorded."""
+    mark = (pq.read_schema(path).metadata or {}).get(SHARD_RUN)
+    return None if mark is None else mark.decode()
 
 
 def _check_run(files: Sequence[Path]) -> None:

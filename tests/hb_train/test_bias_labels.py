@@ -436,7 +436,8 @@ def test_two_processes_write_the_same_bytes(measured, tmp_path):
 
 def contents(folder):
     files = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    assert set(files) == {"README.md", "labels.json", "run.json", "data/train.parquet", "data/validation.parquet"}
+    rows = {"data/train.parquet", "data/validation.parquet"}
+    assert set(files) == {"README.md", "labels.json", "run.json", "style_means.parquet", *rows}
     return files
 
 

@@ -8,6 +8,8 @@ from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.measurement import Measurement, Task
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from hb_metrics.finished_run import Run
     from hb_metrics.measurements.generation.work import GenerationWork
     from hb_metrics.measurements.settings import Settings
@@ -126,6 +128,21 @@ class Generation(Measurement):
         compared = overview([run.results for run in runs], names)
         html = render(self.folder / "overview.html.jinja", {"overview": compared})
         return Section("overview-generation", "Generation bias", html, overview_plots(compared))
+
+    def tuned(self, runs: "Sequence[Run]", names: Sequence[str], labels: "Path | None") -> Section | None:
+        """Full Gen Bias beside the ceiling of the labels, and bias values along the directions of other replies."""
+        from hb_metrics.display.rendering import render
+        from hb_metrics.measurements.generation.tuned import HEADER, labels_ceiling, tuned_notes, tuned_rows
+        from hb_metrics.obedience import has_directions
+
+        measured = [(run, name) for run, name in zip(runs, names, strict=True) if self.name in run.results]
+        if len(measured) < 2 or (labels is None and not has_directions(measured[0][0].folder)):
+            return None
+        ceiling = None if labels is None else labels_ceiling(labels)
+        kept, called = [run for run, _ in measured], [name for _, name in measured]
+        rows = tuned_rows(kept, called, labels or kept[0].folder, ceiling)
+        context = {"rows": rows, "header": HEADER, "notes": tuned_notes(rows)}
+        return Section("overview-tuned", "Obedience", render(self.folder / "tuned.html.jinja", context), {})
 
     def compare(self, first: "Run", second: "Run", names: tuple[str, str]) -> Comparison:
         """Values with intervals, styles, terms side by side, and reply checks of two runs."""
