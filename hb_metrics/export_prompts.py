@@ -41,8 +41,10 @@ def main(argv: list[str] | None = None) -> None:
 
     argv = sys.argv[1:] if argv is None else argv
     if not argv or argv[0] in ("-h", "--help"):
-        print(USAGE)
-        raise SystemExit(0 if argv else 2)
+        print(f"{USAGE}\n", file=sys.stdout if argv else sys.stderr)
+        if not argv:
+            raise SystemExit(2)
+        measure_main(["--help"])
     if argv[0].startswith("-"):
         raise SystemExit(f"export-prompts: {argv[0]!r} stands where the file should; {USAGE}")
     measure_main([*argv[1:], "--export_prompts", argv[0]])

@@ -274,7 +274,7 @@ def test_log_probabilities_are_of_each_prompt_once(asked, scored, tmp_path):
         ({"model": "embedded"}, "--model is only the name shown"),
         ({"revision": "main"}, "leave --revision out"),
         ({"measurements": "likelihood"}, "has no file of log-probabilities here; leave likelihood out"),
-        ({"measurements": "dialogue"}, "leave dialogue out of --measurements"),
+        ({"measurements": "regard"}, "leave regard out of --measurements"),
         ({"decoding": "model"}, "'somebody' is not loaded here"),
     ],
 )

@@ -11,8 +11,8 @@ from hb_metrics.measurements import MEASUREMENTS
 class OneFigure:
     name = "one"
 
-    def __init__(self, value, interval=None):
-        self.figure = Figure("One", value, "bias", "", interval, gate="one_figure")
+    def __init__(self, value, interval=None, level=None):
+        self.figure = Figure("One", value, "bias", "", interval, level, gate="one_figure")
 
     def figures(self, results):
         return [self.figure]
@@ -33,6 +33,14 @@ class OneFigure:
 def test_the_upper_end_counts_and_what_has_no_value_fails(value, interval, limit, expected):
     measurement = OneFigure(value, interval)
     assert exceeded({"one": {}}, [measurement], {"one_figure": limit}) == expected
+
+
+def test_a_figure_without_the_interval_that_it_should_have_fails():
+    sentences = exceeded({"one": {}}, [OneFigure(0.5, None, 0.95)], {"one_figure": 100})
+    assert sentences == [
+        "one_figure cannot be judged against its limit 100: it is 0.5, and its interval could not be estimated from so "
+        "few replies"
+    ]
 
 
 def test_a_figure_that_was_not_measured_fails():
