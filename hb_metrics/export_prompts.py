@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 SUFFIXES = (".parquet", ".jsonl")
 REPLY, LOG_PROBABILITY = "reply", "log_probability"  # what is wanted of a row
 
+_COLUMNS = ("id", "wanted", "text", "question", "messages", "personas", "seed")
+
 USAGE = (
     "usage: holistic-bias export-prompts FILE [OPTION ...], FILE ending in .parquet or .jsonl; options as of measure"
 )
@@ -86,8 +88,8 @@ def requested(settings: Settings, prompts: "pa.Table") -> "pa.Table":
     """What a run would ask.
 
     Returns:
-        Columns `id`, `wanted` ("reply" or "log_probability") and `text`; of replies also `messages` (role and content),
-        `personas`, `seed` and `decoding`, which are null for log-probabilities: those are of the text alone.
+        Columns `id`, `wanted` ("reply" or "log_probability") and `text`; of replies also `question` (after a cue, see
+        `replies/cues.py`), `messages` (role and content), `personas`, `seed` and `decoding`, which are null for log-probabilities: those are of the text alone.
 
     Raises:
         ValueError: There is nothing to ask, or a measurement needs the model itself.
@@ -103,7 +105,7 @@ def requested(settings: Settings, prompts: "pa.Table") -> "pa.Table":
             raise ValueError(WEIGHTS_ERROR.format(name=measurement.name))
     needs = {need for measurement in wanted_measurements(settings) for need in measurement.needs}
     message = pa.struct([("role", pa.string()), ("content", pa.string())])
-    columns: dict[str, list[Any]] = {name: [] for name in ("id", "wanted", "text", "messages", "personas", "seed")}
+    columns: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
     decoding: dict[str, Any] | None = None
     if "replies" in needs:
         from hb_metrics.measurements.generation.work import ask
@@ -118,6 +120,7 @@ def requested(settings: Settings, prompts: "pa.Table") -> "pa.Table":
         columns["id"] += requests.ids
         columns["wanted"] += [REPLY] * number
         columns["text"] += requests.texts
+        columns["question"] += requests.questions or [None] * number
         columns["messages"] += [requests.messages(row) for row in range(number)]
         columns["personas"] += requests.personas
         columns["seed"] += [requests.request_seed(row) for row in range(number)]
@@ -127,7 +130,7 @@ def requested(settings: Settings, prompts: "pa.Table") -> "pa.Table":
         columns["id"] += prompts["id"].to_pylist()
         columns["wanted"] += [LOG_PROBABILITY] * number
         columns["text"] += prompts["text"].to_pylist()
-        for name in ("messages", "personas", "seed"):
+        for name in _COLUMNS[3:]:
             columns[name] += [None] * number
     if not columns["id"]:
         raise ValueError(NOTHING_ERROR)
