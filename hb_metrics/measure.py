@@ -16,6 +16,7 @@ import textwrap
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from threading import Thread, Timer
 from typing import Any
@@ -30,6 +31,7 @@ from hb_metrics.planning import (
     choose_measurements,
     describe_run,
     load,
+    model_source,
     read_files,
     read_prompts,
     wanted_measurements,
@@ -85,12 +87,17 @@ def measure(settings: Settings) -> Path:
     check_gates(settings, wanted_measurements(settings))
     files = read_files(settings)
 
-    from hb_metrics.inference.processes import process_state
+    from hb_metrics.inference.models.sources import local_digests
+    from hb_metrics.inference.processes import check_device_map, once_per_machine, process_state
 
     state = process_state()
+    check_device_map(settings.run.device_map)
     folder = Path(settings.run.output_dir or default_folder(settings))
     with state.main_process_first():  # which converts and fits what is embedded the first time
-        engine = load(settings, state.device)
+        source = model_source(settings)
+    digests = {} if source is None else once_per_machine(partial(local_digests, source))  # reads all weights
+    with state.main_process_first():
+        engine = load(settings, source, digests, state.device)
         measurements = choose_measurements(settings, engine)
         gates = check_gates(settings, measurements)
         state.print(f"{engine.name}: {engine.words}, on {state.device} x {state.num_processes}")

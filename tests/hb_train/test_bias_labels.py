@@ -32,7 +32,8 @@ from hb_metrics.inference.models.contexts import (
     render_contexts,
     reply_text,
 )
-from hb_metrics.inference.models.loading import folder_digest, load_tokenizer
+from hb_metrics.inference.models.loading import load_tokenizer
+from hb_metrics.inference.models.sources import folder_digest
 from hb_metrics.inference.processes import process_state
 from hb_metrics.inference.replies.cues import place_cues
 from hb_metrics.measure import main as measure

@@ -9,7 +9,8 @@ from transformers.cache_utils import DynamicLayer
 from hb_metrics.inference.models.contexts import EndTokens
 from hb_metrics.inference.replies import decoding as decoding_module
 from hb_metrics.inference.replies import forward
-from hb_metrics.inference.replies.decoding import Decoding, ResponseNgramBlocker, decode, takes_padding
+from hb_metrics.inference.replies.decoding import Decoding, ResponseNgramBlocker, decode
+from hb_metrics.inference.replies.trials import takes_padding
 
 CAUSAL = ["gpt2", "llama", "bloom", "mamba"]
 ENCODER_DECODER = ["t5", "blenderbot"]
