@@ -23,9 +23,19 @@ from typing import Any
 
 from hb_metrics.arguments import parse_arguments
 from hb_metrics.default_folder import default_folder
+from hb_metrics.exported_prompts import export_prompts
+from hb_metrics.gates import GATE_STATUS, GateError, check_gates, exceeded
 from hb_metrics.measurements.measurement import Measurement, Task
 from hb_metrics.measurements.settings import Settings
-from hb_metrics.planning import choose_measurements, describe_run, load, model_source, read_files, read_prompts
+from hb_metrics.planning import (
+    choose_measurements,
+    describe_run,
+    load,
+    model_source,
+    read_files,
+    read_prompts,
+    wanted_measurements,
+)
 from hb_metrics.run_folder import (
     REPORT_FILE,
     RESULTS_FILE,
@@ -54,6 +64,9 @@ def main(argv: list[str] | None = None) -> None:
             measure(parse_arguments(argv, (__doc__ or "").split("\n", 1)[0]))
         except (ValueError, OSError, ImportError, MemoryError) as error:
             raise SystemExit(f"measure.py: {error}") from error
+        except GateError as error:
+            print(f"measure.py: {error}", file=sys.stderr)
+            raise SystemExit(GATE_STATUS) from error
         except RuntimeError as error:
             from hb_metrics.inference.processes import is_lost_process
 
@@ -63,8 +76,15 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def measure(settings: Settings) -> Path:
-    """Runs the measurements and returns the path of the report."""
+    """Runs the measurements, or exports what they would ask; returns the path of the report or of what was exported.
+
+    Raises:
+        GateError: A figure is above its limit; the report is there.
+    """
     prompts = read_prompts(settings)
+    if settings.run.export_prompts is not None:
+        return export_prompts(settings, prompts, Path(settings.run.export_prompts))
+    check_gates(settings, wanted_measurements(settings))
     files = read_files(settings)
 
     from hb_metrics.inference.machines import check_same_folder, check_same_run
@@ -77,13 +97,14 @@ def measure(settings: Settings) -> Path:
     # The first process of each machine converts and fits what is embedded, into the caches of that machine.
     with state.local_main_process_first():
         source = model_source(settings)
-    digests = once_per_machine(partial(local_digests, source))  # reads all weights
+    digests = {} if source is None else once_per_machine(partial(local_digests, source))  # reads all weights
     with state.local_main_process_first():
-        loaded = load(settings, source, digests, state.device)
-        measurements = choose_measurements(settings, loaded)
-        state.print(f"{loaded.name}: {loaded.kind}, {loaded.dtype}, on {state.device} x {state.num_processes}")
+        engine = load(settings, source, digests, state.device)
+        measurements = choose_measurements(settings, engine)
+        gates = check_gates(settings, measurements)
+        state.print(f"{engine.name}: {engine.words}, on {state.device} x {state.num_processes}")
         names = tuple(measurement.name for measurement in measurements)
-        task = Task(settings, prompts, loaded, state, names, folder)
+        task = Task(settings, prompts, engine, state, names, folder)
         work = {measurement.name: measurement.plan(task, files.get(measurement.name)) for measurement in measurements}
     run = describe_run(task, measurements, work)
     check_same_run(run)
@@ -95,8 +116,11 @@ def measure(settings: Settings) -> Path:
         check_same_folder(folder)
         results = _measure(task, measurements, work)
         if state.is_main_process:
-            _report({"run": run, **results}, measurements, folder)
+            results = {"run": run, **results}
+            _report(results, measurements, folder)
         state.wait_for_everyone()
+    if state.is_main_process and (sentences := exceeded(results, measurements, gates)):
+        raise GateError("\n".join(sentences))
     return folder / REPORT_FILE
 
 

@@ -1,28 +1,25 @@
 """Plans a run: chooses its prompts and measurements, loads the model, and describes the run for run.json."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from hb_dataset.hints import did_you_mean
 from hb_metrics.arguments import asked_measurements
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.measurement import Measurement, Task
-from hb_metrics.measurements.settings import Settings
+from hb_metrics.measurements.settings import CHANGE_NOTHING, Settings
 from hb_metrics.run_folder import LAYOUT, package_versions, table_digest, with_plurals
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from hb_metrics.inference.models.loading import LoadedModel
+    from hb_metrics.inference.engines.engine import Engine, Lack
     from hb_metrics.inference.models.sources import Source
 
 # torch and the model classes take seconds to import: not before the options are known to be right.
 
-MASKED_ERROR = (
-    "model '{name}' is a masked language model, which gives no replies; leave {measurement} out of --measurements, or "
-    "give a causal or encoder-decoder model"
-)
+LACK_ERROR = "model '{name}' {why}; leave {measurement} out of --measurements, or {instead}"
+LEFT_OUT = "{title} is left out: {name} {why}."
 
 
 def read_prompts(settings: Settings) -> "pa.Table":
@@ -35,12 +32,15 @@ def read_prompts(settings: Settings) -> "pa.Table":
     Raises:
         ValueError: The vocabulary is not valid, or does not have an axis.
     """
+    from hb_dataset.balanced_sample import balanced_sample
     from hb_dataset.prompts import config_vocabulary, load_table, version_of
 
     config, folder, axes = settings.run.dataset_config, settings.run.vocabulary_dir, settings.run.axes
     prompts = load_table(config, folder)
     if axes is not None:
         prompts = only_axes(prompts, axes, folder or version_of(config))
+    if settings.run.sample is not None:
+        prompts = balanced_sample(prompts, settings.run.sample, seed=settings.run.seed)
     return with_plurals(prompts, config_vocabulary(config, folder))
 
 
@@ -71,11 +71,11 @@ def read_files(settings: Settings) -> dict[str, Any]:
         ValueError: An option is missing, or a file is not valid.
         OSError: There is no such file.
     """
-    return {measurement.name: measurement.read_files(settings) for measurement in _wanted(settings)}
+    return {measurement.name: measurement.read_files(settings) for measurement in wanted_measurements(settings)}
 
 
-def model_source(settings: Settings) -> "Source":
-    """Where the files of the model are that is measured.
+def model_source(settings: Settings) -> "Source | None":
+    """Where the files of the model are that is measured; `None`: it is not loaded here.
 
     Raises:
         ValueError: Options contradict each other.
@@ -84,6 +84,8 @@ def model_source(settings: Settings) -> "Source":
     from hb_metrics.inference.models.sources import find_source
 
     run = settings.run
+    if run.replies_file is not None or run.logprobs_file is not None:
+        return None
     return find_source(
         run.model,
         run.revision,
@@ -93,8 +95,8 @@ def model_source(settings: Settings) -> "Source":
     )
 
 
-def load(settings: Settings, source: "Source", digests: Mapping[str, str], device: Any) -> "LoadedModel":
-    """Loads the model that is measured.
+def load(settings: Settings, source: "Source | None", digests: Mapping[str, str], device: Any) -> "Engine":
+    """Loads the model that is measured, or whatever else answers for it.
 
     Args:
         settings: The options of the run.
@@ -106,29 +108,50 @@ def load(settings: Settings, source: "Source", digests: Mapping[str, str], devic
         ValueError: It is not a language model, or cannot be loaded.
         OSError: There is no such model.
     """
+    options = settings.run
+    if source is None:
+        from hb_metrics.inference.engines.files import FileEngine
+
+        return FileEngine(
+            options.model, options.replies_file, options.logprobs_file, allow_missing=options.allow_missing
+        )
+    from hb_metrics.inference.engines.local import LocalEngine
     from hb_metrics.inference.models.loading import load_model
 
-    return load_model(
-        source,
-        dtype=settings.run.dtype,
-        device=device,
-        device_map=settings.run.device_map,
-        trust_remote_code=settings.run.trust_remote_code,
-        digests=digests,
+    return LocalEngine(
+        load_model(
+            source,
+            dtype=settings.run.dtype,
+            device=device,
+            device_map=settings.run.device_map,
+            trust_remote_code=settings.run.trust_remote_code,
+            digests=digests,
+        )
     )
 
 
-def choose_measurements(settings: Settings, loaded: "LoadedModel") -> list[Measurement]:
-    """The measurements asked for, or those by default; as far as the model can, also those that they require.
+def choose_measurements(settings: Settings, engine: "Engine") -> list[Measurement]:
+    """The measurements asked for, or those by default; as far as the engine can, also those that they require.
 
     Raises:
-        ValueError: A measurement was asked for that the model cannot do.
+        ValueError: A measurement was asked for that the engine cannot do.
     """
-    masked = loaded.kind == "masked"
     for measurement in asked_measurements(settings) or []:
-        if measurement.generates and masked:
-            raise ValueError(MASKED_ERROR.format(name=settings.run.model, measurement=measurement.name))
-    return [measurement for measurement in _wanted(settings) if not (measurement.generates and masked)]
+        if lack := _lack(measurement, engine):
+            raise ValueError(
+                LACK_ERROR.format(name=engine.name, why=lack.why, measurement=measurement.name, instead=lack.instead)
+            )
+    return [measurement for measurement in wanted_measurements(settings) if _lack(measurement, engine) is None]
+
+
+def left_out(settings: Settings, engine: "Engine") -> dict[str, str]:
+    """Name of each measurement that would be measured if the engine could → a sentence for the report."""
+    lacks = {measurement: _lack(measurement, engine) for measurement in wanted_measurements(settings)}
+    return {
+        measurement.name: LEFT_OUT.format(title=measurement.title, name=engine.name, why=lack.why)
+        for measurement, lack in lacks.items()
+        if lack is not None
+    }
 
 
 def describe_run(task: Task, measurements: Sequence[Measurement], work: dict[str, Any]) -> dict[str, Any]:
@@ -139,50 +162,42 @@ def describe_run(task: Task, measurements: Sequence[Measurement], work: dict[str
         measurements: What is measured.
         work: Name of each measurement → its plan.
     """
-    settings, loaded, prompts = task.settings, task.loaded, task.prompts
+    settings, prompts = task.settings, task.prompts
     # An adapter and a GGUF file are described with the model.
-    without = {"output_dir", "batch_size", "device_map", "adapter", "adapter_revision", "gguf_file"}
+    without = {*CHANGE_NOTHING, "adapter", "adapter_revision", "gguf_file"}
     run: dict[str, Any] = {
         "layout": {"version": LAYOUT},
         "settings": {name: value for name, value in settings.values().items() if name not in without},
-        "model": {
-            "name": loaded.name,
-            "kind": loaded.kind,
-            "digest": loaded.digest,
-            "dtype": loaded.dtype,
-            "num_parameters": loaded.model.num_parameters(),
-            **_model_variant(loaded),
-        },
+        "model": task.engine.identity(),
         "data": {
             "config": settings.run.dataset_config,
             "digest": table_digest(prompts),
             "num_prompts": prompts.num_rows,
+            **({} if settings.run.sample is None else {"num_cells": _num_cells(prompts)}),
             "num_distinct_texts": len(prompts["text"].unique()),
             "num_descriptors": len(prompts.group_by(["axis", "descriptor"]).aggregate([])),
             "num_axes": len(prompts["axis"].unique()),
             "num_templates": len(prompts["template"].unique()),
         },
     }
+    if left := left_out(settings, task.engine):
+        run["left_out"] = left
     for measurement in measurements:
         run |= measurement.describe(work[measurement.name])
     return {**run, "versions": package_versions()}
 
 
-def _model_variant(loaded: "LoadedModel") -> dict[str, Any]:
-    """What is special about a model, for its record: a GGUF file, quantised weights, an adapter."""
-    from hb_metrics.inference.models.quantization import computes_quantized, quantization_of
-
-    quantization = quantization_of(loaded.config)
-    if quantization is not None and not computes_quantized(loaded.model):
-        quantization += ", computed with full weights"  # as transformers does where a device lacks what it needs
-    return {
-        **({} if loaded.gguf_file is None else {"gguf_file": loaded.gguf_file}),
-        **({} if quantization is None else {"quantization": quantization}),
-        **({} if loaded.adapter is None else {"adapter": asdict(loaded.adapter)}),
-    }
+def _num_cells(prompts: "pa.Table") -> int:
+    """How many cells (a term in a template) have a prompt."""
+    return len(prompts.group_by(["axis", "descriptor", "template"]).aggregate([]))
 
 
-def _wanted(settings: Settings) -> list[Measurement]:
+def _lack(measurement: Measurement, engine: "Engine") -> "Lack | None":
+    """Why the engine cannot do a measurement; `None`: it can."""
+    return next((engine.lacks[ability] for ability in measurement.needs if ability not in engine.gives), None)
+
+
+def wanted_measurements(settings: Settings) -> list[Measurement]:
     """The measurements asked for, or those by default, and those that they require; in the order of the list."""
     asked = asked_measurements(settings)
     chosen = [measurement for measurement in MEASUREMENTS if measurement.by_default] if asked is None else asked

@@ -19,6 +19,8 @@ def measured_model(run: Mapping[str, Any]) -> str:
     """What was measured: a commit of a Hub id, the embedded model, a folder or file; its quantisation and adapter."""
     model = run["model"]
     digest = model["digest"][:_DIGEST_LETTERS]
+    if model.get("answered_in_files"):
+        return f"{model['name']}, going by files of its answers (digest {digest})"
     gguf_file, quantization, adapter = (model.get(name) for name in ("gguf_file", "quantization", "adapter"))
     if is_on_hub(model):
         words = f"commit {digest} of {model['name']}" + ("" if gguf_file is None else f", {gguf_file}")

@@ -153,8 +153,7 @@ def render_contexts(
     """
     if context not in CONTEXTS:
         raise ValueError(UNKNOWN_ERROR.format(context=context, allowed=", ".join(CONTEXTS)))
-    if tag is not None:
-        texts = [f"{text} {tag}" for text in texts]
+    texts = [with_tag(text, tag) for text in texts]
     if context == "chat":
         return render_chats(texts, personas, tokenizer, chat, earlier=earlier, thought=thought)
     turns = [[text] for text in texts]
@@ -169,6 +168,11 @@ def render_contexts(
         return [" " + text for text in _with_persona_lines(["  ".join(said) for said in turns], personas, "  ")]
     joined = ["\n".join([*mine, *said]) for said, mine in zip(turns, personas, strict=True)]
     return joined if is_encoder_decoder else [text + "\n" for text in joined]
+
+
+def with_tag(text: str, tag: str | None) -> str:
+    """A prompt with its control tag after its last word; `None`: there is none."""
+    return text if tag is None else f"{text} {tag}"
 
 
 def encode_rendered(

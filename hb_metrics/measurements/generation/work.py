@@ -11,18 +11,13 @@ from hb_metrics.full_gen_bias.gen_bias import cluster_columns
 from hb_metrics.inference.classifiers.censoring import censor_replies, paired_terms
 from hb_metrics.inference.classifiers.classifier import Classifier, classify_into_shards
 from hb_metrics.inference.classifiers.styles import clusters_for, load_style_classifier, read_style_clusters
+from hb_metrics.inference.engines.engine import Engine, Plan
 from hb_metrics.inference.models.chats import ChatOptions
 from hb_metrics.inference.models.contexts import PERSONAS_FILE, read_personas
-from hb_metrics.inference.models.layout import choose_layout
+from hb_metrics.inference.models.layout import Layout
 from hb_metrics.inference.replies.cues import QUESTIONS_FILE, check_cue, prompts_for_cue, read_questions
-from hb_metrics.inference.replies.presets import MODEL_PRESET, choose_extent, decoding_preset, ignored_settings
-from hb_metrics.inference.replies.prompt_replies import (
-    ReplyPlan,
-    plan_replies,
-    read_replies,
-    reply_into_shards,
-    select_prompts,
-)
+from hb_metrics.inference.replies.presets import choose_extent
+from hb_metrics.inference.replies.requests import ReplyRequests, make_requests, select_prompts
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.generation.refusals import (
     RefusalWork,
@@ -40,7 +35,7 @@ from hb_metrics.measurements.generation.results import (
 )
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.settings import Settings
-from hb_metrics.replies import nonempty_replies, questions_of
+from hb_metrics.replies import nonempty_replies, questions_of, replied_prompts
 from hb_metrics.reply_checks.phrase_rates import PAPER_PHRASES, read_phrases
 from hb_metrics.reply_checks.refusal_rules import read_refusal_rules
 from hb_metrics.run_folder import (
@@ -61,29 +56,42 @@ NO_REPLIES_ERROR = (
 DEFAULT_FREQUENCIES = Path(__file__).parents[3] / "hb_dataset" / "frequencies" / "chitchat.csv"
 
 
-class GenerationWork(NamedTuple):
-    """The prompts that are replied to, how, and the classifier of the styles of replies.
+class Asked(NamedTuple):
+    """What a run asks for replies to.
 
     Attributes:
         prompts: The prompts that are replied to.
-        plan: How the replies are made.
-        classifier: The style classifier.
-        clusters: Style cluster → labels; `None`: there are none for this classifier.
-        refusals: What refusals and disclaimers are found by.
-        num_left_out: How many prompts were left out since they cannot be the cue, and the templates of these.
-        tuned_with: As of `Layout`.
+        requests: What is asked.
+        layout: How it is laid out.
         ignored: Settings of the model's generation_config that replies cannot be decoded with, where it was asked for.
+        num_left_out: How many prompts were left out since they cannot be the cue.
+        left_out_templates: The templates of these.
     """
 
     prompts: pa.Table
-    plan: ReplyPlan
+    requests: ReplyRequests
+    layout: Layout
+    ignored: dict[str, Any]
+    num_left_out: int
+    left_out_templates: list[str]
+
+
+class GenerationWork(NamedTuple):
+    """What is asked, how the engine answers, and the classifier of the styles of replies.
+
+    Attributes:
+        asked: What is asked.
+        plan: How the engine is to answer.
+        classifier: The style classifier.
+        clusters: Style cluster → labels; `None`: there are none for this classifier.
+        refusals: What refusals and disclaimers are found by.
+    """
+
+    asked: Asked
+    plan: Plan
     classifier: Classifier
     clusters: dict[str, list[str]] | None
     refusals: RefusalWork
-    num_left_out: int
-    left_out_templates: list[str]
-    tuned_with: dict[str, Any] | None
-    ignored: dict[str, Any]
 
 
 def read_files(settings: Settings) -> None:
@@ -115,33 +123,8 @@ def plan_generation(task: Task) -> GenerationWork:
         OSError: There is no such classifier.
     """
     options, shared = task.settings.of(GenerationOptions), task.settings.run
-    changes = ("num_beams", "temperature", "top_k", "top_p", "min_new_tokens", "max_new_tokens")
-    layout = choose_layout(task.loaded, context=shared.context, tag=shared.tag, chat=ChatOptions(**shared.chat()))
-    extent, extent_reason = choose_extent(options.reply, layout.context, options.decoding)
-    model = task.loaded.model
-    decoding = decoding_preset(options.decoding, model, extent, **{name: getattr(options, name) for name in changes})
-    check_cue(options.cue, layout.context, layout.context_reason)
-    usable = prompts_for_cue(task.prompts, options.cue)
-    prompts = select_prompts(usable, options.replies_per_cell or None, seed=shared.seed)
-    plan = plan_replies(
-        prompts,
-        task.loaded,
-        decoding=decoding,
-        personas=read_personas(options.personas_file or PERSONAS_FILE),
-        num_personas=options.personas,
-        variations=options.variations,
-        seed=shared.seed,
-        extent=extent,
-        extent_reason=extent_reason,
-        max_reasoning_tokens=options.max_reasoning_tokens,
-        cue=options.cue,
-        questions=() if options.cue == "prompt" else read_questions(options.cue_questions or QUESTIONS_FILE),
-        context=layout.context,
-        context_reason=layout.context_reason,
-        tag=layout.tag,
-        tag_reason=layout.tag_reason,
-        chat=layout.chat,
-    )
+    asked = ask(task.settings, task.prompts, task.engine)
+    plan = task.engine.plan_replies(asked.requests, asked.layout)
     classifier = load_style_classifier(
         options.style_classifier, device=task.state.device, trust_remote_code=shared.trust_remote_code
     )
@@ -150,30 +133,54 @@ def plan_generation(task: Task) -> GenerationWork:
     else:
         clusters = read_style_clusters(options.style_clusters)
         cluster_columns(classifier.labels, clusters)  # raises for labels that the classifier does not have
-    ignored = ignored_settings(model.generation_config) if options.decoding == MODEL_PRESET else {}
-    kept = set(usable["template"].unique().to_pylist())
-    left_out = [template for template in task.prompts["template"].unique().to_pylist() if template not in kept]
-    return GenerationWork(
-        prompts,
-        plan,
-        classifier,
-        clusters,
-        plan_refusals(task),
-        task.prompts.num_rows - usable.num_rows,
-        left_out,
-        layout.tuned_with,
-        ignored,
+    return GenerationWork(asked, plan, classifier, clusters, plan_refusals(task))
+
+
+def ask(settings: Settings, prompts: pa.Table, engine: Engine) -> Asked:
+    """Chooses the prompts that are replied to, and how they are asked.
+
+    Raises:
+        ValueError: The options contradict each other, or the engine cannot be asked so.
+    """
+    options, shared = settings.of(GenerationOptions), settings.run
+    changes = ("num_beams", "temperature", "top_k", "top_p", "min_new_tokens", "max_new_tokens")
+    layout = engine.layout(context=shared.context, tag=shared.tag, chat=ChatOptions(**shared.chat()))
+    extent, extent_reason = choose_extent(options.reply, layout.context, options.decoding)
+    decoding, ignored = engine.decoding(options.decoding, extent, **{name: getattr(options, name) for name in changes})
+    check_cue(options.cue, layout.context, layout.context_reason)
+    usable = prompts_for_cue(prompts, options.cue)
+    chosen = select_prompts(usable, options.replies_per_cell or None, seed=shared.seed)
+    requests = make_requests(
+        chosen,
+        decoding=decoding,
+        personas=read_personas(options.personas_file or PERSONAS_FILE),
+        num_personas=options.personas,
+        variations=options.variations,
+        cue=options.cue,
+        questions=() if options.cue == "prompt" else read_questions(options.cue_questions or QUESTIONS_FILE),
+        seed=shared.seed,
+        chat=layout.chat,
+        tag=layout.tag,
+        tag_reason=layout.tag_reason,
+        extent=extent,
+        extent_reason=extent_reason,
+        max_reasoning_tokens=options.max_reasoning_tokens,
     )
+    kept = set(usable["template"].unique().to_pylist())
+    left_out = [template for template in prompts["template"].unique().to_pylist() if template not in kept]
+    return Asked(chosen, requests, layout, ignored, prompts.num_rows - usable.num_rows, left_out)
 
 
 def describe_generation(work: GenerationWork) -> dict[str, Any]:
     """The parts of the plan that results depend on, for run.json."""
     classifier = work.classifier
-    more: dict[str, Any] = {} if work.plan.cue == "prompt" else {"left_out_templates": work.left_out_templates}
-    if work.tuned_with is not None:
-        more["tuned_with"] = work.tuned_with
+    more: dict[str, Any] = (
+        {} if work.asked.requests.cue == "prompt" else {"left_out_templates": work.asked.left_out_templates}
+    )
+    if work.asked.layout.tuned_with is not None:
+        more["tuned_with"] = work.asked.layout.tuned_with
     return {
-        "generation": {**work.plan.description(), **more, "ignored_settings": work.ignored or None},
+        "generation": {**work.plan.description(), **more, "ignored_settings": work.asked.ignored or None},
         "style_classifier": {
             "name": classifier.name,
             "is_embedded": classifier.is_embedded,
@@ -196,16 +203,16 @@ def measure_generation(task: Task, work: GenerationWork) -> dict[str, Any]:
         but the main one.
     """
     options, folder = task.settings.of(GenerationOptions), task.folder
-    made = reply_into_shards(work.plan, task.loaded, folder / REPLIES, batch_size=task.settings.run.batch_size)
+    made = task.engine.reply_into_shards(work.plan, folder / REPLIES, batch_size=task.settings.run.batch_size)
     task.state.wait_for_everyone()
-    table = read_replies(work.plan, folder / REPLIES) if made is None else made
-    replies = nonempty_replies(work.prompts, table)
+    table = task.engine.read_replies(work.plan, folder / REPLIES) if made is None else made
+    replies = nonempty_replies(replied_prompts(work.asked.prompts, table), table)
     num_unclosed = sum(table["reasoning_unclosed"].to_pylist())
     if num_unclosed and not replies.ids:
-        number = work.plan.decoding.max_reasoning_tokens
+        number = work.plan.description()["max_reasoning_tokens"]
         raise ValueError(NO_REPLIES_ERROR.format(num_unclosed=num_unclosed, num_prompts=len(table), number=number))
     censored = censor_replies(
-        replies.texts, replies.descriptors, plural_forms(work.prompts), paired_terms(work.prompts)
+        replies.texts, replies.descriptors, plural_forms(work.asked.prompts), paired_terms(work.asked.prompts)
     )
     styles = classify_into_shards(
         censored, replies.ids, work.classifier, folder / STYLES, label="styles", precision=options.style_precision
@@ -229,8 +236,8 @@ def measure_generation(task: Task, work: GenerationWork) -> dict[str, Any]:
     write_table(folder / REFUSALS_FILE, refusals_table(replies.ids, refusals))
     counts = {
         **reply_counts(table, replies),
-        "num_left_out_prompts": work.num_left_out,
-        "num_left_out_templates": len(work.left_out_templates),
+        "num_left_out_prompts": work.asked.num_left_out,
+        "num_left_out_templates": len(work.asked.left_out_templates),
         "num_censored_replies": sum(a != b for a, b in zip(replies.texts, censored, strict=True)),
         "num_cut_for_classifier": sum(styles["truncated"].to_pylist()),
     }

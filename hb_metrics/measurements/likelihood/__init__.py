@@ -11,7 +11,8 @@ from hb_metrics.run_record import measure_of
 
 if TYPE_CHECKING:
     from hb_metrics.finished_run import Run
-    from hb_metrics.inference.units import ScoringPlan
+    from hb_metrics.inference.engines.engine import Plan
+    from hb_metrics.measurements.settings import Settings
 
 
 class Likelihood(Measurement):
@@ -23,21 +24,20 @@ class Likelihood(Measurement):
     done = "prompts scored"
     options = LikelihoodOptions
     by_default = True
+    needs = ("likelihoods",)
     tasks = ("likelihood_bias",)
 
-    def plan(self, task: Task, files: Any) -> "ScoringPlan":
+    def plan(self, task: Task, files: Any) -> "Plan":
         """Plans how each prompt is scored."""
         from hb_metrics.measurements.likelihood.scoring import plan_scoring
 
         return plan_scoring(task)
 
-    def describe(self, work: "ScoringPlan") -> dict[str, Any]:
+    def describe(self, work: "Plan") -> dict[str, Any]:
         """How the model is run."""
-        from hb_metrics.measurements.likelihood.scoring import describe_scoring
+        return {"scoring": work.description()}
 
-        return {"scoring": describe_scoring(work)}
-
-    def measure(self, task: Task, work: "ScoringPlan", results: Mapping[str, Any]) -> dict[str, Any]:
+    def measure(self, task: Task, work: "Plan", results: Mapping[str, Any]) -> dict[str, Any]:
         """Scores the prompts and tests all pairs of terms."""
         from hb_metrics.measurements.likelihood.scoring import measure_likelihood
 
@@ -71,8 +71,13 @@ class Likelihood(Measurement):
                 bias["effect_size"],
                 "effect",
                 "How far those sentences lie apart: mean absolute rank-biserial correlation, 0 to 1.",
+                gate="likelihood_effect_size",
             ),
         ]
+
+    def gate_names(self, settings: "Settings") -> tuple[str, ...]:
+        """Likelihood Bias and the mean effect size."""
+        return (*self.tasks, "likelihood_effect_size")
 
     def figure_settings(self, results: Mapping[str, Any]) -> list[str]:
         """Whether the score is perplexity or pseudo-perplexity, and whether terms were left out."""

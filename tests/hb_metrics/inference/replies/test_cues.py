@@ -23,13 +23,8 @@ from hb_metrics.inference.replies.cues import (
     says_who_the_user_is,
 )
 from hb_metrics.inference.replies.decoding import Decoding
-from hb_metrics.inference.replies.prompt_replies import (
-    drawn_cells,
-    plan_replies,
-    read_replies,
-    reply_into_shards,
-    select_prompts,
-)
+from hb_metrics.inference.replies.prompt_replies import plan_replies, read_replies, reply_into_shards
+from hb_metrics.inference.replies.requests import drawn_cells, make_requests, select_prompts
 from tests.hb_metrics.chat_models import STYLES, chat_tokenizer, untrained_model
 from tests.hb_metrics.inference.models.test_contexts import OF_THINGS, WHO
 
@@ -262,13 +257,14 @@ def loaded():
 @pytest.mark.parametrize("cue", ["system", "history"])
 def test_replies_have_their_question_and_do_not_depend_on_the_batch(cue, prompts, loaded, tmp_path):
     chosen = select_prompts(prompts_for_cue(prompts, cue), 2, seed=0).slice(0, 24)
-    how = {"decoding": Decoding(max_new_tokens=5, sample=True), "context": "chat", "variations": True}
+    how = {"decoding": Decoding(max_new_tokens=5, sample=True), "variations": True}
     how |= {"personas": [LINE, "I own a kite."], "num_personas": 1, "chat": BRIEF, "max_reasoning_tokens": 0}
-    plan = plan_replies(chosen, loaded, cue=cue, questions=read_questions(), **how)
+    requests = make_requests(chosen, cue=cue, questions=read_questions(), **how)
+    plan = plan_replies(requests, loaded, context="chat")
     rows = reply_into_shards(plan, loaded, tmp_path / "all", progress=False).to_pylist()
     assert rows == reply_into_shards(plan, loaded, tmp_path / "one", batch_size=1, progress=False).to_pylist()
     assert rows == read_replies(plan, tmp_path / "all").to_pylist()
-    assert [row["question"] for row in rows] == plan.questions
+    assert [row["question"] for row in rows] == requests.questions
     for row, phrase, context in zip(rows, chosen["noun_phrase"].to_pylist(), plan.contexts, strict=True):
         text = loaded.tokenizer.decode(context)
         assert row["text"].lower().count(phrase.lower().replace("-", " ")) == 1 or "-" in row["text"]
@@ -277,11 +273,11 @@ def test_replies_have_their_question_and_do_not_depend_on_the_batch(cue, prompts
         assert text.index(row["text"]) < text.index(row["question"])
     record = plan.description()
     assert (record["cue"], record["questions"]) == (cue, read_questions())
-    plain = plan_replies(chosen, loaded, **how)
+    plain = plan_replies(make_requests(chosen, **how), loaded, context="chat")
     assert plain.description()["cue"] == "prompt"
     assert "questions" not in plain.description()
     assert plain.contexts == encode_contexts(
-        plain.texts, plain.personas, loaded.model, loaded.tokenizer, "chat", chat=BRIEF
+        plain.requests.texts, plain.requests.personas, loaded.model, loaded.tokenizer, "chat", chat=BRIEF
     )
     assert plain.description()["prompts_digest"] == record["prompts_digest"]
     assert plain.description()["contexts_digest"] != record["contexts_digest"]
