@@ -3,7 +3,7 @@
 Greedy search, sampling and beam search. The numbers a model gives for a row move in their last bits with the rows and
 the padding beside it, and a decision between two candidates that are closer than that may fall either way. Every
 decision is therefore watched: a context with one that was too close is run again alone, and that reply counts. Sampling
-draws one uniform number for each token of a reply, from a generator that belongs to the prompt.
+has a random key for each token of a reply, from a generator that belongs to the prompt (see `sampling.py`).
 
 Contexts of one length need no padding. Those of several are decoded together where a trial shows that the model can
 (`takes_padding`), since a CPU computes a token in large batches in half the time it takes in small ones.
@@ -21,12 +21,12 @@ from transformers import LogitsProcessor, PreTrainedModel
 from hb_metrics.inference.models.chats import ThoughtReader
 from hb_metrics.inference.models.contexts import EndTokens
 from hb_metrics.inference.replies.forward import Forward
+from hb_metrics.inference.replies.sampling import draw, index_of_highest
 
 # How close two candidates may be before the decision counts as close, in log-probability (of whole beams in beam
-# search) and, when sampling, in probability. In float32, rows and padding beside a row move the log-probabilities of
-# the embedded model by up to 8e-5, and its distribution function by up to 8e-6 (96 contexts, 24 tokens each).
+# search). In float32, rows and padding beside a row move the log-probabilities of the embedded model by up to 8e-5 (96
+# contexts, 24 tokens each).
 CLOSE = 2e-4
-CLOSE_PROBABILITY = 2.5e-5
 # Rows whose reply is over are left out of the batch once they are this share of it: what stays is then copied, which
 # takes about as long as a fifth of a step.
 _SHARE_OVER = 1 / 8
@@ -131,7 +131,7 @@ def decode(
     contexts: Sequence[Sequence[int]],
     decoding: Decoding,
     ends: EndTokens,
-    uniforms: np.ndarray | None = None,
+    keys: np.ndarray | None = None,
     padded: bool = False,
     limits: Sequence[int] | None = None,
 ) -> list[Decoded]:
@@ -142,7 +142,7 @@ def decode(
         contexts: Token ids, all of one length unless `padded`.
         decoding: How.
         ends: What ends a reply.
-        uniforms: [contexts, max_reasoning_tokens + max_new_tokens] numbers from [0, 1), when sampling.
+        keys: [contexts, max_reasoning_tokens + max_new_tokens] random int64 numbers, when sampling (`draw_keys`).
         padded: Whether shorter contexts are padded: only for a model that `takes_padding`.
         limits: [contexts] at how many tokens each reply is cut, at most `max_new_tokens`; `None`: all at that. Not
             with beams.
@@ -151,19 +151,19 @@ def decode(
         The replies in order. In float32 and float64 they do not depend on which contexts are decoded together.
 
     Raises:
-        ValueError: The contexts are not of one length, there are no uniform numbers to sample with, or beam search is
+        ValueError: The contexts are not of one length, there are no keys to sample with, or beam search is
             given blank tokens or limits.
     """
     lengths = {len(context) for context in contexts}
     if len(lengths) > 1 and not padded:
         raise ValueError(f"contexts of {len(lengths)} lengths; decode those of one length together")
-    if decoding.sample and uniforms is None:
-        raise ValueError("sampling needs uniform numbers for each context")
+    if decoding.sample and keys is None:
+        raise ValueError("sampling needs random keys for each context")
     if decoding.num_beams > 1 and (ends.blank or ends.thoughts is not None or limits is not None):
         raise ValueError("blank tokens, thoughts and limits are for num_beams 1 only; leave them out")
     if not contexts:
         return []
-    drawn = None if uniforms is None else torch.as_tensor(uniforms, dtype=torch.float64, device=model.device)
+    drawn = None if keys is None else torch.as_tensor(keys, dtype=torch.int64, device=model.device)
     most = torch.tensor([decoding.max_new_tokens] * len(contexts) if limits is None else limits, device=model.device)
     whole = most if ends.thoughts is None else most + decoding.max_reasoning_tokens  # thought and reply
     run = _beam_search if decoding.num_beams > 1 else _one_by_one
@@ -230,7 +230,7 @@ def _one_by_one(
         contexts: Token ids.
         decoding: How.
         ends: What ends a reply.
-        drawn: The uniform numbers.
+        drawn: The random keys.
         most: [contexts] tokens of each reply at most.
         until: [contexts] tokens of each thought and reply together at most.
 
@@ -275,9 +275,16 @@ def _one_by_one(
             )
         if decoding.sample:
             assert drawn is not None
-            chosen, was_close = _draw(logits, drawn[rows, step], decoding)
+            chosen, was_close = draw(
+                logits,
+                drawn[rows, step],
+                temperature=decoding.temperature,
+                top_k=decoding.top_k,
+                top_p=decoding.top_p,
+                close=CLOSE,
+            )
         else:
-            chosen, was_close = _highest(logits)
+            chosen, was_close = index_of_highest(logits, CLOSE)
         close[rows] = torch.where(was_close & going, step + 1, close[rows])
         replies[rows, step] = chosen
         is_thought = thinking[rows]
@@ -356,59 +363,6 @@ def _allowed_after_thoughts(
     for rows, tokens in ((short, ends[0]), (short & nonblank, ends[1])):
         scores[rows.nonzero(), tokens] = -torch.inf
     return scores
-
-
-def _highest(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    best = logits.topk(2, dim=1)
-    return best.indices[:, 0], best.values[:, 0] - best.values[:, 1] < CLOSE
-
-
-def _draw(logits: torch.Tensor, uniform: torch.Tensor, decoding: Decoding) -> tuple[torch.Tensor, torch.Tensor]:
-    """Draws by inverting the distribution function over the candidates in the order of their token ids.
-
-    That order does not change when two of nearly the same probability swap ranks. A decision is close if the drawn
-    number lies at the edge of its token, or if another token came of a `top_p` slightly different or of the last
-    candidate and the first that is none swapping ranks.
-    """
-    top_k = min(decoding.top_k, logits.shape[1] - 1)
-    highest, tokens = logits.topk(top_k + 1, dim=1)
-    values = highest.double() / decoding.temperature
-    probabilities = (values - values[:, :top_k].logsumexp(1, keepdim=True)).exp()
-    before = probabilities.cumsum(1) - probabilities  # of the likelier ones
-    ranks = torch.arange(top_k + 1, device=logits.device).expand_as(tokens)
-
-    def num_kept(top_p: float) -> torch.Tensor:
-        return (before[:, :top_k] < top_p).sum(1, keepdim=True).clamp(min=1) if top_p < 1 else ranks[:, -1:]
-
-    num = num_kept(decoding.top_p)
-    chosen, margin = _invert(probabilities * (ranks < num), tokens, uniform)
-    close = margin < CLOSE_PROBABILITY
-    gap = values.gather(1, num - 1) - values.gather(1, num)
-    swapped, _ = _invert(probabilities * ((ranks < num - 1) | (ranks == num)), tokens, uniform)
-    close |= (gap[:, 0] < CLOSE / decoding.temperature) & (swapped != chosen)
-    if decoding.top_p < 1:
-        for nudge in (-CLOSE_PROBABILITY, CLOSE_PROBABILITY):
-            close |= _invert(probabilities * (ranks < num_kept(decoding.top_p + nudge)), tokens, uniform)[0] != chosen
-    return chosen, close
-
-
-def _invert(weights: torch.Tensor, tokens: torch.Tensor, uniform: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The token of each row whose stretch of the distribution function holds the uniform number.
-
-    Weights need not sum to 1. Also how far the number is from those ends of the stretch at which another token begins.
-    """
-    order = tokens.argsort(1)
-    mass = weights.gather(1, order)
-    cumulative = mass.cumsum(1)
-    total = cumulative[:, -1:]
-    target = uniform[:, None] * total
-    index = (cumulative <= target).sum(1, keepdim=True).clamp(max=tokens.shape[1] - 1)
-    upper = cumulative.gather(1, index)
-    lower = upper - mass.gather(1, index)
-    to_upper = torch.where(upper >= total, torch.inf, upper - target)
-    to_lower = torch.where(lower <= 0, torch.inf, target - lower)
-    margin = torch.minimum(to_upper, to_lower) / total
-    return tokens.gather(1, order.gather(1, index))[:, 0], margin[:, 0]
 
 
 def _beam_search(
