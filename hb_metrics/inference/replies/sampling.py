@@ -148,9 +148,10 @@ def _draw_of_all(
     counters = first_counter + vocabulary + torch.arange(num_blocks + 1, device=weights.device)
     block, block_is_close = index_of_highest(masses.double().log() + gumbel_noise(keys, counters), margin)
     tokens = block[:, None] * size + torch.arange(size, device=weights.device)
-    values = weights.gather(1, tokens.clamp(max=vocabulary - 1)).double().log()
-    sums = values + gumbel_noise(keys, first_counter + tokens)
-    index, token_is_close = index_of_highest(sums.masked_fill(tokens >= vocabulary, -torch.inf), margin)
+    is_token = tokens < vocabulary
+    tokens = tokens.clamp(max=vocabulary - 1)
+    sums = weights.gather(1, tokens).double().log() + gumbel_noise(keys, first_counter + tokens)
+    index, token_is_close = index_of_highest(sums.masked_fill(~is_token, -torch.inf), margin)
     return tokens.gather(1, index[:, None])[:, 0], block_is_close | token_is_close
 
 

@@ -15,7 +15,6 @@ import torch
 from scipy.stats import chisquare
 
 from hb_dataset import load_table
-from hb_dataset.seeded_draws import seeded_generator
 from hb_dataset.variations import VARIATIONS, mixed_variations, vary_prompts
 from hb_metrics.inference.models.contexts import EndTokens, draw_personas, encode_contexts, reply_text
 from hb_metrics.inference.models.loading import LoadedModel
@@ -31,6 +30,7 @@ from hb_metrics.inference.replies.prompt_replies import (
     reply_into_shards,
     select_prompts,
 )
+from hb_metrics.inference.replies.sampling import draw_keys
 from hb_metrics.inference.shards import fill_shards, plan_row_shards
 
 SHORT = {"max_new_tokens": 8, "min_new_tokens": 2}
@@ -134,11 +134,11 @@ def test_replies_are_those_of_each_context_decoded_alone(how, prompts, load, tmp
     table = reply_into_shards(plan, loaded, tmp_path, progress=False)
     expected = encode_contexts(some["text"].to_pylist(), [[]] * 12, loaded.model, loaded.tokenizer, "plain")
     for row, context in zip(table.to_pylist(), expected, strict=True):
-        uniforms = None
+        keys = None
         if how == "sample":
-            uniforms = seeded_generator(3, "sampling", row["id"]).random(8)[None]
+            keys = draw_keys(3, "sampling", row["id"], 8)[None]
         with torch.inference_mode():
-            (alone,) = decode(loaded.model, [context], DECODINGS[how], plan.ends, uniforms)
+            (alone,) = decode(loaded.model, [context], DECODINGS[how], plan.ends, keys)
         assert row["reply"] == (reply_text(alone.tokens, loaded.tokenizer) or None)
         assert (row["num_tokens"], row["truncated"]) == (len(alone.tokens), alone.truncated)
 
