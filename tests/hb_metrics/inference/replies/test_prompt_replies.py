@@ -20,7 +20,8 @@ from hb_metrics.inference.models.contexts import EndTokens, draw_personas, encod
 from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.replies import decoding_shards
 from hb_metrics.inference.replies import prompt_replies as replies
-from hb_metrics.inference.replies.decoding import Decoding, decode
+from hb_metrics.inference.replies.decoding import decode
+from hb_metrics.inference.replies.decoding_settings import Decoding
 from hb_metrics.inference.replies.decoding_shards import MOST_ROWS, fitting_batch_size
 from hb_metrics.inference.replies.presets import PRESETS, decoding_preset
 from hb_metrics.inference.replies.prompt_replies import (
@@ -163,7 +164,7 @@ import sys
 import pyarrow.parquet as pq
 from hb_metrics.inference.replies import decoding_shards
 from hb_metrics.inference.replies import prompt_replies as replies
-from hb_metrics.inference.replies.decoding import Decoding
+from hb_metrics.inference.replies.decoding_settings import Decoding
 from hb_metrics.inference.models.loading import load_model
 from hb_metrics.inference.processes import process_state
 
