@@ -113,13 +113,15 @@ def _draw_of_likeliest(
     A token is certainly drawn from if it stays so with values a margin apart, and possibly if it then may be. A
     decision holds if the highest sum is that of a certain token, and no possible one comes near.
     """
-    number = min(top_k + 2, logits.shape[1])
+    # Beyond the likeliest, those that may be as likely as the last of them. The vocabulary is followed by blanks.
+    columns = top_k + 2 + top_k // 16
+    number = min(columns, logits.shape[1])
     likeliest = logits.topk(number, dim=1)
-    values = pad(likeliest.values.double() / temperature, (0, top_k + 2 - number), value=-torch.inf)
-    tokens = pad(likeliest.indices, (0, top_k + 2 - number))
+    values = pad(likeliest.values.double() / temperature, (0, columns - number), value=-torch.inf)
+    tokens = pad(likeliest.indices, (0, columns - number))
     probabilities = (values - values[:, :top_k].logsumexp(1, keepdim=True)).exp()
     before = (probabilities.cumsum(1) - probabilities)[:, :top_k]  # of the likelier ones
-    ranks = torch.arange(top_k + 2, device=values.device)
+    ranks = torch.arange(columns, device=values.device)
 
     def num_kept(top_p: float) -> torch.Tensor:
         least = (before < top_p).sum(1, keepdim=True).clamp(min=1)
