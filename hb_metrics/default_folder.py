@@ -11,7 +11,7 @@ from hb_metrics.measurements.settings import Settings
 RUNS = "runs"
 LONGEST_NAME = 120  # file systems take 255 bytes
 _ALWAYS_NAMED = {"model", "dataset_config", "measurements"}
-_CHANGE_NOTHING = {"output_dir", "batch_size"}
+_CHANGE_NOTHING = {"output_dir", "batch_size", "device_map"}
 
 
 def default_folder(settings: Settings) -> str:

@@ -16,6 +16,7 @@ import textwrap
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from threading import Thread, Timer
 from typing import Any
@@ -24,7 +25,7 @@ from hb_metrics.arguments import parse_arguments
 from hb_metrics.default_folder import default_folder
 from hb_metrics.measurements.measurement import Measurement, Task
 from hb_metrics.measurements.settings import Settings
-from hb_metrics.planning import choose_measurements, describe_run, load, read_files, read_prompts
+from hb_metrics.planning import choose_measurements, describe_run, load, model_source, read_files, read_prompts
 from hb_metrics.run_folder import (
     REPORT_FILE,
     RESULTS_FILE,
@@ -66,12 +67,17 @@ def measure(settings: Settings) -> Path:
     prompts = read_prompts(settings)
     files = read_files(settings)
 
-    from hb_metrics.inference.processes import process_state
+    from hb_metrics.inference.models.sources import local_digests
+    from hb_metrics.inference.processes import check_device_map, once_per_machine, process_state
 
     state = process_state()
+    check_device_map(settings.run.device_map)
     folder = Path(settings.run.output_dir or default_folder(settings))
     with state.main_process_first():  # which converts and fits what is embedded the first time
-        loaded = load(settings, state.device)
+        source = model_source(settings)
+    digests = once_per_machine(partial(local_digests, source))  # reads all weights
+    with state.main_process_first():
+        loaded = load(settings, source, digests, state.device)
         measurements = choose_measurements(settings, loaded)
         state.print(f"{loaded.name}: {loaded.kind}, {loaded.dtype}, on {state.device} x {state.num_processes}")
         names = tuple(measurement.name for measurement in measurements)

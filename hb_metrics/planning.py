@@ -1,6 +1,7 @@
 """Plans a run: chooses its prompts and measurements, loads the model, and describes the run for run.json."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from hb_dataset.hints import did_you_mean
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from hb_metrics.inference.models.loading import LoadedModel
+    from hb_metrics.inference.models.sources import Source
 
 # torch and the model classes take seconds to import: not before the options are known to be right.
 
@@ -72,8 +74,33 @@ def read_files(settings: Settings) -> dict[str, Any]:
     return {measurement.name: measurement.read_files(settings) for measurement in _wanted(settings)}
 
 
-def load(settings: Settings, device: Any) -> "LoadedModel":
+def model_source(settings: Settings) -> "Source":
+    """Where the files of the model are that is measured.
+
+    Raises:
+        ValueError: Options contradict each other.
+        OSError: There is no such GGUF file, or no such adapter.
+    """
+    from hb_metrics.inference.models.sources import find_source
+
+    run = settings.run
+    return find_source(
+        run.model,
+        run.revision,
+        adapter=run.adapter,
+        adapter_revision=run.adapter_revision,
+        gguf_file=run.gguf_file,
+    )
+
+
+def load(settings: Settings, source: "Source", digests: Mapping[str, str], device: Any) -> "LoadedModel":
     """Loads the model that is measured.
+
+    Args:
+        settings: The options of the run.
+        source: Where its files are.
+        digests: Those of local folders, so that they are not hashed again.
+        device: Where it runs, unless it is spread by `--device_map`.
 
     Raises:
         ValueError: It is not a language model, or cannot be loaded.
@@ -82,11 +109,12 @@ def load(settings: Settings, device: Any) -> "LoadedModel":
     from hb_metrics.inference.models.loading import load_model
 
     return load_model(
-        settings.run.model,
-        revision=settings.run.revision,
+        source,
         dtype=settings.run.dtype,
         device=device,
+        device_map=settings.run.device_map,
         trust_remote_code=settings.run.trust_remote_code,
+        digests=digests,
     )
 
 
@@ -112,7 +140,8 @@ def describe_run(task: Task, measurements: Sequence[Measurement], work: dict[str
         work: Name of each measurement → its plan.
     """
     settings, loaded, prompts = task.settings, task.loaded, task.prompts
-    without = {"output_dir", "batch_size"}
+    # An adapter and a GGUF file are described with the model.
+    without = {"output_dir", "batch_size", "device_map", "adapter", "adapter_revision", "gguf_file"}
     run: dict[str, Any] = {
         "layout": {"version": LAYOUT},
         "settings": {name: value for name, value in settings.values().items() if name not in without},
@@ -122,6 +151,7 @@ def describe_run(task: Task, measurements: Sequence[Measurement], work: dict[str
             "digest": loaded.digest,
             "dtype": loaded.dtype,
             "num_parameters": loaded.model.num_parameters(),
+            **_model_variant(loaded),
         },
         "data": {
             "config": settings.run.dataset_config,
@@ -136,6 +166,20 @@ def describe_run(task: Task, measurements: Sequence[Measurement], work: dict[str
     for measurement in measurements:
         run |= measurement.describe(work[measurement.name])
     return {**run, "versions": package_versions()}
+
+
+def _model_variant(loaded: "LoadedModel") -> dict[str, Any]:
+    """What is special about a model, for its record: a GGUF file, quantised weights, an adapter."""
+    from hb_metrics.inference.models.quantization import computes_quantized, quantization_of
+
+    quantization = quantization_of(loaded.config)
+    if quantization is not None and not computes_quantized(loaded.model):
+        quantization += ", computed with full weights"  # as transformers does where a device lacks what it needs
+    return {
+        **({} if loaded.gguf_file is None else {"gguf_file": loaded.gguf_file}),
+        **({} if quantization is None else {"quantization": quantization}),
+        **({} if loaded.adapter is None else {"adapter": asdict(loaded.adapter)}),
+    }
 
 
 def _wanted(settings: Settings) -> list[Measurement]:

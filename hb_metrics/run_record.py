@@ -7,15 +7,37 @@ from typing import Any
 _DIGEST_LETTERS = 12
 
 
+def model_title(model: Mapping[str, Any]) -> str:
+    """The name of a model, with its GGUF file and its adapter if it has any."""
+    name, gguf_file, adapter = model["name"], model.get("gguf_file"), model.get("adapter")
+    if gguf_file is not None and not name.endswith(gguf_file):
+        name = f"{name}, {gguf_file}"
+    return name if adapter is None else f"{name} with adapter {last_part(adapter['name'])}"
+
+
 def measured_model(run: Mapping[str, Any]) -> str:
-    """What was measured: a commit of a Hub id, the embedded model, or a folder."""
+    """What was measured: a commit of a Hub id, the embedded model, a folder or file; its quantisation and adapter."""
     model = run["model"]
     digest = model["digest"][:_DIGEST_LETTERS]
+    gguf_file, quantization, adapter = (model.get(name) for name in ("gguf_file", "quantization", "adapter"))
     if is_on_hub(model):
-        return f"commit {digest} of {model['name']}"
-    if run["settings"]["model"] == "embedded":
-        return f"{model['name']} (digest {digest})"
-    return f"a local folder, {public_name(model)} (digest {digest})"
+        words = f"commit {digest} of {model['name']}" + ("" if gguf_file is None else f", {gguf_file}")
+    elif model["name"].endswith("(embedded)"):
+        words = f"{model['name']} (digest {digest})"
+    elif gguf_file is not None:
+        words = f"a GGUF file, {gguf_file} (digest {digest})"
+    else:
+        words = f"a local folder, {public_name(model)} (digest {digest})"
+    words += "" if quantization is None else f", quantised ({quantization})"
+    if adapter is None:
+        return words
+    digest = adapter["digest"][:_DIGEST_LETTERS]
+    return f"{words}, with adapter {public_name(adapter)} ({'commit' if is_on_hub(adapter) else 'digest'} {digest})"
+
+
+def figures_belong_to(model: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a run's figures are about: its adapter if it has one, else the model."""
+    return model.get("adapter") or model
 
 
 def is_on_hub(model: Mapping[str, Any]) -> bool:
@@ -38,6 +60,12 @@ def classifier_name(run: Mapping[str, Any], classifier: str) -> str:
 def tag_of(results: Mapping[str, Any]) -> str | None:
     """The control tag at the end of a run's contexts; `None`: there is none."""
     return results["run"].get("generation", {}).get("tag")
+
+
+def cue_of(results: Mapping[str, Any]) -> str:
+    """Where the model was told who the user is; "prompt" in runs of earlier releases, which knew no other."""
+    cue: str = results["run"].get("generation", {}).get("cue", "prompt")
+    return cue
 
 
 def last_part(path: str) -> str:

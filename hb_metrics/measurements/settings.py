@@ -19,7 +19,8 @@ class RunOptions:
     """Which model is measured, on which prompts, and the options that several measurements share."""
 
     model: str = field(
-        default="embedded", metadata={"help": "The model to measure: a Hub id, a local folder, or 'embedded'."}
+        default="embedded",
+        metadata={"help": "The model to measure: a Hub id, a local folder, a GGUF file, or 'embedded'."},
     )
     measurements: str | None = field(
         default=None,
@@ -59,6 +60,27 @@ class RunOptions:
             "help": "The number format the model runs in: auto (float32 on CPU, else the checkpoint's own), float32, "
             "bfloat16 or float16."
         },
+    )
+    device_map: Literal["auto", "balanced", "balanced_low_0", "sequential"] | None = field(
+        default=None,
+        metadata={
+            "help": "How a model that does not fit one device is spread over all of the machine, by one process: auto, "
+            "balanced, balanced_low_0 or sequential, as in transformers. Default: each process has all of it."
+        },
+    )
+    adapter: str | None = field(
+        default=None,
+        metadata={
+            "help": "A PEFT adapter (LoRA and its kin), a Hub id or a local folder, that is measured with the model "
+            "without being merged into it."
+        },
+    )
+    adapter_revision: str | None = field(
+        default=None, metadata={"help": "The branch, tag or commit of the adapter, if it is a Hub id."}
+    )
+    gguf_file: str | None = field(
+        default=None,
+        metadata={"help": "The name of the GGUF file that is the model, if the Hub id or folder has several."},
     )
     seed: int = field(
         default=0,

@@ -15,8 +15,9 @@ from hb_metrics.inference.models.contexts import (
     end_tokens,
     render_contexts,
 )
-from hb_metrics.inference.replies.decoding import is_invariant, takes_padding
+from hb_metrics.inference.replies.decoding import is_invariant
 from hb_metrics.inference.replies.prompt_replies import ReplyPlan
+from hb_metrics.inference.replies.trials import takes_cache, takes_padding
 from hb_train.training.encoding import encode_rows, last_tokens
 
 if TYPE_CHECKING:
@@ -157,6 +158,7 @@ def plan_responses(
     start_tokens = set(loaded.tokenizer.all_special_ids)
     contexts = [last_tokens(tokens, max_length, start_tokens) for tokens in whole]
     check_lengths(contexts, ids, loaded.model, decoding.max_new_tokens)
+    cached = takes_cache(loaded.model, contexts, decoding.max_new_tokens)
     plan = ReplyPlan(
         ids=ids,
         texts=texts,
@@ -171,6 +173,7 @@ def plan_responses(
         ends=end_tokens(loaded.model, loaded.tokenizer, context),
         seed=seed,
         invariant=is_invariant(loaded.model),
-        padded=takes_padding(loaded.model, contexts),
+        padded=takes_padding(loaded.model, contexts, cached=cached),
+        cached=cached,
     )
     return plan, sum(len(cut) < len(tokens) for cut, tokens in zip(contexts, whole, strict=True))

@@ -18,7 +18,7 @@ from hb_dataset.hints import did_you_mean
 from hb_metrics.inference.classifiers.classifier import Classification, Classifier
 from hb_metrics.inference.classifiers.sequence_classifier import LoadOptions, load_classifier, refuse_for_embedded
 from hb_metrics.inference.models.embedded_wheels import NOT_INSTALLED_ERROR
-from hb_metrics.inference.models.loading import EMBEDDED, folder_digest
+from hb_metrics.inference.models.sources import EMBEDDED, folder_digest
 
 # Nothing for the embedded classifier, a minute or so for a transformer: few files, and little is lost to a kill.
 ROWS_PER_SHARD = 4096

@@ -7,6 +7,7 @@ import torch
 from transformers import PreTrainedModel
 
 from hb_metrics.inference.models.contexts import EndTokens
+from hb_metrics.inference.models.devices import input_device
 from hb_metrics.inference.replies.allowed_tokens import allowed, blocker_of, end_ids, not_finite
 from hb_metrics.inference.replies.decoding_settings import CLOSE, Decoded, Decoding
 from hb_metrics.inference.replies.forward import Forward
@@ -22,6 +23,8 @@ def beam_search(
     drawn: torch.Tensor | None,
     limits: torch.Tensor,
     until: torch.Tensor,
+    *,
+    cached: bool,
 ) -> tuple[list[Decoded], np.ndarray]:
     """Beam search as transformers does it (`early_stopping=False`), with an eye on close decisions.
 
@@ -31,7 +34,7 @@ def beam_search(
         The replies, and [contexts] the most tokens there may be for those that had a close decision, 0 for the others.
     """
     del drawn, until
-    device, beams, most = model.device, decoding.num_beams, decoding.max_new_tokens
+    device, beams, most = input_device(model), decoding.num_beams, decoding.max_new_tokens
     num = len(contexts)
     close = torch.zeros(num, dtype=torch.bool, device=device)
     running = torch.zeros(num, beams, most, dtype=torch.int64, device=device)
@@ -44,7 +47,7 @@ def beam_search(
     results: list[Decoded | None] = [None] * num
     blocker = blocker_of(decoding)
     dropped, kept, sentence = (torch.tensor(ids, dtype=torch.int64, device=device) for ids in end_ids(ends))
-    forward = Forward(model, contexts, most, beams)
+    forward = Forward(model, contexts, most, beams, cached=cached)
     logits = forward.first()
     rows = torch.arange(num, device=device)
     for step in range(most):

@@ -6,10 +6,11 @@ decision is therefore watched: a context with one that was too close is run agai
 has a random key for each token of a reply, from a generator that belongs to the prompt (see `sampling.py`).
 
 Contexts of one length need no padding. Those of several are decoded together where a trial shows that the model can
-(`takes_padding`), since a CPU computes a token in large batches in half the time it takes in small ones.
+(`trials.takes_padding`), since a CPU computes a token in large batches in half the time it takes in small ones.
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import torch
@@ -17,6 +18,8 @@ from transformers import PreTrainedModel
 
 from hb_metrics.inference.models.chats import ThoughtReader
 from hb_metrics.inference.models.contexts import EndTokens
+from hb_metrics.inference.models.devices import input_device
+from hb_metrics.inference.models.quantization import is_exact
 from hb_metrics.inference.replies.allowed_tokens import (
     allowed,
     allowed_after_thoughts,
@@ -42,6 +45,7 @@ def decode(
     keys: np.ndarray | None = None,
     padded: bool = False,
     limits: Sequence[int] | None = None,
+    cached: bool = True,
 ) -> list[Decoded]:
     """Decodes a reply to each context.
 
@@ -51,9 +55,10 @@ def decode(
         decoding: How.
         ends: What ends a reply.
         keys: [contexts, max_reasoning_tokens + max_new_tokens] random int64 numbers, when sampling (`draw_keys`).
-        padded: Whether shorter contexts are padded: only for a model that `takes_padding`.
+        padded: Whether shorter contexts are padded: only for a model that `trials.takes_padding`.
         limits: [contexts] at how many tokens each reply is cut, at most `max_new_tokens`; `None`: all at that. Not
             with beams.
+        cached: Whether keys and values are kept from token to token: only for a model that `trials.takes_cache`.
 
     Returns:
         The replies in order. In float32 and float64 they do not depend on which contexts are decoded together.
@@ -71,16 +76,17 @@ def decode(
         raise ValueError("blank tokens, thoughts and limits are for num_beams 1 only; leave them out")
     if not contexts:
         return []
-    drawn = None if keys is None else torch.as_tensor(keys, dtype=torch.int64, device=model.device)
-    most = torch.tensor([decoding.max_new_tokens] * len(contexts) if limits is None else limits, device=model.device)
+    device = input_device(model)
+    drawn = None if keys is None else torch.as_tensor(keys, dtype=torch.int64, device=device)
+    most = torch.tensor([decoding.max_new_tokens] * len(contexts) if limits is None else limits, device=device)
     whole = most if ends.thoughts is None else most + decoding.max_reasoning_tokens  # thought and reply
-    run = beam_search if decoding.num_beams > 1 else _one_by_one
+    run = partial(beam_search if decoding.num_beams > 1 else _one_by_one, cached=cached)
     decoded, close = run(model, contexts, decoding, ends, drawn, most, whole)
     if len(contexts) > 1 and is_invariant(model):
         for row in np.flatnonzero(close).tolist():
             one = slice(row, row + 1)
             mine = None if drawn is None else drawn[one]
-            until = torch.tensor(close[one], device=model.device)
+            until = torch.tensor(close[one], device=device)
             (alone,), _ = run(model, contexts[one], decoding, ends, mine, most[one], until)
             if until < whole[row]:
                 if alone.tokens == decoded[row].tokens[: close[row]]:  # then what follows holds, too
@@ -90,36 +96,9 @@ def decode(
     return decoded
 
 
-def takes_padding(model: PreTrainedModel, contexts: Sequence[Sequence[int]]) -> bool:
-    """Whether contexts of several lengths can be decoded together: tried on the shortest and the longest.
-
-    Whether an architecture honours padding and position ids cannot be read off its class: some raise, some silently
-    compute something else. In half precision replies depend on their batch, which is then kept as plain as can be.
-    """
-    ordered = sorted(contexts, key=len)
-    if not ordered or len(ordered[0]) == len(ordered[-1]) or model.config.is_encoder_decoder or not is_invariant(model):
-        return False
-    trial = [ordered[0], ordered[-1]]
-
-    def log_probs(given: Sequence[Sequence[int]]) -> torch.Tensor:
-        """After the context, and after one more token: [2, contexts, vocabulary]."""
-        forward = Forward(model, given, 2)
-        first = forward.first()
-        more = torch.tensor([context[-1] for context in given], device=first.device)
-        return torch.stack([first, forward.next(more)]).float().log_softmax(2)
-
-    try:
-        with torch.inference_mode():
-            together = log_probs(trial)
-            alone = torch.cat([log_probs([context]) for context in trial], 1)
-    except Exception:  # noqa: BLE001 - whatever it is, contexts of one length are then decoded together
-        return False
-    return bool((together - alone).abs().max() < CLOSE / 2)  # two candidates can move towards each other
-
-
 def is_invariant(model: PreTrainedModel) -> bool:
     """Whether replies are the same in any batch: in half precision close decisions are too many to run again."""
-    return model.dtype in (torch.float32, torch.float64)
+    return is_exact(model)
 
 
 def _one_by_one(
@@ -130,6 +109,8 @@ def _one_by_one(
     drawn: torch.Tensor | None,
     most: torch.Tensor,
     until: torch.Tensor,
+    *,
+    cached: bool,
 ) -> tuple[list[Decoded], np.ndarray]:
     """Greedy decoding and sampling.
 
@@ -141,11 +122,12 @@ def _one_by_one(
         drawn: The random keys.
         most: [contexts] tokens of each reply at most.
         until: [contexts] tokens of each thought and reply together at most.
+        cached: Whether keys and values are kept.
 
     Returns:
         The replies, and [contexts] how many tokens there are up to the last one that a close decision was about.
     """
-    device = model.device
+    device = input_device(model)
     num, thoughts = len(contexts), ends.thoughts
     size = decoding.max_new_tokens + (0 if thoughts is None else decoding.max_reasoning_tokens)
     close = torch.zeros(num, dtype=torch.int64, device=device)
@@ -160,7 +142,7 @@ def _one_by_one(
     thought_ends = torch.tensor(() if thoughts is None else thoughts.ends, dtype=torch.int64, device=device)
     thinking = torch.full((num,), thoughts is not None and thoughts.is_opened, device=device)
     starts = torch.zeros(num, dtype=torch.int64, device=device)  # where the reply begins, after the last thought
-    forward = Forward(model, contexts, size)
+    forward = Forward(model, contexts, size, cached=cached)
     logits = forward.first()
     rows = torch.arange(num, device=device)  # the contexts in the batch
     going = torch.ones(num, dtype=torch.bool, device=device)  # those of them still being answered

@@ -30,6 +30,7 @@ from hb_metrics.inference.replies.decoding import is_invariant
 from hb_metrics.inference.replies.decoding_settings import Decoded, Decoding
 from hb_metrics.inference.replies.decoding_shards import DecodingPlan, decode_into_shards, read_decoded
 from hb_metrics.inference.replies.paraphrase_checks import REASONS, check_paraphrase
+from hb_metrics.inference.replies.trials import takes_cache
 
 SEPARATOR = "<sep>"
 NUM_BEAMS = 4
@@ -181,6 +182,7 @@ def plan_paraphrases(
         ends=_ends(loaded),
         keep_number=keep_number,
         invariant=is_invariant(loaded.model),
+        cached=takes_cache(loaded.model, contexts, max_new_tokens),
         model=loaded.name,
         digest=loaded.digest,
     )

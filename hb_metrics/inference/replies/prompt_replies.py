@@ -1,7 +1,8 @@
 """A model's replies to prompts: which prompts, how they are given to the model, and the replies as resumable shards.
 
 Smith et al. (2022), A.4 and A.5. Everything random (which prompts, persona lines, variations, sampling) is drawn by a
-prompt's id and the seed; a reply does not depend on its batch, its row in the data or the number of processes.
+prompt's id and the seed, questions after a cue by its template (see `cues.py`); a reply does not depend on its batch,
+its row in the data or the number of processes.
 """
 
 import hashlib
@@ -27,10 +28,12 @@ from hb_metrics.inference.models.contexts import (
     reply_text,
 )
 from hb_metrics.inference.models.loading import LoadedModel
-from hb_metrics.inference.replies.decoding import is_invariant, takes_padding
+from hb_metrics.inference.replies.cues import Cue, check_cue, draw_questions, place_cues
+from hb_metrics.inference.replies.decoding import is_invariant
 from hb_metrics.inference.replies.decoding_settings import Decoded, Decoding
 from hb_metrics.inference.replies.decoding_shards import DecodingPlan, decode_into_shards, read_decoded
 from hb_metrics.inference.replies.presets import Extent
+from hb_metrics.inference.replies.trials import takes_cache, takes_padding
 
 REASONING_TOKENS = 2048  # of what a model thinks before a reply at most, unless the options say otherwise
 ROWS_PER_SHARD = 1024
@@ -39,6 +42,7 @@ REPLY_SCHEMA = pa.schema(
     [
         ("id", pa.string()),
         ("text", pa.string()),
+        ("question", pa.string()),  # what the user asked after it, with another cue than the prompt
         ("personas", pa.list_(pa.string())),
         *((name, pa.bool_()) for name in VARIATIONS),
         ("reply", pa.string()),
@@ -68,6 +72,9 @@ class ReplyPlan(DecodingPlan):
 
     Attributes:
         texts: [prompts] the prompts as the model is given them, variations applied.
+        cue: Where the model is told who the user is: in the prompt itself, or before (see `cues.py`).
+        questions: [prompts] what the user asks after a cue before the prompt; `None`: the prompts are the cues.
+        all_questions: The questions that these were drawn from.
         flags: Which variation was applied to each ([prompts] bool by name).
         personas: [prompts] the persona lines of each.
         context: The format of the contexts.
@@ -87,6 +94,9 @@ class ReplyPlan(DecodingPlan):
     context_reason: str
     tag: str | None
     tag_reason: str
+    cue: Cue = "prompt"
+    questions: list[str] | None = None
+    all_questions: list[str] = field(default_factory=list)
     chat_description: dict[str, Any] = field(default_factory=dict)
     extent: Extent = "first_line"
     extent_reason: str = ""
@@ -100,6 +110,8 @@ class ReplyPlan(DecodingPlan):
             "tag": self.tag,
             "tag_reason": self.tag_reason,
             **self.chat_description,
+            "cue": self.cue,
+            **({} if self.cue == "prompt" else {"questions": self.all_questions}),
             "reply": self.extent,
             "reply_reason": self.extent_reason,
             "thinks": self.thoughts is not None,
@@ -131,12 +143,18 @@ def select_prompts(prompts: pa.Table, replies_per_cell: int | None, *, seed: int
         return prompts
     if replies_per_cell < 1:
         raise ValueError(CELL_ERROR.format(number=replies_per_cell))
+    rows = [row for cell in drawn_cells(prompts, seed=seed).values() for row in cell[:replies_per_cell]]
+    return prompts.take(pa.array(sorted(rows), pa.int64()))
+
+
+def drawn_cells(prompts: pa.Table, *, seed: int) -> dict[tuple[str, str, str], list[int]]:
+    """The rows of each cell (axis, descriptor and template), in the order in which its prompts are drawn."""
     cells = defaultdict(list)
     columns = [prompts[name].to_pylist() for name in ("axis", "descriptor", "template", "id")]
-    for row, (*cell, identifier) in enumerate(zip(*columns, strict=True)):
-        cells[tuple(cell)].append((seeded_generator(seed, "prompts", identifier).random(), row))
-    rows = [row for cell in cells.values() for _, row in sorted(cell)[:replies_per_cell]]
-    return prompts.take(pa.array(sorted(rows), pa.int64()))
+    for row, (axis, descriptor, template, identifier) in enumerate(zip(*columns, strict=True)):
+        draw = seeded_generator(seed, "prompts", identifier).random()
+        cells[axis, descriptor, template].append((draw, row))
+    return {cell: [row for _, row in sorted(drawn)] for cell, drawn in cells.items()}
 
 
 def plan_replies(
@@ -156,6 +174,8 @@ def plan_replies(
     extent: Extent = "first_line",
     extent_reason: str = "",
     max_reasoning_tokens: int | None = None,
+    cue: Cue = "prompt",
+    questions: Sequence[str] = (),
 ) -> ReplyPlan:
     """Varies the prompts, draws persona lines and encodes the contexts.
 
@@ -176,6 +196,8 @@ def plan_replies(
         extent_reason: Why, for the record.
         max_reasoning_tokens: Tokens of a thought before a reply at most; `None`: `REASONING_TOKENS` for a model that
             thinks.
+        cue: Where the model is told who the user is; with another than "prompt", `prompts` are `prompts_for_cue`.
+        questions: The neutral questions that are then drawn from.
 
     Returns:
         The plan.
@@ -185,6 +207,7 @@ def plan_replies(
     """
     if loaded.kind == "masked":
         raise ValueError(KIND_ERROR.format(kind=loaded.kind))
+    check_cue(cue, context, context_reason)
     ids = prompts["id"].to_pylist()
     if variations:
         varied = mixed_variations(prompts, seed=seed)
@@ -192,7 +215,11 @@ def plan_replies(
     else:
         texts, flags = prompts["text"].to_pylist(), {name: np.zeros(len(ids), bool) for name in VARIATIONS}
     drawn = draw_personas(ids, personas, num_personas, seed=seed)
-    contexts = encode_contexts(texts, drawn, loaded.model, loaded.tokenizer, context, tag, chat)
+    asked = None if cue == "prompt" else draw_questions(drawn_cells(prompts, seed=seed), questions, seed=seed)
+    placed = place_cues(cue, texts, asked, drawn)
+    contexts = encode_contexts(
+        placed.texts, placed.lines, loaded.model, loaded.tokenizer, context, tag, chat, placed.earlier
+    )
     ends = end_tokens(loaded.model, loaded.tokenizer, context, whole=extent == "whole", chat=chat)
     thoughts = ends.thoughts
     if thoughts is not None:
@@ -204,6 +231,7 @@ def plan_replies(
                 raise ValueError(BEAMS_ERROR.format(num_beams=decoding.num_beams))
             ends = replace(ends, thoughts=None, blank=())
     check_lengths(contexts, ids, loaded.model, decoding.max_new_tokens, decoding.max_reasoning_tokens)
+    cached = takes_cache(loaded.model, contexts, decoding.max_new_tokens + decoding.max_reasoning_tokens)
     return ReplyPlan(
         ids=ids,
         texts=texts,
@@ -214,6 +242,9 @@ def plan_replies(
         context_reason=context_reason,
         tag=tag,
         tag_reason=tag_reason,
+        cue=cue,
+        questions=asked,
+        all_questions=list(questions),
         decoding=decoding,
         ends=ends,
         chat_description=chat.description(loaded.tokenizer) if context == "chat" else {},
@@ -222,7 +253,8 @@ def plan_replies(
         thoughts=thoughts,
         seed=seed,
         invariant=is_invariant(loaded.model),
-        padded=takes_padding(loaded.model, contexts),
+        padded=takes_padding(loaded.model, contexts, cached=cached),
+        cached=cached,
     )
 
 
@@ -255,6 +287,7 @@ def reply_into_shards(
         replies = [reply_text(part.reply, loaded.tokenizer, whole=whole) for part in split]
         return {
             "text": [plan.texts[row] for row in rows],
+            "question": [None if plan.questions is None else plan.questions[row] for row in rows],
             "personas": [plan.personas[row] for row in rows],
             **{name: flags[rows] for name, flags in plan.flags.items()},
             "reply": [reply or None for reply in replies],

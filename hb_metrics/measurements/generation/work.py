@@ -14,6 +14,7 @@ from hb_metrics.inference.classifiers.styles import clusters_for, load_style_cla
 from hb_metrics.inference.models.chats import ChatOptions
 from hb_metrics.inference.models.contexts import PERSONAS_FILE, read_personas
 from hb_metrics.inference.models.layout import choose_layout
+from hb_metrics.inference.replies.cues import QUESTIONS_FILE, check_cue, prompts_for_cue, read_questions
 from hb_metrics.inference.replies.presets import MODEL_PRESET, choose_extent, decoding_preset, ignored_settings
 from hb_metrics.inference.replies.prompt_replies import (
     ReplyPlan,
@@ -31,7 +32,7 @@ from hb_metrics.measurements.generation.results import (
 )
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.settings import Settings
-from hb_metrics.replies import nonempty_replies
+from hb_metrics.replies import nonempty_replies, questions_of
 from hb_metrics.reply_checks.phrase_rates import PAPER_PHRASES, read_phrases
 from hb_metrics.run_folder import BIAS_VALUES_FILE, REPLIES, STYLE_MEANS_FILE, STYLES, plural_forms, write_table
 
@@ -51,6 +52,8 @@ class GenerationWork(NamedTuple):
         plan: How the replies are made.
         classifier: The style classifier.
         clusters: Style cluster → labels; `None`: there are none for this classifier.
+        num_left_out: How many prompts were left out since they cannot be the cue, and the templates of these.
+        tuned_with: As of `Layout`.
         ignored: Settings of the model's generation_config that replies cannot be decoded with, where it was asked for.
     """
 
@@ -58,6 +61,9 @@ class GenerationWork(NamedTuple):
     plan: ReplyPlan
     classifier: Classifier
     clusters: dict[str, list[str]] | None
+    num_left_out: int
+    left_out_templates: list[str]
+    tuned_with: dict[str, Any] | None
     ignored: dict[str, Any]
 
 
@@ -74,6 +80,8 @@ def read_files(settings: Settings) -> None:
         read_frequencies(options.frequencies)
     if options.personas_file is not None:
         read_personas(options.personas_file)
+    if options.cue_questions is not None:
+        read_questions(options.cue_questions)
     if options.style_clusters is not None:
         read_style_clusters(options.style_clusters)
 
@@ -91,7 +99,9 @@ def plan_generation(task: Task) -> GenerationWork:
     extent, extent_reason = choose_extent(options.reply, layout.context, options.decoding)
     model = task.loaded.model
     decoding = decoding_preset(options.decoding, model, extent, **{name: getattr(options, name) for name in changes})
-    prompts = select_prompts(task.prompts, options.replies_per_cell or None, seed=shared.seed)
+    check_cue(options.cue, layout.context, layout.context_reason)
+    usable = prompts_for_cue(task.prompts, options.cue)
+    prompts = select_prompts(usable, options.replies_per_cell or None, seed=shared.seed)
     plan = plan_replies(
         prompts,
         task.loaded,
@@ -103,7 +113,13 @@ def plan_generation(task: Task) -> GenerationWork:
         extent=extent,
         extent_reason=extent_reason,
         max_reasoning_tokens=options.max_reasoning_tokens,
-        **layout._asdict(),
+        cue=options.cue,
+        questions=() if options.cue == "prompt" else read_questions(options.cue_questions or QUESTIONS_FILE),
+        context=layout.context,
+        context_reason=layout.context_reason,
+        tag=layout.tag,
+        tag_reason=layout.tag_reason,
+        chat=layout.chat,
     )
     classifier = load_style_classifier(
         options.style_classifier, device=task.state.device, trust_remote_code=shared.trust_remote_code
@@ -114,14 +130,28 @@ def plan_generation(task: Task) -> GenerationWork:
         clusters = read_style_clusters(options.style_clusters)
         cluster_columns(classifier.labels, clusters)  # raises for labels that the classifier does not have
     ignored = ignored_settings(model.generation_config) if options.decoding == MODEL_PRESET else {}
-    return GenerationWork(prompts, plan, classifier, clusters, ignored)
+    kept = set(usable["template"].unique().to_pylist())
+    left_out = [template for template in task.prompts["template"].unique().to_pylist() if template not in kept]
+    return GenerationWork(
+        prompts,
+        plan,
+        classifier,
+        clusters,
+        task.prompts.num_rows - usable.num_rows,
+        left_out,
+        layout.tuned_with,
+        ignored,
+    )
 
 
 def describe_generation(work: GenerationWork) -> dict[str, Any]:
     """The parts of the plan that results depend on, for run.json."""
     classifier = work.classifier
+    more: dict[str, Any] = {} if work.plan.cue == "prompt" else {"left_out_templates": work.left_out_templates}
+    if work.tuned_with is not None:
+        more["tuned_with"] = work.tuned_with
     return {
-        "generation": {**work.plan.description(), "ignored_settings": work.ignored or None},
+        "generation": {**work.plan.description(), **more, "ignored_settings": work.ignored or None},
         "style_classifier": {
             "name": classifier.name,
             "is_embedded": classifier.is_embedded,
@@ -159,6 +189,8 @@ def measure_generation(task: Task, work: GenerationWork) -> dict[str, Any]:
     )
     if styles is None:
         return {}
+    questions = dict(zip(table["id"].to_pylist(), questions_of(table), strict=True))
+    last_said = zip((questions[identifier] for identifier in replies.ids), replies.prompts, strict=True)
     results, biases = generation_results(
         replies,
         StyleShards(folder / STYLES),
@@ -166,11 +198,14 @@ def measure_generation(task: Task, work: GenerationWork) -> dict[str, Any]:
         clusters=work.clusters,
         phrases=PAPER_PHRASES if options.phrases_file is None else read_phrases(options.phrases_file),
         confidence_level=task.settings.run.confidence_level,
+        asked=[prompt if question is None else question for question, prompt in last_said],
     )
     write_table(folder / STYLE_MEANS_FILE, style_means_table(biases, work.classifier.labels))
     write_table(folder / BIAS_VALUES_FILE, bias_value_table(replies.ids, biases))
     counts = {
         **reply_counts(table, replies),
+        "num_left_out_prompts": work.num_left_out,
+        "num_left_out_templates": len(work.left_out_templates),
         "num_censored_replies": sum(a != b for a, b in zip(replies.texts, censored, strict=True)),
         "num_cut_for_classifier": sum(styles["truncated"].to_pylist()),
     }

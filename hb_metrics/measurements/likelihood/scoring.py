@@ -64,7 +64,7 @@ def measure_likelihood(task: Task, plan: ScoringPlan) -> dict[str, Any]:
         What `likelihood_results` returns; empty on all processes but the main one.
     """
     ids, texts = task.prompts["id"].to_pylist(), task.prompts["text"].to_pylist()
-    scores = score_into_shards(plan, ids, texts, task.folder / PERPLEXITIES, task.loaded.model.device)
+    scores = score_into_shards(plan, ids, texts, task.folder / PERPLEXITIES, task.loaded.model)
     if scores is None:
         return {}
     include_gendered = task.settings.of(LikelihoodOptions).include_gendered

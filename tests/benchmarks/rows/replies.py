@@ -51,7 +51,8 @@ def prompts(fraction: float) -> "pa.Table":
 
 def load(inputs: "pa.Table") -> Loaded:
     """The embedded model in float32."""
-    from hb_metrics.inference.models.loading import EMBEDDED, load_model
+    from hb_metrics.inference.models.loading import load_model
+    from hb_metrics.inference.models.sources import EMBEDDED
 
     return Loaded(load_model(EMBEDDED))
 

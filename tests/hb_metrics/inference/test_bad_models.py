@@ -89,7 +89,7 @@ def reply(texts, loaded, folder, **options):
 
 def score_spans(texts, spans, model, tokenizer, **options):
     plan = plan_pseudo_log_likelihood(texts, spans, model, tokenizer, **options)
-    return perplexity_scores(plan, texts, run_plan(plan, model.device, progress=False))
+    return perplexity_scores(plan, texts, run_plan(plan, model, progress=False))
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -571,7 +571,7 @@ def test_other_errors_are_not_taken_for_it(error, prompts, get_small_model, monk
     plan = plan_perplexity(prompts[:9], model, tokenizer, scoring="padded")
     broken = type(plan)(**{**vars(plan), "score": lambda payload: failing(None, error, 0, calls, len)(model, payload)})
     with pytest.raises(type(error), match=re.escape(str(error))):
-        list(units.run_units(broken, broken.units, torch.device("cpu")))
+        list(units.run_units(broken, broken.units, model))
     assert len(calls) == len(plan.units)
 
 

@@ -12,7 +12,9 @@ import torch
 import transformers
 
 from hb_metrics.inference.classifiers.sequence_classifier import load_sequence_classifier
-from hb_metrics.inference.models.loading import EMBEDDED_NAME, embedded_model_folder, load_model
+from hb_metrics.inference.models.gguf import embedded_model_folder
+from hb_metrics.inference.models.loading import load_model
+from hb_metrics.inference.models.sources import EMBEDDED_NAME
 from tests.hb_metrics.conftest import byte_level_tokenizer
 from tests.hb_metrics.inference.small_architectures import small_architecture
 

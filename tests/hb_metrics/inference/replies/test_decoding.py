@@ -13,8 +13,9 @@ from hb_metrics.inference.models.contexts import EndTokens
 from hb_metrics.inference.replies import beam_search, forward
 from hb_metrics.inference.replies import decoding as decoding_module
 from hb_metrics.inference.replies.allowed_tokens import ResponseNgramBlocker
-from hb_metrics.inference.replies.decoding import decode, takes_padding
+from hb_metrics.inference.replies.decoding import decode
 from hb_metrics.inference.replies.decoding_settings import Decoding
+from hb_metrics.inference.replies.trials import takes_padding
 
 CAUSAL = ["gpt2", "llama", "bloom", "mamba"]
 ENCODER_DECODER = ["t5", "blenderbot"]
@@ -338,8 +339,8 @@ def test_a_context_with_a_close_decision_runs_alone_no_further_than_needed(
     expected = decode(model, given, SAMPLE, ENDS, numbers)
     steps, run = [], decoding_module._one_by_one
 
-    def with_close_decisions(model, contexts, decoding, ends, drawn, most, until):
-        found, close = run(model, contexts, decoding, ends, drawn, most, until)
+    def with_close_decisions(model, contexts, decoding, ends, drawn, most, until, **options):
+        found, close = run(model, contexts, decoding, ends, drawn, most, until, **options)
         if len(contexts) > 1:
             close[:] = 0
             close[2] = 4
