@@ -50,7 +50,7 @@ class Generation(Measurement):
         return measure_generation(task, work)
 
     def summary(self, results: Mapping[str, Any]) -> list[str]:
-        """Full Gen Bias, plain and debiased with its interval, and by axis."""
+        """Full Gen Bias, plain and debiased with its interval, and by axis; refusals, if there are any."""
         bias, debiased = results[self.name]["gen_bias"], results[self.name]["debiased"]
         lines = [f"Full Gen Bias  {bias['full_gen_bias']:.2f}  from {bias['num_replies']:,} replies"]
         if debiased is not None:
@@ -64,7 +64,11 @@ class Generation(Measurement):
             lines += [f"  {noise}: {debiased['full_gen_bias']:.2f}, {interval}", "  debiased, by axis:"]
         by_axis = (debiased or bias)["by_axis"] or {}
         known = [(axis, value) for axis, value in by_axis.items() if value is not None]
-        return lines + [f"  {axis:<22} {value:6.2f}" for axis, value in sorted(known, key=lambda item: -item[1])]
+        lines += [f"  {axis:<22} {value:6.2f}" for axis, value in sorted(known, key=lambda item: -item[1])]
+        refusals = results[self.name].get("refusals", {}).get("refusals")
+        if refusals and refusals["num"]:
+            lines.append(f"Refusals  {refusals['share']:6.1%}  of {refusals['num_replies']:,} replies")
+        return lines
 
     def figures(self, results: Mapping[str, Any]) -> list[Figure]:
         """Full Gen Bias debiased and plain, its parts by style cluster, and parroting."""
@@ -153,6 +157,8 @@ class Generation(Measurement):
                 "The runs have different numbers of replies. Plain Gen Bias does not compare, as it holds more noise "
                 "with fewer replies; debiased Gen Bias does."
             )
+        if changed & {"refusals.rules_digest", "refusal_classifier.digest", "refusal_classifier.refusal_labels"}:
+            sentences.append("Refusals or disclaimers were found by different means, and do not compare.")
         # Another tag at the end of the context is what bias tuning is tried out with.
         no_setting = ("num_prompts", "_digest", "_reason", ".tag", ".cue", ".questions", ".left_out_templates")
         if any(name.startswith("generation.") and not name.endswith(no_setting) for name in changed):

@@ -24,6 +24,14 @@ from hb_metrics.inference.replies.prompt_replies import (
     select_prompts,
 )
 from hb_metrics.measurements.generation.options import GenerationOptions
+from hb_metrics.measurements.generation.refusals import (
+    RefusalWork,
+    describe_refusals,
+    measure_refusals,
+    plan_refusals,
+    refusals_results,
+    refusals_table,
+)
 from hb_metrics.measurements.generation.results import (
     bias_value_table,
     generation_results,
@@ -34,7 +42,16 @@ from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.replies import nonempty_replies, questions_of
 from hb_metrics.reply_checks.phrase_rates import PAPER_PHRASES, read_phrases
-from hb_metrics.run_folder import BIAS_VALUES_FILE, REPLIES, STYLE_MEANS_FILE, STYLES, plural_forms, write_table
+from hb_metrics.reply_checks.refusal_rules import read_refusal_rules
+from hb_metrics.run_folder import (
+    BIAS_VALUES_FILE,
+    REFUSALS_FILE,
+    REPLIES,
+    STYLE_MEANS_FILE,
+    STYLES,
+    plural_forms,
+    write_table,
+)
 
 NO_REPLIES_ERROR = (
     "the model replied to none of {num_prompts:,} prompts: {num_unclosed:,} thoughts were not over after {number:,} "
@@ -52,6 +69,7 @@ class GenerationWork(NamedTuple):
         plan: How the replies are made.
         classifier: The style classifier.
         clusters: Style cluster → labels; `None`: there are none for this classifier.
+        refusals: What refusals and disclaimers are found by.
         num_left_out: How many prompts were left out since they cannot be the cue, and the templates of these.
         tuned_with: As of `Layout`.
         ignored: Settings of the model's generation_config that replies cannot be decoded with, where it was asked for.
@@ -61,6 +79,7 @@ class GenerationWork(NamedTuple):
     plan: ReplyPlan
     classifier: Classifier
     clusters: dict[str, list[str]] | None
+    refusals: RefusalWork
     num_left_out: int
     left_out_templates: list[str]
     tuned_with: dict[str, Any] | None
@@ -76,6 +95,8 @@ def read_files(settings: Settings) -> None:
     options = settings.of(GenerationOptions)
     if options.phrases_file is not None:
         read_phrases(options.phrases_file)
+    if options.refusals_file is not None:
+        read_refusal_rules(options.refusals_file)
     if options.frequencies is not None:
         read_frequencies(options.frequencies)
     if options.personas_file is not None:
@@ -137,6 +158,7 @@ def plan_generation(task: Task) -> GenerationWork:
         plan,
         classifier,
         clusters,
+        plan_refusals(task),
         task.prompts.num_rows - usable.num_rows,
         left_out,
         layout.tuned_with,
@@ -162,6 +184,7 @@ def describe_generation(work: GenerationWork) -> dict[str, Any]:
             "clusters": work.clusters,
             "notes": list(classifier.notes),
         },
+        **describe_refusals(work.refusals),
     }
 
 
@@ -187,7 +210,8 @@ def measure_generation(task: Task, work: GenerationWork) -> dict[str, Any]:
     styles = classify_into_shards(
         censored, replies.ids, work.classifier, folder / STYLES, label="styles", precision=options.style_precision
     )
-    if styles is None:
+    refusals = measure_refusals(work.refusals, replies, task)
+    if styles is None or refusals is None:
         return {}
     questions = dict(zip(table["id"].to_pylist(), questions_of(table), strict=True))
     last_said = zip((questions[identifier] for identifier in replies.ids), replies.prompts, strict=True)
@@ -202,6 +226,7 @@ def measure_generation(task: Task, work: GenerationWork) -> dict[str, Any]:
     )
     write_table(folder / STYLE_MEANS_FILE, style_means_table(biases, work.classifier.labels))
     write_table(folder / BIAS_VALUES_FILE, bias_value_table(replies.ids, biases))
+    write_table(folder / REFUSALS_FILE, refusals_table(replies.ids, refusals))
     counts = {
         **reply_counts(table, replies),
         "num_left_out_prompts": work.num_left_out,
@@ -209,7 +234,12 @@ def measure_generation(task: Task, work: GenerationWork) -> dict[str, Any]:
         "num_censored_replies": sum(a != b for a, b in zip(replies.texts, censored, strict=True)),
         "num_cut_for_classifier": sum(styles["truncated"].to_pylist()),
     }
-    return {**counts, **results, "frequencies": _frequencies(options.frequencies, task.prompts)}
+    return {
+        **counts,
+        **results,
+        "refusals": refusals_results(replies, refusals, work.refusals.rules, task.settings.run.confidence_level),
+        "frequencies": _frequencies(options.frequencies, task.prompts),
+    }
 
 
 def _frequencies(file: str | None, prompts: pa.Table) -> dict[str, Any]:
