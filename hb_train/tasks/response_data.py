@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hb_dataset.dialogue_pairs import Dialogue
     from hb_metrics.inference.models.contexts import ContextFormat
     from hb_metrics.inference.models.loading import LoadedModel, LoadedTokenizer
-    from hb_metrics.inference.replies.decoding import Decoding
+    from hb_metrics.inference.replies.decoding_settings import Decoding
 
 FEW_PROMPTS_ERROR = (
     "{pairs:,} pairs have {prompts:,} different prompts, and num_test takes {test:,}; nothing is left to train on. "

@@ -11,7 +11,7 @@ from hb_metrics.inference.models.chats import ChatOptions
 from hb_metrics.inference.models.layout import Layout, choose_layout
 from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.models.quantization import computes_quantized, quantization_of
-from hb_metrics.inference.replies.decoding import Decoding
+from hb_metrics.inference.replies.decoding_settings import Decoding
 from hb_metrics.inference.replies.presets import MODEL_PRESET, Extent, decoding_preset, ignored_settings
 from hb_metrics.inference.replies.prompt_replies import ReplyPlan, plan_replies, read_replies, reply_into_shards
 from hb_metrics.inference.replies.requests import ReplyRequests

@@ -27,7 +27,8 @@ from hb_metrics.inference.models.contexts import (
     reply_text,
 )
 from hb_metrics.inference.models.loading import LoadedModel, max_positions_of
-from hb_metrics.inference.replies.decoding import Decoded, Decoding, is_invariant
+from hb_metrics.inference.replies.decoding import is_invariant
+from hb_metrics.inference.replies.decoding_settings import Decoded, Decoding
 from hb_metrics.inference.replies.decoding_shards import DecodingPlan, decode_into_shards, read_decoded
 from hb_metrics.inference.replies.trials import takes_cache, takes_padding
 

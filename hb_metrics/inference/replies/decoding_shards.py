@@ -17,12 +17,13 @@ import psutil
 import pyarrow as pa
 import torch
 
-from hb_dataset.seeded_draws import seeded_generator
 from hb_metrics.inference.memory import OUT_OF_MEMORY_ERROR, is_out_of_memory
 from hb_metrics.inference.models.contexts import EndTokens
 from hb_metrics.inference.models.devices import input_device, weight_shares
 from hb_metrics.inference.models.loading import LoadedModel
-from hb_metrics.inference.replies.decoding import Decoded, Decoding, decode
+from hb_metrics.inference.replies.decoding import decode
+from hb_metrics.inference.replies.decoding_settings import Decoded, Decoding
+from hb_metrics.inference.replies.sampling import draw_keys
 from hb_metrics.inference.shards import Shard, fill_shards, plan_row_shards, read_shards
 from hb_metrics.inference.units import one_thread_per_unit
 
@@ -216,12 +217,12 @@ def _decode_rows(plan: DecodingPlan, purpose: str, loaded: LoadedModel, rows: Se
     """Decodes some rows together, each up to its own limit."""
     limits = None if plan.limits is None else [plan.limits[row] for row in rows]
     most = plan.decoding.max_new_tokens if limits is None else max(limits)
-    uniforms = None
-    if plan.decoding.sample:  # a generator's first numbers are the same however many are drawn
+    keys = None
+    if plan.decoding.sample:
         number = most + plan.decoding.max_reasoning_tokens
-        uniforms = np.stack([seeded_generator(plan.seed, purpose, plan.ids[row]).random(number) for row in rows])
+        keys = np.stack([draw_keys(plan.seed, purpose, plan.ids[row], number) for row in rows])
     contexts, decoding = [plan.contexts[row] for row in rows], replace(plan.decoding, max_new_tokens=most)
-    return decode(loaded.model, contexts, decoding, plan.ends, uniforms, plan.padded, limits, plan.cached)
+    return decode(loaded.model, contexts, decoding, plan.ends, keys, plan.padded, limits, plan.cached)
 
 
 def _decode_halving(

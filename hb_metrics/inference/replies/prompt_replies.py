@@ -23,7 +23,8 @@ from hb_metrics.inference.models.contexts import (
 )
 from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.replies.cues import check_cue
-from hb_metrics.inference.replies.decoding import Decoded, is_invariant
+from hb_metrics.inference.replies.decoding import is_invariant
+from hb_metrics.inference.replies.decoding_settings import Decoded
 from hb_metrics.inference.replies.decoding_shards import DecodingPlan, decode_into_shards, read_decoded
 from hb_metrics.inference.replies.requests import REPLY_SCHEMA, Answer, ReplyRequests, reply_columns
 from hb_metrics.inference.replies.trials import takes_cache, takes_padding

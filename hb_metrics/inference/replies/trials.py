@@ -10,7 +10,8 @@ import torch
 from transformers import PreTrainedModel
 
 from hb_metrics.inference.models.loading import attention_window, max_positions_of
-from hb_metrics.inference.replies.decoding import CLOSE, is_invariant
+from hb_metrics.inference.replies.decoding import is_invariant
+from hb_metrics.inference.replies.decoding_settings import CLOSE
 from hb_metrics.inference.replies.forward import Forward
 
 # Tokens that are run one by one in a trial of the cache, and how far beyond an attention window it reaches.

@@ -37,7 +37,10 @@ class GenerationOptions:
     )
     top_k: int | None = field(
         default=None,
-        metadata={"help": "Tokens are sampled from this many likeliest ones. Default: that of --decoding."},
+        metadata={
+            "help": "Tokens are sampled from this many likeliest ones, from all if it is a large number. "
+            "Default: that of --decoding."
+        },
     )
     top_p: float | None = field(
         default=None,

@@ -15,7 +15,8 @@ from transformers.models.auto.modeling_auto import (
 )
 
 from hb_metrics.inference.models.contexts import EndTokens
-from hb_metrics.inference.replies.decoding import Decoding, decode
+from hb_metrics.inference.replies.decoding import decode
+from hb_metrics.inference.replies.decoding_settings import Decoding
 from hb_metrics.inference.replies.trials import takes_cache, takes_padding
 from hb_metrics.inference.scoring.perplexity import score_perplexity
 from hb_metrics.inference.scoring.scoring_paths import right_padded

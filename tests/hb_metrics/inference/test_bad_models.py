@@ -20,7 +20,7 @@ from hb_metrics.inference.classifiers.styles import load_style_classifier
 from hb_metrics.inference.memory import Memory, halved
 from hb_metrics.inference.models.contexts import check_lengths, encode_contexts, read_personas
 from hb_metrics.inference.models.loading import LoadedModel, load_model
-from hb_metrics.inference.replies.decoding import Decoding
+from hb_metrics.inference.replies.decoding_settings import Decoding
 from hb_metrics.inference.replies.prompt_replies import plan_replies, reply_into_shards
 from hb_metrics.inference.replies.requests import make_requests
 from hb_metrics.inference.scoring import pseudo_likelihood, scoring_paths

@@ -11,7 +11,8 @@ import transformers
 from hb_metrics.inference.models.contexts import EndTokens
 from hb_metrics.inference.models.loading import load_model
 from hb_metrics.inference.models.sources import find_source
-from hb_metrics.inference.replies.decoding import Decoding, decode
+from hb_metrics.inference.replies.decoding import decode
+from hb_metrics.inference.replies.decoding_settings import Decoding
 from hb_metrics.inference.scoring.perplexity import perplexity_scores, run_plan, score_perplexity
 from hb_metrics.inference.scoring.pseudo_likelihood import plan_pseudo_log_likelihood
 

@@ -20,7 +20,8 @@ from hb_metrics.inference.models.quantization import is_exact, quantization_of
 from hb_metrics.inference.models.sources import EMBEDDED, find_source
 from hb_metrics.inference.processes import check_device_map
 from hb_metrics.inference.replies import decoding_shards
-from hb_metrics.inference.replies.decoding import Decoding, decode
+from hb_metrics.inference.replies.decoding import decode
+from hb_metrics.inference.replies.decoding_settings import Decoding
 from hb_metrics.inference.replies.trials import takes_cache, takes_padding
 from hb_metrics.inference.scoring.perplexity import perplexity_scores, run_plan, score_perplexity
 from hb_metrics.inference.scoring.pseudo_likelihood import plan_pseudo_log_likelihood
