@@ -17,17 +17,26 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
+from hb_metrics.paired_changes.gen_bias_covariance import Covariance
+from hb_metrics.reply_checks.refusal_shares import share_interval
+
 Bounds = tuple[float, float]
 
+NOTHING_SHARED = Covariance(0.0, 0.0)
+# Of a quantile: with fewer, the intervals of the two runs by themselves say more than the covariance does.
+MIN_FREEDOM = 4
+
 # As in refusal_shares.py and obedience.py: with fewer terms their variance is known too roughly.
-MIN_TERMS = 10
+MIN_TERMS = 12
 MIN_CHANGED_TERMS = 8
 MIN_PAIRS = 20
 
+NO_FILES_REASON = "a run folder lacks the files that it is computed from"
 FEW_TERMS_REASON = f"fewer than {MIN_TERMS} terms, too few to estimate how far chance moves it"
 FEW_CHANGED_REASON = (
     f"it comes from fewer than {MIN_CHANGED_TERMS} terms, effectively, too few to estimate how far chance moves it"
 )
+UNCHANGED_REASON = "it is the same for every term, so that how far chance moves it is not known"
 FEW_PAIRS_REASON = f"fewer than {MIN_PAIRS} replies, too few to estimate how far chance moves it"
 
 
@@ -73,7 +82,7 @@ class _Sides(NamedTuple):
 
 
 def change_from_intervals(
-    first: float, second: float, bounds: tuple[Bounds, Bounds], covariance: float, confidence_level: float
+    first: float, second: float, bounds: tuple[Bounds, Bounds], covariance: Covariance, confidence_level: float
 ) -> PairedChange:
     """The change of a value that cannot be below 0, from the intervals of both runs.
 
@@ -81,14 +90,20 @@ def change_from_intervals(
         first: The estimate of the first run; it may be below 0.
         second: Of the second.
         bounds: Their intervals.
-        covariance: Of the two estimates; 0 if they share nothing.
+        covariance: Of the two estimates; `NOTHING_SHARED` if the runs share no prompts.
         confidence_level: Of both intervals and of the result.
     """
     quantile = float(stats.norm.ppf((1 + confidence_level) / 2))
     sides = [_Sides(value - low, high - value) for value, (low, high) in zip((first, second), bounds, strict=True)]
     # √(below · above) is the quantile times the standard error, of intervals as `intervals.py` makes them.
     errors = [math.sqrt(max(side.below * side.above, 0.0)) / quantile for side in sides]
-    return _combined(first, second, sides, _correlation(covariance, *errors))
+    # The more the runs share, the more the variance of the difference is a difference of large numbers, of which the
+    # covariance is uncertain: a t-quantile with Satterthwaite's degrees of freedom.
+    variance = errors[0] ** 2 + errors[1] ** 2 - 2 * covariance.value
+    freedom = variance**2 / (2 * covariance.variance) if covariance.variance > 0 and variance > 0 else math.inf
+    widening = float(stats.t.ppf((1 + confidence_level) / 2, max(freedom, MIN_FREEDOM))) / quantile
+    sides = [_Sides(widening * side.below, widening * side.above) for side in sides]
+    return _combined(first, second, sides, _correlation(covariance.value, *errors))
 
 
 def share_change(hits: Sequence[np.ndarray], sizes: Sequence[np.ndarray], confidence_level: float) -> PairedChange:
@@ -96,20 +111,21 @@ def share_change(hits: Sequence[np.ndarray], sizes: Sequence[np.ndarray], confid
 
     Args:
         hits: Of either run, [terms] how many of a term's replies have what is counted.
-        sizes: Of either run, [terms] how many replies there are.
+        sizes: Of either run, [terms] how many replies there are; each at least 1.
         confidence_level: Of the interval.
     """
     shares = [float(num.sum() / total.sum()) for num, total in zip(hits, sizes, strict=True)]
-    parts = [
-        (num - share * total) / total.sum() for num, share, total in zip(hits, shares, sizes, strict=True)
-    ]  # what each term adds to the error of the share
-    number = len(parts[0])
-    differing = np.abs(hits[1] / sizes[1] - hits[0] / sizes[0])
-    reason = _few(number, differing)
-    if reason is not None:
-        return PairedChange(*shares, None, None, reason)
-    covariance = number / (number - 1) * (np.stack(parts) @ np.stack(parts).T)
-    return _from_covariance(*shares, covariance, number - 1, confidence_level)
+    intervals = [share_interval(num, total, confidence_level) for num, total in zip(hits, sizes, strict=True)]
+    sides = [
+        _Sides(share - interval.low, interval.high - share) for share, interval in zip(shares, intervals, strict=True)
+    ]
+    # What each term adds to the errors of the shares. Where intervals do not rest on that, the shares count as
+    # independent, which makes theirs wider as a rule.
+    errors = np.stack([num - share * total for num, share, total in zip(hits, shares, sizes, strict=True)])
+    rough = any(interval.counts_descriptors for interval in intervals)
+    norms = np.sqrt((errors**2).sum(axis=1))
+    correlation = 0.0 if rough or not norms.all() else float(errors[0] @ errors[1] / norms.prod())
+    return _combined(*shares, sides, correlation)
 
 
 def pair_share_change(
@@ -138,7 +154,7 @@ def pair_share_change(
         per_term.append(sums)
         errors.append((flags.sum() - sums) / np.maximum(total - taken, 1) - share)
     sizes = np.bincount(groups)
-    reason = _few(int((taken > 0).sum()), np.abs(per_term[1] - per_term[0]))
+    reason = _few(int((taken > 0).sum()), per_term)
     if reason is not None or (total == taken).any():
         return PairedChange(*shares, None, None, reason or FEW_TERMS_REASON)
     replicates = np.stack(errors)
@@ -175,12 +191,14 @@ def perplexity_change(
     return PairedChange(first, second, (first * relative[0], first * relative[1]), relative, None)
 
 
-def _few(number: int, differing: np.ndarray) -> str | None:
-    """Why terms are too few for an interval; `None`: they are not."""
+def _few(number: int, per_term: Sequence[np.ndarray]) -> str | None:
+    """Why there are too few terms for an interval; `None`: there are enough."""
     if number < MIN_TERMS:
         return FEW_TERMS_REASON
-    contributing = differing.sum() ** 2 / (differing**2).sum() if differing.any() else 0.0
-    return FEW_CHANGED_REASON if contributing < MIN_CHANGED_TERMS else None
+    if (per_term[0] == per_term[1]).all():
+        return UNCHANGED_REASON
+    both = per_term[0] + per_term[1]
+    return FEW_CHANGED_REASON if both.sum() ** 2 / (both**2).sum() < MIN_CHANGED_TERMS else None
 
 
 def _from_covariance(
