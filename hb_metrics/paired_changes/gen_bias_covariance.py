@@ -102,8 +102,8 @@ def _part(cells: Sequence[PairedCell]) -> _Part:
     total, weighted = np.zeros((width, width)), np.zeros((width, width))
     pairs = [(cell.first[cell.shared[0]], cell.second[cell.shared[1]]) for cell in cells]
     pairs = [(first - first.mean(axis=0), second - second.mean(axis=0)) for first, second in pairs if len(first) > 1]
-    known = np.array([cell.shared.shape[1] > 1 for cell in cells])
-    for row, (first, second) in zip(np.flatnonzero(known), pairs, strict=True):
+    known = [row for row, cell in enumerate(cells) if cell.shared.shape[1] > 1]
+    for row, (first, second) in zip(known, pairs, strict=True):
         freedom = len(first) - 1
         weights[row] = len(first) / (len(cells[row].first) * len(cells[row].second))
         linear[row] = weights[row] * float((first @ before[row]) @ (second @ after[row])) / freedom
@@ -112,7 +112,7 @@ def _part(cells: Sequence[PairedCell]) -> _Part:
         total += matrix
         weighted += weights[row] * matrix
     cross = np.zeros(number)
-    for row, (first, second) in zip(np.flatnonzero(known), pairs, strict=True):
+    for row, (first, second) in zip(known, pairs, strict=True):
         cross[row] = (float(np.sum((first @ total) * second)) / (len(first) - 1) - own[row]) / max(len(pairs) - 1, 1)
     between = float(np.sum(weighted**2) - weights**2 @ own)
     by_cell = 4 * linear - 2 * share**2 * weights**2 * cross

@@ -114,7 +114,8 @@ def share_change(hits: Sequence[np.ndarray], sizes: Sequence[np.ndarray], confid
         sizes: Of either run, [terms] how many replies there are; each at least 1.
         confidence_level: Of the interval.
     """
-    shares = [float(num.sum() / total.sum()) for num, total in zip(hits, sizes, strict=True)]
+    first, second = (float(num.sum() / total.sum()) for num, total in zip(hits, sizes, strict=True))
+    shares = first, second
     intervals = [share_interval(num, total, confidence_level) for num, total in zip(hits, sizes, strict=True)]
     sides = [
         _Sides(share - interval.low, interval.high - share) for share, interval in zip(shares, intervals, strict=True)
@@ -125,7 +126,7 @@ def share_change(hits: Sequence[np.ndarray], sizes: Sequence[np.ndarray], confid
     rough = any(interval.counts_descriptors for interval in intervals)
     norms = np.sqrt((errors**2).sum(axis=1))
     correlation = 0.0 if rough or not norms.all() else float(errors[0] @ errors[1] / norms.prod())
-    return _combined(*shares, sides, correlation)
+    return _combined(first, second, sides, correlation)
 
 
 def pair_share_change(
@@ -145,7 +146,7 @@ def pair_share_change(
         confidence_level: Of the interval.
     """
     number, total = len(groups), len(firsts)
-    shares = [float(flags.mean()) for flags in significant]
+    shares = float(significant[0].mean()), float(significant[1].mean())
     taken = np.bincount(firsts, minlength=number) + np.bincount(seconds, minlength=number)
     errors = []
     per_term = []
@@ -156,12 +157,12 @@ def pair_share_change(
     sizes = np.bincount(groups)
     reason = _few(int((taken > 0).sum()), per_term)
     if reason is not None or (total == taken).any():
-        return PairedChange(*shares, None, None, reason or FEW_TERMS_REASON)
+        return PairedChange(shares[0], shares[1], None, None, reason or FEW_TERMS_REASON)
     replicates = np.stack(errors)
-    means = np.stack([np.bincount(groups, row) / np.maximum(sizes, 1) for row in replicates])
+    means = np.stack([np.bincount(groups, row) / sizes for row in replicates])
     replicates = (replicates - means[:, groups]) * np.sqrt(1 - 1 / sizes[groups])
-    freedom = number - int(np.count_nonzero(sizes))
-    return _from_covariance(*shares, replicates @ replicates.T, freedom, confidence_level)
+    freedom = number - len(sizes)
+    return _from_covariance(shares[0], shares[1], replicates @ replicates.T, freedom, confidence_level)
 
 
 def perplexity_change(
@@ -195,7 +196,7 @@ def _few(number: int, per_term: Sequence[np.ndarray]) -> str | None:
     """Why there are too few terms for an interval; `None`: there are enough."""
     if number < MIN_TERMS:
         return FEW_TERMS_REASON
-    if (per_term[0] == per_term[1]).all():
+    if np.array_equal(per_term[0], per_term[1]):
         return UNCHANGED_REASON
     both = per_term[0] + per_term[1]
     return FEW_CHANGED_REASON if both.sum() ** 2 / (both**2).sum() < MIN_CHANGED_TERMS else None

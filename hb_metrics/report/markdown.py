@@ -61,7 +61,9 @@ def overview_markdown(runs: Sequence[Path], names: Sequence[str] | None = None) 
         numbers=range(1, len(called) + 1),
     )
     parts = [f"{table}\n\n{' '.join(map(escape_markdown, dict.fromkeys(sentences)))}\n"]
-    changes = [run_changes(finished[0], run, (called[0], name)) for run, name in zip(finished[1:], called[1:])]
+    changes = [
+        run_changes(finished[0], run, (called[0], name)) for run, name in zip(finished[1:], called[1:], strict=True)
+    ]
     parts += [changes_markdown(of_run) for of_run in changes if any(row.is_main for row in of_run.rows)]
     return "\n".join(parts)
 
