@@ -128,7 +128,8 @@ class _Handler(BaseHTTPRequestHandler):
             time.sleep(stand_in.delay)
         refused = stand_in.refuses & set(body)
         if refused:
-            return self.send(400, {"error": {"message": f"unknown fields: {', '.join(sorted(refused))}"}})
+            hint = "; use max_completion_tokens" if "max_tokens" in refused else ""
+            return self.send(400, {"error": {"message": f"unknown fields: {', '.join(sorted(refused))}{hint}"}})
         fault = stand_in.faults(number, body)
         known = {"/v1/chat/completions": stand_in.chat, "/v1/completions": stand_in.completion}
         if self.path not in known:
@@ -152,7 +153,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif fault == "other model":
             return self.send(200, {**content, "model": "org/other"})
         elif fault == "bad counts":
-            return self.send(200, {**content, "usage": {"prompt_tokens": -3, "completion_tokens": 10**9}})
+            return self.send(200, {**content, "usage": {"prompt_tokens": -3, "completion_tokens": -1}})
         elif fault == "unfinished":
             content["choices"][0]["finish_reason"] = None
             return self.send(200, content)

@@ -137,5 +137,5 @@ def test_an_answer_of_another_model_is_asked_for_again():
     assert check_model(answer, "m") is answer
     with pytest.raises(Passing, match="of model 'm', where the others are of 'n'"):
         check_model(answer, "n")
-    with pytest.raises(Passing, match="of no name"):
+    with pytest.raises(Passing, match="of model no name"):
         check_model(answer._replace(model=None), "n")
