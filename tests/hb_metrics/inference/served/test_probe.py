@@ -90,7 +90,13 @@ def test_a_server_that_does_what_it_is_asked():
         # transformers serve, as long as its model's generation_config has no do_sample
         (
             Greedy(),
-            {"samples": False, "seed_repeats": None, "top_p_kept": None, "top_k_kept": None},
+            {
+                "samples": False,
+                "seed_repeats": None,
+                "top_p_kept": None,
+                "top_k_kept": None,
+                "max_tokens_kept": None,  # all its answers are the same short one
+            },
         ),
         (StandIn(ignores={"temperature"}), {"greedy": False}),
         (StandIn(refuses={"top_k"}), {"top_k_kept": False}),
