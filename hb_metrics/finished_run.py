@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hb_metrics.bias_values import DescriptorKey
-from hb_metrics.replies import Replies, nonempty_replies
+from hb_metrics.replies import Replies, nonempty_replies, prompt_ids
 from hb_metrics.reply_checks.style_change import RunStyles
 from hb_metrics.run_folder import (
     BIAS_VALUES_FILE,
@@ -130,7 +130,7 @@ def read_prompts(folder: Path) -> pa.Table:
 
 
 def read_reply_table(folder: Path, prompts: pa.Table | None = None) -> pa.Table | None:
-    """A run's replies: the columns of `prompt_replies.REPLY_SCHEMA`, with `axis`, `descriptor`, … of their prompts.
+    """A run's replies: the columns of `requests.REPLY_SCHEMA`, with `axis`, `descriptor`, … of their prompts.
 
     Args:
         folder: The run folder.
@@ -148,7 +148,7 @@ def read_reply_table(folder: Path, prompts: pa.Table | None = None) -> pa.Table 
     _check_run(files)
     replies = pa.concat_tables([pq.read_table(file) for file in files])
     prompts = read_prompts(folder) if prompts is None else prompts
-    rows = pc.index_in(replies["id"], prompts["id"])
+    rows = pc.index_in(prompt_ids(replies["id"]), prompts["id"])
     if rows.null_count:
         raise ValueError(OTHER_PROMPTS_ERROR.format(folder=folder, number=rows.null_count))
     order = pc.sort_indices(rows)  # shards have them by length

@@ -71,11 +71,11 @@ def measure(settings: Settings) -> Path:
     state = process_state()
     folder = Path(settings.run.output_dir or default_folder(settings))
     with state.main_process_first():  # which converts and fits what is embedded the first time
-        loaded = load(settings, state.device)
-        measurements = choose_measurements(settings, loaded)
-        state.print(f"{loaded.name}: {loaded.kind}, {loaded.dtype}, on {state.device} x {state.num_processes}")
+        engine = load(settings, state.device)
+        measurements = choose_measurements(settings, engine)
+        state.print(f"{engine.name}: {engine.words}, on {state.device} x {state.num_processes}")
         names = tuple(measurement.name for measurement in measurements)
-        task = Task(settings, prompts, loaded, state, names, folder)
+        task = Task(settings, prompts, engine, state, names, folder)
         work = {measurement.name: measurement.plan(task, files.get(measurement.name)) for measurement in measurements}
     run = describe_run(task, measurements, work)
     with explained_write_errors(folder), hold_folder(folder) if state.is_main_process else nullcontext():

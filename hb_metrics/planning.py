@@ -13,14 +13,12 @@ from hb_metrics.run_folder import LAYOUT, package_versions, table_digest, with_p
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from hb_metrics.inference.models.loading import LoadedModel
+    from hb_metrics.inference.engines.engine import Engine, Lack
 
 # torch and the model classes take seconds to import: not before the options are known to be right.
 
-MASKED_ERROR = (
-    "model '{name}' is a masked language model, which gives no replies; leave {measurement} out of --measurements, or "
-    "give a causal or encoder-decoder model"
-)
+LACK_ERROR = "model '{name}' {why}; leave {measurement} out of --measurements, or {instead}"
+LEFT_OUT = "{title} is left out: {name} {why}."
 
 
 def read_prompts(settings: Settings) -> "pa.Table":
@@ -72,35 +70,49 @@ def read_files(settings: Settings) -> dict[str, Any]:
     return {measurement.name: measurement.read_files(settings) for measurement in _wanted(settings)}
 
 
-def load(settings: Settings, device: Any) -> "LoadedModel":
-    """Loads the model that is measured.
+def load(settings: Settings, device: Any) -> "Engine":
+    """Loads the model that is measured, or whatever else answers for it.
 
     Raises:
         ValueError: It is not a language model, or cannot be loaded.
         OSError: There is no such model.
     """
+    from hb_metrics.inference.engines.local import LocalEngine
     from hb_metrics.inference.models.loading import load_model
 
-    return load_model(
-        settings.run.model,
-        revision=settings.run.revision,
-        dtype=settings.run.dtype,
-        device=device,
-        trust_remote_code=settings.run.trust_remote_code,
+    return LocalEngine(
+        load_model(
+            settings.run.model,
+            revision=settings.run.revision,
+            dtype=settings.run.dtype,
+            device=device,
+            trust_remote_code=settings.run.trust_remote_code,
+        )
     )
 
 
-def choose_measurements(settings: Settings, loaded: "LoadedModel") -> list[Measurement]:
-    """The measurements asked for, or those by default; as far as the model can, also those that they require.
+def choose_measurements(settings: Settings, engine: "Engine") -> list[Measurement]:
+    """The measurements asked for, or those by default; as far as the engine can, also those that they require.
 
     Raises:
-        ValueError: A measurement was asked for that the model cannot do.
+        ValueError: A measurement was asked for that the engine cannot do.
     """
-    masked = loaded.kind == "masked"
     for measurement in asked_measurements(settings) or []:
-        if measurement.generates and masked:
-            raise ValueError(MASKED_ERROR.format(name=settings.run.model, measurement=measurement.name))
-    return [measurement for measurement in _wanted(settings) if not (measurement.generates and masked)]
+        if lack := _lack(measurement, engine):
+            raise ValueError(
+                LACK_ERROR.format(name=engine.name, why=lack.why, measurement=measurement.name, instead=lack.instead)
+            )
+    return [measurement for measurement in _wanted(settings) if _lack(measurement, engine) is None]
+
+
+def left_out(settings: Settings, engine: "Engine") -> dict[str, str]:
+    """Name of each measurement that would be measured if the engine could → a sentence for the report."""
+    lacks = {measurement: _lack(measurement, engine) for measurement in _wanted(settings)}
+    return {
+        measurement.name: LEFT_OUT.format(title=measurement.title, name=engine.name, why=lack.why)
+        for measurement, lack in lacks.items()
+        if lack is not None
+    }
 
 
 def describe_run(task: Task, measurements: Sequence[Measurement], work: dict[str, Any]) -> dict[str, Any]:
@@ -111,18 +123,12 @@ def describe_run(task: Task, measurements: Sequence[Measurement], work: dict[str
         measurements: What is measured.
         work: Name of each measurement → its plan.
     """
-    settings, loaded, prompts = task.settings, task.loaded, task.prompts
+    settings, prompts = task.settings, task.prompts
     without = {"output_dir", "batch_size"}
     run: dict[str, Any] = {
         "layout": {"version": LAYOUT},
         "settings": {name: value for name, value in settings.values().items() if name not in without},
-        "model": {
-            "name": loaded.name,
-            "kind": loaded.kind,
-            "digest": loaded.digest,
-            "dtype": loaded.dtype,
-            "num_parameters": loaded.model.num_parameters(),
-        },
+        "model": task.engine.identity(),
         "data": {
             "config": settings.run.dataset_config,
             "digest": table_digest(prompts),
@@ -133,9 +139,16 @@ def describe_run(task: Task, measurements: Sequence[Measurement], work: dict[str
             "num_templates": len(prompts["template"].unique()),
         },
     }
+    if left := left_out(settings, task.engine):
+        run["left_out"] = left
     for measurement in measurements:
         run |= measurement.describe(work[measurement.name])
     return {**run, "versions": package_versions()}
+
+
+def _lack(measurement: Measurement, engine: "Engine") -> "Lack | None":
+    """Why the engine cannot do a measurement; `None`: it can."""
+    return next((engine.lacks[ability] for ability in measurement.needs if ability not in engine.gives), None)
 
 
 def _wanted(settings: Settings) -> list[Measurement]:

@@ -3,8 +3,12 @@
 from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hb_metrics.inference.classifiers.censoring import UNSAFE_MARK
+
+# Between the id of a prompt and the number of the reply, where a prompt has several; no prompt's id has it.
+_NUMBER = "#"
 
 
 class Replies(NamedTuple):
@@ -32,7 +36,7 @@ def nonempty_replies(prompts: pa.Table, replies: pa.Table) -> Replies:
 
     Args:
         prompts: The prompts that were replied to, in the order of `replies`.
-        replies: Replies with the columns of `replies.REPLY_SCHEMA`.
+        replies: Replies with the columns of `requests.REPLY_SCHEMA`.
 
     Raises:
         ValueError: The ids of the two tables differ.
@@ -46,6 +50,29 @@ def nonempty_replies(prompts: pa.Table, replies: pa.Table) -> Replies:
     )
     contexts, texts = (replies[name].take(kept).to_pylist() for name in ("text", "reply"))
     return Replies(ids, axes, descriptors, templates, contexts, texts)
+
+
+def reply_id(prompt_id: str, number: int) -> str:
+    """The id of one of several replies to a prompt: the first has that of the prompt."""
+    return prompt_id if number == 1 else f"{prompt_id}{_NUMBER}{number}"
+
+
+def prompt_ids(reply_ids: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
+    """[replies] the id of the prompt that each reply is to."""
+    return pc.replace_substring_regex(reply_ids, f"{_NUMBER}[0-9]+$", "")
+
+
+def replied_prompts(prompts: pa.Table, replies: pa.Table) -> pa.Table:
+    """The prompt of each reply, with the reply's id for its own.
+
+    Raises:
+        ValueError: A reply is to none of the prompts.
+    """
+    rows = pc.index_in(prompt_ids(replies["id"]), prompts["id"])
+    if rows.null_count:
+        raise ValueError(f"{rows.null_count:,} replies are to none of the prompts")
+    taken = prompts.take(rows)
+    return taken.set_column(taken.column_names.index("id"), "id", replies["id"])
 
 
 def whole_prompts(prompts: pa.Table) -> Replies:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from hb_metrics.finished_run import Run
+    from hb_metrics.inference.engines.engine import Ability, Engine
     from hb_metrics.inference.models.loading import LoadedModel
     from hb_metrics.inference.processes import PartialState
 
@@ -41,7 +42,7 @@ class Task:
     Attributes:
         settings: The options of the run.
         prompts: The prompts of `--dataset_config`, with the columns of `hb_dataset.prompt_table.PROMPT_SCHEMA`.
-        loaded: The model.
+        engine: What answers: the model, wherever it is.
         state: The processes.
         measurements: Names of the run's measurements, in their order.
         folder: The run folder.
@@ -49,10 +50,16 @@ class Task:
 
     settings: Settings
     prompts: "pa.Table"
-    loaded: "LoadedModel"
+    engine: "Engine"
     state: "PartialState"
     measurements: tuple[str, ...]
     folder: Path
+
+    @property
+    def loaded(self) -> "LoadedModel":
+        """The model, for measurements that need its `weights`."""
+        assert self.engine.loaded is not None  # else they would not be measured
+        return self.engine.loaded
 
 
 class Measurement:
@@ -67,7 +74,8 @@ class Measurement:
             `__post_init__` raises a ValueError for an impossible value. `_argument_group_name` heads them in the help.
         by_default: Whether it is measured without being asked for.
         has_own_prompts: Whether it measures other prompts than those of `--dataset_config`.
-        generates: Whether it needs a model that can write, which masked models cannot.
+        needs: What it needs of the engine (`engines.engine.Ability`): "replies", which masked models do not give,
+            "likelihoods" of the prompts, or "weights", the model itself.
         requires: Measurements whose results it starts from: they are measured too, as far as the model can.
         tasks: Names of its figures among the Hub's evaluation results.
     """
@@ -79,7 +87,7 @@ class Measurement:
     options: ClassVar[type]
     by_default: ClassVar[bool] = False
     has_own_prompts: ClassVar[bool] = False
-    generates: ClassVar[bool] = False
+    needs: "ClassVar[tuple[Ability, ...]]" = ()
     requires: ClassVar[tuple[str, ...]] = ()
     tasks: ClassVar[tuple[str, ...]] = ()
 

@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
+import pyarrow as pa
 from datasets import Dataset
 
 from hb_dataset.seeded_draws import seeded_generator
-from hb_dataset.variations import VARIATIONS
 from hb_metrics.inference.models.contexts import (
     check_lengths,
     encode_contexts,
@@ -17,6 +16,7 @@ from hb_metrics.inference.models.contexts import (
 )
 from hb_metrics.inference.replies.decoding import is_invariant, takes_padding
 from hb_metrics.inference.replies.prompt_replies import ReplyPlan
+from hb_metrics.inference.replies.requests import make_requests
 from hb_train.training.encoding import encode_rows, last_tokens
 
 if TYPE_CHECKING:
@@ -157,16 +157,13 @@ def plan_responses(
     start_tokens = set(loaded.tokenizer.all_special_ids)
     contexts = [last_tokens(tokens, max_length, start_tokens) for tokens in whole]
     check_lengths(contexts, ids, loaded.model, decoding.max_new_tokens)
+    requests = make_requests(pa.table({"id": ids, "text": texts}), decoding=decoding, seed=seed)
     plan = ReplyPlan(
         ids=ids,
-        texts=texts,
-        flags={name: np.zeros(len(ids), bool) for name in VARIATIONS},
-        personas=[[] for _ in ids],
+        requests=requests,
         contexts=contexts,
         context=context,
         context_reason="",
-        tag=None,
-        tag_reason="",
         decoding=decoding,
         ends=end_tokens(loaded.model, loaded.tokenizer, context),
         seed=seed,

@@ -26,7 +26,7 @@ from hb_metrics.finished_run import (
     read_styles,
 )
 from hb_metrics.inference.classifiers.classifier import probability_schema
-from hb_metrics.inference.replies.prompt_replies import REPLY_SCHEMA
+from hb_metrics.inference.replies.requests import REPLY_SCHEMA
 from hb_metrics.run_folder import (
     BIAS_VALUES_FILE,
     LAYOUT,

@@ -212,15 +212,19 @@ def test_prompts_are_what_the_model_was_given_and_the_tag_is_the_last_word_of_th
     plans = {}
     for tag in ("none", "bias", "no_bias"):
         asked = settings_of(results_of(run)["run"]["settings"] | {"tag": tag})
-        loaded = load(asked, process_state().device)
-        task = Task(asked, read_prompts(asked), loaded, process_state(), ("generation",), run)
+        engine = load(asked, process_state().device)
+        task = Task(asked, read_prompts(asked), engine, process_state(), ("generation",), run)
         plans[tag] = GENERATION.plan(task, None).plan
     recorded = results_of(run)["run"]["generation"]
     assert plans["none"].description() | {"tag_reason": "", "ignored_settings": None} == recorded | {"tag_reason": ""}
     given_ids = {
         tag: dict(zip(plan.ids, plan.contexts, strict=True)) for tag, plan in plans.items()
     }  # as the run has them, not as the labels do
-    how = {"tokenizer": loaded.tokenizer, "context": context, "is_encoder_decoder": loaded.kind == "encoder-decoder"}
+    how = {
+        "tokenizer": engine.loaded.tokenizer,
+        "context": context,
+        "is_encoder_decoder": engine.kind == "encoder-decoder",
+    }
     suffix = ASKED[context][2]
     assert labels["suffix"] == suffix
     assert labels["context"] == context

@@ -149,8 +149,7 @@ def render_contexts(
     """
     if context not in CONTEXTS:
         raise ValueError(UNKNOWN_ERROR.format(context=context, allowed=", ".join(CONTEXTS)))
-    if tag is not None:
-        texts = [f"{text} {tag}" for text in texts]
+    texts = [with_tag(text, tag) for text in texts]
     if context == "chat":
         return render_chats(texts, personas, tokenizer, chat, thought=thought)
     if context == "dialogpt":
@@ -161,6 +160,11 @@ def render_contexts(
         return [" " + text for text in _with_persona_lines(texts, personas, "  ")]
     joined = ["\n".join([*mine, text]) for text, mine in zip(texts, personas, strict=True)]
     return joined if is_encoder_decoder else [text + "\n" for text in joined]
+
+
+def with_tag(text: str, tag: str | None) -> str:
+    """A prompt with its control tag after its last word; `None`: there is none."""
+    return text if tag is None else f"{text} {tag}"
 
 
 def encode_rendered(

@@ -52,19 +52,38 @@ def choose_layout(
     """
     tuning = read_bias_tuning(loaded.source, loaded.revision)
     chosen_tag, tag_reason = choose_tag(tag, tuning)
+    chosen: ContextFormat
     if context != "auto":
         chosen, reason = context, f"--context {context} was given"
     elif tuning is not None:
         chosen, reason = tuning.context, "the model was tuned in it"
     else:
         chosen, reason = detect_context(loaded.model, loaded.tokenizer)
-    if chosen != "chat":
-        for option, value in (
-            ("chat_template_kwargs", chat.template_kwargs or None),
-            ("system_prompt", chat.system_prompt),
-        ):
-            if value is not None:
-                raise ValueError(NO_CHAT_ERROR.format(option=option, context=chosen, reason=reason))
-    else:
+    _check_chat(chat, chosen, reason)
+    if chosen == "chat":
         check_template_kwargs(chat.template_kwargs, loaded.tokenizer)
     return Layout(chosen, reason, chosen_tag, tag_reason, chat)
+
+
+def unloaded_layout(*, context: ContextFormat | Literal["auto"], tag: str, chat: ChatOptions = DEFAULT_CHAT) -> Layout:
+    """How prompts are laid out for a model that is not loaded here: as chats, unless another context was given.
+
+    Arguments and errors as `choose_layout`; what its chat template reads is not known.
+    """
+    chosen_tag, tag_reason = choose_tag(tag, None)
+    chosen: ContextFormat = "chat" if context == "auto" else context
+    reason = "the model is not loaded here" if context == "auto" else f"--context {context} was given"
+    _check_chat(chat, chosen, reason)
+    return Layout(chosen, reason, chosen_tag, tag_reason, chat)
+
+
+def _check_chat(chat: ChatOptions, context: ContextFormat, reason: str) -> None:
+    """Raises a ValueError if there is something for a chat, and the layout is none."""
+    if context == "chat":
+        return
+    for option, value in (
+        ("chat_template_kwargs", chat.template_kwargs or None),
+        ("system_prompt", chat.system_prompt),
+    ):
+        if value is not None:
+            raise ValueError(NO_CHAT_ERROR.format(option=option, context=context, reason=reason))

@@ -1,53 +1,33 @@
-"""A model's replies to prompts: which prompts, how they are given to the model, and the replies as resumable shards.
+"""The replies of a model that is loaded: how what is asked is given to it, and its replies as resumable shards.
 
-Smith et al. (2022), A.4 and A.5. Everything random (which prompts, persona lines, variations, sampling) is drawn by a
-prompt's id and the seed; a reply does not depend on its batch, its row in the data or the number of processes.
+Sampling is drawn by a prompt's id and the seed; a reply does not depend on its batch, its row in the data or the number
+of processes.
 """
 
 import hashlib
 import json
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from hb_dataset.seeded_draws import seeded_generator
-from hb_dataset.variations import VARIATIONS, mixed_variations
-from hb_metrics.inference.models.chats import DEFAULT_CHAT, ChatOptions, Thoughts, split_thought
+from hb_metrics.inference.models.chats import Thoughts, split_thought
 from hb_metrics.inference.models.contexts import (
     ContextFormat,
     check_lengths,
-    draw_personas,
     encode_contexts,
     end_tokens,
     reply_text,
 )
 from hb_metrics.inference.models.loading import LoadedModel
-from hb_metrics.inference.replies.decoding import Decoded, Decoding, is_invariant, takes_padding
+from hb_metrics.inference.replies.decoding import Decoded, is_invariant, takes_padding
 from hb_metrics.inference.replies.decoding_shards import DecodingPlan, decode_into_shards, read_decoded
-from hb_metrics.inference.replies.presets import Extent
+from hb_metrics.inference.replies.requests import REPLY_SCHEMA, Answer, ReplyRequests, reply_columns
 
 REASONING_TOKENS = 2048  # of what a model thinks before a reply at most, unless the options say otherwise
 ROWS_PER_SHARD = 1024
-
-REPLY_SCHEMA = pa.schema(
-    [
-        ("id", pa.string()),
-        ("text", pa.string()),
-        ("personas", pa.list_(pa.string())),
-        *((name, pa.bool_()) for name in VARIATIONS),
-        ("reply", pa.string()),
-        ("num_tokens", pa.int64()),
-        ("truncated", pa.bool_()),
-        ("reasoning", pa.string()),
-        ("num_reasoning_tokens", pa.int64()),
-        ("reasoning_unclosed", pa.bool_()),
-    ]
-)
 
 KIND_ERROR = (
     "a {kind} language model gives no replies; measure its likelihoods (--measurements likelihood), or give a causal "
@@ -58,7 +38,6 @@ BEAMS_ERROR = (
     "give --num_beams 1, turn thinking off (for many models --chat_template_kwargs '{{\"enable_thinking\": false}}'), "
     "or give --max_reasoning_tokens 0 if the model never thinks"
 )
-CELL_ERROR = "replies_per_cell is {number}; give at least 1, or leave it out for a reply to every prompt"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,29 +45,17 @@ class ReplyPlan(DecodingPlan):
     """What is replied to, and how; a row is a prompt, and the other attributes are those of `DecodingPlan`.
 
     Attributes:
-        texts: [prompts] the prompts as the model is given them, variations applied.
-        flags: Which variation was applied to each ([prompts] bool by name).
-        personas: [prompts] the persona lines of each.
+        requests: What was asked.
         context: The format of the contexts.
         context_reason: Why, in words for the report.
-        tag: The control tag that each prompt ends in (see `bias_tags.py`); `None`: none.
-        tag_reason: Why, in words for the report.
         chat_description: What run.json records of what the chat template is given.
-        extent: Whether a reply is all that the model writes, or its first line.
-        extent_reason: Why, in words for the report.
         thoughts: How the model marks what it thinks; `None`: it does not think.
     """
 
-    texts: list[str]
-    flags: dict[str, np.ndarray]
-    personas: list[list[str]]
+    requests: ReplyRequests
     context: ContextFormat
     context_reason: str
-    tag: str | None
-    tag_reason: str
     chat_description: dict[str, Any] = field(default_factory=dict)
-    extent: Extent = "first_line"
-    extent_reason: str = ""
     thoughts: Thoughts | None = None
 
     def description(self) -> dict[str, Any]:
@@ -96,85 +63,25 @@ class ReplyPlan(DecodingPlan):
         return {
             "context": self.context,
             "context_reason": self.context_reason,
-            "tag": self.tag,
-            "tag_reason": self.tag_reason,
             **self.chat_description,
-            "reply": self.extent,
-            "reply_reason": self.extent_reason,
+            **self.requests.description(),
             "thinks": self.thoughts is not None,
-            "num_prompts": len(self.ids),
-            "prompts_digest": hashlib.sha256("\x1f".join(self.texts).encode()).hexdigest(),
             "contexts_digest": hashlib.sha256(json.dumps(self.contexts).encode()).hexdigest(),
-            "persona_lines": len(self.personas[0]) if self.personas else 0,
-            "personas_digest": hashlib.sha256(repr(self.personas).encode()).hexdigest(),
             **asdict(self.decoding),
             "same_in_any_batch": self.invariant,
         }
 
 
-def select_prompts(prompts: pa.Table, replies_per_cell: int | None, *, seed: int) -> pa.Table:
-    """Draws the prompts of each cell (axis, descriptor and template) that are replied to.
-
-    Args:
-        prompts: Prompts with the columns `id`, `axis`, `descriptor` and `template`.
-        replies_per_cell: How many a cell; all of a cell that has fewer; `None`: all.
-        seed: Another seed, other prompts.
-
-    Returns:
-        The prompts drawn, in the order they were in.
-
-    Raises:
-        ValueError: `replies_per_cell` is less than 1.
-    """
-    if replies_per_cell is None:
-        return prompts
-    if replies_per_cell < 1:
-        raise ValueError(CELL_ERROR.format(number=replies_per_cell))
-    cells = defaultdict(list)
-    columns = [prompts[name].to_pylist() for name in ("axis", "descriptor", "template", "id")]
-    for row, (*cell, identifier) in enumerate(zip(*columns, strict=True)):
-        cells[tuple(cell)].append((seeded_generator(seed, "prompts", identifier).random(), row))
-    rows = [row for cell in cells.values() for _, row in sorted(cell)[:replies_per_cell]]
-    return prompts.take(pa.array(sorted(rows), pa.int64()))
-
-
 def plan_replies(
-    prompts: pa.Table,
-    loaded: LoadedModel,
-    *,
-    decoding: Decoding,
-    context: ContextFormat,
-    context_reason: str = "",
-    tag: str | None = None,
-    tag_reason: str = "",
-    personas: Sequence[str] = (),
-    num_personas: int = 0,
-    variations: bool = False,
-    seed: int = 0,
-    chat: ChatOptions = DEFAULT_CHAT,
-    extent: Extent = "first_line",
-    extent_reason: str = "",
-    max_reasoning_tokens: int | None = None,
+    requests: ReplyRequests, loaded: LoadedModel, *, context: ContextFormat, context_reason: str = ""
 ) -> ReplyPlan:
-    """Varies the prompts, draws persona lines and encodes the contexts.
+    """Encodes the contexts of what is asked, for a model that is loaded.
 
     Args:
-        prompts: The prompts, as the dataset has them.
+        requests: What is asked.
         loaded: A causal or encoder–decoder model.
-        decoding: How replies are decoded.
         context: How a prompt becomes what the model is given.
         context_reason: Why this format, for the record.
-        tag: The control tag that each prompt ends in; `None`: none.
-        tag_reason: Why this tag, for the record.
-        personas: Sentences to draw persona lines from.
-        num_personas: Persona lines before each prompt.
-        variations: Whether the paper's stylistic variations (A.3) are mixed in.
-        seed: Chooses persona lines, variations and what is sampled.
-        chat: What the chat template is given beside the prompt.
-        extent: Whether a reply is all that the model writes, or its first line.
-        extent_reason: Why, for the record.
-        max_reasoning_tokens: Tokens of a thought before a reply at most; `None`: `REASONING_TOKENS` for a model that
-            thinks.
 
     Returns:
         The plan.
@@ -184,15 +91,11 @@ def plan_replies(
     """
     if loaded.kind == "masked":
         raise ValueError(KIND_ERROR.format(kind=loaded.kind))
-    ids = prompts["id"].to_pylist()
-    if variations:
-        varied = mixed_variations(prompts, seed=seed)
-        texts, flags = varied.texts.to_pylist(), varied.flags
-    else:
-        texts, flags = prompts["text"].to_pylist(), {name: np.zeros(len(ids), bool) for name in VARIATIONS}
-    drawn = draw_personas(ids, personas, num_personas, seed=seed)
-    contexts = encode_contexts(texts, drawn, loaded.model, loaded.tokenizer, context, tag, chat)
-    ends = end_tokens(loaded.model, loaded.tokenizer, context, whole=extent == "whole", chat=chat)
+    chat, decoding, max_reasoning_tokens = requests.chat, requests.decoding, requests.max_reasoning_tokens
+    contexts = encode_contexts(
+        requests.texts, requests.personas, loaded.model, loaded.tokenizer, context, requests.tag, chat
+    )
+    ends = end_tokens(loaded.model, loaded.tokenizer, context, whole=requests.extent == "whole", chat=chat)
     thoughts = ends.thoughts
     if thoughts is not None:
         if max_reasoning_tokens is None:
@@ -202,24 +105,18 @@ def plan_replies(
             if max_reasoning_tokens:
                 raise ValueError(BEAMS_ERROR.format(num_beams=decoding.num_beams))
             ends = replace(ends, thoughts=None, blank=())
-    check_lengths(contexts, ids, loaded.model, decoding.max_new_tokens, decoding.max_reasoning_tokens)
+    check_lengths(contexts, requests.ids, loaded.model, decoding.max_new_tokens, decoding.max_reasoning_tokens)
     return ReplyPlan(
-        ids=ids,
-        texts=texts,
-        flags=flags,
-        personas=drawn,
+        ids=requests.ids,
+        requests=requests,
         contexts=contexts,
         context=context,
         context_reason=context_reason,
-        tag=tag,
-        tag_reason=tag_reason,
         decoding=decoding,
         ends=ends,
         chat_description=chat.description(loaded.tokenizer) if context == "chat" else {},
-        extent=extent,
-        extent_reason=extent_reason,
         thoughts=thoughts,
-        seed=seed,
+        seed=requests.seed,
         invariant=is_invariant(loaded.model),
         padded=takes_padding(loaded.model, contexts),
     )
@@ -247,22 +144,21 @@ def reply_into_shards(
         `reply` is null where the model wrote nothing, or did not end its thought (`reasoning_unclosed`); `num_tokens`
         are those of the reply. `reasoning` is null where the model did not think.
     """
+    whole = plan.requests.extent == "whole"
+
+    def answer(reply: Decoded) -> Answer:
+        part = split_thought(reply.tokens, plan.thoughts, loaded.tokenizer)
+        return Answer(
+            text=reply_text(part.reply, loaded.tokenizer, whole=whole),
+            num_tokens=len(part.reply),
+            truncated=reply.truncated and not part.is_open,
+            reasoning=part.reasoning,
+            num_reasoning_tokens=part.num_reasoning_tokens,
+            reasoning_unclosed=part.is_open,
+        )
 
     def make_columns(rows: Sequence[int], decoded: Sequence[Decoded]) -> dict[str, Any]:
-        split = [split_thought(reply.tokens, plan.thoughts, loaded.tokenizer) for reply in decoded]
-        whole = plan.extent == "whole"
-        replies = [reply_text(part.reply, loaded.tokenizer, whole=whole) for part in split]
-        return {
-            "text": [plan.texts[row] for row in rows],
-            "personas": [plan.personas[row] for row in rows],
-            **{name: flags[rows] for name, flags in plan.flags.items()},
-            "reply": [reply or None for reply in replies],
-            "num_tokens": [len(part.reply) for part in split],
-            "truncated": [reply.truncated and not part.is_open for reply, part in zip(decoded, split, strict=True)],
-            "reasoning": [part.reasoning for part in split],
-            "num_reasoning_tokens": [part.num_reasoning_tokens for part in split],
-            "reasoning_unclosed": [part.is_open for part in split],
-        }
+        return reply_columns(plan.requests, rows, [answer(reply) for reply in decoded])
 
     return decode_into_shards(
         plan,

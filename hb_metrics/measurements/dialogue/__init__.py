@@ -26,7 +26,7 @@ class DialoguePerplexity(Measurement):
     done = "dialogue scored"
     options = DialogueOptions
     has_own_prompts = True
-    generates = True
+    needs = ("replies", "weights")
 
     def read_files(self, settings: "Settings") -> "Dialogue":
         """Reads the dialogue."""

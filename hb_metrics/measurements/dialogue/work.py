@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 
 from hb_dataset.dialogue_pairs import Dialogue, read_dialogue
 from hb_metrics.inference.models.chats import ChatOptions
-from hb_metrics.inference.models.layout import choose_layout
 from hb_metrics.inference.scoring.dialogue import (
     DialoguePlan,
     dialogue_into_shards,
@@ -45,7 +44,7 @@ def plan_work(task: Task, dialogue: Dialogue) -> DialogueWork:
         ValueError: The model cannot score a reply.
     """
     shared = task.settings.run
-    layout = choose_layout(task.loaded, context=shared.context, tag=shared.tag, chat=ChatOptions(**shared.chat()))
+    layout = task.engine.layout(context=shared.context, tag=shared.tag, chat=ChatOptions(**shared.chat()))
     plan = plan_dialogue(dialogue, task.loaded, context=layout.context, tag=layout.tag, chat=layout.chat)
     return DialogueWork(dialogue, plan)
 

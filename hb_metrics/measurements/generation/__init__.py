@@ -22,7 +22,7 @@ class Generation(Measurement):
     done = "replies made and their styles classified"
     options = GenerationOptions
     by_default = True
-    generates = True
+    needs = ("replies",)
     tasks = ("full_gen_bias", "full_gen_bias_debiased")
 
     def read_files(self, settings: "Settings") -> None:

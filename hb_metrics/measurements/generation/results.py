@@ -93,7 +93,7 @@ def reply_counts(table: pa.Table, replies: Replies) -> dict[str, Any]:
     """What the model wrote, in numbers and in some replies to read.
 
     Args:
-        table: What was written, with the columns of `prompt_replies.REPLY_SCHEMA`.
+        table: What was written, with the columns of `requests.REPLY_SCHEMA`.
         replies: Those that are not empty.
 
     Returns:

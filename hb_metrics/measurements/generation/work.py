@@ -11,17 +11,12 @@ from hb_metrics.full_gen_bias.gen_bias import cluster_columns
 from hb_metrics.inference.classifiers.censoring import censor_replies, paired_terms
 from hb_metrics.inference.classifiers.classifier import Classifier, classify_into_shards
 from hb_metrics.inference.classifiers.styles import clusters_for, load_style_classifier, read_style_clusters
+from hb_metrics.inference.engines.engine import Engine, Plan
 from hb_metrics.inference.models.chats import ChatOptions
 from hb_metrics.inference.models.contexts import PERSONAS_FILE, read_personas
-from hb_metrics.inference.models.layout import choose_layout
-from hb_metrics.inference.replies.presets import MODEL_PRESET, choose_extent, decoding_preset, ignored_settings
-from hb_metrics.inference.replies.prompt_replies import (
-    ReplyPlan,
-    plan_replies,
-    read_replies,
-    reply_into_shards,
-    select_prompts,
-)
+from hb_metrics.inference.models.layout import Layout
+from hb_metrics.inference.replies.presets import choose_extent
+from hb_metrics.inference.replies.requests import ReplyRequests, make_requests, select_prompts
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.generation.results import (
     bias_value_table,
@@ -31,7 +26,7 @@ from hb_metrics.measurements.generation.results import (
 )
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.settings import Settings
-from hb_metrics.replies import nonempty_replies
+from hb_metrics.replies import nonempty_replies, replied_prompts
 from hb_metrics.reply_checks.phrase_rates import PAPER_PHRASES, read_phrases
 from hb_metrics.run_folder import BIAS_VALUES_FILE, REPLIES, STYLE_MEANS_FILE, STYLES, plural_forms, write_table
 
@@ -48,14 +43,16 @@ class GenerationWork(NamedTuple):
 
     Attributes:
         prompts: The prompts that are replied to.
-        plan: How the replies are made.
+        requests: What they are asked.
+        plan: How the engine is to answer.
         classifier: The style classifier.
         clusters: Style cluster → labels; `None`: there are none for this classifier.
         ignored: Settings of the model's generation_config that replies cannot be decoded with, where it was asked for.
     """
 
     prompts: pa.Table
-    plan: ReplyPlan
+    requests: ReplyRequests
+    plan: Plan
     classifier: Classifier
     clusters: dict[str, list[str]] | None
     ignored: dict[str, Any]
@@ -86,25 +83,8 @@ def plan_generation(task: Task) -> GenerationWork:
         OSError: There is no such classifier.
     """
     options, shared = task.settings.of(GenerationOptions), task.settings.run
-    changes = ("num_beams", "temperature", "top_k", "top_p", "min_new_tokens", "max_new_tokens")
-    layout = choose_layout(task.loaded, context=shared.context, tag=shared.tag, chat=ChatOptions(**shared.chat()))
-    extent, extent_reason = choose_extent(options.reply, layout.context, options.decoding)
-    model = task.loaded.model
-    decoding = decoding_preset(options.decoding, model, extent, **{name: getattr(options, name) for name in changes})
-    prompts = select_prompts(task.prompts, options.replies_per_cell or None, seed=shared.seed)
-    plan = plan_replies(
-        prompts,
-        task.loaded,
-        decoding=decoding,
-        personas=read_personas(options.personas_file or PERSONAS_FILE),
-        num_personas=options.personas,
-        variations=options.variations,
-        seed=shared.seed,
-        extent=extent,
-        extent_reason=extent_reason,
-        max_reasoning_tokens=options.max_reasoning_tokens,
-        **layout._asdict(),
-    )
+    asked = ask(task.settings, task.prompts, task.engine)
+    plan = task.engine.plan_replies(asked.requests, asked.layout)
     classifier = load_style_classifier(
         options.style_classifier, device=task.state.device, trust_remote_code=shared.trust_remote_code
     )
@@ -113,8 +93,45 @@ def plan_generation(task: Task) -> GenerationWork:
     else:
         clusters = read_style_clusters(options.style_clusters)
         cluster_columns(classifier.labels, clusters)  # raises for labels that the classifier does not have
-    ignored = ignored_settings(model.generation_config) if options.decoding == MODEL_PRESET else {}
-    return GenerationWork(prompts, plan, classifier, clusters, ignored)
+    return GenerationWork(asked.prompts, asked.requests, plan, classifier, clusters, asked.ignored)
+
+
+class Asked(NamedTuple):
+    """What a run asks for replies to; see `GenerationWork`."""
+
+    prompts: pa.Table
+    requests: ReplyRequests
+    layout: Layout
+    ignored: dict[str, Any]
+
+
+def ask(settings: Settings, prompts: pa.Table, engine: Engine) -> Asked:
+    """Chooses the prompts that are replied to, and how they are asked.
+
+    Raises:
+        ValueError: The options contradict each other, or the engine cannot be asked so.
+    """
+    options, shared = settings.of(GenerationOptions), settings.run
+    changes = ("num_beams", "temperature", "top_k", "top_p", "min_new_tokens", "max_new_tokens")
+    layout = engine.layout(context=shared.context, tag=shared.tag, chat=ChatOptions(**shared.chat()))
+    extent, extent_reason = choose_extent(options.reply, layout.context, options.decoding)
+    decoding, ignored = engine.decoding(options.decoding, extent, **{name: getattr(options, name) for name in changes})
+    chosen = select_prompts(prompts, options.replies_per_cell or None, seed=shared.seed)
+    requests = make_requests(
+        chosen,
+        decoding=decoding,
+        personas=read_personas(options.personas_file or PERSONAS_FILE),
+        num_personas=options.personas,
+        variations=options.variations,
+        seed=shared.seed,
+        chat=layout.chat,
+        tag=layout.tag,
+        tag_reason=layout.tag_reason,
+        extent=extent,
+        extent_reason=extent_reason,
+        max_reasoning_tokens=options.max_reasoning_tokens,
+    )
+    return Asked(chosen, requests, layout, ignored)
 
 
 def describe_generation(work: GenerationWork) -> dict[str, Any]:
@@ -143,13 +160,13 @@ def measure_generation(task: Task, work: GenerationWork) -> dict[str, Any]:
         but the main one.
     """
     options, folder = task.settings.of(GenerationOptions), task.folder
-    made = reply_into_shards(work.plan, task.loaded, folder / REPLIES, batch_size=task.settings.run.batch_size)
+    made = task.engine.reply_into_shards(work.plan, folder / REPLIES, batch_size=task.settings.run.batch_size)
     task.state.wait_for_everyone()
-    table = read_replies(work.plan, folder / REPLIES) if made is None else made
-    replies = nonempty_replies(work.prompts, table)
+    table = task.engine.read_replies(work.plan, folder / REPLIES) if made is None else made
+    replies = nonempty_replies(replied_prompts(work.prompts, table), table)
     num_unclosed = sum(table["reasoning_unclosed"].to_pylist())
     if num_unclosed and not replies.ids:
-        number = work.plan.decoding.max_reasoning_tokens
+        number = work.plan.description()["max_reasoning_tokens"]
         raise ValueError(NO_REPLIES_ERROR.format(num_unclosed=num_unclosed, num_prompts=len(table), number=number))
     censored = censor_replies(
         replies.texts, replies.descriptors, plural_forms(work.prompts), paired_terms(work.prompts)

@@ -11,7 +11,7 @@ from hb_metrics.run_record import measure_of
 
 if TYPE_CHECKING:
     from hb_metrics.finished_run import Run
-    from hb_metrics.inference.units import ScoringPlan
+    from hb_metrics.inference.engines.engine import Plan
 
 
 class Likelihood(Measurement):
@@ -23,21 +23,20 @@ class Likelihood(Measurement):
     done = "prompts scored"
     options = LikelihoodOptions
     by_default = True
+    needs = ("likelihoods",)
     tasks = ("likelihood_bias",)
 
-    def plan(self, task: Task, files: Any) -> "ScoringPlan":
+    def plan(self, task: Task, files: Any) -> "Plan":
         """Plans how each prompt is scored."""
         from hb_metrics.measurements.likelihood.scoring import plan_scoring
 
         return plan_scoring(task)
 
-    def describe(self, work: "ScoringPlan") -> dict[str, Any]:
+    def describe(self, work: "Plan") -> dict[str, Any]:
         """How the model is run."""
-        from hb_metrics.measurements.likelihood.scoring import describe_scoring
+        return {"scoring": work.description()}
 
-        return {"scoring": describe_scoring(work)}
-
-    def measure(self, task: Task, work: "ScoringPlan", results: Mapping[str, Any]) -> dict[str, Any]:
+    def measure(self, task: Task, work: "Plan", results: Mapping[str, Any]) -> dict[str, Any]:
         """Scores the prompts and tests all pairs of terms."""
         from hb_metrics.measurements.likelihood.scoring import measure_likelihood
 

@@ -21,6 +21,7 @@ class RedditBias(Measurement):
     done = "pairs of RedditBias scored"
     options = RedditOptions
     has_own_prompts = True
+    needs = ("weights",)
 
     def read_files(self, settings: "Settings") -> "RedditFiles":
         """Reads the pairs and the reference texts."""

@@ -21,7 +21,7 @@ class Regard(Measurement):
     done = "regard measured"
     options = RegardOptions
     has_own_prompts = True
-    generates = True
+    needs = ("replies", "weights")
 
     def read_files(self, settings: "Settings") -> None:
         """Checks the groups and the pairs."""

@@ -73,8 +73,10 @@ def by_us(inputs: "pa.Table", loaded: Loaded) -> dict[str, np.ndarray]:
     """Plans and writes shards, as a measurement does."""
     from hb_metrics.inference.replies.decoding import Decoding
     from hb_metrics.inference.replies.prompt_replies import plan_replies, reply_into_shards
+    from hb_metrics.inference.replies.requests import make_requests
 
-    plan = plan_replies(inputs, loaded.model, decoding=Decoding(max_new_tokens=NEW_TOKENS), context="chat")
+    requests = make_requests(inputs, decoding=Decoding(max_new_tokens=NEW_TOKENS))
+    plan = plan_replies(requests, loaded.model, context="chat")
     with tempfile.TemporaryDirectory() as folder:
         table = reply_into_shards(plan, loaded.model, Path(folder) / "replies", progress=False)
     assert table is not None

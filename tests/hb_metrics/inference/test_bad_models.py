@@ -22,6 +22,7 @@ from hb_metrics.inference.models.contexts import check_lengths, encode_contexts,
 from hb_metrics.inference.models.loading import LoadedModel, load_model
 from hb_metrics.inference.replies.decoding import Decoding
 from hb_metrics.inference.replies.prompt_replies import plan_replies, reply_into_shards
+from hb_metrics.inference.replies.requests import make_requests
 from hb_metrics.inference.scoring import pseudo_likelihood, scoring_paths
 from hb_metrics.inference.scoring.perplexity import (
     MAX_POSITIONS,
@@ -83,7 +84,7 @@ def as_prompts(texts):
 
 def reply(texts, loaded, folder, **options):
     decoding = Decoding(max_new_tokens=4, **options)
-    plan = plan_replies(as_prompts(texts), loaded, decoding=decoding, context="plain")
+    plan = plan_replies(make_requests(as_prompts(texts), decoding=decoding), loaded, context="plain")
     return reply_into_shards(plan, loaded, folder, progress=False)["reply"].to_pylist()
 
 

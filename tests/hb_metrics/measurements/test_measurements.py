@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from hb_metrics.arguments import settings_of
+from hb_metrics.inference.engines.local import LocalEngine
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.planning import choose_measurements, read_files
 
@@ -13,8 +14,8 @@ NAMES = [measurement.name for measurement in MEASUREMENTS]
 
 
 def chosen(kind, **options):
-    loaded = SimpleNamespace(kind=kind)
-    return [measurement.name for measurement in choose_measurements(settings_of(options), loaded)]
+    engine = LocalEngine(SimpleNamespace(kind=kind, name=kind))
+    return [measurement.name for measurement in choose_measurements(settings_of(options), engine)]
 
 
 def test_names_differ_and_are_those_of_their_folders():

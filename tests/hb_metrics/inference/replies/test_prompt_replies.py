@@ -24,13 +24,8 @@ from hb_metrics.inference.replies import prompt_replies as replies
 from hb_metrics.inference.replies.decoding import Decoding, decode
 from hb_metrics.inference.replies.decoding_shards import MOST_ROWS, fitting_batch_size
 from hb_metrics.inference.replies.presets import PRESETS, decoding_preset
-from hb_metrics.inference.replies.prompt_replies import (
-    REPLY_SCHEMA,
-    plan_replies,
-    read_replies,
-    reply_into_shards,
-    select_prompts,
-)
+from hb_metrics.inference.replies.prompt_replies import plan_replies, read_replies, reply_into_shards
+from hb_metrics.inference.replies.requests import CELL_ERROR, REPLY_SCHEMA, make_requests, select_prompts
 from hb_metrics.inference.shards import fill_shards, plan_row_shards
 
 SHORT = {"max_new_tokens": 8, "min_new_tokens": 2}
@@ -85,7 +80,8 @@ def small_shards(monkeypatch):
 
 def plan_for(loaded, table, decoding, **options):
     options = {"context": MODELS.get(loaded.name, "plain"), "seed": 3, **options}
-    return plan_replies(table, loaded, decoding=decoding, **options)
+    layout = {name: options.pop(name) for name in ("context", "context_reason") if name in options}
+    return plan_replies(make_requests(table, decoding=decoding, **options), loaded, **layout)
 
 
 def contents(folder):
@@ -164,6 +160,7 @@ import pyarrow.parquet as pq
 from hb_metrics.inference.replies import decoding_shards
 from hb_metrics.inference.replies import prompt_replies as replies
 from hb_metrics.inference.replies.decoding import Decoding
+from hb_metrics.inference.replies.requests import make_requests
 from hb_metrics.inference.models.loading import load_model
 from hb_metrics.inference.processes import process_state
 
@@ -173,7 +170,8 @@ prompts = pq.read_table(f"{folder}/prompts.parquet")
 for name, context in contexts.items():
     loaded = load_model(f"{folder}/{name}")
     for how, settings in decodings.items():
-        plan = replies.plan_replies(prompts, loaded, decoding=Decoding(**settings), context=context, seed=3)
+        requests = make_requests(prompts, decoding=Decoding(**settings), seed=3)
+        plan = replies.plan_replies(requests, loaded, context=context)
         target = replies.Path(f"{folder}/{name}-{how}")
         table = replies.reply_into_shards(plan, loaded, target, progress=False)
         state = process_state()
@@ -438,7 +436,7 @@ def test_each_prompt_of_a_cell_is_drawn_as_often(prompts):
 def test_all_prompts_or_at_least_one(prompts):
     assert select_prompts(prompts, None, seed=0) is prompts
     for number in (0, -1):
-        with pytest.raises(ValueError, match=f"^{re.escape(replies.CELL_ERROR.format(number=number))}$"):
+        with pytest.raises(ValueError, match=f"^{re.escape(CELL_ERROR.format(number=number))}$"):
             select_prompts(prompts, number, seed=0)
     assert select_prompts(prompts.slice(0, 0), 3, seed=0).num_rows == 0
 
@@ -451,23 +449,28 @@ def test_flags_and_texts_are_stored_as_varied(prompts, load, tmp_path):
     rebuilt = vary_prompts(prompts, **flags)
     assert table["text"].to_pylist() == rebuilt.texts.to_pylist()
     expected = mixed_variations(prompts, seed=11)
-    assert plan.texts == expected.texts.to_pylist()
+    assert plan.requests.texts == expected.texts.to_pylist()
     for name in VARIATIONS:
         np.testing.assert_array_equal(flags[name], expected.flags[name])
         assert 0.25 < flags[name].mean() < 0.75
-    assert plan.contexts == encode_contexts(plan.texts, plan.personas, loaded.model, loaded.tokenizer, "plain")
-    assert plan.texts != plan_for(loaded, prompts, Decoding(max_new_tokens=2), variations=True, seed=12).texts
+    assert plan.contexts == encode_contexts(
+        plan.requests.texts, plan.requests.personas, loaded.model, loaded.tokenizer, "plain"
+    )
+    assert (
+        plan.requests.texts
+        != plan_for(loaded, prompts, Decoding(max_new_tokens=2), variations=True, seed=12).requests.texts
+    )
 
     order = np.random.default_rng(0).permutation(len(prompts))
     other = plan_for(loaded, prompts.take(order), Decoding(max_new_tokens=2), variations=True, seed=11)
-    assert other.texts == [plan.texts[row] for row in order]
+    assert other.requests.texts == [plan.requests.texts[row] for row in order]
 
 
 def test_without_variations_texts_are_the_prompts(prompts, load):
     plan = plan_for(load("llama"), prompts, Decoding(max_new_tokens=2))
-    assert plan.texts == prompts["text"].to_pylist()
-    assert set(plan.flags) == set(VARIATIONS)
-    assert not any(flags.any() for flags in plan.flags.values())
+    assert plan.requests.texts == prompts["text"].to_pylist()
+    assert set(plan.requests.flags) == set(VARIATIONS)
+    assert not any(flags.any() for flags in plan.requests.flags.values())
 
 
 def test_persona_lines_are_drawn_stored_and_given(prompts, load, tmp_path):
@@ -477,11 +480,11 @@ def test_persona_lines_are_drawn_stored_and_given(prompts, load, tmp_path):
     table = reply_into_shards(plan, loaded, tmp_path, progress=False)
     drawn = draw_personas(some["id"].to_pylist(), lines, 1, seed=3)
     assert table["personas"].to_pylist() == drawn
-    for context, mine, text in zip(plan.contexts, drawn, plan.texts, strict=True):
+    for context, mine, text in zip(plan.contexts, drawn, plan.requests.texts, strict=True):
         said = loaded.tokenizer.decode(context, clean_up_tokenization_spaces=False)
         assert said == f"<s> your persona: {mine[0]}  {text}</s>"
     without = plan_for(loaded, some, Decoding(max_new_tokens=2), personas=lines)
-    assert without.personas == [[]] * 10
+    assert without.requests.personas == [[]] * 10
     assert reply_into_shards(without, loaded, tmp_path / "none", progress=False)["personas"].to_pylist() == [[]] * 10
 
 

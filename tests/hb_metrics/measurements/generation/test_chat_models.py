@@ -12,6 +12,7 @@ from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.replies.decoding import Decoding
 from hb_metrics.inference.replies.presets import PRESETS, choose_extent, decoding_preset, ignored_settings
 from hb_metrics.inference.replies.prompt_replies import plan_replies, reply_into_shards
+from hb_metrics.inference.replies.requests import make_requests
 from hb_metrics.measure import main
 from tests.hb_metrics.chat_models import (
     answer_to,
@@ -35,7 +36,8 @@ def loaded_model(style):
 
 def replies_of(style, folder, decoding=GREEDY, batch_size=None, **how):
     loaded = loaded_model(style)
-    plan = plan_replies(trained_prompts(), loaded, decoding=decoding, context="chat", **{"extent": "whole"} | how)
+    requests = make_requests(trained_prompts(), decoding=decoding, **{"extent": "whole"} | how)
+    plan = plan_replies(requests, loaded, context="chat")
     table = reply_into_shards(plan, loaded, folder, batch_size=batch_size, progress=False)
     return plan, table.to_pylist()
 
@@ -112,8 +114,8 @@ def test_the_digest_is_of_what_the_model_is_given():
     loaded = LoadedModel(model=model, tokenizer=tokenizer, config=model.config, kind="causal", dtype="float32", **names)
 
     def found(**chat):
-        plan = plan_replies(trained_prompts(), loaded, decoding=GREEDY, context="chat", chat=ChatOptions(**chat))
-        return plan.description()
+        requests = make_requests(trained_prompts(), decoding=GREEDY, chat=ChatOptions(**chat))
+        return plan_replies(requests, loaded, context="chat").description()
 
     assert found() == found(date=CHAT_DATE)
     assert found()["chat_date"] == CHAT_DATE

@@ -13,6 +13,7 @@ import pytest
 
 from hb_dataset import load_table
 from hb_metrics.arguments import settings_of
+from hb_metrics.inference.engines.local import LocalEngine
 from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.processes import process_state
 from hb_metrics.language_model_bias.paired_test import language_model_bias
@@ -54,7 +55,9 @@ def plan(options, folder, get_small_model, name="llama", kind="causal"):
     loaded = LoadedModel(model=model, tokenizer=tokenizer, config=model.config, kind=kind, **about)
     settings = settings_of(options)
     files = read_reddit(settings)
-    return plan_reddit(Task(settings, load_table("v1.0-small"), loaded, process_state(), ("reddit",), folder), files)
+    return plan_reddit(
+        Task(settings, load_table("v1.0-small"), LocalEngine(loaded), process_state(), ("reddit",), folder), files
+    )
 
 
 def write_rows(path, rows):

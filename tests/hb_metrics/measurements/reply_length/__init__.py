@@ -33,7 +33,7 @@ class ReplyLength(Measurement):
     done = "replies counted"
     options = ReplyLengthOptions
     requires = ("generation",)
-    generates = True
+    needs = ("replies",)
     tasks = ("reply_length_range",)
 
     def describe(self, work):

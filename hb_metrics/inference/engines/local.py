@@ -1,0 +1,117 @@
+"""The engine of a model that is loaded here."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from hb_metrics.inference.engines.engine import Ability, Engine, Lack, LikelihoodRequests
+from hb_metrics.inference.models.chats import ChatOptions
+from hb_metrics.inference.models.layout import Layout, choose_layout
+from hb_metrics.inference.models.loading import LoadedModel
+from hb_metrics.inference.replies.decoding import Decoding
+from hb_metrics.inference.replies.presets import MODEL_PRESET, Extent, decoding_preset, ignored_settings
+from hb_metrics.inference.replies.prompt_replies import ReplyPlan, plan_replies, read_replies, reply_into_shards
+from hb_metrics.inference.replies.requests import ReplyRequests
+from hb_metrics.inference.scoring.perplexity import MAX_POSITIONS, plan_perplexity
+from hb_metrics.inference.scoring.pseudo_likelihood import plan_pseudo_log_likelihood
+from hb_metrics.inference.scoring.scoring_shards import score_into_shards
+from hb_metrics.inference.units import ScoringPlan
+
+
+@dataclass(frozen=True)
+class LikelihoodPlan:
+    """Texts as the model scores them."""
+
+    requests: LikelihoodRequests
+    scoring: ScoringPlan
+
+    def description(self) -> dict[str, Any]:
+        """The parts of the plan that the numbers depend on, if only by rounding, for run.json."""
+        return {
+            "path": self.scoring.scoring,
+            "reason": self.scoring.scoring_reason,
+            "start_token": self.scoring.start_token,
+            "positions": self.scoring.positions,
+            "predicted_tokens": int(self.scoring.num_tokens.sum()),
+        }
+
+
+class LocalEngine(Engine):
+    """A model that is loaded here; a masked one gives no replies."""
+
+    loaded: LoadedModel
+    lacks: ClassVar[dict[Ability, Lack]] = {
+        "replies": Lack("is a masked language model, which gives no replies", "give a causal or encoder-decoder model")
+    }
+
+    def __init__(self, loaded: LoadedModel) -> None:
+        self.loaded = loaded
+        self.name = loaded.name
+        self.kind = loaded.kind
+        self.gives = frozenset[Ability](
+            ("likelihoods", "weights") if loaded.kind == "masked" else ("likelihoods", "weights", "replies")
+        )
+
+    @property
+    def words(self) -> str:
+        """The kind of model, and its number format."""
+        return f"{self.kind}, {self.loaded.dtype}"
+
+    def identity(self) -> dict[str, Any]:
+        """The section `model` of run.json."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "digest": self.loaded.digest,
+            "dtype": self.loaded.dtype,
+            "num_parameters": self.loaded.model.num_parameters(),
+        }
+
+    def layout(self, *, context: Any, tag: str, chat: ChatOptions) -> Layout:
+        """What was given, else what the model was tuned with, else what suits the model."""
+        return choose_layout(self.loaded, context=context, tag=tag, chat=chat)
+
+    def decoding(self, preset: str, extent: Extent, **changes: Any) -> tuple[Decoding, dict[str, Any]]:
+        """A preset, or the settings of the model's own generation_config."""
+        model = self.loaded.model
+        ignored = ignored_settings(model.generation_config) if preset == MODEL_PRESET else {}
+        return decoding_preset(preset, model, extent, **changes), ignored
+
+    def plan_replies(self, requests: ReplyRequests, layout: Layout) -> ReplyPlan:
+        """Encodes the prompts."""
+        return plan_replies(requests, self.loaded, context=layout.context, context_reason=layout.context_reason)
+
+    def reply_into_shards(self, plan: ReplyPlan, folder: Path, *, batch_size: int | None) -> pa.Table | None:
+        """Generates the replies that are not on disk yet."""
+        return reply_into_shards(plan, self.loaded, folder, batch_size=batch_size)
+
+    def read_replies(self, plan: ReplyPlan, folder: Path) -> pa.Table:
+        """Reads the replies, on any process."""
+        return read_replies(plan, folder)
+
+    def plan_likelihoods(self, requests: LikelihoodRequests) -> LikelihoodPlan:
+        """Encodes the texts."""
+        model, tokenizer = self.loaded.model, self.loaded.tokenizer
+        max_positions = MAX_POSITIONS if requests.max_positions is None else requests.max_positions
+        if self.kind == "masked":
+            assert requests.spans is not None
+            plan = plan_pseudo_log_likelihood(
+                requests.texts, requests.spans, model, tokenizer, max_positions=max_positions
+            )
+        else:
+            plan = plan_perplexity(
+                requests.texts,
+                model,
+                tokenizer,
+                scoring=requests.scoring,
+                max_positions=max_positions,
+                add_start_token=requests.add_start_token,
+                encoder_context=requests.encoder_context,
+            )
+        return LikelihoodPlan(requests, plan)
+
+    def score_into_shards(self, plan: LikelihoodPlan, folder: Path) -> pa.Table | None:
+        """Scores the texts that are not on disk yet."""
+        return score_into_shards(plan.scoring, plan.requests.ids, plan.requests.texts, folder, self.loaded.model.device)

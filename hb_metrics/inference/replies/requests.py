@@ -1,0 +1,197 @@
+"""What is asked for replies, whoever answers; and the columns of a run's replies, made of the answers in one place.
+
+Smith et al. (2022), A.4 and A.5. Everything random (which prompts, persona lines, variations, the seed of a request) is
+drawn by a prompt's id and the seed of the run.
+"""
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from hb_dataset.seeded_draws import seeded_generator
+from hb_dataset.variations import VARIATIONS, mixed_variations
+from hb_metrics.inference.models.chats import DEFAULT_CHAT, ChatOptions, chat_messages
+from hb_metrics.inference.models.contexts import draw_personas, with_tag
+
+if TYPE_CHECKING:
+    from hb_metrics.inference.replies.decoding import Decoding
+    from hb_metrics.inference.replies.presets import Extent
+
+REPLY_SCHEMA = pa.schema(
+    [
+        ("id", pa.string()),
+        ("text", pa.string()),
+        ("personas", pa.list_(pa.string())),
+        *((name, pa.bool_()) for name in VARIATIONS),
+        ("reply", pa.string()),
+        ("num_tokens", pa.int64()),
+        ("truncated", pa.bool_()),
+        ("reasoning", pa.string()),
+        ("num_reasoning_tokens", pa.int64()),
+        ("reasoning_unclosed", pa.bool_()),
+    ]
+)
+
+CELL_ERROR = "replies_per_cell is {number}; give at least 1, or leave it out for a reply to every prompt"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplyRequests:
+    """What is asked, and how it is to be answered; a row is a prompt.
+
+    Attributes:
+        ids: [prompts] ids of the prompts; each once.
+        texts: [prompts] the prompts, variations applied.
+        flags: Which variation was applied to each ([prompts] bool by name).
+        personas: [prompts] the persona lines of each.
+        decoding: How replies are to be decoded.
+        chat: What a chat is given beside the prompt.
+        tag: The control tag that each prompt ends in (see `bias_tags.py`); `None`: none.
+        tag_reason: Why, in words for the report.
+        extent: Whether a reply is all that the model writes, or its first line.
+        extent_reason: Why, in words for the report.
+        max_reasoning_tokens: Tokens of a thought before a reply at most; `None`: as many as whoever answers gives a
+            model that thinks.
+        seed: Of the run.
+    """
+
+    ids: list[str]
+    texts: list[str]
+    flags: dict[str, np.ndarray]
+    personas: list[list[str]]
+    decoding: "Decoding"
+    chat: ChatOptions = DEFAULT_CHAT
+    tag: str | None = None
+    tag_reason: str = ""
+    extent: "Extent" = "first_line"
+    extent_reason: str = ""
+    max_reasoning_tokens: int | None = None
+    seed: int = 0
+
+    def messages(self, row: int) -> list[dict[str, str]]:
+        """The chat (role and content of each message) of a prompt, up to where the assistant speaks."""
+        return chat_messages(with_tag(self.texts[row], self.tag), self.personas[row], self.chat)
+
+    def request_seed(self, row: int) -> int:
+        """The seed that one reply is to be sampled with, for engines that take one: below 2³¹."""
+        return int(seeded_generator(self.seed, "request", self.ids[row]).integers(2**31))
+
+    def description(self) -> dict[str, Any]:
+        """What run.json records of them, but for what only whoever answers can know."""
+        return {
+            "tag": self.tag,
+            "tag_reason": self.tag_reason,
+            "reply": self.extent,
+            "reply_reason": self.extent_reason,
+            "num_prompts": len(self.ids),
+            "prompts_digest": hashlib.sha256("\x1f".join(self.texts).encode()).hexdigest(),
+            "persona_lines": len(self.personas[0]) if self.personas else 0,
+            "personas_digest": hashlib.sha256(repr(self.personas).encode()).hexdigest(),
+        }
+
+
+class Answer(NamedTuple):
+    """What was written to a prompt.
+
+    Attributes:
+        text: The reply, without white space around it; empty or `None`: there is none.
+        num_tokens: Tokens of the reply; `None`: not known.
+        truncated: Whether the reply was cut at its greatest length; `None`: not known.
+        reasoning: What the model thought before it replied; `None`: nothing.
+        num_reasoning_tokens: Tokens of that, with marks.
+        reasoning_unclosed: Whether the thought did not end, and there is no reply.
+        finish_reason: Why the reply ended, as an endpoint says it; `None`: nothing was said. Not a column.
+        fingerprint: What identifies the model that wrote it, as an endpoint says it. Not a column.
+    """
+
+    text: str | None
+    num_tokens: int | None = None
+    truncated: bool | None = None
+    reasoning: str | None = None
+    num_reasoning_tokens: int | None = 0
+    reasoning_unclosed: bool = False
+    finish_reason: str | None = None
+    fingerprint: str | None = None
+
+
+def reply_columns(requests: ReplyRequests, rows: Sequence[int], answers: Sequence[Answer]) -> dict[str, Any]:
+    """The columns of `REPLY_SCHEMA`, without `id`, of some prompts and their answers ([rows] both).
+
+    `reply` is null where nothing was written, or a thought did not end; `reasoning` where the model did not think.
+    """
+    return {
+        "text": [requests.texts[row] for row in rows],
+        "personas": [requests.personas[row] for row in rows],
+        **{name: flags[rows] for name, flags in requests.flags.items()},
+        "reply": [answer.text or None for answer in answers],
+        "num_tokens": [answer.num_tokens for answer in answers],
+        "truncated": [answer.truncated for answer in answers],
+        "reasoning": [answer.reasoning for answer in answers],
+        "num_reasoning_tokens": [answer.num_reasoning_tokens for answer in answers],
+        "reasoning_unclosed": [answer.reasoning_unclosed for answer in answers],
+    }
+
+
+def make_requests(
+    prompts: pa.Table,
+    *,
+    decoding: "Decoding",
+    personas: Sequence[str] = (),
+    num_personas: int = 0,
+    variations: bool = False,
+    seed: int = 0,
+    **about: Any,
+) -> ReplyRequests:
+    """Varies the prompts and draws their persona lines.
+
+    Args:
+        prompts: The prompts, as the dataset has them.
+        decoding: How replies are to be decoded.
+        personas: Sentences to draw persona lines from.
+        num_personas: Persona lines before each prompt.
+        variations: Whether the paper's stylistic variations (A.3) are mixed in.
+        seed: Chooses persona lines, variations and what is sampled.
+        about: Other attributes of `ReplyRequests`.
+
+    Raises:
+        ValueError: There are fewer persona sentences than lines asked for.
+    """
+    ids = prompts["id"].to_pylist()
+    if variations:
+        varied = mixed_variations(prompts, seed=seed)
+        texts, flags = varied.texts.to_pylist(), varied.flags
+    else:
+        texts, flags = prompts["text"].to_pylist(), {name: np.zeros(len(ids), bool) for name in VARIATIONS}
+    drawn = draw_personas(ids, personas, num_personas, seed=seed)
+    return ReplyRequests(ids=ids, texts=texts, flags=flags, personas=drawn, decoding=decoding, seed=seed, **about)
+
+
+def select_prompts(prompts: pa.Table, replies_per_cell: int | None, *, seed: int) -> pa.Table:
+    """Draws the prompts of each cell (axis, descriptor and template) that are replied to.
+
+    Args:
+        prompts: Prompts with the columns `id`, `axis`, `descriptor` and `template`.
+        replies_per_cell: How many a cell; all of a cell that has fewer; `None`: all.
+        seed: Another seed, other prompts.
+
+    Returns:
+        The prompts drawn, in the order they were in.
+
+    Raises:
+        ValueError: `replies_per_cell` is less than 1.
+    """
+    if replies_per_cell is None:
+        return prompts
+    if replies_per_cell < 1:
+        raise ValueError(CELL_ERROR.format(number=replies_per_cell))
+    cells = defaultdict(list)
+    columns = [prompts[name].to_pylist() for name in ("axis", "descriptor", "template", "id")]
+    for row, (*cell, identifier) in enumerate(zip(*columns, strict=True)):
+        cells[tuple(cell)].append((seeded_generator(seed, "prompts", identifier).random(), row))
+    rows = [row for cell in cells.values() for _, row in sorted(cell)[:replies_per_cell]]
+    return prompts.take(pa.array(sorted(rows), pa.int64()))
