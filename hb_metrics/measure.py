@@ -24,7 +24,7 @@ from hb_metrics.arguments import parse_arguments
 from hb_metrics.default_folder import default_folder
 from hb_metrics.measurements.measurement import Measurement, Task
 from hb_metrics.measurements.settings import Settings
-from hb_metrics.planning import choose_measurements, describe_run, load, read_files, read_prompts
+from hb_metrics.planning import choose_measurements, connect, describe_run, load, read_files, read_prompts
 from hb_metrics.run_folder import (
     REPORT_FILE,
     RESULTS_FILE,
@@ -70,8 +70,9 @@ def measure(settings: Settings) -> Path:
 
     state = process_state()
     folder = Path(settings.run.output_dir or default_folder(settings))
+    served = connect(settings, folder)
     with state.main_process_first():  # which converts and fits what is embedded the first time
-        engine = load(settings, state.device)
+        engine = load(settings, state.device) if served is None else served
         measurements = choose_measurements(settings, engine)
         state.print(f"{engine.name}: {engine.words}, on {state.device} x {state.num_processes}")
         names = tuple(measurement.name for measurement in measurements)

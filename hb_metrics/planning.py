@@ -1,13 +1,14 @@
 """Plans a run: chooses its prompts and measurements, loads the model, and describes the run for run.json."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hb_dataset.hints import did_you_mean
 from hb_metrics.arguments import asked_measurements
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.measurement import Measurement, Task
-from hb_metrics.measurements.settings import Settings
+from hb_metrics.measurements.settings import WITHOUT_EFFECT, Settings
 from hb_metrics.run_folder import LAYOUT, package_versions, table_digest, with_plurals
 
 if TYPE_CHECKING:
@@ -91,6 +92,23 @@ def load(settings: Settings, device: Any) -> "Engine":
     )
 
 
+def connect(settings: Settings, folder: Path) -> "Engine | None":
+    """Probes the server of a model that is served, on the main process; `None`: the model is not served.
+
+    A run that is resumed goes on with what was found when it began, if that is found again.
+
+    Raises:
+        ValueError: There is no answer to be had, or the server is not the one that the run began with.
+    """
+    if not settings.run.is_served:
+        return None
+    from hb_metrics.inference.engines.served import ServedEngine, make_server, probe_server
+
+    run = settings.run
+    server = make_server(run.model, run.base_url, run.provider, run.concurrency, run.request_timeout)
+    return ServedEngine(server, probe_server(server, folder, context=run.context, chat=run.chat()))
+
+
 def choose_measurements(settings: Settings, engine: "Engine") -> list[Measurement]:
     """The measurements asked for, or those by default; as far as the engine can, also those that they require.
 
@@ -124,7 +142,7 @@ def describe_run(task: Task, measurements: Sequence[Measurement], work: dict[str
         work: Name of each measurement → its plan.
     """
     settings, prompts = task.settings, task.prompts
-    without = {"output_dir", "batch_size"}
+    without = {"output_dir", *WITHOUT_EFFECT}
     run: dict[str, Any] = {
         "layout": {"version": LAYOUT},
         "settings": {name: value for name, value in settings.values().items() if name not in without},

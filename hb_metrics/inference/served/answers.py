@@ -5,7 +5,7 @@ tokens that cannot be is left out.
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from hb_metrics.inference.models.chats import THOUGHT_MARKS
 from hb_metrics.inference.served.client import Passing
@@ -18,6 +18,14 @@ _REASONING_FIELDS = ("reasoning_content", "reasoning")
 OTHER_MODEL_FAULT = "an answer of model {found}, where the others are of {model}"
 NO_CHOICE_FAULT = "an answer that is no JSON of the form asked for"
 UNFINISHED_FAULT = "half an answer: nothing states why it ended"
+
+
+class _OfModel(Protocol):
+    @property
+    def model(self) -> str | None: ...
+
+
+A = TypeVar("A", bound=_OfModel)
 
 
 class ServedAnswer(NamedTuple):
@@ -86,7 +94,7 @@ def read_completion(content: Any, *, max_tokens: int) -> ServedAnswer:
     return _answer(content, choice, text, None, False, False, max_tokens)
 
 
-def check_model(answer: ServedAnswer, model: str | None) -> ServedAnswer:
+def check_model(answer: A, model: str | None) -> A:
     """The answer, if it is of the model that all are to be of; raises `Passing` for another."""
     if answer.model != model:
         raise Passing(OTHER_MODEL_FAULT.format(found=_quoted(answer.model), model=_quoted(model)))

@@ -53,7 +53,7 @@ _HINTS = {
 }
 
 
-class Passing(Exception):  # noqa: N818 - not only errors
+class Passing(Exception):
     """A fault that may be over when the request is asked again, such as half an answer."""
 
 
@@ -209,7 +209,7 @@ class Client:
                 tries += 1
             if tries >= self.tries:
                 raise ValueError(GIVEN_UP_ERROR.format(where=address.name, what=what, tries=tries, fault=fault))
-            delay = pause * random.uniform(0.5, 1) if asked is None else asked  # noqa: S311
+            delay = pause * random.uniform(0.5, 1) if asked is None else asked
             if asked is not None or address.faults > 1:  # the address, not this request alone
                 address.ready_at = max(address.ready_at, time.monotonic() + delay)
             if asked is None and len(self.addresses) == 1:
@@ -246,9 +246,7 @@ class Client:
         return "an answer that is no JSON of the form asked for", None
 
 
-def _refuse(
-    status: int, said: str, fault: str, location: str | None, address: _Address, what: str
-) -> NoReturn:
+def _refuse(status: int, said: str, fault: str, location: str | None, address: _Address, what: str) -> NoReturn:
     hint = _HINTS.get(status, "")
     if status in _REDIRECTS:
         hint = f"; it sends on to {hide(location or 'nowhere', address.key).partition('?')[0]}: give that address"
@@ -262,7 +260,8 @@ async def connected(server: Server) -> AsyncIterator[Client]:
     if server.provider is None:  # of a provider, the Hub is asked, as huggingface_hub does it
         set_async_client_factory(lambda: _http_client(server))
     addresses = []
-    for url, key in zip(server.urls or [None], server.keys, strict=True):
+    urls: list[str | None] = list(server.urls) or [None]
+    for url, key in zip(urls, server.keys, strict=True):
         token = None if key is None else key.value
         if url is None:
             chat = AsyncInferenceClient(provider=server.provider, api_key=token, timeout=server.timeout)  # type: ignore[arg-type, unused-ignore]
@@ -300,7 +299,7 @@ async def _refuse_redirect(response: httpx.Response) -> None:
 
 
 def retry_after(value: str | None) -> float | None:
-    """The seconds that a Retry-After header asks to wait, given in seconds or as a date; `None`: none, or unreadable."""
+    """The seconds that a Retry-After header asks to wait, in seconds or as a date; `None`: none, or unreadable."""
     if value is None:
         return None
     try:

@@ -1,8 +1,8 @@
 """Log-probabilities of a text's own tokens, as servers give them with `/completions`.
 
-Two forms: `echo` with `logprobs` (OpenAI's, also of vLLM and llama-cpp-python), and vLLM's `prompt_logprobs`. Servers that
-know neither answer all the same and leave them out, or give those of what they wrote; so what comes back counts only if
-it is about the tokens of the text, and of all of them.
+Two forms: `echo` with `logprobs` (OpenAI's, also of vLLM and llama-cpp-python), and vLLM's `prompt_logprobs`. Servers
+that know neither answer all the same and leave them out, or give those of what they wrote; so what comes back counts
+only if it is about the tokens of the text, and of all of them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -120,9 +120,7 @@ def _start_token(tokens: Sequence[str], text: str) -> str | None:
     raise Passing(NOT_COVERED_FAULT)
 
 
-def _without_written(
-    tokens: list[str], values: list[float | None], text: str
-) -> tuple[list[str], list[float | None]]:
+def _without_written(tokens: list[str], values: list[float | None], text: str) -> tuple[list[str], list[float | None]]:
     """Without the token that was written after the text, of a server that counts no tokens of the prompt."""
     for end in (len(tokens), len(tokens) - 1):
         if "".join(tokens[:end]).strip().endswith(text.strip()):

@@ -1,7 +1,7 @@
 """A server of an OpenAI-compatible interface for tests, on loopback: honest by default, and as bad as a test wants it.
 
-Its "model" writes words drawn from a list by what it is asked: the same words for the same chat, seed and settings, as a
-model would; one word is one token. Log-probabilities are those that a function gives.
+Its "model" writes words drawn from a list by what it is asked: the same words for the same chat, seed and settings, as
+a model would; one word is one token. Log-probabilities are those that a function gives.
 """
 
 import hashlib
@@ -13,10 +13,9 @@ import time
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-WORDS = (
-    "apple river candle stone garden window silver ladder pepper cloud bridge violin orange meadow lantern copper "
-    "harbor pillow marble thunder basket walnut ribbon glacier"
-).split()
+_WORDS = """apple river candle stone garden window silver ladder pepper cloud bridge violin orange meadow lantern copper
+harbor pillow marble thunder basket walnut ribbon glacier"""
+WORDS = _WORDS.split()
 MODEL = "org/stand-in"
 
 

@@ -17,9 +17,7 @@ def usage(prompt, number, reasoning=None):
 
 
 def test_an_answer_is_read():
-    answer = read_chat(
-        chat({"content": " Hello. \n"}, usage=usage(9, 3), system_fingerprint="fp_1"), max_tokens=5
-    )
+    answer = read_chat(chat({"content": " Hello. \n"}, usage=usage(9, 3), system_fingerprint="fp_1"), max_tokens=5)
 
     assert answer._asdict() == {
         "text": "Hello.",
