@@ -442,4 +442,5 @@ def _recorded(server: Server, folder: Path, found: Probe) -> Probe:
         lines = [f"  {name} was {then!r} and is {now!r}" for name, (then, now) in changed.items()]
         where = ", ".join(server.names)
         raise ValueError(CHANGED_ERROR.format(where=where, folder=folder, differences="\n".join(lines)))
-    return Probe(**{option.name: served.get(option.name) for option in fields(Probe)})
+    known: dict[str, Any] = {each.name: served.get(each.name) for each in fields(Probe)}
+    return Probe(**known)
