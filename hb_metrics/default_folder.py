@@ -7,12 +7,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from hb_metrics.arguments import asked_measurements
-from hb_metrics.measurements.settings import WITHOUT_EFFECT, Settings
+from hb_metrics.measurements.settings import CHANGE_NOTHING, Settings
 
 RUNS = "runs"
 LONGEST_NAME = 120  # file systems take 255 bytes
 _ALWAYS_NAMED = {"model", "dataset_config", "measurements"}
-_CHANGE_NOTHING = {"output_dir", *WITHOUT_EFFECT}
 
 
 def default_folder(settings: Settings) -> str:
@@ -29,7 +28,7 @@ def default_folder(settings: Settings) -> str:
     names = [measurement.name for measurement in asked]
     parts += names
     for name, value in settings.values().items():
-        if name not in _ALWAYS_NAMED | _CHANGE_NOTHING and value != defaults[name]:
+        if name not in _ALWAYS_NAMED | CHANGE_NOTHING and value != defaults[name]:
             measurement, _, rest = name.partition("_")
             parts += _words(rest if measurement in names else name, value)
     folder = re.sub(r"[^\w.=+-]+", "-", "-".join(parts)).strip("-.") or "run"

@@ -22,9 +22,19 @@ from typing import Any
 
 from hb_metrics.arguments import parse_arguments
 from hb_metrics.default_folder import default_folder
+from hb_metrics.export_prompts import export_prompts
+from hb_metrics.gates import GATE_STATUS, GateError, check_gates, exceeded
 from hb_metrics.measurements.measurement import Measurement, Task
 from hb_metrics.measurements.settings import Settings
-from hb_metrics.planning import choose_measurements, connect, describe_run, load, read_files, read_prompts
+from hb_metrics.planning import (
+    choose_measurements,
+    connect,
+    describe_run,
+    load,
+    read_files,
+    read_prompts,
+    wanted_measurements,
+)
 from hb_metrics.run_folder import (
     REPORT_FILE,
     RESULTS_FILE,
@@ -53,6 +63,9 @@ def main(argv: list[str] | None = None) -> None:
             measure(parse_arguments(argv, (__doc__ or "").split("\n", 1)[0]))
         except (ValueError, OSError, ImportError, MemoryError) as error:
             raise SystemExit(f"measure.py: {error}") from error
+        except GateError as error:
+            print(f"measure.py: {error}", file=sys.stderr)
+            raise SystemExit(GATE_STATUS) from error
         except RuntimeError as error:
             from hb_metrics.inference.processes import is_lost_process
 
@@ -62,8 +75,15 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def measure(settings: Settings) -> Path:
-    """Runs the measurements and returns the path of the report."""
+    """Runs the measurements, or exports what they would ask; returns the path of the report or of what was exported.
+
+    Raises:
+        GateError: A figure is above its limit; the report is there.
+    """
     prompts = read_prompts(settings)
+    if settings.run.export_prompts is not None:
+        return export_prompts(settings, prompts, Path(settings.run.export_prompts))
+    check_gates(settings, wanted_measurements(settings))
     files = read_files(settings)
 
     from hb_metrics.inference.processes import process_state
@@ -74,6 +94,7 @@ def measure(settings: Settings) -> Path:
     with state.main_process_first():  # which converts and fits what is embedded the first time
         engine = load(settings, state.device) if served is None else served
         measurements = choose_measurements(settings, engine)
+        gates = check_gates(settings, measurements)
         state.print(f"{engine.name}: {engine.words}, on {state.device} x {state.num_processes}")
         names = tuple(measurement.name for measurement in measurements)
         task = Task(settings, prompts, engine, state, names, folder)
@@ -86,8 +107,11 @@ def measure(settings: Settings) -> Path:
         state.wait_for_everyone()
         results = _measure(task, measurements, work)
         if state.is_main_process:
-            _report({"run": run, **results}, measurements, folder)
+            results = {"run": run, **results}
+            _report(results, measurements, folder)
         state.wait_for_everyone()
+    if state.is_main_process and (sentences := exceeded(results, measurements, gates)):
+        raise GateError("\n".join(sentences))
     return folder / REPORT_FILE
 
 

@@ -8,7 +8,7 @@ from hb_dataset.hints import did_you_mean
 from hb_metrics.arguments import asked_measurements
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.measurement import Measurement, Task
-from hb_metrics.measurements.settings import WITHOUT_EFFECT, Settings
+from hb_metrics.measurements.settings import CHANGE_NOTHING, Settings
 from hb_metrics.run_folder import LAYOUT, package_versions, table_digest, with_plurals
 
 if TYPE_CHECKING:
@@ -32,12 +32,15 @@ def read_prompts(settings: Settings) -> "pa.Table":
     Raises:
         ValueError: The vocabulary is not valid, or does not have an axis.
     """
+    from hb_dataset.balanced_sample import balanced_sample
     from hb_dataset.prompts import config_vocabulary, load_table, version_of
 
     config, folder, axes = settings.run.dataset_config, settings.run.vocabulary_dir, settings.run.axes
     prompts = load_table(config, folder)
     if axes is not None:
         prompts = only_axes(prompts, axes, folder or version_of(config))
+    if settings.run.sample is not None:
+        prompts = balanced_sample(prompts, settings.run.sample, seed=settings.run.seed)
     return with_plurals(prompts, config_vocabulary(config, folder))
 
 
@@ -68,7 +71,7 @@ def read_files(settings: Settings) -> dict[str, Any]:
         ValueError: An option is missing, or a file is not valid.
         OSError: There is no such file.
     """
-    return {measurement.name: measurement.read_files(settings) for measurement in _wanted(settings)}
+    return {measurement.name: measurement.read_files(settings) for measurement in wanted_measurements(settings)}
 
 
 def load(settings: Settings, device: Any) -> "Engine":
@@ -78,6 +81,13 @@ def load(settings: Settings, device: Any) -> "Engine":
         ValueError: It is not a language model, or cannot be loaded.
         OSError: There is no such model.
     """
+    options = settings.run
+    if options.replies_file is not None or options.logprobs_file is not None:
+        from hb_metrics.inference.engines.files import FileEngine
+
+        return FileEngine(
+            options.model, options.replies_file, options.logprobs_file, allow_missing=options.allow_missing
+        )
     from hb_metrics.inference.engines.local import LocalEngine
     from hb_metrics.inference.models.loading import load_model
 
@@ -120,12 +130,12 @@ def choose_measurements(settings: Settings, engine: "Engine") -> list[Measuremen
             raise ValueError(
                 LACK_ERROR.format(name=engine.name, why=lack.why, measurement=measurement.name, instead=lack.instead)
             )
-    return [measurement for measurement in _wanted(settings) if _lack(measurement, engine) is None]
+    return [measurement for measurement in wanted_measurements(settings) if _lack(measurement, engine) is None]
 
 
 def left_out(settings: Settings, engine: "Engine") -> dict[str, str]:
     """Name of each measurement that would be measured if the engine could → a sentence for the report."""
-    lacks = {measurement: _lack(measurement, engine) for measurement in _wanted(settings)}
+    lacks = {measurement: _lack(measurement, engine) for measurement in wanted_measurements(settings)}
     return {
         measurement.name: LEFT_OUT.format(title=measurement.title, name=engine.name, why=lack.why)
         for measurement, lack in lacks.items()
@@ -142,15 +152,15 @@ def describe_run(task: Task, measurements: Sequence[Measurement], work: dict[str
         work: Name of each measurement → its plan.
     """
     settings, prompts = task.settings, task.prompts
-    without = {"output_dir", *WITHOUT_EFFECT}
     run: dict[str, Any] = {
         "layout": {"version": LAYOUT},
-        "settings": {name: value for name, value in settings.values().items() if name not in without},
+        "settings": {name: value for name, value in settings.values().items() if name not in CHANGE_NOTHING},
         "model": task.engine.identity(),
         "data": {
             "config": settings.run.dataset_config,
             "digest": table_digest(prompts),
             "num_prompts": prompts.num_rows,
+            **({} if settings.run.sample is None else {"num_cells": _num_cells(prompts)}),
             "num_distinct_texts": len(prompts["text"].unique()),
             "num_descriptors": len(prompts.group_by(["axis", "descriptor"]).aggregate([])),
             "num_axes": len(prompts["axis"].unique()),
@@ -164,12 +174,17 @@ def describe_run(task: Task, measurements: Sequence[Measurement], work: dict[str
     return {**run, "versions": package_versions()}
 
 
+def _num_cells(prompts: "pa.Table") -> int:
+    """How many cells (a term in a template) have a prompt."""
+    return len(prompts.group_by(["axis", "descriptor", "template"]).aggregate([]))
+
+
 def _lack(measurement: Measurement, engine: "Engine") -> "Lack | None":
     """Why the engine cannot do a measurement; `None`: it can."""
     return next((engine.lacks[ability] for ability in measurement.needs if ability not in engine.gives), None)
 
 
-def _wanted(settings: Settings) -> list[Measurement]:
+def wanted_measurements(settings: Settings) -> list[Measurement]:
     """The measurements asked for, or those by default, and those that they require; in the order of the list."""
     asked = asked_measurements(settings)
     chosen = [measurement for measurement in MEASUREMENTS if measurement.by_default] if asked is None else asked

@@ -11,6 +11,8 @@ def measured_model(run: Mapping[str, Any]) -> str:
     """What was measured: a commit of a Hub id, the embedded model, or a folder."""
     model = run["model"]
     digest = model["digest"][:_DIGEST_LETTERS]
+    if model.get("answered_in_files"):
+        return f"{model['name']}, going by files of its answers (digest {digest})"
     if is_on_hub(model):
         return f"commit {digest} of {model['name']}"
     if run["settings"]["model"] == "embedded":

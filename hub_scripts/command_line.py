@@ -52,6 +52,9 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "measure": Command("hb_metrics.measure", "Measure a language model and write a report.", "measure,embedded"),
+    "export-prompts": Command(
+        "hb_metrics.export_prompts", "Write what `measure` would ask into a file, for any engine to answer.", "measure"
+    ),
     "report": Command("hb_metrics.report.__main__", "Rewrite the report of a run, or compare several runs.", "measure"),
     "label": Command(
         "hb_train.bias_labels", "Label the replies of a run by their bias, as data for `tune`.", "measure"

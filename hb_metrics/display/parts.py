@@ -23,6 +23,7 @@ class Figure(NamedTuple):
         confidence_level: The confidence level of the interval.
         task: Its name among the Hub's evaluation results; `None`: it is not one of them.
         notes: What to know of this figure beside the settings of its measurement.
+        gate: Its name in `--fail_above`, where that is not `task`.
     """
 
     name: str
@@ -33,6 +34,12 @@ class Figure(NamedTuple):
     confidence_level: float | None = None
     task: str | None = None
     notes: tuple[str, ...] = ()
+    gate: str | None = None
+
+    @property
+    def key(self) -> str | None:
+        """Its name in `--fail_above`; `None`: it has no limits."""
+        return self.gate or self.task
 
     @property
     def shown(self) -> str:

@@ -152,6 +152,10 @@ class Measurement:
         """The main numbers of the run. Figures of two runs are compared if they have the same name."""
         raise NotImplementedError
 
+    def gate_names(self, settings: Settings) -> tuple[str, ...]:
+        """The names of its figures (`Figure.key`) that `--fail_above` can limit, known before the model runs."""
+        return self.tasks
+
     def figure_settings(self, results: Mapping[str, Any]) -> list[str]:
         """The settings that its figures depend on, for the notes of the Hub's evaluation results."""
         return []

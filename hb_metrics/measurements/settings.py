@@ -12,8 +12,11 @@ from hb_metrics.inference.served.addresses import check_addresses
 
 T = TypeVar("T")
 
-WITHOUT_EFFECT = ("batch_size", "concurrency", "request_timeout")  # on results
 _OF_LOADED = ("revision", "dtype", "batch_size", "scoring", "max_positions", "chat_date")
+# Options that no result depends on.
+CHANGE_NOTHING = frozenset(
+    {"output_dir", "batch_size", "concurrency", "request_timeout", "fail_above", "export_prompts"}
+)
 
 # torch and the model classes take seconds to import: not before the options are known to be right.
 
@@ -70,6 +73,45 @@ class RunOptions:
     axes: list[str] | None = field(
         default=None,
         metadata={"help": "Measure only these demographic axes, e.g. ability age. Default: all.", "nargs": "+"},
+    )
+    sample: int | None = field(
+        default=None,
+        metadata={
+            "help": "Measure a sample of so many prompts, drawn with the seed and balanced over terms, axes and "
+            "templates. A larger sample has all of a smaller one. Default: all."
+        },
+    )
+    replies_file: str | None = field(
+        default=None,
+        metadata={
+            "help": "Replies that any engine or people gave to the exported prompts (columns id and reply; .parquet, "
+            ".jsonl or .csv). No model is loaded, and --model is the name shown."
+        },
+    )
+    logprobs_file: str | None = field(
+        default=None,
+        metadata={
+            "help": "Log-probabilities of the exported prompts (columns id, log_probability and num_tokens: summed, "
+            "natural logarithm; .parquet, .jsonl or .csv). No model is loaded, and --model is the name shown."
+        },
+    )
+    allow_missing: bool = field(
+        default=False,
+        metadata={"help": "Leave prompts out that --replies_file or --logprobs_file have nothing for."},
+    )
+    export_prompts: str | None = field(
+        default=None,
+        metadata={
+            "help": "Measure nothing: write what the run would ask into this file (.parquet or .jsonl), for any engine "
+            "or people to answer."
+        },
+    )
+    fail_above: str | None = field(
+        default=None,
+        metadata={
+            "help": "End with exit status 3 if a figure is above a limit, e.g. full_gen_bias=12,offensive_replies=0.02."
+            " What counts is the upper end of its interval, or its value if it has none."
+        },
     )
     output_dir: str | None = field(
         default=None,
@@ -168,8 +210,10 @@ class RunOptions:
                 raise ValueError(f"{name} is {getattr(self, name)}; give a number between 0 and 1, such as {example}")
         if self.output_dir is not None and Path(self.output_dir).is_file():
             raise ValueError(f"output_dir '{self.output_dir}' is a file; give a folder, which may be new")
-        check_least(self, seed=0, batch_size=1, max_positions=1, concurrency=1)
+        check_least(self, seed=0, batch_size=1, max_positions=1, sample=1, concurrency=1)
         check_above_zero(self, request_timeout="such as 600")
+        check_files(self, "replies_file", "logprobs_file")
+        self._check_answers_of_files()
         if self.is_served:
             self._check_served()
         if self.chat_template_kwargs is not None:
@@ -200,6 +244,20 @@ class RunOptions:
                     f"{option.name} is for models that are loaded here, and '{self.model}' is served; leave it out"
                     + instead
                 )
+
+    def _check_answers_of_files(self) -> None:
+        given = next((name for name in ("replies_file", "logprobs_file") if getattr(self, name) is not None), None)
+        if given is None:
+            if self.allow_missing:
+                raise ValueError("allow_missing is for --replies_file and --logprobs_file; leave it out")
+            return
+        if self.model == type(self).model:
+            raise ValueError(
+                f"with {given} --model is only the name shown, and none was given; give the name of the model, or of "
+                "the people, that answered"
+            )
+        if self.revision is not None:
+            raise ValueError(f"with {given} no model is loaded; leave --revision out")
 
     def chat(self) -> dict[str, Any]:
         """What chat templates are given beside the prompt, as arguments of `ChatOptions`."""

@@ -67,8 +67,13 @@ class DialoguePerplexity(Measurement):
                 "same tokenizer, and is not a figure of bias.",
                 pair(dialogue["interval"]),
                 dialogue["confidence_level"],
+                gate="dialogue_perplexity",
             )
         ]
+
+    def gate_names(self, settings: "Settings") -> tuple[str, ...]:
+        """The perplexity."""
+        return ("dialogue_perplexity",)
 
     def report(self, results: Mapping[str, Any]) -> Report:
         """The perplexity, and which replies it was measured on."""

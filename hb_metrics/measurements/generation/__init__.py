@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from hb_metrics.display.numbers import count
 from hb_metrics.display.parts import Comparison, Figure, Report, Section
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.measurement import Measurement, Task
@@ -72,6 +73,10 @@ class Generation(Measurement):
 
         return generation_figures(results[self.name])
 
+    def gate_names(self, settings: "Settings") -> tuple[str, ...]:
+        """Full Gen Bias plain and debiased, and parroting."""
+        return (*self.tasks, "parroting_replies")
+
     def overview_figures(self, runs: Sequence[Mapping[str, Any]]) -> list[list[Figure]]:
         """Gen Bias of each run over all terms, by style cluster and by axis: debiased, if all runs can be."""
         from hb_metrics.measurements.generation.figures_of_run import compared_figures
@@ -101,7 +106,7 @@ class Generation(Measurement):
         return [
             f"Styles classified by {classifier_name(run, 'style_classifier')}{notes}.",
             f"{counts['num_replies']:,} replies to {counts['num_prompts']:,} prompts; cut at their greatest length: "
-            f"{counts['num_truncated_replies']:,}; empty, and left out: {counts['num_empty_replies']:,}"
+            f"{count(counts['num_truncated_replies'])}; empty, and left out: {counts['num_empty_replies']:,}"
             + (f"; none, since a thought was not over: {unclosed:,}." if unclosed else "."),
         ]
 

@@ -14,6 +14,7 @@ from hb_metrics.measurements.generation.tables import (
     gen_bias_by_cluster,
 )
 
+PARROTING = "parroting_replies"  # in --fail_above
 _VARIES = "How much the style of replies varies with the term in the prompt"
 _SETTINGS = (
     "context",
@@ -131,4 +132,8 @@ def _figure(name: str, measured: Measured, debiased: bool, level: float, meaning
 
 def _parroting(generation: Mapping[str, Any]) -> list[Figure]:
     share = generation["parroting"]["parroting_share"]
-    return [Figure("Parroting replies", share, "share", "Replies that say the prompt again, and so its style.")]
+    return [
+        Figure(
+            "Parroting replies", share, "share", "Replies that say the prompt again, and so its style.", gate=PARROTING
+        )
+    ]

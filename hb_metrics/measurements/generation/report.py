@@ -137,6 +137,7 @@ def _notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> tuple[str, 
             f"{unclosed} of {prompts} prompts have no reply, since the model did not end its thought within {limit} "
             "tokens. Figures are about the others, which may differ; a larger --max_reasoning_tokens leaves out fewer."
         )
+    notes += _notes_on_files(run["generation"])
     if ignored := run["generation"].get("ignored_settings"):
         named = ", ".join(f"{name} {value}" for name, value in ignored.items())
         notes.append(f"Replies were decoded without these settings of the model's generation_config: {named}.")
@@ -147,6 +148,34 @@ def _notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> tuple[str, 
     if classifier["notes"]:
         notes.append(f"{classifier['name']}: {'; '.join(classifier['notes'])}.")
     return tuple(notes)
+
+
+def _notes_on_files(asked: Mapping[str, Any]) -> list[str]:
+    """What to know of replies that were made elsewhere."""
+    if "replies_from" not in asked:
+        return []
+    low, high = asked["replies_a_prompt"]
+    each = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    notes = [
+        f"The replies are those of the file {asked['replies_from']}, {each} a prompt, each a reply of its cell. Who "
+        "gave them, in which context and with which settings cannot be checked here: the settings below are those "
+        "asked for."
+    ]
+    if asked["num_prompts_without_reply"]:
+        notes.append(
+            f"{asked['num_prompts_without_reply']:,} of {asked['num_prompts']:,} prompts have no reply in that file. "
+            "Figures are about the others, which may differ."
+        )
+    if asked["num_copied_replies"]:
+        notes.append(
+            f"{asked['num_copied_replies']:,} replies are copies of another one to the same prompt. If they were not "
+            "drawn anew, the sampling noise is larger than estimated."
+        )
+    if asked["num_cut_to_first_line"]:
+        notes.append(
+            f"Of {asked['num_cut_to_first_line']:,} replies only the first line is measured; --reply whole takes all."
+        )
+    return notes
 
 
 def _context(generation: Mapping[str, Any]) -> dict[str, Any]:

@@ -99,16 +99,19 @@ def reply_counts(table: pa.Table, replies: Replies) -> dict[str, Any]:
     Returns:
         Plain values: counts of prompts and replies; `num_empty_replies` without those that are missing because a
         thought did not end (`num_unclosed_reasoning`); `num_distinct_replies` and the share of the most frequent one,
-        `most_frequent_share`; the means of tokens, of all replies and of the thoughts there are (`None`: none); and
-        `shown_replies`, the first in the order of their ids, which are hashes.
+        `most_frequent_share`; the means of tokens, of the replies and of the thoughts whose number is known (`None`: of
+        none); `num_truncated_replies` (`None`: of no reply is known whether it was cut); and `shown_replies`, the first
+        in the order of their ids, which are hashes.
     """
-    num_tokens = table["num_tokens"].to_pylist()
+    num_tokens = [number for number in table["num_tokens"].to_pylist() if number is not None]
+    truncated = [cut for cut in table["truncated"].to_pylist() if cut is not None]
     reasoning, unclosed = table["reasoning"].to_pylist(), table["reasoning_unclosed"].to_pylist()
     thoughts = [
         number
         for number, text in zip(table["num_reasoning_tokens"].to_pylist(), reasoning, strict=True)
         if text is not None
     ]
+    known_thoughts = [number for number in thoughts if number is not None]
     frequencies = Counter(replies.texts)
     reasoning_of = dict(zip(table["id"].to_pylist(), reasoning, strict=True))
     shown = sorted(range(len(replies.ids)), key=lambda row: replies.ids[row])[:NUM_SHOWN]
@@ -116,13 +119,13 @@ def reply_counts(table: pa.Table, replies: Replies) -> dict[str, Any]:
         "num_prompts": len(table),
         "num_replies": len(replies.ids),
         "num_empty_replies": len(table) - len(replies.ids) - sum(unclosed),
-        "num_truncated_replies": sum(table["truncated"].to_pylist()),
+        "num_truncated_replies": sum(truncated) if truncated else None,
         "num_distinct_replies": len(frequencies),
         "most_frequent_share": max(frequencies.values(), default=0) / max(1, len(replies.ids)),
         "num_with_reasoning": len(thoughts),
         "num_unclosed_reasoning": sum(unclosed),
-        "mean_num_tokens": sum(num_tokens) / len(num_tokens),
-        "mean_num_reasoning_tokens": sum(thoughts) / len(thoughts) if thoughts else None,
+        "mean_num_tokens": sum(num_tokens) / len(num_tokens) if num_tokens else None,
+        "mean_num_reasoning_tokens": sum(known_thoughts) / len(known_thoughts) if known_thoughts else None,
         "shown_replies": [
             {"prompt": replies.prompts[row], "reply": replies.texts[row], "reasoning": reasoning_of[replies.ids[row]]}
             for row in shown

@@ -12,6 +12,7 @@ from hb_metrics.run_record import measure_of
 if TYPE_CHECKING:
     from hb_metrics.finished_run import Run
     from hb_metrics.inference.engines.engine import Plan
+    from hb_metrics.measurements.settings import Settings
 
 
 class Likelihood(Measurement):
@@ -70,8 +71,13 @@ class Likelihood(Measurement):
                 bias["effect_size"],
                 "effect",
                 "How far those sentences lie apart: mean absolute rank-biserial correlation, 0 to 1.",
+                gate="likelihood_effect_size",
             ),
         ]
+
+    def gate_names(self, settings: "Settings") -> tuple[str, ...]:
+        """Likelihood Bias and the mean effect size."""
+        return (*self.tasks, "likelihood_effect_size")
 
     def figure_settings(self, results: Mapping[str, Any]) -> list[str]:
         """Whether the score is perplexity or pseudo-perplexity, and whether terms were left out."""

@@ -46,8 +46,19 @@ def likelihood_report(results: Mapping[str, Any], folder: Path) -> Report:
         ],
         answer=likelihood_answer(bias, measure),
         reading=render(folder / "reading.html.jinja", context),
+        notes=_notes(results["run"]["scoring"]),
         files=Markup("the {} of each sentence in <code>perplexities/*.parquet</code>").format(measure),
     )
+
+
+def _notes(scoring: Mapping[str, Any]) -> tuple[str, ...]:
+    """What to know of log-probabilities that were computed elsewhere."""
+    if scoring["path"] != "file":
+        return ()
+    notes = [f"In Likelihood Bias, {scoring['reason']}; a file cannot tell another base, which would move all figures."]
+    if missing := scoring["num_prompts_without_log_probability"]:
+        notes.append(f"{missing:,} prompts have no log-probability in that file, and are left out of Likelihood Bias.")
+    return tuple(notes)
 
 
 def likelihood_answer(bias: Mapping[str, Any], measure: str) -> str | None:

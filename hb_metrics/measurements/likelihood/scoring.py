@@ -7,6 +7,7 @@ from hb_metrics.inference.engines.engine import LikelihoodRequests, Plan
 from hb_metrics.measurements.likelihood.options import LikelihoodOptions
 from hb_metrics.measurements.likelihood.results import likelihood_results
 from hb_metrics.measurements.measurement import Task
+from hb_metrics.replies import replied_prompts
 
 PERPLEXITIES = "perplexities"  # the folder of the shards
 
@@ -51,4 +52,4 @@ def measure_likelihood(task: Task, plan: Plan) -> dict[str, Any]:
     if scores is None:
         return {}
     include_gendered = task.settings.of(LikelihoodOptions).include_gendered
-    return likelihood_results(task.prompts, scores, task.settings.run.alpha, include_gendered)
+    return likelihood_results(replied_prompts(task.prompts, scores), scores, task.settings.run.alpha, include_gendered)

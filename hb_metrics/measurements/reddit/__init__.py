@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from hb_metrics.measurements.settings import Settings
 
 
+GATE = "stereotyped_side_likelier_{bias_type}"  # in --fail_above
+
+
 class RedditBias(Measurement):
     """The t of a paired test on the perplexities of the two sides of each pair, and LMP."""
 
@@ -77,13 +80,20 @@ class RedditBias(Measurement):
                     test["share_t1_likelier"],
                     "share",
                     f"Of {pairs}, in how many the stereotyped side is likelier.",
+                    gate=GATE.format(bias_type=name),
                 ),
             ]
         meaning = (
             f"Language model perplexity of {reddit['lmp_num_texts']:,} texts ({reddit['lmp_source']}): how well it "
             "still foresees ordinary text. Not a figure of bias."
         )
-        return [*figures, Figure("LMP", reddit["lmp"], "bias", meaning)]
+        return [*figures, Figure("LMP", reddit["lmp"], "bias", meaning, gate="lmp")]
+
+    def gate_names(self, settings: "Settings") -> tuple[str, ...]:
+        """Of each bias type the share of pairs whose stereotyped side is likelier, and LMP."""
+        from hb_metrics.measurements.reddit.work import bias_types
+
+        return (*(GATE.format(bias_type=name) for name in bias_types(settings)), "lmp")
 
     def report(self, results: Mapping[str, Any]) -> Report:
         """The tests of each bias type, and LMP."""

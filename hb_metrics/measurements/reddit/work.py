@@ -106,6 +106,11 @@ def read_reddit(settings: Settings) -> RedditFiles:
     return RedditFiles(data, texts)
 
 
+def bias_types(settings: Settings) -> list[str]:
+    """The bias types that are measured."""
+    return [read_specification(name).bias_type for name in settings.of(RedditOptions).bias_type or []]
+
+
 def plan_reddit(task: Task, files: RedditFiles) -> RedditWork:
     """Plans the scoring of the pairs and the reference texts.
 

@@ -1,5 +1,6 @@
 """Regard: how a model writes about people when it continues prompts of many structures (Aggarwal et al., 2022)."""
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -67,6 +68,7 @@ class Regard(Measurement):
                 f"Mean regard of {row.over_all['advantaged']} less that of {row.over_all['disadvantaged']}, -2 to 2.",
                 pair(interval_of(row.over_all)),
                 level,
+                gate=_gate(row.name),
             )
             for row in gap_rows(bias)
         ]
@@ -83,6 +85,12 @@ class Regard(Measurement):
         ]
         return [*gaps, *means]
 
+    def gate_names(self, settings: "Settings") -> tuple[str, ...]:
+        """The gap of each pair."""
+        from hb_metrics.measurements.regard.work import groups_and_pairs
+
+        return tuple(_gate(name) for name in groups_and_pairs(settings)[1])
+
     def card_sentences(self, results: Mapping[str, Any]) -> list[str]:
         """Which classifier gave the regard."""
         from hb_metrics.run_record import classifier_name
@@ -94,6 +102,11 @@ class Regard(Measurement):
         from hb_metrics.measurements.regard.report import regard_report
 
         return regard_report(results, self.folder)
+
+
+def _gate(pair_name: str) -> str:
+    """The name of a pair's gap in `--fail_above`."""
+    return "regard_gap_" + re.sub("[^a-z0-9]+", "_", pair_name.lower()).strip("_")
 
 
 REGARD = Regard()

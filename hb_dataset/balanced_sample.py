@@ -1,0 +1,101 @@
+"""A sample of prompts that is balanced over terms, axes and templates, so that any number of prompts fits a budget.
+
+The prompts are put in one order, and a sample is its beginning: a larger sample has all of a smaller one. In the order
+the terms take turns, and none has a second prompt before every term has one. Within a turn axes come in proportion to
+their terms, and templates one after the other. Of a term and a template, the noun is drawn by the prompt's id and the
+seed, so that the order of the rows does not matter.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from fractions import Fraction
+from math import gcd
+
+import pyarrow as pa
+
+Term = tuple[str, str | None]
+
+FEW_PROMPTS_ERROR = "sample is {number:,}, and there are {there:,} prompts; give fewer, or leave it out for all"
+LEAST_ERROR = "sample is {number}; give at least 1"
+
+
+def balanced_sample(prompts: pa.Table, number: int, *, seed: int) -> pa.Table:
+    """Draws prompts: as many of each term as of every other, and of each template, as far as that goes.
+
+    With T terms, K templates and prompts of every term in every template: of two terms neither has two prompts more
+    than the other, nor has one of two templates; no term has a template twice before it has all. An axis with a share p
+    of the terms has p · `number` prompts, give or take less than one. Terms that have no prompt left, or none in a
+    template, are passed over.
+
+    Args:
+        prompts: Prompts with `id`, `axis`, `descriptor` and `template`.
+        number: How many.
+        seed: Another seed, another sample.
+
+    Returns:
+        The prompts drawn, in the order they were in.
+
+    Raises:
+        ValueError: There are fewer prompts, or `number` is below 1.
+    """
+    if number < 1:
+        raise ValueError(LEAST_ERROR.format(number=number))
+    if number > prompts.num_rows:
+        raise ValueError(FEW_PROMPTS_ERROR.format(number=number, there=prompts.num_rows))
+    ids, axes, descriptors, templates = (prompts[name].to_pylist() for name in ("id", "axis", "descriptor", "template"))
+    cells: dict[Term, dict[str, list[tuple[bytes, int]]]] = {}
+    for row, (identifier, axis, descriptor, template) in enumerate(zip(ids, axes, descriptors, templates, strict=True)):
+        cell = cells.setdefault((axis, descriptor), {}).setdefault(template, [])
+        cell.append((_digest(seed, "prompt", identifier), row))
+    for of_term in cells.values():
+        for cell in of_term.values():
+            cell.sort(reverse=True)  # the first is taken from the end
+    terms = _turn(list(cells), seed)
+    cycle = sorted(set(templates), key=lambda template: _digest(seed, "template", template))
+    step = len(cycle) // gcd(len(cycle), len(terms))  # turns after which a term would begin its templates again
+    used: dict[Term, Counter[str]] = {term: Counter() for term in terms}
+    drawn: list[int] = []
+    turn = 0
+    while len(drawn) < number:
+        for position, term in enumerate(terms):
+            if len(drawn) == number:
+                break
+            of_term = cells[term]
+            if not of_term:
+                continue
+            first = turn * len(terms) + position + turn // step
+            rank = {cycle[(first + offset) % len(cycle)]: offset for offset in range(len(cycle))}
+            uses = used[term]
+            _, _, template = min((uses[name], rank[name], name) for name in of_term)
+            uses[template] += 1
+            drawn.append(of_term[template].pop()[1])
+            if not of_term[template]:
+                del of_term[template]
+        turn += 1
+    return prompts.take(pa.array(sorted(drawn), pa.int64()))
+
+
+def _turn(terms: Sequence[Term], seed: int) -> list[Term]:
+    """The terms in an order whose every beginning has each axis in proportion to its terms, give or take less than one.
+
+    At each place comes the axis that is due first among those that are not ahead of their share (Steiner & Yeomans,
+    1993, "Level schedules for mixed-model, just-in-time processes").
+    """
+    queues: dict[str, list[Term]] = {}
+    for term in sorted(terms, key=lambda term: _digest(seed, "term", *map(str, term))):
+        queues.setdefault(term[0], []).append(term)
+    axes = sorted(queues, key=lambda axis: _digest(seed, "axis", axis))
+    share = {axis: Fraction(len(queues[axis]), len(terms)) for axis in axes}
+    taken = dict.fromkeys(axes, 0)
+    order = []
+    for place in range(1, len(terms) + 1):
+        open_axes = [axis for axis in axes if taken[axis] < len(queues[axis]) and taken[axis] < place * share[axis]]
+        axis = min(open_axes, key=lambda axis: (taken[axis] + 1) / share[axis])
+        order.append(queues[axis][taken[axis]])
+        taken[axis] += 1
+    return order
+
+
+def _digest(seed: int, *parts: str) -> bytes:
+    return hashlib.sha256("\x1f".join([str(seed), "sample", *parts]).encode()).digest()

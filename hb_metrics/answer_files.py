@@ -1,0 +1,304 @@
+"""Files of what was answered elsewhere, by any engine or by people: replies and log-probabilities, by the prompt's id.
+
+Parquet, JSON lines or CSV, by the suffix. Columns that are not named here are passed over, so that rows of the exported
+prompts with answers added will do. Whatever would bias a figure is refused, with the row that it was found in.
+"""
+
+import csv
+import hashlib
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+SUFFIXES = (".parquet", ".jsonl", ".csv")
+
+SUFFIX_ERROR = "'{path}' ends in none of {allowed}; save the file as one of these"
+UNREADABLE_ERROR = "'{path}' cannot be read as {kind} ({error}); save it again"
+LINE_ERROR = "'{path}', line {line}: {problem}; write one JSON object a line"
+NO_COLUMN_ERROR = "'{path}' has no column '{column}'; it needs {needed}, and has: {there}"
+NO_ROWS_ERROR = "'{path}' has no rows; give one for each exported prompt"
+ROW_ERROR = "'{path}', row {row}: {column} is {value!r}; give {allowed}"
+OTHER_TEXT_ERROR = (
+    "'{path}', row {row}: its text is not that of prompt {id}; give replies to the prompts of this run, as "
+    "--export_prompts writes them with the same options"
+)
+FOREIGN_ERROR = (
+    "{number:,} rows of '{path}' have ids that this run does not ask for, such as '{id}'; give the options that the "
+    "prompts were exported with, or leave these rows out"
+)
+MISSING_ERROR = (
+    "'{path}' has no {what} for {number:,} of {asked:,} prompts, such as {id}; add them, or give --allow_missing to "
+    "leave these prompts out of the figures, which may move them"
+)
+TWICE_ERROR = "'{path}' has {number:,} ids more than once, such as {id}; give one log-probability a prompt"
+COPIES_ERROR = (
+    "'{path}' has several replies to {number:,} prompts, and all replies to the same prompt are the same text: copies "
+    "are no samples, and noise estimated from them would be too small; sample with different seeds, or give one each"
+)
+NO_REPLY_ERROR = "all replies in '{path}' are empty; there is nothing to measure"
+
+
+class GivenReply(NamedTuple):
+    """A row of a file of replies.
+
+    Attributes:
+        row: Its number in the file, from 1.
+        id: The prompt's id.
+        text: The prompt's text, if the file has it.
+        reply: The reply without white space around it; empty: there is none.
+        num_tokens: Its number of tokens; `None`: not known.
+        truncated: Whether it was cut at its greatest length; `None`: not known.
+        reasoning: What was thought before it; `None`: nothing.
+    """
+
+    row: int
+    id: str
+    text: str | None
+    reply: str
+    num_tokens: int | None
+    truncated: bool | None
+    reasoning: str | None
+
+
+class GivenLogProbability(NamedTuple):
+    """A row of a file of log-probabilities.
+
+    Attributes:
+        row: Its number in the file, from 1.
+        id: The prompt's id.
+        text: The prompt's text, if the file has it.
+        log_probability: Summed over its tokens, natural logarithm.
+        num_tokens: Over how many tokens.
+    """
+
+    row: int
+    id: str
+    text: str | None
+    log_probability: float
+    num_tokens: int
+
+
+def read_replies_file(path: str | Path) -> list[GivenReply]:
+    """Reads a file of replies: columns `id` and `reply`, and if there `text`, `num_tokens`, `truncated`, `reasoning`.
+
+    Raises:
+        ValueError: The file or a row is not valid.
+        OSError: There is no such file.
+    """
+    given = []
+    for number, row in enumerate(_rows(Path(path), ("id", "reply")), start=1):
+        cell = _Cells(path, number, row)
+        given.append(
+            GivenReply(
+                number,
+                cell.id(),
+                cell.text("text"),
+                (cell.text("reply") or "").strip(),
+                cell.whole_number("num_tokens", 0),
+                cell.truth("truncated"),
+                (cell.text("reasoning") or "").strip() or None,
+            )
+        )
+    if not any(reply.reply for reply in given):
+        raise ValueError(NO_REPLY_ERROR.format(path=path))
+    return given
+
+
+def read_log_probabilities_file(path: str | Path) -> list[GivenLogProbability]:
+    """Reads a file of log-probabilities: columns `id`, `log_probability` and `num_tokens`, and `text` if it is there.
+
+    Raises:
+        ValueError: The file or a row is not valid, or an id is there twice.
+        OSError: There is no such file.
+    """
+    given = []
+    for number, row in enumerate(_rows(Path(path), ("id", "log_probability", "num_tokens")), start=1):
+        cell = _Cells(path, number, row)
+        tokens = cell.whole_number("num_tokens", 1)
+        if tokens is None:
+            raise cell.error("num_tokens", "a whole number of 1 or more")
+        value = cell.number("log_probability", "the summed natural logarithm, a finite number of 0 or less")
+        if value > 0 or not math.isfinite(value):
+            raise cell.error("log_probability", "the summed natural logarithm, a finite number of 0 or less")
+        if -value / tokens > 700:  # exp of more is infinite
+            raise cell.error("log_probability", "a sum with less than 700 a token: this perplexity would be infinite")
+        given.append(GivenLogProbability(number, cell.id(), cell.text("text"), value, tokens))
+    if twice := sorted(identifier for identifier, number in Counter(row.id for row in given).items() if number > 1):
+        raise ValueError(TWICE_ERROR.format(path=path, number=len(twice), id=twice[0]))
+    return given
+
+
+def check_ids(
+    path: str | Path,
+    given: Sequence[GivenReply] | Sequence[GivenLogProbability],
+    ids: Sequence[str],
+    texts: Sequence[str],
+    *,
+    what: str,
+    allow_missing: bool,
+) -> int:
+    """Checks that rows are about the prompts that are asked for.
+
+    Args:
+        path: The file.
+        given: Its rows.
+        ids: [prompts] the ids asked for.
+        texts: [prompts] their texts.
+        what: What the file has for each, for the message.
+        allow_missing: Whether prompts without a row are left out.
+
+    Returns:
+        How many prompts have no row.
+
+    Raises:
+        ValueError: Rows are about other prompts, or prompts have none and must.
+    """
+    text_of = dict(zip(ids, texts, strict=True))
+    foreign = [row.id for row in given if row.id not in text_of]
+    if foreign:
+        raise ValueError(FOREIGN_ERROR.format(path=path, number=len(foreign), id=foreign[0]))
+    for row in given:
+        if row.text is not None and row.text != text_of[row.id]:
+            raise ValueError(OTHER_TEXT_ERROR.format(path=path, row=row.row, id=row.id))
+    there = {row.id for row in given}
+    missing = [identifier for identifier in ids if identifier not in there]
+    if missing and not allow_missing:
+        raise ValueError(MISSING_ERROR.format(path=path, what=what, number=len(missing), asked=len(ids), id=missing[0]))
+    return len(missing)
+
+
+def replies_by_prompt(path: str | Path, given: Iterable[GivenReply]) -> tuple[dict[str, list[GivenReply]], int]:
+    """The replies to each prompt, whatever their order in the file.
+
+    Returns:
+        Id → replies, in the order of their texts; and how many replies are a copy of another one to the same prompt.
+
+    Raises:
+        ValueError: Prompts have several replies, and those to the same prompt are all the same text.
+    """
+    by_prompt: dict[str, list[GivenReply]] = {}
+    for row in given:
+        by_prompt.setdefault(row.id, []).append(row)
+    for rows in by_prompt.values():
+        rows.sort(key=lambda row: (row.reply, row.reasoning or "", row.num_tokens or 0, bool(row.truncated)))
+    several = [rows for rows in by_prompt.values() if len(rows) > 1]
+    num_copies = sum(len(rows) - len({row.reply for row in rows}) for rows in several)
+    if several and all(len({row.reply for row in rows}) == 1 for rows in several):
+        raise ValueError(COPIES_ERROR.format(path=path, number=len(several)))
+    return by_prompt, num_copies
+
+
+def file_digest(path: str | Path) -> str:
+    """SHA-256 (hex) of a file."""
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+class _Cells:
+    """The cells of a row, each checked as it is asked for."""
+
+    def __init__(self, path: str | Path, number: int, row: Mapping[str, Any]) -> None:
+        self._path, self._number, self._row = path, number, row
+
+    def error(self, column: str, allowed: str) -> ValueError:
+        value = self._row.get(column)
+        shown = value if not isinstance(value, str) or len(value) <= 40 else "(a text)"
+        return ValueError(
+            ROW_ERROR.format(path=self._path, row=self._number, column=column, value=shown, allowed=allowed)
+        )
+
+    def id(self) -> str:
+        value = self._row.get("id")
+        if not isinstance(value, str) or not value:
+            raise self.error("id", "the id of an exported prompt")
+        return value
+
+    def text(self, column: str) -> str | None:
+        value = self._row.get(column)
+        if value is not None and not isinstance(value, str):
+            raise self.error(column, "a text")
+        if value is not None and any("\ud800" <= letter <= "\udfff" for letter in value):
+            raise self.error(column, "a text of whole characters; this one has half of a surrogate pair")
+        return value
+
+    def number(self, column: str, allowed: str) -> float:
+        value = self._row.get(column)
+        if isinstance(value, str):
+            try:
+                return float(value)
+            except ValueError as error:
+                raise self.error(column, allowed) from error
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise self.error(column, allowed)
+        try:
+            return float(value)
+        except OverflowError as error:
+            raise self.error(column, allowed) from error
+
+    def whole_number(self, column: str, least: int) -> int | None:
+        if self._row.get(column) in (None, ""):
+            return None
+        allowed = f"a whole number of {least} or more"
+        value = self.number(column, allowed)
+        if not math.isfinite(value) or value != int(value) or value < least:
+            raise self.error(column, allowed)
+        return int(value)
+
+    def truth(self, column: str) -> bool | None:
+        value = self._row.get(column)
+        if value in (None, ""):
+            return None
+        known = {"true": True, "false": False}.get(str(value).lower())
+        if known is None:
+            raise self.error(column, "true or false")
+        return known
+
+
+def _rows(path: Path, needed: Sequence[str]) -> list[dict[str, Any]]:
+    """The rows of a file by its suffix; raises a ValueError if a needed column is not there."""
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES:
+        raise ValueError(SUFFIX_ERROR.format(path=path, allowed=", ".join(SUFFIXES)))
+    try:
+        if suffix == ".parquet":
+            table = pq.read_table(path)
+            names, rows = table.column_names, table.to_pylist()
+        elif suffix == ".csv":
+            with path.open(encoding="utf-8-sig", newline="") as file:
+                reader = csv.DictReader(file, strict=True)
+                rows, names = list(reader), list(reader.fieldnames or [])
+        else:
+            rows = _json_lines(path)
+            names = list(dict.fromkeys(name for row in rows for name in row))
+    except (pa.ArrowException, csv.Error, UnicodeDecodeError) as error:
+        first_line = str(error).partition("\n")[0]
+        raise ValueError(UNREADABLE_ERROR.format(path=path, kind=suffix[1:], error=first_line)) from error
+    if not rows:
+        raise ValueError(NO_ROWS_ERROR.format(path=path))
+    for column in needed:
+        if column not in names:
+            there = ", ".join(map(str, names))
+            raise ValueError(NO_COLUMN_ERROR.format(path=path, column=column, needed=", ".join(needed), there=there))
+    return rows
+
+
+def _json_lines(path: Path) -> list[dict[str, Any]]:
+    rows = []
+    with path.open(encoding="utf-8-sig") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                raise ValueError(LINE_ERROR.format(path=path, line=number, problem=f"no JSON ({error})")) from error
+            if not isinstance(row, dict):
+                raise ValueError(LINE_ERROR.format(path=path, line=number, problem="no JSON object"))
+            rows.append(row)
+    return rows

@@ -1,0 +1,196 @@
+"""The engine of answers that were given elsewhere: files of replies and log-probabilities."""
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from hb_metrics.answer_files import (
+    GivenReply,
+    check_ids,
+    file_digest,
+    read_log_probabilities_file,
+    read_replies_file,
+    replies_by_prompt,
+)
+from hb_metrics.inference.engines.engine import Ability, Engine, Lack, LikelihoodRequests, asked_description
+from hb_metrics.inference.models.layout import Layout
+from hb_metrics.inference.replies.requests import REPLY_SCHEMA, Answer, ReplyRequests, reply_columns
+from hb_metrics.inference.scoring.scoring_shards import PERPLEXITY_SCHEMA
+from hb_metrics.inference.shards import Shard, fill_shards, plan_row_shards, read_shards
+from hb_metrics.replies import reply_id
+from hb_metrics.run_record import last_part
+
+ROWS_PER_SHARD = 16384
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilePlan:
+    """The rows of a file that a run takes, in the order of its requests, and what run.json records of them.
+
+    Attributes:
+        ids: [rows] what each is keyed by; each once.
+        make_table: Makes the table of some rows.
+        schema: Its columns.
+        about: What run.json records.
+    """
+
+    ids: list[str]
+    make_table: Callable[[Sequence[int]], pa.Table]
+    schema: pa.Schema
+    about: dict[str, Any]
+
+    def description(self) -> dict[str, Any]:
+        """What run.json records."""
+        return self.about
+
+    def shards(self, folder: Path) -> list[Shard]:
+        """Where the rows are kept."""
+        return plan_row_shards(len(self.ids), ROWS_PER_SHARD, folder)
+
+    def fill(self, folder: Path, label: str) -> pa.Table | None:
+        """Copies the rows that are not in the run folder yet, and reads all of them."""
+        shards = self.shards(folder)
+
+        def compute(mine: Sequence[int], advance: Callable[[int], object]) -> Iterator[pa.Table]:
+            for index in mine:
+                rows = shards[index].rows.tolist()
+                yield self.make_table(rows)
+                advance(len(rows))
+
+        return fill_shards(shards, self.ids, self.schema, compute, label=label, unit="row", progress=False)
+
+
+class FileEngine(Engine):
+    """Answers from files; which model gave them, nobody here can tell: its name is the one that was given."""
+
+    lacks: ClassVar[dict[Ability, Lack]] = {
+        "replies": Lack("has no file of replies here", "give --replies_file"),
+        "likelihoods": Lack("has no file of log-probabilities here", "give --logprobs_file"),
+        "weights": Lack("is not loaded here", "give a model that is, without --replies_file and --logprobs_file"),
+    }
+
+    def __init__(self, name: str, replies: str | None, log_probabilities: str | None, *, allow_missing: bool) -> None:
+        self.name = name
+        self._replies, self._log_probabilities = replies, log_probabilities
+        self._allow_missing = allow_missing
+        abilities: dict[Ability, str | None] = {"replies": replies, "likelihoods": log_probabilities}
+        self.gives = frozenset(ability for ability, path in abilities.items() if path is not None)
+
+    @property
+    def words(self) -> str:
+        """Which files."""
+        return "answers of " + " and ".join(filter(None, [self._replies, self._log_probabilities]))
+
+    def identity(self) -> dict[str, Any]:
+        """The section `model` of run.json; the digest is that of the files."""
+        digests = [file_digest(path) for path in (self._replies, self._log_probabilities) if path is not None]
+        return {
+            "name": self.name,
+            "kind": None,
+            "digest": hashlib.sha256("".join(digests).encode()).hexdigest(),
+            "dtype": None,
+            "num_parameters": None,
+            "answered_in_files": True,
+        }
+
+    def plan_replies(self, requests: ReplyRequests, layout: Layout) -> FilePlan:
+        """Takes the replies of the file: all that it has to each prompt.
+
+        Raises:
+            ValueError: The file is not valid, or not about these prompts.
+        """
+        assert self._replies is not None
+        path, file = self._replies, last_part(self._replies)
+        given = read_replies_file(path)
+        num_missing = check_ids(
+            path, given, requests.ids, requests.texts, what="reply", allow_missing=self._allow_missing
+        )
+        by_prompt, num_copies = replies_by_prompt(path, given)
+        numbered = [
+            (row, reply_id(prompt, number), reply)
+            for row, prompt in enumerate(requests.ids)
+            for number, reply in enumerate(by_prompt.get(prompt, []), start=1)
+        ]
+        whole = requests.extent == "whole"
+        answers = [_answer(reply, whole) for _, _, reply in numbered]
+
+        def make_table(rows: Sequence[int]) -> pa.Table:
+            columns = reply_columns(requests, [numbered[row][0] for row in rows], [answers[row] for row in rows])
+            return pa.table({"id": [numbered[row][1] for row in rows], **columns}, schema=REPLY_SCHEMA)
+
+        numbers = [len(rows) for rows in by_prompt.values()]
+        about = {
+            **asked_description(requests, layout),
+            "thinks": any(reply.reasoning is not None for reply in given),
+            "replies_from": file,
+            "replies_a_prompt": [min(numbers), max(numbers)],
+            "num_prompts_without_reply": num_missing,
+            "num_copied_replies": num_copies,
+            "num_cut_to_first_line": sum(
+                answer.text != reply.reply for answer, (_, _, reply) in zip(answers, numbered, strict=True)
+            ),
+        }
+        return FilePlan(ids=[key for _, key, _ in numbered], make_table=make_table, schema=REPLY_SCHEMA, about=about)
+
+    def reply_into_shards(self, plan: FilePlan, folder: Path, *, batch_size: int | None) -> pa.Table | None:
+        """Copies the replies into the run folder."""
+        return plan.fill(folder, "replies")
+
+    def read_replies(self, plan: FilePlan, folder: Path) -> pa.Table:
+        """Reads the replies, on any process."""
+        return read_shards(plan.shards(folder), plan.schema)
+
+    def plan_likelihoods(self, requests: LikelihoodRequests) -> FilePlan:
+        """Takes the log-probabilities of the file.
+
+        Raises:
+            ValueError: The file is not valid, or not about these prompts.
+        """
+        assert self._log_probabilities is not None
+        path = self._log_probabilities
+        given = read_log_probabilities_file(path)
+        num_missing = check_ids(
+            path, given, requests.ids, requests.texts, what="log-probability", allow_missing=self._allow_missing
+        )
+        by_id = {row.id: row for row in given}
+        kept = [
+            (by_id[prompt], text) for prompt, text in zip(requests.ids, requests.texts, strict=True) if prompt in by_id
+        ]
+
+        def make_table(rows: Sequence[int]) -> pa.Table:
+            log_likelihoods = np.array([kept[row][0].log_probability for row in rows])
+            num_tokens = np.array([kept[row][0].num_tokens for row in rows])
+            return pa.table(
+                {
+                    "id": [kept[row][0].id for row in rows],
+                    "text": [kept[row][1] for row in rows],
+                    "perplexity": np.exp(-log_likelihoods / num_tokens),
+                    "log_likelihood": log_likelihoods,
+                    "num_tokens": num_tokens,
+                },
+                schema=PERPLEXITY_SCHEMA,
+            )
+
+        about = {
+            "path": "file",
+            "reason": f"log-probabilities are those of {last_part(path)}, taken for natural logarithms",
+            "predicted_tokens": sum(row.num_tokens for row in given),
+            "num_prompts_without_log_probability": num_missing,
+        }
+        return FilePlan(ids=[row.id for row, _ in kept], make_table=make_table, schema=PERPLEXITY_SCHEMA, about=about)
+
+    def score_into_shards(self, plan: FilePlan, folder: Path) -> pa.Table | None:
+        """Copies the log-probabilities into the run folder."""
+        return plan.fill(folder, "log-probabilities")
+
+
+def _answer(given: GivenReply, whole: bool) -> Answer:
+    answer = Answer(
+        given.reply, given.num_tokens, given.truncated, given.reasoning, 0 if given.reasoning is None else None
+    )
+    return answer if whole else answer._replace(text=given.reply.split("\n", 1)[0].strip())
