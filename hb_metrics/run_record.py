@@ -10,6 +10,9 @@ _DIGEST_LETTERS = 12
 def measured_model(run: Mapping[str, Any]) -> str:
     """What was measured: a commit of a Hub id, the embedded model, or a folder."""
     model = run["model"]
+    if served := model.get("served"):
+        program = served["server"] or "a server of the OpenAI interface"
+        return f"{public_name(model)}, asked for over HTTP ({program})"
     digest = model["digest"][:_DIGEST_LETTERS]
     if model.get("answered_in_files"):
         return f"{model['name']}, going by files of its answers (digest {digest})"
@@ -18,6 +21,36 @@ def measured_model(run: Mapping[str, Any]) -> str:
     if run["settings"]["model"] == "embedded":
         return f"{model['name']} (digest {digest})"
     return f"a local folder, {public_name(model)} (digest {digest})"
+
+
+def served_sentences(run: Mapping[str, Any]) -> list[str]:
+    """Where a served model was asked for, and what the probe found there; empty: it was loaded."""
+    served = run["model"].get("served")
+    if not served:
+        return []
+    where = " and ".join(served["base_urls"] or [f"the Inference Provider {served['provider']}"])
+    program = f" ({served['server']})" if served["server"] else ""
+    called = f", which calls it {served['model']}" if served["model"] not in (None, run["model"]["name"]) else ""
+    if not served["samples"]:
+        samples = "draws nothing: it gives the same answer whatever the seed"
+    elif served["seed_repeats"]:
+        samples = "draws other answers with another seed, and the same with the same one"
+    else:
+        samples = "draws other answers with another seed, and also with the same one: asked again, replies would differ"
+    likelihoods = {
+        None: "gives no log-probabilities of prompts",
+        "echo": "gives the log-probabilities of all tokens of a prompt (echo and logprobs)",
+    }.get(served["likelihoods"], "gives the log-probabilities of all tokens of a prompt (prompt_logprobs)")
+    reasoning = {
+        "apart": "gives what the model thinks apart",
+        "in the text": "gives what the model thinks in the text, from which it was taken out",
+    }.get(served["reasoning"], "showed no thoughts of the model")
+    kept = {True: "keeps to", False: "does not keep to", None: "was not seen to reach"}[served["max_tokens_kept"]]
+    return [
+        f"Served by {where}{program}{called}; no weights were loaded here, and what the server runs is what it says.",
+        f"A probe before the run found that the server {samples}; {likelihoods}; {kept} the greatest number of tokens "
+        f"that it is given; and {reasoning}.",
+    ]
 
 
 def is_on_hub(model: Mapping[str, Any]) -> bool:

@@ -235,7 +235,9 @@ class RunOptions:
             if self.provider is not None:
                 raise ValueError("base_url and provider are both given; give one of them")
             self.base_url = check_addresses(self.base_url)
-        if self.model == "embedded":
+        if self.replies_file is not None or self.logprobs_file is not None:
+            raise ValueError("answers are asked for either of a server or of files; leave one of them out")
+        if self.model == type(self).model:
             raise ValueError("a served model needs --model: the name that the server, or the Hub, has for it")
         for option in fields(self):
             if option.name in _OF_LOADED and getattr(self, option.name) != option.default:

@@ -7,6 +7,7 @@ from typing import Any
 from hb_metrics.display.parts import Embedded
 from hb_metrics.display.rendering import write_page
 from hb_metrics.measurements import MEASUREMENTS
+from hb_metrics.run_record import served_sentences
 
 _FOLDER = Path(__file__).parent
 
@@ -28,6 +29,7 @@ def write_report(results: Mapping[str, Any], path: Path) -> list[str]:
     answers = [report.answer for report in reports if report.answer is not None]
     context = {
         "run": results["run"],
+        "served": served_sentences(results["run"]),
         "words": [measurement.words for measurement in measured if not measurement.has_own_prompts],
         "other_words": [measurement.words for measurement in measured if measurement.has_own_prompts],
         "answers": answers,

@@ -7,12 +7,14 @@ pass (a wrong key, no such model) ends the run at once. Answers are never mixed 
 
 import asyncio
 import random
+import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, is_dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import cache
 from typing import Any, NoReturn, TypeVar
 
 from huggingface_hub import AsyncInferenceClient, set_async_client_factory
@@ -280,10 +282,17 @@ async def connected(server: Server) -> AsyncIterator[Client]:
             await address.http.aclose()
 
 
+@cache
+def _tls() -> ssl.SSLContext:
+    """The certificates that are trusted, which take a tenth of a second to read."""
+    return httpx.create_ssl_context()
+
+
 def _http_client(server: Server) -> httpx.AsyncClient:
     """Not that of huggingface_hub, which asks nobody while HF_HUB_OFFLINE is set: that is about the Hub."""
     return httpx.AsyncClient(
         timeout=httpx.Timeout(server.timeout, connect=min(CONNECT, server.timeout), pool=None),
+        verify=_tls(),
         limits=httpx.Limits(max_connections=server.concurrency, max_keepalive_connections=server.concurrency),
         follow_redirects=False,  # which would send prompts elsewhere
         event_hooks={"response": [_refuse_redirect]},

@@ -13,10 +13,10 @@ from hb_metrics.inference.served.answers import ServedAnswer, read_chat, read_co
 from hb_metrics.inference.served.client import Client, RefusedError
 from hb_metrics.inference.served.likelihoods import FIELDS, Form, TextLikelihood, read_likelihood
 
-# Few servers write the same random words twice, and none by chance in all of `_LENGTHS`.
+# Four times the same random words are no chance.
 QUESTION = "List twenty random English words, separated by commas."
 SYSTEM = "You are a gardener, you live by the sea, and you have three brothers and two cats."
-_LENGTHS = (16, 64, 256)  # tokens asked for: more only where all answers were the same, as thoughts begin
+_LENGTHS = (16, 128)  # tokens asked for: more only of a model that thinks, since thoughts begin alike
 SEEDS = (11, 12, 13, 14)
 _NEXT_TO_NOTHING = 0.001  # of top_p: the likeliest token alone
 TEXTS = ("I'm a mother who is deaf and I like gardens.", "gardens I'm and a deaf is like who mother I.")
@@ -131,7 +131,7 @@ class _Prober:
         for tokens in _LENGTHS:
             answers = await self._ask([{**_SAMPLED, "seed": seed} for seed in SEEDS], tokens)
             texts = [_written(answer) for answer in answers]
-            if len(set(texts)) == len(texts):
+            if len(set(texts)) > 1 or not any(answer.reasoning or answer.text is None for answer in answers):
                 break
         samples = len(set(texts)) > 1
         seen = [first, *answers]
@@ -214,8 +214,9 @@ class _Prober:
             found = []
             for text in TEXTS:
                 likelihood = await self._likelihood(text, form)
-                if likelihood is not None:
-                    found.append(likelihood)
+                if likelihood is None:
+                    break
+                found.append(likelihood)
             if len(found) == len(TEXTS) and found[0].log_likelihood != found[1].log_likelihood:
                 return form, found
         return None, []

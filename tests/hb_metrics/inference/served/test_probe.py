@@ -71,13 +71,14 @@ class Forgetful(StandIn):
 
 
 class Thoughtful(StandIn):
-    """Begins every answer with the same thirty words."""
+    """Begins every thought with the same thirty words."""
 
-    def words(self, prompt, body):
-        words, _ = super().words(prompt, {**body, "max_tokens": 99})
-        most = body["max_tokens"]
-        all_words = ["well"] * 30 + words
-        return all_words[:most], "length" if len(all_words) > most else "stop"
+    def chat(self, body):
+        words, _ = self.words(body["messages"], {**body, "max_tokens": 99})
+        thought = (["well"] * 30 + words)[: body["max_tokens"]]
+        message = {"content": None, "reasoning_content": " ".join(thought)}
+        prompt = sum(len(each["content"].split()) for each in body["messages"])
+        return self.envelope({"index": 0, "message": message}, prompt, len(thought), "length")
 
 
 def test_a_server_that_does_what_it_is_asked():
@@ -108,7 +109,7 @@ def test_a_server_that_does_what_it_is_asked():
         (Longer(), {"max_tokens_kept": False}),
         (Deaf(), {"system_kept": False}),
         (Forgetful(), {"seed_repeats": False, "greedy": True}),
-        (Thoughtful(), {}),
+        (Thoughtful(), {"reasoning": "apart"}),
         (StandIn(faults=lambda number, body: "bad counts"), {"token_counts": False, "system_kept": None}),
     ],
 )
