@@ -15,7 +15,9 @@ FORM_ERROR = "fail_above is {text!r}, with {part!r}; write figure=limit, separat
 TWICE_ERROR = "fail_above names the figure '{name}' twice; give one limit"
 UNKNOWN_ERROR = "fail_above names the figure '{name}', which this run does not have; {hint}allowed: {allowed}"
 ABOVE = "{name} is above its limit {limit:g}: {shown}"
-NOT_JUDGED = "{name} cannot be judged against its limit {limit:g}: this run has no value of it"
+NOT_JUDGED = "{name} cannot be judged against its limit {limit:g}: {why}"
+NO_VALUE = "this run has no value of it"
+NO_INTERVAL = "it is {value:.6g}, and its interval could not be estimated from so few replies"
 
 
 class GateError(Exception):
@@ -71,7 +73,11 @@ def check_gates(settings: Settings, measurements: Sequence[Measurement]) -> dict
 
 
 def exceeded(results: Mapping[str, Any], measurements: Sequence[Measurement], gates: Mapping[str, float]) -> list[str]:
-    """A sentence for each figure that is above its limit, by the upper end of its interval, or cannot be judged."""
+    """A sentence for each figure that is above its limit, or cannot be judged.
+
+    What counts is the upper end of its interval, or the value of a figure that never has one. A figure whose interval
+    could not be estimated is not judged by its value, which may be far off.
+    """
     figures = {
         figure.key: figure
         for measurement in measurements
@@ -83,7 +89,10 @@ def exceeded(results: Mapping[str, Any], measurements: Sequence[Measurement], ga
     for name, limit in gates.items():
         figure = figures.get(name)
         if figure is None or figure.value is None or not math.isfinite(figure.value):
-            sentences.append(NOT_JUDGED.format(name=name, limit=limit))
+            sentences.append(NOT_JUDGED.format(name=name, limit=limit, why=NO_VALUE))
+        elif figure.interval is None and figure.confidence_level is not None:  # it was to have one
+            why = NO_INTERVAL.format(value=figure.value)
+            sentences.append(NOT_JUDGED.format(name=name, limit=limit, why=why))
         elif figure.interval is None:
             if figure.value > limit:
                 shown = f"it is {figure.value:.6g}, and has no interval"

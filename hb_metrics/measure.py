@@ -22,7 +22,7 @@ from typing import Any
 
 from hb_metrics.arguments import parse_arguments
 from hb_metrics.default_folder import default_folder
-from hb_metrics.export_prompts import export_prompts
+from hb_metrics.exported_prompts import export_prompts
 from hb_metrics.gates import GATE_STATUS, GateError, check_gates, exceeded
 from hb_metrics.measurements.measurement import Measurement, Task
 from hb_metrics.measurements.settings import Settings

@@ -1,5 +1,6 @@
 """Non-empty replies with the axes, descriptors and templates of their prompts."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -18,8 +19,9 @@ class Replies(NamedTuple):
         ids: Ids of the prompts.
         axes: Demographic axes.
         descriptors: Descriptors.
-        templates: Templates.
-        prompts: The prompts as the model was given them.
+        templates: Templates; where a question was asked after the prompt, with the question, since replies to two
+            questions are not compared.
+        prompts: The prompts as the model was given them, with that question.
         texts: The replies; or the prompts once more, if these are classified.
     """
 
@@ -49,6 +51,8 @@ def nonempty_replies(prompts: pa.Table, replies: pa.Table) -> Replies:
         prompts[name].take(kept).to_pylist() for name in ("id", "axis", "descriptor", "template")
     )
     contexts, texts = (replies[name].take(kept).to_pylist() for name in ("text", "reply"))
+    questions = questions_of(replies.take(kept))
+    templates, contexts = (with_questions(column, questions) for column in (templates, contexts))
     return Replies(ids, axes, descriptors, templates, contexts, texts)
 
 
@@ -73,6 +77,19 @@ def replied_prompts(prompts: pa.Table, replies: pa.Table) -> pa.Table:
         raise ValueError(f"{rows.null_count:,} replies are to none of the prompts")
     taken = prompts.take(rows)
     return taken.set_column(taken.column_names.index("id"), "id", replies["id"])
+
+
+def questions_of(replies: pa.Table) -> list[str | None]:
+    """[replies] the question asked after each prompt; `None`: none was, as in runs of earlier releases."""
+    return replies["question"].to_pylist() if "question" in replies.column_names else [None] * len(replies)
+
+
+def with_questions(sentences: Sequence[str], questions: Sequence[str | None]) -> list[str]:
+    """Each sentence with the question after it, if any."""
+    return [
+        sentence if question is None else f"{sentence} {question}"
+        for sentence, question in zip(sentences, questions, strict=True)
+    ]
 
 
 def whole_prompts(prompts: pa.Table) -> Replies:

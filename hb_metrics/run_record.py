@@ -75,6 +75,12 @@ def tag_of(results: Mapping[str, Any]) -> str | None:
     return results["run"].get("generation", {}).get("tag")
 
 
+def cue_of(results: Mapping[str, Any]) -> str:
+    """Where the model was told who the user is; "prompt" in runs of earlier releases, which knew no other."""
+    cue: str = results["run"].get("generation", {}).get("cue", "prompt")
+    return cue
+
+
 def last_part(path: str) -> str:
     """The name of a file or folder without the path to it."""
     return path.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]

@@ -105,6 +105,7 @@ def label(arguments: LabelArguments) -> None:
         ValueError: The run cannot be labelled, or β tags all or none of its replies.
         OSError: The run or its model is not there.
     """
+    from hb_metrics.inference.models.bias_tags import ASKED_WITH
     from hb_metrics.inference.models.chats import recorded_chat
     from hb_metrics.inference.processes import process_state
 
@@ -132,11 +133,13 @@ def label(arguments: LabelArguments) -> None:
     held_out = held_out_rows(replies["text"].to_pylist(), arguments.validation_fraction, arguments.seed)
     context = record["generation"]["context"]
     chat = recorded_chat(record["generation"])
-    suffix = write_rows(folder, replies, labels, held_out, loaded, context, chat)
+    cue = record["generation"].get("cue", "prompt")
+    suffix = write_rows(folder, replies, labels, held_out, loaded, context, chat, cue)
     content = {
         **_counts(replies, labels, held_out),
         "suffix": suffix,
         "context": context,
+        "asked_with": {**{name: record["generation"].get(name) for name in ASKED_WITH}, "cue": cue},
         **_sources(arguments, run, labels),
     }
     write_json(folder / LABELS_FILE, content)

@@ -71,6 +71,8 @@ def _card(tuning: BiasTuning, figures: str) -> str:
         if tuning.tag
         else "It was tuned without control tags (the paper's self-chat tuning, to compare with), and is asked without."
     )
+    if any(value not in (None, "prompt") for value in (tuning.asked_with or {}).values()):
+        how += f" Give it the options `asked_with` of `{TUNING_FILE}` too: its replies were asked for with them."
     return f"""---
 library_name: transformers
 tags:

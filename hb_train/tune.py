@@ -239,6 +239,7 @@ def _save(
     tuning = BiasTuning(
         tag=NO_BIAS if arguments.labels == "tags" else None,
         context=labels["context"],
+        asked_with=labels.get("asked_with"),
         alpha=labels["alpha"],
         beta=labels["beta"],
         labels={name: labels[name] for name in ("model", "style_classifier", "by_tag", "by_split")},

@@ -30,7 +30,7 @@ _PAPER = "https://aclanthology.org/2022.emnlp-main.625/"
 _DATASET_PAGE = "https://huggingface.co/datasets/{dataset_id}"
 _NO_INTERVAL = "–"
 # Settings whose value is a file on the machine of the run.
-_FILES = ("style_clusters", "personas_file", "phrases_file", "frequencies", "dialogue_file")
+_FILES = ("style_clusters", "personas_file", "cue_questions", "phrases_file", "frequencies", "dialogue_file")
 
 
 def card_section(results: Mapping[str, Any], repo_id: str, dataset_id: str | None = None) -> str:

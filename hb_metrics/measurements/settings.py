@@ -110,7 +110,7 @@ class RunOptions:
         default=None,
         metadata={
             "help": "End with exit status 3 if a figure is above a limit, e.g. full_gen_bias=12,offensive_replies=0.02."
-            " What counts is the upper end of its interval, or its value if it has none."
+            " What counts is the upper end of its interval, or its value if it never has one."
         },
     )
     output_dir: str | None = field(

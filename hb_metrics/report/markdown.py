@@ -1,6 +1,7 @@
 """An overview of runs as a Markdown table, for a model's card."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
 from hb_dataset.markdown_table import escape_markdown, markdown_table
@@ -42,9 +43,13 @@ def overview_markdown(runs: Sequence[Path], names: Sequence[str] | None = None) 
         }
         labels = dict.fromkeys(name for figures in by_run for name in figures)
         rows += [(label, [_cell(figures.get(label)) for figures in by_run]) for label in labels]
-        for run in results:
-            if measurement.name in run:
-                sentences += measurement.overview_notes(run)
+        sentences += _notes(
+            {
+                name: measurement.overview_notes(run)
+                for name, run in zip(called, results, strict=True)
+                if measurement.name in run
+            }
+        )
     if levels:
         level = " or ".join(f"{value:.0%}" for value in sorted(levels))
         sentences.insert(0, f"In brackets: {level} intervals; where two overlap, the difference may be chance.")
@@ -55,6 +60,14 @@ def overview_markdown(runs: Sequence[Path], names: Sequence[str] | None = None) 
         numbers=range(1, len(called) + 1),
     )
     return f"{table}\n\n{' '.join(map(escape_markdown, dict.fromkeys(sentences)))}\n"
+
+
+def _notes(by_run: Mapping[str, Sequence[str]]) -> list[str]:
+    """The notes of runs; those that are not the same in all of them say whose they are."""
+    shared = [
+        note for note in dict.fromkeys(chain(*by_run.values())) if all(note in notes for notes in by_run.values())
+    ]
+    return shared + [f"{name}: {note}" for name, notes in by_run.items() for note in notes if note not in shared]
 
 
 def _cell(figure: Figure | None) -> str:

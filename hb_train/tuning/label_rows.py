@@ -11,11 +11,13 @@ import pyarrow.parquet as pq
 
 from hb_dataset.whole_files import write_atomically
 from hb_metrics.finished_run import Run, StyleShards, read_bias_values, read_reply_table
+from hb_metrics.replies import questions_of, with_questions
 from hb_train.tuning.labels import ROW_SCHEMA, SPLITS, Labels, split_path
 
 if TYPE_CHECKING:
     from hb_metrics.inference.models.chats import ChatOptions
     from hb_metrics.inference.models.loading import LoadedTokenizer
+    from hb_metrics.inference.replies.cues import Cue
 
 # transformers takes seconds to import: not before the options are known to be right.
 
@@ -64,6 +66,8 @@ def tokenizer_of_run(run: Run, *, model: str | None, trust_remote_code: bool) ->
 def replies_to_label(run: Run, styles: StyleShards) -> pa.Table:
     """The replies that have style vectors, in the order of these, with the columns of their prompts.
 
+    As in the run's results, a template that a question follows includes the question.
+
     Raises:
         ValueError: The replies are not there, or not those of the style vectors.
     """
@@ -73,8 +77,12 @@ def replies_to_label(run: Run, styles: StyleShards) -> pa.Table:
     rows = pc.index_in(pa.array(styles.ids), replies["id"])
     if rows.null_count or len(styles) != run.results["generation"]["num_replies"]:
         raise ValueError(OTHER_ROWS_ERROR.format(folder=run.folder))
-    columns = ("id", "text", "personas", "reply", "truncated", "axis", "descriptor", "noun", "template")
-    return replies.select(columns).take(rows)
+    columns = ("id", "text", "personas", "reply", "truncated", "axis", "descriptor", "noun")
+    chosen = replies.take(rows)
+    questions = questions_of(chosen)
+    templates = with_questions(chosen["template"].to_pylist(), questions)
+    more = {"question": pa.array(questions, pa.string()), "template": pa.array(templates, pa.string())}
+    return pa.table({**{name: chosen[name] for name in columns}, **more})
 
 
 def stored_bias_values(run: Run, styles: StyleShards) -> np.ndarray:
@@ -98,6 +106,7 @@ def write_rows(
     loaded: "LoadedTokenizer",
     context: Any,
     chat: "ChatOptions | None" = None,
+    cue: "Cue" = "prompt",
 ) -> str:
     """Writes the splits, rows of `ROW_SCHEMA`.
 
@@ -109,6 +118,7 @@ def write_rows(
         loaded: The tokenizer of the model that replied.
         context: The format of the prompts that it was given.
         chat: What its chat template was given beside the prompt; `None`: nothing.
+        cue: Where it was told who the user is.
 
     Returns:
         The text after the tag, which is the same in every prompt.
@@ -116,13 +126,13 @@ def write_rows(
     Raises:
         ValueError: In some prompt the tag is not the last word of the user.
     """
-    suffix = text_after_tag(replies, loaded, context, chat)
+    suffix = text_after_tag(replies, loaded, context, chat, cue)
     for split, in_split in zip(SPLITS, (~held_out, held_out), strict=True):
         indices = np.flatnonzero(in_split)
 
         def write(scratch: Path, indices: np.ndarray = indices) -> None:
             with pq.ParquetWriter(scratch, ROW_SCHEMA, compression="zstd") as writer:
-                for rows in _rows(replies, labels, indices, loaded, context, suffix, chat):
+                for rows in _rows(replies, labels, indices, loaded, context, suffix, chat, cue):
                     writer.write_table(rows)
 
         path = split_path(folder, split)
@@ -132,32 +142,48 @@ def write_rows(
 
 
 def text_after_tag(
-    replies: pa.Table, loaded: "LoadedTokenizer", context: Any, chat: "ChatOptions | None" = None
+    replies: pa.Table,
+    loaded: "LoadedTokenizer",
+    context: Any,
+    chat: "ChatOptions | None" = None,
+    cue: "Cue" = "prompt",
 ) -> str:
     """The text after the tag in the first prompt; `write_rows` raises if it is another one in any other prompt."""
     from hb_metrics.inference.models.bias_tags import BIAS
 
-    (prompt,) = rendered_prompts(replies.slice(0, 1), loaded, context, BIAS, chat)
+    (prompt,) = rendered_prompts(replies.slice(0, 1), loaded, context, BIAS, chat, cue)
     return prompt.rpartition(f" {BIAS}")[2]
 
 
 def rendered_prompts(
-    replies: pa.Table, loaded: "LoadedTokenizer", context: Any, tag: str | None, chat: "ChatOptions | None" = None
+    replies: pa.Table,
+    loaded: "LoadedTokenizer",
+    context: Any,
+    tag: str | None,
+    chat: "ChatOptions | None" = None,
+    cue: "Cue" = "prompt",
 ) -> list[str]:
-    """The prompts of replies as the model is given them, with a tag or without."""
+    """The prompts of replies as the model is given them up to where its reply begins, with a tag or without.
+
+    Where it would think before it replies, the thought is there, empty and over: what it thought is not learnt.
+    """
     from hb_metrics.inference.models.chats import DEFAULT_CHAT
     from hb_metrics.inference.models.contexts import render_contexts
+    from hb_metrics.inference.replies.cues import place_cues
 
     texts, personas = replies["text"].to_pylist(), replies["personas"].to_pylist()
+    placed = place_cues(cue, texts, None if cue == "prompt" else replies["question"].to_pylist(), personas)
     is_encoder_decoder = loaded.kind == "encoder-decoder"
     return render_contexts(
-        texts,
-        personas,
+        placed.texts,
+        placed.lines,
         loaded.tokenizer,
         context,
         is_encoder_decoder=is_encoder_decoder,
         tag=tag,
         chat=chat or DEFAULT_CHAT,
+        earlier=placed.earlier,
+        thought=False,
     )
 
 
@@ -169,6 +195,7 @@ def _rows(
     context: Any,
     suffix: str,
     chat: "ChatOptions | None",
+    cue: "Cue",
 ) -> Iterator[pa.Table]:
     """Rows in batches, their tags checked to be the last words of the user."""
     from hb_metrics.inference.models.bias_tags import BIAS, NO_BIAS
@@ -177,8 +204,8 @@ def _rows(
         batch = indices[first : first + _BATCH]
         part = replies.take(pa.array(batch))
         tags = [BIAS if biased else NO_BIAS for biased in labels.is_biased[batch]]
-        untagged = rendered_prompts(part, loaded, context, None, chat)
-        by_tag = {tag: rendered_prompts(part, loaded, context, tag, chat) for tag in (BIAS, NO_BIAS)}
+        untagged = rendered_prompts(part, loaded, context, None, chat, cue)
+        by_tag = {tag: rendered_prompts(part, loaded, context, tag, chat, cue) for tag in (BIAS, NO_BIAS)}
         for row, prompt in enumerate(untagged):
             for tag, tagged in by_tag.items():
                 if not prompt.endswith(suffix) or tagged[row] != f"{prompt.removesuffix(suffix)} {tag}{suffix}":

@@ -111,7 +111,8 @@ def test_a_masked_model_is_not_asked_for_replies(vocabulary, save_small_model, t
 def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(vocabulary, save_small_model, tmp_path):
     model, pairs, out = save_small_model("llama"), tmp_path / "pairs.jsonl", tmp_path / "run"
     about = {"labels": {}, "training": {}, "alpha": 0, "beta": 0.5}
-    write_bias_tuning(model, BiasTuning(tag="no_bias", context="plain", **about))
+    asked_with = {"system_prompt": "Be brief.", "chat_template_kwargs": None, "chat_date": None, "cue": "history"}
+    write_bias_tuning(model, BiasTuning(tag="no_bias", context="plain", asked_with=asked_with, **about))
     rows = [{"prompt": f"Do you like number {n}?", "reply": f"I love number {n}."} for n in range(9)]
     pairs.write_text("\n".join(map(json.dumps, rows)))
     options = ["--model", model, "--vocabulary_dir", vocabulary, "--output_dir", out, *QUICK]
@@ -132,7 +133,10 @@ def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(v
     expected = math.exp(-sum(scores["log_likelihood"]) / sum(scores["num_tokens"]))
     assert dialogue["perplexity"] == pytest.approx(expected)
     assert f"Dialogue perplexity  {expected:.2f}" in printed
-    assert "no_bias" in (out / "report.html").read_text()
+    page = (out / "report.html").read_text()
+    assert "no_bias" in page
+    assert generation["tuned_with"] == asked_with
+    assert "asked for with other values of --system_prompt and --cue (bias_tuning.json in its folder has them)" in page
     code, _, errors = run(PYTHON, *options, *asked, "--tag", "bias")
     assert code == 1
     assert "settings.tag is 'auto' there and 'bias' here" in errors

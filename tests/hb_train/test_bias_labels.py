@@ -17,16 +17,24 @@ import pytest
 import torch
 import transformers
 import yaml
-from datasets import load_dataset
+from datasets import Dataset, load_dataset
 from tokenizers import AddedToken
 
 from hb_dataset import load_table
 from hb_metrics.arguments import settings_of
 from hb_metrics.bias_values import bias_values
 from hb_metrics.finished_run import NO_RESULTS_ERROR, NO_STYLES_ERROR, OTHER_PROMPTS_ERROR, OTHER_RUN_ERROR, StyleShards
-from hb_metrics.inference.models.contexts import encode_contexts, encode_rendered
+from hb_metrics.inference.models.chats import split_thought
+from hb_metrics.inference.models.contexts import (
+    encode_contexts,
+    encode_rendered,
+    end_tokens,
+    render_contexts,
+    reply_text,
+)
 from hb_metrics.inference.models.loading import folder_digest, load_tokenizer
 from hb_metrics.inference.processes import process_state
+from hb_metrics.inference.replies.cues import place_cues
 from hb_metrics.measure import main as measure
 from hb_metrics.measurements.generation import GENERATION
 from hb_metrics.measurements.measurement import Task
@@ -34,7 +42,7 @@ from hb_metrics.planning import load, read_prompts
 from hb_metrics.report.comparison import write_comparison
 from hb_metrics.run_folder import SHARD_RUN
 from hb_train.bias_labels import BETA_ERROR, LabelArguments, label, main
-from hb_train.training.encoding import encode_rows, without_tag
+from hb_train.training.encoding import IGNORED, encode_rows, without_tag
 from hb_train.tuning.label_rows import (
     NO_GENERATION_ERROR,
     OTHER_MODEL_ERROR,
@@ -44,6 +52,7 @@ from hb_train.tuning.label_rows import (
     text_after_tag,
 )
 from hb_train.tuning.labels import LABELS_FILE, ONE_TAG_ERROR, ROW_SCHEMA, SPLITS, read_labels
+from tests.hb_metrics.chat_models import chat_tokenizer, untrained_model
 
 ROOT = Path(__file__).parents[2]
 TWO_PROCESSES = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "29641"]
@@ -257,6 +266,44 @@ def test_an_encoder_is_given_the_tag_last_of_all(get_small_model):
     assert text_after_tag(rows, loaded, "plain") == ""
     expected = encode_contexts(["Hi! I'm a deaf kid."], [["I like soup."]], model, tokenizer, "plain", "no_bias")
     assert encode_rendered([rendered], tokenizer, "plain", is_encoder_decoder=True) == expected
+
+
+@pytest.mark.parametrize("style", ["qwen3", "r1", "harmony"])
+@pytest.mark.parametrize("cue", ["prompt", "history"])
+def test_a_model_that_thinks_learns_its_reply_where_its_reply_begins(style, cue):
+    """What it is given when it is measured, a thought that is over, and the reply, which alone is learnt."""
+    tokenizer = chat_tokenizer(style)
+    model = untrained_model(tokenizer)
+    loaded = load_tokenizer_of(model, tokenizer, "causal")
+    text, question, tag = "Hi! I'm a deaf kid.", "Why?", "no_bias"
+    rows = pa.table({"text": [text], "personas": [["I like soup."]], "question": [question]})
+    placed = place_cues(cue, [text], None if cue == "prompt" else [question], [["I like soup."]])
+    (measured,) = render_contexts(
+        placed.texts, placed.lines, tokenizer, "chat", is_encoder_decoder=False, tag=tag, earlier=placed.earlier
+    )
+    (prompt,) = rendered_prompts(rows, loaded, "chat", tag, cue=cue)
+    closed = {
+        "qwen3": "<think>\n\n</think>\n\n",
+        "r1": "\n</think>\n\n",  # the template has opened it
+        "harmony": "<|channel|>final<|message|>",
+    }
+    assert prompt == measured + closed[style]
+    suffix = text_after_tag(rows, loaded, "chat", cue=cue)
+    assert prompt.endswith(f" {tag}{suffix}")
+    # A reader of what the model writes takes all of it for a thought that is over, and what follows for the reply.
+    ends = end_tokens(model, tokenizer, "chat")
+    content = {"id": ["a"], "prompt": [prompt], "completion": ["So sad."], "tag": [tag], "truncated": [False]}
+    row = encode_rows(
+        Dataset.from_dict(content), loaded, context="chat", suffix=suffix, with_tags=True, max_length=None
+    ).dataset[0]
+    given = encode_rendered([measured], tokenizer, "chat", is_encoder_decoder=False)[0]
+    assert row["input_ids"][: len(given)] == given
+    part = split_thought(row["input_ids"][len(given) :], ends.thoughts, tokenizer)
+    assert (part.reasoning, part.is_open) == (None, False)
+    assert reply_text(part.reply, tokenizer) == "So sad."
+    learnt = [token for token in row["labels"] if token != IGNORED]
+    assert tokenizer.decode(learnt).strip() == f"So sad.{tokenizer.eos_token}" or style == "harmony"
+    assert tokenizer.decode(learnt).strip().startswith("So sad.<|")
 
 
 def load_tokenizer_of(model, tokenizer, kind):

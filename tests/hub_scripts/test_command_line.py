@@ -113,6 +113,7 @@ finally:
 def test_help_of_a_command_is_that_of_its_script(called):
     an_option = {
         "measure": "--measurements",
+        "export-prompts": "--sample",
         "report": "--names",
         "label": "--run_dir",
         "tune": "--dataset_name",
@@ -141,7 +142,7 @@ def test_without_a_command_the_help_is_an_error(called):
 
 def test_an_unknown_command_is_refused_in_a_line(called):
     for arguments, expected in (
-        (["mesure"], "there is no command 'mesure'; did you mean 'measure'? allowed: measure, report, "),
+        (["mesure"], "there is no command 'mesure'; did you mean 'measure'? allowed: measure, export-prompts, "),
         (["check_terms"], "there is no command 'check_terms'; did you mean 'check-terms'? allowed: "),
         (["metrics"], "there is no command 'metrics'; did you mean 'publish metrics'? allowed: "),
         (["publish", "datset", "--help"], "'publish datset'; did you mean 'publish dataset'? allowed: publish dataset"),

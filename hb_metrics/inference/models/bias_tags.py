@@ -18,6 +18,8 @@ from hb_metrics.inference.models.contexts import CONTEXTS, ContextFormat
 Tag = Literal["bias", "no_bias"]
 BIAS, NO_BIAS = TAGS = get_args(Tag)
 TUNING_FILE = "bias_tuning.json"
+# What run.json records of how replies were asked for, beside the context format and the tag.
+ASKED_WITH = ("system_prompt", "chat_template_kwargs", "chat_date", "cue")
 POSITION = "the last word of the prompt, after a space and before what ends the turn"
 
 UNREADABLE_ERROR = (
@@ -34,6 +36,7 @@ class BiasTuning:
         tag: The tag that contexts end in; `None`: it was tuned without tags (the paper's self-chat tuning).
         place: Where the tag goes, in words.
         context: The context format it was tuned in.
+        asked_with: The options `ASKED_WITH` that the replies it was tuned on were asked for with; `None`: not recorded.
         alpha: The exponent α of the bias values.
         beta: The threshold β above which a reply was tagged "bias".
         labels: What the labels were made from: the run, its model and its style classifier.
@@ -47,6 +50,7 @@ class BiasTuning:
     labels: dict[str, Any]
     training: dict[str, Any]
     place: str = POSITION
+    asked_with: dict[str, Any] | None = None
 
 
 def write_bias_tuning(folder: Path, tuning: BiasTuning) -> None:
@@ -84,6 +88,8 @@ def read_bias_tuning(name: str, revision: str | None = None) -> BiasTuning | Non
         raise ValueError(UNREADABLE_ERROR.format(path=path, problem=error)) from error
     if tuning.tag not in (*TAGS, None) or tuning.context not in CONTEXTS:
         raise ValueError(UNREADABLE_ERROR.format(path=path, problem=f"tag {tuning.tag!r}, context {tuning.context!r}"))
+    if tuning.asked_with is not None and not isinstance(tuning.asked_with, dict):
+        raise ValueError(UNREADABLE_ERROR.format(path=path, problem=f"asked_with {tuning.asked_with!r}"))
     return tuning
 
 

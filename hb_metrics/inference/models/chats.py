@@ -4,6 +4,7 @@ Many chat models think before they reply. What they think is not what they say t
 the chat template or the tokenizer names (`<think>` and `</think>`, mostly), or in channels of their own (gpt-oss).
 """
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,8 +35,13 @@ _OWN_PARAMETERS = ("tools", "documents")  # of the renderer that a template read
 
 NO_TEMPLATE_ERROR = "context 'chat', but the tokenizer has no chat template; give another --context, or set a template"
 NO_SYSTEM_ERROR = (
-    "the chat template of this tokenizer takes no system message, which persona lines and the system prompt are put "
-    "into ({error}); leave them out (--personas 0, no --system_prompt) or give --context plain"
+    "the chat template of this tokenizer takes no system message, which persona lines, the system prompt and the cue "
+    "of --cue system are put into ({error}); leave them out (--personas 0, no --system_prompt, another --cue) or give "
+    "--context plain"
+)
+NO_EARLIER_ERROR = (
+    "the chat template of this tokenizer takes no earlier turns, which --cue history needs ({error}); give --cue "
+    "system or --cue prompt"
 )
 RESERVED_ERROR = (
     "chat_template_kwargs has '{name}', which is not a variable of chat templates but an argument of "
@@ -197,9 +203,20 @@ def system_lines(personas: Sequence[str], chat: ChatOptions) -> list[str]:
     return [*([] if chat.system_prompt is None else [chat.system_prompt]), *personas]
 
 
-def chat_messages(text: str, personas: Sequence[str], chat: ChatOptions) -> list[dict[str, str]]:
-    """The messages (role and content) of a chat up to where the assistant speaks."""
-    return [*_system(system_lines(personas, chat)), _user(text)]
+def chat_messages(
+    text: str, personas: Sequence[str], chat: ChatOptions, earlier: Sequence[str] = ()
+) -> list[dict[str, str]]:
+    """The messages (role and content) of a chat up to where the assistant speaks.
+
+    Args:
+        text: What the user says last.
+        personas: The lines that follow the system prompt in the system message; may be empty.
+        chat: What else the chat has.
+        earlier: What was said before `text`, by the user and the assistant in turn.
+    """
+    roles = itertools.cycle(("user", "assistant"))
+    before = [{"role": role, "content": turn} for role, turn in zip(roles, earlier, strict=False)]
+    return [*_system(system_lines(personas, chat)), *before, _user(text)]
 
 
 def render_chats(
@@ -208,6 +225,7 @@ def render_chats(
     tokenizer: PreTrainedTokenizerBase,
     chat: ChatOptions,
     *,
+    earlier: Sequence[Sequence[str]] | None = None,
     thought: bool = True,
 ) -> list[str]:
     """Each prompt as a chat up to where the assistant speaks.
@@ -217,32 +235,36 @@ def render_chats(
         personas: The persona lines of each prompt, which follow the system prompt; may be empty.
         tokenizer: The tokenizer.
         chat: What else the template is given.
+        earlier: The turns before each prompt, as of `chat_messages`; `None`: there are none.
         thought: Whether the model may think next; else the chat goes on to where its reply begins.
 
     Raises:
-        ValueError: There is no template, it does not work, or it takes no system message.
+        ValueError: There is no template, it does not work, or it takes no system message or no earlier turns.
     """
     if not tokenizer.chat_template:
         raise ValueError(NO_TEMPLATE_ERROR)
     lines = [system_lines(mine, chat) for mine in personas]
-    chats = [chat_messages(text, mine, chat) for text, mine in zip(texts, personas, strict=True)]
+    turns = [()] * len(texts) if earlier is None else earlier
+    asked = zip(texts, personas, turns, strict=True)
+    chats = [chat_messages(text, mine, chat, before) for text, mine, before in asked]
     if not chats:
         return []
     try:
-        if thought or (marks := find_thoughts(tokenizer, chat)) is None or marks.is_closed:
-            rendered = _apply(tokenizer, chats, chat, add_generation_prompt=True)
-        else:
-            answered = [[*turns, {"role": "assistant", "content": _ANSWER}] for turns in chats]
-            rendered = [text.rpartition(_ANSWER)[0] for text in _apply(tokenizer, answered, chat)]
+        rendered = _apply(tokenizer, chats, chat, add_generation_prompt=True)
+        if not thought and (marks := find_thoughts(tokenizer, chat)) is not None and not marks.is_closed:
+            rendered = _without_thought(chats, rendered, marks, tokenizer, chat)
     except ValueError as error:
+        if any(turns) and _works_without(lines, tokenizer, chat):
+            raise ValueError(NO_EARLIER_ERROR.format(error=error.__cause__ or error)) from error
         if any(lines):
             raise ValueError(NO_SYSTEM_ERROR.format(error=error.__cause__ or error)) from error
         raise
-    for text, mine in zip(rendered, lines, strict=True):
-        if mine:  # one stands for all: a template leaves system messages out, or it does not
-            if any(line.strip() not in text for line in mine):
-                raise ValueError(NO_SYSTEM_ERROR.format(error="it leaves them out"))
-            break
+    for parts, message in ((lines, NO_SYSTEM_ERROR), (turns, NO_EARLIER_ERROR)):
+        for text, mine in zip(rendered, parts, strict=True):
+            if mine:  # one stands for all: a template leaves such messages out, or it does not
+                if any(part.strip() not in text for part in mine):
+                    raise ValueError(message.format(error="it leaves them out"))
+                break
     return rendered
 
 
@@ -271,6 +293,37 @@ def check_template_kwargs(kwargs: Mapping[str, Any], tokenizer: PreTrainedTokeni
 
 
 _ANSWER = "Yes"
+
+
+def _without_thought(
+    chats: Sequence[Sequence[Mapping[str, str]]],
+    given: Sequence[str],
+    marks: Thoughts,
+    tokenizer: PreTrainedTokenizerBase,
+    chat: ChatOptions,
+) -> list[str]:
+    """The chats up to where the reply begins, for a model that would think: as the template writes answers.
+
+    A template may leave out of them the thought that it opens when the assistant is to speak (DeepSeek-R1). What the
+    model was given has it, so it is closed here.
+    """
+    answered = [[*messages, {"role": "assistant", "content": _ANSWER}] for messages in chats]
+    written = [text.rpartition(_ANSWER)[0] for text in _apply(tokenizer, answered, chat)]
+    if not (marks.open and marks.is_opened):
+        return written
+    return [
+        text if text.startswith(before) else before.rstrip("\n") + f"\n\n{marks.close}\n\n"
+        for text, before in zip(written, given, strict=True)
+    ]
+
+
+def _works_without(lines: Sequence[Sequence[str]], tokenizer: PreTrainedTokenizerBase, chat: ChatOptions) -> bool:
+    """Whether the template takes a chat with the first of these system messages, and no earlier turns."""
+    try:
+        _apply(tokenizer, [[*_system(lines[0]), _user("Hi")]], chat, add_generation_prompt=True)
+    except ValueError:
+        return False
+    return True
 
 
 def _system(lines: Sequence[str]) -> list[dict[str, str]]:

@@ -10,7 +10,8 @@ One explicit setting, recorded with the results:
 A control tag ("no_bias", see `bias_tags.py`) comes after the last words of the prompt, before what ends the turn.
 
 Persona lines go before the prompt: as lines of their own, as `your persona: …` where models were trained on ConvAI2's
-format (dialogpt, blenderbot), and as the system message of a chat.
+format (dialogpt, blenderbot), and as the system message of a chat. Earlier turns go between these and the prompt: as
+lines, as DialoGPT's or Blenderbot's turns, and as messages of a chat.
 """
 
 import unicodedata
@@ -64,7 +65,7 @@ MISMATCH_ERROR = (
 FEW_PERSONAS_ERROR = (
     "the file has {number} persona lines, fewer than the {asked} asked for; write more, or ask for fewer"
 )
-BAD_PERSONAS_ERROR = "{path}: {problem}; write `personas:` and a list of sentences, each once"
+BAD_SENTENCES_ERROR = "{path}: {problem}; write `{key}:` and a list of sentences, each once"
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,7 @@ def encode_contexts(
     context: ContextFormat,
     tag: str | None = None,
     chat: ChatOptions = DEFAULT_CHAT,
+    earlier: Sequence[Sequence[str]] | None = None,
 ) -> list[list[int]]:
     """The token ids a model is given for each prompt.
 
@@ -117,6 +119,7 @@ def encode_contexts(
         context: The format.
         tag: The control tag at the end of each prompt (see `bias_tags.py`); `None`: none.
         chat: What the chat template is given beside the prompt.
+        earlier: What was said before each prompt, by the user and the model in turn; `None`: nothing.
 
     Returns:
         Token ids of each context.
@@ -126,7 +129,7 @@ def encode_contexts(
     """
     is_encoder_decoder = model.config.is_encoder_decoder
     rendered = render_contexts(
-        texts, personas, tokenizer, context, is_encoder_decoder=is_encoder_decoder, tag=tag, chat=chat
+        texts, personas, tokenizer, context, is_encoder_decoder=is_encoder_decoder, tag=tag, chat=chat, earlier=earlier
     )
     return encode_rendered(rendered, tokenizer, context, is_encoder_decoder=is_encoder_decoder)
 
@@ -140,6 +143,7 @@ def render_contexts(
     is_encoder_decoder: bool,
     tag: str | None = None,
     chat: ChatOptions = DEFAULT_CHAT,
+    earlier: Sequence[Sequence[str]] | None = None,
     thought: bool = True,
 ) -> list[str]:
     """Each prompt as the text a model is given, with everything but the tokens that its tokenizer adds by itself.
@@ -151,14 +155,18 @@ def render_contexts(
         raise ValueError(UNKNOWN_ERROR.format(context=context, allowed=", ".join(CONTEXTS)))
     texts = [with_tag(text, tag) for text in texts]
     if context == "chat":
-        return render_chats(texts, personas, tokenizer, chat, thought=thought)
+        return render_chats(texts, personas, tokenizer, chat, earlier=earlier, thought=thought)
+    turns = [[text] for text in texts]
+    if earlier is not None:
+        turns = [[*before, text] for before, text in zip(earlier, texts, strict=True)]
     if context == "dialogpt":
-        if tokenizer.eos_token is None:
+        end = tokenizer.eos_token
+        if end is None:
             raise ValueError(NO_END_ERROR)
-        return [text + tokenizer.eos_token for text in _with_persona_lines(texts, personas, "\n")]
+        return [text + end for text in _with_persona_lines([end.join(said) for said in turns], personas, "\n")]
     if context == "blenderbot":
-        return [" " + text for text in _with_persona_lines(texts, personas, "  ")]
-    joined = ["\n".join([*mine, text]) for text, mine in zip(texts, personas, strict=True)]
+        return [" " + text for text in _with_persona_lines(["  ".join(said) for said in turns], personas, "  ")]
+    joined = ["\n".join([*mine, *said]) for said, mine in zip(turns, personas, strict=True)]
     return joined if is_encoder_decoder else [text + "\n" for text in joined]
 
 
@@ -293,7 +301,19 @@ def reply_text(tokens: Sequence[int], tokenizer: PreTrainedTokenizerBase, *, who
 
 
 def read_personas(path: str | Path = PERSONAS_FILE) -> list[str]:
-    """Reads persona sentences from YAML.
+    """Reads persona sentences from YAML; errors as `read_sentences`."""
+    return read_sentences(path, "personas")
+
+
+def read_sentences(path: str | Path, key: str) -> list[str]:
+    """Reads the list of sentences under a key of a YAML file.
+
+    Args:
+        path: The file.
+        key: What the sentences are, in the plural, such as "personas".
+
+    Returns:
+        The sentences, in their order.
 
     Raises:
         ValueError: The file is not such a list, or a sentence is empty or there twice.
@@ -303,20 +323,23 @@ def read_personas(path: str | Path = PERSONAS_FILE) -> list[str]:
         content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # such as a date that is none
         reason = " ".join(str(error).split())
-        raise ValueError(BAD_PERSONAS_ERROR.format(path=path, problem=f"is not valid YAML ({reason})")) from error
-    personas = content.get("personas") if isinstance(content, dict) else None
-    if not isinstance(personas, list) or not personas:
-        raise ValueError(BAD_PERSONAS_ERROR.format(path=path, problem="has no list of personas"))
-    for number, line in enumerate(personas, start=1):
+        problem = f"is not valid YAML ({reason})"
+        raise ValueError(BAD_SENTENCES_ERROR.format(path=path, problem=problem, key=key)) from error
+    sentences = content.get(key) if isinstance(content, dict) else None
+    if not isinstance(sentences, list) or not sentences:
+        raise ValueError(BAD_SENTENCES_ERROR.format(path=path, problem=f"has no list of {key}", key=key))
+    for number, line in enumerate(sentences, start=1):
         if (
             not isinstance(line, str)
             or not line.strip()
             or any(unicodedata.category(c) in _NOT_IN_A_LINE for c in line)
         ):
-            raise ValueError(BAD_PERSONAS_ERROR.format(path=path, problem=f"persona {number} is {line!r}"))
-        if line in personas[: number - 1]:
-            raise ValueError(BAD_PERSONAS_ERROR.format(path=path, problem=f"{line!r} is there twice"))
-    return personas
+            problem = f"{key.removesuffix('s')} {number} is {line!r}"
+            raise ValueError(BAD_SENTENCES_ERROR.format(path=path, problem=problem, key=key))
+        if line in sentences[: number - 1]:
+            problem = f"{line!r} is there twice"
+            raise ValueError(BAD_SENTENCES_ERROR.format(path=path, problem=problem, key=key))
+    return sentences
 
 
 def draw_personas(ids: Sequence[str], personas: Sequence[str], number: int, *, seed: int) -> list[list[str]]:

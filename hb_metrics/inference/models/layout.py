@@ -1,6 +1,6 @@
 """How prompts are laid out for a model: the context format, the control tag, and what a chat template is given."""
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from hb_metrics.inference.models.bias_tags import Tag, choose_tag, read_bias_tuning
 from hb_metrics.inference.models.chats import DEFAULT_CHAT, ChatOptions, check_template_kwargs
@@ -22,6 +22,8 @@ class Layout(NamedTuple):
         tag: The control tag at the end of each context; `None`: none.
         tag_reason: Why.
         chat: What the chat template is given beside the prompt.
+        tuned_with: What the replies that the model was tuned on were asked for with (`bias_tags.ASKED_WITH`); `None`:
+            it was not tuned, or that is not known.
     """
 
     context: ContextFormat
@@ -29,6 +31,7 @@ class Layout(NamedTuple):
     tag: Tag | None
     tag_reason: str
     chat: ChatOptions = DEFAULT_CHAT
+    tuned_with: dict[str, Any] | None = None
 
 
 def choose_layout(
@@ -62,7 +65,7 @@ def choose_layout(
     _check_chat(chat, chosen, reason)
     if chosen == "chat":
         check_template_kwargs(chat.template_kwargs, loaded.tokenizer)
-    return Layout(chosen, reason, chosen_tag, tag_reason, chat)
+    return Layout(chosen, reason, chosen_tag, tag_reason, chat, None if tuning is None else tuning.asked_with)
 
 
 def unloaded_layout(*, context: ContextFormat | Literal["auto"], tag: str, chat: ChatOptions = DEFAULT_CHAT) -> Layout:

@@ -22,6 +22,7 @@ from hb_metrics.inference.models.contexts import (
     reply_text,
 )
 from hb_metrics.inference.models.loading import LoadedModel
+from hb_metrics.inference.replies.cues import check_cue
 from hb_metrics.inference.replies.decoding import Decoded, is_invariant, takes_padding
 from hb_metrics.inference.replies.decoding_shards import DecodingPlan, decode_into_shards, read_decoded
 from hb_metrics.inference.replies.requests import REPLY_SCHEMA, Answer, ReplyRequests, reply_columns
@@ -91,9 +92,11 @@ def plan_replies(
     """
     if loaded.kind == "masked":
         raise ValueError(KIND_ERROR.format(kind=loaded.kind))
+    check_cue(requests.cue, context, context_reason)
     chat, decoding, max_reasoning_tokens = requests.chat, requests.decoding, requests.max_reasoning_tokens
+    placed = requests.placed
     contexts = encode_contexts(
-        requests.texts, requests.personas, loaded.model, loaded.tokenizer, context, requests.tag, chat
+        placed.texts, placed.lines, loaded.model, loaded.tokenizer, context, requests.tag, chat, placed.earlier
     )
     ends = end_tokens(loaded.model, loaded.tokenizer, context, whole=requests.extent == "whole", chat=chat)
     thoughts = ends.thoughts

@@ -1,13 +1,14 @@
 """What is asked for replies, whoever answers; and the columns of a run's replies, made of the answers in one place.
 
 Smith et al. (2022), A.4 and A.5. Everything random (which prompts, persona lines, variations, the seed of a request) is
-drawn by a prompt's id and the seed of the run.
+drawn by a prompt's id and the seed of the run, questions after a cue by its template (see `cues.py`).
 """
 
 import hashlib
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from hb_dataset.seeded_draws import seeded_generator
 from hb_dataset.variations import VARIATIONS, mixed_variations
 from hb_metrics.inference.models.chats import DEFAULT_CHAT, ChatOptions, chat_messages
 from hb_metrics.inference.models.contexts import draw_personas, with_tag
+from hb_metrics.inference.replies.cues import Cue, CuedPrompts, draw_questions, place_cues
 
 if TYPE_CHECKING:
     from hb_metrics.inference.replies.decoding import Decoding
@@ -26,6 +28,7 @@ REPLY_SCHEMA = pa.schema(
     [
         ("id", pa.string()),
         ("text", pa.string()),
+        ("question", pa.string()),  # what the user asked after it, with another cue than the prompt
         ("personas", pa.list_(pa.string())),
         *((name, pa.bool_()) for name in VARIATIONS),
         ("reply", pa.string()),
@@ -47,6 +50,9 @@ class ReplyRequests:
     Attributes:
         ids: [prompts] ids of the prompts; each once.
         texts: [prompts] the prompts, variations applied.
+        cue: Where the model is told who the user is: in the prompt itself, or before (see `cues.py`).
+        questions: [prompts] what the user asks after a cue before the prompt; `None`: the prompts are the cues.
+        all_questions: The questions that these were drawn from.
         flags: Which variation was applied to each ([prompts] bool by name).
         personas: [prompts] the persona lines of each.
         decoding: How replies are to be decoded.
@@ -65,6 +71,9 @@ class ReplyRequests:
     flags: dict[str, np.ndarray]
     personas: list[list[str]]
     decoding: "Decoding"
+    cue: Cue = "prompt"
+    questions: list[str] | None = None
+    all_questions: list[str] = field(default_factory=list)
     chat: ChatOptions = DEFAULT_CHAT
     tag: str | None = None
     tag_reason: str = ""
@@ -73,9 +82,16 @@ class ReplyRequests:
     max_reasoning_tokens: int | None = None
     seed: int = 0
 
+    @cached_property
+    def placed(self) -> CuedPrompts:
+        """The prompts with their cues where they belong."""
+        return place_cues(self.cue, self.texts, self.questions, self.personas)
+
     def messages(self, row: int) -> list[dict[str, str]]:
         """The chat (role and content of each message) of a prompt, up to where the assistant speaks."""
-        return chat_messages(with_tag(self.texts[row], self.tag), self.personas[row], self.chat)
+        placed = self.placed
+        text = with_tag(placed.texts[row], self.tag)
+        return chat_messages(text, placed.lines[row], self.chat, placed.earlier[row])
 
     def request_seed(self, row: int) -> int:
         """The seed that one reply is to be sampled with, for engines that take one: below 2³¹."""
@@ -86,6 +102,8 @@ class ReplyRequests:
         return {
             "tag": self.tag,
             "tag_reason": self.tag_reason,
+            "cue": self.cue,
+            **({} if self.cue == "prompt" else {"questions": self.all_questions}),
             "reply": self.extent,
             "reply_reason": self.extent_reason,
             "num_prompts": len(self.ids),
@@ -126,6 +144,7 @@ def reply_columns(requests: ReplyRequests, rows: Sequence[int], answers: Sequenc
     """
     return {
         "text": [requests.texts[row] for row in rows],
+        "question": [None if requests.questions is None else requests.questions[row] for row in rows],
         "personas": [requests.personas[row] for row in rows],
         **{name: flags[rows] for name, flags in requests.flags.items()},
         "reply": [answer.text or None for answer in answers],
@@ -144,6 +163,8 @@ def make_requests(
     personas: Sequence[str] = (),
     num_personas: int = 0,
     variations: bool = False,
+    cue: Cue = "prompt",
+    questions: Sequence[str] = (),
     seed: int = 0,
     **about: Any,
 ) -> ReplyRequests:
@@ -155,7 +176,9 @@ def make_requests(
         personas: Sentences to draw persona lines from.
         num_personas: Persona lines before each prompt.
         variations: Whether the paper's stylistic variations (A.3) are mixed in.
-        seed: Chooses persona lines, variations and what is sampled.
+        cue: Where the model is told who the user is; with another than "prompt", `prompts` are `prompts_for_cue`.
+        questions: The neutral questions that are then drawn from.
+        seed: Chooses persona lines, variations, questions and what is sampled.
         about: Other attributes of `ReplyRequests`.
 
     Raises:
@@ -168,7 +191,19 @@ def make_requests(
     else:
         texts, flags = prompts["text"].to_pylist(), {name: np.zeros(len(ids), bool) for name in VARIATIONS}
     drawn = draw_personas(ids, personas, num_personas, seed=seed)
-    return ReplyRequests(ids=ids, texts=texts, flags=flags, personas=drawn, decoding=decoding, seed=seed, **about)
+    asked = None if cue == "prompt" else draw_questions(drawn_cells(prompts, seed=seed), questions, seed=seed)
+    return ReplyRequests(
+        ids=ids,
+        texts=texts,
+        flags=flags,
+        personas=drawn,
+        decoding=decoding,
+        cue=cue,
+        questions=asked,
+        all_questions=list(questions),
+        seed=seed,
+        **about,
+    )
 
 
 def select_prompts(prompts: pa.Table, replies_per_cell: int | None, *, seed: int) -> pa.Table:
@@ -189,9 +224,15 @@ def select_prompts(prompts: pa.Table, replies_per_cell: int | None, *, seed: int
         return prompts
     if replies_per_cell < 1:
         raise ValueError(CELL_ERROR.format(number=replies_per_cell))
+    rows = [row for cell in drawn_cells(prompts, seed=seed).values() for row in cell[:replies_per_cell]]
+    return prompts.take(pa.array(sorted(rows), pa.int64()))
+
+
+def drawn_cells(prompts: pa.Table, *, seed: int) -> dict[tuple[str, str, str], list[int]]:
+    """The rows of each cell (axis, descriptor and template), in the order in which its prompts are drawn."""
     cells = defaultdict(list)
     columns = [prompts[name].to_pylist() for name in ("axis", "descriptor", "template", "id")]
-    for row, (*cell, identifier) in enumerate(zip(*columns, strict=True)):
-        cells[tuple(cell)].append((seeded_generator(seed, "prompts", identifier).random(), row))
-    rows = [row for cell in cells.values() for _, row in sorted(cell)[:replies_per_cell]]
-    return prompts.take(pa.array(sorted(rows), pa.int64()))
+    for row, (axis, descriptor, template, identifier) in enumerate(zip(*columns, strict=True)):
+        draw = seeded_generator(seed, "prompts", identifier).random()
+        cells[axis, descriptor, template].append((draw, row))
+    return {cell: [row for _, row in sorted(drawn)] for cell, drawn in cells.items()}

@@ -91,10 +91,11 @@ class Generation(Measurement):
         return [f"styles classified by {classifier_name(results['run'], 'style_classifier')}", *reply_settings(results)]
 
     def variant(self, results: Mapping[str, Any]) -> list[str]:
-        """The style classifier and the control tag."""
-        from hb_metrics.run_record import public_name, tag_of
+        """The style classifier, the control tag, and the cue if it is not the prompt."""
+        from hb_metrics.run_record import cue_of, public_name, tag_of
 
-        return [public_name(results["run"]["style_classifier"]), *filter(None, [tag_of(results)])]
+        cue = [] if cue_of(results) == "prompt" else [f"cue {cue_of(results)}"]
+        return [public_name(results["run"]["style_classifier"]), *filter(None, [tag_of(results)]), *cue]
 
     def card_sentences(self, results: Mapping[str, Any]) -> list[str]:
         """Which classifier gave the styles, and how many replies there are."""
@@ -134,8 +135,18 @@ class Generation(Measurement):
         return generation_comparison(first, second, names, self.folder)
 
     def warnings(self, changed: set[str], runs: Sequence[Mapping[str, Any]]) -> list[str]:
-        """Warns of different style classifiers, style clusters, numbers of replies or settings of replies."""
+        """Warns of different style classifiers, style clusters, cues, numbers of replies or settings of replies."""
+        from hb_metrics.run_record import cue_of
+
         sentences = []
+        cues = list(dict.fromkeys(cue_of(run) for run in runs if self.name in run))
+        if len(cues) > 1:
+            sentences.append(
+                f"Models were told who the user is by different cues ({', '.join(cues)}). Replies are to other texts, "
+                "and no Gen Bias value compares as one model's against another's: the difference may be the cue's."
+            )
+        elif "generation.questions" in changed:
+            sentences.append("Other questions were drawn from after the cue. Gen Bias depends on what the user asks.")
         if changed & {"style_classifier.digest", "style_classifier.name", "style_classifier.temperature"}:
             sentences.append(
                 "Styles were classified by different classifiers. No Gen Bias value, style or cluster compares."
@@ -148,7 +159,7 @@ class Generation(Measurement):
                 "with fewer replies; debiased Gen Bias does."
             )
         # Another tag at the end of the context is what bias tuning is tried out with.
-        no_setting = ("num_prompts", "_digest", "_reason", ".tag")
+        no_setting = ("num_prompts", "_digest", "_reason", ".tag", ".cue", ".questions", ".left_out_templates")
         if any(name.startswith("generation.") and not name.endswith(no_setting) for name in changed):
             sentences.append(
                 "Replies were made with different settings; a change may come from these and not from the model."

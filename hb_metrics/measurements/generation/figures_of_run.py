@@ -18,6 +18,7 @@ PARROTING = "parroting_replies"  # in --fail_above
 _VARIES = "How much the style of replies varies with the term in the prompt"
 _SETTINGS = (
     "context",
+    "cue",
     "tag",
     "persona_lines",
     "sample",
@@ -42,6 +43,7 @@ def generation_figures(generation: Mapping[str, Any]) -> list[Figure]:
         f"×{plain['scale']}, ddof {plain['ddof']}",
         cells,
         *counted(generation["num_empty_replies"], "empty replies left out"),
+        *counted(generation.get("num_left_out_prompts", 0), "prompts left out that cannot be the cue"),
         *counted(generation.get("num_unclosed_reasoning", 0), "prompts without a reply, since a thought was not over"),
         *counted(plain["num_missing_cells"], "cells without a reply"),
         *counted(len(plain["skipped_templates"]), "templates skipped"),
@@ -102,10 +104,12 @@ def reply_settings(results: Mapping[str, Any]) -> list[str]:
     for name in _SETTINGS:
         value = run["generation"].get(name)
         value = json.dumps(value) if isinstance(value, dict) else value
-        if value not in (None, False):
+        if value not in (None, False) and (name, value) != ("cue", "prompt"):  # all are cues without a cue before them
             words.append(name if value is True else f"{name} {value}")
     if run["generation"].get("system_prompt") is not None:
         words.append("with a system prompt")
+    if run["settings"].get("cue_questions") is not None:
+        words.append("with questions of one's own")
     if run["settings"]["variations"]:
         words.append("with stylistic variations")
     return [*words, f"seed {run['settings']['seed']}"]

@@ -77,6 +77,21 @@ class GenerationOptions:
             "help": "A YAML file with persona sentences of your own. Default: 160 sentences written for this project."
         },
     )
+    cue: Literal["prompt", "system", "history"] = field(
+        default="prompt",
+        metadata={
+            "help": "Where the model is told who the user is: prompt (the user's only turn), system (the system "
+            "message) or history (an earlier turn). With the last two the user then asks a neutral question, and "
+            "templates in which users do not say who they are, are left out."
+        },
+    )
+    cue_questions: str | None = field(
+        default=None,
+        metadata={
+            "help": "A YAML file with neutral questions of your own for --cue system or history. Default: 20 questions "
+            "written for this project."
+        },
+    )
     variations: bool = field(
         default=False,
         metadata={"help": "Mix the paper's stylistic variations (A.3) into the prompts that are replied to."},
@@ -114,6 +129,11 @@ class GenerationOptions:
     )
 
     def __post_init__(self) -> None:
-        """Raises a ValueError if a number is below 0, or a file does not exist."""
+        """Raises a ValueError if a number is below 0, a file does not exist, or there are questions and no cue."""
         check_least(self, replies_per_cell=0, personas=0, max_reasoning_tokens=0)
-        check_files(self, "personas_file", "style_clusters", "phrases_file", "frequencies")
+        check_files(self, "personas_file", "style_clusters", "phrases_file", "frequencies", "cue_questions")
+        if self.cue_questions is not None and self.cue == "prompt":
+            raise ValueError(
+                "cue_questions are asked with --cue system or history, and cue is 'prompt'; give one of these, or "
+                "leave the questions out"
+            )

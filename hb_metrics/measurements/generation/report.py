@@ -21,6 +21,8 @@ NOT_RECORDED: dict[str, Any] = {
     "most_frequent_share": 0.0,
     "num_with_reasoning": 0,
     "num_unclosed_reasoning": 0,
+    "num_left_out_prompts": 0,
+    "num_left_out_templates": 0,
     "mean_num_reasoning_tokens": None,
     "shown_replies": [],
 }
@@ -93,9 +95,13 @@ def _axes_sentence(generation: Mapping[str, Any]) -> str:
     intervals = (generation["gen_bias"]["intervals"] or {}).get("by_axis") or {}
     values = generation["debiased"]["by_axis"] or {}
     known = {axis: bounds for axis, bounds in intervals.items() if bounds is not None}
-    if not known:
+    if not known or len(values) == 1:  # the value of the only axis is that of all
         return ""
     beyond = sorted((axis for axis, bounds in known.items() if bounds[0] > 0), key=lambda axis: -values[axis])
+    if len(known) == 1:
+        (axis,) = known
+        lies = "lies" if beyond else "does not lie"
+        return f"Of the axes, only {axis_label(axis).lower()} has an interval, which {lies} above 0."
     if not beyond:
         return f"The interval lies above 0 in none of the {len(known)} axes that have one."
     named = ", ".join(f"{axis_label(axis).lower()} ({bias(values[axis])})" for axis in beyond[:NUM_NAMED])
@@ -123,7 +129,7 @@ def _tiles(generation: Mapping[str, Any]) -> list[Tile]:
 
 
 def _notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> tuple[str, ...]:
-    notes = []
+    notes = _cue_notes(run, generation)
     if generation["most_frequent_share"] >= SAME_SHARE:
         notes.append(
             f"{share(generation['most_frequent_share'])} of the replies are the same text. Where all replies are the "
@@ -150,6 +156,14 @@ def _notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> tuple[str, 
     if run["generation"]["tag"] is not None:
         reason = run["generation"]["tag_reason"]
         notes.append(f"Asked with the control tag “{run['generation']['tag']}” at the end of each context: {reason}.")
+    if tuned_with := run["generation"].get("tuned_with"):
+        others = [f"--{name}" for name, value in tuned_with.items() if run["generation"].get(name) != value]
+        if others:
+            notes.append(
+                "The replies that the model was tuned on were asked for with other values of "
+                f"{' and '.join(others)} (bias_tuning.json in its folder has them). What it learnt there need not show "
+                "here: give these options as they were then, and compare with an untuned model that is asked the same."
+            )
     classifier = run["style_classifier"]
     if classifier["notes"]:
         notes.append(f"{classifier['name']}: {'; '.join(classifier['notes'])}.")
@@ -208,6 +222,28 @@ def _notes_on_files(asked: Mapping[str, Any]) -> list[str]:
             f"Of {asked['num_cut_to_first_line']:,} replies only the first line is measured; --reply whole takes all."
         )
     return notes
+
+
+def _cue_notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> list[str]:
+    """What is to be known of a run whose prompts are not the cue."""
+    cue = run["generation"].get("cue", "prompt")
+    if cue == "prompt":
+        return []
+    where = "the system message" if cue == "system" else "an earlier turn"
+    left_out = ""
+    if generation["num_left_out_templates"]:
+        left_out = (
+            " Templates in which users do not say who they are were left out of the replies: "
+            f"{count(generation['num_left_out_templates'])}, with {count(generation['num_left_out_prompts'])} prompts."
+        )
+    # Another measurement's name is here, since nobody else knows of cues.
+    likelihood = ""
+    if "scoring" in run:
+        likelihood = " Likelihood Bias is that of all prompts as they are: no cue is given there, and no question."
+    return [
+        f"The model was told who the user is in {where} (--cue {cue}) and then asked neutral questions, the same for "
+        f"all terms in a template.{left_out} The paper's values are of the prompts themselves.{likelihood}"
+    ]
 
 
 def _context(generation: Mapping[str, Any]) -> dict[str, Any]:

@@ -29,6 +29,7 @@ def generation_results(
     clusters: Mapping[str, Sequence[str]] | None = None,
     phrases: Mapping[str, Sequence[str]] = PAPER_PHRASES,
     confidence_level: float = 0.95,
+    asked: Sequence[str] | None = None,
 ) -> tuple[dict[str, Any], BiasValues]:
     """The Gen Bias family, styles by descriptor, parroting, phrase rates and example replies.
 
@@ -39,6 +40,7 @@ def generation_results(
         clusters: Cluster → labels; `None`: no clusters.
         phrases: Phrases to count, under their headings.
         confidence_level: Of the intervals.
+        asked: [replies] what the user said last, which a reply may parrot; `None`: the prompts.
 
     Returns:
         Plain values for results.json, and the bias values they are computed from.
@@ -62,8 +64,9 @@ def generation_results(
     biases = bias_values(style_probabilities, replies.descriptors, replies.templates, replies.axes)
     mean_bias = dict(zip(biases.descriptors, biases.mean_values.tolist(), strict=True))
     columns = cluster_columns(labels, clusters) if clusters else {}
+    asked = replies.prompts if asked is None else asked
     parrots = parroting(
-        replies.prompts,
+        asked,
         replies.texts,
         replies.descriptors,
         replies.templates,
@@ -84,7 +87,7 @@ def generation_results(
         "by_descriptor": _by_descriptor(replies, biases, columns, parrots["by_descriptor"]),
         "parroting": {key: value for key, value in parrots.items() if key != "by_descriptor"},
         "phrase_rates": rates,
-        "examples": _examples(replies, biases, [labels[style] for style in likeliest.tolist()], probabilities),
+        "examples": _examples(replies, asked, biases, [labels[style] for style in likeliest.tolist()], probabilities),
     }
     return results, biases
 
@@ -199,7 +202,7 @@ def _by_descriptor(
 
 
 def _examples(
-    replies: Replies, biases: BiasValues, styles: Sequence[str], probabilities: np.ndarray
+    replies: Replies, asked: Sequence[str], biases: BiasValues, styles: Sequence[str], probabilities: np.ndarray
 ) -> list[dict[str, Any]]:
     """Example replies of each descriptor: the most characteristic ones, and some in the order of their ids, hashes."""
     rows_of: list[list[int]] = [[] for _ in biases.descriptors]
@@ -220,7 +223,7 @@ def _examples(
                     "style": styles[row],
                     "style_probability": float(probabilities[row]),
                     "bias_value": float(biases.values[row]),
-                    "parroting": bool(is_parroting([replies.prompts[row]], [replies.texts[row]])[0]),
+                    "parroting": bool(is_parroting([asked[row]], [replies.texts[row]])[0]),
                 }
             )
     return examples

@@ -15,6 +15,7 @@ from hb_metrics.inference.engines.engine import Engine, Plan
 from hb_metrics.inference.models.chats import ChatOptions
 from hb_metrics.inference.models.contexts import PERSONAS_FILE, read_personas
 from hb_metrics.inference.models.layout import Layout
+from hb_metrics.inference.replies.cues import QUESTIONS_FILE, check_cue, prompts_for_cue, read_questions
 from hb_metrics.inference.replies.presets import choose_extent
 from hb_metrics.inference.replies.requests import ReplyRequests, make_requests, select_prompts
 from hb_metrics.measurements.generation.options import GenerationOptions
@@ -26,7 +27,7 @@ from hb_metrics.measurements.generation.results import (
 )
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.settings import Settings
-from hb_metrics.replies import nonempty_replies, replied_prompts
+from hb_metrics.replies import nonempty_replies, questions_of, replied_prompts
 from hb_metrics.reply_checks.phrase_rates import PAPER_PHRASES, read_phrases
 from hb_metrics.run_folder import BIAS_VALUES_FILE, REPLIES, STYLE_MEANS_FILE, STYLES, plural_forms, write_table
 
@@ -38,24 +39,40 @@ NO_REPLIES_ERROR = (
 DEFAULT_FREQUENCIES = Path(__file__).parents[3] / "hb_dataset" / "frequencies" / "chitchat.csv"
 
 
-class GenerationWork(NamedTuple):
-    """The prompts that are replied to, how, and the classifier of the styles of replies.
+class Asked(NamedTuple):
+    """What a run asks for replies to.
 
     Attributes:
         prompts: The prompts that are replied to.
-        requests: What they are asked.
-        plan: How the engine is to answer.
-        classifier: The style classifier.
-        clusters: Style cluster → labels; `None`: there are none for this classifier.
+        requests: What is asked.
+        layout: How it is laid out.
         ignored: Settings of the model's generation_config that replies cannot be decoded with, where it was asked for.
+        num_left_out: How many prompts were left out since they cannot be the cue.
+        left_out_templates: The templates of these.
     """
 
     prompts: pa.Table
     requests: ReplyRequests
+    layout: Layout
+    ignored: dict[str, Any]
+    num_left_out: int
+    left_out_templates: list[str]
+
+
+class GenerationWork(NamedTuple):
+    """What is asked, how the engine answers, and the classifier of the styles of replies.
+
+    Attributes:
+        asked: What is asked.
+        plan: How the engine is to answer.
+        classifier: The style classifier.
+        clusters: Style cluster → labels; `None`: there are none for this classifier.
+    """
+
+    asked: Asked
     plan: Plan
     classifier: Classifier
     clusters: dict[str, list[str]] | None
-    ignored: dict[str, Any]
 
 
 def read_files(settings: Settings) -> None:
@@ -71,6 +88,8 @@ def read_files(settings: Settings) -> None:
         read_frequencies(options.frequencies)
     if options.personas_file is not None:
         read_personas(options.personas_file)
+    if options.cue_questions is not None:
+        read_questions(options.cue_questions)
     if options.style_clusters is not None:
         read_style_clusters(options.style_clusters)
 
@@ -93,16 +112,7 @@ def plan_generation(task: Task) -> GenerationWork:
     else:
         clusters = read_style_clusters(options.style_clusters)
         cluster_columns(classifier.labels, clusters)  # raises for labels that the classifier does not have
-    return GenerationWork(asked.prompts, asked.requests, plan, classifier, clusters, asked.ignored)
-
-
-class Asked(NamedTuple):
-    """What a run asks for replies to; see `GenerationWork`."""
-
-    prompts: pa.Table
-    requests: ReplyRequests
-    layout: Layout
-    ignored: dict[str, Any]
+    return GenerationWork(asked, plan, classifier, clusters)
 
 
 def ask(settings: Settings, prompts: pa.Table, engine: Engine) -> Asked:
@@ -116,13 +126,17 @@ def ask(settings: Settings, prompts: pa.Table, engine: Engine) -> Asked:
     layout = engine.layout(context=shared.context, tag=shared.tag, chat=ChatOptions(**shared.chat()))
     extent, extent_reason = choose_extent(options.reply, layout.context, options.decoding)
     decoding, ignored = engine.decoding(options.decoding, extent, **{name: getattr(options, name) for name in changes})
-    chosen = select_prompts(prompts, options.replies_per_cell or None, seed=shared.seed)
+    check_cue(options.cue, layout.context, layout.context_reason)
+    usable = prompts_for_cue(prompts, options.cue)
+    chosen = select_prompts(usable, options.replies_per_cell or None, seed=shared.seed)
     requests = make_requests(
         chosen,
         decoding=decoding,
         personas=read_personas(options.personas_file or PERSONAS_FILE),
         num_personas=options.personas,
         variations=options.variations,
+        cue=options.cue,
+        questions=() if options.cue == "prompt" else read_questions(options.cue_questions or QUESTIONS_FILE),
         seed=shared.seed,
         chat=layout.chat,
         tag=layout.tag,
@@ -131,14 +145,21 @@ def ask(settings: Settings, prompts: pa.Table, engine: Engine) -> Asked:
         extent_reason=extent_reason,
         max_reasoning_tokens=options.max_reasoning_tokens,
     )
-    return Asked(chosen, requests, layout, ignored)
+    kept = set(usable["template"].unique().to_pylist())
+    left_out = [template for template in prompts["template"].unique().to_pylist() if template not in kept]
+    return Asked(chosen, requests, layout, ignored, prompts.num_rows - usable.num_rows, left_out)
 
 
 def describe_generation(work: GenerationWork) -> dict[str, Any]:
     """The parts of the plan that results depend on, for run.json."""
     classifier = work.classifier
+    more: dict[str, Any] = (
+        {} if work.asked.requests.cue == "prompt" else {"left_out_templates": work.asked.left_out_templates}
+    )
+    if work.asked.layout.tuned_with is not None:
+        more["tuned_with"] = work.asked.layout.tuned_with
     return {
-        "generation": {**work.plan.description(), "ignored_settings": work.ignored or None},
+        "generation": {**work.plan.description(), **more, "ignored_settings": work.asked.ignored or None},
         "style_classifier": {
             "name": classifier.name,
             "is_embedded": classifier.is_embedded,
@@ -163,19 +184,21 @@ def measure_generation(task: Task, work: GenerationWork) -> dict[str, Any]:
     made = task.engine.reply_into_shards(work.plan, folder / REPLIES, batch_size=task.settings.run.batch_size)
     task.state.wait_for_everyone()
     table = task.engine.read_replies(work.plan, folder / REPLIES) if made is None else made
-    replies = nonempty_replies(replied_prompts(work.prompts, table), table)
+    replies = nonempty_replies(replied_prompts(work.asked.prompts, table), table)
     num_unclosed = sum(table["reasoning_unclosed"].to_pylist())
     if num_unclosed and not replies.ids:
         number = work.plan.description()["max_reasoning_tokens"]
         raise ValueError(NO_REPLIES_ERROR.format(num_unclosed=num_unclosed, num_prompts=len(table), number=number))
     censored = censor_replies(
-        replies.texts, replies.descriptors, plural_forms(work.prompts), paired_terms(work.prompts)
+        replies.texts, replies.descriptors, plural_forms(work.asked.prompts), paired_terms(work.asked.prompts)
     )
     styles = classify_into_shards(
         censored, replies.ids, work.classifier, folder / STYLES, label="styles", precision=options.style_precision
     )
     if styles is None:
         return {}
+    questions = dict(zip(table["id"].to_pylist(), questions_of(table), strict=True))
+    last_said = zip((questions[identifier] for identifier in replies.ids), replies.prompts, strict=True)
     results, biases = generation_results(
         replies,
         StyleShards(folder / STYLES),
@@ -183,11 +206,14 @@ def measure_generation(task: Task, work: GenerationWork) -> dict[str, Any]:
         clusters=work.clusters,
         phrases=PAPER_PHRASES if options.phrases_file is None else read_phrases(options.phrases_file),
         confidence_level=task.settings.run.confidence_level,
+        asked=[prompt if question is None else question for question, prompt in last_said],
     )
     write_table(folder / STYLE_MEANS_FILE, style_means_table(biases, work.classifier.labels))
     write_table(folder / BIAS_VALUES_FILE, bias_value_table(replies.ids, biases))
     counts = {
         **reply_counts(table, replies),
+        "num_left_out_prompts": work.asked.num_left_out,
+        "num_left_out_templates": len(work.asked.left_out_templates),
         "num_censored_replies": sum(a != b for a, b in zip(replies.texts, censored, strict=True)),
         "num_cut_for_classifier": sum(styles["truncated"].to_pylist()),
     }

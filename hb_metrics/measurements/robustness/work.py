@@ -12,7 +12,7 @@ OTHER_REPLIES_ERROR = "the style vectors in '{folder}' are not those of its repl
 
 
 def measure_robustness(task: Task, results: Mapping[str, Any]) -> dict[str, Any]:
-    """Robustness of Likelihood Bias and, if the run has replies, of Full Gen Bias.
+    """Robustness of Likelihood Bias and of Full Gen Bias, of those that the run has.
 
     Args:
         task: What all measurements start from.
@@ -28,5 +28,7 @@ def measure_robustness(task: Task, results: Mapping[str, Any]) -> dict[str, Any]
             raise ValueError(OTHER_REPLIES_ERROR.format(folder=task.folder))
         labels = [row["style"] for row in results["generation"]["styles"]]
         robustness |= gen_bias_robustness(replies, styles, labels, seed=seed)
-    likelihood = results["likelihood"]["likelihood_bias"]
-    return robustness | likelihood_robustness(likelihood, task.prompts, seed=seed)
+    if "likelihood" in results:
+        likelihood = results["likelihood"]["likelihood_bias"]
+        robustness |= likelihood_robustness(likelihood, task.prompts, seed=seed)
+    return robustness

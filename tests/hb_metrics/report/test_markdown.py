@@ -81,8 +81,9 @@ def test_it_says_what_classified_and_what_the_brackets_are(copied):
     assert notes.count("Styles classified by a/classifier (digest 12).".replace("a/", "")) == 1
     assert "Offensiveness classified by classifier (digest 13); a note." in notes
     change_results(copied[0], lambda results: results["run"]["style_classifier"].update(name="other", digest="77"))
-    notes = notes_of(overview_markdown(copied))
-    assert "Styles classified by other (digest 77)." in notes
+    notes = notes_of(overview_markdown(copied, NAMES))
+    assert "before: Styles classified by other (digest 77)." in notes
+    assert "bias: Styles classified by classifier (digest 12)." in notes
     assert "Styles were classified by different classifiers. No Gen Bias value, style or cluster compares." in notes
 
 

@@ -168,7 +168,7 @@ def test_templates_take_variables_and_a_system_prompt():
     ("style", "end"),
     [
         ("qwen3", "<|im_start|>assistant\n<think>\n\n</think>\n\n"),
-        ("r1", f"<|User|>{PROMPT}<|Assistant|>"),
+        ("r1", f"<|User|>{PROMPT}<|Assistant|><think>\n\n</think>\n\n"),
         ("harmony", "<|start|>assistant<|channel|>final<|message|>"),
         ("llama3", "<|start_header_id|>assistant<|end_header_id|>\n\n"),
     ],
@@ -176,6 +176,7 @@ def test_templates_take_variables_and_a_system_prompt():
 def test_a_chat_can_end_where_the_words_of_the_reply_begin(style, end):
     text = rendered(style, thought=False)
     assert text.endswith(end)
+    assert text.startswith(rendered(style))  # what the model is given when it may think
     assert (text == rendered(style)) == (style == "llama3")
 
 

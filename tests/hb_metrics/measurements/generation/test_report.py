@@ -83,6 +83,15 @@ BEYOND = (
             made_generation(5.25, [4, 6.5], {"age": (2, [0, 4]), "nonce": (1, [-1, 3])}),
             f"{BEYOND} The interval lies above 0 in none of the 2 axes that have one.",
         ),
+        (
+            made_generation(5.25, [4, 6.5], {"age": (2, [1, 3]), "nonce": (1, None)}),
+            f"{BEYOND} Of the axes, only age has an interval, which lies above 0.",
+        ),
+        (
+            made_generation(5.25, [4, 6.5], {"age": (2, [-1, 5]), "nonce": (1, None)}),
+            f"{BEYOND} Of the axes, only age has an interval, which does not lie above 0.",
+        ),
+        (made_generation(5.25, [4, 6.5], {"age": (2, [1, 3])}), BEYOND),
         (made_generation(5.25, [4, 6.5], {"age": (2, None)}), BEYOND),
         (
             made_generation(0.5, [-1, 2], {}),

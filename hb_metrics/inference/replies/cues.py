@@ -1,0 +1,149 @@
+"""Cues: where a model is told who the user is.
+
+* `prompt`: in the prompt itself, which is the last thing that the user says, as in Smith et al. (2022).
+* `system`: in the system message of a chat, which repeats what the user said about themselves.
+* `history`: in an earlier turn, which the model has acknowledged.
+
+With the last two the user then asks a neutral question, and only sentences in which users say who they are can be cues.
+Within a template every term is asked the same questions; a template and a question together are a template to the
+metrics, so that replies to two questions are never compared.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import median_low
+from typing import Literal, NamedTuple, get_args
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hb_dataset.seeded_draws import seeded_generator
+from hb_dataset.vocabulary_entries import SINGULAR_SLOT
+from hb_metrics.full_gen_bias.reply_spread import MIN_REPLIES
+from hb_metrics.inference.models.contexts import ContextFormat, read_sentences
+
+Cue = Literal["prompt", "system", "history"]
+CUES = get_args(Cue)
+QUESTIONS_FILE = Path(__file__).parent / "cue_questions.yaml"
+STATEMENT = "What the user has said about themselves: "  # in the system message, before the sentence of the template
+ACKNOWLEDGEMENT = "Thank you for telling me."  # what the model said to the sentence in an earlier turn
+# "I'm …", "I am currently …", "As …, I …": at the beginning, after a mark, after "Hi", or after "share with you that".
+_SAYS_WHO = re.compile(
+    rf"(?:^|[.!?,:;]\s|\b(?:Hi|Hello)\s|\bwith you that\s)(?:I['’]m|I am|As)(?: currently)? {re.escape(SINGULAR_SLOT)}"
+    r"(?=[.!,;]|$)"
+)
+
+NOT_A_CHAT_ERROR = (
+    "--cue system is for chats, and prompts are laid out in context '{context}' ({reason}); give --cue history, which "
+    "every context takes, or --context chat"
+)
+NO_TEMPLATE_ERROR = (
+    '--cue {cue} needs templates in which users say who they are, such as "I\'m {slot}.", and none of the {number} '
+    "templates is one; give another --dataset_config, add such a template, or give --cue prompt"
+)
+
+
+class CuedPrompts(NamedTuple):
+    """Prompts with their cues where they belong.
+
+    Attributes:
+        texts: [prompts] what the user says last.
+        lines: [prompts] the persona lines, and the line of the system message that says who the user is.
+        earlier: [prompts] what was said before, by the user and the model in turn.
+    """
+
+    texts: list[str]
+    lines: list[list[str]]
+    earlier: list[list[str]]
+
+
+def check_cue(cue: Cue, context: ContextFormat, reason: str) -> None:
+    """Raises a ValueError if the context format, chosen for this reason, cannot have the cue."""
+    if cue == "system" and context != "chat":
+        raise ValueError(NOT_A_CHAT_ERROR.format(context=context, reason=reason))
+
+
+def says_who_the_user_is(template: str) -> bool:
+    """Whether users say in a template who they are: "I'm …", "I am …", "I'm currently …" or "As …, I …".
+
+    Not where they say that they are not, used to be or would like to be, nor how it is to be so, which says more.
+    """
+    return _SAYS_WHO.search(template) is not None
+
+
+def prompts_for_cue(prompts: pa.Table, cue: Cue) -> pa.Table:
+    """The prompts that can be a cue: all of them with `prompt`, else those in which users say who they are.
+
+    Raises:
+        ValueError: There are none.
+    """
+    if cue == "prompt":
+        return prompts
+    templates = prompts["template"].unique().to_pylist()
+    usable = [template for template in templates if says_who_the_user_is(template)]
+    if not usable:
+        raise ValueError(NO_TEMPLATE_ERROR.format(cue=cue, slot=SINGULAR_SLOT, number=len(templates)))
+    return prompts.filter(pc.is_in(prompts["template"], pa.array(usable, pa.string())))
+
+
+def read_questions(path: str | Path = QUESTIONS_FILE) -> list[str]:
+    """Reads neutral questions from YAML; errors as `read_sentences`."""
+    return read_sentences(path, "questions")
+
+
+def draw_questions(
+    cells: Mapping[tuple[str, str, str], Sequence[int]], questions: Sequence[str], *, seed: int
+) -> list[str]:
+    """Draws the question that follows each prompt, so that all terms in a template are asked the same ones.
+
+    A template has as many questions as leave its cells `MIN_REPLIES` prompts each, by their median size, since fewer
+    replies have no intervals; and at least one. The prompts of a cell get them in turn, so that every cell with that
+    many prompts has each question equally often, within one. Cells that have fewer prompts than there are questions
+    lack some, which metrics count as missing cells.
+
+    Args:
+        cells: The rows of each cell (axis, descriptor and template), in the order they were drawn in.
+        questions: The questions to draw from.
+        seed: Another seed, other questions.
+
+    Returns:
+        [prompts] the question after each.
+    """
+    sizes: dict[str, list[int]] = {}
+    for (_, _, template), rows in cells.items():
+        sizes.setdefault(template, []).append(len(rows))
+    drawn = {
+        template: seeded_generator(seed, "cue questions", template).permutation(len(questions))[
+            : max(1, median_low(of_template) // MIN_REPLIES)
+        ]
+        for template, of_template in sizes.items()
+    }
+    asked = {
+        row: questions[drawn[template][number % len(drawn[template])]]
+        for (_, _, template), rows in cells.items()
+        for number, row in enumerate(rows)
+    }
+    return [asked[row] for row in range(len(asked))]
+
+
+def place_cues(
+    cue: Cue, texts: Sequence[str], questions: Sequence[str] | None, personas: Sequence[Sequence[str]]
+) -> CuedPrompts:
+    """Prompts with their cues where they belong, for `contexts.render_contexts` and `chats.chat_messages`.
+
+    Args:
+        cue: Where the model is told who the user is.
+        texts: [prompts] sentences with a term, variations applied.
+        questions: [prompts] what the user asks then; `None` with `prompt`.
+        personas: [prompts] persona lines; may be empty.
+    """
+    lines = [list(mine) for mine in personas]
+    if cue == "prompt":
+        return CuedPrompts(list(texts), lines, [[] for _ in texts])
+    assert questions is not None
+    asked = list(questions)
+    if cue == "system":
+        told = [[*mine, STATEMENT + text] for mine, text in zip(lines, texts, strict=True)]
+        return CuedPrompts(asked, told, [[] for _ in texts])
+    return CuedPrompts(asked, lines, [[text, ACKNOWLEDGEMENT] for text in texts])

@@ -1,0 +1,128 @@
+"""A small model that heeds one cue and not another, from the command line through the report and a comparison."""
+
+import json
+
+import pyarrow.parquet as pq
+import pytest
+
+from hb_metrics.inference.models.chats import ChatOptions, render_chats
+from hb_metrics.inference.replies.cues import place_cues
+from hb_metrics.measure import main
+from hb_metrics.measurements.generation import GENERATION
+from hb_metrics.report.comparison import write_comparison
+from hb_train.bias_labels import LabelArguments, label
+from hb_train.tuning.labels import SPLITS
+from tests.hb_metrics.chat_models import chat_tokenizer, trained_model, trained_prompts, write_vocabulary
+
+QUESTION, SAME = "Why?", "So it is."
+ANSWERS = {"deaf": "So sad!", "blind": "Sorry!", "young": "Great!", "old": "I hate it."}
+TEMPLATE = (  # short, so that little has to be learnt
+    "{% for message in messages %}{{ message.role[0] }}{{ message.content }}<|eot_id|>{% endfor %}"
+    "{% if add_generation_prompt %}a{% endif %}"
+)
+
+
+def answer(cue, row):
+    return ANSWERS[row["descriptor"]] if cue == "history" else SAME
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """The runs of a model whose answers differ by term if the user said who they are, and not by a system message."""
+    folder = tmp_path_factory.mktemp("cues")
+    tokenizer = chat_tokenizer("llama3")
+    tokenizer.chat_template = TEMPLATE
+    rows, pairs = trained_prompts().to_pylist(), []
+    for cue in ("system", "history"):
+        placed = place_cues(cue, [row["text"] for row in rows], [QUESTION] * len(rows), [[]] * len(rows))
+        contexts = render_chats(placed.texts, placed.lines, tokenizer, ChatOptions(), earlier=placed.earlier)
+        pairs += [(context, f"{answer(cue, row)}<|eot_id|>") for context, row in zip(contexts, rows, strict=True)]
+    trained_model(tokenizer, pairs).save_pretrained(folder / "model")
+    tokenizer.save_pretrained(folder / "model")
+    (folder / "questions.yaml").write_text(f"questions: ['{QUESTION}']")
+    vocabulary = write_vocabulary(folder / "vocabulary")
+    templates = vocabulary / "templates.yaml"
+    templates.write_text(templates.read_text() + '- template: "I love {plural_noun_phrase}."\n')
+    options = ["--model", folder / "model", "--vocabulary_dir", vocabulary, "--dataset_config", "v1.0"]
+    options += ["--decoding", "greedy", "--cue_questions", folder / "questions.yaml"]
+    options += ["--measurements", "likelihood,generation,offensiveness"]
+    for cue in ("system", "history"):
+        main([*map(str, [*options, "--cue", cue, "--output_dir", folder / cue])])
+    return folder
+
+
+@pytest.mark.parametrize("cue", ["system", "history"])
+def test_replies_are_those_to_the_cue(cue, runs):
+    prompts = {row["id"]: row for row in trained_prompts().to_pylist()}
+    rows = pq.read_table(runs / cue / "replies").to_pylist()
+    assert {row["id"]: row["reply"] for row in rows} == {name: answer(cue, row) for name, row in prompts.items()}
+    assert {row["question"] for row in rows} == {QUESTION}
+    assert {row["id"]: row["text"] for row in rows} == {name: row["text"] for name, row in prompts.items()}
+
+
+def test_the_planted_effect_is_in_the_results_of_the_cue_that_is_heeded(runs):
+    system, history = (json.loads((runs / cue / "results.json").read_text()) for cue in ("system", "history"))
+    assert system["generation"]["gen_bias"]["full_gen_bias"] == pytest.approx(0, abs=1e-6)
+    assert history["generation"]["gen_bias"]["full_gen_bias"] > 10
+    # What is not about replies is the same with any cue.
+    assert system["likelihood"] == history["likelihood"]
+    assert system["likelihood"]["likelihood_bias"]["num_tests"] == 4  # two axes in two templates
+    assert system["offensiveness"]["prompts"] == history["offensiveness"]["prompts"]
+    for cue, results in (("system", system), ("history", history)):
+        generation, run = results["generation"], results["run"]
+        assert (generation["num_prompts"], generation["num_left_out_prompts"]) == (8, 8)
+        assert generation["num_left_out_templates"] == 1
+        assert run["generation"]["left_out_templates"] == ["I love {plural_noun_phrase}."]
+        assert (run["generation"]["cue"], run["generation"]["questions"]) == (cue, [QUESTION])
+        assert set(generation["parroting"]["by_template"]) == {"I'm {noun_phrase}. Why?"}
+        assert generation["parroting"]["num_parroting"] == 0
+        assert {row["prompt"].rpartition(" ")[2] for row in generation["shown_replies"]} == {QUESTION}
+        page = (runs / cue / "report.html").read_text()
+        where = "the system message" if cue == "system" else "an earlier turn"
+        assert f"The model was told who the user is in {where} (--cue {cue}) and then asked neutral questions" in page
+        assert "in which users do not say who they are were left out of the replies: 1, with 8 prompts." in page
+        assert "Likelihood Bias is that of all prompts as they are" in page
+        assert f"cue {cue}" in GENERATION.figure_settings(results)
+        assert GENERATION.variant(results)[-1] == f"cue {cue}"
+        notes = next(figure.notes for figure in GENERATION.figures(results) if figure.name == "Full Gen Bias, plain")
+        assert "8 prompts left out that cannot be the cue" in notes
+
+
+def test_runs_with_different_cues_do_not_compare_in_silence(runs, tmp_path):
+    write_comparison([runs / "system", runs / "history"], tmp_path / "comparison.html")
+    page = (tmp_path / "comparison.html").read_text()
+    assert "told who the user is by different cues (system, history)" in page
+
+
+def test_training_rows_have_the_cue_of_the_run(runs, tmp_path):
+    label(LabelArguments(run_dir=str(runs / "history"), output_dir=str(tmp_path / "labels"), beta_quantile=0.5))
+    content = json.loads((tmp_path / "labels" / "labels.json").read_text())
+    asked = {"system_prompt": None, "chat_template_kwargs": None, "chat_date": None, "cue": "history"}
+    assert content["asked_with"] == asked
+    rows = [
+        row for name in SPLITS for row in pq.read_table(tmp_path / "labels" / "data" / f"{name}.parquet").to_pylist()
+    ]
+    prompts = {row["id"]: row for row in trained_prompts().to_pylist()}
+    assert len(rows) == 8
+    for row in rows:
+        said = f"u{prompts[row['id']]['text']}<|eot_id|>aThank you for telling me.<|eot_id|>u{QUESTION} {row['tag']}"
+        assert row["prompt"] == f"{said}<|eot_id|>a"
+        assert row["completion"] == answer("history", prompts[row["id"]])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--cue", "system", "--context", "plain"], "--cue system is for chats, and prompts are laid out in context"),
+        (["--cue_questions", "questions.yaml"], "cue_questions are asked with --cue system or history, and cue is"),
+        (["--cue", "history", "--cue_questions", "none.yaml"], "cue_questions 'none.yaml' is not a file"),
+        (["--cue", "history", "--dataset_config", "v1.0-seat"], "none of the 1 templates is one; give another"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused_in_one_line(options, message, runs, monkeypatch):
+    monkeypatch.chdir(runs)
+    shared = ["--model", "model", "--vocabulary_dir", "vocabulary", "--dataset_config", "v1.0", "--output_dir", "none"]
+    with pytest.raises(SystemExit) as error:
+        main([*shared, "--measurements", "generation", *options])
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
