@@ -1,4 +1,4 @@
-"""The embedded model behind `transformers serve` on loopback: its greedy replies are ours, and sampling is found out."""
+"""The embedded model behind `transformers serve` on loopback: its greedy replies are ours, and sampling is found."""
 
 import json
 import os

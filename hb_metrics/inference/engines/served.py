@@ -12,6 +12,7 @@ from accelerate.utils import broadcast_object_list
 
 from hb_metrics.inference.engines.engine import Ability, Engine, Lack, LikelihoodRequests, asked_description
 from hb_metrics.inference.models.chats import ChatOptions
+from hb_metrics.inference.models.contexts import with_tag
 from hb_metrics.inference.models.layout import Layout
 from hb_metrics.inference.processes import process_state
 from hb_metrics.inference.replies.decoding import Decoding
@@ -105,10 +106,10 @@ class ServedReplyPlan:
     def asked(self, row: int) -> dict[str, Any]:
         """All that is asked for one reply, but for the model."""
         seed = {"seed": self.requests.request_seed(row)} if self.requests.decoding.sample else {}
-        messages = self.requests.messages(row)
         if self.layout.context == "chat":
-            return {"messages": messages, **self.fields, **seed}
-        lines = [*self.requests.personas[row], messages[-1]["content"]]
+            return {"messages": self.requests.messages(row), **self.fields, **seed}
+        placed = self.requests.placed
+        lines = [*placed.lines[row], *placed.earlier[row], with_tag(placed.texts[row], self.requests.tag)]
         return {"prompt": "\n".join(lines) + "\n", **self.fields, **seed}
 
     def description(self) -> dict[str, Any]:
@@ -214,7 +215,7 @@ class ServedEngine(Engine):
         if self.probe.max_tokens_kept is False:
             raise ValueError(MAX_TOKENS_ERROR.format(where=self._where, field=self.probe.max_tokens_field))
         chat = layout.context == "chat"
-        has_system = requests.chat.system_prompt is not None or any(requests.personas)
+        has_system = requests.chat.system_prompt is not None or any(requests.placed.lines)
         if chat and has_system and self.probe.system_kept is False:
             raise ValueError(SYSTEM_ERROR.format(where=self._where))
         decoding, thinks = requests.decoding, self.probe.reasoning != "none"

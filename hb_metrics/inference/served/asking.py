@@ -48,8 +48,9 @@ class Asking:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._task.cancel()
-        self._runner.close()
+        if error is None:
+            self._runner.run(self._end())  # closes its connections
+        self._runner.close()  # cancels what is still asked
 
     def answers(self, rows: Sequence[int]) -> list[Any]:
         """Waits for the answers to these rows.
@@ -58,6 +59,9 @@ class Asking:
             ValueError: There is no answer to be had to one of the rows that are asked for.
         """
         return self._runner.run(self._wait(rows))
+
+    async def _end(self) -> None:
+        await self._task
 
     async def _wait(self, rows: Sequence[int]) -> list[Any]:
         wanted: asyncio.Future[list[Any]] = asyncio.gather(*(self._answers[row] for row in rows))
