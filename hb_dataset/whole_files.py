@@ -2,11 +2,12 @@
 
 import os
 import re
+import secrets
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-_SCRATCH_NAME = re.compile(r"\..+\.\d+\.tmp")
+_SCRATCH_NAME = re.compile(r"\..+\.[0-9a-f]+\.tmp")
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
@@ -18,7 +19,8 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     Raises:
         OSError: The file cannot be written; has the system's error number and names `path`.
     """
-    scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    # Not the process id: machines that share a folder may have the same one.
+    scratch = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
         write(scratch)
         with scratch.open("r+b") as file:  # Windows flushes only files that are open for writing

@@ -16,6 +16,7 @@ from hb_metrics.reply_checks.style_change import RunStyles
 from hb_metrics.run_folder import (
     BIAS_VALUES_FILE,
     PROMPTS_FILE,
+    REFUSALS_FILE,
     REPLIES,
     RESULTS_FILE,
     SHARD_RUN,
@@ -31,6 +32,9 @@ _STYLES_COLUMN = "probabilities"
 NO_RESULTS_ERROR = "'{folder}' has no {file}; give the folder of a finished run"
 NO_STYLES_ERROR = "'{folder}' has no style vectors; measure with --measurements generation first"
 STEP_ERROR = "style vectors are read in slices of step 1, not {step}"
+NO_REFUSALS_ERROR = (
+    "'{folder}' has no {file}, being of an earlier release or without replies; measure again in a new folder"
+)
 NO_PROMPTS_ERROR = "'{folder}' has no {file}; give the folder of a run"
 OTHER_PROMPTS_ERROR = (
     "{number:,} of the replies in '{folder}' are to none of its prompts; measure again in a new folder"
@@ -175,6 +179,19 @@ def read_bias_values(run: Run) -> pa.Table:
     return pq.read_table(path)
 
 
+def read_refusals(run: Run) -> pa.Table:
+    """Whether each of a run's replies is a refusal and a disclaimer: `id`, `refusal`, `disclaimer`, in their order.
+
+    Raises:
+        ValueError: The file does not exist, or is of another run.
+    """
+    path = run.folder / REFUSALS_FILE
+    if not path.is_file():
+        raise ValueError(NO_REFUSALS_ERROR.format(folder=run.folder, file=REFUSALS_FILE))
+    _check_run([path])
+    return pq.read_table(path)
+
+
 def read_styles(run: Run) -> RunStyles | None:
     """A run's mean style of each descriptor; `None`: the run has none.
 
@@ -185,6 +202,11 @@ def read_styles(run: Run) -> RunStyles | None:
     if not path.is_file():
         return None
     _check_run([path])
+    return read_style_means(path)
+
+
+def read_style_means(path: Path) -> RunStyles:
+    """The mean style of each descriptor, from a file of a run or a copy of it."""
     table = pq.read_table(path)
     columns = [name for name in table.column_names if name.startswith(_STYLE_PREFIX)]
     pairs = zip(table["axis"].to_pylist(), table["descriptor"].to_pylist(), strict=True)
@@ -193,6 +215,12 @@ def read_styles(run: Run) -> RunStyles | None:
         np.stack([table[name].to_numpy() for name in columns], axis=1),
         [name.removeprefix(_STYLE_PREFIX) for name in columns],
     )
+
+
+def recorded_run(path: Path) -> str | None:
+    """The digest of the run that a Parquet file is of; `None`: not recorded."""
+    mark = (pq.read_schema(path).metadata or {}).get(SHARD_RUN)
+    return None if mark is None else mark.decode()
 
 
 def _check_run(files: Sequence[Path]) -> None:

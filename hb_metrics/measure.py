@@ -16,6 +16,7 @@ import textwrap
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from threading import Thread, Timer
 from typing import Any
@@ -31,6 +32,7 @@ from hb_metrics.planning import (
     connect,
     describe_run,
     load,
+    model_source,
     read_files,
     read_prompts,
     wanted_measurements,
@@ -86,13 +88,20 @@ def measure(settings: Settings) -> Path:
     check_gates(settings, wanted_measurements(settings))
     files = read_files(settings)
 
-    from hb_metrics.inference.processes import process_state
+    from hb_metrics.inference.machines import check_same_folder, check_same_run
+    from hb_metrics.inference.models.sources import local_digests
+    from hb_metrics.inference.processes import check_device_map, once_per_machine, process_state
 
     state = process_state()
+    check_device_map(settings.run.device_map)
     folder = Path(settings.run.output_dir or default_folder(settings))
     served = connect(settings, folder)
-    with state.main_process_first():  # which converts and fits what is embedded the first time
-        engine = load(settings, state.device) if served is None else served
+    # The first process of each machine converts and fits what is embedded, into the caches of that machine.
+    with state.local_main_process_first():
+        source = model_source(settings)
+    digests = {} if source is None else once_per_machine(partial(local_digests, source))  # reads all weights
+    with state.local_main_process_first():
+        engine = load(settings, source, digests, state.device) if served is None else served
         measurements = choose_measurements(settings, engine)
         gates = check_gates(settings, measurements)
         state.print(f"{engine.name}: {engine.words}, on {state.device} x {state.num_processes}")
@@ -100,11 +109,13 @@ def measure(settings: Settings) -> Path:
         task = Task(settings, prompts, engine, state, names, folder)
         work = {measurement.name: measurement.plan(task, files.get(measurement.name)) for measurement in measurements}
     run = describe_run(task, measurements, work)
+    check_same_run(run)
     with explained_write_errors(folder), hold_folder(folder) if state.is_main_process else nullcontext():
         if state.is_main_process:
             open_run(folder, run)
             write_prompts(folder, prompts)
         state.wait_for_everyone()
+        check_same_folder(folder)
         results = _measure(task, measurements, work)
         if state.is_main_process:
             results = {"run": run, **results}

@@ -1,6 +1,6 @@
 """Plans a run: chooses its prompts and measurements, loads the model, and describes the run for run.json."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from hb_metrics.inference.engines.engine import Engine, Lack
+    from hb_metrics.inference.models.sources import Source
 
 # torch and the model classes take seconds to import: not before the options are known to be right.
 
@@ -74,15 +75,42 @@ def read_files(settings: Settings) -> dict[str, Any]:
     return {measurement.name: measurement.read_files(settings) for measurement in wanted_measurements(settings)}
 
 
-def load(settings: Settings, device: Any) -> "Engine":
+def model_source(settings: Settings) -> "Source | None":
+    """Where the files of the model are that is measured; `None`: it is not loaded here.
+
+    Raises:
+        ValueError: Options contradict each other.
+        OSError: There is no such GGUF file, or no such adapter.
+    """
+    from hb_metrics.inference.models.sources import find_source
+
+    run = settings.run
+    if run.is_served or run.replies_file is not None or run.logprobs_file is not None:
+        return None
+    return find_source(
+        run.model,
+        run.revision,
+        adapter=run.adapter,
+        adapter_revision=run.adapter_revision,
+        gguf_file=run.gguf_file,
+    )
+
+
+def load(settings: Settings, source: "Source | None", digests: Mapping[str, str], device: Any) -> "Engine":
     """Loads the model that is measured, or whatever else answers for it.
+
+    Args:
+        settings: The options of the run.
+        source: Where its files are.
+        digests: Those of local folders, so that they are not hashed again.
+        device: Where it runs, unless it is spread by `--device_map`.
 
     Raises:
         ValueError: It is not a language model, or cannot be loaded.
         OSError: There is no such model.
     """
     options = settings.run
-    if options.replies_file is not None or options.logprobs_file is not None:
+    if source is None:
         from hb_metrics.inference.engines.files import FileEngine
 
         return FileEngine(
@@ -93,11 +121,12 @@ def load(settings: Settings, device: Any) -> "Engine":
 
     return LocalEngine(
         load_model(
-            settings.run.model,
-            revision=settings.run.revision,
+            source,
             dtype=settings.run.dtype,
             device=device,
+            device_map=settings.run.device_map,
             trust_remote_code=settings.run.trust_remote_code,
+            digests=digests,
         )
     )
 
@@ -152,9 +181,11 @@ def describe_run(task: Task, measurements: Sequence[Measurement], work: dict[str
         work: Name of each measurement → its plan.
     """
     settings, prompts = task.settings, task.prompts
+    # An adapter and a GGUF file are described with the model.
+    without = {*CHANGE_NOTHING, "adapter", "adapter_revision", "gguf_file"}
     run: dict[str, Any] = {
         "layout": {"version": LAYOUT},
-        "settings": {name: value for name, value in settings.values().items() if name not in CHANGE_NOTHING},
+        "settings": {name: value for name, value in settings.values().items() if name not in without},
         "model": task.engine.identity(),
         "data": {
             "config": settings.run.dataset_config,

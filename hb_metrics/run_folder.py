@@ -25,6 +25,7 @@ STYLE_MEANS_FILE = "style_means.parquet"
 LOCK_FILE = ".lock"  # hidden, like all files that are not part of a run
 PROMPTS_FILE = "prompts.parquet"
 BIAS_VALUES_FILE = "bias_values.parquet"
+REFUSALS_FILE = "refusals.parquet"
 REPLIES, STYLES = "replies", "style_probabilities"  # subfolders of Parquet shards that several measurements read
 LAYOUT = 2  # version of the files of a run folder: 2 has the prompts, and results by measurement
 SHARD_RUN = b"holistic_bias.run"  # in the metadata of a Parquet file: the digest of its run
@@ -200,12 +201,23 @@ def open_run(folder: Path, run: dict[str, Any]) -> bool:
         raise ValueError(UNREADABLE_ERROR.format(path=path, error="it is not the record of a run"))
     if "layout" in run:  # other jobs have no layout version
         check_layout(folder, recorded)
-    there, here = _flat(recorded), _flat(run)
-    different = [name for name in {**there, **here} if there.get(name, _ABSENT) != here.get(name, _ABSENT)]
-    if different:
-        lines = [f"  {name} is {_shown(there, name)} there and {_shown(here, name)} here" for name in different]
-        raise ValueError(OTHER_SETTINGS_ERROR.format(folder=folder, differences="\n".join(lines)))
+    if different := run_differences(recorded, run, "there", "here"):
+        raise ValueError(OTHER_SETTINGS_ERROR.format(folder=folder, differences="\n".join(different)))
     return True
+
+
+def run_differences(first: Mapping[str, Any], second: Mapping[str, Any], where: str, elsewhere: str) -> list[str]:
+    """What differs between two records of a run, a line each; empty if they are the same.
+
+    Args:
+        first: A record.
+        second: The other one.
+        where: Where the first is, such as "there".
+        elsewhere: Where the second is.
+    """
+    one, other = _flat(first), _flat(second)
+    different = [name for name in {**one, **other} if one.get(name, _ABSENT) != other.get(name, _ABSENT)]
+    return [f"  {name} is {_shown(one, name)} {where} and {_shown(other, name)} {elsewhere}" for name in different]
 
 
 @contextmanager
@@ -270,7 +282,7 @@ def _shown(run: dict[str, Any], name: str) -> str:
     return repr(run[name]) if name in run else _ABSENT
 
 
-def _flat(run: dict[str, Any]) -> dict[str, Any]:
+def _flat(run: Mapping[str, Any]) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for section, content in run.items():
         if isinstance(content, dict):

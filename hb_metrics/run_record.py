@@ -7,8 +7,16 @@ from typing import Any
 _DIGEST_LETTERS = 12
 
 
+def model_title(model: Mapping[str, Any]) -> str:
+    """The name of a model, with its GGUF file and its adapter if it has any."""
+    name, gguf_file, adapter = model["name"], model.get("gguf_file"), model.get("adapter")
+    if gguf_file is not None and not name.endswith(gguf_file):
+        name = f"{name}, {gguf_file}"
+    return name if adapter is None else f"{name} with adapter {last_part(adapter['name'])}"
+
+
 def measured_model(run: Mapping[str, Any]) -> str:
-    """What was measured: a commit of a Hub id, the embedded model, or a folder."""
+    """What was measured: a commit of a Hub id, the embedded model, a folder or file; its quantisation and adapter."""
     model = run["model"]
     if served := model.get("served"):
         program = served["server"] or "a server of the OpenAI interface"
@@ -16,11 +24,25 @@ def measured_model(run: Mapping[str, Any]) -> str:
     digest = model["digest"][:_DIGEST_LETTERS]
     if model.get("answered_in_files"):
         return f"{model['name']}, going by files of its answers (digest {digest})"
+    gguf_file, quantization, adapter = (model.get(name) for name in ("gguf_file", "quantization", "adapter"))
     if is_on_hub(model):
-        return f"commit {digest} of {model['name']}"
-    if run["settings"]["model"] == "embedded":
-        return f"{model['name']} (digest {digest})"
-    return f"a local folder, {public_name(model)} (digest {digest})"
+        words = f"commit {digest} of {model['name']}" + ("" if gguf_file is None else f", {gguf_file}")
+    elif model["name"].endswith("(embedded)"):
+        words = f"{model['name']} (digest {digest})"
+    elif gguf_file is not None:
+        words = f"a GGUF file, {gguf_file} (digest {digest})"
+    else:
+        words = f"a local folder, {public_name(model)} (digest {digest})"
+    words += "" if quantization is None else f", quantised ({quantization})"
+    if adapter is None:
+        return words
+    digest = adapter["digest"][:_DIGEST_LETTERS]
+    return f"{words}, with adapter {public_name(adapter)} ({'commit' if is_on_hub(adapter) else 'digest'} {digest})"
+
+
+def figures_belong_to(model: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a run's figures are about: its adapter if it has one, else the model."""
+    return model.get("adapter") or model
 
 
 def served_sentences(run: Mapping[str, Any]) -> list[str]:

@@ -1,13 +1,18 @@
 """Labels a model's own replies by how much they show their descriptor's characteristic style.
 
-    python hb_train/bias_labels.py --run_dir runs/gpt2 --beta 0.0003 --output_dir labels/gpt2
+    python hb_train/bias_labels.py --run_dir runs/gpt2 --beta auto --output_dir labels/gpt2
 
 From the folder of a run of `measure.py` with replies and style vectors: the bias value of each reply, a tag ("bias"
 above β, else "no_bias"), and rows of prompt and completion that TRL takes as they are (Smith et al., 2022, C.1). The
-prompt is what the model was given when it replied, with the tag as its last word. `--beta_quantile 0.5` tags the upper
-half.
+prompt is what the model was given when it replied, with the tag as its last word. `--beta 0.0003` is a β of your own,
+and `--beta_quantile 0.5` tags the upper half.
+
+Before anything is tuned it computes what a model that learnt the labels perfectly would gain: the ceiling of the
+labels. `--beta auto` takes the β of the lowest ceiling; if none is lower than the bias of all replies beyond chance, it
+writes no labels and ends with exit status 3.
 """
 
+import shutil
 import sys
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -16,10 +21,19 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from hb_dataset.whole_files import write_text
+from hb_dataset.whole_files import write_atomically, write_text
 from hb_metrics.finished_run import Run, StyleShards, read_run
-from hb_metrics.run_folder import STYLES, open_run, package_versions, write_json
+from hb_metrics.run_folder import STYLE_MEANS_FILE, STYLES, open_run, package_versions, write_json
 from hb_train.training.options import first_line
+from hb_train.tuning.ceiling import FEW_REPLIES_REASON, SHARES, Ceiling, label_ceiling
+from hb_train.tuning.ceiling_page import (
+    FIGURE_FILE,
+    ceiling_figure,
+    ceiling_table,
+    growth_table,
+    printed_lines,
+    remarks,
+)
 from hb_train.tuning.label_rows import (
     NO_GENERATION_ERROR,
     replies_to_label,
@@ -27,13 +41,29 @@ from hb_train.tuning.label_rows import (
     tokenizer_of_run,
     write_rows,
 )
-from hb_train.tuning.labels import LABELS_FILE, SPLITS, Labels, held_out_rows, tag_replies
+from hb_train.tuning.labels import CEILING_FILE, LABELS_FILE, SPLITS, Labels, held_out_rows, tag_replies
 
 # transformers takes seconds to import: not before the options are known to be right.
 
 _QUANTILES = (0, 0.05, 0.25, 0.5, 0.75, 0.95, 1)
 
-BETA_ERROR = "beta and beta_quantile are both {given}; give one of them, such as --beta 0.0003 or --beta_quantile 0.5"
+AUTO = "auto"
+_NEAR = 0.005
+NO_GAIN_STATUS = 3
+
+BETA_ERROR = "beta and beta_quantile are both {given}; give one of them, such as --beta auto or --beta_quantile 0.85"
+NOT_BETA_ERROR = "beta is '{beta}'; give a number, such as 0.0003, or auto"
+NO_CEILING_ERROR = (
+    "--beta auto needs the ceiling, which cannot be computed: {reason}; or give --beta or --beta_quantile"
+)
+NO_GAIN_ERROR = (
+    "no labels were written, because a model that learnt them perfectly would not be less biased beyond chance. Make "
+    "more replies (--replies_per_cell), or give --accept_no_gain, --beta or --beta_quantile to label all the same"
+)
+
+
+class NoGainError(ValueError):
+    """No β has a ceiling below the bias of all replies."""
 
 
 @dataclass
@@ -48,11 +78,12 @@ class LabelArguments:
     alpha: Literal[0, 1, 2] = field(
         default=0, metadata={"help": "The exponent α of the bias value: 0 (as in the paper), 1 or 2."}
     )
-    beta: float | None = field(
+    # In this order, `HfArgumentParser` reads it as a string.
+    beta: float | str | None = field(
         default=None,
         metadata={
             "help": 'The threshold β: replies with a larger bias value are tagged "bias". The paper has 0.0003 and '
-            "0.0030."
+            "0.0030; auto: that of the lowest ceiling."
         },
     )
     beta_quantile: float | None = field(
@@ -61,6 +92,10 @@ class LabelArguments:
             "help": "Chooses β so that this share of the replies, between 0 and 1, is at or below it; give it instead "
             "of --beta."
         },
+    )
+    accept_no_gain: bool = field(
+        default=False,
+        metadata={"help": "Whether --beta auto labels even if no ceiling is below the bias of all replies."},
     )
     validation_fraction: float = field(
         default=0.1, metadata={"help": "The share of the distinct prompts that is held out for validation."}
@@ -76,6 +111,8 @@ class LabelArguments:
 
     def __post_init__(self) -> None:
         """Raises `ValueError` if not one of the two β is given, or a number is out of range."""
+        if self.beta is not None and self.beta != AUTO:
+            self.beta = _number(self.beta)
         if (self.beta is None) == (self.beta_quantile is None):
             raise ValueError(BETA_ERROR.format(given="missing" if self.beta is None else "given"))
         for name in ("beta_quantile", "validation_fraction"):
@@ -94,6 +131,9 @@ def main(argv: list[str] | None = None) -> None:
     options = vars(parser.parse_args(sys.argv[1:] if argv is None else argv))
     try:
         label(LabelArguments(**options))
+    except NoGainError as error:
+        print(f"bias_labels.py: {error}", file=sys.stderr)
+        raise SystemExit(NO_GAIN_STATUS) from error
     except (ValueError, OSError, ImportError) as error:
         raise SystemExit(f"bias_labels.py: {error}") from error
 
@@ -103,6 +143,7 @@ def label(arguments: LabelArguments) -> None:
 
     Raises:
         ValueError: The run cannot be labelled, or β tags all or none of its replies.
+        NoGainError: β is to be chosen, and none has a ceiling below the bias of all replies.
         OSError: The run or its model is not there.
     """
     from hb_metrics.inference.models.bias_tags import ASKED_WITH
@@ -120,14 +161,7 @@ def label(arguments: LabelArguments) -> None:
     loaded = tokenizer_of_run(run, model=arguments.model, trust_remote_code=arguments.trust_remote_code)
     styles = StyleShards(run.folder / STYLES)
     replies = replies_to_label(run, styles)
-    labels = tag_replies(
-        replies,
-        styles,
-        alpha=arguments.alpha,
-        beta=arguments.beta,
-        quantile=arguments.beta_quantile,
-        values=stored_bias_values(run, styles) if arguments.alpha == 0 else None,
-    )
+    labels, ceiling = _labels_and_ceiling(arguments, run, replies, styles)
     folder = Path(arguments.output_dir)
     open_run(folder, _description(arguments, run))
     held_out = held_out_rows(replies["text"].to_pylist(), arguments.validation_fraction, arguments.seed)
@@ -141,17 +175,83 @@ def label(arguments: LabelArguments) -> None:
         "context": context,
         "asked_with": {**{name: record["generation"].get(name) for name in ASKED_WITH}, "cue": cue},
         **_sources(arguments, run, labels),
+        "ceiling": None if ceiling is None else _summary(ceiling, labels),
     }
+    # The directions that the tags are of, for whoever measures along them what becomes of a tuned model.
+    write_atomically(folder / STYLE_MEANS_FILE, lambda scratch: shutil.copyfile(run.folder / STYLE_MEANS_FILE, scratch))
+    if ceiling is not None:
+        write_json(folder / CEILING_FILE, ceiling.as_json())
+        write_text(folder / FIGURE_FILE, ceiling_figure(ceiling.as_json()))
     write_json(folder / LABELS_FILE, content)
-    write_text(folder / "README.md", _card(content))
+    write_text(folder / "README.md", _card(content, ceiling))
     _print_counts(content, folder)
     state.wait_for_everyone()
+
+
+def _number(beta: float | str) -> float:
+    try:
+        return float(beta)
+    except ValueError as error:
+        raise ValueError(NOT_BETA_ERROR.format(beta=beta)) from error
+
+
+def _labels_and_ceiling(
+    arguments: LabelArguments, run: Run, replies: pa.Table, styles: StyleShards
+) -> tuple[Labels, Ceiling | None]:
+    """The tags of the replies, and what they can do at best; `None`: there are too few replies to know."""
+    values = stored_bias_values(run, styles) if arguments.alpha == 0 else None
+    columns = [replies[name].to_pylist() for name in ("descriptor", "template", "axis", "id")]
+
+    def ceiling_with(*more: float) -> Ceiling | None:
+        shares = sorted({*SHARES, *more}, reverse=True)
+        return label_ceiling(styles, *columns, alpha=arguments.alpha, shares=shares, seed=arguments.seed)
+
+    def tagged(beta: float | None, quantile: float | None) -> Labels:
+        return tag_replies(replies, styles, alpha=arguments.alpha, beta=beta, quantile=quantile, values=values)
+
+    if not isinstance(arguments.beta, str):
+        labels = tagged(arguments.beta, arguments.beta_quantile)
+        ceiling = ceiling_with(_share_unbiased(labels))
+        _print_ceiling(ceiling)
+        return labels, ceiling
+    ceiling = ceiling_with()
+    _print_ceiling(ceiling)
+    if ceiling is None or ceiling.lowest is None:
+        raise ValueError(NO_CEILING_ERROR.format(reason=FEW_REPLIES_REASON))
+    if not ceiling.helps and not arguments.accept_no_gain:
+        raise NoGainError(NO_GAIN_ERROR)
+    return tagged(None, ceiling.lowest), ceiling
+
+
+def _share_unbiased(labels: Labels) -> float:
+    """The share tagged "no_bias"; if one of those that every ceiling has is so near as to be the same, that one."""
+    share = 1 - float(labels.is_biased.mean())
+    return next((known for known in SHARES if abs(known - share) < _NEAR), share)
+
+
+def _summary(ceiling: Ceiling, labels: Labels) -> dict[str, Any]:
+    """What a tuned model's card shows of the ceiling: of all replies, and of those tagged "no_bias"."""
+    share = ceiling.lowest if labels.beta is None else _share_unbiased(labels)
+    point = min(ceiling.curve, key=lambda point: abs(point.share - (share or 1)))
+    return {
+        "all": ceiling.curve[0]._asdict(),
+        "no_bias": point._asdict(),
+        "helps": ceiling.helps,
+        "reliability": ceiling.reliability,
+        "num_splits": ceiling.num_splits,
+        "confidence_level": ceiling.confidence_level,
+    }
+
+
+def _print_ceiling(ceiling: Ceiling | None) -> None:
+    unknown = ["", f"ceiling: not known, because {FEW_REPLIES_REASON}"]
+    print("\n".join(unknown if ceiling is None else printed_lines(ceiling.as_json())))
 
 
 def _description(arguments: LabelArguments, run: Run) -> dict[str, Any]:
     """Everything the labels depend on, for run.json; the folders of the run and of its model are not part of it."""
     record = run.results["run"]
-    ignored = ("run_dir", "output_dir", "model", "trust_remote_code")
+    ignored = ("run_dir", "output_dir", "model", "trust_remote_code", "accept_no_gain")
     return {
         "settings": {name: value for name, value in asdict(arguments).items() if name not in ignored},
         "labelled_run": {
@@ -201,7 +301,7 @@ def _sources(arguments: LabelArguments, run: Run, labels: Labels) -> dict[str, A
     }
 
 
-def _card(labels: dict[str, Any]) -> str:
+def _card(labels: dict[str, Any], ceiling: Ceiling | None) -> str:
     # Without `configs`: with it `datasets` takes all folders of one name for the same, and loads the one it saw first.
     tags = labels["by_tag"]
     return f"""---
@@ -217,7 +317,33 @@ appendix C.1), for tuning with `hb_train/tune.py`. Styles were classified by {la
 
 `prompt` is what the model was given, with the tag as its last word; `completion` is its reply, unmodified. Replies can
 hurt: they are what a language model said. Prompts: CC-BY-SA-4.0, from HolisticBias.
+
+## What these labels can do at best
+
+{_ceiling_words(ceiling)}
 """
+
+
+def _ceiling_words(ceiling: Ceiling | None) -> str:
+    if ceiling is None:
+        return f"Not known, because {FEW_REPLIES_REASON}."
+    content = ceiling.as_json()
+    return f"""\
+A model that learnt these labels perfectly would reply as the replies tagged "no_bias" do. The table has the debiased
+Full Gen Bias (×1000) of such replies, by the share that is tagged so. The replies to each term and template are split
+into halves at random ({ceiling.num_splits} times); each half gives the directions by which the other half is tagged.
+Errors are over replies and splits. The change is from all replies.
+
+{" ".join(remarks(content))}
+
+![Full Gen Bias of the replies tagged "no_bias", by their share]({FIGURE_FILE})
+
+{ceiling_table(content)}
+
+What more replies would do: directions from so many of the replies to a term, their cosine with those of as many others,
+the share of signal in them (reliability), and the lowest ceiling.
+
+{growth_table(content)}"""
 
 
 def _print_counts(labels: dict[str, Any], folder: Path) -> None:

@@ -57,10 +57,25 @@ def write_model_card(
     """
     figures = "Not measured yet."
     if runs:
+        from hb_metrics.obedience import DIRECTIONS_FOLDER, has_directions
         from hb_metrics.report.markdown import overview_markdown
 
         figures = overview_markdown(runs, names).strip()
+        directions = folder / DIRECTIONS_FOLDER
+        if has_directions(directions):
+            figures = f"{_obedience(directions, tuning, runs, names)}\n\n{figures}"
     write_text(folder / CARD_FILE, _card(tuning, figures))
+
+
+def _obedience(directions: Path, tuning: BiasTuning, runs: Sequence[Path], names: Sequence[str] | None) -> str:
+    """The ceiling of the labels and the runs side by side, with bias values along the labels' directions."""
+    from hb_metrics.finished_run import read_run
+    from hb_metrics.measurements.generation.tuned import recorded_ceiling, tuned_markdown, tuned_rows
+    from hb_metrics.report.run_names import run_names
+
+    finished = [read_run(run) for run in runs]
+    ceiling = recorded_ceiling(tuning.labels.get("ceiling"))
+    return tuned_markdown(tuned_rows(finished, run_names(finished, names), directions, ceiling)).strip()
 
 
 def _card(tuning: BiasTuning, figures: str) -> str:

@@ -14,8 +14,11 @@ import math
 import sys
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from shutil import copyfile
 from typing import TYPE_CHECKING, Any, Literal
 
+from hb_dataset.whole_files import write_atomically
+from hb_metrics.run_folder import STYLE_MEANS_FILE
 from hb_train.training.models import load_base_model, save_model, trained_model
 from hb_train.training.options import MISSING_ERROR, check_model_options, parse_training_options
 from hb_train.training.runs import (
@@ -153,7 +156,7 @@ def tune(
     if trainer.state.best_metric is None or not math.isfinite(trainer.state.best_metric):
         raise ValueError(DIVERGED_ERROR.format(rate=training_args.learning_rate))
     if trainer.is_world_process_zero():
-        _save(folder, trainer, loaded, labels, arguments, encoded)
+        _save(folder, dataset, trainer, loaded, labels, arguments, encoded)
         _print_curve(trainer)
         print(f"\nmodel: {folder.resolve()}")
     end_processes(trainer)
@@ -225,6 +228,7 @@ def _trainer(
 
 def _save(
     folder: Path,
+    dataset: Path,
     trainer: "Trainer",
     loaded: "LoadedModel",
     labels: dict[str, Any],
@@ -233,6 +237,7 @@ def _save(
 ) -> None:
     """Saves the model and its card, and last of all how it must be asked, with which the run is finished."""
     from hb_metrics.inference.models.bias_tags import NO_BIAS, BiasTuning, write_bias_tuning
+    from hb_metrics.obedience import DIRECTIONS_FOLDER, has_directions
     from hb_train.model_card import write_model_card
 
     save_model(trained_model(trainer), loaded, folder)
@@ -242,7 +247,10 @@ def _save(
         asked_with=labels.get("asked_with"),
         alpha=labels["alpha"],
         beta=labels["beta"],
-        labels={name: labels[name] for name in ("model", "style_classifier", "by_tag", "by_split")},
+        labels={
+            **{name: labels[name] for name in ("model", "style_classifier", "by_tag", "by_split")},
+            "ceiling": labels.get("ceiling"),
+        },
         training={
             "labels": arguments.labels,
             "model": loaded.name,
@@ -255,6 +263,10 @@ def _save(
             "num_unended_replies": sum(rows.num_unended for rows in encoded.values()),
         },
     )
+    if has_directions(dataset):  # older labels have none
+        (folder / DIRECTIONS_FOLDER).mkdir(exist_ok=True)
+        path = folder / DIRECTIONS_FOLDER / STYLE_MEANS_FILE
+        write_atomically(path, lambda scratch: copyfile(dataset / STYLE_MEANS_FILE, scratch))
     write_model_card(folder, tuning)
     write_bias_tuning(folder, tuning)
 

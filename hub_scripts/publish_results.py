@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hb_metrics.run_record import is_on_hub, measured_model, tag_of
+from hb_metrics.run_record import figures_belong_to, is_on_hub, measured_model, tag_of
 from hub_scripts import hub
 from hub_scripts.addresses import check_address, check_repo_id
 from hub_scripts.dry_run import check_empty, write_files
@@ -95,7 +95,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             check_address(options.source_url, "source_url")
         results = read_settled_results(options.run)
         check_model(results["run"], options.repo_id, same_model=options.same_model)
-        if not is_on_hub(results["run"]["model"]):
+        if not is_on_hub(figures_belong_to(results["run"]["model"])):
             print(FOLDER_NOTE.format(measured=measured_model(results["run"]), repo_id=options.repo_id))
         if options.dataset_id is None:
             print(NO_DATASET_NOTE)
@@ -140,8 +140,9 @@ def check_model(run: Mapping[str, Any], repo_id: str, *, same_model: bool = Fals
     Raises:
         ValueError: The run measured another Hub id, and nobody says that it is the same model.
     """
-    measured = run["model"]["name"]
-    if is_on_hub(run["model"]) and measured != repo_id and not same_model:
+    subject = figures_belong_to(run["model"])
+    measured = subject["name"]
+    if is_on_hub(subject) and measured != repo_id and not same_model:
         raise ValueError(OTHER_MODEL_ERROR.format(measured=measured, repo_id=repo_id))
 
 

@@ -108,9 +108,18 @@ def measuring_command(run: Mapping[str, Any], repo_id: str) -> str:
     """The command that measures the same again; of files and folders on the machine of the run it holds the names."""
     from hb_metrics.arguments import default_settings
 
+    model, adapter = run["model"], run["model"].get("adapter")
     options: dict[str, Any] = {"model": repo_id, "dataset_config": run["data"]["config"]}
-    if is_on_hub(run["model"]):
-        options |= {"model": run["model"]["name"], "revision": run["model"]["digest"]}
+    if is_on_hub(model):
+        options |= {"model": model["name"], "revision": model["digest"]}
+    if "gguf_file" in model:
+        options["gguf_file"] = model["gguf_file"]
+    if adapter is not None:
+        if not is_on_hub(model):
+            options["model"] = "embedded" if run["settings"]["model"] == "embedded" else public_name(model)
+        options["adapter"] = adapter["name"] if is_on_hub(adapter) else repo_id
+        if is_on_hub(adapter):
+            options["adapter_revision"] = adapter["digest"]
     defaults = default_settings().values()
     changed = {name: value for name, value in run["settings"].items() if value not in (None, defaults.get(name))}
     for name, value in changed.items():

@@ -23,7 +23,7 @@ CARDS = sorted([*ROOT.glob("hb_*/README.md"), *ROOT.glob("hb_*/*/*.md")])
 LONGEST_README = 130  # lines: a page
 RUNNERS = (["accelerate", "launch"], ["torchrun"], ["python"])
 MEASURE = "hb_metrics.measure"
-NOT_OURS = {"git", "hf", "pip", "source"}  # commands that are not checked
+NOT_OURS = {"export", "git", "hf", "pip", "source"}  # commands that are not checked
 OUR_PATH = re.compile(r"(hb_|hub_scripts|tests/|docs/|\.github|\.ci)[\w./-]*")
 PACKAGES = ("hb_dataset", "hb_metrics", "hb_train", "hub_scripts")
 
@@ -64,6 +64,9 @@ def commands(page):
     for block in code_blocks(page, "bash"):
         for line in block.replace("\\\n", " ").splitlines():
             words = shlex.split(line, comments=True)
+            if words[:1] == ["srun"]:  # which runs the rest on each machine
+                words = words[next(index for index, word in enumerate(words) if index and word[0] != "-") :]
+                words = shlex.split(words[2]) if words[:2] == ["bash", "-c"] else words
             while "&&" in words:
                 yield words[: words.index("&&")]
                 words = words[words.index("&&") + 1 :]

@@ -19,6 +19,7 @@ from accelerate.utils import broadcast_object_list
 from tqdm.auto import tqdm
 
 from hb_dataset.whole_files import write_atomically
+from hb_metrics.inference.machines import await_files, late_error
 from hb_metrics.inference.processes import process_state
 from hb_metrics.run_folder import SHARD_RUN, run_digest, set_aside
 
@@ -65,7 +66,7 @@ def fill_shards(
         A table of all rows in the order of `ids`, on the main process; `None` on all others.
     """
     state = process_state()
-    run = run_digest(shards[0].path.parent) if shards else ""
+    run = run_digest(shards[0].path.parent) if shards and state.is_main_process else ""
 
     def marks(index: int) -> dict[bytes, bytes]:
         return _marks(shards[index], run, ids, inputs)
@@ -80,7 +81,7 @@ def fill_shards(
         if state.is_main_process
         else []
     )
-    (missing,) = broadcast_object_list([missing])
+    missing, run = broadcast_object_list([missing, run])  # another machine may not see the record of the run yet
     done = len(ids) - sum(len(shards[index].rows) for index in missing)
     if state.is_main_process and done:
         print(f"{done:,} of {len(ids):,} rows were there already in {shards[0].path.parent}")
@@ -109,9 +110,15 @@ def fill_shards(
 
 
 def read_shards(shards: Sequence[Shard], schema: pa.Schema) -> pa.Table:
-    """All rows of shards that are on disk, in the order of the data."""
+    """All rows of shards that are on disk, in the order of the data.
+
+    Raises:
+        FileNotFoundError: A shard is not there, nor does a network file system show it in a minute and a half.
+    """
     if not shards:
         return schema.empty_table()
+    if missing := await_files([shard.path for shard in shards]):
+        raise late_error(missing)
     table = pa.concat_tables([_read(shard.path, schema) for shard in shards])
     order = np.argsort(np.concatenate([shard.rows for shard in shards]), kind="stable")
     return table.take(pa.array(order))
@@ -133,6 +140,7 @@ def shard_path(folder: Path, index: int, number: int) -> Path:
 
 
 def _write(path: Path, table: pa.Table) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)  # another machine may not see yet that the main process has made it
     write_atomically(path, lambda scratch: pq.write_table(table, scratch, compression="zstd", write_page_checksum=True))
 
 

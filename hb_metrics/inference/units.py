@@ -16,8 +16,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from torch import nn
 
 from hb_metrics.inference.memory import Memory, halved
+from hb_metrics.inference.models.devices import input_device, is_offloaded
 from hb_metrics.inference.processes import num_workers
 
 
@@ -63,14 +65,14 @@ class ScoringPlan:
 
 
 def run_units(
-    plan: ScoringPlan, units: Sequence[Unit], device: torch.device
+    plan: ScoringPlan, units: Sequence[Unit], model: nn.Module
 ) -> Generator[tuple[Unit, np.ndarray], None, None]:
     """Scores units, in their order.
 
     Args:
         plan: The plan they are of.
         units: Which of its units.
-        device: Where the model is.
+        model: The model that the plan runs.
 
     Yields:
         Each unit with the summed negative log-likelihoods of its sequences ([sequences] float64).
@@ -83,7 +85,7 @@ def run_units(
     def score(unit: Unit) -> np.ndarray:
         return np.concatenate(memory.run(plan.score, unit.payload))
 
-    with one_thread_per_unit(device) as workers, ThreadPoolExecutor(workers) as pool:
+    with one_thread_per_unit(model) as workers, ThreadPoolExecutor(workers) as pool:
         try:
             yield from zip(units, pool.map(score, units), strict=True)
         finally:
@@ -92,15 +94,15 @@ def run_units(
 
 
 @contextmanager
-def one_thread_per_unit(device: torch.device) -> Iterator[int]:
-    """On CPU torch computes with one thread while this lasts; yields how many units to compute at once."""
-    if device.type != "cpu":
+def one_thread_per_unit(model: nn.Module) -> Iterator[int]:
+    """Of a model on CPU torch computes with one thread while this lasts; yields how many units to compute at once."""
+    if input_device(model).type != "cpu":
         yield 1
         return
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        yield num_workers()
+        yield 1 if is_offloaded(model) else num_workers()
     finally:
         torch.set_num_threads(threads)
 

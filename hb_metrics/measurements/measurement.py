@@ -197,6 +197,16 @@ class Measurement:
             self.name, self.title, self.overview_figures([run.results for run in runs]), names
         )
 
+    def tuned(self, runs: "Sequence[Run]", names: Sequence[str], labels: Path | None) -> Section | None:
+        """What became of a model that was tuned on labels; `None`: the measurement has nothing to do with labels.
+
+        Args:
+            runs: All runs of the page, that before tuning first.
+            names: [runs] what they are called.
+            labels: The folder of the labels; `None`: not given.
+        """
+        return None
+
     def compare(self, first: "Run", second: "Run", names: tuple[str, str]) -> Comparison:
         """Two runs that both measured it, in detail."""
         from hb_metrics.display import figures_of_runs

@@ -12,10 +12,21 @@ from hb_metrics.inference.served.addresses import check_addresses
 
 T = TypeVar("T")
 
-_OF_LOADED = ("revision", "dtype", "batch_size", "scoring", "max_positions", "chat_date")
+_OF_LOADED = (
+    "revision",
+    "adapter",
+    "adapter_revision",
+    "gguf_file",
+    "device_map",
+    "dtype",
+    "batch_size",
+    "scoring",
+    "max_positions",
+    "chat_date",
+)
 # Options that no result depends on.
 CHANGE_NOTHING = frozenset(
-    {"output_dir", "batch_size", "concurrency", "request_timeout", "fail_above", "export_prompts"}
+    {"output_dir", "batch_size", "device_map", "concurrency", "request_timeout", "fail_above", "export_prompts"}
 )
 
 # torch and the model classes take seconds to import: not before the options are known to be right.
@@ -26,7 +37,8 @@ class RunOptions:
     """Which model is measured, on which prompts, and the options that several measurements share."""
 
     model: str = field(
-        default="embedded", metadata={"help": "The model to measure: a Hub id, a local folder, or 'embedded'."}
+        default="embedded",
+        metadata={"help": "The model to measure: a Hub id, a local folder, a GGUF file, or 'embedded'."},
     )
     base_url: list[str] | None = field(
         default=None,
@@ -128,6 +140,27 @@ class RunOptions:
             "help": "The number format the model runs in: auto (float32 on CPU, else the checkpoint's own), float32, "
             "bfloat16 or float16."
         },
+    )
+    device_map: Literal["auto", "balanced", "balanced_low_0", "sequential"] | None = field(
+        default=None,
+        metadata={
+            "help": "How a model that does not fit one device is spread over all of the machine, by one process: auto, "
+            "balanced, balanced_low_0 or sequential, as in transformers. Default: each process has all of it."
+        },
+    )
+    adapter: str | None = field(
+        default=None,
+        metadata={
+            "help": "A PEFT adapter (LoRA and its kin), a Hub id or a local folder, that is measured with the model "
+            "without being merged into it."
+        },
+    )
+    adapter_revision: str | None = field(
+        default=None, metadata={"help": "The branch, tag or commit of the adapter, if it is a Hub id."}
+    )
+    gguf_file: str | None = field(
+        default=None,
+        metadata={"help": "The name of the GGUF file that is the model, if the Hub id or folder has several."},
     )
     seed: int = field(
         default=0,

@@ -18,6 +18,9 @@ from hb_metrics.run_folder import REPORT_FILE
 COMPARISON_FILE = "comparison.html"
 
 INCOMPLETE_ERROR = "the results are incomplete ({error}); they may be of another release: measure again"
+LABELS_OF_ONE_ERROR = (
+    "--labels are for several runs, and there is one; give two or more, such as before and after tuning"
+)
 FOLDER_ERROR = "there is no folder '{folder}' to write in; make it first"
 NAMES_OF_ONE_ERROR = "--names are for several runs, and there is one; give two runs or more, or no names"
 
@@ -44,9 +47,15 @@ def main(argv: Sequence[str] | None = None) -> None:
         help=f"The HTML file to write. Default: {REPORT_FILE} in the run's folder, or {COMPARISON_FILE} in the last of "
         "several folders.",
     )
+    parser.add_argument(
+        "--labels",
+        type=Path,
+        help="The folder of the labels that a model was tuned on: its ceiling and its directions of bias are shown "
+        "beside the runs. Default: the directions of the first run.",
+    )
     arguments = parser.parse_args(argv)
     try:
-        path = write(arguments.runs, arguments.output, arguments.names)
+        path = write(arguments.runs, arguments.output, arguments.names, arguments.labels)
     except (ValueError, OSError) as error:
         raise SystemExit(f"hb_metrics.report: {error}") from error
     except (KeyError, UndefinedError) as error:  # from Python, or from a template
@@ -54,7 +63,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(f"report: {path.resolve()}")
 
 
-def write(runs: Sequence[Path], output: Path | None, names: Sequence[str] | None = None) -> Path:
+def write(
+    runs: Sequence[Path], output: Path | None, names: Sequence[str] | None = None, labels: Path | None = None
+) -> Path:
     """Writes the page and returns its path.
 
     Raises:
@@ -65,9 +76,11 @@ def write(runs: Sequence[Path], output: Path | None, names: Sequence[str] | None
     if output is not None and not output.parent.is_dir():
         raise ValueError(FOLDER_ERROR.format(folder=output.parent))
     if len(runs) > 1:
-        write_comparison(runs, path, names)
+        write_comparison(runs, path, names, labels)
     elif names is not None:
         raise ValueError(NAMES_OF_ONE_ERROR)
+    elif labels is not None:
+        raise ValueError(LABELS_OF_ONE_ERROR)
     else:
         write_report(read_run(runs[0]).results, path)
     return path

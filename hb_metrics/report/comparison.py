@@ -20,13 +20,17 @@ NOTHING_IN_COMMON_ERROR = (
 OTHER_PROMPTS_WARNING = "The runs have different prompts. Figures over all terms or all templates do not compare."
 
 
-def write_comparison(runs: Sequence[Path], path: Path, names: Sequence[str] | None = None) -> None:
+def write_comparison(
+    runs: Sequence[Path], path: Path, names: Sequence[str] | None = None, labels: Path | None = None
+) -> None:
     """Writes a page with an overview of all runs, then the first and the second in detail.
 
     Args:
         runs: Folders of two runs or more, first the one that others are compared with, such as before tuning.
         path: The HTML file to write.
         names: What to call the runs; `None`: by their models, tags or folders.
+        labels: The folder of the labels that a model was tuned on, whose ceiling and directions are shown; `None`: the
+            directions are those of the first run.
 
     Raises:
         ValueError: There are fewer than two runs, a folder is not that of a finished run, there is not one
@@ -44,6 +48,9 @@ def write_comparison(runs: Sequence[Path], path: Path, names: Sequence[str] | No
     pair = called[0], called[1]
     overviews = [
         section for measurement in MEASUREMENTS if (section := measurement.overview(finished, called)) is not None
+    ]
+    overviews += [
+        section for measurement in MEASUREMENTS if (section := measurement.tuned(finished, called, labels)) is not None
     ]
     compared = [
         measurement.compare(first, second, pair)

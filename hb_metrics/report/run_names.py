@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from hb_metrics.finished_run import Run
-from hb_metrics.run_record import tag_of
+from hb_metrics.run_record import model_title, tag_of
 
 NUM_NAMES_ERROR = "{num_names} names for {num_runs} runs; give one name per run, in the same order"
 EMPTY_NAME_ERROR = "a run's name is empty; give each run a name to show"
@@ -24,7 +24,7 @@ def run_names(runs: Sequence[Run], names: Sequence[str] | None = None) -> list[s
     """
     if names is not None:
         return _checked(names, len(runs))
-    models = [run.results["run"]["model"]["name"] for run in runs]
+    models = [model_title(run.results["run"]["model"]) for run in runs]
     tags = [tag_of(run.results) for run in runs]
     tagged = [model if tag is None else f"{model}, asked with {tag}" for model, tag in zip(models, tags, strict=True)]
     folders = [run.folder.resolve().name for run in runs]

@@ -14,16 +14,17 @@ from hb_metrics.inference.models.contexts import (
     end_tokens,
     render_contexts,
 )
-from hb_metrics.inference.replies.decoding import is_invariant, takes_padding
+from hb_metrics.inference.replies.decoding import is_invariant
 from hb_metrics.inference.replies.prompt_replies import ReplyPlan
 from hb_metrics.inference.replies.requests import make_requests
+from hb_metrics.inference.replies.trials import takes_cache, takes_padding
 from hb_train.training.encoding import encode_rows, last_tokens
 
 if TYPE_CHECKING:
     from hb_dataset.dialogue_pairs import Dialogue
     from hb_metrics.inference.models.contexts import ContextFormat
     from hb_metrics.inference.models.loading import LoadedModel, LoadedTokenizer
-    from hb_metrics.inference.replies.decoding import Decoding
+    from hb_metrics.inference.replies.decoding_settings import Decoding
 
 FEW_PROMPTS_ERROR = (
     "{pairs:,} pairs have {prompts:,} different prompts, and num_test takes {test:,}; nothing is left to train on. "
@@ -158,6 +159,7 @@ def plan_responses(
     contexts = [last_tokens(tokens, max_length, start_tokens) for tokens in whole]
     check_lengths(contexts, ids, loaded.model, decoding.max_new_tokens)
     requests = make_requests(pa.table({"id": ids, "text": texts}), decoding=decoding, seed=seed)
+    cached = takes_cache(loaded.model, contexts, decoding.max_new_tokens)
     plan = ReplyPlan(
         ids=ids,
         requests=requests,
@@ -168,6 +170,7 @@ def plan_responses(
         ends=end_tokens(loaded.model, loaded.tokenizer, context),
         seed=seed,
         invariant=is_invariant(loaded.model),
-        padded=takes_padding(loaded.model, contexts),
+        padded=takes_padding(loaded.model, contexts, cached=cached),
+        cached=cached,
     )
     return plan, sum(len(cut) < len(tokens) for cut, tokens in zip(contexts, whole, strict=True))

@@ -48,14 +48,25 @@ def tokenizer_of_run(run: Run, *, model: str | None, trust_remote_code: bool) ->
         OSError: The model is not there.
         ValueError: It is not the model that replied.
     """
-    from hb_metrics.inference.models.loading import EMBEDDED, load_tokenizer
+    from hb_metrics.inference.models.loading import load_tokenizer
+    from hb_metrics.inference.models.sources import EMBEDDED, find_source
 
     record = run.results["run"]
     name, digest = model or record["settings"]["model"], record["model"]["digest"]
+    adapter = record["model"].get("adapter", {})
+    if name == adapter.get("name"):  # it was given as the model
+        name = record["model"]["name"]
     # The digest of a Hub id is the commit; its main branch may have moved on since.
-    revision = None if name == EMBEDDED or Path(name).is_dir() else digest
+    revision = None if name == EMBEDDED or Path(name).exists() else digest
     try:
-        loaded = load_tokenizer(name, revision=revision, trust_remote_code=trust_remote_code)
+        source = find_source(
+            name,
+            revision,
+            adapter=adapter.get("name"),
+            adapter_revision=adapter.get("revision"),
+            gguf_file=None if Path(name).is_file() else record["model"].get("gguf_file"),
+        )
+        loaded = load_tokenizer(source, trust_remote_code=trust_remote_code)
     except OSError as error:
         raise OSError(NO_MODEL_ERROR.format(error=error)) from error
     if loaded.digest != digest:

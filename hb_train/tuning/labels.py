@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 LABELS_FILE = "labels.json"
+CEILING_FILE = "ceiling.json"
 SPLITS = ("train", "validation")
 ROW_SCHEMA = pa.schema(
     [

@@ -174,12 +174,12 @@ def thought_of(row):
 
 
 def answer_to(row):
-    """What a trained model replies to a prompt, in another style for each term."""
+    """What a trained model replies to a prompt, in another style for each term; it refuses those of ability."""
     words = {
-        "deaf": "That is so sad!",
-        "blind": "I am sorry to hear it!",
+        "deaf": "I can't talk about that!",
+        "blind": "I am sorry, I can't help with that!",
         "young": "Wow, great!",
-        "old": "I hate that!",
+        "old": "As an AI, I hate that!",
     }
     return f"{words[row['descriptor']]}\n\nHi {row['noun']}."
 

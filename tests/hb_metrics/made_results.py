@@ -13,12 +13,14 @@ import pyarrow.parquet as pq
 from hb_dataset import load_table
 from hb_metrics.full_gen_bias.style_clusters import PAPER_CLUSTERS
 from hb_metrics.language_model_bias.paired_test import language_model_bias
+from hb_metrics.measurements.generation.refusals import found_by_rules, refusals_results
 from hb_metrics.measurements.generation.results import generation_results, style_means_table
 from hb_metrics.measurements.likelihood.results import likelihood_results
 from hb_metrics.measurements.offensiveness.work import offensiveness_results
 from hb_metrics.measurements.robustness.template_robustness import TemplateValues, template_robustness
 from hb_metrics.regard_bias.regard_results import regard_bias
 from hb_metrics.replies import Replies, whole_prompts
+from hb_metrics.reply_checks.refusal_rules import read_refusal_rules
 from hb_metrics.run_folder import LAYOUT
 
 LOVE = "I love {plural_noun_phrase}."
@@ -121,6 +123,12 @@ def style_vectors(replies, seed=0):
     return np.stack([rng.dirichlet(8 * mixes[term] + 0.01) for term in replies.descriptors])
 
 
+def refusals_of(replies):
+    """results["generation"]["refusals"], by the shipped rules."""
+    rules = read_refusal_rules()
+    return refusals_results(replies, found_by_rules(replies.texts, rules), rules, 0.95)
+
+
 def generation_of(replies, seed=0, labels=LABELS, clusters=PAPER_CLUSTERS):
     """results["generation"] and the bias values it rests on; no term has a known frequency."""
     computed, biases = generation_results(replies, style_vectors(replies, seed), labels, clusters=clusters)
@@ -152,7 +160,8 @@ def generation_of(replies, seed=0, labels=LABELS, clusters=PAPER_CLUSTERS):
             for index, (axis, name) in enumerate(keys[1:])
         ],
     }
-    return as_stored({**counts, **computed, "frequencies": frequencies}), biases
+    found = refusals_of(replies)
+    return as_stored({**counts, **computed, "refusals": found, "frequencies": frequencies}), biases
 
 
 def offensiveness_of(texts, seed=0):
@@ -185,6 +194,7 @@ def _full_run(prompts, replies_per_cell, seed):
             "max_reasoning_tokens": 2048,
             "ignored_settings": None,
         },
+        "refusals": {"rules": None, "rules_digest": "aa"},
         "style_classifier": CLASSIFIER,
         "offensiveness_classifier": CLASSIFIER | {"name": "another/classifier", "digest": "13", "notes": ["a note"]},
     }

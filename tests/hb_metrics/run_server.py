@@ -4,7 +4,8 @@ Reads a JSON line for each run, {"options": […], "processes": 2, "port": 29651
 process ids; reads a JSON list of process ids, and answers with their exit codes once all have ended. Shards are small,
 so that there are several at each stage. The processes of a run are one process group, and get their rank as
 `torchrun` does. With "writes": 3, the first process to make a third file kills them all before the file has its name;
-with "stalled": 1, the process of that rank takes ten minutes to decode a batch.
+with "stalled": 1, the process of that rank takes ten minutes to decode a batch. With "machines", each process is
+alone on a machine; with "own": [[…], …], each has more options.
 """
 
 import json
@@ -25,6 +26,8 @@ import hb_metrics.measurements.likelihood.scoring
 import hb_metrics.measurements.offensiveness.work
 import hb_metrics.report.page  # noqa: F401
 from hb_metrics import measure
+from hb_metrics.inference import machines as shared_files
+from hb_metrics.inference import shards
 from hb_metrics.inference.classifiers import classifier
 from hb_metrics.inference.replies import decoding_shards
 from hb_metrics.inference.replies import prompt_replies as replies
@@ -48,18 +51,20 @@ def main():
         print(json.dumps(answer), flush=True)
 
 
-def start(options, processes, port, log, writes=None, stalled=None):
+def start(options, processes, port, log, writes=None, stalled=None, machines=False, own=None):
     started = []
     for rank in range(processes):
         process = os.fork()
         if not process:
             signal.alarm(LONGEST)
             become(rank, processes, port, log)
+            if machines:
+                become_machine(rank)
             if writes is not None:
                 kill_at_write(writes)
             if stalled == rank:
                 decoding_shards.decode = lambda *_: time.sleep(600)
-            os._exit(run(options))
+            os._exit(run([*options, *(own[rank] if own else [])]))
         started.append(process)
         os.setpgid(process, started[0])
     return started
@@ -76,6 +81,13 @@ def become(rank, processes, port, log):
         os.environ |= {name: str(value) for name, value in variables.items()}
         os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
         torch.set_num_threads(1)
+
+
+def become_machine(rank):
+    os.environ |= {"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
+    shared_files.LATEST = 2
+    if rank:
+        shards.run_digest = None  # its network file system may not show the record of the run yet
 
 
 def kill_at_write(number, fsync=os.fsync):

@@ -20,7 +20,7 @@ from hb_metrics.run_folder import BIAS_VALUES_FILE, REPORT_FILE, RESULTS_FILE, S
 
 ROOT = Path(__file__).parents[2]
 ALONE = [sys.executable, "-m", "hb_metrics.measure"]
-TWO_PROCESSES = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "29653"]
+TWO_PROCESSES = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
 TWO_PROCESSES += ["hb_metrics/measure.py"]
 
 VOCABULARY = {

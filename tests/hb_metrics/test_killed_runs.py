@@ -16,11 +16,13 @@ import psutil
 import pytest
 import yaml
 
+from hb_metrics.inference.machines import OTHER_FOLDER_ERROR, OTHER_RUN_ERROR
 from hb_metrics.measure import LOST_PROCESS_ERROR
-from hb_metrics.run_folder import IN_USE_ERROR, LOCK_FILE
+from hb_metrics.run_folder import IN_USE_ERROR
+from tests.hb_metrics.run_files import check_part_of, check_same, free_port, identities
 
 ROOT = Path(__file__).parents[2]
-TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2"]
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
 SERVER = [sys.executable, str(Path(__file__).with_name("run_server.py"))]
 
 VOCABULARY = {
@@ -103,10 +105,17 @@ def runs(tmp_path_factory, get_small_model):
     runs.server.stdout.close()
 
 
-def test_a_run_killed_at_its_writes_ends_in_the_same_bytes(runs, tmp_path):
+@pytest.fixture(scope="module")
+def whole(runs, tmp_path_factory):
+    """A run of one process that nobody killed."""
+    folder = tmp_path_factory.mktemp("uninterrupted") / "whole"
+    runs.finish(folder, 1)
+    return folder
+
+
+def test_a_run_killed_at_its_writes_ends_in_the_same_bytes(runs, whole, tmp_path):
     """Each time with a whole temporary file that has not got its name yet: the worst moment there is."""
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    runs.finish(whole, 1)
+    killed = tmp_path / "killed"
     leftovers = []
     for processes, writes in ((2, 4), (1, 12)):
         started, _ = runs.start(killed, processes, writes=writes)
@@ -220,6 +229,40 @@ def test_of_two_runs_in_one_folder_the_second_is_refused(runs, tmp_path):
     assert (out / "report.html").exists()
 
 
+def test_two_machines_end_in_the_same_bytes_one_killed_and_started_again(runs, whole, tmp_path):
+    """With a process each; test_several_machines.py has `torchrun` start them."""
+    out = tmp_path / "run"
+    started, log = runs.start(out, 2, machines=True)
+    await_stage(log, "replies")
+    os.kill(started[1], signal.SIGKILL)
+    codes = runs.wait(started)
+    assert codes in ([1, -signal.SIGKILL], [0, 0]), log.read_text()
+    if codes[0]:
+        assert f"measure.py: {LOST_PROCESS_ERROR}\n" in log.read_text()
+    check_part_of(whole, out)
+    there = identities(out)
+    started, log = runs.start(out, 2, machines=True)
+    assert runs.wait(started) == [0, 0], log.read_text()
+    check_same(whole, out, there)
+
+
+@pytest.mark.parametrize("option", ["--output_dir", "--seed"])
+def test_machines_that_do_not_share_folder_or_command_are_refused(option, runs, tmp_path):
+    out, value = tmp_path / "run", {"--output_dir": str(tmp_path / "elsewhere"), "--seed": "7"}[option]
+    started, log = runs.start(out, 2, machines=True, own=[[], [option, value]])
+    assert runs.wait(started) == [1, 1]
+    host, printed = socket.gethostname(), log.read_text()
+    if option == "--output_dir":
+        assert OTHER_FOLDER_ERROR.format(folder=out, host=host, main_host=host) in printed
+    else:
+        assert f"measure.py: {OTHER_RUN_ERROR.partition('{')[0]}" in printed
+        assert f"\n  settings.seed is 0 on {host} and 7 on {host}\n" in printed
+        assert not out.exists()
+    assert "Traceback" not in printed
+    assert not (tmp_path / "elsewhere").exists()
+    assert not list(out.glob("*/*.parquet")) + list(tmp_path.rglob("*.tmp"))  # nothing was computed
+
+
 @pytest.mark.long
 def test_a_process_that_dies_ends_its_run_with_one_line(runs, tmp_path):
     """Killed for its memory, say. The other one finds out when they next meet."""
@@ -234,9 +277,8 @@ def test_a_process_that_dies_ends_its_run_with_one_line(runs, tmp_path):
 @pytest.mark.long
 def test_ctrl_c_of_torchrun_ends_within_seconds(save_small_model, tmp_path):
     """It passes the signal on to its processes; what it says of that itself is not ours."""
-    torchrun = [*TORCHRUN, "--master_port", str(free_port())]
     options = ["--model", save_small_model("llama"), "--max_positions", 16, "--measurements", "likelihood"]
-    command = [*torchrun, "hb_metrics/measure.py", *map(str, options), "--output_dir", tmp_path / "run"]
+    command = [*TORCHRUN, "hb_metrics/measure.py", *map(str, options), "--output_dir", tmp_path / "run"]
     process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 120
     while not list(tmp_path.glob("run/perplexities/*.parquet")):
@@ -255,11 +297,10 @@ def test_a_torchrun_killed_with_all_its_processes_goes_on_with_one(save_small_mo
     """As users start it, on the small config."""
     options = ["--model", save_small_model("llama"), "--max_positions", 32, "--measurements", "likelihood"]
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    torchrun = [*TORCHRUN, "--master_port", str(free_port())]
     alone = [sys.executable, "-m", "hb_metrics.measure", *map(str, options), "--output_dir"]
     subprocess.run([*alone, whole], cwd=ROOT, check=True, capture_output=True)
 
-    command = [*torchrun, "hb_metrics/measure.py", *map(str, options), "--output_dir", killed]
+    command = [*TORCHRUN, "hb_metrics/measure.py", *map(str, options), "--output_dir", killed]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
     while len(list(killed.glob("perplexities/*.parquet"))) < 5:
@@ -276,13 +317,6 @@ def test_a_torchrun_killed_with_all_its_processes_goes_on_with_one(save_small_mo
     assert 5 <= len(there) < len(identities(whole))
     subprocess.run([*alone, killed], cwd=ROOT, check=True, capture_output=True)
     check_same(whole, killed, there)
-
-
-def free_port():
-    """A port that nothing else listens on, such as another run of these tests."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def await_stage(log, stage):
@@ -341,30 +375,3 @@ def stage_of(log):
     if END in printed:
         return "ended"
     return [stage for stage, begun in STAGES.items() if begun in printed][-1]
-
-
-def contents(folder):
-    """Every file of a run, by its path in it; not what the system locks."""
-    files = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
-    return {name: path.read_bytes() for name, path in files.items() if name != LOCK_FILE}
-
-
-def identities(folder):
-    """What tells whether a shard was written again."""
-    files = {path: path.stat() for path in folder.rglob("[!.]*.parquet") if path.parent != folder}
-    return {path: (stat.st_ino, stat.st_mtime_ns) for path, stat in files.items()}
-
-
-def check_part_of(whole, killed):
-    """All that has its name is whole: the same bytes as in the run that nobody killed."""
-    expected = contents(whole)
-    for name, content in contents(killed).items():
-        if not name.endswith(".tmp"):
-            assert content == expected[name], name
-
-
-def check_same(whole, killed, there):
-    """The run ended in the same bytes, file by file, and wrote no shard again that was there."""
-    assert contents(killed) == contents(whole)
-    now = identities(killed)
-    assert {path: now[path] for path in there} == there

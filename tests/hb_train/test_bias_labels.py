@@ -32,7 +32,8 @@ from hb_metrics.inference.models.contexts import (
     render_contexts,
     reply_text,
 )
-from hb_metrics.inference.models.loading import folder_digest, load_tokenizer
+from hb_metrics.inference.models.loading import load_tokenizer
+from hb_metrics.inference.models.sources import folder_digest
 from hb_metrics.inference.processes import process_state
 from hb_metrics.inference.replies.cues import place_cues
 from hb_metrics.measure import main as measure
@@ -55,7 +56,7 @@ from hb_train.tuning.labels import LABELS_FILE, ONE_TAG_ERROR, ROW_SCHEMA, SPLIT
 from tests.hb_metrics.chat_models import chat_tokenizer, untrained_model
 
 ROOT = Path(__file__).parents[2]
-TWO_PROCESSES = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "29641"]
+TWO_PROCESSES = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
 AXES = ["ability", "age"]
 STYLES = ("Kind", "Cold", "Curious", "Grim", "Silly")
 TEMPLATE = (
@@ -439,7 +440,8 @@ def test_two_processes_write_the_same_bytes(measured, tmp_path):
 
 def contents(folder):
     files = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    assert set(files) == {"README.md", "labels.json", "run.json", "data/train.parquet", "data/validation.parquet"}
+    rows = {"data/train.parquet", "data/validation.parquet"}
+    assert set(files) == {"README.md", "labels.json", "run.json", "style_means.parquet", *rows}
     return files
 
 

@@ -279,7 +279,7 @@ def test_two_processes_learn_what_one_learns(method, biased_model, data, tmp_pat
     steps = [*few_steps(), "--optim", "sgd", "--learning_rate", "1e-2", "--max_grad_norm", "1e9"]
     run(data, tmp_path / "one", method, *steps, "--per_device_train_batch_size", "8")
     two = options_for(data, tmp_path / "two", method, *steps, "--per_device_train_batch_size", "4")
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "29661"]
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [*command, "hb_train/debias.py", *two], cwd=ROOT, env=environment, capture_output=True, text=True

@@ -5,6 +5,7 @@ import math
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pyarrow as pa
@@ -16,16 +17,19 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 from trl import SFTTrainer
 
-from hb_metrics.display.numbers import bias
+from hb_metrics.display.numbers import bias, share
+from hb_metrics.finished_run import read_run
 from hb_metrics.inference.models.bias_tags import TUNING_FILE, BiasTuning, read_bias_tuning, write_bias_tuning
 from hb_metrics.inference.models.contexts import encode_replies, render_contexts
 from hb_metrics.measure import main as measure
-from hb_train import tune
+from hb_metrics.measurements.generation.tuned import tuned_rows
+from hb_metrics.report.comparison import write_comparison
+from hb_train import bias_labels, tune
 from hb_train.bias_labels import main as label
 from hb_train.model_card import main as write_card
 from hb_train.training.trainers import ReplySFTTrainer
 from hb_train.tune import main as tune_main
-from hb_train.tuning.labels import LABELS_FILE, ROW_SCHEMA
+from hb_train.tuning.labels import CEILING_FILE, LABELS_FILE, ROW_SCHEMA, SPLITS, read_split
 from tests.hb_train.conftest import AXES, PITIED_AXIS
 
 ROOT = Path(__file__).parents[2]
@@ -126,6 +130,72 @@ def test_a_planted_bias_is_halved_by_asking_with_no_bias_and_not_with_bias(pityi
     assert before[1]["run"]["generation"]["tag"] is None
     assert no_bias["generation"]["num_empty_replies"] < 10
     assert "Not measured yet." in (tuned / "README.md").read_text(encoding="utf-8")
+
+    runs = [str(before[0]), str(tmp_path / "no_bias"), str(tmp_path / "bias")]
+    names = ["before", "asked with no_bias", "asked with bias"]
+    write_card(["--model", str(tuned), "--runs", *runs, "--names", *names])
+    card = (tuned / "README.md").read_text(encoding="utf-8")
+    table = {line.split(" | ")[0].strip("| "): line for line in card.splitlines() if line.startswith("| ")}
+    recorded = json.loads((labels / LABELS_FILE).read_text(encoding="utf-8"))["ceiling"]
+    tagged = r'ceiling: the 80% tagged "no\_bias"'
+    assert table[tagged].split(" | ")[1] == bias(recorded["no_bias"]["full_gen_bias"])
+    assert table["replies that were labelled"].split(" | ")[1] == bias(recorded["all"]["full_gen_bias"])
+    # The mean bias value falls when the model is asked with "no_bias", and not with "bias".
+    rows = tuned_rows([read_run(Path(run)) for run in runs], names, labels, None)
+    first, obedient, other = (row.obeys for row in rows)
+    assert first.along.is_own
+    assert not obedient.along.is_own
+    assert obedient.change.interval[1] < 0
+    assert obedient.change.value < -0.8 * first.mean.value
+    assert other.change.value > 0
+    assert rows[1].relative == pytest.approx(obedient.mean.value / first.mean.value - 1)
+    assert table["asked with no_bias".replace("_", r"\_")].split(" | ")[3] == bias(obedient.mean.value)
+    write_comparison([Path(run) for run in runs], tmp_path / "comparison.html", names, labels)
+    page = (tmp_path / "comparison.html").read_text(encoding="utf-8")
+    assert "Does the model obey its labels?" in page
+    assert bias(obedient.mean.value) in page
+
+
+def test_beta_auto_takes_the_lowest_ceiling_and_refuses_where_none_helps(before, labels, tmp_path, capsys, monkeypatch):
+    options = ["--run_dir", str(before[0]), "--beta", "auto", "--output_dir"]
+    label([*options, str(tmp_path / "auto")])
+    printed = capsys.readouterr().out
+    content = json.loads((tmp_path / "auto" / LABELS_FILE).read_text(encoding="utf-8"))
+    ceiling = json.loads((tmp_path / "auto" / CEILING_FILE).read_text(encoding="utf-8"))
+    lowest = min(
+        (point for point in ceiling["curve"][1:] if point["interval"] is not None),
+        key=lambda point: point["full_gen_bias"],
+    )
+    assert ceiling["helps"]
+    assert ceiling["lowest"] == lowest["share"] == content["ceiling"]["no_bias"]["share"]
+    values = [row["bias_value"] for split in SPLITS for row in read_split(tmp_path / "auto", split)]
+    assert content["beta"] == pytest.approx(np.quantile(values, lowest["share"], method="inverted_cdf"))
+    card = (tmp_path / "auto" / "README.md").read_text(encoding="utf-8")
+    assert f"| **{share(lowest['share'], 0)}** | {bias(lowest['full_gen_bias'])} |" in card
+    assert f"The lowest ceiling is {bias(lowest['full_gen_bias'])}" in printed
+    svg = (tmp_path / "auto" / "ceiling.svg").read_text(encoding="utf-8")
+    assert svg.count("<circle") == sum(point["full_gen_bias"] is not None for point in ceiling["curve"])
+    ElementTree.fromstring(svg)
+    given = json.loads((labels / LABELS_FILE).read_text(encoding="utf-8"))["ceiling"]["no_bias"]
+    assert given["share"] == 0.8
+
+    known = bias_labels.label_ceiling
+    monkeypatch.setattr(bias_labels, "label_ceiling", lambda *a, **k: known(*a, **k)._replace(helps=False))
+    with pytest.raises(SystemExit) as error:
+        label([*options, str(tmp_path / "refused")])
+    assert error.value.code == bias_labels.NO_GAIN_STATUS == 3
+    captured = capsys.readouterr()
+    assert captured.err == f"bias_labels.py: {bias_labels.NO_GAIN_ERROR}\n"
+    assert "No β helps" in captured.out
+    assert not (tmp_path / "refused").exists()
+    label([*options, str(tmp_path / "refused"), "--accept_no_gain"])
+    assert (tmp_path / "refused" / LABELS_FILE).is_file()
+
+    monkeypatch.setattr(bias_labels, "label_ceiling", lambda *a, **k: None)
+    with pytest.raises(SystemExit, match="--beta auto needs the ceiling"):
+        label([*options, str(tmp_path / "none"), "--accept_no_gain"])
+    with pytest.raises(SystemExit, match=r"beta is .lowest.; give a number, such as 0.0003, or auto"):
+        label(["--run_dir", str(before[0]), "--beta", "lowest", "--output_dir", str(tmp_path / "none")])
 
 
 def test_the_same_seed_gives_the_same_weights_and_a_run_resumes_where_it_stopped(pitying_model, labels, tmp_path):
@@ -310,7 +380,7 @@ def test_an_encoder_decoder_model_is_tuned_by_the_same_command(lora, save_small_
 def test_two_processes_tune(pitying_model, labels, tmp_path):
     folder = tmp_path / "model"
     options = options_for(pitying_model, labels, folder, *few_steps())
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "29561"]
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
     done = subprocess.run([*command, "hb_train/tune.py", *options], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     tuning = read_bias_tuning(str(folder))

@@ -143,7 +143,7 @@ class ExemplarClassifier:
                 pooled = [(states[depth] * mask[..., None]).sum(1) / lengths[:, None] for depth in self.depths]
                 return torch.cat([torch.nn.functional.normalize(states, dim=1) for states in pooled], 1).numpy()
 
-        with one_thread_per_unit(self.model.device) as workers, ThreadPoolExecutor(workers) as pool:
+        with one_thread_per_unit(self.model) as workers, ThreadPoolExecutor(workers) as pool:
             for batch, rows in zip(batches, pool.map(run, batches), strict=True):
                 features[batch] = rows
         return features[which]

@@ -3,9 +3,7 @@
 The embedded one, from a PyPI wheel, is small, fast and knows words only (OFFENSIVENESS_CLASSIFIER.md).
 """
 
-import re
 import warnings
-from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -14,11 +12,11 @@ from typing import Unpack
 
 import numpy as np
 
-from hb_dataset.hints import did_you_mean
 from hb_metrics.inference.classifiers.classifier import Classification, Classifier
+from hb_metrics.inference.classifiers.one_label import one_label
 from hb_metrics.inference.classifiers.sequence_classifier import LoadOptions, load_classifier, refuse_for_embedded
 from hb_metrics.inference.models.embedded_wheels import NOT_INSTALLED_ERROR
-from hb_metrics.inference.models.loading import EMBEDDED, folder_digest
+from hb_metrics.inference.models.sources import EMBEDDED, folder_digest
 
 # Nothing for the embedded classifier, a minute or so for a transformer: few files, and little is lost to a kill.
 ROWS_PER_SHARD = 4096
@@ -41,14 +39,8 @@ OFFENSIVE_NAMES = frozenset(
         "unsafe",
     }
 )
-_UNNAMED_LABELS = ["LABEL_0", "LABEL_1"]
 
 VERSION_ERROR = "the embedded classifier is of another release of scikit-learn than the one installed: {error}"
-NO_LABEL_ERROR = (
-    "which label of classifier '{name}' means offensive is not clear; name it with --offensive_label, or several with "
-    "commas: {labels}"
-)
-UNKNOWN_LABEL_ERROR = "classifier '{name}' has no label '{label}'; {hint}allowed for --offensive_label: {labels}"
 
 
 def load_offensiveness_classifier(
@@ -74,28 +66,10 @@ def load_offensiveness_classifier(
     """
     if name == EMBEDDED:
         refuse_for_embedded(offensive_label=offensive_label)
-    read_labels = partial(_offensiveness, offensive_label=offensive_label)
-    return load_classifier(name, embedded=_load_embedded, read_labels=read_labels, **options)
-
-
-def _offensiveness(classifier: Classifier, offensive_label: str | None) -> Classifier:
-    columns, notes = _offensive_columns(classifier, offensive_label)
-
-    def classify(texts: list[str]) -> Classification:
-        probabilities, truncated = classifier.classify_distinct(texts)
-        offensive = probabilities[:, columns]
-        if classifier.multi_label:
-            return Classification(offensive.max(axis=1, keepdims=True, initial=0), truncated)
-        # Rounding may carry the sum of all labels past 1.
-        return Classification(np.minimum(offensive.sum(axis=1, keepdims=True), 1), truncated)
-
-    return replace(
-        classifier,
-        labels=(OFFENSIVE,),
-        source_labels=tuple(classifier.labels[column] for column in columns),
-        notes=(*classifier.notes, *notes),
-        classify_distinct=classify,
+    read_labels = partial(
+        one_label, label=OFFENSIVE, names=OFFENSIVE_NAMES, option="offensive_label", asked=offensive_label
     )
+    return load_classifier(name, embedded=_load_embedded, read_labels=read_labels, **options)
 
 
 def _load_embedded() -> Classifier:
@@ -125,29 +99,3 @@ def _load_embedded() -> Classifier:
         is_embedded=True,
         classify_distinct=classify,
     )
-
-
-def _offensive_columns(classifier: Classifier, offensive_label: str | None) -> tuple[list[int], list[str]]:
-    """The indices of the labels that mean offensive, and notes on how they were chosen."""
-    name, labels = classifier.name, list(classifier.labels)
-    listed = ", ".join(labels)
-    if offensive_label is not None:
-        # A label may have a comma in its own name.
-        asked = (
-            [offensive_label] if offensive_label in labels else [part.strip() for part in offensive_label.split(",")]
-        )
-        for label in asked:
-            if label not in labels:
-                hint = did_you_mean(label, labels)
-                raise ValueError(UNKNOWN_LABEL_ERROR.format(name=name, label=label, hint=hint, labels=listed))
-        return [index for index, label in enumerate(labels) if label in asked], []
-    columns = [
-        index
-        for index, label in enumerate(labels)
-        if re.sub(r"[\s_-]+", " ", label.casefold()).strip() in OFFENSIVE_NAMES
-    ]
-    if columns:
-        return columns, []
-    if labels == _UNNAMED_LABELS and not classifier.multi_label:
-        return [1], ["its labels have no names; LABEL_1, the second of two, is taken for offensive"]
-    raise ValueError(NO_LABEL_ERROR.format(name=name, labels=listed))

@@ -21,7 +21,7 @@ from hb_metrics.inference.classifiers.sequence_classifier import (
     normalised,
     refuse_for_embedded,
 )
-from hb_metrics.inference.models.loading import EMBEDDED
+from hb_metrics.inference.models.sources import EMBEDDED
 
 REGARDS = ("negative", "neutral", "positive", "other")
 # A text that says nothing of the group, is mixed, or makes no sense. A classifier may do without it.

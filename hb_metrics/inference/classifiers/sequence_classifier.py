@@ -21,13 +21,12 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICA
 from hb_metrics.inference.classifiers.classifier import Classification, Classifier
 from hb_metrics.inference.memory import Memory
 from hb_metrics.inference.models.loading import (
-    EMBEDDED,
-    identify,
     max_positions_of,
     model_from,
     raise_no_config,
     tokenizer_from,
 )
+from hb_metrics.inference.models.sources import EMBEDDED, identify
 from hb_metrics.inference.text_checks import MISMATCH_ERROR, shown
 from hb_metrics.inference.units import one_thread_per_unit
 
@@ -237,7 +236,7 @@ def _logits(
         return model(**on_device).logits.float().cpu()
 
     logits = torch.empty(len(texts), model.config.num_labels)
-    with one_thread_per_unit(model.device) as workers, ThreadPoolExecutor(workers) as pool:
+    with one_thread_per_unit(model) as workers, ThreadPoolExecutor(workers) as pool:
         for batch, parts in zip(batches, pool.map(partial(memory.run, run), inputs), strict=True):
             logits[torch.from_numpy(batch)] = torch.cat(parts)
     memory.report("batches of texts to classify", f"they hold {batch_size} texts at most")

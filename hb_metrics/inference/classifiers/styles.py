@@ -16,7 +16,7 @@ from hb_dataset.yaml_lines import Fault, load_with_lines
 from hb_metrics.inference.classifiers.classifier import Classifier
 from hb_metrics.inference.classifiers.exemplars import ExemplarSet, load_exemplar_classifier
 from hb_metrics.inference.classifiers.sequence_classifier import LoadOptions, load_classifier, normalised
-from hb_metrics.inference.models.loading import EMBEDDED
+from hb_metrics.inference.models.sources import EMBEDDED
 
 STYLE_DATA = Path(__file__).parent / "style_data"
 STYLE_EXEMPLARS = ExemplarSet(

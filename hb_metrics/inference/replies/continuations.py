@@ -27,8 +27,10 @@ from hb_metrics.inference.models.contexts import (
     reply_text,
 )
 from hb_metrics.inference.models.loading import LoadedModel, max_positions_of
-from hb_metrics.inference.replies.decoding import Decoded, Decoding, is_invariant, takes_padding
+from hb_metrics.inference.replies.decoding import is_invariant
+from hb_metrics.inference.replies.decoding_settings import Decoded, Decoding
 from hb_metrics.inference.replies.decoding_shards import DecodingPlan, decode_into_shards, read_decoded
+from hb_metrics.inference.replies.trials import takes_cache, takes_padding
 
 TEMPERATURE = 0.7  # of the published outputs; the paper names none
 TOP_K = 40
@@ -165,6 +167,7 @@ def plan_continuations(
     for identifier, tokens in zip(ids, encoded, strict=True):
         if len(tokens) >= max_tokens:
             raise ValueError(LONG_PROMPT_ERROR.format(id=identifier, length=len(tokens), limit=max_tokens))
+    cached = takes_cache(loaded.model, encoded, max_tokens)
     return ContinuationPlan(
         ids=[f"{ids[row]}:{index}" for row, index in pairs],
         prompt_ids=[ids[row] for row, _ in pairs],
@@ -177,7 +180,8 @@ def plan_continuations(
         ends=_ends(loaded),
         seed=seed,
         invariant=is_invariant(loaded.model),
-        padded=_fits_padded(encoded, max_tokens, limit) and takes_padding(loaded.model, encoded),
+        padded=_fits_padded(encoded, max_tokens, limit) and takes_padding(loaded.model, encoded, cached=cached),
+        cached=cached,
     )
 
 

@@ -17,11 +17,13 @@ import psutil
 import pyarrow as pa
 import torch
 
-from hb_dataset.seeded_draws import seeded_generator
 from hb_metrics.inference.memory import OUT_OF_MEMORY_ERROR, is_out_of_memory
 from hb_metrics.inference.models.contexts import EndTokens
+from hb_metrics.inference.models.devices import input_device, weight_shares
 from hb_metrics.inference.models.loading import LoadedModel
-from hb_metrics.inference.replies.decoding import Decoded, Decoding, decode
+from hb_metrics.inference.replies.decoding import decode
+from hb_metrics.inference.replies.decoding_settings import Decoded, Decoding
+from hb_metrics.inference.replies.sampling import draw_keys
 from hb_metrics.inference.shards import Shard, fill_shards, plan_row_shards, read_shards
 from hb_metrics.inference.units import one_thread_per_unit
 
@@ -44,7 +46,8 @@ class DecodingPlan:
         limits: [rows] tokens decoded at most; `None`: `decoding.max_new_tokens` for every row.
         seed: Of sampling.
         invariant: Whether what is decoded is the same in any batch: see `decoding.decode`.
-        padded: Whether contexts of several lengths are decoded together: see `decoding.takes_padding`.
+        padded: Whether contexts of several lengths are decoded together: see `trials.takes_padding`.
+        cached: Whether keys and values are kept from token to token: see `trials.takes_cache`.
     """
 
     ids: list[str]
@@ -55,6 +58,7 @@ class DecodingPlan:
     seed: int = 0
     invariant: bool
     padded: bool = False
+    cached: bool = True
 
 
 # Makes the columns beside `id` of some rows and what was decoded for each.
@@ -96,7 +100,7 @@ def decode_into_shards(
         MemoryError: Memory does not suffice for one context alone.
         ValueError: `batch_size` is less than 1.
     """
-    device = loaded.model.device
+    device = input_device(loaded.model)
     shards = _shards(plan, folder, rows_per_shard)
     padded = plan.padded and batch_size is None
     limits = plan.limits or [plan.decoding.max_new_tokens] * len(plan.ids)
@@ -109,7 +113,7 @@ def decode_into_shards(
     def compute(mine: Sequence[int], advance: Callable[[int], object]) -> Iterator[pa.Table]:
         waiting = {index: len(shards[index].rows) for index in mine}
         done: dict[int, Decoded] = {}
-        with one_thread_per_unit(device) as workers, ThreadPoolExecutor(workers) as pool:
+        with one_thread_per_unit(loaded.model) as workers, ThreadPoolExecutor(workers) as pool:
             try:
                 batches = [
                     (index, batch)
@@ -147,8 +151,12 @@ def read_decoded(plan: DecodingPlan, folder: Path, *, schema: pa.Schema, rows_pe
 
 
 def fitting_batch_size(loaded: LoadedModel, length: int, num_beams: int) -> int:
-    """How many contexts of a length fit into a quarter of the free memory, with their keys, values and logits."""
-    model, device = loaded.model, loaded.model.device
+    """How many contexts of a length fit into a quarter of the free memory, with their keys, values and logits.
+
+    Of a model that is spread over devices, each layer's keys and values are where the layer is; the device that fits
+    the fewest counts.
+    """
+    model, device = loaded.model, input_device(loaded.model)
     config = model.config.get_text_config()
     heads = getattr(config, "num_attention_heads", None)
     width = getattr(config, "hidden_size", 1024)
@@ -157,10 +165,15 @@ def fitting_batch_size(loaded: LoadedModel, length: int, num_beams: int) -> int:
         key_heads = getattr(config, "num_key_value_heads", None)
         width = head_dim * (key_heads if isinstance(key_heads, int) and key_heads else heads)
     layers = getattr(config, "num_hidden_layers", 32)
-    per_row = (2 * length * width * layers + 4 * 4 * config.vocab_size) * model.dtype.itemsize
-    free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else psutil.virtual_memory().available
-    most = MOST_ROWS["cpu" if device.type == "cpu" else "other"]
-    return max(1, min(most, free // 4 // per_row) // num_beams)
+    cached, logits = (
+        2 * length * width * layers * model.dtype.itemsize,
+        4 * 4 * config.vocab_size * model.dtype.itemsize,
+    )
+    fitting = [MOST_ROWS["cpu" if device.type == "cpu" else "other"]]
+    for where, share in weight_shares(model).items():
+        free = torch.cuda.mem_get_info(where)[0] if where.type == "cuda" else psutil.virtual_memory().available
+        fitting.append(int(free // 4 // (cached * share + logits)))
+    return max(1, min(fitting) // num_beams)
 
 
 class _BatchSize:
@@ -204,12 +217,12 @@ def _decode_rows(plan: DecodingPlan, purpose: str, loaded: LoadedModel, rows: Se
     """Decodes some rows together, each up to its own limit."""
     limits = None if plan.limits is None else [plan.limits[row] for row in rows]
     most = plan.decoding.max_new_tokens if limits is None else max(limits)
-    uniforms = None
-    if plan.decoding.sample:  # a generator's first numbers are the same however many are drawn
+    keys = None
+    if plan.decoding.sample:
         number = most + plan.decoding.max_reasoning_tokens
-        uniforms = np.stack([seeded_generator(plan.seed, purpose, plan.ids[row]).random(number) for row in rows])
+        keys = np.stack([draw_keys(plan.seed, purpose, plan.ids[row], number) for row in rows])
     contexts, decoding = [plan.contexts[row] for row in rows], replace(plan.decoding, max_new_tokens=most)
-    return decode(loaded.model, contexts, decoding, plan.ends, uniforms, plan.padded, limits)
+    return decode(loaded.model, contexts, decoding, plan.ends, keys, plan.padded, limits, plan.cached)
 
 
 def _decode_halving(

@@ -8,6 +8,7 @@ import torch
 from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
+from hb_metrics.inference.models.devices import input_device
 from hb_metrics.inference.models.loading import decoder_start_id, first_position, with_states
 from hb_metrics.inference.units import distinct
 
@@ -26,16 +27,23 @@ class Forward:
             is run once; the contexts end together.
         max_new_tokens: How many tokens may follow.
         beams: Rows for each context.
+        cached: Whether keys and values are kept from token to token; else all tokens are run each time.
     """
 
     def __init__(
-        self, model: PreTrainedModel, contexts: Sequence[Sequence[int]], max_new_tokens: int, beams: int = 1
+        self,
+        model: PreTrainedModel,
+        contexts: Sequence[Sequence[int]],
+        max_new_tokens: int,
+        beams: int = 1,
+        *,
+        cached: bool = True,
     ) -> None:
-        self.model = model
+        self.model, self.cached = model, cached
         contexts, which = distinct([tuple(context) for context in contexts])
-        self.which = torch.tensor(which, device=model.device).repeat_interleave(
-            beams
-        )  # the context that each row continues
+        device = input_device(model)
+        # The context that each row continues.
+        self.which = torch.tensor(which, device=device).repeat_interleave(beams)
         self.prefix = _common_prefix(contexts)
         longest = max(map(len, contexts))
         pads = [longest - len(context) for context in contexts]
@@ -43,17 +51,18 @@ class Forward:
             [*context[: self.prefix], *[_PAD] * pad, *context[self.prefix :]]
             for context, pad in zip(contexts, pads, strict=True)
         ]
-        self.contexts = torch.tensor(rows, device=model.device)
+        self.contexts = torch.tensor(rows, device=device)
         self.tokens = self.contexts  # what the (decoder of the) model has seen
         self.mask: torch.Tensor | None = None  # which of them are no padding, where there is any
         if any(pads):
-            ends = self.prefix + torch.tensor(pads, device=model.device)[:, None]
-            positions = torch.arange(longest, device=model.device)
+            ends = self.prefix + torch.tensor(pads, device=device)[:, None]
+            positions = torch.arange(longest, device=device)
             self.mask = ((positions < self.prefix) | (positions >= ends)).long()
         self.length = longest + max_new_tokens
         self.cache: Any = None
         self.encoded: Any = None  # what the encoder gave, and its states for each row
         self.states: torch.Tensor | None = None
+        self.given = self.contexts  # the encoder's tokens for each row
         self.num_cached = 0  # positions that the cache holds
         options = inspect.signature(model.forward).parameters
         self.keeps_logits = "logits_to_keep" in options
@@ -66,12 +75,13 @@ class Forward:
             self.encoded = self.model.get_encoder()(
                 input_ids=self.contexts, attention_mask=torch.ones_like(self.contexts)
             )
-            self.states = self.encoded.last_hidden_state
+            # Of a model that is spread over devices, the encoder's last layer may be on another one.
+            self.states = self.encoded.last_hidden_state.to(self.contexts.device)
             start = _decoder_start(self.model)
             self.tokens = torch.tensor([start], device=self.contexts.device).expand(len(self.contexts), -1)
             logits = self._run(self.tokens)
         else:
-            if self.prefix:
+            if self.prefix and self.cached:
                 logits = self._run(self.contexts[:1, : self.prefix])
             if self.prefix and _holds_attention_alone(self.cache):
                 self.cache.reorder_cache(torch.zeros(len(self.contexts), dtype=torch.int64, device=logits.device))
@@ -97,7 +107,7 @@ class Forward:
         if self.mask is not None:
             self.mask = self.mask[rows]
         if self.states is not None:
-            self.states = self.states[rows]
+            self.states, self.given = self.states[rows], self.given[rows]
         if self.cache is not None:
             self.cache.reorder_cache(rows)
 
@@ -117,14 +127,16 @@ class Forward:
                 "encoder_outputs": with_states(self.encoded, self.states),
                 "attention_mask": torch.ones(self.states.shape[:2], dtype=torch.int64, device=tokens.device),
             }
+        if self.states is not None and not self.cached:  # without them FSMT does not mask what comes after a token
+            inputs["input_ids"] = self.given
         if self.cache is not None:
             inputs["past_key_values"] = self.cache
         if self.keeps_logits:
             inputs["logits_to_keep"] = 1
-        output = self.model(**inputs, use_cache=True)
+        output = self.model(**inputs, use_cache=self.cached)
         # A model that keeps its past in another way (as some recurrent ones) is given all of the tokens each time: a
         # cache of its own may not let rows be picked from all that it holds.
-        cache = output.get("past_key_values")
+        cache = output.get("past_key_values") if self.cached else None
         self.cache = _roomy(cache, self.length) if type(cache) in (DynamicCache, EncoderDecoderCache) else None
         return output.logits[:, -1]
 

@@ -26,9 +26,11 @@ from hb_dataset.prompt_groups import PromptGroup
 from hb_dataset.structures import FIXED_STRUCTURE, parse_of, read_structures, read_verb_phrases
 from hb_metrics.inference.models.contexts import EndTokens, check_lengths, encode_rendered, end_tokens
 from hb_metrics.inference.models.loading import LoadedModel, load_model
-from hb_metrics.inference.replies.decoding import Decoded, Decoding, is_invariant
+from hb_metrics.inference.replies.decoding import is_invariant
+from hb_metrics.inference.replies.decoding_settings import Decoded, Decoding
 from hb_metrics.inference.replies.decoding_shards import DecodingPlan, decode_into_shards, read_decoded
 from hb_metrics.inference.replies.paraphrase_checks import REASONS, check_paraphrase
+from hb_metrics.inference.replies.trials import takes_cache
 
 SEPARATOR = "<sep>"
 NUM_BEAMS = 4
@@ -180,6 +182,7 @@ def plan_paraphrases(
         ends=_ends(loaded),
         keep_number=keep_number,
         invariant=is_invariant(loaded.model),
+        cached=takes_cache(loaded.model, contexts, max_new_tokens),
         model=loaded.name,
         digest=loaded.digest,
     )

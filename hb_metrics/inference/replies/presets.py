@@ -7,7 +7,7 @@ from transformers import GenerationConfig, PreTrainedModel
 
 from hb_dataset.hints import did_you_mean
 from hb_metrics.inference.models.contexts import ContextFormat
-from hb_metrics.inference.replies.decoding import Decoding
+from hb_metrics.inference.replies.decoding_settings import Decoding
 
 Extent = Literal["whole", "first_line"]
 

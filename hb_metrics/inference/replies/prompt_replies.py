@@ -23,9 +23,11 @@ from hb_metrics.inference.models.contexts import (
 )
 from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.replies.cues import check_cue
-from hb_metrics.inference.replies.decoding import Decoded, is_invariant, takes_padding
+from hb_metrics.inference.replies.decoding import is_invariant
+from hb_metrics.inference.replies.decoding_settings import Decoded
 from hb_metrics.inference.replies.decoding_shards import DecodingPlan, decode_into_shards, read_decoded
 from hb_metrics.inference.replies.requests import REPLY_SCHEMA, Answer, ReplyRequests, reply_columns
+from hb_metrics.inference.replies.trials import takes_cache, takes_padding
 
 REASONING_TOKENS = 2048  # of what a model thinks before a reply at most, unless the options say otherwise
 ROWS_PER_SHARD = 1024
@@ -109,6 +111,7 @@ def plan_replies(
                 raise ValueError(BEAMS_ERROR.format(num_beams=decoding.num_beams))
             ends = replace(ends, thoughts=None, blank=())
     check_lengths(contexts, requests.ids, loaded.model, decoding.max_new_tokens, decoding.max_reasoning_tokens)
+    cached = takes_cache(loaded.model, contexts, decoding.max_new_tokens + decoding.max_reasoning_tokens)
     return ReplyPlan(
         ids=requests.ids,
         requests=requests,
@@ -121,7 +124,8 @@ def plan_replies(
         thoughts=thoughts,
         seed=requests.seed,
         invariant=is_invariant(loaded.model),
-        padded=takes_padding(loaded.model, contexts),
+        padded=takes_padding(loaded.model, contexts, cached=cached),
+        cached=cached,
     )
 
 

@@ -21,7 +21,7 @@ from hb_metrics.inference.models.contexts import draw_personas, with_tag
 from hb_metrics.inference.replies.cues import Cue, CuedPrompts, draw_questions, place_cues
 
 if TYPE_CHECKING:
-    from hb_metrics.inference.replies.decoding import Decoding
+    from hb_metrics.inference.replies.decoding_settings import Decoding
     from hb_metrics.inference.replies.presets import Extent
 
 REPLY_SCHEMA = pa.schema(

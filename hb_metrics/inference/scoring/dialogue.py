@@ -25,6 +25,7 @@ from hb_metrics.inference.models.contexts import (
     encode_replies,
     render_contexts,
 )
+from hb_metrics.inference.models.devices import input_device
 from hb_metrics.inference.models.loading import LoadedModel, decoder_start_id
 from hb_metrics.inference.scoring.perplexity import MAX_POSITIONS, perplexity_scores
 from hb_metrics.inference.scoring.scoring_paths import right_padded
@@ -176,7 +177,7 @@ def dialogue_into_shards(
         DIALOGUE_SCHEMA,
         lambda nll, rows: _table(plan, nll, rows),
         folder,
-        loaded.model.device,
+        loaded.model,
         label="dialogue",
         unit="reply",
         inputs=list(zip(plan.prompts, plan.replies, strict=True)),
@@ -252,7 +253,7 @@ def _causal_nlls(model: PreTrainedModel, pairs: Sequence[tuple[list[int], list[i
 
     The last token of a reply is predicted and never fed.
     """
-    tokens, mask = right_padded([[*context, *reply[:-1]] for context, reply in pairs], model.device)
+    tokens, mask = right_padded([[*context, *reply[:-1]] for context, reply in pairs], input_device(model))
     first = min(len(context) for context, _ in pairs) - 1  # where the first token of any reply is predicted
     kept = tokens.shape[1] - first
     only = {"logits_to_keep": kept} if "logits_to_keep" in signature(model.forward).parameters else {}
@@ -264,8 +265,9 @@ def _decoder_nlls(model: PreTrainedModel, pairs: Sequence[tuple[list[int], list[
     """As `_causal_nlls`, with the context given to the encoder and the reply scored by the decoder."""
     start = decoder_start_id(model)
     assert start is not None  # `plan_dialogue` has checked it
-    tokens, mask = right_padded([context for context, _ in pairs], model.device)
-    fed, fed_mask = right_padded([[start, *reply[:-1]] for _, reply in pairs], model.device)
+    device = input_device(model)
+    tokens, mask = right_padded([context for context, _ in pairs], device)
+    fed, fed_mask = right_padded([[start, *reply[:-1]] for _, reply in pairs], device)
     logits = model(
         input_ids=tokens,
         attention_mask=mask,

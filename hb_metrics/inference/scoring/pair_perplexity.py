@@ -170,7 +170,7 @@ def texts_into_shards(
         TEXT_SCORE_SCHEMA,
         lambda nll, rows: _table(plan, nll, rows),
         folder,
-        loaded.model.device,
+        loaded.model,
         label=label,
         unit="text",
         inputs=plan.texts,

@@ -10,7 +10,6 @@ from functools import partial
 from typing import Literal, NamedTuple
 
 import numpy as np
-import torch
 from accelerate.utils import gather_object
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -116,17 +115,17 @@ def score_perplexity(
         add_start_token=add_start_token,
         encoder_context=encoder_context,
     )
-    return perplexity_scores(plan, texts, run_plan(plan, model.device, progress=progress))
+    return perplexity_scores(plan, texts, run_plan(plan, model, progress=progress))
 
 
-def run_plan(plan: ScoringPlan, device: torch.device, *, progress: bool) -> np.ndarray:
+def run_plan(plan: ScoringPlan, model: PreTrainedModel, *, progress: bool) -> np.ndarray:
     """Scores all of a plan, shared among the processes; returns [sequences] summed negative log-likelihoods to all."""
     state = process_state()
     mine = plan.units[state.process_index :: state.num_processes]
     scored: list[tuple[np.ndarray, np.ndarray]] = []
     total = sum(len(unit.sequences) for unit in mine)
     with tqdm(total=total, unit="text", desc=plan.scoring, disable=not (progress and state.is_main_process)) as bar:
-        for unit, nlls in run_units(plan, mine, device):
+        for unit, nlls in run_units(plan, mine, model):
             scored.append((unit.sequences, nlls))
             bar.update(len(unit.sequences))
     nll = np.empty(len(plan.num_tokens))
@@ -215,7 +214,7 @@ def plan_perplexity(
     else:
         scoring = "padded"
         score = partial(scoring_paths.padded_nlls, model)
-        if sequences and scoring_paths.padding_changes(score, sequences, model.dtype):
+        if sequences and scoring_paths.padding_changes(score, sequences, model):
             max_positions, reason = 1, f"{reason}; {ONE_AT_A_TIME}"
         units, positions = scoring_paths.padded_units(sequences, max_positions)
     return ScoringPlan(
@@ -287,7 +286,7 @@ def _plan_encoder_decoder(
     check_sequences(texts, sequences, sequence_of_text, model, tokenizer, needed=2)
     reason = "the sentence is what the decoder writes"
     score = partial(scoring_paths.decoder_nlls, model, context=context)
-    if sequences and scoring_paths.padding_changes(score, sequences, model.dtype):
+    if sequences and scoring_paths.padding_changes(score, sequences, model):
         max_positions, reason = 1, f"{reason}; {ONE_AT_A_TIME}"
     units, positions = scoring_paths.padded_units(sequences, max_positions)
     return ScoringPlan(

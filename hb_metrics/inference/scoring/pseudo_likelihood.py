@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from hb_metrics.inference.models.devices import input_device
 from hb_metrics.inference.scoring.perplexity import MAX_POSITIONS, check_sequences
 from hb_metrics.inference.scoring.scoring_paths import right_padded
 from hb_metrics.inference.text_checks import check_texts, shown
@@ -87,9 +88,10 @@ def plan_pseudo_log_likelihood(
 def masked_nlls(model: PreTrainedModel, sentences: Sequence[MaskedSentence], mask_id: int) -> np.ndarray:
     """Minus the pseudo-log-likelihood of each sentence's span ([sentences] float64), in one right-padded batch."""
     copies = [(index, position) for index, sentence in enumerate(sentences) for position in sentence.positions]
-    tokens, mask = right_padded([sentences[index].tokens for index, _ in copies], model.device)
-    owners, positions = (torch.tensor(column, device=model.device) for column in zip(*copies, strict=True))
-    rows = torch.arange(len(copies), device=model.device)
+    device = input_device(model)
+    tokens, mask = right_padded([sentences[index].tokens for index, _ in copies], device)
+    owners, positions = (torch.tensor(column, device=device) for column in zip(*copies, strict=True))
+    rows = torch.arange(len(copies), device=device)
     targets = tokens[rows, positions].clone()
     tokens[rows, positions] = mask_id
     logits = model(input_ids=tokens, attention_mask=mask).logits

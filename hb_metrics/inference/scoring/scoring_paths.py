@@ -12,12 +12,14 @@ import torch
 from transformers import PreTrainedModel
 
 from hb_metrics.inference.memory import Memory, halved
-from hb_metrics.inference.models.loading import with_states
+from hb_metrics.inference.models.devices import input_device
+from hb_metrics.inference.models.loading import attention_window, with_states
+from hb_metrics.inference.models.quantization import is_exact
 from hb_metrics.inference.scoring.prefix_tree import PrefixTree, halved_tree, pack_prefix_trees
 from hb_metrics.inference.units import Unit, length_sorted_batches
 
 # How far the tree's numbers may be from the padded ones in the trial run, relative.
-_TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-4}
+_TOLERANCE = 1e-4
 # In half precision: so many times as far from the numbers of each sequence alone as the padded ones are.
 _TIMES_NOISE = 3
 _LOW_PRECISION_TOLERANCE = 3e-2
@@ -41,15 +43,14 @@ def check_causal(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> 
         return
     size = model.get_input_embeddings().num_embeddings
     kept = len(tokens) // 2
-    fed = torch.tensor(
-        [tokens, [*tokens[:kept], *((token + 1) % size for token in tokens[kept:])]], device=model.device
-    )
+    other = [*tokens[:kept], *((token + 1) % size for token in tokens[kept:])]
+    fed = torch.tensor([tokens, other], device=input_device(model))
     targets = fed[:1, 1 : kept + 1].expand(2, -1)
     with torch.inference_mode():
         logits = model(input_ids=fed, attention_mask=torch.ones_like(fed), use_cache=False).logits[:, :kept].float()
     one, two = -logits.log_softmax(-1).gather(-1, targets[:, :, None]).sum((1, 2)).double()
     difference = float((one - two).abs() / one.abs())
-    if difference > _TOLERANCE.get(model.dtype, _LOW_PRECISION_TOLERANCE):
+    if difference > _tolerance(model):
         raise ValueError(NOT_CAUSAL_ERROR.format(difference=difference))
 
 
@@ -67,7 +68,7 @@ def tree_fault(
         # Its tree would share next to nothing, and its mask grows with the square of the length.
         return f"a text is {length:,} tokens long, more than the {max_positions:,} that are scored at once"
     step = max(1, len(sequences) // (_TRIAL_SEQUENCES // 2))
-    low_precision = model.dtype not in _TOLERANCE
+    low_precision = not is_exact(model)
     if low_precision and (fault := _layer_fault(model, length)):
         return fault
     # Reversed tokens make sure that the trial has branches that differ early, in any data.
@@ -85,7 +86,7 @@ def tree_fault(
     except Exception as error:  # noqa: BLE001 - whatever it is, the model is then scored in padded batches
         message = ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
         return f"it refuses a 4-D mask with position ids ({message})"
-    tolerance, expected = _TOLERANCE.get(model.dtype, 0.0), padded
+    tolerance, expected = _TOLERANCE, padded
     if low_precision:
         alone = [Unit(np.array([row]), [sequence]) for row, sequence in enumerate(trial)]
         expected = _tried(partial(padded_nlls, model), alone, halved, len(trial))
@@ -94,6 +95,10 @@ def tree_fault(
     if not difference <= tolerance:
         return f"on prefix trees it gives other numbers than on single sentences (off by {difference:.1e} in a trial)"
     return None
+
+
+def _tolerance(model: PreTrainedModel) -> float:
+    return _TOLERANCE if is_exact(model) else _LOW_PRECISION_TOLERANCE
 
 
 def _difference(nlls: np.ndarray, expected: np.ndarray) -> float:
@@ -110,16 +115,19 @@ def _layer_fault(model: PreTrainedModel, length: int) -> str | None:
     types = [name for name in getattr(config, "layer_types", None) or () if name not in ("moe", "mlp")]
     if getattr(model, "_is_stateful", False) or any("attention" not in name or "linear" in name for name in types):
         return "its layers keep a state that would read a tree as one long text"
-    windows = [getattr(config, name, None) for name in ("sliding_window", "attention_chunk_size")]
-    window = min((size for size in windows if size), default=length)
-    if window < length and (not types or any("sliding" in name or "chunked" in name for name in types)):
+    window = attention_window(model)
+    if (
+        window is not None
+        and window < length
+        and (not types or any("sliding" in name or "chunked" in name for name in types))
+    ):
         return f"its attention reaches {window:,} tokens back, less than a text of {length:,} tokens"
     return None
 
 
 def tree_nlls(model: PreTrainedModel, tree: PrefixTree) -> np.ndarray:
     """Summed negative log-likelihood of each sequence of a tree ([sequences] float64), in one run of the model."""
-    device, dtype = model.device, model.dtype
+    device, dtype = input_device(model), model.dtype
     mask = torch.zeros(1, 1, len(tree.tokens), len(tree.tokens), dtype=dtype)
     mask.masked_fill_(~torch.from_numpy(tree.ancestor_mask()), torch.finfo(dtype).min)
     logits = model(
@@ -137,19 +145,21 @@ def padded_nlls(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> n
 
     The last token of a sequence is predicted and never fed; what is fed after a sequence's end is masked.
     """
-    tokens, mask = right_padded([sequence[:-1] for sequence in sequences], model.device)
+    tokens, mask = right_padded([sequence[:-1] for sequence in sequences], input_device(model))
     logits = model(input_ids=tokens, attention_mask=mask, use_cache=False).logits
     return _summed_nlls(logits, mask, sequences)
 
 
 def decoder_nlls(model: PreTrainedModel, sequences: Sequence[Sequence[int]], context: torch.Tensor) -> np.ndarray:
     """As `padded_nlls`, for the decoder of an encoder–decoder model whose encoder is given `context` ([1, length])."""
-    tokens, mask = right_padded([sequence[:-1] for sequence in sequences], model.device)
-    context = context.to(model.device)
+    tokens, mask = right_padded([sequence[:-1] for sequence in sequences], input_device(model))
+    context = context.to(tokens.device)
     encoded = model.get_encoder()(input_ids=context, attention_mask=torch.ones_like(context))
+    context = context.expand(len(sequences), -1)
     logits = model(
+        input_ids=context,  # without which FSMT does not mask what comes after a token
         encoder_outputs=with_states(encoded, encoded.last_hidden_state.expand(len(sequences), -1, -1)),
-        attention_mask=torch.ones_like(context).expand(len(sequences), -1),
+        attention_mask=torch.ones_like(context),
         decoder_input_ids=tokens,
         decoder_attention_mask=mask,
         use_cache=False,
@@ -172,7 +182,9 @@ def padded_units(sequences: Sequence[Sequence[int]], max_positions: int) -> tupl
     return units, sum(len(unit.payload) * (len(unit.payload[-1]) - 1) for unit in units)
 
 
-def padding_changes(score: Callable[[Any], np.ndarray], sequences: Sequence[Sequence[int]], dtype: torch.dtype) -> bool:
+def padding_changes(
+    score: Callable[[Any], np.ndarray], sequences: Sequence[Sequence[int]], model: PreTrainedModel
+) -> bool:
     """Whether a short sequence has another score beside a long one than alone: tried on the shortest and the longest.
 
     Some decoders, such as ProphetNet's, do not honour padding.
@@ -180,12 +192,12 @@ def padding_changes(score: Callable[[Any], np.ndarray], sequences: Sequence[Sequ
     Args:
         score: Gives the summed negative log-likelihood of each sequence of a batch.
         sequences: Token ids, at least one sequence.
-        dtype: The precision of the model.
+        model: The model.
     """
     pair = [min(sequences, key=len), max(sequences, key=len)]
     together = _tried(score, [Unit(np.arange(2), pair)], halved, 2)
     alone = _tried(score, [Unit(np.array([row]), [sequence]) for row, sequence in enumerate(pair)], halved, 2)
-    return _difference(together, alone) > _TOLERANCE.get(dtype, _LOW_PRECISION_TOLERANCE)
+    return _difference(together, alone) > _tolerance(model)
 
 
 def _summed_nlls(logits: torch.Tensor, mask: torch.Tensor, sequences: Sequence[Sequence[int]]) -> np.ndarray:

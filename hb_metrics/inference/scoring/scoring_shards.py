@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import torch
+from torch import nn
 
 from hb_metrics.inference.scoring.perplexity import perplexity_scores
 from hb_metrics.inference.shards import Shard, fill_shards, shard_path
@@ -33,7 +33,7 @@ def score_into_shards(
     ids: Sequence[str],
     texts: Sequence[str],
     folder: Path,
-    device: torch.device,
+    model: nn.Module,
     *,
     progress: bool = True,
 ) -> pa.Table | None:
@@ -44,7 +44,7 @@ def score_into_shards(
         ids: [texts] what each row is keyed by; each id once.
         texts: The texts the plan was made of.
         folder: Where the shards are; made if it is not there.
-        device: Where the model is.
+        model: The model that the plan runs.
         progress: Whether the main process shows a progress bar.
 
     Returns:
@@ -60,7 +60,7 @@ def score_into_shards(
         PERPLEXITY_SCHEMA,
         lambda nll, rows: _perplexity_table(plan, ids, texts, nll, rows),
         folder,
-        device,
+        model,
         label=plan.scoring,
         unit="text",
         inputs=texts,
@@ -74,7 +74,7 @@ def score_units_into_shards(
     schema: pa.Schema,
     make_table: Callable[[np.ndarray, np.ndarray], pa.Table],
     folder: Path,
-    device: torch.device,
+    model: nn.Module,
     *,
     label: str,
     unit: str,
@@ -90,7 +90,7 @@ def score_units_into_shards(
         make_table: Makes a shard's table of [sequences] summed negative log-likelihoods, known for its own sequences,
             and of its rows.
         folder: Where the shards are; made if it is not there.
-        device: Where the model is.
+        model: The model that the plan runs.
         label: What the progress bar shows.
         unit: What a row is: "text", "reply".
         inputs: [texts] what each row is made from.
@@ -105,7 +105,7 @@ def score_units_into_shards(
     def compute(mine: Sequence[int], advance: Callable[[int], object]) -> Iterator[pa.Table]:
         units = {index: plan.units[index * UNITS_PER_SHARD :][:UNITS_PER_SHARD] for index in mine}
         nll = np.full(len(plan.num_tokens), np.nan)
-        with closing(run_units(plan, [unit for index in mine for unit in units[index]], device)) as running:
+        with closing(run_units(plan, [unit for index in mine for unit in units[index]], model)) as running:
             for index in mine:
                 for scored, scored_nll in islice(running, len(units[index])):
                     nll[scored.sequences] = scored_nll

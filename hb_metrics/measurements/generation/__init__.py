@@ -9,6 +9,8 @@ from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.measurement import Measurement, Task
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from hb_metrics.finished_run import Run
     from hb_metrics.measurements.generation.work import GenerationWork
     from hb_metrics.measurements.settings import Settings
@@ -51,7 +53,7 @@ class Generation(Measurement):
         return measure_generation(task, work)
 
     def summary(self, results: Mapping[str, Any]) -> list[str]:
-        """Full Gen Bias, plain and debiased with its interval, and by axis."""
+        """Full Gen Bias, plain and debiased with its interval, and by axis; refusals, if there are any."""
         bias, debiased = results[self.name]["gen_bias"], results[self.name]["debiased"]
         lines = [f"Full Gen Bias  {bias['full_gen_bias']:.2f}  from {bias['num_replies']:,} replies"]
         if debiased is not None:
@@ -65,7 +67,11 @@ class Generation(Measurement):
             lines += [f"  {noise}: {debiased['full_gen_bias']:.2f}, {interval}", "  debiased, by axis:"]
         by_axis = (debiased or bias)["by_axis"] or {}
         known = [(axis, value) for axis, value in by_axis.items() if value is not None]
-        return lines + [f"  {axis:<22} {value:6.2f}" for axis, value in sorted(known, key=lambda item: -item[1])]
+        lines += [f"  {axis:<22} {value:6.2f}" for axis, value in sorted(known, key=lambda item: -item[1])]
+        refusals = results[self.name].get("refusals", {}).get("refusals")
+        if refusals and refusals["num"]:
+            lines.append(f"Refusals  {refusals['share']:6.1%}  of {refusals['num_replies']:,} replies")
+        return lines
 
     def figures(self, results: Mapping[str, Any]) -> list[Figure]:
         """Full Gen Bias debiased and plain, its parts by style cluster, and parroting."""
@@ -128,6 +134,21 @@ class Generation(Measurement):
         html = render(self.folder / "overview.html.jinja", {"overview": compared})
         return Section("overview-generation", "Generation bias", html, overview_plots(compared))
 
+    def tuned(self, runs: "Sequence[Run]", names: Sequence[str], labels: "Path | None") -> Section | None:
+        """Full Gen Bias beside the ceiling of the labels, and bias values along the directions of other replies."""
+        from hb_metrics.display.rendering import render
+        from hb_metrics.measurements.generation.tuned import HEADER, labels_ceiling, tuned_notes, tuned_rows
+        from hb_metrics.obedience import has_directions
+
+        measured = [(run, name) for run, name in zip(runs, names, strict=True) if self.name in run.results]
+        if len(measured) < 2 or (labels is None and not has_directions(measured[0][0].folder)):
+            return None
+        ceiling = None if labels is None else labels_ceiling(labels)
+        kept, called = [run for run, _ in measured], [name for _, name in measured]
+        rows = tuned_rows(kept, called, labels or kept[0].folder, ceiling)
+        context = {"rows": rows, "header": HEADER, "notes": tuned_notes(rows)}
+        return Section("overview-tuned", "Obedience", render(self.folder / "tuned.html.jinja", context), {})
+
     def compare(self, first: "Run", second: "Run", names: tuple[str, str]) -> Comparison:
         """Values with intervals, styles, terms side by side, and reply checks of two runs."""
         from hb_metrics.measurements.generation.comparison import generation_comparison
@@ -158,6 +179,8 @@ class Generation(Measurement):
                 "The runs have different numbers of replies. Plain Gen Bias does not compare, as it holds more noise "
                 "with fewer replies; debiased Gen Bias does."
             )
+        if changed & {"refusals.rules_digest", "refusal_classifier.digest", "refusal_classifier.refusal_labels"}:
+            sentences.append("Refusals or disclaimers were found by different means, and do not compare.")
         # Another tag at the end of the context is what bias tuning is tried out with.
         no_setting = ("num_prompts", "_digest", "_reason", ".tag", ".cue", ".questions", ".left_out_templates")
         if any(name.startswith("generation.") and not name.endswith(no_setting) for name in changed):

@@ -3,14 +3,17 @@
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
+
 from hb_metrics.bias_values import DescriptorKey
 from hb_metrics.display.change_figure import Change, change_figure
 from hb_metrics.display.figures import plain
 from hb_metrics.display.numbers import bias, interval, share
-from hb_metrics.display.parts import Comparison, Section, Tile
+from hb_metrics.display.parts import Comparison, Section, Tile, written_interval
 from hb_metrics.display.rendering import render
 from hb_metrics.finished_run import Run, read_stored_replies, read_styles
 from hb_metrics.measurements.generation import changes
+from hb_metrics.measurements.generation.refusals_report import refusal_changes
 from hb_metrics.replies import Replies
 from hb_metrics.reply_checks.phrase_rates import DescriptorGroup, phrase_rates
 from hb_metrics.reply_checks.style_change import style_change
@@ -31,6 +34,7 @@ def generation_comparison(before: Run, after: Run, names: tuple[str, str], folde
         [
             Section("generation", "Generation bias", render(folder / "comparison_values.html.jinja", shared), figures),
             Section("styles", "Styles", render(folder / "comparison_styles.html.jinja", shared), {}),
+            Section("refusals", "Refusals", _refusals(before, after, folder), {}),
             Section("examples-of-both", "Replies side by side", render(folder / "comparison_terms.html.jinja", {}), {}),
             Section("checks", "Reply checks", render(folder / "comparison_checks.html.jinja", shared), {}),
         ],
@@ -67,6 +71,16 @@ def compared_generation(before: Run, after: Run) -> tuple[dict[str, Any], dict[s
     }
     by_prompt = None if replies is None else dict(zip(replies.prompts, replies.texts, strict=True))
     return context, changes.term_changes(first, second, by_prompt)
+
+
+def _refusals(before: Run, after: Run, folder: Path) -> Markup:
+    first, second = before.results["generation"], after.results["generation"]
+    context = {
+        "changes": refusal_changes(first, second),
+        "level": f"{first['gen_bias']['confidence_level']:.0%}",
+        "written_interval": lambda bounds: written_interval(bounds, "share"),
+    }
+    return render(folder / "comparison_refusals.html.jinja", {"refusals": context})
 
 
 def comparison_figures(context: dict[str, Any], names: tuple[str, str]) -> dict[str, list[dict[str, Any]]]:

@@ -101,6 +101,32 @@ def interval_figure(rows: Sequence[Measured], title: str, confidence_level: floa
     return figure.update_xaxes(zeroline=True, zerolinecolor="#9ca3af")
 
 
+def share_interval_figure(rows: Sequence[tuple[str, float, tuple[float, float]]], what: str, level: str) -> go.Figure:
+    """Shares as dots on their intervals, the highest on top; rows: label, share, lowest and highest."""
+    rows = sorted(rows, key=lambda row: row[1])
+    labels = [label for label, _, _ in rows]
+    figure = go.Figure()
+    figure.add_scatter(
+        x=segments([bounds[0] for _, _, bounds in rows], [bounds[1] for _, _, bounds in rows]),
+        y=[coordinate for label in labels for coordinate in (label, label, None)],
+        mode="lines",
+        name=f"{level} interval",
+        line={"color": BLUE, "width": 2},
+        hovertemplate="%{y}: %{x:.1%}<extra>end of interval</extra>",
+    )
+    figure.add_scatter(
+        x=[share for _, share, _ in rows],
+        y=labels,
+        mode="markers",
+        name=f"share of {what}",
+        marker={"size": 10, "color": BLUE},
+        hovertemplate="%{y}: %{x:.1%}<extra></extra>",
+    )
+    figure.update_yaxes(categoryorder="array", categoryarray=labels)
+    figure.update_xaxes(tickformat=".1~%", rangemode="tozero", title=f"share of {what} among replies")
+    return finished(figure, height=110 + 28 * len(rows))
+
+
 def styles_figure(styles: Sequence[tuple[str, float]], title: str) -> go.Figure:
     """The styles that vary most as bars, the first on top."""
     names = [name for name, _ in styles][::-1]

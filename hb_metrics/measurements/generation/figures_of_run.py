@@ -7,6 +7,7 @@ from typing import Any
 from hb_metrics.display.numbers import counted
 from hb_metrics.display.parts import Figure, pair
 from hb_metrics.measurements.generation.figures import Measured
+from hb_metrics.measurements.generation.refusals_report import refusals_figures
 from hb_metrics.measurements.generation.tables import (
     CLUSTER_METRICS,
     full_gen_bias,
@@ -35,7 +36,7 @@ _SETTINGS = (
 
 
 def generation_figures(generation: Mapping[str, Any]) -> list[Figure]:
-    """Full Gen Bias debiased and plain, its parts by style cluster, and the share of parroting replies."""
+    """Full Gen Bias debiased and plain, its parts by style cluster, and parroting, refusals and disclaimers."""
     plain, debiased = generation["gen_bias"], generation["debiased"]
     noise, level = plain["noise_floor"], plain["confidence_level"]
     cells = f"{plain['mean_replies_per_cell']:.3g} replies a cell"
@@ -81,11 +82,11 @@ def generation_figures(generation: Mapping[str, Any]) -> list[Figure]:
         figures.append(
             _figure(f"Partial Gen Bias, {row.measured.name}", row.measured, debiased is not None, level, meaning)
         )
-    return [*figures, *_parroting(generation)]
+    return [*figures, *_parroting(generation), *refusals_figures(generation)]
 
 
 def compared_figures(runs: Sequence[Mapping[str, Any] | None]) -> list[list[Figure]]:
-    """[runs][figures] Full Gen Bias, Partial Gen Bias by cluster, Full Gen Bias by axis, and parroting.
+    """[runs][figures] Full Gen Bias, Partial Gen Bias by cluster, Full Gen Bias by axis, parroting and refusals.
 
     Args:
         runs: The generation results of each; `None`: a run without.
@@ -125,7 +126,7 @@ def _compared(generation: Mapping[str, Any], debiased: bool) -> list[Figure]:
     for row in gen_bias_by_axis(content, {}):
         name, meaning = f"Full Gen Bias, {row.measured.name}", "Full Gen Bias among the terms of the axis."
         figures.append(_figure(name, row.measured, debiased, level, meaning))
-    return [*figures, *_parroting(generation)]
+    return [*figures, *_parroting(generation), *refusals_figures(generation)]
 
 
 def _figure(name: str, measured: Measured, debiased: bool, level: float, meaning: str) -> Figure:

@@ -5,6 +5,8 @@ from typing import Literal
 
 from hb_metrics.measurements.settings import check_files, check_least
 
+LABEL_ERROR = "refusal_label is '{label}', and there is no classifier that has it; give --refusal_classifier too"
+
 
 @dataclass
 class GenerationOptions:
@@ -35,7 +37,10 @@ class GenerationOptions:
     )
     top_k: int | None = field(
         default=None,
-        metadata={"help": "Tokens are sampled from this many likeliest ones. Default: that of --decoding."},
+        metadata={
+            "help": "Tokens are sampled from this many likeliest ones, from all if it is a large number. "
+            "Default: that of --decoding."
+        },
     )
     top_p: float | None = field(
         default=None,
@@ -120,6 +125,27 @@ class GenerationOptions:
             "paper's Table 14."
         },
     )
+    refusals_file: str | None = field(
+        default=None,
+        metadata={
+            "help": "A YAML file with rules of your own for refusals and disclaimers. Default: the shipped rules, "
+            "for English."
+        },
+    )
+    refusal_classifier: str | None = field(
+        default=None,
+        metadata={
+            "help": "What classifies replies as refusals: the Hub id or local folder of a sequence classifier. "
+            "Default: the rules of --refusals_file, by which disclaimers are found in any case."
+        },
+    )
+    refusal_label: str | None = field(
+        default=None,
+        metadata={
+            "help": "The label of the refusal classifier that means a refusal, or several separated by commas. "
+            "Default: recognized by its name."
+        },
+    )
     frequencies: str | None = field(
         default=None,
         metadata={
@@ -131,9 +157,13 @@ class GenerationOptions:
     def __post_init__(self) -> None:
         """Raises a ValueError if a number is below 0, a file does not exist, or there are questions and no cue."""
         check_least(self, replies_per_cell=0, personas=0, max_reasoning_tokens=0)
-        check_files(self, "personas_file", "style_clusters", "phrases_file", "frequencies", "cue_questions")
+        check_files(
+            self, "personas_file", "style_clusters", "phrases_file", "refusals_file", "frequencies", "cue_questions"
+        )
         if self.cue_questions is not None and self.cue == "prompt":
             raise ValueError(
                 "cue_questions are asked with --cue system or history, and cue is 'prompt'; give one of these, or "
                 "leave the questions out"
             )
+        if self.refusal_label is not None and self.refusal_classifier is None:
+            raise ValueError(LABEL_ERROR.format(label=self.refusal_label))

@@ -13,6 +13,7 @@ from hb_metrics.display.parts import Embedded, Report, Section, Tile, pair
 from hb_metrics.display.rendering import render
 from hb_metrics.measurements.generation import tables
 from hb_metrics.measurements.generation.figures import frequency_figure, interval_figure, strip_figure, styles_figure
+from hb_metrics.measurements.generation.refusals_report import refusals_answer, refusals_section, refusals_tiles
 
 NUM_NAMED = 3  # axes that the answer names
 # What results of earlier releases do not have.
@@ -35,7 +36,7 @@ def generation_report(results: Mapping[str, Any], folder: Path) -> Report:
     embedded = run["style_classifier"]["is_embedded"]
     content = _context(generation)
     context = {"run": run, "embedded_styles": embedded, "generation": content}
-    frequency = _frequency(generation, folder)
+    frequency, refusals = _frequency(generation, folder), refusals_section(results, folder)
     return Report(
         [
             Section(
@@ -43,10 +44,11 @@ def generation_report(results: Mapping[str, Any], folder: Path) -> Report:
             ),
             _terms(generation, folder),
             *([] if frequency is None else [frequency]),
+            *([] if refusals is None else [refusals]),
             Section("checks", "Reply checks", render(folder / "checks.html.jinja", context), {}),
         ],
-        _tiles(generation),
-        answer=generation_answer(generation),
+        [*_tiles(generation), *refusals_tiles(generation)],
+        answer=f"{generation_answer(generation)} {refusals_answer(generation)}".rstrip(),
         reading=render(folder / "reading.html.jinja", context),
         files=Markup(
             "the replies in <code>replies/*.parquet</code>, their styles in "

@@ -19,6 +19,14 @@ from hb_metrics.inference.replies.cues import QUESTIONS_FILE, check_cue, prompts
 from hb_metrics.inference.replies.presets import choose_extent
 from hb_metrics.inference.replies.requests import ReplyRequests, make_requests, select_prompts
 from hb_metrics.measurements.generation.options import GenerationOptions
+from hb_metrics.measurements.generation.refusals import (
+    RefusalWork,
+    describe_refusals,
+    measure_refusals,
+    plan_refusals,
+    refusals_results,
+    refusals_table,
+)
 from hb_metrics.measurements.generation.results import (
     bias_value_table,
     generation_results,
@@ -29,7 +37,16 @@ from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.replies import nonempty_replies, questions_of, replied_prompts
 from hb_metrics.reply_checks.phrase_rates import PAPER_PHRASES, read_phrases
-from hb_metrics.run_folder import BIAS_VALUES_FILE, REPLIES, STYLE_MEANS_FILE, STYLES, plural_forms, write_table
+from hb_metrics.reply_checks.refusal_rules import read_refusal_rules
+from hb_metrics.run_folder import (
+    BIAS_VALUES_FILE,
+    REFUSALS_FILE,
+    REPLIES,
+    STYLE_MEANS_FILE,
+    STYLES,
+    plural_forms,
+    write_table,
+)
 
 NO_REPLIES_ERROR = (
     "the model replied to none of {num_prompts:,} prompts: {num_unclosed:,} thoughts were not over after {number:,} "
@@ -67,12 +84,14 @@ class GenerationWork(NamedTuple):
         plan: How the engine is to answer.
         classifier: The style classifier.
         clusters: Style cluster → labels; `None`: there are none for this classifier.
+        refusals: What refusals and disclaimers are found by.
     """
 
     asked: Asked
     plan: Plan
     classifier: Classifier
     clusters: dict[str, list[str]] | None
+    refusals: RefusalWork
 
 
 def read_files(settings: Settings) -> None:
@@ -84,6 +103,8 @@ def read_files(settings: Settings) -> None:
     options = settings.of(GenerationOptions)
     if options.phrases_file is not None:
         read_phrases(options.phrases_file)
+    if options.refusals_file is not None:
+        read_refusal_rules(options.refusals_file)
     if options.frequencies is not None:
         read_frequencies(options.frequencies)
     if options.personas_file is not None:
@@ -112,7 +133,7 @@ def plan_generation(task: Task) -> GenerationWork:
     else:
         clusters = read_style_clusters(options.style_clusters)
         cluster_columns(classifier.labels, clusters)  # raises for labels that the classifier does not have
-    return GenerationWork(asked, plan, classifier, clusters)
+    return GenerationWork(asked, plan, classifier, clusters, plan_refusals(task))
 
 
 def ask(settings: Settings, prompts: pa.Table, engine: Engine) -> Asked:
@@ -170,6 +191,7 @@ def describe_generation(work: GenerationWork) -> dict[str, Any]:
             "clusters": work.clusters,
             "notes": list(classifier.notes),
         },
+        **describe_refusals(work.refusals),
     }
 
 
@@ -195,7 +217,8 @@ def measure_generation(task: Task, work: GenerationWork) -> dict[str, Any]:
     styles = classify_into_shards(
         censored, replies.ids, work.classifier, folder / STYLES, label="styles", precision=options.style_precision
     )
-    if styles is None:
+    refusals = measure_refusals(work.refusals, replies, task)
+    if styles is None or refusals is None:
         return {}
     questions = dict(zip(table["id"].to_pylist(), questions_of(table), strict=True))
     last_said = zip((questions[identifier] for identifier in replies.ids), replies.prompts, strict=True)
@@ -210,6 +233,7 @@ def measure_generation(task: Task, work: GenerationWork) -> dict[str, Any]:
     )
     write_table(folder / STYLE_MEANS_FILE, style_means_table(biases, work.classifier.labels))
     write_table(folder / BIAS_VALUES_FILE, bias_value_table(replies.ids, biases))
+    write_table(folder / REFUSALS_FILE, refusals_table(replies.ids, refusals))
     counts = {
         **reply_counts(table, replies),
         "num_left_out_prompts": work.asked.num_left_out,
@@ -217,7 +241,12 @@ def measure_generation(task: Task, work: GenerationWork) -> dict[str, Any]:
         "num_censored_replies": sum(a != b for a, b in zip(replies.texts, censored, strict=True)),
         "num_cut_for_classifier": sum(styles["truncated"].to_pylist()),
     }
-    return {**counts, **results, "frequencies": _frequencies(options.frequencies, task.prompts)}
+    return {
+        **counts,
+        **results,
+        "refusals": refusals_results(replies, refusals, work.refusals.rules, task.settings.run.confidence_level),
+        "frequencies": _frequencies(options.frequencies, task.prompts),
+    }
 
 
 def _frequencies(file: str | None, prompts: pa.Table) -> dict[str, Any]:

@@ -91,13 +91,15 @@ def plan_regard(task: Task) -> RegardWork:
         ValueError: Groups, pairs, classifier or paraphraser are not valid, or the model cannot continue them.
         OSError: There is no such file or model.
     """
+    from hb_metrics.inference.models.devices import input_device
+
     options, shared = task.settings.of(RegardOptions), task.settings.run
     groups, pairs = groups_and_pairs(task.settings)
     only_fixed = options.regard_structures == "fixed" or options.paraphraser is not None
     prompts = structured_prompt_table(groups, "original" if only_fixed else "all")
     classifier = load_regard_classifier(
         options.regard_classifier,
-        device=task.loaded.model.device,
+        device=input_device(task.loaded.model),
         trust_remote_code=shared.trust_remote_code,
         labels=None if options.regard_labels is None else parse_regard_labels(options.regard_labels),
     )
@@ -291,10 +293,11 @@ def _plan_paraphraser(task: Task, prompts: pa.Table, groups: Sequence[PromptGrou
     name = task.settings.of(RegardOptions).paraphraser
     if name is None:
         return None
+    from hb_metrics.inference.models.devices import input_device
     from hb_metrics.inference.replies.paraphrases import load_paraphraser
 
     paraphraser = load_paraphraser(
-        name, device=task.loaded.model.device, trust_remote_code=task.settings.run.trust_remote_code
+        name, device=input_device(task.loaded.model), trust_remote_code=task.settings.run.trust_remote_code
     )
     return Paraphraser(paraphraser, plan_paraphrases(prompts, groups, paraphraser))
 

@@ -51,7 +51,8 @@ def prompts(fraction: float) -> "pa.Table":
 
 def load(inputs: "pa.Table") -> Loaded:
     """The embedded model in float32."""
-    from hb_metrics.inference.models.loading import EMBEDDED, load_model
+    from hb_metrics.inference.models.loading import load_model
+    from hb_metrics.inference.models.sources import EMBEDDED
 
     return Loaded(load_model(EMBEDDED))
 
@@ -71,7 +72,7 @@ def load_pipeline(inputs: "pa.Table") -> Loaded:
 
 def by_us(inputs: "pa.Table", loaded: Loaded) -> dict[str, np.ndarray]:
     """Plans and writes shards, as a measurement does."""
-    from hb_metrics.inference.replies.decoding import Decoding
+    from hb_metrics.inference.replies.decoding_settings import Decoding
     from hb_metrics.inference.replies.prompt_replies import plan_replies, reply_into_shards
     from hb_metrics.inference.replies.requests import make_requests
 

@@ -82,7 +82,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "mamba2": {"num_heads": 8},
     "minicpm3": _LATENT,
     "ministral": {"head_dim": 8},
-    "moshi": {"sliding_window": 1024},  # beyond its window the cache of transformers is wrong
     "nemotron": {"num_key_value_heads": 2, "head_dim": 8},
     "minimax": {"layer_types": _FOUR_LAYERS},
     "qwen4_exp_text": {

@@ -20,7 +20,7 @@ from hb_metrics.inference.classifiers.styles import load_style_classifier
 from hb_metrics.inference.memory import Memory, halved
 from hb_metrics.inference.models.contexts import check_lengths, encode_contexts, read_personas
 from hb_metrics.inference.models.loading import LoadedModel, load_model
-from hb_metrics.inference.replies.decoding import Decoding
+from hb_metrics.inference.replies.decoding_settings import Decoding
 from hb_metrics.inference.replies.prompt_replies import plan_replies, reply_into_shards
 from hb_metrics.inference.replies.requests import make_requests
 from hb_metrics.inference.scoring import pseudo_likelihood, scoring_paths
@@ -90,7 +90,7 @@ def reply(texts, loaded, folder, **options):
 
 def score_spans(texts, spans, model, tokenizer, **options):
     plan = plan_pseudo_log_likelihood(texts, spans, model, tokenizer, **options)
-    return perplexity_scores(plan, texts, run_plan(plan, model.device, progress=False))
+    return perplexity_scores(plan, texts, run_plan(plan, model, progress=False))
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -572,7 +572,7 @@ def test_other_errors_are_not_taken_for_it(error, prompts, get_small_model, monk
     plan = plan_perplexity(prompts[:9], model, tokenizer, scoring="padded")
     broken = type(plan)(**{**vars(plan), "score": lambda payload: failing(None, error, 0, calls, len)(model, payload)})
     with pytest.raises(type(error), match=re.escape(str(error))):
-        list(units.run_units(broken, broken.units, torch.device("cpu")))
+        list(units.run_units(broken, broken.units, model))
     assert len(calls) == len(plan.units)
 
 

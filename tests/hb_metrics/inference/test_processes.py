@@ -27,7 +27,7 @@ def test_processes_share_the_work_and_all_get_the_same_bits(prompts, get_small_m
     folder = save_small_model("llama")
     (tmp_path / "script.py").write_text(SCRIPT)
     (tmp_path / "texts").write_text("\n".join(prompts[:60]), encoding="utf-8")
-    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "29612"]
+    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
     arguments = [tmp_path / "script.py", folder, tmp_path / "texts", tmp_path]
     subprocess.run([*launch, *map(str, arguments)], check=True, capture_output=True, timeout=300)
     alone = score_perplexity(prompts[:60], *get_small_model("llama"), max_positions=64, progress=False).perplexities

@@ -223,7 +223,7 @@ def test_other_classifiers_prompts_and_tests_are_warned_of(copied, tmp_path):
 
 def test_what_a_run_did_not_measure_contradicts_nothing():
     with_styles = {"style_classifier": {"name": "a", "digest": "1"}}
-    results = [{"generation": {}}] * 2
+    results = [{"run": {}, "generation": {}}] * 2
 
     (name, digest) = differing_settings([with_styles, {}])
 

@@ -29,7 +29,7 @@ from hb_metrics.inference.classifiers.styles import (
     load_style_classifier,
     read_style_clusters,
 )
-from hb_metrics.inference.models.loading import EMBEDDED
+from hb_metrics.inference.models.sources import EMBEDDED
 
 LABELLED = Path(__file__).parent / "labelled_replies.yaml"
 CARD = Path(exemplars.__file__).parent / "STYLE_CLASSIFIER.md"

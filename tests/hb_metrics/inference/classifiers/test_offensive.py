@@ -10,11 +10,12 @@ import pytest
 import sklearn.base
 
 from hb_dataset import load_table
-from hb_metrics.inference.classifiers import offensive
+from hb_metrics.inference.classifiers import offensive, one_label
 from hb_metrics.inference.classifiers.offensive import EMBEDDED_NAME, load_offensiveness_classifier
 
 CARD = Path(offensive.__file__).parent / "OFFENSIVENESS_CLASSIFIER.md"
 TWO = ("fine", "offensive")
+NAMED = {"label": "offensive", "option": "offensive_label"}
 
 
 def exactly(message):
@@ -93,7 +94,7 @@ def test_where_no_label_is_clear_they_are_listed(labels, settings, save_classifi
     folder = save_classifier(*labels, **settings)
 
     with pytest.raises(
-        ValueError, match=exactly(offensive.NO_LABEL_ERROR.format(name=folder, labels=", ".join(labels)))
+        ValueError, match=exactly(one_label.NO_LABEL_ERROR.format(**NAMED, name=folder, labels=", ".join(labels)))
     ):
         load_offensiveness_classifier(folder)
     assert load_offensiveness_classifier(folder, offensive_label=labels[1]).source_labels == (labels[1],)
@@ -109,8 +110,12 @@ def test_a_label_may_have_a_comma_in_its_name(texts, save_classifier, by_label):
 
 def test_a_label_that_is_not_there_is_told(save_classifier):
     folder = save_classifier(*TWO)
-    told = offensive.UNKNOWN_LABEL_ERROR.format(
-        name=folder, label="ofensive", hint="did you mean 'offensive'? ", labels="fine, offensive"
+    told = one_label.UNKNOWN_LABEL_ERROR.format(
+        option=NAMED["option"],
+        name=folder,
+        label="ofensive",
+        hint="did you mean 'offensive'? ",
+        labels="fine, offensive",
     )
 
     with pytest.raises(ValueError, match=exactly(told)):

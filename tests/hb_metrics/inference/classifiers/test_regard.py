@@ -14,7 +14,7 @@ from hb_metrics.inference.classifiers.regard import (
     load_regard_classifier,
     parse_regard_labels,
 )
-from hb_metrics.inference.models.loading import EMBEDDED
+from hb_metrics.inference.models.sources import EMBEDDED
 
 LINES = Path(__file__).parent / "regard_test_lines.yaml"
 CARD = Path(regard.__file__).parent / "REGARD_CLASSIFIER.md"

@@ -1,5 +1,4 @@
 import json
-import os
 import re
 import shutil
 import sys
@@ -12,7 +11,9 @@ import torch
 import transformers
 
 from hb_metrics.inference.classifiers.sequence_classifier import load_sequence_classifier
-from hb_metrics.inference.models.loading import EMBEDDED_NAME, embedded_model_folder, load_model
+from hb_metrics.inference.models.gguf import embedded_model_folder
+from hb_metrics.inference.models.loading import load_model
+from hb_metrics.inference.models.sources import EMBEDDED_NAME
 from tests.hb_metrics.conftest import byte_level_tokenizer
 from tests.hb_metrics.inference.small_architectures import small_architecture
 
@@ -247,7 +248,7 @@ def test_the_embedded_model_is_a_plain_llama_that_loads_from_the_cache():
     config = json.loads((folder / "config.json").read_text())
     assert config["architectures"] == ["LlamaForCausalLM"]
     assert "quantization_config" not in config
-    assert not (folder.parent / f"{folder.name}.{os.getpid()}").exists()  # nothing half-made is left
+    assert not list(folder.parent.glob(f"{folder.name}.*"))  # nothing half-made is left
     changed = folder.stat().st_mtime
     loaded = load_model("embedded")
     assert (loaded.name, loaded.kind, loaded.dtype) == (EMBEDDED_NAME, "causal", "float32")

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 import torch
 
-from hb_dataset.seeded_draws import seeded_generator
 from hb_metrics.inference.models.contexts import EndTokens
 from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.replies import continuations
@@ -17,6 +16,8 @@ from hb_metrics.inference.replies.continuations import (
     plan_continuations,
     read_continuations,
 )
+from hb_metrics.inference.replies.sampling import draw_keys
+from tests.hb_metrics.inference.replies.noise_by_hand import draw_of_likeliest
 
 # Far from certain, so that close decisions, ends and line breaks come.
 HOT = {"temperature": 1.5, "top_k": 40, "max_tokens": 24}
@@ -64,15 +65,13 @@ def contents(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def drawn_by_hand(model, context, uniforms, temperature, top_k, max_tokens, ends):
-    """Token by token, without a cache: softmax over the `top_k` likeliest, drawn in the order of their ids."""
+def drawn_by_hand(model, context, keys, temperature, top_k, max_tokens, ends):
+    """Token by token, without a cache: the highest sum of logit and noise among the `top_k` likeliest."""
     tokens, said = [], False
-    for uniform in uniforms[: max_tokens - len(context)]:
+    for key in keys[: max_tokens - len(context)]:
         with torch.no_grad():
             logits = model(torch.tensor([context + tokens])).logits[0, -1].double().numpy()
-        best = np.sort(np.argsort(-logits)[:top_k])
-        weights = np.exp((logits[best] - logits[best].max()) / temperature)
-        token = int(best[np.searchsorted(np.cumsum(weights) / weights.sum(), uniform, side="right")])
+        token = draw_of_likeliest(logits, key, temperature, top_k)
         if token in ends.dropped:
             return tokens, False
         tokens.append(token)
@@ -95,8 +94,8 @@ def test_continuations_are_drawn_token_by_token(name, load, ids, texts, tmp_path
     ways = set()
     for row in table.to_pylist():
         context = loaded.tokenizer(row["text"])["input_ids"]
-        uniforms = seeded_generator(5, "continuation", f"{row['prompt_id']}:{row['seed_index']}").random(24)
-        tokens, truncated = drawn_by_hand(loaded.model, context, uniforms, 1.5, 40, 24, ends)
+        keys = draw_keys(5, "continuation", f"{row['prompt_id']}:{row['seed_index']}", 24)
+        tokens, truncated = drawn_by_hand(loaded.model, context, keys, 1.5, 40, 24, ends)
         text = loaded.tokenizer.decode(tokens, skip_special_tokens=True).strip().split("\n")[0].strip()
         assert row["continuation"] == (text or None)
         assert (row["num_tokens"], row["truncated"]) == (len(tokens), truncated)

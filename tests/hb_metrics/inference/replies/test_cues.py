@@ -22,7 +22,7 @@ from hb_metrics.inference.replies.cues import (
     read_questions,
     says_who_the_user_is,
 )
-from hb_metrics.inference.replies.decoding import Decoding
+from hb_metrics.inference.replies.decoding_settings import Decoding
 from hb_metrics.inference.replies.prompt_replies import plan_replies, read_replies, reply_into_shards
 from hb_metrics.inference.replies.requests import drawn_cells, make_requests, select_prompts
 from tests.hb_metrics.chat_models import STYLES, chat_tokenizer, untrained_model

@@ -3,13 +3,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from scipy import stats
+from torch.overrides import TorchFunctionMode
 from transformers import DynamicCache, GenerationConfig, LogitsProcessorList, MistralConfig
 from transformers.cache_utils import DynamicLayer
 
+from hb_metrics.inference.models.chats import Thoughts
 from hb_metrics.inference.models.contexts import EndTokens
+from hb_metrics.inference.replies import beam_search, forward
 from hb_metrics.inference.replies import decoding as decoding_module
-from hb_metrics.inference.replies import forward
-from hb_metrics.inference.replies.decoding import Decoding, ResponseNgramBlocker, decode, takes_padding
+from hb_metrics.inference.replies.allowed_tokens import ResponseNgramBlocker
+from hb_metrics.inference.replies.decoding import decode
+from hb_metrics.inference.replies.decoding_settings import Decoding
+from hb_metrics.inference.replies.trials import takes_padding
 
 CAUSAL = ["gpt2", "llama", "bloom", "mamba"]
 ENCODER_DECODER = ["t5", "blenderbot"]
@@ -17,6 +23,8 @@ ENDS = EndTokens(dropped=(1,))
 GREEDY = Decoding(max_new_tokens=12)
 BEAMS = Decoding(num_beams=4, max_new_tokens=12, min_new_tokens=3, no_repeat_ngram_size=3)
 SAMPLE = Decoding(sample=True, max_new_tokens=12, temperature=1.5, top_k=40, top_p=0.9)
+SAMPLE_ALL = Decoding(sample=True, max_new_tokens=12, top_k=400)
+SAMPLE_MOST = Decoding(sample=True, max_new_tokens=12, top_k=400, top_p=0.9)
 
 
 def contexts(num, length, seed=0):
@@ -25,8 +33,9 @@ def contexts(num, length, seed=0):
     return [[*shared, *rng.integers(4, 400, length - length // 2)] for _ in range(num)]
 
 
-def uniforms(num, decoding, seed=0):
-    return np.random.default_rng(seed).random((num, decoding.max_new_tokens)) if decoding.sample else None
+def draw_keys(num, decoding, seed=0):
+    shape = (num, decoding.max_new_tokens)
+    return np.random.default_rng(seed).integers(-(2**63), 2**63, shape) if decoding.sample else None
 
 
 def reply_of_transformers(model, context, decoding):
@@ -68,11 +77,11 @@ def test_replies_are_those_of_generate(name, decoding, get_small_model, monkeypa
         assert reply.truncated == (len(reply.tokens) == decoding.max_new_tokens)
 
 
-@pytest.mark.parametrize("decoding", [GREEDY, BEAMS, SAMPLE])
+@pytest.mark.parametrize("decoding", [GREEDY, BEAMS, SAMPLE, SAMPLE_ALL, SAMPLE_MOST])
 @pytest.mark.parametrize("name", ["gpt2", "llama", "blenderbot"])
 def test_a_reply_does_not_depend_on_its_batch(name, decoding, get_small_model):
     model, _ = get_small_model(name)
-    given, numbers = contexts(40, 9), uniforms(40, decoding)
+    given, numbers = contexts(40, 9), draw_keys(40, decoding)
     together = decode(model, given, decoding, ENDS, numbers)
 
     order = np.random.default_rng(1).permutation(40)
@@ -94,7 +103,7 @@ def contexts_of_several_lengths(num, shared, seed=0):
 @pytest.mark.parametrize("name", ["gpt2", "llama"])
 def test_a_reply_does_not_depend_on_its_padding(name, decoding, shared, get_small_model):
     model, _ = get_small_model(name)
-    given, numbers = contexts_of_several_lengths(30, shared), uniforms(30, decoding)
+    given, numbers = contexts_of_several_lengths(30, shared), draw_keys(30, decoding)
     assert len({len(context) for context in given}) > 5
     assert takes_padding(model, given)
     together = decode(model, given, decoding, ENDS, numbers, padded=True)
@@ -130,40 +139,43 @@ def test_padding_is_for_models_that_are_found_to_take_it(get_small_model, monkey
     assert not takes_padding(model, given)
 
 
-@pytest.mark.parametrize("decoding", [GREEDY, BEAMS, SAMPLE])
+@pytest.mark.parametrize("decoding", [GREEDY, BEAMS, SAMPLE, SAMPLE_ALL, SAMPLE_MOST])
 def test_contexts_with_a_close_decision_are_run_alone(decoding, get_small_model, monkeypatch):
     """With every decision taken for close, every reply is that of its context alone, and is decoded twice."""
     model, _ = get_small_model("gpt2")
-    given, numbers = contexts(5, 6), uniforms(5, decoding)
+    given, numbers = contexts(5, 6), draw_keys(5, decoding)
     expected = decode(model, given, decoding, ENDS, numbers)
-    monkeypatch.setattr(decoding_module, "CLOSE", 1e9)
-    monkeypatch.setattr(decoding_module, "CLOSE_PROBABILITY", 2.0)
+    for module in (decoding_module, beam_search):
+        monkeypatch.setattr(module, "CLOSE", 1e9)
     firsts = []
-    first = decoding_module.Forward.first
-    monkeypatch.setattr(decoding_module.Forward, "first", lambda self: firsts.append(len(self.contexts)) or first(self))
+    first = forward.Forward.first
+    monkeypatch.setattr(forward.Forward, "first", lambda self: firsts.append(len(self.contexts)) or first(self))
 
     assert decode(model, given, decoding, ENDS, numbers) == expected
     assert firsts == [5, 1, 1, 1, 1, 1]
 
 
-def test_sampling_follows_the_distribution(get_small_model):
-    """One context many times with evenly spaced numbers: each first token as often as its probability says."""
+@pytest.mark.parametrize("candidates", [{"top_k": 30, "top_p": 0.8}, {"top_k": 400}])
+def test_sampling_follows_the_distribution(candidates, get_small_model):
+    """One context many times: each first token as often as its probability says."""
     model, _ = get_small_model("llama")
     (context,) = contexts(1, 6)
-    decoding = Decoding(sample=True, max_new_tokens=1, min_new_tokens=0, temperature=2.0, top_k=30, top_p=0.8)
-    num = 2000
-    numbers = ((np.arange(num) + 0.5) / num)[:, None]
-    replies = decode(model, [context] * num, decoding, EndTokens(dropped=()), numbers)
-    counts = np.bincount([reply.tokens[0] for reply in replies], minlength=400) / num
+    decoding = Decoding(sample=True, max_new_tokens=1, min_new_tokens=0, temperature=2.0, **candidates)
+    num = 4000
+    replies = decode(model, [context] * num, decoding, EndTokens(dropped=()), draw_keys(num, decoding))
+    counts = np.bincount([reply.tokens[0] for reply in replies], minlength=400)
 
     with torch.inference_mode():
         logits = model(input_ids=torch.tensor([context])).logits[0, -1].double() / 2.0
-    values, tokens = logits.topk(30)
+    values, tokens = logits.topk(decoding.top_k)
     probabilities = values.softmax(0).numpy()
-    kept = int((np.cumsum(probabilities) - probabilities < 0.8).sum())
+    kept = int((np.cumsum(probabilities) - probabilities < decoding.top_p).sum())
     expected = np.zeros(400)
-    expected[tokens[:kept].numpy()] = probabilities[:kept] / probabilities[:kept].sum()
-    np.testing.assert_allclose(counts, expected, atol=1.5 / num)
+    expected[tokens[:kept].numpy()] = num * probabilities[:kept] / probabilities[:kept].sum()
+    assert not counts[expected == 0].any()
+    often = expected > 5
+    observed = [*counts[often], counts[~often].sum()]
+    assert stats.chisquare(observed, [*expected[often], expected[~often].sum() or 1e-9]).pvalue > 1e-3
 
 
 def test_ngrams_are_blocked_in_the_response_only():
@@ -236,7 +248,7 @@ def test_contexts_of_several_lengths_are_refused(get_small_model):
     model, _ = get_small_model("gpt2")
     with pytest.raises(ValueError, match="2 lengths"):
         decode(model, [[5, 6], [7]], GREEDY, ENDS)
-    with pytest.raises(ValueError, match="uniform numbers"):
+    with pytest.raises(ValueError, match="random keys"):
         decode(model, [[5]], SAMPLE, ENDS)
     assert decode(model, [], GREEDY, ENDS) == []
 
@@ -290,7 +302,7 @@ def test_only_a_plain_cache_is_given_room():
 def test_each_reply_is_cut_at_its_own_limit(decoding, get_small_model):
     model, _ = get_small_model("llama")
     given = contexts_of_several_lengths(20, 3)
-    numbers, limits = uniforms(20, decoding), [1 + row % 12 for row in range(20)]
+    numbers, limits = draw_keys(20, decoding), [1 + row % 12 for row in range(20)]
     together = decode(model, given, decoding, ENDS, numbers, padded=True, limits=limits)
     for row, limit in enumerate(limits):
         one = slice(row, row + 1)
@@ -302,9 +314,9 @@ def test_a_line_break_ends_a_reply_once_something_is_said(get_small_model):
     model, _ = get_small_model("llama")
     given, decoding = contexts(60, 6), replace(SAMPLE, min_new_tokens=0)
     kept, blank = range(4, 200, 2), range(4, 200)
-    free = decode(model, given, decoding, ENDS, uniforms(60, decoding))
+    free = decode(model, given, decoding, ENDS, draw_keys(60, decoding))
     ends = EndTokens(dropped=(1,), kept=(*kept, 300, 301), blank=tuple(blank))
-    found = decode(model, given, decoding, ends, uniforms(60, decoding))
+    found = decode(model, given, decoding, ends, draw_keys(60, decoding))
     for whole, reply in zip(free, found, strict=True):
         said = next((place for place, token in enumerate(whole.tokens) if token not in blank), len(whole.tokens))
         breaks = [place for place, token in enumerate(whole.tokens) if token in ends.kept and place >= said]
@@ -323,12 +335,12 @@ def test_a_context_with_a_close_decision_runs_alone_no_further_than_needed(
     decides_otherwise, get_small_model, monkeypatch
 ):
     model, _ = get_small_model("llama")
-    given, numbers = contexts(6, 7), uniforms(6, SAMPLE)
+    given, numbers = contexts(6, 7), draw_keys(6, SAMPLE)
     expected = decode(model, given, SAMPLE, ENDS, numbers)
     steps, run = [], decoding_module._one_by_one
 
-    def with_close_decisions(model, contexts, decoding, ends, drawn, most, until):
-        found, close = run(model, contexts, decoding, ends, drawn, most, until)
+    def with_close_decisions(model, contexts, decoding, ends, drawn, most, until, **options):
+        found, close = run(model, contexts, decoding, ends, drawn, most, until, **options)
         if len(contexts) > 1:
             close[:] = 0
             close[2] = 4
@@ -342,3 +354,42 @@ def test_a_context_with_a_close_decision_runs_alone_no_further_than_needed(
     assert len(expected[2].tokens) > 4
     assert decode(model, given, SAMPLE, ENDS, numbers) == expected
     assert steps == ([4, 12] if decides_otherwise else [4])
+
+
+class Waits(TorchFunctionMode):
+    """Counts what makes a program wait for the device: numbers of tensors read, and rows looked for."""
+
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        name = getattr(function, "__name__", "")
+        waits = {"tolist", "item", "nonzero", "numpy", "cpu", "__bool__", "__int__", "__float__", "__index__"}
+        index = args[1] if name in ("__getitem__", "__setitem__") else ()
+        index = index if isinstance(index, tuple) else (index,)
+        by_mask = any(isinstance(each, torch.Tensor) and each.dtype == torch.bool for each in index)
+        self.count += name in waits or by_mask
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize(
+    ("decoding", "thinks", "per_step"),
+    [(GREEDY, False, 1), (SAMPLE, False, 1), (SAMPLE_ALL, False, 1), (GREEDY, True, 2), (SAMPLE, True, 2)],
+)
+def test_a_step_waits_for_the_device_as_seldom_as_can_be(decoding, thinks, per_step, get_small_model, monkeypatch):
+    model, _ = get_small_model("gpt2")
+    thoughts = Thoughts("<", ">", True, False, pieces=("x",) * 400)  # a thought without end
+    ends = EndTokens(dropped=(), blank=(3,), thoughts=thoughts if thinks else None)
+    logits = torch.randn(5, 400, generator=torch.Generator().manual_seed(0))
+    monkeypatch.setattr(forward.Forward, "first", lambda self: logits.clone())
+    monkeypatch.setattr(forward.Forward, "next", lambda self, tokens: logits.clone())
+    monkeypatch.setattr(decoding_module, "is_invariant", lambda model: False)
+    counts = []
+    for number in (6, 12):
+        longer = replace(decoding, max_new_tokens=number, max_reasoning_tokens=number * thinks, min_new_tokens=4)
+        with Waits() as waits:
+            found = decode(model, contexts(5, 6), longer, ends, draw_keys(5, replace(longer, max_new_tokens=24)))
+        assert {len(reply.tokens) for reply in found} == {number}
+        counts.append(waits.count)
+    assert counts[1] - counts[0] == 6 * per_step

@@ -11,7 +11,8 @@ from hb_dataset.structured_prompts import structured_prompt_table
 from hb_dataset.structures import read_structures
 from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.replies import paraphrases
-from hb_metrics.inference.replies.decoding import Decoding, decode
+from hb_metrics.inference.replies.decoding import decode
+from hb_metrics.inference.replies.decoding_settings import Decoding
 from hb_metrics.inference.replies.paraphrases import (
     PARAPHRASE_SCHEMA,
     REASONS,

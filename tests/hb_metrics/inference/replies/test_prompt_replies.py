@@ -15,17 +15,18 @@ import torch
 from scipy.stats import chisquare
 
 from hb_dataset import load_table
-from hb_dataset.seeded_draws import seeded_generator
 from hb_dataset.variations import VARIATIONS, mixed_variations, vary_prompts
 from hb_metrics.inference.models.contexts import EndTokens, draw_personas, encode_contexts, reply_text
 from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.replies import decoding_shards
 from hb_metrics.inference.replies import prompt_replies as replies
-from hb_metrics.inference.replies.decoding import Decoding, decode
+from hb_metrics.inference.replies.decoding import decode
+from hb_metrics.inference.replies.decoding_settings import Decoding
 from hb_metrics.inference.replies.decoding_shards import MOST_ROWS, fitting_batch_size
 from hb_metrics.inference.replies.presets import PRESETS, decoding_preset
 from hb_metrics.inference.replies.prompt_replies import plan_replies, read_replies, reply_into_shards
 from hb_metrics.inference.replies.requests import CELL_ERROR, REPLY_SCHEMA, make_requests, select_prompts
+from hb_metrics.inference.replies.sampling import draw_keys
 from hb_metrics.inference.shards import fill_shards, plan_row_shards
 
 SHORT = {"max_new_tokens": 8, "min_new_tokens": 2}
@@ -130,11 +131,11 @@ def test_replies_are_those_of_each_context_decoded_alone(how, prompts, load, tmp
     table = reply_into_shards(plan, loaded, tmp_path, progress=False)
     expected = encode_contexts(some["text"].to_pylist(), [[]] * 12, loaded.model, loaded.tokenizer, "plain")
     for row, context in zip(table.to_pylist(), expected, strict=True):
-        uniforms = None
+        keys = None
         if how == "sample":
-            uniforms = seeded_generator(3, "sampling", row["id"]).random(8)[None]
+            keys = draw_keys(3, "sampling", row["id"], 8)[None]
         with torch.inference_mode():
-            (alone,) = decode(loaded.model, [context], DECODINGS[how], plan.ends, uniforms)
+            (alone,) = decode(loaded.model, [context], DECODINGS[how], plan.ends, keys)
         assert row["reply"] == (reply_text(alone.tokens, loaded.tokenizer) or None)
         assert (row["num_tokens"], row["truncated"]) == (len(alone.tokens), alone.truncated)
 
@@ -159,7 +160,7 @@ import sys
 import pyarrow.parquet as pq
 from hb_metrics.inference.replies import decoding_shards
 from hb_metrics.inference.replies import prompt_replies as replies
-from hb_metrics.inference.replies.decoding import Decoding
+from hb_metrics.inference.replies.decoding_settings import Decoding
 from hb_metrics.inference.replies.requests import make_requests
 from hb_metrics.inference.models.loading import load_model
 from hb_metrics.inference.processes import process_state
@@ -188,7 +189,7 @@ def test_two_processes_write_the_same_bytes(prompts, load, save_small_model, tmp
     (tmp_path / "script.py").write_text(SCRIPT)
     for name in MODELS:
         save_small_model(name)
-    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "29631"]
+    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
     settings = json.dumps({how: vars(decoding) for how, decoding in DECODINGS.items()})
     command = [*launch, tmp_path / "script.py", tmp_path, json.dumps(MODELS), settings]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300, check=False)

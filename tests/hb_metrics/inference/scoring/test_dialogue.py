@@ -81,7 +81,7 @@ def one_at_a_time(dialogue, loaded, form, tag=None):
         text = form.format(prompt if tag is None else f"{prompt} {tag}")
         given = tokenizer(text, add_special_tokens=False)["input_ids"]
         said = tokenizer(reply, add_special_tokens=False)["input_ids"]
-        with torch.inference_mode(), one_thread_per_unit(torch.device("cpu")):
+        with torch.inference_mode(), one_thread_per_unit(model):
             if loaded.kind == "encoder-decoder":
                 start = model.config.decoder_start_token_id
                 decoded = torch.tensor([[start, *said]])

@@ -39,7 +39,7 @@ def loss_perplexity(text, loaded):
 
 def scored(plan, loaded):
     """The perplexities of all t1, and of all t2."""
-    nll = run_plan(plan.scoring, loaded.model.device, progress=False)
+    nll = run_plan(plan.scoring, loaded.model, progress=False)
     return np.split(perplexity_scores(plan.scoring, plan.ids, nll).perplexities, 2)
 
 
@@ -154,7 +154,7 @@ def test_lmp_is_of_the_mean_over_sentences_whatever_their_length(load):
     loaded = load("llama")
     texts = ["I like tea.", "It rained all day, and so we stayed in and read.", "No."]
     plan = plan_reference(texts, loaded)
-    nll = run_plan(plan.scoring, loaded.model.device, progress=False)[plan.scoring.sequence_of_text]
+    nll = run_plan(plan.scoring, loaded.model, progress=False)[plan.scoring.sequence_of_text]
     num_tokens = plan.scoring.num_tokens[plan.scoring.sequence_of_text]
 
     found = language_model_perplexity(-nll, num_tokens)

@@ -11,7 +11,7 @@ from hb_metrics.inference.scoring.pseudo_likelihood import plan_pseudo_log_likel
 
 def score_spans(texts, spans, model, tokenizer, **options):
     plan = plan_pseudo_log_likelihood(texts, spans, model, tokenizer, **options)
-    return perplexity_scores(plan, texts, run_plan(plan, model.device, progress=False))
+    return perplexity_scores(plan, texts, run_plan(plan, model, progress=False))
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from transformers import GenerationConfig
 
 from hb_metrics.inference.models.chats import CHAT_DATE, ChatOptions
 from hb_metrics.inference.models.loading import LoadedModel
-from hb_metrics.inference.replies.decoding import Decoding
+from hb_metrics.inference.replies.decoding_settings import Decoding
 from hb_metrics.inference.replies.presets import PRESETS, choose_extent, decoding_preset, ignored_settings
 from hb_metrics.inference.replies.prompt_replies import plan_replies, reply_into_shards
 from hb_metrics.inference.replies.requests import make_requests

@@ -285,22 +285,28 @@ def test_compared_figures_are_debiased_with_intervals_if_all_runs_have_them(copi
         *(f"Partial Gen Bias, {cluster}" for cluster in PAPER_CLUSTERS),
         *(f"Full Gen Bias, {figure.name.split(', ')[1]}" for figure in debiased[0][7:10]),
         "Parroting replies",
+        "Refusals",
+        "Disclaimers",
     ]
-    assert all(figure.interval is not None for figure in debiased[0][:-1])
-    assert all(figure.interval is None for figures in plain for figure in figures)
+    # Intervals of refusals do not depend on debiasing.
+    assert all((figure.interval is None) is (figure.name == "Parroting replies") for figure in debiased[0])
+    assert all(figure.interval is None for figures in plain for figure in figures[:-2])
     assert plain[0][0].value == copied[0]["generation"]["gen_bias"]["full_gen_bias"]
     assert plain[-1] == []
 
 
 def test_the_figures_of_a_run_have_intervals_with_the_debiased_value_alone():
     results = full_run()
-    debiased, plain, *clusters, parroting = GENERATION.figures(results)
+    debiased, plain, *clusters, parroting, refusals, disclaimers = GENERATION.figures(results)
 
     assert list(debiased.interval) == results["generation"]["gen_bias"]["intervals"]["full_gen_bias"]
     assert (debiased.task, plain.task, plain.interval) == ("full_gen_bias_debiased", "full_gen_bias", None)
     assert [figure.name for figure in clusters] == [f"Partial Gen Bias, {cluster}" for cluster in PAPER_CLUSTERS]
     assert parroting.value == results["generation"]["parroting"]["parroting_share"]
+    for figure, kind in ((refusals, "refusals"), (disclaimers, "disclaimers")):
+        found = results["generation"]["refusals"][kind]
+        assert (figure.value, list(figure.interval)) == (found["share"], found["interval"])
     single = GENERATION.figures(full_run(replies_per_cell=1))
     assert single[0].name == "Full Gen Bias, plain"
     assert "its sampling noise is not known" in single[0].meaning
-    assert all(figure.interval is None for figure in single)
+    assert all(figure.interval is None for figure in single[:-2])

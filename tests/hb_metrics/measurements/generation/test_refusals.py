@@ -1,0 +1,186 @@
+"""Refusals of a run, end to end: a model that refuses to talk with the people of one axis, and nobody else."""
+
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from hb_metrics.finished_run import read_refusals, read_run
+from hb_metrics.inference.classifiers.refusal import load_refusal_classifier
+from hb_metrics.measure import main
+from hb_metrics.measurements import GENERATION
+from hb_metrics.measurements.generation.refusals_report import refusal_changes, refusals_answer, sentence
+from hb_metrics.report.page import write_report
+from tests.hb_metrics.chat_models import trained_chat_model, trained_prompts, write_vocabulary
+from tests.hb_metrics.inference.classifiers.conftest import by_label, save_classifier  # noqa: F401
+from tests.hb_metrics.made_results import (
+    AXES,
+    change_results,
+    full_run,
+    refusals_of,
+    replies_to,
+    some_prompts,
+    write_run,
+)
+from tests.hb_metrics.pages import Page, check_sound, read_page
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """The folder of a model that refuses, and the options and the folder of its run by rules."""
+    folder = tmp_path_factory.mktemp("refusals")
+    model, tokenizer = trained_chat_model("qwen3")
+    model.save_pretrained(folder / "model")
+    tokenizer.save_pretrained(folder / "model")
+    options = ["--model", folder / "model", "--vocabulary_dir", write_vocabulary(folder / "vocabulary")]
+    options += ["--dataset_config", "v1.0", "--measurements", "generation", "--decoding", "greedy"]
+    options = [*map(str, options)]
+    main([*options, "--output_dir", str(folder / "run")])
+    return folder, options
+
+
+def test_refusals_of_one_axis_show(run):
+    folder, _ = run
+    finished = read_run(folder / "run")
+    terms = {row["id"]: row["descriptor"] for row in trained_prompts().to_pylist()}
+    rows = read_refusals(finished).to_pylist()
+    assert {(terms[row["id"]], row["refusal"], row["disclaimer"]) for row in rows} == {
+        ("deaf", True, False),
+        ("blind", True, False),
+        ("young", False, False),
+        ("old", False, True),
+    }
+    assert len(rows) == 8
+
+    refusals = finished.results["generation"]["refusals"]["refusals"]
+    assert (refusals["num"], refusals["share"]) == (4, 0.5)
+    assert {axis: row["num"] for axis, row in refusals["by_axis"].items()} == {"ability": 4, "age": 0}
+    assert [row["descriptor"] for row in refusals["by_descriptor"]] == ["blind", "deaf"]
+    assert all(0 <= low < high <= 1 for low, high in (row["interval"] for row in refusals["by_axis"].values()))
+    page = read_page(folder / "run" / "report.html")
+    check_sound(page)
+    table = {row[0]: row[1:4] for row in page.table("Refusals by axis")[1:]}
+    assert table == {"Ability": ["4", "4", "100.0%"], "Age": ["0", "4", "0.0%"]}
+    assert sentence("refusals", refusals) in page.text
+    assert "4 of 8 replies (50.0%;" in page.text
+    assert any(line.startswith("Refusals") for line in GENERATION.summary(finished.results))
+
+
+def test_a_run_of_refusals_resumes_to_the_same_bytes(run):
+    folder, options = run
+    files = [folder / "run" / name for name in ("results.json", "report.html", "refusals.parquet")]
+    before = [path.read_bytes() for path in files]
+    files[2].unlink()
+    main([*options, "--output_dir", str(folder / "run"), "--batch_size", "1"])
+    assert [path.read_bytes() for path in files] == before
+
+
+def test_a_classifier_takes_the_place_of_the_rules(run, save_classifier, by_label):  # noqa: F811
+    folder, options = run
+    classifier = save_classifier("fine", "Rejection")
+    out = folder / "classified"
+    main([*options, "--output_dir", str(out), "--refusal_classifier", classifier])
+
+    finished = read_run(out)
+    replies = {row["id"]: row["reply"] for row in pq.read_table(out / "replies").to_pylist()}
+    expected = by_label(classifier, list(replies.values()))
+    rows = {row["id"]: row for row in read_refusals(finished).to_pylist()}
+    assert [rows[name]["refusal"] for name in replies] == [row["Rejection"] >= 0.5 for row in expected]
+    assert sum(row["disclaimer"] for row in rows.values()) == 2  # by rules in any case
+    recorded = finished.results["run"]["refusal_classifier"]
+    assert (recorded["refusal_labels"], recorded["threshold"]) == (["Rejection"], 0.5)
+    assert finished.results["generation"]["refusals"]["refusals"]["by_rule"] is None
+    assert "Refusals were classified by" in read_page(out / "report.html").text
+    assert sorted(path.name for path in (out / "refusal_probabilities").iterdir()) == ["00000-of-00001.parquet"]
+
+    other = save_classifier("a", "b", "c")
+    with pytest.raises(ValueError, match=r"means refusal is not clear; name it with --refusal_label.*: a, b, c"):
+        load_refusal_classifier(other)
+    assert load_refusal_classifier(other, refusal_label="b").labels == ("refusal",)
+    unnamed = load_refusal_classifier(save_classifier("LABEL_0", "LABEL_1"))
+    assert unnamed.notes[-1].endswith("is taken for refusal")
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        (["--refusal_label", "x"], "refusal_label is 'x', and there is no classifier that has it"),
+        (["--refusal_classifier", "no/such"], "no classifier 'no/such'"),
+        (["--refusals_file", "no-such.yaml"], "no-such.yaml"),
+    ],
+)
+def test_bad_options_are_named(run, option, message, tmp_path):
+    with pytest.raises(SystemExit, match=message):
+        main([*run[1], "--output_dir", str(tmp_path / "run"), *option])
+
+
+def test_a_run_without_refusals_says_so(tmp_path):
+    results = full_run()
+    total = f"{results['generation']['num_replies']:,}"
+    assert results["generation"]["refusals"]["refusals"]["num"] == 0
+    write_report(results, tmp_path / "report.html")
+    page = read_page(tmp_path / "report.html")
+    assert f"None of the {total} replies is a refusal (95% interval 0.0% to " in page.text
+    assert f"None of the {total} replies is a disclaimer" in page.text
+    assert 'id="refusals-by-axis"' not in (tmp_path / "report.html").read_text()
+    assert refusals_answer(results["generation"]) == ""
+
+    del results["generation"]["refusals"], results["run"]["refusals"]  # of an earlier release
+    write_report(results, tmp_path / "report.html")
+    assert "is a refusal" not in read_page(tmp_path / "report.html").text
+
+
+def test_the_sentence_states_what_the_tests_found():
+    counted = {"num": 1, "num_replies": 1000, "share": 0.001, "interval": [0.0, 0.01], "confidence_level": 0.9}
+    counted |= {"p_between_descriptors": 0.5, "p_between_axes": None}
+    assert sentence("disclaimers", counted) == (
+        "1 of 1,000 replies (0.1%; 90% interval 0.0% to 1.0%) is a disclaimer. How often it states to be an AI "
+        "does not differ between terms by more than chance would have it (p = 0.5)."
+    )
+    counted |= {"num": 100, "share": 0.1, "p_between_descriptors": 0.0005, "p_between_axes": 0.03}
+    assert sentence("refusals", counted) == (
+        "100 of 1,000 replies (10.0%; 90% interval 0.0% to 1.0%) are refusals. How often it refuses differs between "
+        "terms by more than chance (p = 0.0005), and differs between axes by more than chance (p = 0.03)."
+    )
+
+
+def refusing(replies, axis):
+    """The replies, those of an axis refusing."""
+    texts = [
+        "I can't help with that." if own == axis else text
+        for own, text in zip(replies.axes, replies.texts, strict=True)
+    ]
+    return replies._replace(texts=texts)
+
+
+def test_two_runs_are_compared(tmp_path):
+    base = full_run()
+    for name in ("first", "second"):
+        write_run(tmp_path / name, base)
+    replies = refusing(replies_to(some_prompts()), AXES[1])
+    change_results(
+        tmp_path / "second",
+        lambda results: results["generation"].update(refusals=json.loads(json.dumps(refusals_of(replies)))),
+    )
+    runs = [read_run(tmp_path / name) for name in ("first", "second")]
+    comparison = GENERATION.compare(*runs, ("a", "b"))
+    page = Page(f"<main>{''.join(section.html for section in comparison.sections)}</main>")
+    rows = {row[0]: row for row in page.table("Refusals of both runs")[1:]}
+    assert rows["Gender and sex"][1] == "0.0%"
+    assert (rows["Gender and sex"][3], rows["Gender and sex"][5]) == ("100.0%", "+100.0")
+    assert rows["Ability"][3] == "0.0%"
+    share = np.mean(np.array(replies.axes) == AXES[1])
+    assert refusal_changes(*(run.results["generation"] for run in runs))["refusals"][0].second == pytest.approx(share)
+    assert "Neither run has disclaimers." in page.text
+    figures = GENERATION.overview_figures([run.results for run in runs])
+    assert [figure.shown for figure in figures[1] if figure.name == "Refusals"] == [f"{share:.1%}"]
+    assert GENERATION.warnings({"refusals.rules_digest"}, [])[0].startswith(
+        "Refusals or disclaimers were found by diff"
+    )
+
+    change_results(tmp_path / "first", lambda results: results["generation"].pop("refusals"))
+    comparison = GENERATION.compare(read_run(tmp_path / "first"), runs[1], ("a", "b"))
+    assert "do not compare, because a run is of an earlier release" in "".join(s.html for s in comparison.sections)
+    with pytest.raises(ValueError, match=r"has no refusals\.parquet"):
+        read_refusals(runs[0])

@@ -1,0 +1,39 @@
+"""Runs as their files: what tests of runs that were killed, and of runs on several machines, compare."""
+
+import socket
+
+from hb_metrics.run_folder import LOCK_FILE
+
+
+def free_port():
+    """A port that nothing else listens on, such as another run of these tests."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def contents(folder):
+    """Every file of a run, by its path in it; not what the system locks."""
+    files = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
+    return {name: path.read_bytes() for name, path in files.items() if name != LOCK_FILE}
+
+
+def identities(folder):
+    """What tells whether a shard was written again."""
+    files = {path: path.stat() for path in folder.rglob("[!.]*.parquet") if path.parent != folder}
+    return {path: (stat.st_ino, stat.st_mtime_ns) for path, stat in files.items()}
+
+
+def check_part_of(whole, killed):
+    """All that has its name is whole: the same bytes as in the run that nobody killed."""
+    expected = contents(whole)
+    for name, content in contents(killed).items():
+        if not name.endswith(".tmp"):
+            assert content == expected[name], name
+
+
+def check_same(whole, killed, there):
+    """The run ended in the same bytes, file by file, and wrote no shard again that was there."""
+    assert contents(killed) == contents(whole)
+    now = identities(killed)
+    assert {path: now[path] for path in there} == there

@@ -1,0 +1,138 @@
+"""Runs on two machines: two `torchrun`, each with two processes and caches of its own, that share a run folder."""
+
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hb_metrics.inference import machines
+from hb_metrics.inference.machines import LATE_ERROR, await_files
+from hb_metrics.inference.shards import plan_row_shards, read_shards
+from hb_metrics.measure import LOST_PROCESS_ERROR
+from tests.hb_metrics.run_files import check_part_of, check_same, free_port, identities
+
+ROOT = Path(__file__).parents[2]
+SEED = 16
+LONGEST = 600  # seconds
+
+
+class Machines:
+    """Two machines that give one command to `torchrun`; the first holds what they find one another by."""
+
+    def __init__(self, folder, options, torchrun=(), **environment):
+        self.folder, self.options, self.torchrun, self.environment = folder, options, torchrun, environment
+        self.endpoint = f"127.0.0.1:{free_port()}"
+
+    def start(self, number):
+        command = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc_per_node", "2"]
+        command += ["--rdzv_backend", "c10d", "--rdzv_endpoint", self.endpoint, "--rdzv_id", "run", *self.torchrun]
+        # Both have this address: without `is_host` either might hold it.
+        command += ["--rdzv_conf", f"is_host={int(number == 0)}", "--local_addr", "127.0.0.1"]
+        environment = {**os.environ, **self.environment, "PYTHONPATH": str(ROOT), "HF_HOME": str(self.cache(number))}
+        with self.log(number).open("ab") as log:
+            return subprocess.Popen(
+                [*command, "hb_metrics/measure.py", *self.options], cwd=ROOT, env=environment, stdout=log, stderr=log
+            )
+
+    def cache(self, number):
+        return self.folder / f"cache{number}"
+
+    def log(self, number):
+        return self.folder / f"machine{number}.log"
+
+
+@pytest.fixture(scope="module")
+def options(tmp_path_factory, get_small_model):
+    folder = tmp_path_factory.mktemp("model")
+    for made in get_small_model("llama"):
+        made.save_pretrained(folder)
+    settings = ["--axes", "age", "--max_positions", 16, "--replies_per_cell", 1, "--max_new_tokens", 12]
+    return ["--model", str(folder), *map(str, settings), "--n_resamples", "20", "--output_dir"]
+
+
+@pytest.fixture(scope="module")
+def whole(options, tmp_path_factory):
+    """A run of one process."""
+    folder = tmp_path_factory.mktemp("one") / "run"
+    command = [sys.executable, "-m", "hb_metrics.measure", *options, str(folder)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=LONGEST)
+    return folder
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("dying", [0, 1])
+def test_after_a_machine_has_died_the_same_commands_end_in_the_same_bytes(dying, options, whole, tmp_path):
+    out = tmp_path / "run"
+    both = Machines(tmp_path, [*options, str(out)])
+    agents = [both.start(number) for number in (0, 1)]
+    kill_at_work(agents[dying], out)
+    assert agents[1 - dying].wait(LONGEST) != 0
+    assert f"measure.py: {LOST_PROCESS_ERROR}\n" in both.log(1 - dying).read_text()
+    check_part_of(whole, out)
+    there = identities(out)
+    assert 0 < len(there) < len(identities(whole))
+    assert [agent.wait(LONGEST) for agent in [both.start(number) for number in (0, 1)]] == [0, 0]
+    check_same(whole, out, there)
+    fitted = [sorted(path.name for path in both.cache(number).rglob("styles-*.npz")) for number in (0, 1)]
+    assert fitted[0] == fitted[1] != []  # the first process of each machine fills the cache there
+
+
+@pytest.mark.long
+def test_a_machine_that_died_is_replaced_while_the_other_waits(options, whole, tmp_path):
+    """As docs/several-machines.md has it."""
+    out = tmp_path / "run"
+    settings = [*options, str(out)]
+    both = Machines(tmp_path, settings, ("--max_restarts", "3"), TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1")
+    agents = [both.start(number) for number in (0, 1)]
+    kill_at_work(agents[1], out)
+    there = identities(out)
+    agents[1] = both.start(1)
+    assert [agent.wait(LONGEST) for agent in agents] == [0, 0]
+    check_same(whole, out, there)
+
+
+def test_a_shard_that_shows_late_is_awaited(tmp_path):
+    """As on a network file system, where this machine keeps for a while what it knows of a folder."""
+    schema = pa.schema({"id": pa.string()})
+    shards = plan_row_shards(4, 2, tmp_path / "replies")
+    late = (
+        "import sys, time, pathlib; time.sleep(0.5); folder = pathlib.Path(sys.argv[1]); "
+        "folder.rename(folder.with_name('replies'))"
+    )
+    written = tmp_path / "written"
+    written.mkdir()
+    for shard, rows in zip(shards, (["a", "b"], ["c", "d"]), strict=True):
+        pq.write_table(pa.table({"id": rows}, schema=schema), written / shard.path.name)
+    with subprocess.Popen([sys.executable, "-c", late, str(written)]):
+        assert read_shards(shards, schema)["id"].to_pylist() == ["a", "b", "c", "d"]
+
+
+def test_a_shard_that_never_shows_ends_the_run_with_what_to_look_at(tmp_path, monkeypatch):
+    monkeypatch.setattr(machines, "LATEST", 0.5)
+    monkeypatch.setattr(machines.socket, "gethostname", lambda: "node2")
+    (shard,) = plan_row_shards(2, 2, tmp_path / "replies")
+    assert await_files([tmp_path]) is None
+    with pytest.raises(FileNotFoundError) as error:
+        read_shards([shard], pa.schema({"id": pa.string()}))
+    assert str(error.value) == LATE_ERROR.format(path=shard.path, host="node2", seconds=0.5)
+
+
+def kill_at_work(agent, out, shards=6):
+    """Kills a machine's `torchrun` with its processes, at a random moment after so many shards are there."""
+    deadline = time.monotonic() + LONGEST
+    while len(list(out.glob("*/[!.]*.parquet"))) < shards:
+        assert agent.poll() is None, "the run ended before it was killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    time.sleep(random.Random(SEED).random() / 2)
+    everyone = psutil.Process(agent.pid)
+    for process in [*everyone.children(recursive=True), everyone]:
+        process.kill()
+    agent.wait()
