@@ -17,14 +17,16 @@ from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import Any, NoReturn, TypeVar
 
+import huggingface_hub
 from huggingface_hub import AsyncInferenceClient, set_async_client_factory
 from huggingface_hub.errors import HfHubHTTPError, InferenceTimeoutError
 
 from hb_metrics.inference.served.addresses import KEY_VARIABLE, Key
 
-try:  # what huggingface_hub is built on, since its release 2
+# What huggingface_hub is built on, whose clients and errors have to be of the same library.
+if int(huggingface_hub.__version__.split(".")[0]) >= 2:
     import httpx2 as httpx
-except ImportError:
+else:
     import httpx  # type: ignore[no-redef, import-not-found, unused-ignore]
 
 T = TypeVar("T")
