@@ -20,7 +20,8 @@ def measured_model(run: Mapping[str, Any]) -> str:
     model = run["model"]
     if served := model.get("served"):
         program = served["server"] or "a server of the OpenAI interface"
-        return f"{public_name(model)}, asked for over HTTP ({program})"
+        is_path = model["name"].startswith(("/", ".", "~")) or "\\" in model["name"]
+        return f"{last_part(model['name']) if is_path else model['name']}, asked for over HTTP ({program})"
     digest = model["digest"][:_DIGEST_LETTERS]
     if model.get("answered_in_files"):
         return f"{model['name']}, going by files of its answers (digest {digest})"
@@ -69,7 +70,7 @@ def served_sentences(run: Mapping[str, Any]) -> list[str]:
     }.get(served["reasoning"], "showed no thoughts of the model")
     kept = {True: "keeps to", False: "does not keep to", None: "was not seen to reach"}[served["max_tokens_kept"]]
     return [
-        f"Served by {where}{program}{called}; no weights were loaded here, and what the server runs is what it says.",
+        f"Served by {where}{program}{called}; no weights were loaded here: what runs there is known from what it says alone.",
         f"A probe before the run found that the server {samples}; {likelihoods}; {kept} the greatest number of tokens "
         f"that it is given; and {reasoning}.",
     ]

@@ -18,6 +18,7 @@ from hb_metrics.arguments import parse_arguments
 from hb_metrics.inference.engines import served as engine
 from hb_metrics.inference.scoring.perplexity import score_perplexity
 from hb_metrics.inference.served import client
+from hb_metrics.run_record import measured_model
 from tests.hb_metrics.conftest import small_model
 from tests.hb_metrics.inference.served.stand_in import MODEL, StandIn, serving
 from tests.hb_metrics.inference.served.test_likelihoods import model_score
@@ -106,6 +107,9 @@ def test_a_served_model_is_measured_by_one_command(run, vocabulary):
     assert results["generation"]["served"]["tokens_out"] == sum(replies["tokens_out"].to_pylist())
     page = (folder / "report.html").read_text()
     assert f"Served by {url};" in page
+    assert measured_model(results["run"]) == f"{MODEL}, asked for over HTTP (a server of the OpenAI interface)"
+    model = {**results["run"]["model"], "name": "/home/me/weights"}
+    assert measured_model({"model": model}).startswith("weights, asked for")
     assert "draws other answers with another seed, and the same with the same one" in page
     assert not list(folder.rglob(".journal*"))
 
