@@ -70,7 +70,8 @@ def served_sentences(run: Mapping[str, Any]) -> list[str]:
     }.get(served["reasoning"], "showed no thoughts of the model")
     kept = {True: "keeps to", False: "does not keep to", None: "was not seen to reach"}[served["max_tokens_kept"]]
     return [
-        f"Served by {where}{program}{called}; no weights were loaded here: what runs there is known from what it says alone.",
+        f"Served by {where}{program}{called}; no weights were loaded here: what runs there is known from "
+        "what it says alone.",
         f"A probe before the run found that the server {samples}; {likelihoods}; {kept} the greatest number of tokens "
         f"that it is given; and {reasoning}.",
     ]
