@@ -16,7 +16,7 @@ from hb_metrics.inference.models.contexts import with_tag
 from hb_metrics.inference.models.layout import Layout
 from hb_metrics.inference.processes import process_state
 from hb_metrics.inference.replies.decoding import Decoding
-from hb_metrics.inference.replies.presets import Extent
+from hb_metrics.inference.replies.presets import PRESETS, Extent
 from hb_metrics.inference.replies.prompt_replies import REASONING_TOKENS, ROWS_PER_SHARD
 from hb_metrics.inference.replies.requests import REPLY_SCHEMA, Answer, ReplyRequests, reply_columns
 from hb_metrics.inference.scoring.scoring_shards import PERPLEXITY_SCHEMA
@@ -189,7 +189,8 @@ class ServedEngine(Engine):
         Raises:
             ValueError: The server does not do what results would be taken for.
         """
-        decoding, left_out = super().decoding(preset, extent, **changes)
+        least = {} if changes.get("min_new_tokens") is not None else {"min_new_tokens": 1}  # the preset's is not asked
+        decoding, left_out = super().decoding(preset, extent, **{**changes, **least})
         for name, without in (("num_beams", 1), ("no_repeat_ngram_size", 0)):
             if getattr(decoding, name) != without:
                 raise ValueError(BEAMS_ERROR.format(name=name, value=getattr(decoding, name)))
@@ -204,7 +205,9 @@ class ServedEngine(Engine):
         without_top_k = decoding.sample and decoding.top_k < _NO_LIMIT and not self.probe.top_k_kept
         if without_top_k and changes.get("top_k") is not None:
             raise ValueError(TOP_ERROR.format(where=self._where, name="top_k", without=_NO_LIMIT))
-        asked: dict[str, Any] = {"min_new_tokens": 1, "end_after_sentence": False}
+        if least and PRESETS[preset].min_new_tokens > 1:
+            left_out["min_new_tokens"] = PRESETS[preset].min_new_tokens
+        asked: dict[str, Any] = {"end_after_sentence": False}
         if without_top_k:
             asked["top_k"] = _NO_LIMIT
         left_out |= {name: getattr(decoding, name) for name, value in asked.items() if getattr(decoding, name) != value}
