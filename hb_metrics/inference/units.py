@@ -18,8 +18,8 @@ import numpy as np
 import torch
 from torch import nn
 
+from hb_metrics.inference.devices import input_device, is_offloaded
 from hb_metrics.inference.memory import Memory, halved
-from hb_metrics.inference.models.devices import input_device, is_offloaded
 from hb_metrics.inference.processes import num_workers
 
 

@@ -33,13 +33,13 @@ from hb_metrics.inference.models.contexts import (
     reply_text,
 )
 from hb_metrics.inference.models.loading import load_tokenizer
-from hb_metrics.inference.models.sources import folder_digest
+from hb_metrics.inference.models.sources import folder_digest, local_digests
 from hb_metrics.inference.processes import process_state
 from hb_metrics.inference.replies.cues import place_cues
 from hb_metrics.measure import main as measure
 from hb_metrics.measurements.generation import GENERATION
 from hb_metrics.measurements.measurement import Task
-from hb_metrics.planning import load, read_prompts
+from hb_metrics.planning import load, model_source, read_prompts
 from hb_metrics.report.comparison import write_comparison
 from hb_metrics.run_folder import SHARD_RUN
 from hb_train.bias_labels import BETA_ERROR, LabelArguments, label, main
@@ -222,7 +222,8 @@ def test_prompts_are_what_the_model_was_given_and_the_tag_is_the_last_word_of_th
     plans = {}
     for tag in ("none", "bias", "no_bias"):
         asked = settings_of(results_of(run)["run"]["settings"] | {"tag": tag})
-        engine = load(asked, process_state().device)
+        source = model_source(asked)
+        engine = load(asked, source, local_digests(source), process_state().device)
         task = Task(asked, read_prompts(asked), engine, process_state(), ("generation",), run)
         plans[tag] = GENERATION.plan(task, None).plan
     recorded = results_of(run)["run"]["generation"]

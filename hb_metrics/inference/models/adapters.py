@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from hb_metrics.inference.models.devices import input_device, is_offloaded
+from hb_metrics.inference.devices import input_device, is_offloaded
 from hb_metrics.inference.models.sources import ADAPTER_CONFIG, Source, identify
 
 _TRIAL_TOKENS = 8

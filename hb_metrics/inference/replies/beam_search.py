@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
+from hb_metrics.inference.devices import input_device
 from hb_metrics.inference.models.contexts import EndTokens
-from hb_metrics.inference.models.devices import input_device
 from hb_metrics.inference.replies.allowed_tokens import allowed, blocker_of, end_ids, not_finite
 from hb_metrics.inference.replies.decoding_settings import CLOSE, Decoded, Decoding
 from hb_metrics.inference.replies.forward import Forward

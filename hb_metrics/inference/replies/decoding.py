@@ -16,9 +16,9 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
+from hb_metrics.inference.devices import input_device
 from hb_metrics.inference.models.chats import ThoughtReader
 from hb_metrics.inference.models.contexts import EndTokens
-from hb_metrics.inference.models.devices import input_device
 from hb_metrics.inference.models.quantization import is_exact
 from hb_metrics.inference.replies.allowed_tokens import (
     allowed,

@@ -17,9 +17,9 @@ import psutil
 import pyarrow as pa
 import torch
 
+from hb_metrics.inference.devices import input_device, weight_shares
 from hb_metrics.inference.memory import OUT_OF_MEMORY_ERROR, is_out_of_memory
 from hb_metrics.inference.models.contexts import EndTokens
-from hb_metrics.inference.models.devices import input_device, weight_shares
 from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.replies.decoding import decode
 from hb_metrics.inference.replies.decoding_settings import Decoded, Decoding

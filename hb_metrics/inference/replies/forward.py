@@ -8,7 +8,7 @@ import torch
 from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
-from hb_metrics.inference.models.devices import input_device
+from hb_metrics.inference.devices import input_device
 from hb_metrics.inference.models.loading import decoder_start_id, first_position, with_states
 from hb_metrics.inference.units import distinct
 

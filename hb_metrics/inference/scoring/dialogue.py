@@ -18,6 +18,7 @@ from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel
 
 from hb_dataset.dialogue_pairs import Dialogue
+from hb_metrics.inference.devices import input_device
 from hb_metrics.inference.models.chats import DEFAULT_CHAT, ChatOptions
 from hb_metrics.inference.models.contexts import (
     ContextFormat,
@@ -25,7 +26,6 @@ from hb_metrics.inference.models.contexts import (
     encode_replies,
     render_contexts,
 )
-from hb_metrics.inference.models.devices import input_device
 from hb_metrics.inference.models.loading import LoadedModel, decoder_start_id
 from hb_metrics.inference.scoring.perplexity import MAX_POSITIONS, perplexity_scores
 from hb_metrics.inference.scoring.scoring_paths import right_padded

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from hb_metrics.inference.models.devices import input_device
+from hb_metrics.inference.devices import input_device
 from hb_metrics.inference.scoring.perplexity import MAX_POSITIONS, check_sequences
 from hb_metrics.inference.scoring.scoring_paths import right_padded
 from hb_metrics.inference.text_checks import check_texts, shown

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
+from hb_metrics.inference.devices import input_device
 from hb_metrics.inference.memory import Memory, halved
-from hb_metrics.inference.models.devices import input_device
 from hb_metrics.inference.models.loading import attention_window, with_states
 from hb_metrics.inference.models.quantization import is_exact
 from hb_metrics.inference.scoring.prefix_tree import PrefixTree, halved_tree, pack_prefix_trees

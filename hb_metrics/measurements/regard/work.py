@@ -91,7 +91,7 @@ def plan_regard(task: Task) -> RegardWork:
         ValueError: Groups, pairs, classifier or paraphraser are not valid, or the model cannot continue them.
         OSError: There is no such file or model.
     """
-    from hb_metrics.inference.models.devices import input_device
+    from hb_metrics.inference.devices import input_device
 
     options, shared = task.settings.of(RegardOptions), task.settings.run
     groups, pairs = groups_and_pairs(task.settings)
@@ -293,7 +293,7 @@ def _plan_paraphraser(task: Task, prompts: pa.Table, groups: Sequence[PromptGrou
     name = task.settings.of(RegardOptions).paraphraser
     if name is None:
         return None
-    from hb_metrics.inference.models.devices import input_device
+    from hb_metrics.inference.devices import input_device
     from hb_metrics.inference.replies.paraphrases import load_paraphraser
 
     paraphraser = load_paraphraser(

@@ -12,8 +12,8 @@ import pytest
 import torch
 from accelerate.hooks import AlignDevicesHook, add_hook_to_module
 
+from hb_metrics.inference.devices import input_device, is_offloaded, weight_shares
 from hb_metrics.inference.models.contexts import EndTokens
-from hb_metrics.inference.models.devices import input_device, is_offloaded, weight_shares
 from hb_metrics.inference.models.gguf import EMBEDDED_GGUF
 from hb_metrics.inference.models.loading import load_model
 from hb_metrics.inference.models.quantization import is_exact, quantization_of
