@@ -1,13 +1,13 @@
 """The change of a figure from one run to another with its interval, and what it is in parts of the first.
 
 Two estimates with intervals of their own give an interval of their difference that is as lopsided as theirs (MOVER:
-Zou and Donner, 2008, https://doi.org/10.1002/sim.3095). With estimates a and b, bounds l and u, and the correlation r of
-the estimates, the lowest difference is
+Zou and Donner, 2008, https://doi.org/10.1002/sim.3095). With estimates a and b, bounds l and u, and the correlation r
+of the estimates, the lowest difference is
 
     b − a − √( (b − l_b)² + (u_a − a)² − 2r (b − l_b)(u_a − a) )
 
-and the highest is its mirror image. A ratio R of the true values is in its interval if 0 is in that of B − R·A, which is
-Fieller's rule. So a change in percent is beyond chance exactly if the difference is.
+and the highest is its mirror image. A ratio R of the true values is in its interval if 0 is in that of B − R·A, which
+is Fieller's rule. So a change in percent is beyond chance exactly if the difference is.
 """
 
 import math
@@ -99,8 +99,8 @@ def change_from_intervals(
     errors = [math.sqrt(max(side.below * side.above, 0.0)) / quantile for side in sides]
     # The more the runs share, the more the variance of the difference is a difference of large numbers, of which the
     # covariance is uncertain: a t-quantile with Satterthwaite's degrees of freedom.
-    variance = errors[0] ** 2 + errors[1] ** 2 - 2 * covariance.value
-    freedom = variance**2 / (2 * covariance.variance) if covariance.variance > 0 and variance > 0 else math.inf
+    variance = max(errors[0] ** 2 + errors[1] ** 2 - 2 * covariance.value, 0.0)
+    freedom = variance**2 / (2 * covariance.variance) if covariance.variance > 0 else math.inf
     widening = float(stats.t.ppf((1 + confidence_level) / 2, max(freedom, MIN_FREEDOM))) / quantile
     sides = [_Sides(widening * side.below, widening * side.above) for side in sides]
     return _combined(first, second, sides, _correlation(covariance.value, *errors))
@@ -148,15 +148,14 @@ def pair_share_change(
     number, total = len(groups), len(firsts)
     shares = float(significant[0].mean()), float(significant[1].mean())
     taken = np.bincount(firsts, minlength=number) + np.bincount(seconds, minlength=number)
-    errors = []
-    per_term = []
+    errors, per_term = [], []
     for flags, share in zip(significant, shares, strict=True):
         sums = np.bincount(firsts, flags, number) + np.bincount(seconds, flags, number)
         per_term.append(sums)
         errors.append((flags.sum() - sums) / np.maximum(total - taken, 1) - share)
     sizes = np.bincount(groups)
     reason = _few(int((taken > 0).sum()), per_term)
-    if reason is not None or (total == taken).any():
+    if reason is not None or np.any(total == taken):
         return PairedChange(shares[0], shares[1], None, None, reason or FEW_TERMS_REASON)
     replicates = np.stack(errors)
     means = np.stack([np.bincount(groups, row) / sizes for row in replicates])
@@ -170,8 +169,8 @@ def perplexity_change(
 ) -> PairedChange:
     """The change of exp(total loss / total tokens), paired by reply: pairs of prompt and reply are drawn anew.
 
-    The ratio of two perplexities is exp of a mean difference, whose t-interval it gets; the change has the same parts of
-    the first perplexity.
+    The ratio of two perplexities is exp of a mean difference, whose t-interval it gets. The change has the same bounds,
+    multiplied by the first perplexity.
 
     Args:
         losses: Of either run, [replies] negative log-likelihood.
