@@ -1,9 +1,9 @@
 """The covariance of two runs' debiased Gen Bias, which replies to the same prompts bring about.
 
-In a template, G_d is the covariance of the two runs' style vectors of a reply to one prompt in cell d, estimated from the
-n_d prompts that both replied to; the first run has N_d replies there and the second M_d, and w_d = n_d / (N_d M_d). With D
-descriptors, P = 1 − 1/D, and μ_d and ν_d the means of the cells less their mean over cells, the two debiased values of
-the template have the covariance
+In a template, G_d is the covariance of the two runs' style vectors of a reply to one prompt in cell d, estimated from
+the n_d prompts that both replied to; the first run has N_d replies there and the second M_d, and w_d = n_d / (N_d M_d).
+With D descriptors, P = 1 − 1/D, and μ_d and ν_d the means of the cells less their mean over cells, the two debiased
+values of the template have the covariance
 
     1/D² [ 4 Σ_d w_d μ_d'G_dν_d  +  2 P² Σ_d w_d² tr(G_dG_d')  +  2/D² Σ_{d≠e} w_d w_e tr(G_dG_e') ]
 
