@@ -51,7 +51,7 @@ class FigureChange(NamedTuple):
         """The change in words, such as "fell by 41 % (28 to 53)"."""
         change = self.change
         if change.interval is None:
-            return f"no interval: {change.reason}"
+            return "no interval"
         relative = change.relative is not None and change.relative_interval is not None
         value, bounds = change.change, change.interval
         if change.relative is not None and change.relative_interval is not None:
@@ -97,10 +97,14 @@ class RunChanges(NamedTuple):
     missing: dict[str, str]
     level: str
 
-    @property
-    def notes(self) -> list[str]:
-        """Sentences for the reader."""
-        reading = [READING.format(level=self.level)] if self.rows else []
+    def notes(self, rows: Sequence[FigureChange]) -> list[str]:
+        """Sentences for the reader of these rows."""
+        reading = [READING.format(level=self.level)] if rows else []
+        without: dict[str, list[str]] = {}
+        for row in rows:
+            if row.change.reason is not None:
+                without.setdefault(row.change.reason, []).append(row.name)
+        reading += [f"No interval of {', '.join(names)}: {reason}." for reason, names in without.items()]
         return reading + [f"{title}: no changes, because {reason}." for title, reason in self.missing.items()]
 
 
@@ -126,10 +130,11 @@ def changes_section(compared: Sequence[RunChanges]) -> Section:
 
 def changes_markdown(changes: RunChanges) -> str:
     """The figures that stand for the whole run as a table in Markdown, with notes."""
-    rows = [[escape_markdown(row.name), *map(escape_markdown, row.cells)] for row in changes.rows if row.is_main]
+    main = [row for row in changes.rows if row.is_main]
+    rows = [[escape_markdown(row.name), *map(escape_markdown, row.cells)] for row in main]
     table = markdown_table(HEADER, rows, numbers=range(1, 5)) + "\n\n" if rows else ""
     names = f"Change from {changes.before} to {changes.after}."
-    return f"{table}{' '.join(map(escape_markdown, [names, *changes.notes]))}\n"
+    return f"{table}{' '.join(map(escape_markdown, [names, *changes.notes(main)]))}\n"
 
 
 def _amount(value: float, form: Form | None) -> str:

@@ -230,17 +230,20 @@ def _hypotenuse(one: float, other: float, correlation: float) -> float:
 
 
 def _relative(first: float, second: float, before: _Sides, after: _Sides, correlation: float) -> Bounds | None:
-    """Bounds of the ratio less 1, for a first value whose interval is above 0; the ratio is not below 0."""
+    """Bounds of the ratio less 1, for a first value whose interval is above 0; the ratio is not below 0.
+
+    A bound R solves (second − R·first)² = b² + R²a² − 2rRab, with a and b the distances of the values' own bounds.
+    """
     lowest = 0.0
-    if first > before.above:  # else every small ratio is possible
-        lowest = max(_root(first, second, before.above, after.below, correlation, -1), 0.0)
-    highest = _root(first, second, before.below, after.above, correlation, 1)
+    if second > after.below:
+        middle, root = _middle_and_root(first, second, before.above, after.below, correlation)
+        lowest = (second**2 - after.below**2) / (middle + root)
+    middle, root = _middle_and_root(first, second, before.below, after.above, correlation)
+    highest = (middle + root) / (first**2 - before.below**2)
     return (lowest - 1, highest - 1) if highest > 0 else None
 
 
-def _root(first: float, second: float, of_first: float, of_second: float, correlation: float, sign: int) -> float:
-    """The lower (−1) or higher (1) ratio R at which (B − RA)² = b² + R²a² − 2rRab, with a and b the distances."""
-    leading = first**2 - of_first**2
-    middle = first * second - correlation * of_first * of_second
-    root = math.sqrt(max(middle**2 - leading * (second**2 - of_second**2), 0.0))
-    return (middle + sign * root) / leading
+def _middle_and_root(first: float, second: float, a: float, b: float, correlation: float) -> tuple[float, float]:
+    """Half of the linear coefficient and the root of the discriminant of the equation above."""
+    middle = first * second - correlation * a * b
+    return middle, math.sqrt(max(middle**2 - (first**2 - a**2) * (second**2 - b**2), 0.0))

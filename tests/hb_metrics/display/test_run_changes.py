@@ -16,7 +16,7 @@ from hb_metrics.paired_changes.paired_change import PairedChange
         (PairedChange(0.1, 0.05, (-0.08, -0.02), None, None), "share", "fell by 5.0 points (2.0 to 8.0)"),
         (PairedChange(0.1, 0.1, (-0.01, 0.01), None, None), "small_share", "not beyond chance (−1.00 to +1.00 points)"),
         (PairedChange(10, -0.5, (-14, -7), (-1.0, -0.8), None), "bias", "fell by 100 % (80 to 100)"),
-        (PairedChange(3, 2, None, None, "there are few"), "bias", "no interval: there are few"),
+        (PairedChange(3, 2, None, None, "there are few"), "bias", "no interval"),
     ],
 )
 def test_sentences(change, form, sentence):
