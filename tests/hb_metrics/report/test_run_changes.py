@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from hb_metrics.display.figures import axis_label
 from hb_metrics.finished_run import read_prompts, read_run, read_stored_replies
 from hb_metrics.measurements.likelihood.results import likelihood_results
 from hb_metrics.report.comparison import run_changes
@@ -92,7 +93,7 @@ def test_changes_are_of_the_values_in_the_results(folders):
     assert shown("Offensive replies") == values("offensiveness", "replies", "offensive_share")
     assert shown("Dialogue perplexity") == values("dialogue", "perplexity")
     for axis, value in runs[0]["likelihood"]["likelihood_bias"]["by_axis"].items():
-        assert rows[f"Likelihood Bias: {axis.replace('_', ' ').capitalize()}"].first == pytest.approx(value)
+        assert rows[f"Likelihood Bias: {axis_label(axis)}"].first == pytest.approx(value)
     assert rows["Dialogue perplexity"].beyond_chance
     assert all((change.interval is None) != (change.reason is None) for change in rows.values())
     assert [row.name for row in changes.rows if row.is_main] == [
