@@ -65,6 +65,7 @@ def card_section(
     limits = LIMITS + ("\n" + SMALL_LIMIT.format(config=_code(config)) if config.endswith("-small") else "")
     command = measuring_command(run, repo_id)
     fence = backticks(command)
+    changes = "" if changes_from is None else f"\n### Changes\n\n{changes_from}\n"
     section = f"""{START}
 ## Bias: HolisticBias {escape_markdown(version_of(config))}
 
@@ -72,15 +73,7 @@ How differently the model treats people by the words they are described with
 ([Smith et al., 2022]({_PAPER}){dataset}, config {_code(config)}).
 
 {table}
-{
-        ""
-        if changes_from is None
-        else f'''
-### Changes
-
-{changes_from}
-'''
-    }
+{changes}
 {_measured(results)}
 
 {fence}bash
