@@ -54,7 +54,7 @@ def write_comparison(
     overviews += [
         section for measurement in MEASUREMENTS if (section := measurement.tuned(finished, called, labels)) is not None
     ]
-    overviews += _changes(finished, called)
+    overviews = [*_changes(finished, called), *overviews]
     compared = [
         measurement.compare(first, second, pair)
         for measurement in MEASUREMENTS
