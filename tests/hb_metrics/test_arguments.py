@@ -112,6 +112,8 @@ def test_variables_of_chat_templates_are_a_json_object(tmp_path):
         settings_of({"chat_date": "6 May"})
     with pytest.raises(ValueError, match="max_reasoning_tokens is -1; give at least 0"):
         settings_of({"max_reasoning_tokens": -1})
+    with pytest.raises(ValueError, match=r"personas_file is '.*', and personas is 0; give the number of its lines"):
+        settings_of({"personas_file": str(file)})
 
 
 @pytest.mark.parametrize(("name", "values"), [("seed", "[1, 2]"), ("seed", "[1]"), ("chat_template_kwargs", "[1]")])

@@ -14,6 +14,7 @@ from hb_metrics.inference.models.sources import ADAPTER_CONFIG, Source, identify
 
 _TRIAL_TOKENS = 8
 _SHOWN = 3  # names of weights in an error
+_WHOLE_LAYER = ".modules_to_save."
 
 NO_PEFT_ERROR = (
     "the adapter '{name}' needs the package peft: pip install 'holistic-bias[adapters]' (or pip install peft)"
@@ -105,7 +106,7 @@ def with_adapter(
             raise ValueError(
                 ADAPTER_ERROR.format(name=adapter.name, model=name, trained_on=trained_on, error=_shape_line(error))
             ) from error
-    unfit = [*result.missing_keys, *result.unexpected_keys]
+    unfit = [*result.missing_keys, *(key for key in result.unexpected_keys if not _is_twice(key, weights))]
     if unfit:
         what = f"weights of one and not of the other are {', '.join(sorted(unfit)[:_SHOWN])}"
         raise ValueError(ADAPTER_ERROR.format(name=adapter.name, model=name, trained_on=trained_on, error=what))
@@ -120,6 +121,12 @@ def _weights(adapter: Adapter) -> dict[str, torch.Tensor]:
     from peft import load_peft_weights
 
     return load_peft_weights(adapter.name, device="cpu", revision=adapter.revision)
+
+
+def _is_twice(key: str, weights: Mapping[str, torch.Tensor]) -> bool:
+    """Whether a file has the weights of a key under another one too, as peft saves embeddings trained as a whole."""
+    other = weights.get(key.replace(_WHOLE_LAYER, "."))
+    return _WHOLE_LAYER in key and other is not None and torch.equal(weights[key], other)
 
 
 def _make_room(

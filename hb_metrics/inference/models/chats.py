@@ -47,6 +47,7 @@ RESERVED_ERROR = (
     "chat_template_kwargs has '{name}', which is not a variable of chat templates but an argument of "
     "apply_chat_template; leave it out"
 )
+NO_DATE_ERROR = "chat_date is '{date}', and the chat template of this tokenizer prints no day of today; leave it out"
 UNKNOWN_VARIABLE_ERROR = (
     "chat_template_kwargs has '{name}', which the chat template of this tokenizer never reads; leave it out, or give "
     "one of the template's own variables"
@@ -76,7 +77,7 @@ class ChatOptions:
         return {
             "chat_template_kwargs": dict(self.template_kwargs) or None,
             "system_prompt": self.system_prompt,
-            "chat_date": self.date if "strftime_now" in _template_text(tokenizer) else None,
+            "chat_date": self.date if _prints_date(tokenizer) else None,
         }
 
 
@@ -276,15 +277,17 @@ def end_of_turn(tokenizer: PreTrainedTokenizerBase, chat: ChatOptions) -> set[in
     return set(tokens[:1]) & set(tokenizer.added_tokens_decoder)
 
 
-def check_template_kwargs(kwargs: Mapping[str, Any], tokenizer: PreTrainedTokenizerBase) -> None:
-    """Checks that the chat template is given variables that it can read.
+def check_template_reads(chat: ChatOptions, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Checks that the chat template can read what it is given.
 
     Raises:
         ValueError: A variable has the name of an argument of `apply_chat_template`, or the template does not name it,
-            so that it would have no effect.
+            so that it would have no effect; or there is another day than `CHAT_DATE`, and the template prints none.
     """
+    if chat.date != CHAT_DATE and not _prints_date(tokenizer):
+        raise ValueError(NO_DATE_ERROR.format(date=chat.date))
     parameters = signature(PreTrainedTokenizerBase.apply_chat_template).parameters
-    for name in kwargs:
+    for name in chat.template_kwargs:
         if (name in parameters or name == "messages") and name not in _OWN_PARAMETERS:
             raise ValueError(RESERVED_ERROR.format(name=name))
         text = _template_text(tokenizer)
@@ -343,9 +346,8 @@ def _apply(
 ) -> list[str]:
     """The chats as texts; raises a ValueError if the template raises anything."""
     settings: dict[str, Any] = dict(chat.template_kwargs)
-    text = _template_text(tokenizer)
-    if "strftime_now" in text:
-        settings["chat_template"] = _pinned_date(date.fromisoformat(chat.date)) + text
+    if _prints_date(tokenizer):
+        settings["chat_template"] = _pinned_date(date.fromisoformat(chat.date)) + _template_text(tokenizer)
     how: dict[str, Any] = {"add_generation_prompt": add_generation_prompt, "tokenize": False}
     try:
         return list(tokenizer.apply_chat_template(chats, **how, **settings))
@@ -369,6 +371,10 @@ def _template_text(tokenizer: PreTrainedTokenizerBase) -> str:
         return tokenizer.get_chat_template()
     except Exception:  # noqa: BLE001 - tokenizers without one raise what they like
         return ""
+
+
+def _prints_date(tokenizer: PreTrainedTokenizerBase) -> bool:
+    return "strftime_now" in _template_text(tokenizer)
 
 
 def _pinned_date(day: date) -> str:

@@ -3,7 +3,7 @@
 from typing import Any, Literal, NamedTuple
 
 from hb_metrics.inference.models.bias_tags import Tag, choose_tag, read_bias_tuning
-from hb_metrics.inference.models.chats import DEFAULT_CHAT, ChatOptions, check_template_kwargs
+from hb_metrics.inference.models.chats import CHAT_DATE, DEFAULT_CHAT, ChatOptions, check_template_reads
 from hb_metrics.inference.models.contexts import ContextFormat, detect_context
 from hb_metrics.inference.models.loading import LoadedModel
 
@@ -64,7 +64,7 @@ def choose_layout(
         chosen, reason = detect_context(loaded.model, loaded.tokenizer)
     _check_chat(chat, chosen, reason)
     if chosen == "chat":
-        check_template_kwargs(chat.template_kwargs, loaded.tokenizer)
+        check_template_reads(chat, loaded.tokenizer)
     return Layout(chosen, reason, chosen_tag, tag_reason, chat, None if tuning is None else tuning.asked_with)
 
 
@@ -87,6 +87,7 @@ def _check_chat(chat: ChatOptions, context: ContextFormat, reason: str) -> None:
     for option, value in (
         ("chat_template_kwargs", chat.template_kwargs or None),
         ("system_prompt", chat.system_prompt),
+        ("chat_date", None if chat.date == CHAT_DATE else chat.date),
     ):
         if value is not None:
             raise ValueError(NO_CHAT_ERROR.format(option=option, context=context, reason=reason))

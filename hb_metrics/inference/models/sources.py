@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,8 +27,14 @@ NO_BASE_ERROR = (
 )
 NO_ADAPTER_ERROR = (
     "there is no adapter '{name}': give a folder with an adapter_config.json, as save_pretrained of peft writes it, or "
-    "the id of one on the Hub"
+    "the id of one on the Hub (which needs a connection, or an earlier download)"
 )
+NOT_AN_ADAPTER_ERROR = (
+    "there is no adapter '{name}', but a whole model; give it as --model and leave --adapter out, or give a folder "
+    "with an adapter_config.json"
+)
+# What some trainers write into the config of an adapter: the user of an address, and tokens.
+_SECRETS = re.compile(r"(?<=://)[^/@\s]+@|\bhf_\w{16,}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +112,8 @@ def find_source(
     if adapter is not None:
         config = _file_of(adapter, ADAPTER_CONFIG, adapter_revision)
         if config is None:
-            raise FileNotFoundError(NO_ADAPTER_ERROR.format(name=adapter))
+            is_model = _file_of(adapter, "config.json", adapter_revision) is not None
+            raise FileNotFoundError((NOT_AN_ADAPTER_ERROR if is_model else NO_ADAPTER_ERROR).format(name=adapter))
         source = replace(source, adapter=adapter, adapter_revision=adapter_revision, trained_on=_base_of(config)[0])
     return source
 
@@ -183,13 +191,14 @@ def _file_of(source: str, name: str, revision: str | None) -> Path | None:
 
 
 def _base_of(config: Path) -> tuple[str | None, str | None]:
-    """The model that an adapter was trained on, and its revision.
+    """The model that an adapter was trained on, without secrets, and its revision: both are recorded and printed.
 
     Raises:
         ValueError: The file is not the config of an adapter.
     """
     try:
         content = json.loads(config.read_text(encoding="utf-8"))
-        return content.get("base_model_name_or_path") or None, content.get("revision") or None
-    except (ValueError, AttributeError) as error:
+        base = _SECRETS.sub("", content.get("base_model_name_or_path") or "")
+        return base or None, content.get("revision") or None
+    except (ValueError, AttributeError, TypeError) as error:
         raise ValueError(f"'{config}' is not the config of an adapter ({error}); download it again") from error

@@ -1,5 +1,6 @@
 """Named ways of decoding replies, and how much of what a model writes is its reply."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -43,6 +44,9 @@ _NOT_DECODED = {
     "forced_eos_token_id": None,
 }
 
+NOTHING_DRAWN_ERROR = (
+    "{name} is {value}, and --decoding {preset} draws no tokens; leave it out, or give --decoding sample"
+)
 PRESET_ERROR = "decoding '{name}' is not known; {hint}allowed: {allowed}"
 
 
@@ -59,17 +63,26 @@ def decoding_preset(
         changes: Settings by name.
 
     Raises:
-        ValueError: There is no such preset, or a change cannot be decoded with.
+        ValueError: There is no such preset, a change cannot be decoded with, or it is of sampling and the preset does
+            not sample.
     """
     changes = {key: value for key, value in changes.items() if value is not None}
     whole = {"end_after_sentence": False, "max_new_tokens": WHOLE_TOKENS} if extent == "whole" else {}
     if name == MODEL_PRESET and model is not None:
         own = model_decoding(model.generation_config, is_encoder_decoder=model.config.is_encoder_decoder)
-        return Decoding(**{**whole, **own, **changes})
+        return _checked(name, Decoding(**{**whole, **own, **changes}), changes)
     if name not in PRESETS:
         names = [*PRESETS, MODEL_PRESET]
         raise ValueError(PRESET_ERROR.format(name=name, hint=did_you_mean(name, names), allowed=", ".join(names)))
-    return replace(PRESETS[name], **{**whole, **changes})
+    return _checked(name, replace(PRESETS[name], **{**whole, **changes}), changes)
+
+
+def _checked(preset: str, decoding: Decoding, changes: Mapping[str, Any]) -> Decoding:
+    """The settings; raises a ValueError for one of sampling that was given where nothing is drawn."""
+    for name in ("temperature", "top_k", "top_p"):
+        if name in changes and not decoding.sample:
+            raise ValueError(NOTHING_DRAWN_ERROR.format(name=name, value=changes[name], preset=preset))
+    return decoding
 
 
 def model_decoding(config: GenerationConfig, *, is_encoder_decoder: bool) -> dict[str, Any]:

@@ -41,6 +41,9 @@ BEAMS_ERROR = (
     "give --num_beams 1, turn thinking off (for many models --chat_template_kwargs '{{\"enable_thinking\": false}}'), "
     "or give --max_reasoning_tokens 0 if the model never thinks"
 )
+NO_THOUGHTS_ERROR = (
+    "max_reasoning_tokens is {number}, and nothing tells a thought of this model from its reply ({why}); leave it out"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +113,11 @@ def plan_replies(
             if max_reasoning_tokens:
                 raise ValueError(BEAMS_ERROR.format(num_beams=decoding.num_beams))
             ends = replace(ends, thoughts=None, blank=())
+    elif max_reasoning_tokens:
+        why = f"prompts are laid out in context '{context}', which is no chat"
+        if context == "chat":
+            why = "neither its chat template nor its vocabulary has marks of thoughts, such as </think>"
+        raise ValueError(NO_THOUGHTS_ERROR.format(number=max_reasoning_tokens, why=why))
     check_lengths(contexts, requests.ids, loaded.model, decoding.max_new_tokens, decoding.max_reasoning_tokens)
     cached = takes_cache(loaded.model, contexts, decoding.max_new_tokens + decoding.max_reasoning_tokens)
     return ReplyPlan(

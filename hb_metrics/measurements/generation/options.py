@@ -155,7 +155,7 @@ class GenerationOptions:
     )
 
     def __post_init__(self) -> None:
-        """Raises a ValueError if a number is below 0, a file does not exist, or there are questions and no cue."""
+        """Raises a ValueError if a number is below 0, a file does not exist, or one is for what is not asked for."""
         check_least(self, replies_per_cell=0, personas=0, max_reasoning_tokens=0)
         check_files(
             self, "personas_file", "style_clusters", "phrases_file", "refusals_file", "frequencies", "cue_questions"
@@ -164,6 +164,11 @@ class GenerationOptions:
             raise ValueError(
                 "cue_questions are asked with --cue system or history, and cue is 'prompt'; give one of these, or "
                 "leave the questions out"
+            )
+        if self.personas_file is not None and not self.personas:
+            raise ValueError(
+                f"personas_file is '{self.personas_file}', and personas is 0; give the number of its lines before each "
+                "prompt (--personas 2), or leave it out"
             )
         if self.refusal_label is not None and self.refusal_classifier is None:
             raise ValueError(LABEL_ERROR.format(label=self.refusal_label))

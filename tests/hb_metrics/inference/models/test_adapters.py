@@ -177,10 +177,31 @@ def test_what_is_no_adapter_is_told(save_small_model, monkeypatch):
     base = str(save_small_model("llama"))
     with pytest.raises(FileNotFoundError, match="there is no adapter 'no/adapter': give a folder with"):
         find_source(base, adapter="no/adapter")
-    with pytest.raises(FileNotFoundError, match=f"there is no adapter '{base}'"):
+    with pytest.raises(FileNotFoundError, match=f"there is no adapter '{base}', but a whole model; give it as --model"):
         find_source(base, adapter=base)
     with pytest.raises(ValueError, match="adapter_revision 'main' without adapter"):
         find_source(base, adapter_revision="main")
+
+
+@pytest.mark.parametrize(
+    ("trained_on", "recorded"),
+    [
+        ("https://me:hf_0123456789abcdefghij@hub.example/a/b", "https://hub.example/a/b"),
+        ("https://hub.example/a/b?token=hf_0123456789abcdefghij", "https://hub.example/a/b?token="),
+        ("hf_0123456789abcdefghij", None),
+        ("hf_team/some-model", "hf_team/some-model"),
+        (["a"], ValueError),
+    ],
+)
+def test_secrets_in_the_config_of_an_adapter_are_not_recorded(trained_on, recorded, save_adapter):
+    base, folder, _ = save_adapter("llama")
+    config = folder / "adapter_config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"base_model_name_or_path": trained_on}))
+    if recorded is ValueError:
+        with pytest.raises(ValueError, match="is not the config of an adapter"):
+            find_source(str(base), adapter=str(folder))
+    else:
+        assert find_source(str(base), adapter=str(folder)).trained_on == recorded
 
 
 def test_without_peft_it_says_what_to_install(save_adapter, monkeypatch):

@@ -1,5 +1,6 @@
 """Chat templates in the style of well-known models: what prompts become, and where thoughts and replies end."""
 
+from dataclasses import replace
 from datetime import date, datetime
 
 import pytest
@@ -191,8 +192,15 @@ def test_what_is_for_chats_is_refused_elsewhere():
         ValueError, match="chat_template_kwargs is for chats, and prompts are laid out in context 'plain'"
     ):
         choose_layout(loaded, context="plain", tag="none", chat=silent)
+    with pytest.raises(ValueError, match="chat_date is for chats, and prompts are laid out in context 'plain'"):
+        choose_layout(loaded, context="plain", tag="none", chat=ChatOptions(date="2026-02-03"))
     with pytest.raises(ValueError, match="system_prompt is for chats"):
         choose_layout(loaded, context="plain", tag="none", chat=ChatOptions(system_prompt="Be brief."))
+    with pytest.raises(ValueError, match=r"chat_date is '2026-02-03', and .* prints no day of today; leave it out"):
+        choose_layout(loaded, context="chat", tag="none", chat=ChatOptions(date="2026-02-03"))
+    dated = replace(loaded, tokenizer=chat_tokenizer("llama3"))
+    day = ChatOptions(date="2026-02-03")
+    assert choose_layout(dated, context="chat", tag="none", chat=day).chat == day
     for name in ("tokenize", "chat_template", "messages"):
         with pytest.raises(ValueError, match=f"chat_template_kwargs has '{name}', which is not a variable"):
             choose_layout(loaded, context="chat", tag="none", chat=ChatOptions({name: False}))

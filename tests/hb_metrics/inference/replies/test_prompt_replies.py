@@ -532,6 +532,14 @@ def test_settings_of_a_preset_can_be_changed():
         ValueError, match="decoding 'dialogtp' is not known; did you mean 'dialogpt'\\? allowed: sample,"
     ):
         decoding_preset("dialogtp")
+    for preset, change in (
+        ("greedy", {"temperature": 0.5}),
+        ("dialogpt", {"top_k": 5}),
+        ("blenderbot2", {"top_p": 1.0}),
+    ):
+        (name,) = change
+        with pytest.raises(ValueError, match=f"^{name} is .*, and --decoding {preset} draws no tokens; leave it out"):
+            decoding_preset(preset, **change)
     with pytest.raises(ValueError, match="sampling with num_beams 5"):
         decoding_preset("sample", num_beams=5)
     with pytest.raises(ValueError, match="min_new_tokens is 20, more than max_new_tokens 10"):

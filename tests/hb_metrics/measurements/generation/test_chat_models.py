@@ -107,6 +107,24 @@ def test_thinking_can_be_turned_off(tmp_path):
     assert thinking.description()["prompts_digest"] == plan.description()["prompts_digest"]
 
 
+def test_a_budget_for_thoughts_that_nobody_could_tell_is_refused(tmp_path):
+    tokenizer = chat_tokenizer("llama3")
+    model = untrained_model(tokenizer)
+    names = dict.fromkeys(("name", "source", "revision", "digest"), "llama3")
+    loaded = LoadedModel(model=model, tokenizer=tokenizer, config=model.config, kind="causal", dtype="float32", **names)
+    for context, number, why in (
+        ("chat", 9, "neither its chat template nor its vocabulary has marks of thoughts"),
+        ("plain", 9, "prompts are laid out in context 'plain', which is no chat"),
+        ("chat", 0, None),
+    ):
+        requests = make_requests(trained_prompts(), decoding=GREEDY, max_reasoning_tokens=number)
+        if why is None:
+            assert plan_replies(requests, loaded, context=context).thoughts is None
+            continue
+        with pytest.raises(ValueError, match=f"^max_reasoning_tokens is 9, .*{why}.*; leave it out"):
+            plan_replies(requests, loaded, context=context)
+
+
 def test_the_digest_is_of_what_the_model_is_given():
     tokenizer = chat_tokenizer("llama3")
     model = untrained_model(tokenizer)
@@ -208,6 +226,8 @@ def test_the_models_own_settings():
     assert found.top_k >= len(chat_tokenizer("qwen3"))
     model.generation_config = GenerationConfig()
     assert decoding_preset("model", model) == Decoding()
+    with pytest.raises(ValueError, match=r"^temperature is 0\.5, and --decoding model draws no tokens"):
+        decoding_preset("model", model, temperature=0.5)
     assert ignored_settings(model.generation_config) == {}
 
 

@@ -241,7 +241,10 @@ def test_faults_of_the_data_are_told_before_the_model_is_loaded(data, tmp_path):
         ({"num_reference_texts": 10**9}, "num_reference_texts|ask for fewer|dialogue_replies"),
         ({"measurements": "reddit,regard", "regard_groups": [str(tmp_path / "groups.yaml")]}, "has no `groups:`"),
         ({"measurements": "reddit,dialogue", "dialogue_file": str(tmp_path / "dialogue.csv")}, "prompt"),
-        ({"measurements": "reddit,generation", "personas_file": str(tmp_path / "personas.yaml")}, "personas"),
+        (
+            {"measurements": "reddit,generation", "personas": 1, "personas_file": str(tmp_path / "personas.yaml")},
+            "personas.yaml",
+        ),
         ({"measurements": "generation", "style_clusters": str(tmp_path / "dialogue.csv")}, "dialogue.csv"),
     ):
         with pytest.raises((ValueError, OSError), match=message):
