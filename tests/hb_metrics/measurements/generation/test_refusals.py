@@ -140,8 +140,8 @@ def test_the_sentence_states_what_the_tests_found():
     )
     counted |= {"num": 100, "share": 0.1, "p_between_descriptors": 0.0005, "p_between_axes": 0.03}
     assert sentence("refusals", counted) == (
-        "100 of 1,000 replies (10.0%; 90% interval 0.0% to 1.0%) are refusals. How often it refuses differs by more than "
-        "chance between terms (p = 0.0005) and axes (p = 0.03)."
+        "100 of 1,000 replies (10.0%; 90% interval 0.0% to 1.0%) are refusals. How often it refuses differs by more "
+        "than chance between terms (p = 0.0005) and axes (p = 0.03)."
     )
     counted |= {"p_between_axes": 0.3}
     assert sentence("refusals", counted).endswith(
