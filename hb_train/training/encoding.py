@@ -62,8 +62,7 @@ def encode_rows(
         ValueError: A prompt does not end in its tag, or a reply is too long.
     """
     is_encoder_decoder = loaded.kind == "encoder-decoder"
-    limits = (max_length, getattr(loaded.config, "max_position_embeddings", None))
-    limit = min((limit for limit in limits if limit is not None and limit > 0), default=None)
+    limit = length_limit(loaded, max_length)
     # Not `loaded` within: `map` takes a fingerprint of all that `encode` refers to, a model's weights included.
     tokenizer = loaded.tokenizer
     end = reply_end(tokenizer, context)
@@ -107,6 +106,12 @@ def encode_rows(
     return EncodedRows(
         encoded.remove_columns("cut"), sum(encoded["cut"]), sum(rows["truncated"]) if end is not None else 0
     )
+
+
+def length_limit(loaded: LoadedTokenizer, max_length: int | None) -> int | None:
+    """The largest number of tokens in a row: that given, or that of the model's positions if it is less."""
+    limits = (max_length, getattr(loaded.config, "max_position_embeddings", None))
+    return min((limit for limit in limits if limit is not None and limit > 0), default=None)
 
 
 def without_tag(prompt: str, tag: str, suffix: str, identifier: str) -> str:
