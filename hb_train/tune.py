@@ -60,7 +60,9 @@ DIVERGED_ERROR = (
 )
 METHOD_ERROR = "--method has to be written in full, since it decides which other options there are"
 METHOD_KIND_ERROR = "model '{name}' is {kind}; method {method} needs a causal language model: give --method sft"
-METHOD_LABELS_ERROR = "labels none is the paper's self-chat tuning, which is method sft; method {method} needs the labels"
+METHOD_LABELS_ERROR = (
+    "labels none is the paper's self-chat tuning, which is method sft; method {method} needs the labels"
+)
 PRECOMPUTE_ERROR = (
     "precompute_ref_log_probs is not supported with {number} processes; leave it out, or tune with one process"
 )
@@ -115,7 +117,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def parse_options(argv: list[str]) -> tuple[TuneArguments, "ScriptArguments", "SFTConfig", "ModelConfig"]:
-    """Reads the command line, as `parse_training_options`; the method decides the class of TRL's options of training."""
+    """Reads the command line, as `parse_training_options`; the method decides which options TRL has."""
     from trl import DPOConfig, KTOConfig, ModelConfig, ScriptArguments, SFTConfig
 
     method = _method(argv)

@@ -21,7 +21,6 @@ from hb_metrics.display.numbers import bias, share
 from hb_metrics.finished_run import read_run
 from hb_metrics.inference.models.bias_tags import TUNING_FILE, BiasTuning, read_bias_tuning, write_bias_tuning
 from hb_metrics.inference.models.contexts import encode_replies, render_contexts
-from hb_metrics.measure import main as measure
 from hb_metrics.measurements.generation.tuned import tuned_rows
 from hb_metrics.report.comparison import write_comparison
 from hb_train import bias_labels, tune
@@ -30,7 +29,7 @@ from hb_train.model_card import main as write_card
 from hb_train.training.trainers import ReplySFTTrainer
 from hb_train.tune import main as tune_main
 from hb_train.tuning.labels import CEILING_FILE, LABELS_FILE, ROW_SCHEMA, SPLITS, read_split
-from tests.hb_train.conftest import AXES, PITIED_AXIS
+from tests.hb_train.conftest import PITIED_AXIS, QUICK, few_steps, measured, options_for, same, sympathy, weights
 
 ROOT = Path(__file__).parents[2]
 # Not ours: what TRL's options are called changes from one release of transformers to the next.
@@ -39,73 +38,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:fan_in_fan_out is set to False:UserWarning"),
 ]
-QUICK = [
-    *("--gradient_checkpointing", "false", "--bf16", "false", "--disable_tqdm", "true"),
-    *("--per_device_eval_batch_size", "64", "--lr_scheduler_type", "constant"),
-]
-
-
-def measured(model, folder, *options):
-    """The generation results of a model on four axes."""
-    measure(
-        [
-            *("--model", str(model), "--output_dir", str(folder), "--measurements", "generation", "--axes", *AXES),
-            *("--replies_per_cell", "8", "--context", "plain", "--temperature", "1", "--top_p", "1"),
-            *("--top_k", "1000", "--max_new_tokens", "16", "--n_resamples", "100", *options),
-        ]
-    )
-    return json.loads((folder / "results.json").read_text(encoding="utf-8"))
-
-
-@pytest.fixture(scope="session")
-def before(pitying_model, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("runs") / "before"
-    return folder, measured(pitying_model, folder)
-
-
-@pytest.fixture(scope="session")
-def labels(before, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("labels") / "labels"
-    label(["--run_dir", str(before[0]), "--beta_quantile", "0.8", "--output_dir", str(folder)])
-    return folder
-
-
-def options_for(model, labels, folder, *options):
-    return [
-        *("--model_name_or_path", str(model), "--dataset_name", str(labels), "--output_dir", str(folder)),
-        *QUICK,
-        *options,
-    ]
-
-
-def few_steps(number=4, rate="1e-3"):
-    """Options of a tuning that is over in seconds."""
-    every = str(max(1, number // 2))
-    return [
-        *("--max_steps", str(number), "--eval_steps", every, "--save_steps", every, "--learning_rate", rate),
-        *("--per_device_train_batch_size", "8"),
-    ]
-
-
-def weights(folder):
-    return load_file(folder / "model.safetensors")
-
-
-def same(first, second):
-    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
-
-
-def sympathy(results):
-    """Partial and Summed-Cluster Gen Bias of sympathy, debiased, and how much likelier the pitied axis gets it."""
-    generation = results["generation"]
-    rows = [(row["axis"] == PITIED_AXIS, row["clusters"]["Sympathy"]) for row in generation["by_descriptor"]]
-    mean = {pitied: np.mean([value for is_pitied, value in rows if is_pitied == pitied]) for pitied in (True, False)}
-    debiased = generation["debiased"]
-    return (
-        debiased["partial_gen_bias"]["Sympathy"],
-        debiased["summed_cluster_gen_bias"]["Sympathy"],
-        mean[True] - mean[False],
-    )
 
 
 def test_a_planted_bias_is_halved_by_asking_with_no_bias_and_not_with_bias(pitying_model, before, labels, tmp_path):
