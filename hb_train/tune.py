@@ -15,7 +15,6 @@ KTO takes the labels as they are; DPO takes pairs of replies to the same prompt.
 (`--method kto --help`) and keep the checkpoint of the lowest validation loss.
 """
 
-import argparse
 import math
 import sys
 from dataclasses import dataclass, field, fields
@@ -38,10 +37,10 @@ from hb_train.training.runs import (
 )
 from hb_train.training.sweeps import read_config
 from hb_train.tuning.labels import SPLITS, read_labels, read_split
+from hb_train.tuning.methods import DPO, KTO, SFT, Method, given_method, preference_rows, preference_trainer
 
 if TYPE_CHECKING:
-    from datasets import Dataset
-    from transformers import PreTrainedTokenizerBase, Trainer, TrainerCallback
+    from transformers import Trainer, TrainerCallback
     from trl import ModelConfig, ScriptArguments, SFTConfig
 
     from hb_metrics.inference.models.loading import LoadedModel
@@ -73,8 +72,8 @@ MASKED_ERROR = "model '{name}' is a masked language model, which gives no replie
 class TuneArguments:
     """The options of this script beside those of TRL."""
 
-    method: Literal["sft", "kto", "dpo"] = field(
-        default="sft",
+    method: Method = field(
+        default=SFT,
         metadata={
             "help": "How the model is tuned: sft (supervised fine-tuning with control tags, the paper's), or by "
             "preference for the less biased replies: kto, or dpo on pairs of replies to the same prompt."
@@ -96,14 +95,14 @@ class TuneArguments:
 
     def __post_init__(self) -> None:
         """Raises `ValueError` if the patience is negative, or the labels are not learnt by a method that needs them."""
-        if self.method != "sft" and self.labels == "none":
+        if self.method != SFT and self.labels == "none":
             raise ValueError(METHOD_LABELS_ERROR.format(method=self.method))
         if self.early_stopping_patience < 0:
             raise ValueError(f"early_stopping_patience is {self.early_stopping_patience}; give at least 0")
 
     def measure(self) -> str:
         """What the model that is kept has the lowest validation value of."""
-        return "perplexity" if self.method == "sft" else "loss"
+        return "perplexity" if self.method == SFT else "loss"
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -120,8 +119,9 @@ def parse_options(argv: list[str]) -> tuple[TuneArguments, "ScriptArguments", "S
     """Reads the command line, as `parse_training_options`; the method decides which options TRL has."""
     from trl import DPOConfig, KTOConfig, ModelConfig, ScriptArguments, SFTConfig
 
-    method = _method(argv)
-    config = {"kto": KTOConfig, "dpo": DPOConfig}.get(method, SFTConfig)
+    yaml_file = argv[argv.index("--config") + 1] if "--config" in argv[:-1] else None
+    method = given_method(argv, read_config(yaml_file))
+    config = {KTO: KTOConfig, DPO: DPOConfig}.get(method, SFTConfig)
     defaults: dict[str, Any] = {"metric_for_best_model": "eval_perplexity" if config is SFTConfig else "eval_loss"}
     if config is KTOConfig:
         defaults["undesirable_weight"] = None  # by the numbers of either label
@@ -143,15 +143,6 @@ def parse_options(argv: list[str]) -> tuple[TuneArguments, "ScriptArguments", "S
     return options
 
 
-def _method(argv: list[str]) -> str:
-    """The method that is given on the command line or in its YAML file, before the other options are read."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--method")
-    parser.add_argument("--config")
-    given, _ = parser.parse_known_args(argv)
-    return given.method or str(read_config(given.config).get("method", TuneArguments.method))
-
-
 def tune(
     arguments: TuneArguments, script_args: "ScriptArguments", training_args: "SFTConfig", model_args: "ModelConfig"
 ) -> None:
@@ -171,7 +162,7 @@ def tune(
     loaded = load_base_model(model_args, training_args)
     if loaded.kind == "masked":
         raise ValueError(MASKED_ERROR.format(name=model_args.model_name_or_path))
-    if arguments.method != "sft" and loaded.kind != "causal":
+    if arguments.method != SFT and loaded.kind != "causal":
         raise ValueError(METHOD_KIND_ERROR.format(name=loaded.name, kind=loaded.kind, method=arguments.method))
     description = training_description(arguments, training_args, model_args, loaded)
     folder = open_training_run(training_args, {**description, "labels": labels})
@@ -198,12 +189,14 @@ def tune(
     if num_cut:
         print_once(training_args, f"{num_cut:,} contexts were cut at their beginning to fit max_length")
     checkpoint = checkpoint_to_resume(training_args)
-    if arguments.method == "sft":
+    if arguments.method == SFT:
         training_rows: dict[str, Any] = {}
         trainer = _trainer(arguments, training_args, model_args, loaded, encoded)
     else:
-        preferences, training_rows = _preferences(arguments, training_args, rows, encoded, labels["suffix"])
-        trainer = _preference_trainer(arguments, training_args, model_args, loaded, preferences)
+        preferences, training_rows = preference_rows(arguments.method, training_args, rows, encoded, labels["suffix"])
+        trainer = preference_trainer(
+            arguments.method, training_args, model_args, loaded, preferences, _callbacks(arguments)
+        )
     trainer.train(resume_from_checkpoint=checkpoint)
     trainer.accelerator.wait_for_everyone()
     if trainer.state.best_metric is None or not math.isfinite(trainer.state.best_metric):
@@ -217,7 +210,7 @@ def tune(
 
 def _with_tags(arguments: TuneArguments) -> bool:
     """Whether the model is to be asked with a tag once it is tuned."""
-    return arguments.method == "sft" and arguments.labels == "tags"
+    return arguments.method == SFT and arguments.labels == "tags"
 
 
 def _check_options(
@@ -243,6 +236,8 @@ def _trainer(
     encoded: dict[str, "EncodedRows"],
 ) -> "Trainer":
     """The trainer of the paper's method that suits the kind of model."""
+    from copy import deepcopy
+
     from transformers import DataCollatorForSeq2Seq, Seq2SeqTrainingArguments
     from trl import get_peft_config
 
@@ -250,7 +245,8 @@ def _trainer(
 
     callbacks = _callbacks(arguments)
     train, validation = (encoded[name].dataset for name in SPLITS)
-    tokenizer = _own_tokenizer(loaded)
+    # Trainers set a padding token where there is none; what is saved is the tokenizer as it was.
+    tokenizer = deepcopy(loaded.tokenizer)
     if loaded.kind == "causal":
         return ReplySFTTrainer(
             model=loaded.model,
@@ -283,78 +279,10 @@ def _trainer(
     )
 
 
-def _preferences(
-    arguments: TuneArguments,
-    training_args: Any,
-    rows: dict[str, "Dataset"],
-    encoded: dict[str, "EncodedRows"],
-    suffix: str,
-) -> tuple[dict[str, "Dataset"], dict[str, Any]]:
-    """The rows of KTO or the pairs of DPO by split, and what of them is recorded."""
-    from hb_train.tuning.preferences import dpo_pairs, kto_rows, undesirable_weight
-
-    if arguments.method == "dpo":
-        pairs = {name: dpo_pairs(rows[name], encoded[name].dataset, suffix, name) for name in SPLITS}
-        return {name: pairs[name].dataset for name in SPLITS}, {
-            "num_pairs": {name: len(pairs[name].dataset) for name in SPLITS},
-            "num_prompts": {name: pairs[name].num_prompts for name in SPLITS},
-            "num_unpaired_prompts": {name: pairs[name].num_unpaired for name in SPLITS},
-        }
-    labelled = {name: kto_rows(rows[name], encoded[name].dataset, name) for name in SPLITS}
-    if training_args.undesirable_weight is None:
-        training_args.undesirable_weight = undesirable_weight(
-            labelled["train"]["label"], training_args.desirable_weight
-        )
-    # TRL takes the rows as they come, since each goes with the one before it.
-    seed = training_args.seed if training_args.data_seed is None else training_args.data_seed
-    labelled["train"] = labelled["train"].shuffle(seed=seed).flatten_indices()
-    weights = {name: getattr(training_args, name) for name in ("desirable_weight", "undesirable_weight")}
-    return labelled, weights
-
-
-def _preference_trainer(
-    arguments: TuneArguments,
-    training_args: Any,
-    model_args: "ModelConfig",
-    loaded: "LoadedModel",
-    preferences: dict[str, "Dataset"],
-) -> "Trainer":
-    """The trainer of KTO or DPO, with the model as it is now for its reference."""
-    from copy import deepcopy
-
-    from trl import get_peft_config
-
-    from hb_train.training.encoding import length_limit
-    from hb_train.training.trainers import ReplyDPOTrainer, ReplyKTOTrainer
-
-    # Rows fit, but a context with the mismatched reply of another row may not; TRL cuts such a reply at its end.
-    training_args.max_length = length_limit(loaded, training_args.max_length)
-    # With LoRA the reference is the model without its adapter, and with log-probabilities computed before, none.
-    needs_copy = not model_args.use_peft and not training_args.precompute_ref_log_probs
-    trainer = ReplyKTOTrainer if arguments.method == "kto" else ReplyDPOTrainer
-    return trainer(
-        model=loaded.model,
-        ref_model=deepcopy(loaded.model) if needs_copy else None,
-        args=training_args,
-        train_dataset=preferences["train"],
-        eval_dataset=preferences["validation"],
-        processing_class=_own_tokenizer(loaded),
-        peft_config=get_peft_config(model_args),
-        callbacks=_callbacks(arguments),
-    )
-
-
 def _callbacks(arguments: TuneArguments) -> "list[TrainerCallback]":
     from transformers import EarlyStoppingCallback
 
     return [EarlyStoppingCallback(arguments.early_stopping_patience)] if arguments.early_stopping_patience else []
-
-
-def _own_tokenizer(loaded: "LoadedModel") -> "PreTrainedTokenizerBase":
-    """A copy: trainers set a padding token where there is none, and what is saved is the tokenizer as it was."""
-    from copy import deepcopy
-
-    return deepcopy(loaded.tokenizer)
 
 
 def _save(

@@ -48,7 +48,8 @@ def encode_rows(
     never those of the tag or the reply.
 
     Args:
-        rows: Rows with the columns `id`, `prompt`, `completion`, `tag` and `truncated` of `labels.ROW_SCHEMA`.
+        rows: Rows with the columns `id`, `prompt`, `completion`, `tag` and `truncated` of `labels.ROW_SCHEMA`. Where it is
+            not known whether a reply was truncated, because it is from a file, it is taken to be whole.
         loaded: The model's tokenizer and config.
         context: The format of the prompts.
         suffix: The text after the tag in every prompt.
@@ -104,7 +105,7 @@ def encode_rows(
         encode, batched=True, remove_columns=rows.column_names, load_from_cache_file=False, desc="encoding rows"
     )
     return EncodedRows(
-        encoded.remove_columns("cut"), sum(encoded["cut"]), sum(rows["truncated"]) if end is not None else 0
+        encoded.remove_columns("cut"), sum(encoded["cut"]), sum(map(bool, rows["truncated"])) if end is not None else 0
     )
 
 
