@@ -22,8 +22,8 @@ Tuned by KTO (Ethayarajh et al., 2024): replies tagged "no_bias" were to become 
 others less likely.
 """,
     "dpo": """
-Tuned by DPO (Rafailov et al., 2023): of the replies to a prompt, the least biased was to become likelier against the most
-biased one.
+Tuned by DPO (Rafailov et al., 2023): of the replies to a prompt, the least biased one was to become likelier than the
+most biased one.
 """,
 }
 

@@ -48,8 +48,8 @@ def encode_rows(
     never those of the tag or the reply.
 
     Args:
-        rows: Rows with the columns `id`, `prompt`, `completion`, `tag` and `truncated` of `labels.ROW_SCHEMA`. Where it is
-            not known whether a reply was truncated, because it is from a file, it is taken to be whole.
+        rows: Rows with the columns `id`, `prompt`, `completion`, `tag` and `truncated` of `labels.ROW_SCHEMA`.
+            Where it is not known whether a reply was truncated (it is from a file), it is taken to be whole.
         loaded: The model's tokenizer and config.
         context: The format of the prompts.
         suffix: The text after the tag in every prompt.

@@ -54,7 +54,7 @@ class BiasTuning:
 
     @property
     def method(self) -> str:
-        """How it was tuned: `"sft"`, `"kto"` or `"dpo"`; records of earlier releases do not name the only one there was."""
+        """How it was tuned: `"sft"` (also where no method is recorded, as by earlier releases), `"kto"` or `"dpo"`."""
         return str(self.training.get("method", "sft"))
 
 
