@@ -4,6 +4,7 @@ import hashlib
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from hb_metrics.arguments import asked_measurements
 from hb_metrics.measurements.settings import CHANGE_NOTHING, Settings
@@ -41,4 +42,9 @@ def _words(name: str, value: Any) -> list[str]:
     if value is True or value is False:
         return [name if value else f"no_{name}"]
     values = value if isinstance(value, list) else [value]
-    return [name, *(Path(str(part)).name or str(part) for part in values)]  # of a path or Hub id the last part
+    return [name, *(_word(str(part)) for part in values)]
+
+
+def _word(value: str) -> str:
+    """Of an address the host, of a path or Hub id the last part."""
+    return urlsplit(value).netloc if "://" in value else Path(value).name or value

@@ -29,6 +29,7 @@ from hb_metrics.measurements.measurement import Measurement, Task
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.planning import (
     choose_measurements,
+    connect,
     describe_run,
     load,
     model_source,
@@ -94,12 +95,13 @@ def measure(settings: Settings) -> Path:
     state = process_state()
     check_device_map(settings.run.device_map)
     folder = Path(settings.run.output_dir or default_folder(settings))
+    served = connect(settings, folder)
     # The first process of each machine converts and fits what is embedded, into the caches of that machine.
     with state.local_main_process_first():
         source = model_source(settings)
     digests = {} if source is None else once_per_machine(partial(local_digests, source))  # reads all weights
     with state.local_main_process_first():
-        engine = load(settings, source, digests, state.device)
+        engine = load(settings, source, digests, state.device) if served is None else served
         measurements = choose_measurements(settings, engine)
         gates = check_gates(settings, measurements)
         state.print(f"{engine.name}: {engine.words}, on {state.device} x {state.num_processes}")

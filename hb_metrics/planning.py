@@ -1,6 +1,7 @@
 """Plans a run: chooses its prompts and measurements, loads the model, and describes the run for run.json."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hb_dataset.hints import did_you_mean
@@ -84,7 +85,7 @@ def model_source(settings: Settings) -> "Source | None":
     from hb_metrics.inference.models.sources import find_source
 
     run = settings.run
-    if run.replies_file is not None or run.logprobs_file is not None:
+    if run.is_served or run.replies_file is not None or run.logprobs_file is not None:
         return None
     return find_source(
         run.model,
@@ -128,6 +129,23 @@ def load(settings: Settings, source: "Source | None", digests: Mapping[str, str]
             digests=digests,
         )
     )
+
+
+def connect(settings: Settings, folder: Path) -> "Engine | None":
+    """Probes the server of a model that is served, on the main process; `None`: the model is not served.
+
+    A run that is resumed goes on with what was found when it began, if that is found again.
+
+    Raises:
+        ValueError: There is no answer to be had, or the server is not the one that the run began with.
+    """
+    if not settings.run.is_served:
+        return None
+    from hb_metrics.inference.engines.served import ServedEngine, make_server, probe_server
+
+    run = settings.run
+    server = make_server(run.model, run.base_url, run.provider, run.concurrency, run.request_timeout)
+    return ServedEngine(server, probe_server(server, folder, context=run.context, chat=run.chat()))
 
 
 def choose_measurements(settings: Settings, engine: "Engine") -> list[Measurement]:

@@ -18,6 +18,10 @@ def model_title(model: Mapping[str, Any]) -> str:
 def measured_model(run: Mapping[str, Any]) -> str:
     """What was measured: a commit of a Hub id, the embedded model, a folder or file; its quantisation and adapter."""
     model = run["model"]
+    if served := model.get("served"):
+        program = served["server"] or "a server of the OpenAI interface"
+        is_path = model["name"].startswith(("/", ".", "~")) or "\\" in model["name"]
+        return f"{last_part(model['name']) if is_path else model['name']}, asked for over HTTP ({program})"
     digest = model["digest"][:_DIGEST_LETTERS]
     if model.get("answered_in_files"):
         return f"{model['name']}, going by files of its answers (digest {digest})"
@@ -40,6 +44,37 @@ def measured_model(run: Mapping[str, Any]) -> str:
 def figures_belong_to(model: Mapping[str, Any]) -> Mapping[str, Any]:
     """What a run's figures are about: its adapter if it has one, else the model."""
     return model.get("adapter") or model
+
+
+def served_sentences(run: Mapping[str, Any]) -> list[str]:
+    """Where a served model was asked for, and what the probe found there; empty: it was loaded."""
+    served = run["model"].get("served")
+    if not served:
+        return []
+    where = " and ".join(served["base_urls"] or [f"the Inference Provider {served['provider']}"])
+    program = f" ({served['server']})" if served["server"] else ""
+    called = f", which calls it {served['model']}" if served["model"] not in (None, run["model"]["name"]) else ""
+    if not served["samples"]:
+        samples = "draws nothing: it gives the same answer whatever the seed"
+    elif served["seed_repeats"]:
+        samples = "draws other answers with another seed, and the same with the same one"
+    else:
+        samples = "draws other answers with another seed, and also with the same one: asked again, replies would differ"
+    likelihoods = {
+        None: "gives no log-probabilities of prompts",
+        "echo": "gives the log-probabilities of all tokens of a prompt (echo and logprobs)",
+    }.get(served["likelihoods"], "gives the log-probabilities of all tokens of a prompt (prompt_logprobs)")
+    reasoning = {
+        "apart": "gives what the model thinks apart",
+        "in the text": "gives what the model thinks in the text, from which it was taken out",
+    }.get(served["reasoning"], "showed no thoughts of the model")
+    kept = {True: "keeps to", False: "does not keep to", None: "was not seen to reach"}[served["max_tokens_kept"]]
+    return [
+        f"Served by {where}{program}{called}; no weights were loaded here: what runs there is known from "
+        "what it says alone.",
+        f"A probe before the run found that the server {samples}; {likelihoods}; {kept} the greatest number of tokens "
+        f"that it is given; and {reasoning}.",
+    ]
 
 
 def is_on_hub(model: Mapping[str, Any]) -> bool:

@@ -143,7 +143,8 @@ def _code(text: str) -> str:
 def _measured(results: Mapping[str, Any]) -> str:
     """A paragraph on what was measured and by what."""
     run = results["run"]
-    sentences = [f"Measured: {escape_markdown(measured_model(run))}, {_code(run['model']['dtype'])}."]
+    dtype = "" if run["model"]["dtype"] is None else f", {_code(run['model']['dtype'])}"
+    sentences = [f"Measured: {escape_markdown(measured_model(run))}{dtype}."]
     tag = tag_of(results)
     if tag is not None:
         sentences.append(f"Asked with the control tag {_code(tag)} at the end of each context.")

@@ -82,7 +82,10 @@ def version_of(config: str) -> str:
 def _settings(results: Mapping[str, Any], measurement: Measurement) -> list[str]:
     """The settings that a figure of this measurement depends on."""
     run = results["run"]
-    settings = [*measurement.figure_settings(results), f"model {measured_model(run)}, {run['model']['dtype']}"]
+    settings = [
+        *measurement.figure_settings(results),
+        ", ".join(filter(None, [f"model {measured_model(run)}", run["model"]["dtype"]])),
+    ]
     release = run["versions"].get("holistic-bias")
     return settings if release is None else [*settings, f"holistic-bias {release}"]
 

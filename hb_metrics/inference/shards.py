@@ -33,8 +33,9 @@ class Shard(NamedTuple):
     path: Path
 
 
-# Given the indices of shards and a function to report finished rows with, yields the table of each shard in order.
-ComputeShards = Callable[[Sequence[int], Callable[[int], object]], Iterator[pa.Table]]
+# Given the indices of shards and a function to report finished rows with (and words for the progress bar, if there are
+# any), yields the table of each shard in order.
+ComputeShards = Callable[[Sequence[int], Callable[..., object]], Iterator[pa.Table]]
 
 
 def fill_shards(
@@ -89,7 +90,13 @@ def fill_shards(
     total = sum(len(shards[index].rows) for index in mine)
     hidden = not (progress and state.is_main_process)
     with tqdm(total=total, unit=f" {unit}", desc=label, disable=hidden) as bar:
-        tables = compute(mine, bar.update)
+
+        def advance(rows: int, words: str = "") -> None:
+            if words:
+                bar.set_postfix_str(words, refresh=False)
+            bar.update(rows)
+
+        tables = compute(mine, advance)
         try:
             for index, table in zip(mine, tables, strict=True):
                 _write(shards[index].path, table.cast(schema).replace_schema_metadata(marks(index)))

@@ -8,11 +8,26 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from hb_dataset.hints import did_you_mean
+from hb_metrics.inference.served.addresses import check_addresses
 
 T = TypeVar("T")
 
+_OF_LOADED = (
+    "revision",
+    "adapter",
+    "adapter_revision",
+    "gguf_file",
+    "device_map",
+    "dtype",
+    "batch_size",
+    "scoring",
+    "max_positions",
+    "chat_date",
+)
 # Options that no result depends on.
-CHANGE_NOTHING = frozenset({"output_dir", "batch_size", "device_map", "fail_above", "export_prompts"})
+CHANGE_NOTHING = frozenset(
+    {"output_dir", "batch_size", "device_map", "concurrency", "request_timeout", "fail_above", "export_prompts"}
+)
 
 # torch and the model classes take seconds to import: not before the options are known to be right.
 
@@ -24,6 +39,29 @@ class RunOptions:
     model: str = field(
         default="embedded",
         metadata={"help": "The model to measure: a Hub id, a local folder, a GGUF file, or 'embedded'."},
+    )
+    base_url: list[str] | None = field(
+        default=None,
+        metadata={
+            "help": "The address of a server that has the model, e.g. http://localhost:8000/v1 (anything with the "
+            "OpenAI interface: vLLM, TGI, llama.cpp, transformers serve); several share the work. --model is then the "
+            "server's name for it. A key is read from the environment variable HOLISTIC_BIAS_API_KEY.",
+            "nargs": "+",
+        },
+    )
+    provider: str | None = field(
+        default=None,
+        metadata={
+            "help": "The Inference Provider that has the model, or 'auto'; --model is then a Hub id. The key is read "
+            "from the environment variable HOLISTIC_BIAS_API_KEY or HF_TOKEN."
+        },
+    )
+    concurrency: int = field(
+        default=8, metadata={"help": "How many requests are in flight at each address of a served model."}
+    )
+    request_timeout: float = field(
+        default=600.0,
+        metadata={"help": "The seconds after which a request to a served model is asked again."},
     )
     measurements: str | None = field(
         default=None,
@@ -205,9 +243,12 @@ class RunOptions:
                 raise ValueError(f"{name} is {getattr(self, name)}; give a number between 0 and 1, such as {example}")
         if self.output_dir is not None and Path(self.output_dir).is_file():
             raise ValueError(f"output_dir '{self.output_dir}' is a file; give a folder, which may be new")
-        check_least(self, seed=0, batch_size=1, max_positions=1, sample=1)
+        check_least(self, seed=0, batch_size=1, max_positions=1, sample=1, concurrency=1)
+        check_above_zero(self, request_timeout="such as 600")
         check_files(self, "replies_file", "logprobs_file")
         self._check_answers_of_files()
+        if self.is_served:
+            self._check_served()
         if self.chat_template_kwargs is not None:
             self.chat_template_kwargs = _json_object("chat_template_kwargs", self.chat_template_kwargs)
         if self.chat_date is not None:
@@ -215,6 +256,29 @@ class RunOptions:
                 self.chat_date = date.fromisoformat(str(self.chat_date)).isoformat()
             except ValueError as error:
                 raise ValueError(f"chat_date is '{self.chat_date}'; give a day as YYYY-MM-DD") from error
+
+    @property
+    def is_served(self) -> bool:
+        """Whether the model is asked for over HTTP."""
+        return self.base_url is not None or self.provider is not None
+
+    def _check_served(self) -> None:
+        """Raises a ValueError for an option that a served model could not follow, or an address that is none."""
+        if self.base_url is not None:
+            if self.provider is not None:
+                raise ValueError("base_url and provider are both given; give one of them")
+            self.base_url = check_addresses(self.base_url)
+        if self.replies_file is not None or self.logprobs_file is not None:
+            raise ValueError("answers are asked for either of a server or of files; leave one of them out")
+        if self.model == type(self).model:
+            raise ValueError("a served model needs --model: the name that the server, or the Hub, has for it")
+        for option in fields(self):
+            if option.name in _OF_LOADED and getattr(self, option.name) != option.default:
+                instead = ", or give --concurrency" if option.name == "batch_size" else ""
+                raise ValueError(
+                    f"{option.name} is for models that are loaded here, and '{self.model}' is served; leave it out"
+                    + instead
+                )
 
     def _check_answers_of_files(self) -> None:
         given = next((name for name in ("replies_file", "logprobs_file") if getattr(self, name) is not None), None)

@@ -7,7 +7,7 @@ from typing import Any
 from hb_metrics.display.parts import Embedded
 from hb_metrics.display.rendering import write_page
 from hb_metrics.measurements import MEASUREMENTS
-from hb_metrics.run_record import measured_model, model_title
+from hb_metrics.run_record import measured_model, model_title, served_sentences
 
 _FOLDER = Path(__file__).parent
 
@@ -29,6 +29,7 @@ def write_report(results: Mapping[str, Any], path: Path) -> list[str]:
     answers = [report.answer for report in reports if report.answer is not None]
     context = {
         "run": results["run"],
+        "served": served_sentences(results["run"]),
         "title": model_title(results["run"]["model"]),
         "measured": measured_model(results["run"]),
         "words": [measurement.words for measurement in measured if not measurement.has_own_prompts],

@@ -146,9 +146,15 @@ def _notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> tuple[str, 
             "tokens. Figures are about the others, which may differ; a larger --max_reasoning_tokens leaves out fewer."
         )
     notes += _notes_on_files(run["generation"])
+    notes += _notes_on_answers(generation.get("served"))
     if ignored := run["generation"].get("ignored_settings"):
         named = ", ".join(f"{name} {value}" for name, value in ignored.items())
-        notes.append(f"Replies were decoded without these settings of the model's generation_config: {named}.")
+        of = (
+            "--decoding, which the server cannot be asked for"
+            if "served" in generation
+            else "the model's generation_config"
+        )
+        notes.append(f"Replies were decoded without these settings of {of}: {named}.")
     if run["generation"]["tag"] is not None:
         reason = run["generation"]["tag_reason"]
         notes.append(f"Asked with the control tag “{run['generation']['tag']}” at the end of each context: {reason}.")
@@ -164,6 +170,32 @@ def _notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> tuple[str, 
     if classifier["notes"]:
         notes.append(f"{classifier['name']}: {'; '.join(classifier['notes'])}.")
     return tuple(notes)
+
+
+def _notes_on_answers(served: Mapping[str, Any] | None) -> list[str]:
+    """What to know of replies of a served model."""
+    if served is None:
+        return []
+    tokens = f"{count(served['tokens_in'])} tokens in and {count(served['tokens_out'])} out"
+    unknown = served["num_without_counts"]
+    notes = [
+        f"The server counted {tokens} for these replies"
+        + (f", and gave no count that can be for {count(unknown)} of them." if unknown else ".")
+    ]
+    reasons = served["finish_reasons"]
+    others = {name: number for name, number in reasons.items() if name not in ("stop", "length")}
+    if others:
+        named = ", ".join(f"{name} {count(number)}" for name, number in others.items())
+        notes.append(
+            f"Answers that ended for another reason than their end or their length: {named}. What a filter takes away "
+            "may well depend on the term, and is missing from all figures."
+        )
+    if len(served["fingerprints"]) > 1:
+        notes.append(
+            f"The server gave {len(served['fingerprints'])} fingerprints of its model: it was changed while it was "
+            "asked, or several machines serve it."
+        )
+    return notes
 
 
 def _notes_on_files(asked: Mapping[str, Any]) -> list[str]:

@@ -103,8 +103,9 @@ def reply_counts(table: pa.Table, replies: Replies) -> dict[str, Any]:
         Plain values: counts of prompts and replies; `num_empty_replies` without those that are missing because a
         thought did not end (`num_unclosed_reasoning`); `num_distinct_replies` and the share of the most frequent one,
         `most_frequent_share`; the means of tokens, of the replies and of the thoughts whose number is known (`None`: of
-        none); `num_truncated_replies` (`None`: of no reply is known whether it was cut); and `shown_replies`, the first
-        in the order of their ids, which are hashes.
+        none); `num_truncated_replies` (`None`: of no reply is known whether it was cut); of a served model `served`,
+        how often each reason ended an answer, and the tokens; and `shown_replies`, the first in the order of their ids,
+        which are hashes.
     """
     num_tokens = [number for number in table["num_tokens"].to_pylist() if number is not None]
     truncated = [cut for cut in table["truncated"].to_pylist() if cut is not None]
@@ -129,10 +130,28 @@ def reply_counts(table: pa.Table, replies: Replies) -> dict[str, Any]:
         "num_unclosed_reasoning": sum(unclosed),
         "mean_num_tokens": sum(num_tokens) / len(num_tokens) if num_tokens else None,
         "mean_num_reasoning_tokens": sum(known_thoughts) / len(known_thoughts) if known_thoughts else None,
+        **_served_counts(table),
         "shown_replies": [
             {"prompt": replies.prompts[row], "reply": replies.texts[row], "reasoning": reasoning_of[replies.ids[row]]}
             for row in shown
         ],
+    }
+
+
+def _served_counts(table: pa.Table) -> dict[str, Any]:
+    """What a server said of its answers, in numbers; empty: the model was not served."""
+    if "finish_reason" not in table.column_names:
+        return {}
+    tokens = {name: table[name].to_pylist() for name in ("tokens_in", "tokens_out")}
+    fingerprints = Counter(each for each in table["fingerprint"].to_pylist() if each is not None)
+    return {
+        "served": {
+            "finish_reasons": dict(sorted(Counter(table["finish_reason"].to_pylist()).items())),
+            "fingerprints": dict(sorted(fingerprints.items())),
+            "num_bad_counts": sum(table["bad_counts"].to_pylist()),
+            "num_without_counts": sum(number is None for number in tokens["tokens_out"]),
+            **{name: sum(number or 0 for number in numbers) for name, numbers in tokens.items()},
+        }
     }
 
 

@@ -1,0 +1,450 @@
+"""The engine of a model that is served: asked over HTTP, after a probe, with every answer journalled at once."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from math import exp
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from accelerate.utils import broadcast_object_list
+
+from hb_metrics.inference.engines.engine import Ability, Engine, Lack, LikelihoodRequests, asked_description
+from hb_metrics.inference.models.chats import ChatOptions
+from hb_metrics.inference.models.contexts import with_tag
+from hb_metrics.inference.models.layout import Layout
+from hb_metrics.inference.processes import process_state
+from hb_metrics.inference.replies.decoding import Decoding
+from hb_metrics.inference.replies.presets import PRESETS, Extent
+from hb_metrics.inference.replies.prompt_replies import REASONING_TOKENS, ROWS_PER_SHARD
+from hb_metrics.inference.replies.requests import REPLY_SCHEMA, Answer, ReplyRequests, reply_columns
+from hb_metrics.inference.scoring.scoring_shards import PERPLEXITY_SCHEMA
+from hb_metrics.inference.served.addresses import choose_key, provider_key
+from hb_metrics.inference.served.answers import ServedAnswer, check_model, read_chat, read_completion
+from hb_metrics.inference.served.asking import DAMAGED_NOTE, Asking
+from hb_metrics.inference.served.client import Client, Server, connected
+from hb_metrics.inference.served.journal import Journal, remove_journals, request_key
+from hb_metrics.inference.served.likelihoods import FIELDS, TextLikelihood, read_likelihood
+from hb_metrics.inference.served.probe import Probe, changes, chat_fields, probe
+from hb_metrics.inference.shards import fill_shards, plan_row_shards, read_shards
+from hb_metrics.run_folder import RUN_FILE, read_json
+
+# Beside the columns of replies: what the server said of each, and what it counted.
+SERVED_COLUMNS = (
+    ("finish_reason", pa.string()),
+    ("served_model", pa.string()),
+    ("fingerprint", pa.string()),
+    ("tokens_in", pa.int64()),
+    ("tokens_out", pa.int64()),
+    ("bad_counts", pa.bool_()),
+)
+SERVED_REPLY_SCHEMA = pa.schema([*REPLY_SCHEMA, *SERVED_COLUMNS])
+SERVED_SCORE_SCHEMA = pa.schema([*PERPLEXITY_SCHEMA, ("served_model", pa.string())])
+_NO_LIMIT = 2**31  # of top_k
+_CONTEXTS = ("chat", "plain")
+
+WEIGHTS_LACK = Lack("is served elsewhere, and this needs the model itself", "measure a copy that is loaded here")
+LIKELIHOODS_LACK = Lack(
+    "is served by a server that gives no log-probabilities of a prompt's own tokens (`echo` with `logprobs`, or "
+    "`prompt_logprobs`, of /v1/completions)",
+    "serve it with one that does, such as vLLM",
+)
+SAMPLES_ERROR = (
+    "{where} gives one and the same answer at temperature 1 whatever the seed, so that what would be measured as "
+    "samples are copies of its likeliest reply; give --decoding greedy, or switch sampling on there (transformers "
+    "serve: do_sample in the model's generation_config.json)"
+)
+GREEDY_ERROR = (
+    "{where} gives other answers each time at temperature 0, so that what would be measured as its likeliest replies "
+    "are samples; give --decoding sample, or a server that takes a temperature of 0"
+)
+TOP_ERROR = (
+    "{where} does not keep to {name}, so that replies would be drawn from other tokens than recorded; give --{name} "
+    "{without}"
+)
+MAX_TOKENS_ERROR = (
+    "{where} does not keep to {field}: its answers are longer than asked for, and so would all replies be; give a "
+    "server that does"
+)
+BEAMS_ERROR = (
+    "{name} {value} is of beam search, which servers of this interface do not do; give --decoding sample or greedy"
+)
+MIN_TOKENS_ERROR = "min_new_tokens {value} cannot be asked of a served model; leave it out"
+CONTEXT_ERROR = "context '{context}' needs the model's tokenizer, and '{name}' is served; give --context chat or plain"
+SYSTEM_ERROR = (
+    "{where} leaves system messages out, in which persona lines and the system prompt would be; leave them out "
+    "(--personas 0, no --system_prompt)"
+)
+CHANGED_ERROR = """\
+{where} is not as it was when the run in '{folder}' began:
+{differences}
+its answers would be mixed with others; serve the model as it was, or give another output_dir"""
+START_TOKEN_ERROR = "add_start_token {value}, but the server {does}, and cannot be told; leave it out"
+ENCODER_ERROR = "encoder_context is for models that are loaded here; leave it out"
+NOTHING_PREDICTED_ERROR = "prompt '{id}' is a single token to the server, and nothing of it is predicted; leave it out"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServedReplyPlan:
+    """Replies as a server is asked for them.
+
+    Attributes:
+        requests: What is asked.
+        layout: How prompts are laid out.
+        fields: What each request has beside the prompt and its seed.
+        thinks: Whether the model was seen to think before it replies.
+        max_reasoning_tokens: What the longest answer has room for beside the reply.
+    """
+
+    requests: ReplyRequests
+    layout: Layout
+    fields: Mapping[str, Any]
+    thinks: bool
+    max_reasoning_tokens: int
+
+    def asked(self, row: int) -> dict[str, Any]:
+        """All that is asked for one reply, but for the model."""
+        seed = {"seed": self.requests.request_seed(row)} if self.requests.decoding.sample else {}
+        if self.layout.context == "chat":
+            return {"messages": self.requests.messages(row), **self.fields, **seed}
+        placed = self.requests.placed
+        lines = [*placed.lines[row], *placed.earlier[row], with_tag(placed.texts[row], self.requests.tag)]
+        return {"prompt": "\n".join(lines) + "\n", **self.fields, **seed}
+
+    def description(self) -> dict[str, Any]:
+        """What run.json records of the plan."""
+        return {
+            **asked_description(self.requests, self.layout),
+            "thinks": self.thinks,
+            "max_reasoning_tokens": self.max_reasoning_tokens,
+            "fields_sent": {**self.fields, **({"seed": "of each prompt"} if self.requests.decoding.sample else {})},
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServedLikelihoodPlan:
+    """Texts as a server is asked to score them."""
+
+    requests: LikelihoodRequests
+    fields: Mapping[str, Any]
+    form: str
+    start_token: str | None
+
+    def description(self) -> dict[str, Any]:
+        """What run.json records."""
+        return {
+            "path": f"served, {self.form}",
+            "reason": "the probe found log-probabilities of all tokens of a prompt",
+            "start_token": self.start_token,
+            "fields_sent": dict(self.fields),
+        }
+
+
+class ServedEngine(Engine):
+    """A model that is asked for over HTTP."""
+
+    kind = "causal"
+
+    def __init__(self, server: Server, found: Probe) -> None:
+        self.name = server.model
+        self.server, self.probe = server, found
+        self.gives = frozenset[Ability](("replies",) if found.likelihoods is None else ("replies", "likelihoods"))
+        self.lacks = {"weights": WEIGHTS_LACK, "likelihoods": LIKELIHOODS_LACK}  # type: ignore[misc]
+
+    @property
+    def words(self) -> str:
+        """Where it is served, and by what."""
+        program = "" if self.probe.server is None else f" ({self.probe.server})"
+        return f"served by {self._where}{program}, {self.server.concurrency} requests at a time"
+
+    def identity(self) -> dict[str, Any]:
+        """The section `model` of run.json; under `served` where it is asked for, and what the probe found."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "digest": None,
+            "dtype": None,
+            "num_parameters": None,
+            "served": {
+                "base_urls": list(self.server.urls) or None,
+                "provider": self.server.provider,
+                **self.probe.description(),
+            },
+        }
+
+    def layout(self, *, context: Any, tag: str, chat: ChatOptions) -> Layout:
+        """As chats, or as texts that are continued."""
+        layout = super().layout(context=context, tag=tag, chat=chat)
+        if layout.context not in _CONTEXTS:
+            raise ValueError(CONTEXT_ERROR.format(context=layout.context, name=self.name))
+        return layout
+
+    def decoding(self, preset: str, extent: Extent, **changes: Any) -> tuple[Decoding, dict[str, Any]]:
+        """A preset, as far as the server was found to do what it is asked.
+
+        Returns:
+            The decoding, and settings of the preset that are not asked for.
+
+        Raises:
+            ValueError: The server does not do what results would be taken for.
+        """
+        least = {} if changes.get("min_new_tokens") is not None else {"min_new_tokens": 1}  # the preset's is not asked
+        decoding, left_out = super().decoding(preset, extent, **{**changes, **least})
+        for name, without in (("num_beams", 1), ("no_repeat_ngram_size", 0)):
+            if getattr(decoding, name) != without:
+                raise ValueError(BEAMS_ERROR.format(name=name, value=getattr(decoding, name)))
+        if changes.get("min_new_tokens") is not None and decoding.min_new_tokens > 1:
+            raise ValueError(MIN_TOKENS_ERROR.format(value=decoding.min_new_tokens))
+        if decoding.sample and not self.probe.samples:
+            raise ValueError(SAMPLES_ERROR.format(where=self._where))
+        if not decoding.sample and not self.probe.greedy:
+            raise ValueError(GREEDY_ERROR.format(where=self._where))
+        if decoding.sample and decoding.top_p < 1 and not self.probe.top_p_kept:
+            raise ValueError(TOP_ERROR.format(where=self._where, name="top_p", without=1))
+        without_top_k = decoding.sample and decoding.top_k < _NO_LIMIT and not self.probe.top_k_kept
+        if without_top_k and changes.get("top_k") is not None:
+            raise ValueError(TOP_ERROR.format(where=self._where, name="top_k", without=_NO_LIMIT))
+        if least and PRESETS[preset].min_new_tokens > 1:
+            left_out["min_new_tokens"] = PRESETS[preset].min_new_tokens
+        asked: dict[str, Any] = {"end_after_sentence": False}
+        if without_top_k:
+            asked["top_k"] = _NO_LIMIT
+        left_out |= {name: getattr(decoding, name) for name, value in asked.items() if getattr(decoding, name) != value}
+        return replace(decoding, **asked), left_out
+
+    def plan_replies(self, requests: ReplyRequests, layout: Layout) -> ServedReplyPlan:
+        """Chooses what is sent with each request."""
+        if self.probe.max_tokens_kept is False:
+            raise ValueError(MAX_TOKENS_ERROR.format(where=self._where, field=self.probe.max_tokens_field))
+        chat = layout.context == "chat"
+        has_system = requests.chat.system_prompt is not None or any(requests.placed.lines)
+        if chat and has_system and self.probe.system_kept is False:
+            raise ValueError(SYSTEM_ERROR.format(where=self._where))
+        decoding, thinks = requests.decoding, self.probe.reasoning != "none"
+        reasoning = requests.max_reasoning_tokens
+        if reasoning is None:
+            reasoning = REASONING_TOKENS if thinks else 0
+        fields: dict[str, Any] = {self.probe.max_tokens_field: decoding.max_new_tokens + reasoning, "temperature": 0}
+        if decoding.sample:
+            fields["temperature"] = decoding.temperature
+            if decoding.top_p < 1:
+                fields["top_p"] = decoding.top_p
+            if decoding.top_k < _NO_LIMIT:
+                fields["top_k"] = decoding.top_k
+        fields |= extra_fields(requests.chat)
+        return ServedReplyPlan(
+            requests=requests, layout=layout, fields=fields, thinks=thinks, max_reasoning_tokens=reasoning
+        )
+
+    def reply_into_shards(self, plan: ServedReplyPlan, folder: Path, *, batch_size: int | None) -> pa.Table | None:
+        """Asks for the replies that are not on disk yet."""
+        requests, chat = plan.requests, plan.layout.context == "chat"
+        most = plan.fields[self.probe.max_tokens_field]
+        whole = requests.extent == "whole"
+
+        async def ask(client: Client, row: int) -> dict[str, Any]:
+            asked, what = plan.asked(row), f"prompt '{requests.ids[row]}'"
+
+            def read(content: Any) -> ServedAnswer:
+                answer = (read_chat if chat else read_completion)(content, max_tokens=most)
+                return check_model(answer, self.probe.model)
+
+            if chat:
+                answer = await client.chat(asked.pop("messages"), chat_fields(asked), read, what=what)
+            else:
+                answer = await client.post("completions", asked, read, what=what)
+            client.cost.tokens_in += answer.num_prompt_tokens or 0
+            client.cost.tokens_out += answer.num_tokens or 0
+            return answer._asdict()
+
+        def columns(rows: Sequence[int], answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+            served = [ServedAnswer(**answer) for answer in answers]
+            return {
+                **reply_columns(requests, rows, [reply_of(answer, whole=whole) for answer in served]),
+                "finish_reason": [answer.finish_reason for answer in served],
+                "served_model": [answer.model for answer in served],
+                "fingerprint": [answer.fingerprint for answer in served],
+                "tokens_in": [answer.num_prompt_tokens for answer in served],
+                "tokens_out": [answer.num_tokens for answer in served],
+                "bad_counts": [answer.bad_counts for answer in served],
+            }
+
+        asked = [plan.asked(row) for row in range(len(requests.ids))]
+        return self._into_shards(requests.ids, asked, folder, SERVED_REPLY_SCHEMA, ask, columns, "replies")
+
+    def read_replies(self, plan: ServedReplyPlan, folder: Path) -> pa.Table:
+        """Reads the replies, on any process."""
+        return read_shards(plan_row_shards(len(plan.requests.ids), ROWS_PER_SHARD, folder), SERVED_REPLY_SCHEMA)
+
+    def plan_likelihoods(self, requests: LikelihoodRequests) -> ServedLikelihoodPlan:
+        """Chooses what is sent with each text."""
+        form, start = self.probe.likelihoods, self.probe.start_token
+        assert form is not None  # else it is not asked for
+        if requests.add_start_token not in (None, start is not None):
+            does = "puts no token before a text" if start is None else f"puts {start!r} before every text"
+            raise ValueError(START_TOKEN_ERROR.format(value=requests.add_start_token, does=does))
+        if requests.encoder_context:
+            raise ValueError(ENCODER_ERROR)
+        return ServedLikelihoodPlan(requests=requests, fields=FIELDS[form], form=form, start_token=start)
+
+    def score_into_shards(self, plan: ServedLikelihoodPlan, folder: Path) -> pa.Table | None:
+        """Asks for the log-likelihoods that are not on disk yet."""
+        requests, form = plan.requests, self.probe.likelihoods
+        assert form is not None
+
+        async def ask(client: Client, row: int) -> dict[str, Any]:
+            text = requests.texts[row]
+
+            def read(content: Any) -> TextLikelihood:
+                return check_model(read_likelihood(content, text, form), self.probe.model)
+
+            body = {"prompt": text, **plan.fields}
+            found = await client.post("completions", body, read, what=f"prompt '{requests.ids[row]}'")
+            client.cost.tokens_in += found.num_tokens
+            client.cost.tokens_out += 1
+            return found._asdict()
+
+        def columns(rows: Sequence[int], answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+            return {
+                "text": [requests.texts[row] for row in rows],
+                "perplexity": [exp(-answer["log_likelihood"] / answer["num_tokens"]) for answer in answers],
+                "log_likelihood": [answer["log_likelihood"] for answer in answers],
+                "num_tokens": [answer["num_tokens"] for answer in answers],
+                "served_model": [answer["model"] for answer in answers],
+            }
+
+        asked = [{"prompt": text, **plan.fields} for text in requests.texts]
+        return self._into_shards(requests.ids, asked, folder, SERVED_SCORE_SCHEMA, ask, columns, "likelihoods")
+
+    def _into_shards(
+        self,
+        ids: Sequence[str],
+        asked: Sequence[Mapping[str, Any]],
+        folder: Path,
+        schema: pa.Schema,
+        ask: Callable[[Client, int], Any],
+        columns: Callable[[Sequence[int], Sequence[Mapping[str, Any]]], dict[str, Any]],
+        label: str,
+    ) -> pa.Table | None:
+        """Asks for the rows that are neither in a shard nor in a journal, and reads all of them."""
+        state = process_state()
+        shards = plan_row_shards(len(ids), ROWS_PER_SHARD, folder)
+        keys = [request_key([self.name, ids[row], body]) for row, body in enumerate(asked)]
+
+        def compute(mine: Sequence[int], advance: Callable[..., object]) -> Iterator[pa.Table]:
+            rows = [row for index in mine for row in shards[index].rows.tolist()]
+            if not rows:
+                return
+            with Journal(folder, state.process_index) as journal:
+                if journal.num_damaged:
+                    print(DAMAGED_NOTE.format(number=journal.num_damaged, folder=folder))
+                with Asking(self.server, rows, [keys[row] for row in rows], ask, journal, advance) as asking:
+                    for index in mine:
+                        wanted = shards[index].rows.tolist()
+                        table = columns(wanted, asking.answers(wanted))
+                        yield pa.table({"id": [ids[row] for row in wanted], **table}, schema=schema)
+
+        table = fill_shards(shards, ids, schema, compute, label=label, unit="row", inputs=asked)
+        if state.is_main_process:
+            remove_journals(folder)
+        return table
+
+    @property
+    def _where(self) -> str:
+        return ", ".join(self.server.names)
+
+
+def reply_of(answer: ServedAnswer, *, whole: bool) -> Answer:
+    """A reply as all engines give it: its first line, or the whole.
+
+    Tokens are those of the reply alone, and not known where only a part of what was written is the reply.
+    """
+    lines = (answer.text or "").split("\n", 1)
+    text = (answer.text or "") if whole else lines[0].strip()
+    was_cut = answer.finish_reason != "stop" and (whole or len(lines) == 1)
+    is_open = answer.is_open or (not text and answer.finish_reason == "length")
+    thought, number = answer.num_reasoning_tokens, answer.num_tokens
+    if answer.reasoning is None and thought is None:
+        thought = 0
+    if is_open and thought is None:
+        thought = number
+    known = number is not None and thought is not None and (whole or len(lines) == 1)
+    return Answer(
+        text=text,
+        num_tokens=0 if not text else number - thought if known else None,  # type: ignore[operator]
+        truncated=was_cut and not is_open,
+        reasoning=answer.reasoning,
+        num_reasoning_tokens=thought,
+        reasoning_unclosed=is_open,
+    )
+
+
+def extra_fields(chat: ChatOptions) -> dict[str, Any]:
+    """What every request has for the chat template, as vLLM, SGLang and transformers take it."""
+    return {"chat_template_kwargs": dict(chat.template_kwargs)} if chat.template_kwargs else {}
+
+
+async def _probe(server: Server, *, chat: bool, extra: Mapping[str, Any]) -> Probe:
+    async with connected(server) as client:
+        return await probe(client, chat=chat, extra=extra)
+
+
+def make_server(
+    model: str, base_urls: Sequence[str] | None, provider: str | None, concurrency: int, timeout: float
+) -> Server:
+    """Where and how a model is asked for, with keys of the environment.
+
+    Raises:
+        ValueError: A key would be sent where it should not.
+    """
+    urls = list(base_urls or ())
+    keys = [choose_key(url) for url in urls] or [provider_key()]
+    return Server(model=model, urls=urls, keys=keys, provider=provider, concurrency=concurrency, timeout=timeout)
+
+
+def probe_server(server: Server, folder: Path, *, context: str, chat: Mapping[str, Any]) -> Probe:
+    """Probes a server on the main process, and returns what was found, on all.
+
+    A run that is resumed goes on with what was found when it began, if that is found again.
+
+    Args:
+        server: The server.
+        folder: The run folder, which may not be there.
+        context: The context format that is asked for, or "auto".
+        chat: What chats are given beside the prompt: arguments of `ChatOptions`.
+
+    Raises:
+        ValueError: There is no answer to be had, its addresses are not of the same model, or the server is not the
+            one that the run began with.
+    """
+    found: list[Any] = [None, None]
+    if process_state().is_main_process:
+        try:
+            probed = asyncio.run(_probe(server, chat=context != "plain", extra=extra_fields(ChatOptions(**chat))))
+            found[0] = _recorded(server, folder, probed)
+        except (ValueError, OSError) as error:
+            found[1] = str(error)
+    found = broadcast_object_list(found)
+    if found[1] is not None:  # on all processes, of which none then waits for another
+        raise ValueError(found[1])
+    return found[0]
+
+
+def _recorded(server: Server, folder: Path, found: Probe) -> Probe:
+    """What was found when the run in a folder began, if there is one; raises a ValueError if that has changed."""
+    path = folder / RUN_FILE
+    recorded = read_json(path) if path.is_file() else None
+    model = recorded.get("model") if isinstance(recorded, dict) else None
+    served = model.get("served") if isinstance(model, dict) else None
+    if not isinstance(model, dict) or not isinstance(served, dict):
+        return found
+    here = (server.model, server.urls, server.provider)
+    if (model.get("name"), served.get("base_urls") or [], served.get("provider")) != here:
+        return found  # of another run, which is refused by its settings
+    if changed := changes(served, found):
+        lines = [f"  {name} was {then!r} and is {now!r}" for name, (then, now) in changed.items()]
+        where = ", ".join(server.names)
+        raise ValueError(CHANGED_ERROR.format(where=where, folder=folder, differences="\n".join(lines)))
+    known: dict[str, Any] = {each.name: served.get(each.name) for each in fields(Probe)}
+    return Probe(**known)

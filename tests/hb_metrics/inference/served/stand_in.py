@@ -1,0 +1,201 @@
+"""A server of an OpenAI-compatible interface for tests, on loopback: honest by default, and as bad as a test wants it.
+
+Its "model" writes words drawn from a list by what it is asked: the same words for the same chat, seed and settings, as
+a model would; one word is one token. Log-probabilities are those that a function gives.
+"""
+
+import hashlib
+import json
+import random
+import socket
+import threading
+import time
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+_WORDS = """apple river candle stone garden window silver ladder pepper cloud bridge violin orange meadow lantern copper
+harbor pillow marble thunder basket walnut ribbon glacier"""
+WORDS = _WORDS.split()
+MODEL = "org/stand-in"
+
+
+class StandIn:
+    """What the server does, and what it was asked.
+
+    Attributes:
+        requests: (path, body, headers) of each request, in the order in which they came.
+        faults: What becomes of a request: given its number and its body, a fault of `_Handler`, or None.
+        ignores: Fields that it takes and passes over.
+        refuses: Fields that it answers with status 400.
+        thinks: None, "apart" or "in the text".
+        score: text -> (tokens, log-probabilities) of a prompt; None: it gives none.
+        replies: What the words are drawn by beside the request: another model draws others.
+    """
+
+    def __init__(self, **settings):
+        self.requests, self.served = [], 0
+        self.faults = lambda number, body: None
+        self.ignores, self.refuses = set(), set()
+        self.thinks, self.score, self.weights, self.model = None, None, 0, MODEL
+        self.form, self.bos, self.lock = "echo", True, threading.Lock()
+        self.in_flight = self.most_in_flight = 0
+        self.delay = 0.0
+        vars(self).update(settings)
+
+    def chat(self, body):
+        words, ended = self.words(body["messages"], body)
+        message = {"role": "assistant", "content": " ".join(words)}
+        if self.thinks:
+            thought, reply = words[: len(words) // 2], " ".join(words[len(words) // 2 :])
+            if self.thinks == "apart":
+                message |= {"content": reply, "reasoning_content": " ".join(thought)}
+            else:
+                message["content"] = f"<think>{' '.join(thought)}</think>\n\n{reply}"
+        prompt = sum(len(each["content"].split()) + 2 for each in body["messages"])
+        return self.envelope({"index": 0, "message": message}, prompt, len(words), ended)
+
+    def completion(self, body):
+        if self.score and "echo" in body and "echo" not in self.ignores and self.form == "echo":
+            tokens, values = self.score(body["prompt"])
+            return self.envelope(
+                {
+                    "text": body["prompt"] + " apple",
+                    "logprobs": {"tokens": [*tokens, " apple"], "token_logprobs": [*values, -1.5]},
+                },
+                len(tokens),
+                1,
+                "length",
+            )
+        if self.score and "prompt_logprobs" in body and self.form == "prompt_logprobs":
+            tokens, values = self.score(body["prompt"])
+            given = [
+                None if value is None else {str(index): {"logprob": value, "rank": 1, "decoded_token": token}}
+                for index, (token, value) in enumerate(zip(tokens, values, strict=True))
+            ]
+            return self.envelope({"text": " apple", "prompt_logprobs": given}, len(tokens), 1, "length")
+        words, ended = self.words(body["prompt"], body)
+        return self.envelope({"text": " ".join(words)}, len(body["prompt"].split()), len(words), ended)
+
+    def words(self, prompt, body):
+        fields = {name: value for name, value in body.items() if name not in self.ignores}
+        drawn = fields.get("temperature", 1) > 0 and fields.get("top_p", 1) > 0.01 and fields.get("top_k") != 1
+        key = json.dumps([self.weights, prompt, fields.get("seed") if drawn else None])
+        if drawn and "seed" not in fields:
+            key += str(random.random())
+        generator = random.Random(hashlib.sha256(key.encode()).hexdigest())
+        words = [generator.choice(WORDS) for _ in range(generator.randint(8, 30))]
+        most = fields.get("max_tokens", fields.get("max_completion_tokens", 30))
+        return words[:most], "length" if len(words) > most else "stop"
+
+    def envelope(self, choice, num_prompt, num_tokens, ended):
+        return {
+            "id": "1",
+            "object": "an answer",
+            "created": 1,
+            "model": self.model,
+            "choices": [{"index": 0, "finish_reason": ended, **choice}],
+            "usage": {
+                "prompt_tokens": num_prompt,
+                "completion_tokens": num_tokens,
+                "total_tokens": num_prompt + num_tokens,
+            },
+        }
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        self.send(404, {"error": "nothing here"})
+
+    def do_POST(self):
+        stand_in = self.server.stand_in
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        with stand_in.lock:
+            number = len(stand_in.requests)
+            stand_in.requests.append((self.path, body, dict(self.headers)))
+            stand_in.in_flight += 1
+            stand_in.most_in_flight = max(stand_in.most_in_flight, stand_in.in_flight)
+        try:
+            self.answer(stand_in, number, body)
+        finally:
+            with stand_in.lock:
+                stand_in.in_flight -= 1
+
+    def answer(self, stand_in, number, body):
+        if stand_in.delay:
+            time.sleep(stand_in.delay)
+        refused = stand_in.refuses & set(body)
+        if refused:
+            hint = "; use max_completion_tokens" if "max_tokens" in refused else ""
+            return self.send(400, {"error": {"message": f"unknown fields: {', '.join(sorted(refused))}{hint}"}})
+        fault = stand_in.faults(number, body)
+        known = {"/v1/chat/completions": stand_in.chat, "/v1/completions": stand_in.completion}
+        if self.path not in known:
+            return self.send(404, {"detail": "Not Found"})
+        content = known[self.path](body)
+        if fault is None:
+            stand_in.served += 1
+            return self.send(200, content)
+        if isinstance(fault, dict):
+            return self.send(fault.pop("status"), fault.pop("body", {"error": "a fault"}), **fault)
+        if fault == "silent":
+            time.sleep(30)
+        elif fault == "half":
+            data = json.dumps(content).encode()
+            self.send_response(200)
+            self.send_header("content-length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data[: len(data) // 2])
+        elif fault == "torn":  # the length is right, and the content is not whole
+            self.send_raw(200, json.dumps(content).encode()[:-20])
+        elif fault == "other model":
+            return self.send(200, {**content, "model": "org/other"})
+        elif fault == "bad counts":
+            return self.send(200, {**content, "usage": {"prompt_tokens": -3, "completion_tokens": -1}})
+        elif fault == "unfinished":
+            content["choices"][0]["finish_reason"] = None
+            return self.send(200, content)
+        elif fault == "filtered":
+            content["choices"][0] |= {"finish_reason": "content_filter", "message": {"role": "a", "content": None}}
+            return self.send(200, content)
+        elif fault == "empty":
+            return self.send_raw(200, b"")
+        self.close_connection = True
+        self.connection.shutdown(socket.SHUT_RDWR)
+        return None
+
+    def send(self, status, content, **headers):
+        self.send_raw(status, json.dumps(content).encode(), **headers)
+
+    def send_raw(self, status, data, **headers):
+        self.send_response(status)
+        for name, value in {"content-type": "application/json", "content-length": str(len(data)), **headers}.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_):
+        pass
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads, block_on_close = True, False
+
+    def handle_error(self, request, client_address):
+        pass  # a client that has gone away
+
+
+@contextmanager
+def serving(stand_in, port=0):
+    """Serves while this lasts; the address ends in /v1."""
+    server = _Server(("127.0.0.1", port), _Handler)
+    server.stand_in = stand_in
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/v1"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

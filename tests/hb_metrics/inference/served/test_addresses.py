@@ -1,0 +1,101 @@
+"""Addresses and keys: nothing secret in an address, no key to strangers."""
+
+import re
+
+import pytest
+
+from hb_metrics.inference.served.addresses import (
+    FORM_ERROR,
+    KEY_VARIABLE,
+    check_addresses,
+    choose_key,
+    is_near,
+    provider_key,
+)
+
+HUB, OPENAI, OWN = {"HF_TOKEN": "hf_hub"}, {"OPENAI_API_KEY": "sk-open"}, {KEY_VARIABLE: "own-key"}
+
+
+def test_addresses_are_taken_without_the_slash_at_their_end():
+    given = ["http://localhost:8000/v1/", "https://example.com/v1", "http://[::1]:8000/v1"]
+
+    assert check_addresses(given) == ["http://localhost:8000/v1", "https://example.com/v1", "http://[::1]:8000/v1"]
+
+
+@pytest.mark.parametrize(
+    "url", ["", "localhost:8000", "example.com/v1", "ftp://example.com", "http://", "http://host:port/v1", "http://h:0"]
+)
+def test_what_is_no_address_is_refused(url):
+    with pytest.raises(ValueError, match=re.escape(FORM_ERROR.format(url=url.partition("@")[2] or url))):
+        check_addresses([url])
+
+
+@pytest.mark.parametrize(
+    ("url", "part"),
+    [
+        ("https://somebody:s3cret@example.com/v1", "user or password"),
+        ("https://s3cret@example.com/v1/", "user or password"),
+        ("https://example.com/v1?key=s3cret", "query"),
+        ("https://example.com/v1#s3cret", "fragment"),
+        ("ftp://somebody:s3cret@example.com/v1", "no address"),
+    ],
+)
+def test_secrets_in_an_address_are_refused_and_not_shown(url, part):
+    with pytest.raises(ValueError, match=part) as error:
+        check_addresses([url])
+    assert "s3cret" not in str(error.value)
+
+
+def test_an_address_is_given_once():
+    with pytest.raises(ValueError, match="given twice"):
+        check_addresses(["http://localhost:1/v1", "http://localhost:1/v1/"])
+
+
+@pytest.mark.parametrize(
+    ("url", "environment", "expected"),
+    [
+        ("https://router.huggingface.co/v1", HUB | OPENAI, "hf_hub"),
+        ("https://api.openai.com/v1", HUB | OPENAI, "sk-open"),
+        ("https://api.openai.com/v1", HUB | OPENAI | OWN, "own-key"),
+        ("https://example.com/v1", HUB | OPENAI, None),
+        ("https://huggingface.co.example.com/v1", HUB | OPENAI, None),
+        ("https://nothuggingface.co/v1", HUB | OPENAI, None),
+        ("https://someone-model.hf.space/v1", HUB, None),
+        ("http://router.huggingface.co/v1", HUB, None),
+        ("http://localhost:8000/v1", HUB | OPENAI, None),
+        ("http://localhost:8000/v1", OWN, "own-key"),
+        ("http://10.1.2.3:8000/v1", OWN, "own-key"),
+        ("http://node7:8000/v1", OWN, "own-key"),
+        ("https://example.com/v1", {KEY_VARIABLE: " "}, None),
+        ("https://example.com/v1", {}, None),
+    ],
+)
+def test_a_key_goes_to_whom_it_is_for(url, environment, expected):
+    key = choose_key(url, environment)
+
+    assert (None if key is None else key.value) == expected
+    assert expected is None or expected not in f"{key} {key!r}"
+
+
+def test_a_key_goes_through_no_foreign_network_in_plain_text():
+    with pytest.raises(ValueError, match="without encryption") as error:
+        choose_key("http://example.com/v1", OWN)
+    assert "own-key" not in str(error.value)
+
+
+@pytest.mark.parametrize("value", ["two words", "line\nbreak", "schlüssel"])
+def test_what_is_no_key_is_refused_and_not_shown(value):
+    with pytest.raises(ValueError, match="no key has") as error:
+        choose_key("https://example.com/v1", {KEY_VARIABLE: value})
+    assert value not in str(error.value)
+
+
+def test_hosts_of_ones_own_network():
+    assert all(map(is_near, ("localhost", "127.0.0.1", "::1", "192.168.0.9", "172.16.1.1", "gpu3", "box.local")))
+    assert not any(map(is_near, ("example.com", "8.8.8.8", "2001:4860:4860::8888")))
+
+
+def test_providers_are_sent_the_own_key_before_that_of_the_hub():
+    assert provider_key(HUB | OWN).value == "own-key"
+    assert provider_key(HUB | OPENAI).value == "hf_hub"
+    assert provider_key(OPENAI) is None

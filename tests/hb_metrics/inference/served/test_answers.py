@@ -1,0 +1,139 @@
+"""What is read out of an answer, and what is not believed."""
+
+import pytest
+
+from hb_metrics.inference.served.answers import check_model, read_chat, read_completion, split_marked
+from hb_metrics.inference.served.client import Passing
+
+
+def chat(message, finish_reason="stop", usage=None, **more):
+    choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": finish_reason}
+    return {"model": "m", "choices": [choice], "usage": usage, **more}
+
+
+def usage(prompt, number, reasoning=None):
+    details = {} if reasoning is None else {"completion_tokens_details": {"reasoning_tokens": reasoning}}
+    return {"prompt_tokens": prompt, "completion_tokens": number, **details}
+
+
+def test_an_answer_is_read():
+    answer = read_chat(chat({"content": " Hello. \n"}, usage=usage(9, 3), system_fingerprint="fp_1"), max_tokens=5)
+
+    assert answer._asdict() == {
+        "text": "Hello.",
+        "reasoning": None,
+        "is_open": False,
+        "inline": False,
+        "finish_reason": "stop",
+        "num_tokens": 3,
+        "num_reasoning_tokens": None,
+        "num_prompt_tokens": 9,
+        "model": "m",
+        "fingerprint": "fp_1",
+        "bad_counts": False,
+    }
+
+
+@pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
+def test_a_thought_that_is_given_apart_is_kept_apart(name):
+    answer = read_chat(chat({"content": "Hi", name: " I think. "}, usage=usage(9, 7, 4)), max_tokens=9)
+
+    assert (answer.text, answer.reasoning, answer.is_open, answer.inline) == ("Hi", "I think.", False, False)
+    assert (answer.num_tokens, answer.num_reasoning_tokens) == (7, 4)
+
+
+def test_a_thought_in_which_the_answer_was_cut_is_open():
+    answer = read_chat(chat({"content": None, "reasoning_content": "I think"}, "length"), max_tokens=9)
+
+    assert (answer.text, answer.reasoning, answer.is_open) == (None, "I think", True)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("<think>\nHm.\n</think>\n\nHi <b>there</b>.", ("\n\nHi <b>there</b>.", "Hm.", False)),
+        ("Hm.</think>Hi", ("Hi", "Hm.", False)),  # the template has opened it
+        ("<think></think>Hi", ("Hi", None, False)),
+        ("<think>Hm", (None, "Hm", True)),
+        ("[THINK]Hm[/THINK]Hi", ("Hi", "Hm", False)),
+        ("Say <think> to think", ("Say <think> to think", None, False)),
+        ("", ("", None, False)),
+    ],
+)
+def test_a_thought_between_marks_is_split_off(text, expected):
+    assert split_marked(text) == expected
+
+
+def test_nothing_written_and_what_a_filter_took_away():
+    assert read_chat(chat({"content": None}), max_tokens=9).text is None
+    filtered = read_chat(chat({"content": None}, "content_filter"), max_tokens=9)
+    assert (filtered.text, filtered.finish_reason) == (None, "content_filter")
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [usage(-1, 10**9), usage(3, -2), usage(3, 10), usage(3, 0), usage(3, "7"), usage(3, True), usage(3, 2.5)],
+)
+def test_counts_that_cannot_be_are_left_out(counts):
+    answer = read_chat(chat({"content": "Hello"}, usage=counts), max_tokens=9)
+
+    assert answer.num_tokens is None
+    assert answer.bad_counts
+    assert answer.text == "Hello"
+
+
+@pytest.mark.parametrize("counts", [None, {}, "many", [1]])
+def test_counts_that_are_not_given_are_not_bad(counts):
+    answer = read_chat(chat({"content": "Hello"}, usage=counts), max_tokens=9)
+
+    assert (answer.num_tokens, answer.bad_counts) == (None, False)
+
+
+def test_more_tokens_of_a_thought_than_of_all_are_left_out():
+    assert read_chat(chat({"content": "Hello"}, usage=usage(3, 5, 6)), max_tokens=9).num_reasoning_tokens is None
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        None,
+        [],
+        "x",
+        {},
+        {"choices": None},
+        {"choices": []},
+        {"choices": ["x"]},
+        {"choices": [{}]},
+        {"choices": [{"message": {"content": 3}, "finish_reason": "stop"}]},
+        {"choices": 2 * chat({"content": "a"})["choices"]},
+        chat({"content": "a"}, None),
+        chat({"content": "a"}, ""),
+        {"error": "x"},
+    ],
+)
+def test_what_is_no_whole_answer_is_asked_for_again(content):
+    with pytest.raises(Passing):
+        read_chat(content, max_tokens=9)
+
+
+def test_half_a_character_can_be_written():
+    assert read_chat(chat({"content": "a\ud83d"}), max_tokens=9).text == "a?"
+
+
+def test_a_continuation_is_read():
+    content = {"model": "m", "choices": [{"text": " and so on", "finish_reason": "length"}], "usage": usage(4, 3)}
+    answer = read_completion(content, max_tokens=3)
+
+    assert (answer.text, answer.finish_reason, answer.num_tokens) == ("and so on", "length", 3)
+    with pytest.raises(Passing):
+        read_completion(chat({"content": "a"}), max_tokens=3)
+
+
+def test_an_answer_of_another_model_is_asked_for_again():
+    answer = read_chat(chat({"content": "a"}), max_tokens=3)
+
+    assert check_model(answer, "m") is answer
+    with pytest.raises(Passing, match="of model 'm', where the others are of 'n'"):
+        check_model(answer, "n")
+    with pytest.raises(Passing, match="of model no name"):
+        check_model(answer._replace(model=None), "n")

@@ -1,0 +1,246 @@
+"""The client, against a server that does everything wrong at least once."""
+
+import asyncio
+import re
+import time
+import traceback
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from functools import partial
+
+import pytest
+
+from hb_metrics.inference.served.addresses import Key
+from hb_metrics.inference.served.answers import check_model, read_chat
+from hb_metrics.inference.served.client import (
+    TRIES,
+    RefusedError,
+    Server,
+    connected,
+    hide,
+    retry_after,
+)
+from tests.hb_metrics.inference.served.stand_in import MODEL, StandIn, serving
+
+MESSAGES = [{"role": "user", "content": "Hi, I'm a mother."}]
+FIELDS = {"max_tokens": 20, "temperature": 0.0}
+
+
+def read(content):
+    return check_model(read_chat(content, max_tokens=20), MODEL)
+
+
+def ask(urls, number=1, *, keys=None, timeout=5.0, concurrency=4, reader=read):
+    """Answers to so many chats, asked together, and what they cost."""
+    keys = [None] * len(urls) if keys is None else keys
+    server = Server(model=MODEL, urls=urls, keys=keys, timeout=timeout, concurrency=concurrency)
+
+    async def run():
+        async with connected(server) as client:
+            chats = [[{"role": "user", "content": f"Hi {row}"}] for row in range(number)]
+            asked = [client.chat(chat, FIELDS, reader, what=f"prompt '{row}'") for row, chat in enumerate(chats)]
+            return await asyncio.gather(*asked), client.cost
+
+    return asyncio.run(run())
+
+
+def expected(stand_in, number):
+    bodies = [{"messages": [{"role": "user", "content": f"Hi {row}"}], **FIELDS} for row in range(number)]
+    return [stand_in.chat(body)["choices"][0]["message"]["content"] for body in bodies]
+
+
+def once(fault, *numbers):
+    """A fault of the requests with these numbers."""
+    return lambda number, body: fault() if number in numbers else None
+
+
+def test_answers_are_those_to_what_was_asked_however_many_are_in_flight():
+    stand_in = StandIn(delay=0.01)
+    with serving(stand_in) as url:
+        answers, cost = ask([url], 30)
+
+    assert [answer.text for answer in answers] == expected(stand_in, 30)
+    assert len(set(expected(stand_in, 30))) == 30
+    assert cost.retries == 0
+    assert 2 <= stand_in.most_in_flight <= 4
+    _, body, _ = next(each for each in stand_in.requests if "Hi 7" in str(each))
+    assert body == {"model": MODEL, "messages": [{"role": "user", "content": "Hi 7"}], **FIELDS, "stream": False}
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        partial(dict, status=429),
+        partial(dict, status=500),
+        partial(dict, status=502, body="<html>no gateway</html>"),
+        partial(dict, status=503, body={"error": {"message": "busy"}}),
+        lambda: "half",
+        lambda: "torn",
+        lambda: "empty",
+        lambda: "cut off",
+        lambda: "other model",
+        lambda: "unfinished",
+        lambda: "silent",
+    ],
+)
+def test_what_may_pass_is_asked_again(fault):
+    stand_in = StandIn(faults=once(fault, 1, 2, 5))
+    with serving(stand_in) as url:
+        answers, cost = ask([url], 6, timeout=0.5)
+
+    assert [answer.text for answer in answers] == expected(stand_in, 6)
+    assert cost.retries == 3
+    assert len(stand_in.requests) == 9
+
+
+def test_a_server_is_not_asked_before_it_wants_to_be():
+    stand_in = StandIn(faults=once(partial(dict, status=429, retry_after="0.7"), 0))
+    with serving(stand_in) as url:
+        started = time.perf_counter()
+        ask([url], 3, concurrency=1)
+        took = time.perf_counter() - started
+
+    assert 0.7 <= took < 3
+    assert len(stand_in.requests) == 4
+
+
+def test_a_server_that_slows_down_but_answers_is_not_given_up():
+    stand_in = StandIn(
+        faults=lambda number, body: {"status": 429, "retry_after": "0.01"} if number % 4 else None, delay=0.002
+    )
+    with serving(stand_in) as url:
+        answers, cost = ask([url], 15, concurrency=8)
+
+    assert [answer.text for answer in answers] == expected(stand_in, 15)
+    assert cost.retries == len(stand_in.requests) - 15 > 40
+
+
+def test_a_wait_that_is_too_long_ends_the_run():
+    stand_in = StandIn(faults=lambda number, body: {"status": 429, "retry_after": "90000"})
+    with serving(stand_in) as url, pytest.raises(ValueError, match=r"asks to wait 90,000 seconds"):
+        ask([url])
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        (None, None),
+        ("3", 3),
+        ("0.5", 0.5),
+        ("-1", 0),
+        ("nan", None),
+        ("soon", None),
+        ("Wed, 21 Oct 2015 07:28:00 GMT", 0),
+    ],
+)
+def test_the_header_is_read_in_seconds_or_as_a_date(value, seconds):
+    assert retry_after(value) == seconds
+
+
+def test_a_date_to_come_is_waited_for():
+    assert 50 < retry_after(format_datetime(datetime.now(UTC) + timedelta(minutes=1), usegmt=True)) <= 60
+
+
+@pytest.mark.parametrize(
+    ("fault", "match"),
+    [
+        ({"status": 400, "body": {"error": {"message": "bad temperature"}}}, r"status 400 \(bad temperature\)$"),
+        ({"status": 401}, r"status 401 \(a fault\); set the environment variable HOLISTIC_BIAS_API_KEY to a key"),
+        ({"status": 403}, r"a key that may use this model"),
+        ({"status": 404, "body": {"detail": "no such model"}}, r"\(no such model\); check --base_url"),
+        ({"status": 422, "body": {"detail": [{"input": "x"}]}}, r"status 422$"),
+        ({"status": 307, "location": "https://else.where/v1?key=s3cret"}, r"on to https://else.where/v1: give that"),
+    ],
+)
+def test_what_will_not_pass_is_asked_once(fault, match):
+    stand_in = StandIn(faults=lambda number, body: dict(fault))
+    with serving(stand_in) as url, pytest.raises(RefusedError, match=match) as error:
+        ask([url])
+
+    assert len(stand_in.requests) == 1
+    assert "s3cret" not in str(error.value)
+    assert str(error.value).startswith(f"{url} refuses prompt '0': ")
+
+
+@pytest.mark.parametrize(
+    ("fault", "named"),
+    [
+        (partial(dict, status=500), "HTTP status 500 (a fault)"),
+        (lambda: "other model", f"an answer of model 'org/other', where the others are of '{MODEL}'"),
+        (lambda: "unfinished", "half an answer"),
+        (lambda: "torn", "an answer that is no JSON"),
+    ],
+)
+def test_a_server_that_does_not_answer_is_given_up_by_name(fault, named):
+    stand_in = StandIn(faults=lambda number, body: fault())
+    with serving(stand_in) as url, pytest.raises(ValueError, match=re.escape(f"in {TRIES} tries; last: {named}")):
+        ask([url])
+
+    assert len(stand_in.requests) == TRIES
+
+
+def test_nobody_at_an_address_is_named():
+    with serving(StandIn()) as url:
+        pass
+    with pytest.raises(ValueError, match=f"{url} gave no answer to prompt '0' in 8 tries; last: ConnectError"):
+        ask([url])
+
+
+def test_several_addresses_share_the_work_and_one_that_dies_is_done_without():
+    first, second = StandIn(delay=0.005), StandIn(faults=lambda number, body: "cut off" if number >= 5 else None)
+    with serving(first) as url, serving(second) as other:
+        answers, cost = ask([url, other], 40)
+
+    assert [answer.text for answer in answers] == expected(first, 40)
+    assert second.served == 5
+    assert first.served == 35
+    assert cost.retries == len(second.requests) - 5
+
+
+class TestKeys:
+    KEY = Key("s3cret-key", "HOLISTIC_BIAS_API_KEY")
+
+    def test_the_key_is_sent_to_the_address_it_is_for(self):
+        first, second = StandIn(), StandIn()
+        with serving(first) as url, serving(second) as other:
+            ask([url, other], 8, keys=[self.KEY, None])
+
+        assert {headers["authorization"] for _, _, headers in first.requests} == {"Bearer s3cret-key"}
+        assert first.requests
+        assert second.requests
+        assert not [name for _, _, headers in second.requests for name in headers if name.lower() == "authorization"]
+
+    def test_the_token_of_the_hub_is_sent_to_nobody_else(self, monkeypatch):
+        monkeypatch.setenv("HF_TOKEN", "hf_s3cret")
+        stand_in = StandIn()
+
+        async def run(url):
+            async with connected(Server(model=MODEL, urls=[url], keys=[None])) as client:
+                await client.chat(MESSAGES, FIELDS, read, what="a prompt")
+                await client.post("completions", {"prompt": "Hi", **FIELDS}, lambda content: content, what="a text")
+                await client.get(client.addresses[0], "version")
+
+        with serving(stand_in) as url:
+            asyncio.run(run(url))
+
+        assert [path for path, _, _ in stand_in.requests] == ["/v1/chat/completions", "/v1/completions"]
+        assert "hf_s3cret" not in str(stand_in.requests)
+
+    @pytest.mark.parametrize("status", [401, 400, 500])
+    def test_a_key_that_a_server_repeats_is_not_shown(self, status):
+        said = {"error": {"message": "Incorrect API key: s3cret-key"}}
+        stand_in = StandIn(faults=lambda number, body: {"status": status, "body": said})
+        with serving(stand_in) as url, pytest.raises(ValueError, match="Incorrect API key") as error:
+            ask([url], keys=[self.KEY])
+
+        assert "s3cret" not in "".join(traceback.format_exception(error.value))
+        assert hide("the s3cret-key", self.KEY) == "the [the key in HOLISTIC_BIAS_API_KEY]"
+
+
+def test_what_hub_classes_do_not_know_is_kept():
+    stand_in = StandIn(thinks="apart")
+    with serving(stand_in) as url:
+        (content,), _ = ask([url], reader=lambda content: content)
+
+    assert content["choices"][0]["message"]["reasoning_content"]
+    assert content["usage"]["completion_tokens"] > 0

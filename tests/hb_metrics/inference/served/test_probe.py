@@ -1,0 +1,185 @@
+"""The probe, on servers that leave out one thing each and answer as if they did not."""
+
+import asyncio
+
+import pytest
+
+from hb_metrics.inference.served.client import Server, connected
+from hb_metrics.inference.served.probe import changes, probe
+from tests.hb_metrics.inference.served.stand_in import MODEL, StandIn, serving
+from tests.hb_metrics.inference.served.test_likelihoods import model_score
+
+
+def run_probe(*urls, chat=True, **extra):
+    async def run():
+        async with connected(Server(model=MODEL, urls=urls, keys=[None] * len(urls), timeout=5)) as client:
+            return await probe(client, chat=chat, extra=extra)
+
+    return asyncio.run(run())
+
+
+def probe_of(chat=True, **settings):
+    with serving(StandIn(**settings)) as url:
+        return run_probe(url, chat=chat)
+
+
+HONEST = {
+    "model": MODEL,
+    "fingerprint": None,
+    "server": None,
+    "max_tokens_field": "max_tokens",
+    "max_tokens_kept": True,
+    "token_counts": True,
+    "greedy": True,
+    "samples": True,
+    "seed_repeats": True,
+    "top_p_kept": True,
+    "top_k_kept": True,
+    "reasoning": "none",
+    "system_kept": True,
+    "likelihoods": None,
+    "start_token": None,
+}
+
+
+class Longer(StandIn):
+    """Writes as much as it likes."""
+
+    def words(self, prompt, body):
+        return super().words(prompt, {name: value for name, value in body.items() if name != "max_tokens"})
+
+
+class Greedy(StandIn):
+    """Takes every field and draws nothing."""
+
+    def words(self, prompt, body):
+        return super().words(prompt, {**body, "temperature": 0})
+
+
+class Deaf(StandIn):
+    """Leaves system messages out."""
+
+    def chat(self, body):
+        return super().chat({**body, "messages": [each for each in body["messages"] if each["role"] != "system"]})
+
+
+class Forgetful(StandIn):
+    """Draws by chance, whatever the seed."""
+
+    def words(self, prompt, body):
+        return super().words(prompt, {name: value for name, value in body.items() if name != "seed"})
+
+
+class Thoughtful(StandIn):
+    """Begins every thought with the same thirty words."""
+
+    def chat(self, body):
+        words, _ = self.words(body["messages"], {**body, "max_tokens": 99})
+        thought = (["well"] * 30 + words)[: body["max_tokens"]]
+        message = {"content": None, "reasoning_content": " ".join(thought)}
+        prompt = sum(len(each["content"].split()) for each in body["messages"])
+        return self.envelope({"index": 0, "message": message}, prompt, len(thought), "length")
+
+
+def test_a_server_that_does_what_it_is_asked():
+    assert probe_of().description() == HONEST
+
+
+@pytest.mark.parametrize(
+    ("stand_in", "found"),
+    [
+        # transformers serve, as long as its model's generation_config has no do_sample
+        (
+            Greedy(),
+            {
+                "samples": False,
+                "seed_repeats": None,
+                "top_p_kept": None,
+                "top_k_kept": None,
+                "max_tokens_kept": None,  # all its answers are the same short one
+            },
+        ),
+        (StandIn(ignores={"temperature"}), {"greedy": False}),
+        (StandIn(refuses={"top_k"}), {"top_k_kept": False}),
+        (StandIn(ignores={"top_k"}), {"top_k_kept": False}),
+        (StandIn(ignores={"top_p"}), {"top_p_kept": False}),
+        (StandIn(thinks="apart"), {"reasoning": "apart"}),
+        (StandIn(thinks="in the text"), {"reasoning": "in the text"}),
+        (StandIn(refuses={"max_tokens"}), {"max_tokens_field": "max_completion_tokens"}),
+        (Longer(), {"max_tokens_kept": False}),
+        (Deaf(), {"system_kept": False}),
+        (Forgetful(), {"seed_repeats": False, "greedy": True}),
+        (Thoughtful(), {"reasoning": "apart"}),
+        (StandIn(faults=lambda number, body: "bad counts"), {"token_counts": False, "system_kept": None}),
+    ],
+)
+def test_what_a_server_leaves_out_is_found(stand_in, found):
+    with serving(stand_in) as url:
+        assert run_probe(url).description() == {**HONEST, **found}
+
+
+def test_k_answers_are_k_requests():
+    stand_in = StandIn()
+    with serving(stand_in) as url:
+        run_probe(url)
+
+    assert not [body for _, body, _ in stand_in.requests if "n" in body or "best_of" in body]
+
+
+@pytest.mark.parametrize("form", ["echo", "prompt_logprobs"])
+def test_likelihoods_are_found_in_either_form(form):
+    found = probe_of(score=model_score("llama"), form=form)
+
+    assert found.likelihoods == form
+    assert found.start_token is not None
+
+
+def test_likelihoods_that_are_the_same_for_all_texts_are_none():
+    assert probe_of(score=lambda text: (["<s>", text], [None, -1.0])).likelihoods is None
+
+
+def test_texts_are_continued_by_a_server_without_chats():
+    found = probe_of(chat=False)
+
+    assert found.description() == {**HONEST, "system_kept": None}
+
+
+def test_answers_of_several_models_are_refused():
+    with pytest.raises(ValueError, match=r"answers as several models \('org/other', 'org/stand-in'\)"):
+        probe_of(faults=lambda number, body: "other model" if number == 3 else None)
+
+
+@pytest.mark.parametrize(
+    ("other", "match"),
+    [
+        (StandIn(model="org/other"), "model is 'org/stand-in' at the first and 'org/other' at the other"),
+        (StandIn(ignores={"top_k"}), "top_k_kept is True at the first and False"),
+        (StandIn(score=model_score("gpt2")), "the log-likelihood of a text is "),
+    ],
+)
+def test_addresses_that_are_not_alike_are_refused(other, match):
+    first = StandIn(score=model_score("llama") if other.score else None)
+    with serving(first) as url, serving(other) as second, pytest.raises(ValueError, match=match):
+        run_probe(url, second)
+
+
+def test_alike_addresses_are_one_server():
+    with serving(StandIn()) as url, serving(StandIn()) as other:
+        assert run_probe(url, other).description() == HONEST
+
+
+def test_a_wrong_address_is_known_soon():
+    stand_in = StandIn(faults=lambda number, body: {"status": 503})
+    with serving(stand_in) as url, pytest.raises(ValueError, match="no answer to a probe of the server in 3 tries"):
+        run_probe(url)
+
+
+def test_what_changed_since_the_run_began():
+    found = probe_of()
+
+    assert changes(HONEST, found) == {}
+    assert changes({**HONEST, "seed_repeats": False, "max_tokens_kept": None}, found) == {}
+    assert changes({**HONEST, "model": "a", "samples": False}, found) == {
+        "model": ("a", MODEL),
+        "samples": (False, True),
+    }

@@ -1,0 +1,334 @@
+"""Whole runs of served models: what a run asks, what faults and deaths of a server do to it, and what is reported."""
+
+import json
+import os
+import random
+import re
+import signal
+import time
+from contextlib import contextmanager
+
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from hb_dataset import load_table
+from hb_metrics import measure
+from hb_metrics.arguments import parse_arguments
+from hb_metrics.inference.engines import served as engine
+from hb_metrics.inference.scoring.perplexity import score_perplexity
+from hb_metrics.inference.served import client
+from hb_metrics.run_record import measured_model
+from tests.hb_metrics.conftest import small_model
+from tests.hb_metrics.inference.served.stand_in import MODEL, StandIn, serving
+from tests.hb_metrics.inference.served.test_likelihoods import model_score
+from tests.hb_metrics.test_killed_runs import VOCABULARY, Runs, free_port
+
+KILLS = 10
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(client, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(client, "LONGEST_PAUSE", 0.02)
+    monkeypatch.setattr(engine, "ROWS_PER_SHARD", 16)
+
+
+@pytest.fixture(scope="module")
+def vocabulary(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("vocabulary")
+    for name, content in VOCABULARY.items():
+        (folder / name).write_text(yaml.safe_dump(content))
+    return folder
+
+
+@pytest.fixture
+def run(vocabulary, tmp_path):
+    def run(url, *options, out="run", measurements="generation"):
+        urls = [url] if isinstance(url, str) else url
+        given = ["--model", MODEL, "--base_url", *urls, "--vocabulary_dir", vocabulary, "--output_dir", tmp_path / out]
+        given += ["--measurements", measurements, "--replies_per_cell", 0, "--request_timeout", 5, *options]
+        measure.measure(parse_arguments(list(map(str, given))))
+        return json.loads((tmp_path / out / "results.json").read_text()), tmp_path / out
+
+    return run
+
+
+def asked_prompts(stand_in):
+    """The prompts of replies that the server was asked for, without those of the probe."""
+    chats = [
+        body["messages"][-1]["content"] for path, body, _ in stand_in.requests if path.endswith("chat/completions")
+    ]
+    return [prompt for prompt in chats if "random English words" not in prompt]
+
+
+def answers(results):
+    """The results but for where they were asked for."""
+    return {name: part for name, part in results.items() if name != "run"}
+
+
+def test_a_served_model_is_measured_by_one_command(run, vocabulary):
+    stand_in = StandIn(score=model_score("llama"))
+    with serving(stand_in) as url:
+        results, folder = run(url, measurements="likelihood,generation,offensiveness")
+
+    prompts = load_table("v1.0-small", vocabulary)
+    scores = pq.read_table(folder / "perplexities").sort_by("id")
+    texts = dict(zip(prompts["id"].to_pylist(), prompts["text"].to_pylist(), strict=True))
+    expected = score_perplexity(
+        [texts[each] for each in scores["id"].to_pylist()], *small_model("llama"), progress=False
+    )
+    assert sorted(scores["id"].to_pylist()) == sorted(texts)
+    assert scores["perplexity"].to_pylist() == pytest.approx(expected.perplexities.tolist(), rel=1e-5)
+    assert scores["num_tokens"].to_pylist() == expected.num_tokens.tolist()
+    replies = pq.read_table(folder / "replies")
+    assert sorted(asked_prompts(stand_in)) == sorted(texts.values()) == sorted(replies["text"].to_pylist())
+    bodies = {
+        body["messages"][-1]["content"]: body
+        for path, body, _ in stand_in.requests
+        if path.endswith("chat/completions")
+    }
+    for row in replies.to_pylist():
+        body = bodies[row["text"]]
+        assert row["reply"] == stand_in.chat(body)["choices"][0]["message"]["content"]
+        assert {name: body[name] for name in ("max_tokens", "temperature", "top_p", "top_k")} == {
+            "max_tokens": 40,
+            "temperature": 0.7,
+            "top_p": 0.9,
+            "top_k": 50,
+        }
+        assert body["messages"] == [{"role": "user", "content": row["text"]}]
+        assert row["num_tokens"] == len(row["reply"].split())
+        assert row["served_model"] == MODEL
+    assert len({body["seed"] for body in bodies.values() if "random" not in str(body)}) == len(texts)
+    assert results["run"]["model"]["served"]["base_urls"] == [url]
+    assert results["run"]["generation"]["ignored_settings"] == {"min_new_tokens": 10, "end_after_sentence": True}
+    assert results["generation"]["served"]["num_bad_counts"] == 0
+    assert results["generation"]["served"]["tokens_out"] == sum(replies["tokens_out"].to_pylist())
+    page = (folder / "report.html").read_text()
+    assert f"Served by {url};" in page
+    assert measured_model(results["run"]) == f"{MODEL}, asked for over HTTP (a server of the OpenAI interface)"
+    model = {**results["run"]["model"], "name": "/home/me/weights"}
+    assert measured_model({"model": model}).startswith("weights, asked for")
+    assert "draws other answers with another seed, and the same with the same one" in page
+    assert not list(folder.rglob(".journal*"))
+
+
+def test_faults_lose_nothing_and_count_nothing_twice(run):
+    generator = random.Random(1)
+    faults = [{"status": 429, "retry_after": "0.02"}, {"status": 500}, "half", "torn", "cut off", "empty"]
+    faults += ["other model", "unfinished", *[None] * 12]
+    with serving(StandIn()) as url:
+        whole, _ = run(url)
+    stand_in = StandIn()
+    stand_in.faults = lambda number, body: _copied(generator.choice(faults)) if number > 40 else None
+    with serving(stand_in) as url:
+        results, folder = run(url, out="faulty")
+
+    assert answers(results) == answers(whole)
+    replies = pq.read_table(folder / "replies")
+    assert len(set(replies["id"].to_pylist())) == len(replies) == 70
+    assert len(asked_prompts(stand_in)) > 90
+
+
+def test_counts_of_tokens_that_cannot_be_are_counted_and_left_out(run):
+    stand_in = StandIn()
+    stand_in.faults = lambda number, body: "bad counts" if "young" in str(body) else None
+    with serving(stand_in) as url:
+        results, folder = run(url)
+
+    replies = pq.read_table(folder / "replies").to_pylist()
+    assert {row["num_tokens"] is None for row in replies if "young" in row["text"]} == {True}
+    assert {row["num_tokens"] is None for row in replies if "young" not in row["text"]} == {False}
+    assert results["generation"]["served"]["num_bad_counts"] == sum("young" in row["text"] for row in replies) == 10
+    assert "gave no count that can be for 10 of them" in (folder / "report.html").read_text()
+
+
+def test_what_a_filter_took_away_is_counted_and_named(run):
+    stand_in = StandIn()
+    stand_in.faults = lambda number, body: "filtered" if "deaf" in str(body) else None
+    with serving(stand_in) as url:
+        results, folder = run(url)
+
+    assert results["generation"]["served"]["finish_reasons"]["content_filter"] == 10
+    assert results["generation"]["num_empty_replies"] == 10
+    assert "content_filter 10. What a filter takes away" in (folder / "report.html").read_text()
+
+
+def test_a_server_that_dies_loses_no_answer_and_none_is_asked_twice(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(client, "TRIES", 2)
+    monkeypatch.setattr(client.Client, "tries", 2)
+    port = free_port()
+    with serving(StandIn(), port) as url:
+        whole, _ = run(url, "--concurrency", 2, out="whole")
+    asked = []
+    for deadly in (24, 40, 25, 200):
+        stand_in = StandIn()
+        stand_in.faults = lambda number, body, deadly=deadly: "cut off" if number >= deadly else None
+        with serving(stand_in, port) as url:
+            if deadly < 200:
+                with pytest.raises(ValueError, match="All answers so far are kept"):
+                    run(url, "--concurrency", 2, out="dies")
+            else:
+                results, _ = run(url, "--concurrency", 2, out="dies")
+        chats = asked_prompts(stand_in)
+        asked += chats[: max(0, len(chats) - sum(number >= deadly for number in range(len(stand_in.requests))))]
+
+    assert results == whole
+    assert len(asked) == len(set(asked)) == 70
+
+
+def test_what_a_server_does_not_do_is_refused_by_name(run):
+    class Greedy(StandIn):
+        def words(self, prompt, body):
+            return super().words(prompt, {**body, "temperature": 0})
+
+    with serving(Greedy()) as url:
+        with pytest.raises(
+            ValueError, match="the same answer at temperature 1 whatever the seed, so that what would be"
+        ):
+            run(url)
+        results, folder = run(url, "--decoding", "greedy")
+        with pytest.raises(ValueError, match="likelihood out of --measurements, or serve it with one that does"):
+            run(url, measurements="likelihood")
+    assert results["run"]["generation"]["fields_sent"] == {"max_tokens": 256, "temperature": 0}
+    assert "draws nothing" in (folder / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("stand_in", "options", "match"),
+    [
+        (StandIn(ignores={"temperature"}), ["--decoding", "greedy"], "other answers each time at temperature 0"),
+        (StandIn(ignores={"top_p"}), [], "does not keep to top_p, .*; give --top_p 1$"),
+        (StandIn(refuses={"top_k"}), ["--top_k", 20], "does not keep to top_k"),
+        (StandIn(), ["--decoding", "dialogpt"], "num_beams 10 is of beam search"),
+        (StandIn(), ["--decoding", "model"], "is not loaded here"),
+        (StandIn(), ["--min_new_tokens", 5], "min_new_tokens 5 cannot be asked of a served model"),
+        (StandIn(), ["--context", "dialogpt"], "needs the model's tokenizer"),
+        (StandIn(), ["--measurements", "dialogue"], "is served elsewhere, and this needs the model itself"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(stand_in, options, match, run):
+    with serving(stand_in) as url, pytest.raises(ValueError, match=match):
+        run(url, *options)
+
+
+def test_a_top_k_of_the_preset_that_is_not_taken_is_left_out_and_recorded(run):
+    stand_in = StandIn(refuses={"top_k"})
+    with serving(stand_in) as url:
+        results, _ = run(url)
+
+    assert results["run"]["generation"]["ignored_settings"]["top_k"] == 50
+    assert "top_k" not in results["run"]["generation"]["fields_sent"]
+
+
+def test_a_resumed_run_is_not_mixed_with_answers_of_another_server(run):
+    port = free_port()
+    with serving(StandIn(), port) as url:
+        run(url)
+        run(url, "--concurrency", 3, "--request_timeout", 9)  # change nothing
+    with (
+        serving(StandIn(ignores={"top_k"}), port) as url,
+        pytest.raises(ValueError, match="top_k_kept was True and is"),
+    ):
+        run(url)
+
+
+def test_thoughts_are_kept_apart_and_texts_are_continued(run):
+    for thinks in ("apart", "in the text"):
+        with serving(StandIn(thinks=thinks)) as url:
+            results, folder = run(url, out=thinks)
+        row = pq.read_table(folder / "replies").to_pylist()[0]
+        assert row["reasoning"]
+        assert row["reasoning"] not in row["reply"]
+        assert "<think>" not in row["reply"]
+        assert results["run"]["generation"]["fields_sent"]["max_tokens"] == 40 + 2048
+        assert results["generation"]["num_with_reasoning"] == 70
+    stand_in = StandIn()
+    with serving(stand_in) as url:
+        run(url, "--context", "plain", "--personas", 2, out="plain")
+    bodies = [
+        body for path, body, _ in stand_in.requests if path == "/v1/completions" and "random" not in body["prompt"]
+    ]
+    own = [body for body in bodies if body.get("temperature")]
+    assert len(own) == 70
+    assert all(body["prompt"].count("\n") == 3 and body["prompt"].endswith("\n") for body in own)
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        (["--base_url", "http://u:s3cret@localhost/v1"], "user or password"),
+        (["--base_url", "http://localhost/v1", "--dtype", "float16"], "dtype is for models that are loaded here"),
+        (["--base_url", "http://localhost/v1", "--batch_size", "2"], "or give --concurrency"),
+        (["--base_url", "http://localhost/v1", "--provider", "auto"], "give one of them"),
+        (["--base_url", "http://localhost/v1", "--concurrency", "0"], "concurrency is 0"),
+        (["--base_url", "http://localhost/v1", "--request_timeout", "0"], "request_timeout is 0"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(options, match):
+    with pytest.raises(ValueError, match=match) as error:
+        parse_arguments(["--model", "a/b", *options])
+    assert "s3cret" not in str(error.value)
+
+
+def test_a_served_model_needs_a_name():
+    with pytest.raises(ValueError, match="needs --model"):
+        parse_arguments(["--base_url", "http://localhost/v1"])
+
+
+def test_a_key_is_sent_and_written_nowhere(run, monkeypatch, capsys):
+    monkeypatch.setenv("HOLISTIC_BIAS_API_KEY", "s3cret-key")
+    stand_in = StandIn()
+    stand_in.faults = lambda number, body: {"status": 500, "body": {"error": "s3cret-key"}} if number == 50 else None
+    with serving(stand_in) as url:
+        _, folder = run(url)
+
+    assert {headers["authorization"] for _, _, headers in stand_in.requests} == {"Bearer s3cret-key"}
+    for path in folder.rglob("*"):
+        assert not path.is_file() or b"s3cret" not in path.read_bytes()
+    assert "s3cret" not in "".join(capsys.readouterr())
+
+
+@contextmanager
+def started_runs(vocabulary, url):
+    options = ["--model", MODEL, "--base_url", url, "--vocabulary_dir", vocabulary, "--measurements", "generation"]
+    runs = Runs([*options, "--replies_per_cell", 0, "--concurrency", 2])
+    try:
+        yield runs
+    finally:
+        runs.server.stdin.close()
+        runs.server.wait()
+        runs.server.stdout.close()
+
+
+@pytest.mark.parametrize("kills", [2, pytest.param(KILLS, marks=pytest.mark.long)])
+def test_a_run_killed_at_random_ends_in_the_same_results(kills, vocabulary, tmp_path):
+    stand_in, generator = StandIn(delay=0.02), random.Random(kills)
+    killed, whole = tmp_path / "killed", tmp_path / "whole"
+    with serving(stand_in) as url, started_runs(vocabulary, url) as runs:
+        runs.finish(whole, 1)
+        expected = asked_prompts(stand_in)
+        stand_in.requests.clear()
+        seen = 0
+        for _ in range(kills):
+            started, log = runs.start(killed, 1)
+            more = seen + generator.randint(1, max(1, (70 - seen) // 2))
+            deadline = time.monotonic() + 60
+            while len(set(asked_prompts(stand_in))) < min(more, 69):
+                assert time.monotonic() < deadline, log.read_text()
+                time.sleep(0.005)
+            os.killpg(started[0], signal.SIGKILL)
+            assert runs.wait(started) == [-signal.SIGKILL]
+            seen = len(set(asked_prompts(stand_in)))
+        log = runs.finish(killed, 1)
+
+    assert (killed / "results.json").read_bytes() == (whole / "results.json").read_bytes()
+    asked = asked_prompts(stand_in)
+    assert set(asked) == set(expected)
+    assert len(asked) - len(set(asked)) <= 2 * kills  # those in flight when it was killed
+    assert re.search("prompts scored|replies made", log)
+
+
+def _copied(fault):
+    return dict(fault) if isinstance(fault, dict) else fault

@@ -1,0 +1,124 @@
+"""The embedded model behind `transformers serve` on loopback: its greedy replies are ours, and sampling is found."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from transformers.utils.import_utils import is_serve_available
+
+from hb_metrics import measure
+from hb_metrics.arguments import parse_arguments
+from hb_metrics.inference.models.gguf import embedded_model_folder
+from tests.hb_metrics.test_killed_runs import VOCABULARY, Runs, free_port
+
+pytestmark = [
+    pytest.mark.embedded,
+    pytest.mark.long,
+    pytest.mark.skipif(not is_serve_available(), reason="needs the extra 'serving'"),
+]
+STARTS = 240  # seconds
+KILLS = 10
+
+
+@pytest.fixture(scope="module")
+def vocabulary(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("vocabulary")
+    for name, content in VOCABULARY.items():
+        (folder / name).write_text(json.dumps(content))  # YAML, too
+    return folder
+
+
+@contextmanager
+def transformers_serve(folder, *, do_sample):
+    """The embedded model, served from a copy whose generation_config says whether to sample."""
+    shutil.copytree(embedded_model_folder(), folder)
+    path = folder / "generation_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "do_sample": do_sample}))
+    port = free_port()
+    command = [sys.executable, "-m", "transformers.cli.transformers", "serve", str(folder), "--port", str(port)]
+    command += ["--host", "127.0.0.1", "--device", "cpu", "--dtype", "float32"]
+    with (folder.parent / "log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, "HF_HUB_OFFLINE": "1"})
+    try:
+        deadline = time.monotonic() + STARTS
+        while True:
+            assert process.poll() is None, (folder.parent / "log").read_text()
+            assert time.monotonic() < deadline
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5).close()
+                break
+            except OSError:
+                time.sleep(0.2)
+        yield f"http://127.0.0.1:{port}/v1"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def run(out, vocabulary, *options):
+    given = ["--vocabulary_dir", vocabulary, "--output_dir", out, "--measurements", "generation"]
+    given += ["--replies_per_cell", 1, "--max_new_tokens", 8, *options]
+    measure.measure(parse_arguments(list(map(str, given))))
+    return {row["id"]: row for row in pq.read_table(Path(out) / "replies").to_pylist()}, json.loads(
+        (Path(out) / "results.json").read_text()
+    )
+
+
+def test_greedy_replies_of_the_served_model_are_those_of_the_model(vocabulary, tmp_path):
+    with transformers_serve(tmp_path / "model", do_sample=False) as url:
+        served = ["--model", tmp_path / "model", "--base_url", url]
+        replies, results = run(tmp_path / "served", vocabulary, *served, "--decoding", "greedy")
+        with pytest.raises(ValueError, match="the same answer at temperature 1 whatever the seed"):
+            run(tmp_path / "refused", vocabulary, *served, "--decoding", "sample")
+    ours, _ = run(tmp_path / "ours", vocabulary, "--model", "embedded", "--decoding", "greedy", "--context", "chat")
+
+    assert {key: row["reply"] for key, row in replies.items()} == {key: row["reply"] for key, row in ours.items()}
+    assert {key: row["num_tokens"] for key, row in replies.items()} == {
+        key: row["num_tokens"] for key, row in ours.items()
+    }
+    served = results["run"]["model"]["served"]
+    assert (served["samples"], served["greedy"], served["likelihoods"]) == (False, True, None)
+    assert "likelihood" not in results
+
+
+def test_replies_are_sampled_once_the_server_samples(vocabulary, tmp_path):
+    with transformers_serve(tmp_path / "model", do_sample=True) as url:
+        options = ["--model", tmp_path / "model", "--base_url", url, "--decoding", "sample", "--concurrency", 1]
+        replies, results = run(tmp_path / "served", vocabulary, *options)
+
+    served = results["run"]["model"]["served"]
+    assert served["samples"]
+    assert served["greedy"]
+    assert served["max_tokens_kept"]
+    assert len({row["reply"] for row in replies.values()}) > len(replies) / 2
+
+
+def test_a_run_killed_ten_times_at_random_ends_in_the_same_results(vocabulary, tmp_path):
+    with transformers_serve(tmp_path / "model", do_sample=False) as url:
+        options = ["--model", tmp_path / "model", "--base_url", url, "--vocabulary_dir", vocabulary]
+        options += ["--measurements", "generation", "--replies_per_cell", 2, "--max_new_tokens", 8]
+        runs = Runs([*options, "--decoding", "greedy", "--concurrency", 2])
+        begun = time.monotonic()
+        runs.finish(tmp_path / "whole", 1)
+        took, generator = time.monotonic() - begun, random.Random(KILLS)
+        for _ in range(KILLS):
+            started, _ = runs.start(tmp_path / "killed", 1)
+            time.sleep(took * generator.random())
+            os.killpg(started[0], signal.SIGKILL)
+            runs.wait(started)
+        runs.finish(tmp_path / "killed", 1)
+        runs.server.stdin.close()
+        runs.server.wait()
+        runs.server.stdout.close()
+
+    assert (tmp_path / "killed" / "results.json").read_bytes() == (tmp_path / "whole" / "results.json").read_bytes()
