@@ -5,6 +5,8 @@ import json
 from functools import cache
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 import transformers
@@ -16,6 +18,7 @@ from hb_dataset import load_table
 from hb_metrics.inference.models.contexts import encode_rendered, render_contexts
 from hb_metrics.measure import main as measure
 from hb_train.bias_labels import main as label
+from hb_train.tuning.labels import LABELS_FILE, ROW_SCHEMA
 from tests.hb_metrics.conftest import get_small_model, save_small_model  # noqa: F401 - fixtures of those tests
 
 PITIED_AXIS = "ability"
@@ -211,3 +214,29 @@ def sympathy(results):
         debiased["summed_cluster_gen_bias"]["Sympathy"],
         mean[True] - mean[False],
     )
+
+
+def labels_by_hand(folder, tokenizer, context, *, is_encoder_decoder, number=24, replies_a_prompt=1):
+    """Labels as bias_labels.py writes them, without a run."""
+    texts = [f"Hi! I'm number {index // replies_a_prompt}." for index in range(number)]
+    rows = {name: [""] * number for name in ("axis", "descriptor", "noun", "template")}
+    tags = ["bias" if index % 3 else "no_bias" for index in range(number)]
+    rendered = [
+        render_contexts([text], [[]], tokenizer, context, is_encoder_decoder=is_encoder_decoder, tag=tag)[0]
+        for text, tag in zip(texts, tags, strict=True)
+    ]
+    rows |= {"id": [str(index) for index in range(number)], "prompt": rendered, "tag": tags}
+    rows |= {"completion": ["I love cats." if tag == "bias" else "I'm a man." for tag in tags]}
+    rows |= {"bias_value": [float(tag == "bias") for tag in tags], "truncated": [False] * number}
+    (folder / "data").mkdir(parents=True)
+    table = pa.table({name: rows[name] for name in ROW_SCHEMA.names}, schema=ROW_SCHEMA)
+    pq.write_table(table.slice(0, number // 2), folder / "data" / "train.parquet")
+    pq.write_table(table.slice(number // 2), folder / "data" / "validation.parquet")
+    suffix = rendered[0].rpartition(tags[0])[2]
+    labels = {
+        **{"suffix": suffix, "context": context, "alpha": 0, "beta": 0.5},
+        **{"model": {"name": "by hand", "digest": "none"}, "by_tag": {"bias": 16, "no_bias": 8}, "by_split": {}},
+        "style_classifier": {"name": "none", "num_styles": 2},
+    }
+    (folder / LABELS_FILE).write_text(json.dumps(labels), encoding="utf-8")
+    return folder

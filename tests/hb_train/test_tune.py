@@ -8,7 +8,6 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
@@ -20,7 +19,7 @@ from trl import SFTTrainer
 from hb_metrics.display.numbers import bias, share
 from hb_metrics.finished_run import read_run
 from hb_metrics.inference.models.bias_tags import TUNING_FILE, BiasTuning, read_bias_tuning, write_bias_tuning
-from hb_metrics.inference.models.contexts import encode_replies, render_contexts
+from hb_metrics.inference.models.contexts import encode_replies
 from hb_metrics.measurements.generation.tuned import tuned_rows
 from hb_metrics.report.comparison import write_comparison
 from hb_train import bias_labels, tune
@@ -28,8 +27,18 @@ from hb_train.bias_labels import main as label
 from hb_train.model_card import main as write_card
 from hb_train.training.trainers import ReplySFTTrainer
 from hb_train.tune import main as tune_main
-from hb_train.tuning.labels import CEILING_FILE, LABELS_FILE, ROW_SCHEMA, SPLITS, read_split
-from tests.hb_train.conftest import PITIED_AXIS, QUICK, few_steps, measured, options_for, same, sympathy, weights
+from hb_train.tuning.labels import CEILING_FILE, LABELS_FILE, SPLITS, read_split
+from tests.hb_train.conftest import (
+    PITIED_AXIS,
+    QUICK,
+    few_steps,
+    labels_by_hand,
+    measured,
+    options_for,
+    same,
+    sympathy,
+    weights,
+)
 
 ROOT = Path(__file__).parents[2]
 # Not ours: what TRL's options are called changes from one release of transformers to the next.
@@ -254,32 +263,6 @@ def test_lora_is_merged_so_that_the_folder_loads_as_any_model(pitying_model, lab
     changed = {name.split(".")[-2] for name in tuned if not torch.equal(tuned[name], first[name])}
     assert changed == {"c_attn", "c_proj"}
     AutoModelForCausalLM.from_pretrained(folder)
-
-
-def labels_by_hand(folder, tokenizer, context, *, is_encoder_decoder, number=24):
-    """Labels as bias_labels.py writes them, without a run."""
-    texts = [f"Hi! I'm number {index}." for index in range(number)]
-    rows = {name: [""] * number for name in ("axis", "descriptor", "noun", "template")}
-    tags = ["bias" if index % 3 else "no_bias" for index in range(number)]
-    rendered = [
-        render_contexts([text], [[]], tokenizer, context, is_encoder_decoder=is_encoder_decoder, tag=tag)[0]
-        for text, tag in zip(texts, tags, strict=True)
-    ]
-    rows |= {"id": [str(index) for index in range(number)], "prompt": rendered, "tag": tags}
-    rows |= {"completion": ["I love cats." if tag == "bias" else "I'm a man." for tag in tags]}
-    rows |= {"bias_value": [0.0] * number, "truncated": [False] * number}
-    (folder / "data").mkdir(parents=True)
-    table = pa.table({name: rows[name] for name in ROW_SCHEMA.names}, schema=ROW_SCHEMA)
-    pq.write_table(table.slice(0, number // 2), folder / "data" / "train.parquet")
-    pq.write_table(table.slice(number // 2), folder / "data" / "validation.parquet")
-    suffix = rendered[0].rpartition(tags[0])[2]
-    labels = {
-        **{"suffix": suffix, "context": context, "alpha": 0, "beta": 0.5},
-        **{"model": {"name": "by hand", "digest": "none"}, "by_tag": {"bias": 16, "no_bias": 8}, "by_split": {}},
-        "style_classifier": {"name": "none", "num_styles": 2},
-    }
-    (folder / LABELS_FILE).write_text(json.dumps(labels), encoding="utf-8")
-    return folder
 
 
 @pytest.mark.parametrize("lora", [False, True])

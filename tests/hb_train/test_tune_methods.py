@@ -21,7 +21,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:fan_in_fan_out is set to False:UserWarning"),
 ]
-NUM_REPLIES = 4
+NUM_REPLIES = 3
 
 
 @pytest.fixture(scope="session")
@@ -67,5 +67,170 @@ def test_a_planted_bias_falls_asked_without_a_tag(method, pitying_model, before,
     ]
     tune_main(options_for(pitying_model, rows, tmp_path / "tuned", *options))
     after = measured(tmp_path / "tuned", tmp_path / "after")
-    print(sympathy(before[1]), sympathy(after), read_bias_tuning(str(tmp_path / "tuned")).training)
     assert (np.array(sympathy(after)) < np.array(sympathy(before[1])) / 2).all()
+    assert after["run"]["generation"]["tag"] is None
+    assert after["run"]["generation"]["tag_reason"] == f"the model was tuned by {method.upper()}, without tags"
+    card = (tmp_path / "tuned" / "README.md").read_text(encoding="utf-8")
+    assert f"It was tuned by {method.upper()}, which uses no control tags, and is asked without." in card
+
+
+@pytest.fixture
+def model(save_small_model):
+    return save_small_model("gpt2")
+
+
+@pytest.fixture
+def rows(model, tmp_path):
+    """Labels of three replies to each of eight prompts, two of them tagged "bias"."""
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    return labels_by_hand(tmp_path / "rows", tokenizer, "plain", is_encoder_decoder=False, replies_a_prompt=3)
+
+
+def tuned(model, rows, folder, method, *options):
+    """The record of a short tuning."""
+    tune_main(options_for(model, rows, folder, "--method", method, *few_steps(rate="1e-2"), *options))
+    return read_bias_tuning(str(folder))
+
+
+@pytest.mark.parametrize("method", ["kto", "dpo"])
+def test_the_model_learns_replies_after_the_contexts_it_is_given_without_a_tag(
+    method, model, rows, tmp_path, monkeypatch
+):
+    batches = []
+
+    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+        batches.append({name: value.tolist() for name, value in inputs.items()})
+        return known(self, model, inputs, return_outputs, num_items_in_batch)
+
+    trainer = {"kto": trainers.ReplyKTOTrainer, "dpo": trainers.ReplyDPOTrainer}[method]
+    known = trainer.compute_loss
+    monkeypatch.setattr(trainer, "compute_loss", compute_loss)
+    record = tuned(model, rows, tmp_path / "model", method, "--eval_on_start", "false", "--max_steps", "2")
+    tokenizer = AutoTokenizer.from_pretrained(model)
+
+    def tokens(number, reply):
+        context = tokenizer(f"Hi! I'm number {number}.\n")["input_ids"]
+        return tuple(context), (*tokenizer(reply)["input_ids"], tokenizer.eos_token_id)
+
+    wanted, unwanted = "I'm a man.", "I love cats."
+
+    def sequences(batch, prefix=""):
+        rows = (batch[f"{prefix}{name}"] for name in ("input_ids", "attention_mask", "completion_mask"))
+        for ids, attended, completion in zip(*rows, strict=True):
+            length, first = sum(attended), completion.index(1)
+            assert attended == [1] * length + [0] * (len(ids) - length)
+            assert completion == [0] * first + [1] * (length - first) + [0] * (len(ids) - length)
+            yield tuple(ids[:first]), tuple(ids[first:length])
+
+    if method == "dpo":
+        first = list(sequences(batches[0]))
+        assert sorted(first[:4]) == sorted(tokens(number, wanted) for number in range(4))
+        assert [context for context, _ in first[4:]] == [context for context, _ in first[:4]]
+        assert {reply for _, reply in first[4:]} == {tokens(0, unwanted)[1]}
+        assert record.training["num_pairs"] == {"train": 4, "validation": 4}
+        assert record.training["num_unpaired_prompts"] == {"train": 0, "validation": 0}
+        return
+    train = [
+        (*row, label) for batch in batches[:2] for row, label in zip(sequences(batch), batch["label"], strict=True)
+    ]
+    expected = [(*tokens(n // 3, unwanted if n % 3 else wanted), n % 3 == 0) for n in range(12)]
+    assert sorted(train) == sorted(expected)
+    assert train != expected  # in an order that the seed draws
+    for batch in batches[:2]:  # the divergence is estimated by the replies of the rows before
+        own, other = list(sequences(batch)), list(sequences(batch, "KL_"))
+        assert [context for context, _ in other] == [context for context, _ in own]
+        assert [reply for _, reply in other] == [own[index - 1][1] for index in range(len(own))]
+    assert record.training["desirable_weight"] == 1
+    assert record.training["undesirable_weight"] == 0.5
+
+
+@pytest.mark.parametrize("method", ["kto", "dpo"])
+def test_the_same_seed_gives_the_same_weights_and_it_resumes(method, model, rows, tmp_path):
+    def run(name, *options):
+        record = tuned(model, rows, tmp_path / name, method, "--save_total_limit", "3", *options)
+        return weights(tmp_path / name), record
+
+    first, record = run("first")
+    again, _ = run("again")
+    other, _ = run("other", "--seed", "1")
+    assert same(first, again)
+    assert not same(first, other)
+    assert record.tag is None
+    assert record.method == method
+    curve = {entry["step"]: entry["loss"] for entry in record.training["validation_loss"]}
+    assert record.training["best_validation_loss"] == min(curve.values()) < curve[0]
+
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "run.json").write_bytes((tmp_path / "first" / "run.json").read_bytes())
+    (tmp_path / "first" / "checkpoint-2").rename(broken / "checkpoint-2")
+    resumed, resumed_record = run("broken")
+    assert same(first, resumed)
+    assert resumed_record == record
+
+
+@pytest.mark.parametrize("method", ["kto", "dpo"])
+def test_the_reference_is_the_model_before_with_lora_and_with_its_log_probabilities_alone(
+    method, model, rows, tmp_path
+):
+    whole = tuned(model, rows, tmp_path / "whole", method)
+    before = tuned(model, rows, tmp_path / "before", method, "--precompute_ref_log_probs")
+    assert before.training["validation_loss"] == pytest.approx(whole.training["validation_loss"])
+    for name, value in weights(tmp_path / "whole").items():
+        torch.testing.assert_close(weights(tmp_path / "before")[name], value)
+    lora = tuned(
+        model, rows, tmp_path / "lora", method, "--use_peft", "--lora_r", "4", "--lora_target_modules", "c_attn"
+    )
+    losses = [entry["loss"] for entry in lora.training["validation_loss"]]
+    assert losses[0] == pytest.approx(whole.training["validation_loss"][0]["loss"])
+    assert losses[-1] < losses[0]
+    assert not list((tmp_path / "lora").glob("adapter*"))
+    changed = weights(tmp_path / "lora").items()
+    known = weights(model)
+    assert {name.split(".")[-2] for name, value in changed if not torch.equal(value, known[name])} == {"c_attn"}
+
+
+@pytest.mark.parametrize("method", ["kto", "dpo"])
+def test_two_processes_tune_and_no_token_is_written(method, model, rows, tmp_path):
+    folder, token = tmp_path / "model", "hf_" + "NoBodysToken" * 3
+    options = options_for(model, rows, folder, "--method", method, *few_steps(rate="1e-2"), "--hub_token", token)
+    options += ["--per_device_train_batch_size", "2"]
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
+    done = subprocess.run([*command, "hb_train/tune.py", *options], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    curve = read_bias_tuning(str(folder)).training["validation_loss"]
+    assert curve[-1]["loss"] < curve[0]["loss"]
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert any(path.name == "training_args.bin" for path in files)
+    assert not [path for path in files if token.encode() in path.read_bytes()]
+
+
+def test_what_does_not_go_with_a_method_is_refused(model, rows, save_small_model, tmp_path):
+    def refused(message, *options, rows=rows, model=model):
+        with pytest.raises(SystemExit, match=message):
+            tune_main(options_for(model, rows, tmp_path / "model", *few_steps(), *options))
+        assert not (tmp_path / "model" / "model.safetensors").exists()
+
+    refused("labels none is the paper's self-chat tuning, a kind of method sft", "--method", "kto", "--labels", "none")
+    refused("--method has to be written in full", "--meth", "kto")
+    refused("the lowest validation loss, which needs", "--method", "dpo", "--load_best_model_at_end", "false")
+    blenderbot = save_small_model("blenderbot")
+    one = labels_by_hand(
+        tmp_path / "one", AutoTokenizer.from_pretrained(blenderbot), "blenderbot", is_encoder_decoder=True
+    )
+    refused("is encoder-decoder; method kto needs a causal", "--method", "kto", rows=one, model=blenderbot)
+    single = labels_by_hand(
+        tmp_path / "single", AutoTokenizer.from_pretrained(model), "plain", is_encoder_decoder=False
+    )
+    refused("of the 12 prompts of train, 0 have several replies", "--method", "dpo", rows=single)
+    config = tmp_path / "options.yaml"
+    config.write_text("method: kto\nundesirable_weight: 3.0\n", encoding="utf-8")
+    arguments, _, training_args, _ = tune.parse_options(
+        ["--config", str(config), "--output_dir", str(tmp_path / "model"), "--bf16", "false"]
+    )
+    assert arguments.method == "kto"
+    assert training_args.undesirable_weight == 3
+    with pytest.raises(ValueError, match="method kto cannot be swept"):
+        sweep_learning_rates(
+            SweepArguments(output_dir=str(tmp_path / "sweep"), dataset_name=str(rows)), ["--method", "kto"]
+        )
