@@ -1,6 +1,8 @@
 """Tuning by preference: a planted bias falls, asked without a tag, and options are those of other methods."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +13,21 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from hb_metrics.inference.models.bias_tags import read_bias_tuning
 from hb_metrics.measure import main as measure
+from hb_train import tune
 from hb_train.bias_labels import main as label
+from hb_train.training import trainers
 from hb_train.tune import main as tune_main
-from tests.hb_train.conftest import MEASURED, measured, options_for, sympathy
+from hb_train.tuning.learning_rate_sweep import SweepArguments, sweep_learning_rates
+from tests.hb_train.conftest import (
+    MEASURED,
+    few_steps,
+    labels_by_hand,
+    measured,
+    options_for,
+    same,
+    sympathy,
+    weights,
+)
 
 ROOT = Path(__file__).parents[2]
 pytestmark = [
@@ -105,7 +119,20 @@ def test_the_model_learns_replies_after_the_contexts_it_is_given_without_a_tag(
     trainer = {"kto": trainers.ReplyKTOTrainer, "dpo": trainers.ReplyDPOTrainer}[method]
     known = trainer.compute_loss
     monkeypatch.setattr(trainer, "compute_loss", compute_loss)
-    record = tuned(model, rows, tmp_path / "model", method, "--eval_on_start", "false", "--max_steps", "2")
+    record = tuned(
+        model,
+        rows,
+        tmp_path / "model",
+        method,
+        "--eval_on_start",
+        "false",
+        "--max_steps",
+        "2",
+        "--eval_steps",
+        "2",
+        "--save_steps",
+        "2",
+    )
     tokenizer = AutoTokenizer.from_pretrained(model)
 
     def tokens(number, reply):

@@ -15,7 +15,7 @@ def dataset(rows):
         for id_, prompt, reply, tag, value in rows
     ]
     encoded = []
-    for row, (_, prompt, reply, _, _) in zip(labelled, rows, strict=True):
+    for row, (_, prompt, *_) in zip(labelled, rows, strict=True):
         context, learnt = [ord(letter) for letter in prompt + SUFFIX], [ord(letter) for letter in row["completion"]]
         encoded.append({"input_ids": context + learnt, "labels": [-100] * len(context) + learnt})
     return Dataset.from_list(labelled), Dataset.from_list(encoded)
