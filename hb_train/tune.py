@@ -62,6 +62,10 @@ METHOD_KIND_ERROR = "model '{name}' is {kind}; method {method} needs a causal la
 METHOD_LABELS_ERROR = (
     "labels none is the paper's self-chat tuning, which is method sft; method {method} needs the labels"
 )
+BATCH_ERROR = (
+    "per_device_train_batch_size is 1; give at least 2 for method kto, which estimates the divergence from the model "
+    "before with the reply of another row in the batch"
+)
 PRECOMPUTE_ERROR = (
     "precompute_ref_log_probs is not supported with {number} processes; leave it out, or tune with one process"
 )
@@ -224,6 +228,8 @@ def _check_options(
         raise ValueError(STREAMING_ERROR)
     if training_args.eval_strategy == "no" or not training_args.load_best_model_at_end:
         raise ValueError(NO_EVALUATION_ERROR.format(measure=arguments.measure()))
+    if arguments.method == KTO and training_args.per_device_train_batch_size < 2:
+        raise ValueError(BATCH_ERROR)
     if getattr(training_args, "precompute_ref_log_probs", False) and training_args.world_size > 1:
         raise ValueError(PRECOMPUTE_ERROR.format(number=training_args.world_size))
 

@@ -66,10 +66,11 @@ def preference_rows(
         training_args.undesirable_weight = undesirable_weight(
             labelled["train"]["label"], training_args.desirable_weight
         )
-    # TRL takes the rows in the order they are in, because each goes with the one before it.
+    # TRL takes the rows in the order they are in, because each goes with the one before it, which as they were labelled
+    # is often of the same cell.
     seed = training_args.seed if training_args.data_seed is None else training_args.data_seed
-    labelled["train"] = labelled["train"].shuffle(seed=seed).flatten_indices()
-    return labelled, {name: getattr(training_args, name) for name in ("desirable_weight", "undesirable_weight")}
+    shuffled = {name: split.shuffle(seed=seed).flatten_indices() for name, split in labelled.items()}
+    return shuffled, {name: getattr(training_args, name) for name in ("desirable_weight", "undesirable_weight")}
 
 
 def preference_trainer(

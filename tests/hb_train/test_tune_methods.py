@@ -239,6 +239,7 @@ def test_what_does_not_go_with_a_method_is_refused(model, rows, save_small_model
         assert not (tmp_path / "model" / "model.safetensors").exists()
 
     refused("labels none is the paper's self-chat tuning, a kind of method sft", "--method", "kto", "--labels", "none")
+    refused("per_device_train_batch_size is 1; give", "--method", "kto", "--per_device_train_batch_size", "1")
     refused("--method has to be written in full", "--meth", "kto")
     refused("the lowest validation loss, which needs", "--method", "dpo", "--load_best_model_at_end", "false")
     blenderbot = save_small_model("blenderbot")
