@@ -72,7 +72,7 @@ def paired_labels(pitying_model, before, tmp_path_factory):
     return folder / "labels"
 
 
-@pytest.mark.parametrize("method", ["kto", "dpo"])
+@pytest.mark.parametrize("method", ["kto", pytest.param("dpo", marks=pytest.mark.long)])
 def test_a_planted_bias_falls_asked_without_a_tag(method, pitying_model, before, request, tmp_path):
     rows = request.getfixturevalue({"kto": "labels", "dpo": "paired_labels"}[method])
     options = [
@@ -202,9 +202,10 @@ def test_the_reference_is_the_model_before_with_lora_and_with_its_log_probabilit
 ):
     whole = tuned(model, rows, tmp_path / "whole", method)
     before = tuned(model, rows, tmp_path / "before", method, "--precompute_ref_log_probs")
-    assert before.training["validation_loss"] == pytest.approx(whole.training["validation_loss"])
+    losses = [[entry["loss"] for entry in record.training["validation_loss"]] for record in (before, whole)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-3)
     for name, value in weights(tmp_path / "whole").items():
-        torch.testing.assert_close(weights(tmp_path / "before")[name], value)
+        torch.testing.assert_close(weights(tmp_path / "before")[name], value, rtol=1e-3, atol=1e-4)
     lora = tuned(
         model, rows, tmp_path / "lora", method, "--use_peft", "--lora_r", "4", "--lora_target_modules", "c_attn"
     )
@@ -217,7 +218,7 @@ def test_the_reference_is_the_model_before_with_lora_and_with_its_log_probabilit
     assert {name.split(".")[-2] for name, value in changed if not torch.equal(value, known[name])} == {"c_attn"}
 
 
-@pytest.mark.parametrize("method", ["kto", "dpo"])
+@pytest.mark.parametrize("method", ["kto", pytest.param("dpo", marks=pytest.mark.long)])
 def test_two_processes_tune_and_no_token_is_written(method, model, rows, tmp_path):
     folder, token = tmp_path / "model", "hf_" + "NoBodysToken" * 3
     options = options_for(model, rows, folder, "--method", method, *few_steps(rate="1e-2"), "--hub_token", token)
@@ -238,7 +239,7 @@ def test_what_does_not_go_with_a_method_is_refused(model, rows, save_small_model
             tune_main(options_for(model, rows, tmp_path / "model", *few_steps(), *options))
         assert not (tmp_path / "model" / "model.safetensors").exists()
 
-    refused("labels none is the paper's self-chat tuning, a kind of method sft", "--method", "kto", "--labels", "none")
+    refused("labels none is the paper's self-chat tuning, which is method sft", "--method", "kto", "--labels", "none")
     refused("per_device_train_batch_size is 1; give", "--method", "kto", "--per_device_train_batch_size", "1")
     refused("--method has to be written in full", "--meth", "kto")
     refused("the lowest validation loss, which needs", "--method", "dpo", "--load_best_model_at_end", "false")
