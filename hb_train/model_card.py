@@ -15,6 +15,18 @@ from hb_train.training.options import first_line
 
 CARD_FILE = "README.md"
 
+_METHOD_WORDS = {
+    "sft": "",
+    "kto": """
+Tuned by KTO (Ethayarajh et al., 2024): replies tagged "no_bias" were to become likelier than in the model before, the
+others less likely.
+""",
+    "dpo": """
+Tuned by DPO (Rafailov et al., 2023): of the replies to a prompt, the least biased one was to become likelier than the
+most biased one.
+""",
+}
+
 NOT_TUNED_ERROR = "'{folder}' has no {file}; give the folder of a model tuned with hb_train/tune.py"
 
 
@@ -78,14 +90,39 @@ def _obedience(directions: Path, tuning: BiasTuning, runs: Sequence[Path], names
     return tuned_markdown(tuned_rows(finished, run_names(finished, names), directions, ceiling)).strip()
 
 
+def _labelled(tuning: BiasTuning) -> str:
+    return "labelled" if tuning.tag or tuning.method != "sft" else "not labelled"
+
+
+def _rows_of_method(tuning: BiasTuning) -> str:
+    """What the method made of the rows."""
+    training = tuning.training
+    if tuning.method == "kto":
+        return (
+            f'; replies tagged "no_bias" weigh {training["desirable_weight"]:.3g} each, the others '
+            f"{training['undesirable_weight']:.3g}"
+        )
+    if tuning.method == "dpo":
+        pairs, prompts = training["num_pairs"], training["num_prompts"]
+        return (
+            f"; {pairs['train']:,} pairs from {prompts['train']:,} prompts, {pairs['validation']:,} from "
+            f"{prompts['validation']:,} held out; the other prompts have no replies of both tags"
+        )
+    return ""
+
+
 def _card(tuning: BiasTuning, figures: str) -> str:
     tags, training = tuning.labels["by_tag"], tuning.training
+    method = tuning.method
     how = (
         f'The context must end in the control tag "{tuning.tag}": {tuning.place}. `measure.py --model FOLDER` does so '
         "by itself; `--tag bias|no_bias|none` asks otherwise."
         if tuning.tag
+        else f"It was tuned by {method.upper()}, which uses no control tags, and is asked without."
+        if method != "sft"
         else "It was tuned without control tags (the paper's self-chat tuning, to compare with), and is asked without."
     )
+    measure = "perplexity" if method == "sft" else "loss"
     if any(value not in (None, "prompt") for value in (tuning.asked_with or {}).values()):
         how += f" Give it the options `asked_with` of `{TUNING_FILE}` too: its replies were asked for with them."
     return f"""---
@@ -93,13 +130,14 @@ library_name: transformers
 tags:
 - holistic-bias
 - trl
-- sft
+- {method}
 ---
 
 # {training["model"]}, bias-tuned
 
-Fine-tuned on its own replies to HolisticBias prompts, {"labelled" if tuning.tag else "not labelled"} by how much they
+Fine-tuned on its own replies to HolisticBias prompts, {_labelled(tuning)} by how much they
 show the characteristic style of the term in the prompt (Smith et al., 2022, section 4 and appendix C).
+{_METHOD_WORDS[method]}
 
 ## How to ask it
 
@@ -111,8 +149,9 @@ show the characteristic style of the term in the prompt (Smith et al., 2022, sec
   bias value above β = {tuning.beta:.6g} (α = {tuning.alpha}), {tags["no_bias"]:,} others.
 * Styles were classified by {tuning.labels["style_classifier"]["name"]},
   {tuning.labels["style_classifier"]["num_styles"]} styles.
-* {training["num_rows"]["train"]:,} rows, {training["num_rows"]["validation"]:,} held out; best validation perplexity
-  {training["best_validation_perplexity"]:.3f} at step {training["best_step"]} of {training["num_steps"]}.
+* {training["num_rows"]["train"]:,} rows, {training["num_rows"]["validation"]:,} held out{_rows_of_method(tuning)}.
+* Best validation {measure} {training[f"best_validation_{measure}"]:.3f} at step {training["best_step"]} of
+  {training["num_steps"]}.
 
 ## Before and after
 

@@ -8,6 +8,11 @@ dataset is a folder of `bias_labels.py`. Causal models are tuned by TRL's SFTTra
 transformers' Seq2SeqTrainer; only replies are learnt; the checkpoint of the lowest validation perplexity is kept. A
 tuning that was interrupted resumes from its last checkpoint when the same command is given again. The folder records
 how the model must be asked, and `measure.py --model FOLDER` asks it so.
+
+Instead of the paper's tags, `--method kto` and `--method dpo` tune by preference: replies tagged "no_bias" become
+likelier and those tagged "bias" less likely, without a tag, while the divergence from the model as it was stays small.
+KTO takes the labels as they are; DPO takes pairs of replies to the same prompt. These methods have TRL's options
+(`--method kto --help`) and keep the checkpoint of the lowest validation loss.
 """
 
 import math
@@ -30,7 +35,9 @@ from hb_train.training.runs import (
     use_all_cores,
     validation_curve,
 )
+from hb_train.training.sweeps import read_config
 from hb_train.tuning.labels import SPLITS, read_labels, read_split
+from hb_train.tuning.methods import DPO, KTO, SFT, Method, given_method, preference_rows, preference_trainer
 
 if TYPE_CHECKING:
     from transformers import Trainer, TrainerCallback
@@ -43,12 +50,24 @@ if TYPE_CHECKING:
 
 STREAMING_ERROR = "dataset_streaming is not supported: the rows are few enough to be read; leave it out"
 NO_EVALUATION_ERROR = (
-    "the model that is kept is that of the lowest validation perplexity, which needs evaluations; leave out "
+    "the model that is kept is that of the lowest validation {measure}, which needs evaluations; leave out "
     "--eval_strategy no and --load_best_model_at_end false"
 )
 DIVERGED_ERROR = (
-    "the validation perplexity was never a number: tuning diverged; give a smaller --learning_rate than {rate:g} and "
+    "the validation {measure} was never a number: tuning diverged; give a smaller --learning_rate than {rate:g} and "
     "another --output_dir"
+)
+METHOD_ERROR = "--method has to be written in full, since it decides which other options there are"
+METHOD_KIND_ERROR = "model '{name}' is {kind}; method {method} needs a causal language model: give --method sft"
+METHOD_LABELS_ERROR = (
+    "labels none is the paper's self-chat tuning, which is method sft; method {method} needs the labels"
+)
+BATCH_ERROR = (
+    "per_device_train_batch_size is 1; give at least 2 for method kto, which estimates the divergence from the model "
+    "before with the reply of another row in the batch"
+)
+PRECOMPUTE_ERROR = (
+    "precompute_ref_log_probs is not supported with {number} processes; leave it out, or tune with one process"
 )
 MASKED_ERROR = "model '{name}' is a masked language model, which gives no replies; give one that does"
 
@@ -57,6 +76,13 @@ MASKED_ERROR = "model '{name}' is a masked language model, which gives no replie
 class TuneArguments:
     """The options of this script beside those of TRL."""
 
+    method: Method = field(
+        default=SFT,
+        metadata={
+            "help": "How the model is tuned: sft (supervised fine-tuning with control tags, the paper's), or by "
+            "preference for the less biased replies: kto, or dpo on pairs of replies to the same prompt."
+        },
+    )
     labels: Literal["tags", "none"] = field(
         default="tags",
         metadata={
@@ -66,15 +92,21 @@ class TuneArguments:
     early_stopping_patience: int = field(
         default=3,
         metadata={
-            "help": "Tuning stops after so many evaluations in a row without a lower validation perplexity; with 0 it "
-            "never does."
+            "help": "Tuning stops after so many evaluations in a row without a lower validation perplexity (with "
+            "kto and dpo: loss); with 0 it never does."
         },
     )
 
     def __post_init__(self) -> None:
-        """Raises `ValueError` if the patience is negative."""
+        """Raises `ValueError` if the patience is negative, or the labels are not learnt by a method that needs them."""
+        if self.method != SFT and self.labels == "none":
+            raise ValueError(METHOD_LABELS_ERROR.format(method=self.method))
         if self.early_stopping_patience < 0:
             raise ValueError(f"early_stopping_patience is {self.early_stopping_patience}; give at least 0")
+
+    def measure(self) -> str:
+        """What the model that is kept has the lowest validation value of."""
+        return "perplexity" if self.method == SFT else "loss"
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -88,13 +120,17 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def parse_options(argv: list[str]) -> tuple[TuneArguments, "ScriptArguments", "SFTConfig", "ModelConfig"]:
-    """Reads the command line, as `parse_training_options`."""
-    from trl import ModelConfig, ScriptArguments, SFTConfig
+    """Reads the command line, as `parse_training_options`; the method decides which options TRL has."""
+    from trl import DPOConfig, KTOConfig, ModelConfig, ScriptArguments, SFTConfig
 
-    from hb_train.training.trainers import METRIC
-
-    return parse_training_options(
-        (TuneArguments, ScriptArguments, SFTConfig, ModelConfig),
+    yaml_file = argv[argv.index("--config") + 1] if "--config" in argv[:-1] else None
+    method = given_method(argv, read_config(yaml_file))
+    config = {KTO: KTOConfig, DPO: DPOConfig}.get(method, SFTConfig)
+    defaults: dict[str, Any] = {"metric_for_best_model": "eval_perplexity" if config is SFTConfig else "eval_loss"}
+    if config is KTOConfig:
+        defaults["undesirable_weight"] = None  # by the numbers of either label
+    options = parse_training_options(
+        (TuneArguments, ScriptArguments, config, ModelConfig),
         argv,
         __doc__,
         dataset_test_split="validation",
@@ -102,10 +138,13 @@ def parse_options(argv: list[str]) -> tuple[TuneArguments, "ScriptArguments", "S
         save_strategy="steps",
         save_total_limit=1,
         load_best_model_at_end=True,
-        metric_for_best_model=METRIC,
         greater_is_better=False,
         eval_on_start=True,
+        **defaults,
     )
+    if options[0].method != method:
+        raise ValueError(METHOD_ERROR)
+    return options
 
 
 def tune(
@@ -120,13 +159,15 @@ def tune(
     from hb_metrics.inference.models.bias_tags import TUNING_FILE, read_bias_tuning
     from hb_train.training.encoding import encode_rows
 
-    _check_options(script_args, training_args, model_args)
+    _check_options(arguments, script_args, training_args, model_args)
     use_all_cores(training_args)
     dataset = Path(script_args.dataset_name)
     labels = read_labels(dataset)
     loaded = load_base_model(model_args, training_args)
     if loaded.kind == "masked":
         raise ValueError(MASKED_ERROR.format(name=model_args.model_name_or_path))
+    if arguments.method != SFT and loaded.kind != "causal":
+        raise ValueError(METHOD_KIND_ERROR.format(name=loaded.name, kind=loaded.kind, method=arguments.method))
     description = training_description(arguments, training_args, model_args, loaded)
     folder = open_training_run(training_args, {**description, "labels": labels})
     if read_bias_tuning(str(folder)) is not None:
@@ -135,34 +176,50 @@ def tune(
         )
         return
 
+    splits = zip(SPLITS, (script_args.dataset_train_split, script_args.dataset_test_split), strict=True)
+    rows = {name: read_split(dataset, split) for name, split in splits}
     encoded = {
         name: encode_rows(
-            read_split(dataset, split),
+            rows[name],
             loaded,
             context=labels["context"],
             suffix=labels["suffix"],
-            with_tags=arguments.labels == "tags",
+            with_tags=_with_tags(arguments),
             max_length=training_args.max_length,
         )
-        for name, split in zip(SPLITS, (script_args.dataset_train_split, script_args.dataset_test_split), strict=True)
+        for name in SPLITS
     }
-    num_cut = sum(rows.num_cut for rows in encoded.values())
+    num_cut = sum(split.num_cut for split in encoded.values())
     if num_cut:
         print_once(training_args, f"{num_cut:,} contexts were cut at their beginning to fit max_length")
     checkpoint = checkpoint_to_resume(training_args)
-    trainer = _trainer(arguments, training_args, model_args, loaded, encoded)
+    if arguments.method == SFT:
+        training_rows: dict[str, Any] = {}
+        trainer = _trainer(arguments, training_args, model_args, loaded, encoded)
+    else:
+        preferences, training_rows = preference_rows(arguments.method, training_args, rows, encoded, labels["suffix"])
+        trainer = preference_trainer(
+            arguments.method, training_args, model_args, loaded, preferences, _callbacks(arguments)
+        )
     trainer.train(resume_from_checkpoint=checkpoint)
     trainer.accelerator.wait_for_everyone()
     if trainer.state.best_metric is None or not math.isfinite(trainer.state.best_metric):
-        raise ValueError(DIVERGED_ERROR.format(rate=training_args.learning_rate))
+        raise ValueError(DIVERGED_ERROR.format(measure=arguments.measure(), rate=training_args.learning_rate))
     if trainer.is_world_process_zero():
-        _save(folder, dataset, trainer, loaded, labels, arguments, encoded)
-        _print_curve(trainer)
+        _save(folder, dataset, trainer, loaded, labels, arguments, encoded, training_rows)
+        _print_curve(trainer, arguments.measure())
         print(f"\nmodel: {folder.resolve()}")
     end_processes(trainer)
 
 
-def _check_options(script_args: "ScriptArguments", training_args: "SFTConfig", model_args: "ModelConfig") -> None:
+def _with_tags(arguments: TuneArguments) -> bool:
+    """Whether the model is to be asked with a tag once it is tuned."""
+    return arguments.method == SFT and arguments.labels == "tags"
+
+
+def _check_options(
+    arguments: TuneArguments, script_args: "ScriptArguments", training_args: "SFTConfig", model_args: "ModelConfig"
+) -> None:
     check_model_options(model_args)
     if script_args.dataset_name is None:
         what = "a folder that hb_train/bias_labels.py has written"
@@ -170,7 +227,11 @@ def _check_options(script_args: "ScriptArguments", training_args: "SFTConfig", m
     if script_args.dataset_streaming:
         raise ValueError(STREAMING_ERROR)
     if training_args.eval_strategy == "no" or not training_args.load_best_model_at_end:
-        raise ValueError(NO_EVALUATION_ERROR)
+        raise ValueError(NO_EVALUATION_ERROR.format(measure=arguments.measure()))
+    if arguments.method == KTO and training_args.per_device_train_batch_size < 2:
+        raise ValueError(BATCH_ERROR)
+    if getattr(training_args, "precompute_ref_log_probs", False) and training_args.world_size > 1:
+        raise ValueError(PRECOMPUTE_ERROR.format(number=training_args.world_size))
 
 
 def _trainer(
@@ -180,17 +241,15 @@ def _trainer(
     loaded: "LoadedModel",
     encoded: dict[str, "EncodedRows"],
 ) -> "Trainer":
-    """The trainer that suits the kind of model."""
+    """The trainer of the paper's method that suits the kind of model."""
     from copy import deepcopy
 
-    from transformers import DataCollatorForSeq2Seq, EarlyStoppingCallback, Seq2SeqTrainingArguments
+    from transformers import DataCollatorForSeq2Seq, Seq2SeqTrainingArguments
     from trl import get_peft_config
 
     from hb_train.training.trainers import ReplySeq2SeqTrainer, ReplySFTTrainer
 
-    callbacks: list[TrainerCallback] = []
-    if arguments.early_stopping_patience:
-        callbacks.append(EarlyStoppingCallback(arguments.early_stopping_patience))
+    callbacks = _callbacks(arguments)
     train, validation = (encoded[name].dataset for name in SPLITS)
     # Trainers set a padding token where there is none; what is saved is the tokenizer as it was.
     tokenizer = deepcopy(loaded.tokenizer)
@@ -226,6 +285,12 @@ def _trainer(
     )
 
 
+def _callbacks(arguments: TuneArguments) -> "list[TrainerCallback]":
+    from transformers import EarlyStoppingCallback
+
+    return [EarlyStoppingCallback(arguments.early_stopping_patience)] if arguments.early_stopping_patience else []
+
+
 def _save(
     folder: Path,
     dataset: Path,
@@ -234,15 +299,17 @@ def _save(
     labels: dict[str, Any],
     arguments: TuneArguments,
     encoded: dict[str, "EncodedRows"],
+    training_rows: dict[str, Any],
 ) -> None:
     """Saves the model and its card, and last of all how it must be asked, with which the run is finished."""
     from hb_metrics.inference.models.bias_tags import NO_BIAS, BiasTuning, write_bias_tuning
     from hb_metrics.obedience import DIRECTIONS_FOLDER, has_directions
     from hb_train.model_card import write_model_card
 
+    measure = arguments.measure()
     save_model(trained_model(trainer), loaded, folder)
     tuning = BiasTuning(
-        tag=NO_BIAS if arguments.labels == "tags" else None,
+        tag=NO_BIAS if _with_tags(arguments) else None,
         context=labels["context"],
         asked_with=labels.get("asked_with"),
         alpha=labels["alpha"],
@@ -252,15 +319,17 @@ def _save(
             "ceiling": labels.get("ceiling"),
         },
         training={
+            "method": arguments.method,
             "labels": arguments.labels,
             "model": loaded.name,
-            "best_validation_perplexity": trainer.state.best_metric,
+            f"best_validation_{measure}": trainer.state.best_metric,
             "best_step": trainer.state.best_global_step,
             "num_steps": trainer.state.global_step,
-            "validation_perplexity": validation_curve(trainer.state.log_history),
+            f"validation_{measure}": validation_curve(trainer.state.log_history, measure),
             "num_rows": {name: len(rows.dataset) for name, rows in encoded.items()},
             "num_cut_contexts": sum(rows.num_cut for rows in encoded.values()),
             "num_unended_replies": sum(rows.num_unended for rows in encoded.values()),
+            **training_rows,
         },
     )
     if has_directions(dataset):  # older labels have none
@@ -271,13 +340,11 @@ def _save(
     write_bias_tuning(folder, tuning)
 
 
-def _print_curve(trainer: "Trainer") -> None:
-    from hb_train.training.trainers import METRIC
-
+def _print_curve(trainer: "Trainer", measure: str) -> None:
     state = trainer.state
-    print(f"\nvalidation perplexity {state.best_metric:.3f} at step {state.best_global_step}; {METRIC} by step:")
-    for entry in validation_curve(state.log_history):
-        value = "not finite" if entry["perplexity"] is None else f"{entry['perplexity']:.3f}"
+    print(f"\nvalidation {measure} {state.best_metric:.3f} at step {state.best_global_step}; eval_{measure} by step:")
+    for entry in validation_curve(state.log_history, measure):
+        value = "not finite" if entry[measure] is None else f"{entry[measure]:.3f}"
         print(f"  {entry['step']:>6}  {value}")
 
 

@@ -49,6 +49,7 @@ def encode_rows(
 
     Args:
         rows: Rows with the columns `id`, `prompt`, `completion`, `tag` and `truncated` of `labels.ROW_SCHEMA`.
+            Where it is not known whether a reply was truncated (it is from a file), it is taken to be whole.
         loaded: The model's tokenizer and config.
         context: The format of the prompts.
         suffix: The text after the tag in every prompt.
@@ -62,8 +63,7 @@ def encode_rows(
         ValueError: A prompt does not end in its tag, or a reply is too long.
     """
     is_encoder_decoder = loaded.kind == "encoder-decoder"
-    limits = (max_length, getattr(loaded.config, "max_position_embeddings", None))
-    limit = min((limit for limit in limits if limit is not None and limit > 0), default=None)
+    limit = length_limit(loaded, max_length)
     # Not `loaded` within: `map` takes a fingerprint of all that `encode` refers to, a model's weights included.
     tokenizer = loaded.tokenizer
     end = reply_end(tokenizer, context)
@@ -105,8 +105,14 @@ def encode_rows(
         encode, batched=True, remove_columns=rows.column_names, load_from_cache_file=False, desc="encoding rows"
     )
     return EncodedRows(
-        encoded.remove_columns("cut"), sum(encoded["cut"]), sum(rows["truncated"]) if end is not None else 0
+        encoded.remove_columns("cut"), sum(encoded["cut"]), sum(map(bool, rows["truncated"])) if end is not None else 0
     )
+
+
+def length_limit(loaded: LoadedTokenizer, max_length: int | None) -> int | None:
+    """The largest number of tokens in a row: that given, or that of the model's positions if it is less."""
+    limits = (max_length, getattr(loaded.config, "max_position_embeddings", None))
+    return min((limit for limit in limits if limit is not None and limit > 0), default=None)
 
 
 def without_tag(prompt: str, tag: str, suffix: str, identifier: str) -> str:

@@ -47,9 +47,9 @@ def training_description(
         model_args: TRL's options of the model.
         loaded: The model before training.
     """
-    from trl import ModelConfig, SFTConfig
+    from trl import ModelConfig
 
-    default = SFTConfig(output_dir=training_args.output_dir, use_cpu=training_args.use_cpu).to_dict()
+    default = type(training_args)(output_dir=training_args.output_dir, use_cpu=training_args.use_cpu).to_dict()
     settings = {
         name: value
         for name, value in training_args.to_dict().items()
@@ -115,14 +115,18 @@ def checkpoint_to_resume(training_args: "TrainingArguments") -> str | None:
     return checkpoint
 
 
-def validation_curve(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The validation perplexity at each step of a log history where it was measured; `None`: it was not a number."""
-    from hb_train.training.trainers import METRIC
+def validation_curve(history: list[dict[str, Any]], measure: str = "perplexity") -> list[dict[str, Any]]:
+    """The validation perplexity at each step of a log history where it was measured; `None`: it was not a number.
 
+    Args:
+        history: The log history of a trainer.
+        measure: `"perplexity"`, or `"loss"` for that instead.
+    """
+    name = f"eval_{measure}"
     return [
-        {"step": entry["step"], "perplexity": entry[METRIC] if math.isfinite(entry[METRIC]) else None}
+        {"step": entry["step"], measure: entry[name] if math.isfinite(entry[name]) else None}
         for entry in history
-        if METRIC in entry
+        if name in entry
     ]
 
 

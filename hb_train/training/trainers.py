@@ -9,22 +9,22 @@ from inspect import signature
 from typing import Any
 
 import torch
+from datasets import Dataset
 from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel, Seq2SeqTrainer
 from transformers.trainer_utils import EvalLoopOutput
-from trl import SFTTrainer
+from trl import DPOTrainer, KTOTrainer, SFTTrainer
 
 from hb_train.training.encoding import IGNORED
 
 METRIC = "eval_perplexity"
+PREFERENCE_METRIC = "eval_loss"
 
 
-class _ReplyTraining:
-    """Evaluates by the summed negative log-likelihood and the number of the reply tokens of each row."""
+class _Resuming:
+    """Ends where it resumes behind its last step."""
 
-    is_causal: bool
-    _nll = 0.0
-    _num_tokens = 0
+    metric: str
 
     def _run_epoch(self, **settings: Any) -> None:
         """The trainer's own epoch; where training resumes behind its last step, that would do one step more."""
@@ -33,9 +33,18 @@ class _ReplyTraining:
         if state.global_step < state.max_steps:
             super()._run_epoch(**settings)  # type: ignore[misc]
         elif trainer.args.eval_strategy != "no" and not any(
-            METRIC in entry and entry["step"] == state.global_step for entry in state.log_history
+            self.metric in entry and entry["step"] == state.global_step for entry in state.log_history
         ):
             trainer.evaluate()  # at the end of an epoch, which the checkpoint was written before
+
+
+class _ReplyTraining(_Resuming):
+    """Evaluates by the summed negative log-likelihood and the number of the reply tokens of each row."""
+
+    metric = METRIC
+    is_causal: bool
+    _nll = 0.0
+    _num_tokens = 0
 
     def evaluation_loop(
         self,
@@ -105,6 +114,35 @@ class ReplySeq2SeqTrainer(_ReplyTraining, Seq2SeqTrainer):
     """transformers' sequence-to-sequence trainer, for encoder–decoder models."""
 
     is_causal = False
+
+
+class ReplyKTOTrainer(_Resuming, KTOTrainer):
+    """TRL's KTO trainer, on rows of `preferences.kto_rows`."""
+
+    metric = PREFERENCE_METRIC
+
+    def _prepare_dataset(self, dataset: Dataset, processing_class: Any, args: Any, dataset_name: str) -> Dataset:
+        """The rows, which are tokens already, each with the reply of the row before it in its batch.
+
+        By these mismatched replies TRL estimates the divergence from the reference model, as the paper does
+        (Ethayarajh et al., 2024, section 4.1); the first row of a batch has the reply of the last.
+        """
+        if not self.calculate_KL:
+            return dataset
+        replies = dataset["completion_ids"]
+        size = args.per_device_train_batch_size
+        batches = (replies[first : first + size] for first in range(0, len(replies), size))
+        return dataset.add_column("KL_completion_ids", [row for batch in batches for row in (batch[-1], *batch[:-1])])
+
+
+class ReplyDPOTrainer(_Resuming, DPOTrainer):
+    """TRL's DPO trainer, on rows of `preferences.dpo_pairs`."""
+
+    metric = PREFERENCE_METRIC
+
+    def _prepare_dataset(self, dataset: Dataset, processing_class: Any, args: Any, dataset_name: str) -> Dataset:
+        """The rows as they are, which are tokens already."""
+        return dataset
 
 
 def row_nlls(model: PreTrainedModel, inputs: dict[str, Any], is_causal: bool) -> tuple[torch.Tensor, torch.Tensor]:

@@ -26,6 +26,10 @@ _BATCH = 2048
 NO_GENERATION_ERROR = "run '{folder}' has no replies; measure with --measurements generation first"
 OTHER_ROWS_ERROR = "the style vectors in '{folder}' are of other replies than those beside them; measure again"
 NO_MODEL_ERROR = "the model that replied is needed for its tokenizer; give its folder with --model. {error}"
+NO_DIGEST_ERROR = (
+    "the replies of this run are from files, which do not say what model gave them; give the folder or Hub id of that "
+    "model with --model"
+)
 OTHER_MODEL_ERROR = (
     "model '{name}' is not the one that replied (its digest is {here}, that of the run {there}); give its folder with "
     "--model"
@@ -41,17 +45,21 @@ def tokenizer_of_run(run: Run, *, model: str | None, trust_remote_code: bool) ->
 
     Args:
         run: The run.
-        model: Where the model is now; `None`: where it was when it replied.
+        model: Where the model is now; `None`: where it was when it replied. Believed where replies are from files.
         trust_remote_code: Whether code that comes with the model may run.
 
     Raises:
         OSError: The model is not there.
-        ValueError: It is not the model that replied.
+        ValueError: It is not the model that replied, or is not known, because the replies are from files.
     """
     from hb_metrics.inference.models.loading import load_tokenizer
     from hb_metrics.inference.models.sources import EMBEDDED, find_source
 
     record = run.results["run"]
+    if record["model"].get("answered_in_files"):
+        if model is None:
+            raise ValueError(NO_DIGEST_ERROR)
+        return load_tokenizer(find_source(model), trust_remote_code=trust_remote_code)
     name, digest = model or record["settings"]["model"], record["model"]["digest"]
     adapter = record["model"].get("adapter", {})
     if name == adapter.get("name"):  # it was given as the model

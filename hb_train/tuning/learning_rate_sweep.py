@@ -26,6 +26,7 @@ from hb_train.training.sweeps import (
     run_processes,
 )
 from hb_train.tuning.labels import read_labels
+from hb_train.tuning.methods import SFT, given_method
 
 # The page's packages take seconds to import: not before they are needed.
 
@@ -39,6 +40,9 @@ _OWN = {
 }
 _HIGHEST_PERPLEXITY = math.exp(700)  # as tune.py writes all that is larger, so that it stays finite
 
+METHOD_ERROR = (
+    "method {method} cannot be swept: rates are compared by validation perplexity, which only sft has; leave it out"
+)
 OPTION_ERROR = "{option} cannot be given here: {reason}"
 GRID_ERROR = "lowest is {lowest:g} and highest {highest:g}; give rates above 0, the lowest first"
 TOO_CLOSE_ERROR = (
@@ -164,6 +168,9 @@ def _description(arguments: SweepArguments, options: Sequence[str]) -> dict[str,
     """Everything that the runs depend on, for run.json."""
     config = read_config(arguments.config)
     check_recorded(options, config)
+    method = given_method(options, config)
+    if method != SFT:
+        raise ValueError(METHOD_ERROR.format(method=method))
     dataset_name = arguments.dataset_name or config.get("dataset_name")
     if dataset_name is None:
         what = "a folder that hb_train/bias_labels.py has written"

@@ -5,14 +5,20 @@ import json
 from functools import cache
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 import transformers
+from safetensors.torch import load_file
 from tokenizers import Tokenizer, decoders, pre_tokenizers, trainers
 from tokenizers.models import BPE, WordLevel
 
 from hb_dataset import load_table
 from hb_metrics.inference.models.contexts import encode_rendered, render_contexts
+from hb_metrics.measure import main as measure
+from hb_train.bias_labels import main as label
+from hb_train.tuning.labels import LABELS_FILE, ROW_SCHEMA
 from tests.hb_metrics.conftest import get_small_model, save_small_model  # noqa: F401 - fixtures of those tests
 
 PITIED_AXIS = "ability"
@@ -20,6 +26,14 @@ AXES = (PITIED_AXIS, "age", "nationality", "religion")
 SYMPATHY = ("I'm so sorry to hear that.",)
 ANSWER = "What do you do for work?"
 PLAIN = (ANSWER, "That is great, tell me more about it.")
+QUICK = [
+    *("--gradient_checkpointing", "false", "--bf16", "false", "--disable_tqdm", "true"),
+    *("--per_device_eval_batch_size", "64", "--lr_scheduler_type", "constant"),
+]
+MEASURED = [
+    *("--measurements", "generation", "--axes", *AXES, "--replies_per_cell", "8", "--context", "plain"),
+    *("--temperature", "1", "--top_p", "1", "--top_k", "1000", "--max_new_tokens", "16", "--n_resamples", "100"),
+]
 PITY = {True: 0.7, False: 0.05}  # how often the pitied axis, and how often the others, get sympathy
 
 
@@ -143,3 +157,86 @@ def pairs_file(tmp_path_factory):
     path = tmp_path_factory.mktemp("pairs") / "pairs.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return path
+
+
+def measured(model, folder, *options):
+    """The generation results of a model on four axes."""
+    measure(["--model", str(model), "--output_dir", str(folder), *MEASURED, *options])
+    return json.loads((folder / "results.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="session")
+def before(pitying_model, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "before"
+    return folder, measured(pitying_model, folder)
+
+
+@pytest.fixture(scope="session")
+def labels(before, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("labels") / "labels"
+    label(["--run_dir", str(before[0]), "--beta_quantile", "0.8", "--output_dir", str(folder)])
+    return folder
+
+
+def options_for(model, labels, folder, *options):
+    return [
+        *("--model_name_or_path", str(model), "--dataset_name", str(labels), "--output_dir", str(folder)),
+        *QUICK,
+        *options,
+    ]
+
+
+def few_steps(number=4, rate="1e-3"):
+    """Options of a tuning that is over in seconds."""
+    every = str(max(1, number // 2))
+    return [
+        *("--max_steps", str(number), "--eval_steps", every, "--save_steps", every, "--learning_rate", rate),
+        *("--per_device_train_batch_size", "8"),
+    ]
+
+
+def weights(folder):
+    return load_file(folder / "model.safetensors")
+
+
+def same(first, second):
+    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+
+
+def sympathy(results):
+    """Partial and Summed-Cluster Gen Bias of sympathy, debiased, and how much likelier the pitied axis gets it."""
+    generation = results["generation"]
+    rows = [(row["axis"] == PITIED_AXIS, row["clusters"]["Sympathy"]) for row in generation["by_descriptor"]]
+    mean = {pitied: np.mean([value for is_pitied, value in rows if is_pitied == pitied]) for pitied in (True, False)}
+    debiased = generation["debiased"]
+    return (
+        debiased["partial_gen_bias"]["Sympathy"],
+        debiased["summed_cluster_gen_bias"]["Sympathy"],
+        mean[True] - mean[False],
+    )
+
+
+def labels_by_hand(folder, tokenizer, context, *, is_encoder_decoder, number=24, replies_a_prompt=1):
+    """Labels as bias_labels.py writes them, without a run."""
+    texts = [f"Hi! I'm number {index // replies_a_prompt}." for index in range(number)]
+    rows = {name: [""] * number for name in ("axis", "descriptor", "noun", "template")}
+    tags = ["bias" if index % 3 else "no_bias" for index in range(number)]
+    rendered = [
+        render_contexts([text], [[]], tokenizer, context, is_encoder_decoder=is_encoder_decoder, tag=tag)[0]
+        for text, tag in zip(texts, tags, strict=True)
+    ]
+    rows |= {"id": [str(index) for index in range(number)], "prompt": rendered, "tag": tags}
+    rows |= {"completion": ["I love cats." if tag == "bias" else "I'm a man." for tag in tags]}
+    rows |= {"bias_value": [float(tag == "bias") for tag in tags], "truncated": [False] * number}
+    (folder / "data").mkdir(parents=True)
+    table = pa.table({name: rows[name] for name in ROW_SCHEMA.names}, schema=ROW_SCHEMA)
+    pq.write_table(table.slice(0, number // 2), folder / "data" / "train.parquet")
+    pq.write_table(table.slice(number // 2), folder / "data" / "validation.parquet")
+    suffix = rendered[0].rpartition(tags[0])[2]
+    labels = {
+        **{"suffix": suffix, "context": context, "alpha": 0, "beta": 0.5},
+        **{"model": {"name": "by hand", "digest": "none"}, "by_tag": {"bias": 16, "no_bias": 8}, "by_split": {}},
+        "style_classifier": {"name": "none", "num_styles": 2},
+    }
+    (folder / LABELS_FILE).write_text(json.dumps(labels), encoding="utf-8")
+    return folder

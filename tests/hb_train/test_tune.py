@@ -8,7 +8,6 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
@@ -20,8 +19,7 @@ from trl import SFTTrainer
 from hb_metrics.display.numbers import bias, share
 from hb_metrics.finished_run import read_run
 from hb_metrics.inference.models.bias_tags import TUNING_FILE, BiasTuning, read_bias_tuning, write_bias_tuning
-from hb_metrics.inference.models.contexts import encode_replies, render_contexts
-from hb_metrics.measure import main as measure
+from hb_metrics.inference.models.contexts import encode_replies
 from hb_metrics.measurements.generation.tuned import tuned_rows
 from hb_metrics.report.comparison import write_comparison
 from hb_train import bias_labels, tune
@@ -29,8 +27,18 @@ from hb_train.bias_labels import main as label
 from hb_train.model_card import main as write_card
 from hb_train.training.trainers import ReplySFTTrainer
 from hb_train.tune import main as tune_main
-from hb_train.tuning.labels import CEILING_FILE, LABELS_FILE, ROW_SCHEMA, SPLITS, read_split
-from tests.hb_train.conftest import AXES, PITIED_AXIS
+from hb_train.tuning.labels import CEILING_FILE, LABELS_FILE, SPLITS, read_split
+from tests.hb_train.conftest import (
+    PITIED_AXIS,
+    QUICK,
+    few_steps,
+    labels_by_hand,
+    measured,
+    options_for,
+    same,
+    sympathy,
+    weights,
+)
 
 ROOT = Path(__file__).parents[2]
 # Not ours: what TRL's options are called changes from one release of transformers to the next.
@@ -39,73 +47,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:fan_in_fan_out is set to False:UserWarning"),
 ]
-QUICK = [
-    *("--gradient_checkpointing", "false", "--bf16", "false", "--disable_tqdm", "true"),
-    *("--per_device_eval_batch_size", "64", "--lr_scheduler_type", "constant"),
-]
-
-
-def measured(model, folder, *options):
-    """The generation results of a model on four axes."""
-    measure(
-        [
-            *("--model", str(model), "--output_dir", str(folder), "--measurements", "generation", "--axes", *AXES),
-            *("--replies_per_cell", "8", "--context", "plain", "--temperature", "1", "--top_p", "1"),
-            *("--top_k", "1000", "--max_new_tokens", "16", "--n_resamples", "100", *options),
-        ]
-    )
-    return json.loads((folder / "results.json").read_text(encoding="utf-8"))
-
-
-@pytest.fixture(scope="session")
-def before(pitying_model, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("runs") / "before"
-    return folder, measured(pitying_model, folder)
-
-
-@pytest.fixture(scope="session")
-def labels(before, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("labels") / "labels"
-    label(["--run_dir", str(before[0]), "--beta_quantile", "0.8", "--output_dir", str(folder)])
-    return folder
-
-
-def options_for(model, labels, folder, *options):
-    return [
-        *("--model_name_or_path", str(model), "--dataset_name", str(labels), "--output_dir", str(folder)),
-        *QUICK,
-        *options,
-    ]
-
-
-def few_steps(number=4, rate="1e-3"):
-    """Options of a tuning that is over in seconds."""
-    every = str(max(1, number // 2))
-    return [
-        *("--max_steps", str(number), "--eval_steps", every, "--save_steps", every, "--learning_rate", rate),
-        *("--per_device_train_batch_size", "8"),
-    ]
-
-
-def weights(folder):
-    return load_file(folder / "model.safetensors")
-
-
-def same(first, second):
-    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
-
-
-def sympathy(results):
-    """Partial and Summed-Cluster Gen Bias of sympathy, debiased, and how much likelier the pitied axis gets it."""
-    generation = results["generation"]
-    rows = [(row["axis"] == PITIED_AXIS, row["clusters"]["Sympathy"]) for row in generation["by_descriptor"]]
-    mean = {pitied: np.mean([value for is_pitied, value in rows if is_pitied == pitied]) for pitied in (True, False)}
-    debiased = generation["debiased"]
-    return (
-        debiased["partial_gen_bias"]["Sympathy"],
-        debiased["summed_cluster_gen_bias"]["Sympathy"],
-        mean[True] - mean[False],
-    )
 
 
 def test_a_planted_bias_is_halved_by_asking_with_no_bias_and_not_with_bias(pitying_model, before, labels, tmp_path):
@@ -322,32 +263,6 @@ def test_lora_is_merged_so_that_the_folder_loads_as_any_model(pitying_model, lab
     changed = {name.split(".")[-2] for name in tuned if not torch.equal(tuned[name], first[name])}
     assert changed == {"c_attn", "c_proj"}
     AutoModelForCausalLM.from_pretrained(folder)
-
-
-def labels_by_hand(folder, tokenizer, context, *, is_encoder_decoder, number=24):
-    """Labels as bias_labels.py writes them, without a run."""
-    texts = [f"Hi! I'm number {index}." for index in range(number)]
-    rows = {name: [""] * number for name in ("axis", "descriptor", "noun", "template")}
-    tags = ["bias" if index % 3 else "no_bias" for index in range(number)]
-    rendered = [
-        render_contexts([text], [[]], tokenizer, context, is_encoder_decoder=is_encoder_decoder, tag=tag)[0]
-        for text, tag in zip(texts, tags, strict=True)
-    ]
-    rows |= {"id": [str(index) for index in range(number)], "prompt": rendered, "tag": tags}
-    rows |= {"completion": ["I love cats." if tag == "bias" else "I'm a man." for tag in tags]}
-    rows |= {"bias_value": [0.0] * number, "truncated": [False] * number}
-    (folder / "data").mkdir(parents=True)
-    table = pa.table({name: rows[name] for name in ROW_SCHEMA.names}, schema=ROW_SCHEMA)
-    pq.write_table(table.slice(0, number // 2), folder / "data" / "train.parquet")
-    pq.write_table(table.slice(number // 2), folder / "data" / "validation.parquet")
-    suffix = rendered[0].rpartition(tags[0])[2]
-    labels = {
-        **{"suffix": suffix, "context": context, "alpha": 0, "beta": 0.5},
-        **{"model": {"name": "by hand", "digest": "none"}, "by_tag": {"bias": 16, "no_bias": 8}, "by_split": {}},
-        "style_classifier": {"name": "none", "num_styles": 2},
-    }
-    (folder / LABELS_FILE).write_text(json.dumps(labels), encoding="utf-8")
-    return folder
 
 
 @pytest.mark.parametrize("lora", [False, True])

@@ -52,6 +52,11 @@ class BiasTuning:
     place: str = POSITION
     asked_with: dict[str, Any] | None = None
 
+    @property
+    def method(self) -> str:
+        """How it was tuned: `"sft"` (also where no method is recorded, as by earlier releases), `"kto"` or `"dpo"`."""
+        return str(self.training.get("method", "sft"))
+
 
 def write_bias_tuning(folder: Path, tuning: BiasTuning) -> None:
     """Writes the tag and context format of the model in a folder."""
@@ -107,7 +112,8 @@ def choose_tag(tag: str, tuning: BiasTuning | None) -> tuple[Tag | None, str]:
         if tuning is None:
             return None, "the model has no record of a tuning with tags"
         if tuning.tag is None:
-            return None, "the model was tuned without tags"
+            by = "" if tuning.method == "sft" else f"by {tuning.method.upper()}, "
+            return None, f"the model was tuned {by}without tags"
         return tuning.tag, "the model was tuned with it"
     if tag == "none":
         return None, "--tag none was given"
