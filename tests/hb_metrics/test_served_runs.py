@@ -264,6 +264,7 @@ def test_thoughts_are_kept_apart_and_texts_are_continued(run):
         (["--base_url", "http://localhost/v1", "--provider", "auto"], "give one of them"),
         (["--base_url", "http://localhost/v1", "--concurrency", "0"], "concurrency is 0"),
         (["--base_url", "http://localhost/v1", "--request_timeout", "0"], "request_timeout is 0"),
+        (["--concurrency", "4"], "concurrency is for served models"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(options, match):
