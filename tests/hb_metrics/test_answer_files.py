@@ -11,6 +11,7 @@ import pytest
 import torch
 import yaml
 
+from hb_metrics.answer_files import read_log_probabilities_file, read_replies_file
 from hb_metrics.arguments import settings_of
 from hb_metrics.finished_run import read_stored_replies
 from hb_metrics.gates import GateError
@@ -304,6 +305,7 @@ def test_log_probabilities_are_of_each_prompt_once(asked, scored, tmp_path):
     [
         ({"model": "embedded"}, "--model is only the name shown"),
         ({"revision": "main"}, "leave --revision out"),
+        ({"adapter": "org/adapter"}, "leave --adapter out"),
         ({"measurements": "likelihood"}, "has no file of log-probabilities here; leave likelihood out"),
         ({"measurements": "regard"}, "leave regard out of --measurements"),
         ({"decoding": "model"}, "'somebody' is not loaded here"),
