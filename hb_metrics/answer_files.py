@@ -21,8 +21,8 @@ SUFFIXES = (".parquet", ".jsonl", ".csv")
 SUFFIX_ERROR = "'{path}' ends in none of {allowed}; save the file as one of these"
 UNREADABLE_ERROR = "'{path}' cannot be read as {kind} ({error}); save it again{how}"
 WIDTH_ERROR = (
-    "'{path}', row {row}: it has {cells} cells, and the first line names {columns} columns; put quotes around texts that "
-    "have commas or line breaks"
+    "'{path}', row {row}: it has {cells} cells, and the first line names {columns} columns; put quotes around texts "
+    "that have commas or line breaks"
 )
 LINE_ERROR = "'{path}', line {line}: {problem}; write one JSON object a line"
 NO_COLUMN_ERROR = "'{path}' has no column '{column}'; it needs {needed}, and has: {there}"

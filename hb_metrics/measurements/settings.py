@@ -250,8 +250,8 @@ class RunOptions:
         self._check_answers_of_files()
         if self.is_served:
             self._check_served()
-        elif name := self._given(_OF_SERVED):
-            raise ValueError(f"{name} is for served models; give --base_url or --provider too, or leave it out")
+        elif given := self._given(_OF_SERVED):
+            raise ValueError(f"{given} is for served models; give --base_url or --provider too, or leave it out")
         if self.chat_template_kwargs is not None:
             self.chat_template_kwargs = _json_object("chat_template_kwargs", self.chat_template_kwargs)
         if self.chat_date is not None:

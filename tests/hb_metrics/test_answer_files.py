@@ -285,7 +285,7 @@ def test_quotes_line_breaks_and_a_byte_order_mark_are_read(tmp_path):
 
 def test_log_probabilities_that_are_all_the_same_are_refused(tmp_path):
     path = write(tmp_path / "scores.jsonl", [{"id": name, "log_probability": 0, "num_tokens": 9} for name in "ab"])
-    with pytest.raises(ValueError, match="all log-probabilities in .* are 0"):
+    with pytest.raises(ValueError, match=r"all log-probabilities in .* are 0"):
         read_log_probabilities_file(path)
 
 
