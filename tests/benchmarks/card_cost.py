@@ -24,13 +24,8 @@ from hb_dataset import load_table
 from hb_metrics.inference.models.loading import EMBEDDED, LoadedModel, load_model
 from hb_metrics.inference.replies.decoding_shards import MOST_ROWS, _batches, _shards
 from hb_metrics.inference.replies.presets import decoding_preset
-from hb_metrics.inference.replies.prompt_replies import (
-    ROWS_PER_SHARD,
-    ReplyPlan,
-    plan_replies,
-    reply_into_shards,
-    select_prompts,
-)
+from hb_metrics.inference.replies.prompt_replies import ROWS_PER_SHARD, ReplyPlan, plan_replies, reply_into_shards
+from hb_metrics.inference.replies.requests import make_requests, select_prompts
 from hb_metrics.inference.scoring.perplexity import MAX_POSITIONS
 from hb_metrics.inference.scoring.prefix_tree import pack_prefix_trees
 
@@ -173,7 +168,8 @@ def reply_lengths(prompts: pa.Table, loaded: LoadedModel, number: int) -> np.nda
 def plan(prompts: pa.Table, loaded: LoadedModel) -> ReplyPlan:
     """Whole replies to chats, sampled: the default for chat models."""
     decoding = decoding_preset("sample", extent="whole")
-    return plan_replies(prompts, loaded, decoding=decoding, context="chat", extent="whole", seed=SEED)
+    requests = make_requests(prompts, decoding=decoding, extent="whole", seed=SEED)
+    return plan_replies(requests, loaded, context="chat")
 
 
 def host_seconds(steps: int = 20) -> float:

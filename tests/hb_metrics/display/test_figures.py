@@ -19,6 +19,7 @@ from hb_metrics.measurements.generation.figures import (
     Term,
     frequency_figure,
     interval_figure,
+    share_interval_figure,
     strip_figure,
     styles_figure,
 )
@@ -62,6 +63,7 @@ def every_figure(name):
         likelihood_bias_figure: ({"by_axis": {name: 0.5}, "bh_by_axis": {name: 0.4}},),
         perplexity_figure: (perplexity, name, name),
         interval_figure: ([Measured(name, 1.0, 0.5, (0.2, 0.8))], name, 0.95),
+        share_interval_figure: ([(name, 0.5, (0.2, 0.8))], name, name),
         styles_figure: ([(name, 1.0)], name),
         strip_figure: (terms, name, 0.2),
         frequency_figure: (terms, name),

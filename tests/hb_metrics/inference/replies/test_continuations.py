@@ -187,6 +187,7 @@ def test_a_line_break_ends_a_text_once_something_is_said(load, ids, texts, tmp_p
     assert newline in plan.ends.kept
     assert newline in plan.ends.blank
     assert word not in plan.ends.blank
+    one = plan_continuations(ids[:1], texts[:1], loaded, seeds=[0], top_k=1)
     written = iter([newline, newline, word, newline, word, word])
 
     def speak(*args, **kwargs):
@@ -197,7 +198,6 @@ def test_a_line_break_ends_a_text_once_something_is_said(load, ids, texts, tmp_p
 
     forward = type(loaded.model).forward
     monkeypatch.setattr(type(loaded.model), "forward", lambda self, *args, **kwargs: speak(self, *args, **kwargs))
-    one = plan_continuations(ids[:1], texts[:1], loaded, seeds=[0], top_k=1)
     (row,) = continue_into_shards(one, loaded, tmp_path, progress=False).to_pylist()
     assert (row["continuation"], row["num_tokens"], row["truncated"], row["ended_line"]) == ("a", 4, False, True)
 
