@@ -166,6 +166,19 @@ def read_stored_replies(folder: Path, prompts: pa.Table | None = None) -> Replie
     return None if table is None else nonempty_replies(table, table)
 
 
+def read_shards(run: Run, subfolder: str, columns: Sequence[str]) -> pa.Table | None:
+    """Columns of a measurement's shards, in the order of the shards; `None`: there are none.
+
+    Raises:
+        ValueError: They are of another run.
+    """
+    files = sorted((run.folder / subfolder).glob("*.parquet"))
+    if not files:
+        return None
+    _check_run(files)
+    return pa.concat_tables([pq.read_table(file, columns=list(columns)) for file in files])
+
+
 def read_bias_values(run: Run) -> pa.Table:
     """The bias value of each of a run's replies: `id` and `bias_value`, in the order of its replies.
 

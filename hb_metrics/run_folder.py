@@ -27,6 +27,7 @@ PROMPTS_FILE = "prompts.parquet"
 BIAS_VALUES_FILE = "bias_values.parquet"
 REFUSALS_FILE = "refusals.parquet"
 REPLIES, STYLES = "replies", "style_probabilities"  # subfolders of Parquet shards that several measurements read
+PERPLEXITIES, OFFENSIVENESS, DIALOGUE = "perplexities", "offensiveness", "dialogue"  # those of one measurement
 LAYOUT = 2  # version of the files of a run folder: 2 has the prompts, and results by measurement
 SHARD_RUN = b"holistic_bias.run"  # in the metadata of a Parquet file: the digest of its run
 # The packages whose release can change a number.

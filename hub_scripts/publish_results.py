@@ -61,6 +61,8 @@ CHANGED_ERROR = (
 )
 ASK_ERROR = "nothing was written: there is no terminal to ask on; read what is shown above, then give --yes"
 
+NOTHING_TO_COMPARE_ERROR = "'{before}' and '{run}' have no measurement in common; give a run of the same measurements"
+
 FOLDER_NOTE = "the run measured {measured}: see for yourself that this is what {repo_id} holds"
 NO_DATASET_NOTE = "without --dataset_id ORG/holistic_bias only the card section is written, and no evaluation results"
 
@@ -78,6 +80,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path, metavar="RUN", help="folder of a finished run of measure.py")
     parser.add_argument("--repo_id", required=True, help="model repo, OWNER/NAME")
+    parser.add_argument("--before", type=Path, metavar="RUN", help="run to show changes from, such as before tuning")
     parser.add_argument("--dataset_id", help="dataset repo of HolisticBias; without it no evaluation results")
     parser.add_argument("--source_url", help="where the run or its report can be looked at")
     parser.add_argument("--same_model", action="store_true", help="the run's Hub id is another name of --repo_id")
@@ -153,6 +156,7 @@ def planned_changes(
     *,
     dataset_id: str | None = None,
     source_url: str | None = None,
+    changes_from: str | None = None,
 ) -> list[Change]:
     """What the pull request changes: no file that is as it should be already.
 
@@ -162,11 +166,14 @@ def planned_changes(
         read: Path → what main holds there; `None`: nothing.
         dataset_id: The dataset's Hub id; `None`: only the card section is written.
         source_url: Where the run can be looked at.
+        changes_from: The changes from an earlier run, in Markdown; `None`: not shown.
     """
     files = {} if dataset_id is None else evaluation_results(results, dataset_id, source_url)
     changes = [Change(path, read(path), text) for path, text in files.items()]
     card = read(CARD_FILE)
-    changes.append(Change(CARD_FILE, card, with_section(card or "", card_section(results, repo_id, dataset_id))))
+    changes.append(
+        Change(CARD_FILE, card, with_section(card or "", card_section(results, repo_id, dataset_id, changes_from)))
+    )
     return [change for change in changes if change.before != change.after]
 
 
@@ -225,7 +232,31 @@ def _write(results: Mapping[str, Any], options: argparse.Namespace) -> None:
 def _planned(
     results: Mapping[str, Any], options: argparse.Namespace, read: Callable[[str], str | None]
 ) -> list[Change]:
-    return planned_changes(results, options.repo_id, read, dataset_id=options.dataset_id, source_url=options.source_url)
+    return planned_changes(
+        results,
+        options.repo_id,
+        read,
+        dataset_id=options.dataset_id,
+        source_url=options.source_url,
+        changes_from=None if options.before is None else _changes_from(options.before, options.run),
+    )
+
+
+def _changes_from(before: Path, run: Path) -> str:
+    """The changes from one run to another, in Markdown.
+
+    Raises:
+        ValueError: A folder is not that of a finished run, or the runs have nothing in common.
+    """
+    from hb_metrics.display.run_changes import changes_markdown
+    from hb_metrics.finished_run import read_run
+    from hb_metrics.report.comparison import run_changes
+
+    first, second = read_run(before), read_run(run)
+    changes = run_changes(first, second, (measured_model(first.results["run"]), "this model"))
+    if not changes.rows and not changes.missing:
+        raise ValueError(NOTHING_TO_COMPARE_ERROR.format(before=before, run=run))
+    return changes_markdown(changes).strip()
 
 
 def _ask(question: str) -> None:

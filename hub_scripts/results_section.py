@@ -33,13 +33,16 @@ _NO_INTERVAL = "–"
 _FILES = ("style_clusters", "personas_file", "cue_questions", "phrases_file", "frequencies", "dialogue_file")
 
 
-def card_section(results: Mapping[str, Any], repo_id: str, dataset_id: str | None = None) -> str:
+def card_section(
+    results: Mapping[str, Any], repo_id: str, dataset_id: str | None = None, changes_from: str | None = None
+) -> str:
     """A run's figures as a section of the model's card, between its markers.
 
     Args:
         results: The content of its results.json.
         repo_id: The model's Hub id.
         dataset_id: The dataset's Hub id; `None`: not told.
+        changes_from: The changes from an earlier run, in Markdown; `None`: not shown.
 
     Raises:
         ValueError: The section would hold the markers once more.
@@ -62,6 +65,7 @@ def card_section(results: Mapping[str, Any], repo_id: str, dataset_id: str | Non
     limits = LIMITS + ("\n" + SMALL_LIMIT.format(config=_code(config)) if config.endswith("-small") else "")
     command = measuring_command(run, repo_id)
     fence = backticks(command)
+    changes = "" if changes_from is None else f"\n### Changes\n\n{changes_from}\n"
     section = f"""{START}
 ## Bias: HolisticBias {escape_markdown(version_of(config))}
 
@@ -69,7 +73,7 @@ How differently the model treats people by the words they are described with
 ([Smith et al., 2022]({_PAPER}){dataset}, config {_code(config)}).
 
 {table}
-
+{changes}
 {_measured(results)}
 
 {fence}bash

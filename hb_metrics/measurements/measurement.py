@@ -11,7 +11,7 @@ of its own, and an entry of `MEASUREMENTS`; nothing else knows it by name. In th
     summary       the lines that the terminal prints
     figures       the main numbers of the run: on the Hub, on a model's card, in overviews of several runs
     report        its part of report.html
-    overview, compare, overview_figures, warnings
+    overview, compare, changes, overview_figures, warnings
                   its part of a page with several runs; made from its figures unless it has more to show
 
 The last four groups start from results.json and the run folder alone, without a model.
@@ -29,6 +29,7 @@ from hb_metrics.measurements.settings import Settings
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from hb_metrics.display.run_changes import FigureChanges
     from hb_metrics.finished_run import Run
     from hb_metrics.inference.engines.engine import Ability, Engine
     from hb_metrics.inference.models.loading import LoadedModel
@@ -213,6 +214,13 @@ class Measurement:
 
         figures = self.overview_figures([first.results, second.results])
         return figures_of_runs.comparison(self.name, self.title, figures[0], figures[1], names)
+
+    def changes(self, first: "Run", second: "Run") -> "FigureChanges | None":
+        """How its figures change from one run to another, with intervals, or why that is not known.
+
+        Both runs measured it. `None`: its changes have no intervals.
+        """
+        return None
 
     def warnings(self, changed: set[str], runs: "Sequence[Mapping[str, Any]]") -> list[str]:
         """Why figures of several runs do not compare.

@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hb_metrics.display.parts import Section
 from hb_metrics.display.rendering import write_page
+from hb_metrics.display.run_changes import RunChanges, changes_section, joined_changes
 from hb_metrics.finished_run import Run, read_run
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.report.differences import Difference, differing_settings
@@ -52,6 +54,7 @@ def write_comparison(
     overviews += [
         section for measurement in MEASUREMENTS if (section := measurement.tuned(finished, called, labels)) is not None
     ]
+    overviews = [*_changes(finished, called), *overviews]
     compared = [
         measurement.compare(first, second, pair)
         for measurement in MEASUREMENTS
@@ -91,6 +94,24 @@ def comparison_warnings(differences: Sequence[Difference], runs: Sequence[Mappin
     sentences = [OTHER_PROMPTS_WARNING] if changed & {"data.digest", "data.config"} else []
     measured = [measurement for measurement in MEASUREMENTS if any(measurement.name in run for run in runs)]
     return sentences + [text for measurement in measured for text in measurement.warnings(changed, runs)]
+
+
+def run_changes(first: Run, second: Run, names: tuple[str, str]) -> RunChanges:
+    """How all figures of two runs change, with intervals."""
+    by_title = {
+        measurement.title: changes
+        for measurement in MEASUREMENTS
+        if measurement.name in first.results and measurement.name in second.results
+        if (changes := measurement.changes(first, second)) is not None
+    }
+    return joined_changes(*names, by_title)
+
+
+def _changes(runs: Sequence[Run], names: Sequence[str]) -> list[Section]:
+    """The section with the changes from the first run to each later one; none: there is nothing to show."""
+    changes = [run_changes(runs[0], run, (names[0], name)) for run, name in zip(runs[1:], names[1:], strict=True)]
+    shown = [of_run for of_run in changes if of_run.rows or of_run.missing]
+    return [changes_section(shown)] if shown else []
 
 
 def _check_in_common(first: Run, second: Run) -> None:

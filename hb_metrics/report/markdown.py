@@ -7,9 +7,10 @@ from pathlib import Path
 from hb_dataset.markdown_table import escape_markdown, markdown_table
 from hb_metrics.display.numbers import MISSING
 from hb_metrics.display.parts import Figure
+from hb_metrics.display.run_changes import changes_markdown
 from hb_metrics.finished_run import read_run
 from hb_metrics.measurements import MEASUREMENTS
-from hb_metrics.report.comparison import comparison_warnings
+from hb_metrics.report.comparison import comparison_warnings, run_changes
 from hb_metrics.report.differences import differing_settings
 from hb_metrics.report.run_names import run_names
 
@@ -59,7 +60,12 @@ def overview_markdown(runs: Sequence[Path], names: Sequence[str] | None = None) 
         [[escape_markdown(label), *cells] for label, cells in rows if any(cell != MISSING for cell in cells)],
         numbers=range(1, len(called) + 1),
     )
-    return f"{table}\n\n{' '.join(map(escape_markdown, dict.fromkeys(sentences)))}\n"
+    parts = [f"{table}\n\n{' '.join(map(escape_markdown, dict.fromkeys(sentences)))}\n"]
+    changes = [
+        run_changes(finished[0], run, (called[0], name)) for run, name in zip(finished[1:], called[1:], strict=True)
+    ]
+    parts += [changes_markdown(of_run) for of_run in changes if any(row.is_main for row in of_run.rows)]
+    return "\n".join(parts)
 
 
 def _notes(by_run: Mapping[str, Sequence[str]]) -> list[str]:

@@ -751,3 +751,10 @@ def test_a_retry_finishes(hub, repo, run):
         publish(run, "--yes")
     publish(run, "--yes")
     assert list(repo.pull_requests) == [1]
+
+
+def test_changes_from_an_earlier_run_stand_in_the_section(results):
+    without = card_section(results, MODEL)
+    section = card_section(results, MODEL, None, "| a table |")
+    assert "### Changes" not in without
+    assert section.replace("\n### Changes\n\n| a table |\n", "") == without

@@ -13,6 +13,8 @@ from hb_metrics.run_record import last_part
 
 if TYPE_CHECKING:
     from hb_dataset.dialogue_pairs import Dialogue
+    from hb_metrics.display.run_changes import FigureChanges
+    from hb_metrics.finished_run import Run
     from hb_metrics.measurements.dialogue.work import DialogueWork
     from hb_metrics.measurements.settings import Settings
 
@@ -80,6 +82,12 @@ class DialoguePerplexity(Measurement):
         from hb_metrics.measurements.dialogue.report import dialogue_report
 
         return dialogue_report(results, self.folder)
+
+    def changes(self, first: "Run", second: "Run") -> "FigureChanges":
+        """Dialogue perplexity: paired by reply."""
+        from hb_metrics.measurements.dialogue.run_changes import dialogue_changes
+
+        return dialogue_changes(first, second)
 
     def warnings(self, changed: set[str], runs: Sequence[Mapping[str, Any]]) -> list[str]:
         """Warns of different dialogues or tokenizers."""

@@ -11,6 +11,7 @@ from hb_metrics.measurements.measurement import Measurement, Task
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from hb_metrics.display.run_changes import FigureChanges
     from hb_metrics.finished_run import Run
     from hb_metrics.measurements.generation.work import GenerationWork
     from hb_metrics.measurements.settings import Settings
@@ -154,6 +155,12 @@ class Generation(Measurement):
         from hb_metrics.measurements.generation.comparison import generation_comparison
 
         return generation_comparison(first, second, names, self.folder)
+
+    def changes(self, first: "Run", second: "Run") -> "FigureChanges":
+        """Debiased Gen Bias: from both runs' intervals, and the covariance of replies to the same prompts."""
+        from hb_metrics.measurements.generation.run_changes import gen_bias_changes
+
+        return gen_bias_changes(first, second)
 
     def warnings(self, changed: set[str], runs: Sequence[Mapping[str, Any]]) -> list[str]:
         """Warns of different style classifiers, style clusters, cues, numbers of replies or settings of replies."""

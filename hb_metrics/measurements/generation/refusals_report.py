@@ -83,18 +83,18 @@ def sentence(kind: str, counted: Mapping[str, Any]) -> str:
         f"{count(counted['num'])} of {total} replies ({share(counted['share'])}; {level} interval {bounds}) "
         f"{'are' if counted['num'] > 1 else 'is'} {what}."
     )
-    verdicts = []
+    differs: list[str] = []
+    like_chance: list[str] = []
     for name, between in (("p_between_descriptors", "terms"), ("p_between_axes", "axes")):
         p_value = counted[name]
-        if p_value is None:
-            continue
-        words = (
-            f"differs between {between} by more than chance"
-            if p_value < ALPHA
-            else f"does not differ between {between} by more than chance would have it"
-        )
-        verdicts.append(f"{words} (p = {p_value:.2g})")
-    return text if not verdicts else f"{text} {_DOING[kind]} {', and '.join(verdicts)}."
+        if p_value is not None:
+            (differs if p_value < ALPHA else like_chance).append(f"{between} (p = {p_value:.2g})")
+    verdicts = [
+        f"{words} by more than chance between {joined.join(found)}"
+        for words, joined, found in (("differs", " and ", differs), ("does not differ", " or ", like_chance))
+        if found
+    ]
+    return text if not verdicts else f"{text} {_DOING[kind]} {', but '.join(verdicts)}."
 
 
 def refusals_answer(generation: Mapping[str, Any]) -> str:

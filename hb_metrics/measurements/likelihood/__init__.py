@@ -10,6 +10,7 @@ from hb_metrics.measurements.measurement import Measurement, Task
 from hb_metrics.run_record import measure_of
 
 if TYPE_CHECKING:
+    from hb_metrics.display.run_changes import FigureChanges
     from hb_metrics.finished_run import Run
     from hb_metrics.inference.engines.engine import Plan
     from hb_metrics.measurements.settings import Settings
@@ -95,6 +96,12 @@ class Likelihood(Measurement):
         from hb_metrics.measurements.likelihood.comparison import likelihood_comparison
 
         return likelihood_comparison(first, second, names, self.folder)
+
+    def changes(self, first: "Run", second: "Run") -> "FigureChanges":
+        """Likelihood Bias: jackknife over terms."""
+        from hb_metrics.measurements.likelihood.run_changes import likelihood_bias_changes
+
+        return likelihood_bias_changes(first, second)
 
     def warnings(self, changed: set[str], runs: Sequence[Mapping[str, Any]]) -> list[str]:
         """Warns of tests with different settings, which do not compare."""

@@ -8,6 +8,7 @@ from hb_metrics.measurements.measurement import Measurement, Task
 from hb_metrics.measurements.offensiveness.options import OffensivenessOptions
 
 if TYPE_CHECKING:
+    from hb_metrics.display.run_changes import FigureChanges
     from hb_metrics.finished_run import Run
     from hb_metrics.inference.classifiers.classifier import Classifier
 
@@ -98,6 +99,12 @@ class Offensiveness(Measurement):
         from hb_metrics.measurements.offensiveness.comparison import offensiveness_comparison
 
         return offensiveness_comparison(first, second, names, self.folder)
+
+    def changes(self, first: "Run", second: "Run") -> "FigureChanges":
+        """Offensive replies: paired by term."""
+        from hb_metrics.measurements.offensiveness.run_changes import offensiveness_changes
+
+        return offensiveness_changes(first, second)
 
     def warnings(self, changed: set[str], runs: Sequence[Mapping[str, Any]]) -> list[str]:
         """Warns of different classifiers."""

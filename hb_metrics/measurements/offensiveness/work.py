@@ -11,8 +11,7 @@ from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.offensiveness.options import OffensivenessOptions
 from hb_metrics.offensiveness.averages import offensiveness
 from hb_metrics.replies import Replies, whole_prompts
-
-OFFENSIVENESS = "offensiveness"  # the folder of the shards
+from hb_metrics.run_folder import OFFENSIVENESS
 
 
 def plan_offensiveness(task: Task) -> Classifier:

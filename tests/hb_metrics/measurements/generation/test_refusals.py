@@ -136,12 +136,17 @@ def test_the_sentence_states_what_the_tests_found():
     counted |= {"p_between_descriptors": 0.5, "p_between_axes": None}
     assert sentence("disclaimers", counted) == (
         "1 of 1,000 replies (0.1%; 90% interval 0.0% to 1.0%) is a disclaimer. How often it states to be an AI "
-        "does not differ between terms by more than chance would have it (p = 0.5)."
+        "does not differ by more than chance between terms (p = 0.5)."
     )
     counted |= {"num": 100, "share": 0.1, "p_between_descriptors": 0.0005, "p_between_axes": 0.03}
     assert sentence("refusals", counted) == (
-        "100 of 1,000 replies (10.0%; 90% interval 0.0% to 1.0%) are refusals. How often it refuses differs between "
-        "terms by more than chance (p = 0.0005), and differs between axes by more than chance (p = 0.03)."
+        "100 of 1,000 replies (10.0%; 90% interval 0.0% to 1.0%) are refusals. How often it refuses differs by more than "
+        "chance between terms (p = 0.0005) and axes (p = 0.03)."
+    )
+    counted |= {"p_between_axes": 0.3}
+    assert sentence("refusals", counted).endswith(
+        "How often it refuses differs by more than chance between terms (p = 0.0005), but does not differ by more than "
+        "chance between axes (p = 0.3)."
     )
 
 

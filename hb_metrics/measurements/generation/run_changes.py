@@ -1,0 +1,161 @@
+"""How Gen Bias changes from one run to another, with intervals; from the style vectors of both runs' replies."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hb_metrics.display.figures import axis_label
+from hb_metrics.display.run_changes import FigureChange, FigureChanges
+from hb_metrics.finished_run import Run, StyleShards, read_stored_replies, read_styles
+from hb_metrics.full_gen_bias.style_clusters import cluster_columns
+from hb_metrics.measurements.generation.tables import CLUSTER_METRICS
+from hb_metrics.paired_changes.gen_bias_covariance import Covariance, PairedCell, gen_bias_covariances
+from hb_metrics.paired_changes.paired_change import NO_FILES_REASON, PairedChange, change_from_intervals
+from hb_metrics.run_folder import STYLES
+from hb_metrics.run_record import cue_of
+
+PLAIN_REASON = "in a run no term has two replies to a template, so that sampling noise cannot be subtracted"
+CLASSIFIER_REASON = "styles were classified by different classifiers"
+CUE_REASON = "the models were told who the user is by different cues"
+LEVEL_REASON = "the runs have intervals of different confidence levels"
+CELLS_REASON = "the runs have replies about other terms, or to other templates"
+
+
+class _Replies(NamedTuple):
+    """A run's replies by cell.
+
+    Attributes:
+        styles: [replies, styles] float32.
+        ids: [replies] ids of the replies: of two runs the same for the same prompt.
+        cells: Template → axis → descriptor → rows, all in alphabetical order.
+    """
+
+    styles: np.ndarray
+    ids: np.ndarray
+    cells: dict[str, dict[str, dict[str, np.ndarray]]]
+
+
+def gen_bias_changes(first: Run, second: Run) -> FigureChanges:
+    """The changes of debiased Full Gen Bias, over all terms and by axis, and of the metrics of style clusters."""
+    reason = _unlike(first, second)
+    if reason is not None:
+        return FigureChanges([], reason)
+    replies = [_replies(run) for run in (first, second)]
+    before, after = replies
+    if before is None or after is None:
+        return FigureChanges([], NO_FILES_REASON)
+    if _terms_and_templates(before) != _terms_and_templates(after):
+        return FigureChanges([], CELLS_REASON)
+    generations = first.results["generation"], second.results["generation"]
+    clusters = generations[0]["gen_bias"]["clusters"] or {}
+    if clusters != (generations[1]["gen_bias"]["clusters"] or {}):
+        clusters = {}
+    labels = [style["style"] for style in generations[0]["styles"]]
+    columns = cluster_columns(labels, clusters) if clusters else {}
+    covariances = gen_bias_covariances(_templates(before, after), columns)
+    rows = [
+        FigureChange(name, "bias", change, is_main=axis is None and metric == 0)
+        for name, path, axis, metric in _figures(generations[0], list(columns))
+        if axis in covariances
+        for change in [_change(generations, path, covariances[axis][metric])]
+        if change is not None
+    ]
+    return FigureChanges(rows, None, generations[0]["gen_bias"]["confidence_level"])
+
+
+def _unlike(first: Run, second: Run) -> str | None:
+    """Why values of the two runs do not compare; `None`: they do."""
+    generations = first.results["generation"], second.results["generation"]
+    classifiers = [run.results["run"]["style_classifier"] for run in (first, second)]
+    if any(generation["debiased"] is None for generation in generations):
+        return PLAIN_REASON
+    if any(classifiers[0].get(name) != classifiers[1].get(name) for name in ("digest", "name", "temperature")):
+        return CLASSIFIER_REASON
+    if cue_of(first.results) != cue_of(second.results):
+        return CUE_REASON
+    if generations[0]["gen_bias"]["confidence_level"] != generations[1]["gen_bias"]["confidence_level"]:
+        return LEVEL_REASON
+    return None
+
+
+def _replies(run: Run) -> _Replies | None:
+    if read_styles(run) is None or not any((run.folder / STYLES).glob("*.parquet")):
+        return None
+    replies, styles = read_stored_replies(run.folder), StyleShards(run.folder / STYLES)
+    if replies is None or set(replies.ids) != set(styles.ids):
+        return None
+    row_of = {identifier: row for row, identifier in enumerate(styles.ids)}
+    cells: dict[tuple[str, str, str], list[int]] = {}
+    for identifier, *key in zip(replies.ids, replies.templates, replies.axes, replies.descriptors, strict=True):
+        cells.setdefault((key[0], key[1], key[2]), []).append(row_of[identifier])
+    nested: dict[str, dict[str, dict[str, np.ndarray]]] = {}
+    for template, axis, descriptor in sorted(cells):
+        rows = np.array(cells[template, axis, descriptor])
+        nested.setdefault(template, {}).setdefault(axis, {})[descriptor] = rows
+    return _Replies(styles[:].astype(np.float32, copy=False), np.array(styles.ids), nested)
+
+
+def _terms_and_templates(replies: _Replies) -> tuple[set[tuple[str, str]], set[str]]:
+    terms = {
+        (axis, descriptor) for axes in replies.cells.values() for axis, rows in axes.items() for descriptor in rows
+    }
+    return terms, set(replies.cells)
+
+
+def _templates(before: _Replies, after: _Replies) -> Iterator[dict[str | None, list[PairedCell]]]:
+    """The cells that both runs have replies in, by axis, of one template after another."""
+    for template, axes in before.cells.items():
+        others = after.cells[template]
+        yield {
+            axis: [
+                _paired(before, rows, after, others[axis][descriptor])
+                for descriptor, rows in cells.items()
+                if descriptor in others[axis]
+            ]
+            for axis, cells in axes.items()
+            if axis in others
+        }
+
+
+def _paired(before: _Replies, rows: np.ndarray, after: _Replies, other_rows: np.ndarray) -> PairedCell:
+    _, shared, other_shared = np.intersect1d(before.ids[rows], after.ids[other_rows], return_indices=True)
+    first, second = before.styles[rows].astype(float), after.styles[other_rows].astype(float)
+    return PairedCell(first, second, np.stack([shared, other_shared]))
+
+
+def _figures(
+    generation: Mapping[str, Any], clusters: Sequence[str]
+) -> list[tuple[str, tuple[str, ...], str | None, int]]:
+    """Name, path in the results, axis, and index among the metrics (as in `read_metrics`) of each figure."""
+    figures: list[tuple[str, tuple[str, ...], str | None, int]] = [("Full Gen Bias", ("full_gen_bias",), None, 0)]
+    for place, (heading, metric) in enumerate(CLUSTER_METRICS.items()):
+        figures += [
+            (f"{heading}: {cluster}", (metric, cluster), None, 1 + place * len(clusters) + index)
+            for index, cluster in enumerate(clusters)
+        ]
+    axes = generation["gen_bias"]["by_axis"] or {}
+    return figures + [(f"Full Gen Bias: {axis_label(axis)}", ("by_axis", axis), axis, 0) for axis in axes]
+
+
+def _change(
+    generations: Sequence[Mapping[str, Any]], path: Sequence[str], covariance: Covariance
+) -> PairedChange | None:
+    """The change of the value at a path; `None`: a run does not have it."""
+    first, second = (_at(generation["debiased"], path) for generation in generations)
+    if first is None or second is None:
+        return None
+    bounds = [_at(generation["gen_bias"]["intervals"], path) for generation in generations]
+    if bounds[0] is None or bounds[1] is None:
+        reasons = [_at(generation["gen_bias"]["no_intervals"], path) for generation in generations]
+        return PairedChange(first, second, None, None, reasons[0] or reasons[1])
+    scale = generations[0]["gen_bias"]["scale"]
+    scaled = Covariance(covariance.value * scale**2, covariance.variance * scale**4)
+    level = generations[0]["gen_bias"]["confidence_level"]
+    return change_from_intervals(first, second, (tuple(bounds[0]), tuple(bounds[1])), scaled, level)
+
+
+def _at(values: Any, path: Sequence[str]) -> Any:
+    for name in path:
+        values = None if values is None else values.get(name)
+    return values

@@ -1,0 +1,105 @@
+"""How Likelihood Bias changes from one run to another, with intervals; from the perplexities of both runs' prompts."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hb_metrics.bias_values import descriptor_codes
+from hb_metrics.display.figures import axis_label
+from hb_metrics.display.run_changes import FigureChange, FigureChanges
+from hb_metrics.finished_run import Run, read_prompts, read_shards
+from hb_metrics.full_gen_bias.inputs import text_codes
+from hb_metrics.likelihood_bias.mann_whitney import pairwise_mann_whitney
+from hb_metrics.paired_changes.paired_change import NO_FILES_REASON, PairedChange, pair_share_change
+from hb_metrics.replies import replied_prompts
+from hb_metrics.run_folder import PERPLEXITIES, PROMPTS_FILE
+
+PROMPTS_REASON = "the runs scored different prompts"
+TESTS_REASON = "the runs tested at other levels (alpha) or left out other terms"
+
+
+def likelihood_bias_changes(first: Run, second: Run) -> FigureChanges:
+    """The changes of Likelihood Bias over all terms and by axis: jackknife over terms."""
+    metrics = [run.results["likelihood"]["likelihood_bias"] for run in (first, second)]
+    if any(metrics[0][name] != metrics[1][name] for name in ("alpha", "left_out_descriptors")):
+        return FigureChanges([], TESTS_REASON)
+    tables = [
+        read_shards(run, PERPLEXITIES, ("id", "perplexity")) if (run.folder / PROMPTS_FILE).is_file() else None
+        for run in (first, second)
+    ]
+    if tables[0] is None or tables[1] is None:
+        return FigureChanges([], NO_FILES_REASON)
+    before, after = (table.sort_by("id") for table in tables if table is not None)
+    if not before["id"].equals(after["id"]):
+        return FigureChanges([], PROMPTS_REASON)
+    prompts = replied_prompts(read_prompts(first.folder), before)
+    others = replied_prompts(read_prompts(second.folder), after)
+    names = ["axis", "descriptor", "template"]
+    if not prompts.select(names).equals(others.select(names)):
+        return FigureChanges([], PROMPTS_REASON)
+    kept = pc.invert(pc.is_in(prompts["descriptor"], pa.array(metrics[0]["left_out_descriptors"], pa.string())))
+    values = [table["perplexity"].filter(kept).to_numpy() for table in (before, after)]
+    tests = _tests(prompts.filter(kept), values, metrics[0]["alpha"])
+    level = first.results["run"]["settings"].get("confidence_level", 0.95)
+    rows = [FigureChange("Likelihood Bias", "share", _change(tests, np.ones(len(tests.firsts), bool), level), True)]
+    for code, axis in enumerate(tests.axes):
+        chosen = tests.groups[tests.firsts] == code
+        if chosen.any():
+            rows.append(FigureChange(f"Likelihood Bias: {axis_label(axis)}", "share", _change(tests, chosen, level)))
+    return FigureChanges(rows, None, level)
+
+
+class _Tests(NamedTuple):
+    """All tests of two runs, which are of the same pairs of terms in the same templates.
+
+    Attributes:
+        firsts: [tests] code of one term of the pair.
+        seconds: [tests] code of the other.
+        significant: [2, tests] whether the test was significant in either run.
+        groups: [terms] code of the term's axis.
+        axes: [axes] their names.
+    """
+
+    firsts: np.ndarray
+    seconds: np.ndarray
+    significant: np.ndarray
+    groups: np.ndarray
+    axes: list[str]
+
+
+def _tests(prompts: pa.Table, values: Sequence[np.ndarray], alpha: float) -> _Tests:
+    columns = {name: prompts[name].to_pylist() for name in ("axis", "descriptor", "template")}
+    axes, axis_names = text_codes("axis", columns["axis"])
+    terms, keys = descriptor_codes(columns["descriptor"], columns["axis"])
+    templates, _ = text_codes("template", columns["template"])
+    order = np.lexsort((terms, templates, axes))
+    cells = axes[order] * (templates.max() + 1) + templates[order]
+    firsts, seconds, significant = [], [], []
+    for rows in np.split(order, np.flatnonzero(np.diff(cells)) + 1):
+        compared, groups = np.unique(terms[rows], return_inverse=True)
+        if len(compared) < 2:
+            continue
+        pairs = [pairwise_mann_whitney(of_run[rows], groups) for of_run in values]
+        firsts.append(compared[pairs[0].first])
+        seconds.append(compared[pairs[0].second])
+        significant.append(np.stack([pair.pvalue < alpha for pair in pairs]))
+    of_axis = {name: code for code, name in enumerate(axis_names)}
+    return _Tests(
+        np.concatenate(firsts),
+        np.concatenate(seconds),
+        np.concatenate(significant, axis=1),
+        np.array([of_axis[str(key.axis)] for key in keys]),
+        list(axis_names),
+    )
+
+
+def _change(tests: _Tests, chosen: np.ndarray, level: float) -> PairedChange:
+    """The change of the share of significant tests, of those that are chosen."""
+    firsts, seconds = tests.firsts[chosen], tests.seconds[chosen]
+    terms, codes = np.unique(np.concatenate([firsts, seconds]), return_inverse=True)
+    _, groups = np.unique(tests.groups[terms], return_inverse=True)
+    before, after = tests.significant[:, chosen]
+    return pair_share_change(codes[: len(firsts)], codes[len(firsts) :], groups, (before, after), level)

@@ -1,0 +1,155 @@
+"""Changes from one run to another, from the files of their folders."""
+
+import shutil
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hb_metrics.display.figures import axis_label
+from hb_metrics.finished_run import read_prompts, read_run, read_stored_replies
+from hb_metrics.measurements.likelihood.results import likelihood_results
+from hb_metrics.report.comparison import run_changes
+from tests.hb_metrics.made_results import (
+    add_dialogue,
+    change_results,
+    full_run,
+    offensiveness_of,
+    style_vectors,
+    write_results,
+    write_run,
+)
+
+NAMES = ("before", "after")
+
+
+def write_vectors(folder, ids, vectors):
+    folder.mkdir(parents=True)
+    column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
+    pq.write_table(pa.table({"id": ids, "probabilities": column}), folder / "00000-of-00001.parquet")
+
+
+def write_files(folder, seed):
+    """A made run's folder with all the files that changes are computed from."""
+    results, replies = write_run(folder, full_run(seed=seed), seed=seed)
+    prompts, rng = read_prompts(folder), np.random.default_rng(seed)
+    write_vectors(folder / "style_probabilities", replies.ids, style_vectors(replies, seed).astype(np.float32))
+    chances = np.random.default_rng(seed).beta(1, 4, len(replies.ids))  # those of `offensiveness_of`
+    write_vectors(folder / "offensiveness" / "replies", replies.ids, np.stack([chances, 1 - chances], axis=1))
+    results["offensiveness"]["replies"] = offensiveness_of(replies, seed)
+    strength = 0.3 / (1 + seed)
+    codes = prompts["descriptor"].combine_chunks().dictionary_encode().indices.to_numpy()
+    perplexities = rng.lognormal(3 + strength * (codes % 7), 0.5)
+    scores = pa.table({"id": prompts["id"], "perplexity": perplexities, "num_tokens": np.full(len(prompts), 5)})
+    results["likelihood"] = likelihood_results(prompts, scores, 0.05, True)
+    (folder / "perplexities").mkdir()
+    pq.write_table(scores.take(pa.array(rng.permutation(len(scores)))), folder / "perplexities" / "0.parquet")
+    tokens = np.arange(5, 45)
+    losses = tokens * (3 + 0.1 * seed + 0.05 * rng.normal(size=40))
+    names = [f"d{row:02}" for row in range(40)]
+    dialogue = {"id": names, "prompt": names, "reply": names, "log_likelihood": -losses, "num_tokens": tokens}
+    (folder / "dialogue").mkdir()
+    pq.write_table(pa.table(dialogue), folder / "dialogue" / "0.parquet")
+    add_dialogue(results, float(np.exp(losses.sum() / tokens.sum())), None)
+    write_results(folder, results)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    root = tmp_path_factory.mktemp("runs")
+    return [write_files(root / name, seed) for seed, name in enumerate("ab")]
+
+
+@pytest.fixture
+def copied(folders, tmp_path):
+    return [shutil.copytree(folder, tmp_path / folder.name) for folder in folders]
+
+
+def changes_of(folders):
+    return run_changes(read_run(folders[0]), read_run(folders[1]), NAMES)
+
+
+def test_changes_are_of_the_values_in_the_results(folders):
+    changes = changes_of(folders)
+    assert changes.missing == {}
+    rows = {row.name: row.change for row in changes.rows}
+    runs = [read_run(folder).results for folder in folders]
+
+    def values(*path):
+        found = []
+        for value in runs:
+            for name in path:
+                value = value[name]
+            found.append(value)
+        return pytest.approx(found)
+
+    def shown(name):
+        return [rows[name].first, rows[name].second]
+
+    assert shown("Full Gen Bias") == values("generation", "debiased", "full_gen_bias")
+    assert shown("Likelihood Bias") == values("likelihood", "likelihood_bias", "likelihood_bias")
+    assert shown("Offensive replies") == values("offensiveness", "replies", "offensive_share")
+    assert shown("Dialogue perplexity") == values("dialogue", "perplexity")
+    for axis, value in runs[0]["likelihood"]["likelihood_bias"]["by_axis"].items():
+        assert rows[f"Likelihood Bias: {axis_label(axis)}"].first == pytest.approx(value)
+    assert rows["Dialogue perplexity"].beyond_chance
+    assert all((change.interval is None) != (change.reason is None) for change in rows.values())
+    assert [row.name for row in changes.rows if row.is_main] == [
+        "Likelihood Bias",
+        "Full Gen Bias",
+        "Offensive replies",
+        "Dialogue perplexity",
+    ]
+
+
+def other_classifier(results):
+    results["run"]["style_classifier"]["digest"] = "another"
+    results["run"]["offensiveness_classifier"]["digest"] = "another"
+
+
+def other_cue(results):
+    results["run"]["generation"]["cue"] = "history"
+
+
+@pytest.mark.parametrize(("change", "words"), [(other_classifier, "different classifiers"), (other_cue, "cues")])
+def test_what_does_not_compare_has_no_change_and_a_reason(copied, change, words):
+    change_results(copied[1], change)
+    changes = changes_of(copied)
+    assert {row.name.split(":")[0] for row in changes.rows} == {"Likelihood Bias", "Dialogue perplexity"}
+    assert list(changes.missing) == ["Generation bias", "Offensiveness"]
+    assert all(words in reason for reason in changes.missing.values())
+    assert any("Generation bias: no changes, because" in note for note in changes.notes(changes.rows))
+
+
+def test_other_terms_do_not_compare(copied):
+    replies = read_stored_replies(copied[1])
+    for path in (copied[1] / "replies").glob("*.parquet"):
+        table = pq.read_table(path)
+        about = dict(zip(replies.ids, replies.descriptors, strict=True))
+        kept = [about[identifier] != replies.descriptors[0] for identifier in table["id"].to_pylist()]
+        pq.write_table(table.filter(pa.array(kept)), path)
+    for folder in ("style_probabilities", "offensiveness/replies"):
+        path = copied[1] / folder / "00000-of-00001.parquet"
+        table = pq.read_table(path)
+        kept = [about[identifier] != replies.descriptors[0] for identifier in table["id"].to_pylist()]
+        pq.write_table(table.filter(pa.array(kept)), path)
+    reason = "the runs have replies about other terms, or to other templates"
+    assert changes_of(copied).missing == {"Generation bias": reason, "Offensiveness": reason}
+
+
+def test_without_the_files_there_is_a_reason(copied):
+    for name in ("style_probabilities", "offensiveness", "perplexities", "dialogue"):
+        shutil.rmtree(copied[1] / name)
+    changes = changes_of(copied)
+    assert changes.rows == []
+    assert set(changes.missing.values()) == {"a run folder lacks the files that it is computed from"}
+
+
+def test_dialogue_of_other_tokens_does_not_compare(copied):
+    path = copied[1] / "dialogue" / "0.parquet"
+    table = pq.read_table(path)
+    more = pa.array([number + 1 for number in table["num_tokens"].to_pylist()])
+    pq.write_table(table.set_column(4, "num_tokens", more), path)
+    assert changes_of(copied).missing == {"Dialogue perplexity": "the same replies are different numbers of tokens"}
