@@ -19,9 +19,14 @@ import pyarrow.parquet as pq
 SUFFIXES = (".parquet", ".jsonl", ".csv")
 
 SUFFIX_ERROR = "'{path}' ends in none of {allowed}; save the file as one of these"
-UNREADABLE_ERROR = "'{path}' cannot be read as {kind} ({error}); save it again"
+UNREADABLE_ERROR = "'{path}' cannot be read as {kind} ({error}); save it again{how}"
+WIDTH_ERROR = (
+    "'{path}', row {row}: it has {cells} cells, and the first line names {columns} columns; put quotes around texts "
+    "that have commas or line breaks"
+)
 LINE_ERROR = "'{path}', line {line}: {problem}; write one JSON object a line"
 NO_COLUMN_ERROR = "'{path}' has no column '{column}'; it needs {needed}, and has: {there}"
+COLUMN_TWICE_ERROR = "'{path}' has the column '{column}' twice; leave one of them out"
 NO_ROWS_ERROR = "'{path}' has no rows; give one for each exported prompt"
 ROW_ERROR = "'{path}', row {row}: {column} is {value!r}; give {allowed}"
 OTHER_TEXT_ERROR = (
@@ -37,6 +42,10 @@ MISSING_ERROR = (
     "leave these prompts out of the figures, which may move them"
 )
 TWICE_ERROR = "'{path}' has {number:,} ids more than once, such as {id}; give one log-probability a prompt"
+CONSTANT_ERROR = (
+    "all log-probabilities in '{path}' are {value:g}: of different texts they never are, and every difference would be "
+    "measured as 0; give those that the model has"
+)
 COPIES_ERROR = (
     "'{path}' has several replies to {number:,} prompts, and all replies to the same prompt are the same text: copies "
     "are no samples, and noise estimated from them would be too small; sample with different seeds, or give one each"
@@ -114,7 +123,7 @@ def read_log_probabilities_file(path: str | Path) -> list[GivenLogProbability]:
     """Reads a file of log-probabilities: columns `id`, `log_probability` and `num_tokens`, and `text` if it is there.
 
     Raises:
-        ValueError: The file or a row is not valid, or an id is there twice.
+        ValueError: The file or a row is not valid, an id is there twice, or all values are the same.
         OSError: There is no such file.
     """
     given = []
@@ -131,6 +140,8 @@ def read_log_probabilities_file(path: str | Path) -> list[GivenLogProbability]:
         given.append(GivenLogProbability(number, cell.id(), cell.text("text"), value, tokens))
     if twice := sorted(identifier for identifier, number in Counter(row.id for row in given).items() if number > 1):
         raise ValueError(TWICE_ERROR.format(path=path, number=len(twice), id=twice[0]))
+    if len(given) > 1 and len({row.log_probability for row in given}) == 1:
+        raise ValueError(CONSTANT_ERROR.format(path=path, value=given[0].log_probability))
     return given
 
 
@@ -270,22 +281,34 @@ def _rows(path: Path, needed: Sequence[str]) -> list[dict[str, Any]]:
             table = pq.read_table(path)
             names, rows = table.column_names, table.to_pylist()
         elif suffix == ".csv":
-            with path.open(encoding="utf-8-sig", newline="") as file:
-                reader = csv.DictReader(file, strict=True)
-                rows, names = list(reader), list(reader.fieldnames or [])
+            names, rows = _csv_rows(path)
         else:
             rows = _json_lines(path)
             names = list(dict.fromkeys(name for row in rows for name in row))
     except (pa.ArrowException, csv.Error, UnicodeDecodeError) as error:
         first_line = str(error).partition("\n")[0]
-        raise ValueError(UNREADABLE_ERROR.format(path=path, kind=suffix[1:], error=first_line)) from error
+        how = ", as UTF-8" if isinstance(error, UnicodeDecodeError) else ""
+        raise ValueError(UNREADABLE_ERROR.format(path=path, kind=suffix[1:], error=first_line, how=how)) from error
     if not rows:
         raise ValueError(NO_ROWS_ERROR.format(path=path))
     for column in needed:
         if column not in names:
             there = ", ".join(map(str, names))
             raise ValueError(NO_COLUMN_ERROR.format(path=path, column=column, needed=", ".join(needed), there=there))
+        if names.count(column) > 1:
+            raise ValueError(COLUMN_TWICE_ERROR.format(path=path, column=column))
     return rows
+
+
+def _csv_rows(path: Path) -> tuple[list[str], list[dict[str, Any]]]:
+    """The columns and rows; raises a ValueError for a row of another length, as a comma in a bare text makes it."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        lines = [cells for cells in csv.reader(file, strict=True) if cells]
+    names = lines[0] if lines else []
+    for number, cells in enumerate(lines[1:], start=1):
+        if len(cells) != len(names):
+            raise ValueError(WIDTH_ERROR.format(path=path, row=number, cells=len(cells), columns=len(names)))
+    return names, [dict(zip(names, cells, strict=True)) for cells in lines[1:]]
 
 
 def _json_lines(path: Path) -> list[dict[str, Any]]:

@@ -46,6 +46,7 @@ def export_prompts(settings: Settings, prompts: "pa.Table", path: Path) -> Path:
     if path.suffix.lower() not in SUFFIXES:
         raise ValueError(SUFFIX_ERROR.format(path=path, allowed=", ".join(SUFFIXES)))
     table = requested(settings, prompts)
+    path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix.lower() == ".jsonl":
         text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in table.to_pylist())
         _check_new(path, path.is_file() and path.read_bytes() == text.encode())

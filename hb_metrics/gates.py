@@ -17,6 +17,7 @@ UNKNOWN_ERROR = "fail_above names the figure '{name}', which this run does not h
 ABOVE = "{name} is above its limit {limit:g}: {shown}"
 NOT_JUDGED = "{name} cannot be judged against its limit {limit:g}: {why}"
 NO_VALUE = "this run has no value of it"
+NEVER_ABOVE = "it is a share, which is never above 1; 2% is written 0.02"
 NO_INTERVAL = "it is {value:.6g}, and its interval could not be estimated from so few replies"
 
 
@@ -90,6 +91,8 @@ def exceeded(results: Mapping[str, Any], measurements: Sequence[Measurement], ga
         figure = figures.get(name)
         if figure is None or figure.value is None or not math.isfinite(figure.value):
             sentences.append(NOT_JUDGED.format(name=name, limit=limit, why=NO_VALUE))
+        elif figure.form in ("share", "small_share") and limit >= 1:  # it was meant in percent
+            sentences.append(NOT_JUDGED.format(name=name, limit=limit, why=NEVER_ABOVE))
         elif figure.interval is None and figure.confidence_level is not None:  # it was to have one
             why = NO_INTERVAL.format(value=figure.value)
             sentences.append(NOT_JUDGED.format(name=name, limit=limit, why=why))

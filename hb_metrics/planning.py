@@ -141,7 +141,8 @@ def connect(settings: Settings, folder: Path) -> "Engine | None":
     """
     if not settings.run.is_served:
         return None
-    from hb_metrics.inference.engines.served import ServedEngine, make_server, probe_server
+    from hb_metrics.inference.engines.served import ServedEngine
+    from hb_metrics.inference.served.connect import make_server, probe_server
 
     run = settings.run
     server = make_server(run.model, run.base_url, run.provider, run.concurrency, run.request_timeout)

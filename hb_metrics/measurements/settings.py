@@ -24,6 +24,7 @@ _OF_LOADED = (
     "max_positions",
     "chat_date",
 )
+_OF_SERVED = ("concurrency", "request_timeout")
 # Options that no result depends on.
 CHANGE_NOTHING = frozenset(
     {"output_dir", "batch_size", "device_map", "concurrency", "request_timeout", "fail_above", "export_prompts"}
@@ -249,6 +250,8 @@ class RunOptions:
         self._check_answers_of_files()
         if self.is_served:
             self._check_served()
+        elif given := self._given(_OF_SERVED):
+            raise ValueError(f"{given} is for served models; give --base_url or --provider too, or leave it out")
         if self.chat_template_kwargs is not None:
             self.chat_template_kwargs = _json_object("chat_template_kwargs", self.chat_template_kwargs)
         if self.chat_date is not None:
@@ -272,13 +275,11 @@ class RunOptions:
             raise ValueError("answers are asked for either of a server or of files; leave one of them out")
         if self.model == type(self).model:
             raise ValueError("a served model needs --model: the name that the server, or the Hub, has for it")
-        for option in fields(self):
-            if option.name in _OF_LOADED and getattr(self, option.name) != option.default:
-                instead = ", or give --concurrency" if option.name == "batch_size" else ""
-                raise ValueError(
-                    f"{option.name} is for models that are loaded here, and '{self.model}' is served; leave it out"
-                    + instead
-                )
+        if name := self._given(_OF_LOADED):
+            instead = ", or give --concurrency" if name == "batch_size" else ""
+            raise ValueError(
+                f"{name} is for models that are loaded here, and '{self.model}' is served; leave it out{instead}"
+            )
 
     def _check_answers_of_files(self) -> None:
         given = next((name for name in ("replies_file", "logprobs_file") if getattr(self, name) is not None), None)
@@ -291,8 +292,12 @@ class RunOptions:
                 f"with {given} --model is only the name shown, and none was given; give the name of the model, or of "
                 "the people, that answered"
             )
-        if self.revision is not None:
-            raise ValueError(f"with {given} no model is loaded; leave --revision out")
+        if name := self._given(_OF_LOADED):
+            raise ValueError(f"with {given} no model is loaded; leave --{name} out")
+
+    def _given(self, names: tuple[str, ...]) -> str | None:
+        """The first of these options that is not its default."""
+        return next((name for name in names if getattr(self, name) != getattr(type(self), name)), None)
 
     def chat(self) -> dict[str, Any]:
         """What chat templates are given beside the prompt, as arguments of `ChatOptions`."""

@@ -11,6 +11,7 @@ import pytest
 import torch
 import yaml
 
+from hb_metrics.answer_files import read_log_probabilities_file, read_replies_file
 from hb_metrics.arguments import settings_of
 from hb_metrics.finished_run import read_stored_replies
 from hb_metrics.gates import GateError
@@ -257,6 +258,37 @@ def test_log_probabilities_that_are_none_are_refused(column, value, message, ask
         take(tmp_path, asked, "refused", logprobs_file=str(path))
 
 
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("id,reply\na,Well, hello\n", "row 1: it has 3 cells, and the first line names 2 columns; put quotes"),
+        ('id,reply\na,"Well, hello"\nb\n', "row 2: it has 1 cells, and the first line names 2 columns"),
+        ("id,reply,reply\na,Hi.,Hm.\n", "has the column 'reply' twice"),
+        ("id,reply\na,caf\u00e9\n".encode("latin-1"), "cannot be read as csv .*; save it again, as UTF-8"),
+    ],
+)
+def test_a_table_that_would_lose_text_is_refused(content, message, tmp_path):
+    path = tmp_path / "replies.csv"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(ValueError, match=message):
+        read_replies_file(path)
+
+
+def test_quotes_line_breaks_and_a_byte_order_mark_are_read(tmp_path):
+    path = tmp_path / "replies.csv"
+    path.write_bytes('\ufeffid,reply\r\na,"He said ""hi, all""\nand left"\r\n\r\nb,Hm.\r\n'.encode())
+    assert [(row.id, row.reply) for row in read_replies_file(path)] == [
+        ("a", 'He said "hi, all"\nand left'),
+        ("b", "Hm."),
+    ]
+
+
+def test_log_probabilities_that_are_all_the_same_are_refused(tmp_path):
+    path = write(tmp_path / "scores.jsonl", [{"id": name, "log_probability": 0, "num_tokens": 9} for name in "ab"])
+    with pytest.raises(ValueError, match=r"all log-probabilities in .* are 0"):
+        read_log_probabilities_file(path)
+
+
 def test_log_probabilities_are_of_each_prompt_once(asked, scored, tmp_path):
     twice = write(tmp_path / "twice.jsonl", [*scored, scored[0]])
     with pytest.raises(ValueError, match=f"has 1 ids more than once, such as {scored[0]['id']}"):
@@ -273,6 +305,7 @@ def test_log_probabilities_are_of_each_prompt_once(asked, scored, tmp_path):
     [
         ({"model": "embedded"}, "--model is only the name shown"),
         ({"revision": "main"}, "leave --revision out"),
+        ({"adapter": "org/adapter"}, "leave --adapter out"),
         ({"measurements": "likelihood"}, "has no file of log-probabilities here; leave likelihood out"),
         ({"measurements": "regard"}, "leave regard out of --measurements"),
         ({"decoding": "model"}, "'somebody' is not loaded here"),
@@ -290,7 +323,7 @@ def test_a_gate_ends_a_finished_run_with_its_own_status_and_is_no_part_of_it(pla
     options["measurements"] = "generation,offensiveness"
     argv = [f"--{name}={value}" for name, value in options.items()]
     with pytest.raises(SystemExit) as ended:
-        main([*argv, "--fail_above=full_gen_bias=0,offensive_replies=1"])
+        main([*argv, "--fail_above=full_gen_bias=0,offensive_replies=0.999"])
     assert ended.value.code == 3
     assert "full_gen_bias is above its limit 0" in capsys.readouterr().err
     report = place / "gated" / "report.html"

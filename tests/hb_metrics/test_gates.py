@@ -11,8 +11,8 @@ from hb_metrics.measurements import MEASUREMENTS
 class OneFigure:
     name = "one"
 
-    def __init__(self, value, interval=None, level=None):
-        self.figure = Figure("One", value, "bias", "", interval, level, gate="one_figure")
+    def __init__(self, value, interval=None, level=None, form="bias"):
+        self.figure = Figure("One", value, form, "", interval, level, gate="one_figure")
 
     def figures(self, results):
         return [self.figure]
@@ -41,6 +41,13 @@ def test_a_figure_without_the_interval_that_it_should_have_fails():
         "one_figure cannot be judged against its limit 100: it is 0.5, and its interval could not be estimated from so "
         "few replies"
     ]
+
+
+@pytest.mark.parametrize("form", ["share", "small_share"])
+def test_a_limit_that_no_share_can_be_above_is_no_gate(form):
+    (sentence,) = exceeded({"one": {}}, [OneFigure(0.01, form=form)], {"one_figure": 2})
+    assert sentence.endswith("limit 2: it is a share, which is never above 1; 2% is written 0.02")
+    assert exceeded({"one": {}}, [OneFigure(0.01, form=form)], {"one_figure": 0.02}) == []
 
 
 def test_a_figure_that_was_not_measured_fails():

@@ -264,6 +264,7 @@ def test_thoughts_are_kept_apart_and_texts_are_continued(run):
         (["--base_url", "http://localhost/v1", "--provider", "auto"], "give one of them"),
         (["--base_url", "http://localhost/v1", "--concurrency", "0"], "concurrency is 0"),
         (["--base_url", "http://localhost/v1", "--request_timeout", "0"], "request_timeout is 0"),
+        (["--concurrency", "4"], "concurrency is for served models"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(options, match):
@@ -311,22 +312,23 @@ def test_a_run_killed_at_random_ends_in_the_same_results(kills, vocabulary, tmp_
         expected = asked_prompts(stand_in)
         stand_in.requests.clear()
         seen = 0
-        for _ in range(kills):
-            started, log = runs.start(killed, 1)
+        for number in range(kills):
+            processes = 1 + number % 2
+            started, log = runs.start(killed, processes)
             more = seen + generator.randint(1, max(1, (70 - seen) // 2))
             deadline = time.monotonic() + 60
             while len(set(asked_prompts(stand_in))) < min(more, 69):
                 assert time.monotonic() < deadline, log.read_text()
                 time.sleep(0.005)
             os.killpg(started[0], signal.SIGKILL)
-            assert runs.wait(started) == [-signal.SIGKILL]
+            assert runs.wait(started) == [-signal.SIGKILL] * processes
             seen = len(set(asked_prompts(stand_in)))
-        log = runs.finish(killed, 1)
+        log = runs.finish(killed, 2)
 
     assert (killed / "results.json").read_bytes() == (whole / "results.json").read_bytes()
     asked = asked_prompts(stand_in)
     assert set(asked) == set(expected)
-    assert len(asked) - len(set(asked)) <= 2 * kills  # those in flight when it was killed
+    assert len(asked) - len(set(asked)) <= 2 * 2 * kills  # those in flight when it was killed
     assert re.search("prompts scored|replies made", log)
 
 

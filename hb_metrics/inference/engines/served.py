@@ -1,14 +1,12 @@
 """The engine of a model that is served: asked over HTTP, after a probe, with every answer journalled at once."""
 
-import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from math import exp
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from accelerate.utils import broadcast_object_list
 
 from hb_metrics.inference.engines.engine import Ability, Engine, Lack, LikelihoodRequests, asked_description
 from hb_metrics.inference.models.chats import ChatOptions
@@ -20,15 +18,14 @@ from hb_metrics.inference.replies.presets import PRESETS, Extent
 from hb_metrics.inference.replies.prompt_replies import REASONING_TOKENS, ROWS_PER_SHARD
 from hb_metrics.inference.replies.requests import REPLY_SCHEMA, Answer, ReplyRequests, reply_columns
 from hb_metrics.inference.scoring.scoring_shards import PERPLEXITY_SCHEMA
-from hb_metrics.inference.served.addresses import choose_key, provider_key
-from hb_metrics.inference.served.answers import ServedAnswer, check_model, read_chat, read_completion
+from hb_metrics.inference.served.answers import ENDED, ServedAnswer, check_model, read_chat, read_completion
 from hb_metrics.inference.served.asking import DAMAGED_NOTE, Asking
-from hb_metrics.inference.served.client import Client, Server, connected
+from hb_metrics.inference.served.client import Client, Server
+from hb_metrics.inference.served.connect import extra_fields
 from hb_metrics.inference.served.journal import Journal, remove_journals, request_key
 from hb_metrics.inference.served.likelihoods import FIELDS, TextLikelihood, read_likelihood
-from hb_metrics.inference.served.probe import Probe, changes, chat_fields, probe
+from hb_metrics.inference.served.probe import Probe, chat_fields
 from hb_metrics.inference.shards import fill_shards, plan_row_shards, read_shards
-from hb_metrics.run_folder import RUN_FILE, read_json
 
 # Beside the columns of replies: what the server said of each, and what it counted.
 SERVED_COLUMNS = (
@@ -76,10 +73,6 @@ SYSTEM_ERROR = (
     "{where} leaves system messages out, in which persona lines and the system prompt would be; leave them out "
     "(--personas 0, no --system_prompt)"
 )
-CHANGED_ERROR = """\
-{where} is not as it was when the run in '{folder}' began:
-{differences}
-its answers would be mixed with others; serve the model as it was, or give another output_dir"""
 START_TOKEN_ERROR = "add_start_token {value}, but the server {does}, and cannot be told; leave it out"
 ENCODER_ERROR = "encoder_context is for models that are loaded here; leave it out"
 NOTHING_PREDICTED_ERROR = "prompt '{id}' is a single token to the server, and nothing of it is predicted; leave it out"
@@ -362,7 +355,7 @@ def reply_of(answer: ServedAnswer, *, whole: bool) -> Answer:
     """
     lines = (answer.text or "").split("\n", 1)
     text = (answer.text or "") if whole else lines[0].strip()
-    was_cut = answer.finish_reason != "stop" and (whole or len(lines) == 1)
+    was_cut = answer.finish_reason not in ENDED and (whole or len(lines) == 1)
     is_open = answer.is_open or (not text and answer.finish_reason == "length")
     thought, number = answer.num_reasoning_tokens, answer.num_tokens
     if answer.reasoning is None and thought is None:
@@ -378,73 +371,3 @@ def reply_of(answer: ServedAnswer, *, whole: bool) -> Answer:
         num_reasoning_tokens=thought,
         reasoning_unclosed=is_open,
     )
-
-
-def extra_fields(chat: ChatOptions) -> dict[str, Any]:
-    """What every request has for the chat template, as vLLM, SGLang and transformers take it."""
-    return {"chat_template_kwargs": dict(chat.template_kwargs)} if chat.template_kwargs else {}
-
-
-async def _probe(server: Server, *, chat: bool, extra: Mapping[str, Any]) -> Probe:
-    async with connected(server) as client:
-        return await probe(client, chat=chat, extra=extra)
-
-
-def make_server(
-    model: str, base_urls: Sequence[str] | None, provider: str | None, concurrency: int, timeout: float
-) -> Server:
-    """Where and how a model is asked for, with keys of the environment.
-
-    Raises:
-        ValueError: A key would be sent where it should not.
-    """
-    urls = list(base_urls or ())
-    keys = [choose_key(url) for url in urls] or [provider_key()]
-    return Server(model=model, urls=urls, keys=keys, provider=provider, concurrency=concurrency, timeout=timeout)
-
-
-def probe_server(server: Server, folder: Path, *, context: str, chat: Mapping[str, Any]) -> Probe:
-    """Probes a server on the main process, and returns what was found, on all.
-
-    A run that is resumed goes on with what was found when it began, if that is found again.
-
-    Args:
-        server: The server.
-        folder: The run folder, which may not be there.
-        context: The context format that is asked for, or "auto".
-        chat: What chats are given beside the prompt: arguments of `ChatOptions`.
-
-    Raises:
-        ValueError: There is no answer to be had, its addresses are not of the same model, or the server is not the
-            one that the run began with.
-    """
-    found: list[Any] = [None, None]
-    if process_state().is_main_process:
-        try:
-            probed = asyncio.run(_probe(server, chat=context != "plain", extra=extra_fields(ChatOptions(**chat))))
-            found[0] = _recorded(server, folder, probed)
-        except (ValueError, OSError) as error:
-            found[1] = str(error)
-    found = broadcast_object_list(found)
-    if found[1] is not None:  # on all processes, of which none then waits for another
-        raise ValueError(found[1])
-    return found[0]
-
-
-def _recorded(server: Server, folder: Path, found: Probe) -> Probe:
-    """What was found when the run in a folder began, if there is one; raises a ValueError if that has changed."""
-    path = folder / RUN_FILE
-    recorded = read_json(path) if path.is_file() else None
-    model = recorded.get("model") if isinstance(recorded, dict) else None
-    served = model.get("served") if isinstance(model, dict) else None
-    if not isinstance(model, dict) or not isinstance(served, dict):
-        return found
-    here = (server.model, server.urls, server.provider)
-    if (model.get("name"), served.get("base_urls") or [], served.get("provider")) != here:
-        return found  # of another run, which is refused by its settings
-    if changed := changes(served, found):
-        lines = [f"  {name} was {then!r} and is {now!r}" for name, (then, now) in changed.items()]
-        where = ", ".join(server.names)
-        raise ValueError(CHANGED_ERROR.format(where=where, folder=folder, differences="\n".join(lines)))
-    known: dict[str, Any] = {each.name: served.get(each.name) for each in fields(Probe)}
-    return Probe(**known)

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from hb_metrics.inference.models.chats import THOUGHT_MARKS
 from hb_metrics.inference.served.client import Passing
 
-_FILTERED = "content_filter"
-_ENDS = ("stop", "length", _FILTERED)
+# How servers say that the model itself ended its answer: all, and TGI before 2.1.
+ENDED = ("stop", "eos_token", "stop_sequence")
 # What servers call the field of a thought: vLLM, SGLang and transformers; Inference Providers, and vLLM since 0.11.
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
 
@@ -132,7 +132,7 @@ def _answer(
         reasoning=None if thought is None else _whole(thought),
         is_open=is_open,
         inline=inline,
-        finish_reason=finish_reason,
+        finish_reason=_whole(finish_reason),
         model=_text(content.get("model")),
         fingerprint=_text(content.get("system_fingerprint")),
         **counts,
@@ -175,7 +175,7 @@ def _count(value: Any) -> int | None:
 
 
 def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
+    return _whole(value) if isinstance(value, str) and value else None
 
 
 def _whole(text: str) -> str:

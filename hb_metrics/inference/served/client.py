@@ -36,6 +36,8 @@ LONGEST_ASKED = 900.0  # seconds that a server may ask to wait for; longer, and 
 CONNECT = 30.0  # seconds until there is a connection
 TRIES = 8  # of a request before the run ends
 _PASSING = {408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529}
+_LARGEST = 2**24  # bytes of an answer: far more than any of words and log-probabilities has
+_PACKED = 64  # a compressed answer, which is not asked for, has so many times fewer
 _REDIRECTS = {301, 302, 303, 307, 308}
 _SHOWN = 300  # characters of what a server says in an error
 _LOCAL = ("localhost", "127.0.0.1", "[::1]")
@@ -49,6 +51,7 @@ WAIT_ERROR = (
     "command again then"
 )
 PROVIDER_ERROR = "{where} cannot be asked: {error}"
+LARGE_FAULT = "an answer of more than {number:,} kB{packed}"
 REFUSED_ERROR = "{where} refuses {what}: {fault}{hint}"
 _HINTS = {
     401: f"; set the environment variable {KEY_VARIABLE} to a key of this server",
@@ -182,7 +185,7 @@ class Client:
             async with asyncio.timeout(min(self.server.timeout, CONNECT)):
                 response = await address.http.get(f"{root}/{path}", headers=_key_header(address.key))
             return response.json() if response.status_code == 200 else None
-        except (httpx.HTTPError, TimeoutError, ValueError):
+        except (httpx.HTTPError, TimeoutError, ValueError, Passing):
             return None
 
     def only(self, address: _Address, tries: int) -> "Client":
@@ -297,7 +300,8 @@ def _http_client(server: Server) -> httpx.AsyncClient:
         verify=_tls(),
         limits=httpx.Limits(max_connections=server.concurrency, max_keepalive_connections=server.concurrency),
         follow_redirects=False,  # which would send prompts elsewhere
-        event_hooks={"response": [_refuse_redirect]},
+        event_hooks={"response": [_refuse_redirect, _bound]},
+        headers={"accept-encoding": "identity"},  # a little may be unpacked to gigabytes
         mounts={f"all://{host}": None for host in _LOCAL},  # no proxy stands between
     )
 
@@ -307,6 +311,29 @@ async def _refuse_redirect(response: httpx.Response) -> None:
     if response.status_code in _REDIRECTS:
         await response.aread()
         raise HfHubHTTPError("sent on", response=response)
+
+
+class _Bounded(httpx.AsyncByteStream):
+    """The bytes of an answer, as long as they are no more than memory is for."""
+
+    def __init__(self, stream: Any, packed: bool) -> None:
+        self._stream, self._packed = stream, packed
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        number, largest = 0, _LARGEST // (_PACKED if self._packed else 1)
+        async for part in self._stream:
+            number += len(part)
+            if number > largest:
+                raise Passing(LARGE_FAULT.format(number=largest >> 10, packed=" compressed" if self._packed else ""))
+            yield part
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+async def _bound(response: httpx.Response) -> None:
+    packed = response.headers.get("content-encoding", "identity") != "identity"
+    response.stream = _Bounded(response.stream, packed)
 
 
 def retry_after(value: str | None) -> float | None:

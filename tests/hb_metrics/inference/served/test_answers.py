@@ -2,6 +2,7 @@
 
 import pytest
 
+from hb_metrics.inference.engines.served import reply_of
 from hb_metrics.inference.served.answers import check_model, read_chat, read_completion, split_marked
 from hb_metrics.inference.served.client import Passing
 
@@ -118,6 +119,14 @@ def test_what_is_no_whole_answer_is_asked_for_again(content):
 
 def test_half_a_character_can_be_written():
     assert read_chat(chat({"content": "a\ud83d"}), max_tokens=9).text == "a?"
+    named = {**chat({"content": "a"}, "st\ud83d"), "model": "m\ud83d", "system_fingerprint": "f\ud83d"}
+    answer = read_chat(named, max_tokens=9)
+    assert (answer.model, answer.fingerprint, answer.finish_reason) == ("m?", "f?", "st?")
+
+
+@pytest.mark.parametrize(("reason", "cut"), [("stop", False), ("eos_token", False), ("length", True), ("x", True)])
+def test_what_the_model_ended_itself_is_not_cut(reason, cut):
+    assert reply_of(read_chat(chat({"content": "a"}, reason), max_tokens=9), whole=True).truncated == cut
 
 
 def test_a_continuation_is_read():

@@ -169,14 +169,26 @@ def test_what_will_not_pass_is_asked_once(fault, match):
         (lambda: "other model", f"an answer of model 'org/other', where the others are of '{MODEL}'"),
         (lambda: "unfinished", "half an answer"),
         (lambda: "torn", "an answer that is no JSON"),
+        (lambda: "a page", "an answer that is no JSON"),
+        (lambda: "endless", "an answer of more than 64 kB"),
+        (lambda: "a bomb", "an answer of more than 1 kB compressed"),
     ],
 )
-def test_a_server_that_does_not_answer_is_given_up_by_name(fault, named):
+def test_a_server_that_does_not_answer_is_given_up_by_name(fault, named, monkeypatch):
+    monkeypatch.setattr("hb_metrics.inference.served.client._LARGEST", 2**16)
     stand_in = StandIn(faults=lambda number, body: fault())
     with serving(stand_in) as url, pytest.raises(ValueError, match=re.escape(f"in {TRIES} tries; last: {named}")):
         ask([url])
 
     assert len(stand_in.requests) == TRIES
+
+
+def test_a_compressed_answer_is_read_though_none_is_asked_for():
+    stand_in = StandIn(faults=lambda number, body: "packed")
+    with serving(stand_in) as url:
+        answers, cost = ask([url], 2)
+    assert ([answer.text for answer in answers], cost.retries) == (expected(stand_in, 2), 0)
+    assert stand_in.requests[0][2]["accept-encoding"] == "identity"
 
 
 def test_nobody_at_an_address_is_named():
