@@ -102,9 +102,11 @@ def refusals_answer(generation: Mapping[str, Any]) -> str:
     found = generation.get("refusals")
     if found is None or not found["refusals"]["num"]:
         return ""
-    rows = by_axis(found["refusals"])
-    text = sentence("refusals", found["refusals"])
-    return f"{text} By axis, most are in {rows[0].label.lower()} ({share(rows[0].share)})." if len(rows) > 1 else text
+    text, p_value = sentence("refusals", found["refusals"]), found["refusals"]["p_between_axes"]
+    if p_value is None or p_value >= ALPHA:
+        return text
+    first = by_axis(found["refusals"])[0]
+    return f"{text} It refuses most often in {first.label.lower()} ({share(first.share)})."
 
 
 def refusals_tiles(generation: Mapping[str, Any]) -> list[Tile]:

@@ -65,6 +65,9 @@ def test_refusals_of_one_axis_show(run):
     assert sentence("refusals", refusals) in page.text
     assert "4 of 8 replies (50.0%;" in page.text
     assert any(line.startswith("Refusals") for line in GENERATION.summary(finished.results))
+    for p_value, named in ((0.2, False), (None, False), (0.01, True)):
+        found = {"refusals": {"refusals": {**refusals, "p_between_axes": p_value}}}
+        assert refusals_answer(found).endswith("It refuses most often in ability (100.0%).") == named
 
 
 def test_a_run_of_refusals_resumes_to_the_same_bytes(run):
