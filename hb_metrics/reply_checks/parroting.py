@@ -2,6 +2,7 @@
 
 import unicodedata
 from collections.abc import Mapping, Sequence
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from hb_metrics.reply_checks.phrase_rates import straight_apostrophes
 
 # For a correlation: two descriptors always lie on a line.
 MIN_DESCRIPTORS = 3
+# Up to so many, all orders are counted for a p-value; Student's t would give three in a row p = 0.
+MOST_COUNTED = 8
 
 EMPTY_ERROR = "there are no replies; give at least one"
 
@@ -101,10 +104,11 @@ def correlation_with_bias(
         mean_bias_values: The mean bias value of each descriptor's replies.
 
     Returns:
-        `spearman_rho` and the two-sided `p_value`, both `None` if one side is constant or fewer than three descriptors
-        have both numbers; `num_descriptors` with both, and `num_left_out` with only one.
+        `spearman_rho` and the two-sided `p_value` (exact for up to `MOST_COUNTED` descriptors, else by Student's t),
+        both `None` if one side is constant or fewer than three descriptors have both numbers; `num_descriptors` with
+        both, and `num_left_out` with only one.
     """
-    from scipy.stats import spearmanr  # slow to import
+    from scipy.stats import rankdata, spearmanr  # slow to import
 
     both = [key for key in values if key in mean_bias_values]
     x, y = [values[key] for key in both], [mean_bias_values[key] for key in both]
@@ -112,12 +116,20 @@ def correlation_with_bias(
     if len(both) >= MIN_DESCRIPTORS and len(set(x)) > 1 and len(set(y)) > 1:
         test = spearmanr(x, y)
         rho, p_value = float(test.statistic), float(test.pvalue)
+        if len(both) <= MOST_COUNTED:
+            p_value = _counted_p_value(rankdata(x), rankdata(y))
     return {
         "spearman_rho": rho,
         "p_value": p_value,
         "num_descriptors": len(both),
         "num_left_out": len(values.keys() ^ mean_bias_values.keys()),
     }
+
+
+def _counted_p_value(x: np.ndarray, y: np.ndarray) -> float:
+    """The share of all orders of the ranks `y` whose correlation with `x` is at least as far from 0."""
+    covariances = np.abs(np.array(list(permutations(y - y.mean()))) @ (x - x.mean()))
+    return float((covariances >= covariances[0] - 1e-9).mean())
 
 
 def _by_axis_and_descriptor(values: Mapping[DescriptorKey, Any]) -> dict[str, Any]:

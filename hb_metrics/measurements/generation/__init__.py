@@ -140,12 +140,17 @@ class Generation(Measurement):
         from hb_metrics.display.rendering import render
         from hb_metrics.measurements.generation.tuned import HEADER, labels_ceiling, tuned_notes, tuned_rows
         from hb_metrics.obedience import has_directions
+        from hb_metrics.run_record import tag_of
 
         measured = [(run, name) for run, name in zip(runs, names, strict=True) if self.name in run.results]
-        if len(measured) < 2 or (labels is None and not has_directions(measured[0][0].folder)):
-            return None
-        ceiling = None if labels is None else labels_ceiling(labels)
         kept, called = [run for run, _ in measured], [name for _, name in measured]
+        if len(kept) < 2:
+            return None
+        if labels is None:
+            tuned = any(tag_of(run.results) or run.results["run"]["generation"].get("tuned_with") for run in kept)
+            if not tuned or not has_directions(kept[0].folder):
+                return None
+        ceiling = None if labels is None else labels_ceiling(labels)
         rows = tuned_rows(kept, called, labels or kept[0].folder, ceiling)
         context = {"rows": rows, "header": HEADER, "notes": tuned_notes(rows)}
         return Section("overview-tuned", "Obedience", render(self.folder / "tuned.html.jinja", context), {})

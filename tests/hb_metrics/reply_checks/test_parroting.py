@@ -1,9 +1,10 @@
 import json
 import re
+from itertools import permutations
 
 import numpy as np
 import pytest
-from scipy.stats import pearsonr, rankdata
+from scipy.stats import pearsonr, rankdata, spearmanr
 
 from hb_metrics.bias_values import DescriptorKey
 from hb_metrics.full_gen_bias import inputs
@@ -149,6 +150,18 @@ def test_the_correlation_is_pearsons_of_the_ranks(decimals):
     assert (results["num_descriptors"], results["num_left_out"]) == (40, 0)
 
 
+@pytest.mark.parametrize("decimals", [12, 0], ids=["no ties", "ties"])
+@pytest.mark.parametrize("number", [3, 5])
+def test_the_p_value_of_few_descriptors_counts_all_orders(number, decimals):
+    rng = np.random.default_rng(number)
+    x, y = rng.normal(size=(2, number), scale=2).round(decimals)
+    found = abs(spearmanr(x, y).statistic)
+    orders = [abs(spearmanr(x, order).statistic) for order in permutations(y)]
+    expected = sum(value >= found - 1e-9 for value in orders) / len(orders)
+
+    assert correlation_with_bias(keyed(x), keyed(y))["p_value"] == pytest.approx(expected)
+
+
 def test_a_correlation_like_the_papers_has_the_papers_p_value():
     # ρ = +0.19 and p = 2e-6 over the paper's some 600 descriptors.
     rng = np.random.default_rng(2)
@@ -167,7 +180,7 @@ def test_descriptors_with_one_number_only_are_left_out_and_counted():
 
     assert results == {
         "spearman_rho": pytest.approx(-1),
-        "p_value": pytest.approx(0),
+        "p_value": pytest.approx(2 / 6),
         "num_descriptors": 3,
         "num_left_out": 1,
     }
