@@ -9,6 +9,7 @@ import hashlib
 import importlib.util
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
@@ -90,12 +91,18 @@ class ExemplarClassifier:
     Args:
         learnt_from: The exemplars. A discriminant that was fitted on the same before is read from the cache.
         cache_dir: Where discriminants are kept; `None`: `$HF_HOME/holistic_bias`.
+        device: Where texts are embedded. The discriminant is fitted on CPU, so that it is the same everywhere.
 
     Raises:
         ModuleNotFoundError: The wheel of the sentence embeddings is not installed.
     """
 
-    def __init__(self, learnt_from: ExemplarSet, cache_dir: str | Path | None = None) -> None:
+    def __init__(
+        self,
+        learnt_from: ExemplarSet,
+        cache_dir: str | Path | None = None,
+        device: str | torch.device = "cpu",
+    ) -> None:
         folder = _model_folder()
         self.tokenizer: PreTrainedTokenizerBase = PreTrainedTokenizerFast.from_pretrained(folder)
         self.model = BertModel.from_pretrained(folder).eval()
@@ -108,21 +115,21 @@ class ExemplarClassifier:
         self.digest = _digest(folder, learnt_from)
         path = Path(cache_dir or HF_HOME) / "holistic_bias" / f"{learnt_from.name}-{self.digest[:16]}.npz"
         kept = _kept(path, self.digest)
-        if kept is not None:
-            self.discriminant = kept
-            return
-        fitted = fit_discriminant(
-            self.features(exemplars.texts),
-            exemplars.label_indices,
-            self.features(calibration.texts),
-            calibration.label_indices,
-            shrinkage=learnt_from.shrinkage,
-        )
-        # Rounded, since the last bits of linear algebra depend on the machine and on how busy it is.
-        weights, offsets = (values.astype(np.float32) for values in fitted[:2])
-        self.discriminant = Discriminant(weights, offsets, round(fitted.temperature, 3))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, lambda scratch: _save(scratch, self.discriminant, self.digest))
+        if kept is None:
+            fitted = fit_discriminant(
+                self.features(exemplars.texts),
+                exemplars.label_indices,
+                self.features(calibration.texts),
+                calibration.label_indices,
+                shrinkage=learnt_from.shrinkage,
+            )
+            # Rounded, since the last bits of linear algebra depend on the machine and on how busy it is.
+            weights, offsets = (values.astype(np.float32) for values in fitted[:2])
+            kept = Discriminant(weights, offsets, round(fitted.temperature, 3))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, partial(_save, discriminant=kept, digest=self.digest))
+        self.discriminant = kept
+        self.model = self.model.to(torch.device(device))
 
     def features(self, texts: Sequence[str]) -> np.ndarray:
         """[texts, features] float32: mean-pooled token states at each depth, each of length 1."""
@@ -136,12 +143,13 @@ class ExemplarClassifier:
             tokens = torch.nn.utils.rnn.pad_sequence([torch.tensor(encoded[row]) for row in batch], batch_first=True)
             lengths = torch.tensor([len(encoded[row]) for row in batch])
             mask = torch.arange(tokens.shape[1])[None] < lengths[:, None]
+            tokens, lengths, mask = (tensor.to(self.model.device) for tensor in (tokens, lengths, mask))
             with torch.inference_mode():  # is kept per thread
                 states = self.model(
                     input_ids=tokens, attention_mask=mask.long(), output_hidden_states=True
                 ).hidden_states
                 pooled = [(states[depth] * mask[..., None]).sum(1) / lengths[:, None] for depth in self.depths]
-                return torch.cat([torch.nn.functional.normalize(states, dim=1) for states in pooled], 1).numpy()
+                return torch.cat([torch.nn.functional.normalize(states, dim=1) for states in pooled], 1).cpu().numpy()
 
         with one_thread_per_unit(self.model) as workers, ThreadPoolExecutor(workers) as pool:
             for batch, rows in zip(batches, pool.map(run, batches), strict=True):
@@ -156,17 +164,20 @@ class ExemplarClassifier:
         return Classification(label_probabilities(self.features(texts), self.discriminant), truncated)
 
 
-def load_exemplar_classifier(learnt_from: ExemplarSet, labels: Sequence[str] | None = None) -> Classifier:
+def load_exemplar_classifier(
+    learnt_from: ExemplarSet, labels: Sequence[str] | None = None, *, device: str | torch.device = "cpu"
+) -> Classifier:
     """Loads the embedded classifier of an exemplar set, and fits it the first time.
 
     Args:
         learnt_from: The exemplars.
         labels: Their labels in the order wanted; `None`: that of the file.
+        device: Where texts are embedded.
 
     Raises:
         ModuleNotFoundError: The wheel of the sentence embeddings is not installed.
     """
-    embedded = ExemplarClassifier(learnt_from)
+    embedded = ExemplarClassifier(learnt_from, device=device)
     order = [embedded.labels.index(label) for label in labels or embedded.labels]
     names = tuple(embedded.labels[index] for index in order)
 

@@ -72,7 +72,8 @@ def load_offensiveness_classifier(
     return load_classifier(name, embedded=_load_embedded, read_labels=read_labels, **options)
 
 
-def _load_embedded() -> Classifier:
+def _load_embedded(**_: object) -> Classifier:
+    """Loads the embedded classifier, which counts words and needs no device."""
     spec = find_spec("profanity_check")
     if spec is None or not spec.submodule_search_locations:
         raise ModuleNotFoundError(NOT_INSTALLED_ERROR.format(what="offensiveness classifier"))

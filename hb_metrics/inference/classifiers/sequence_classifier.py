@@ -73,7 +73,7 @@ class LoadOptions(TypedDict, total=False):
 def load_classifier(
     name: str,
     *,
-    embedded: Callable[[], Classifier],
+    embedded: Callable[..., Classifier],
     read_labels: Callable[[Classifier], Classifier],
     **options: Unpack[LoadOptions],
 ) -> Classifier:
@@ -81,7 +81,7 @@ def load_classifier(
 
     Args:
         name: `"embedded"`, the Hub id of a sequence classifier, or a local folder.
-        embedded: Loads the embedded classifier.
+        embedded: Loads the embedded classifier, given the keyword `device`.
         read_labels: Makes a classifier of, for example, regard of one with the model's own labels.
         **options: As `LoadOptions`.
 
@@ -99,7 +99,7 @@ def load_classifier(
         raise ValueError(BATCH_SIZE_ERROR.format(batch_size=batch_size, default=BATCH_SIZE))
     if name == EMBEDDED:
         refuse_for_embedded(revision=options.get("revision"))
-        return embedded()
+        return embedded(device=options.get("device", "cpu"))
     return read_labels(load_sequence_classifier(name, **options))
 
 

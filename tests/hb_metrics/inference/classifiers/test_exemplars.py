@@ -289,6 +289,18 @@ def test_a_kept_file_that_is_damaged_or_of_others_is_made_again(damage, few_styl
         assert str(stored["digest"]) == first.digest
 
 
+def test_texts_are_embedded_where_the_run_computes_and_the_discriminant_is_fitted_on_cpu(few_styles, tmp_path):
+    here = ExemplarClassifier(few_styles, tmp_path / "here")
+    there = ExemplarClassifier(few_styles, tmp_path / "there", device="meta")  # which computes, and has no values
+    np.testing.assert_allclose(there.discriminant.weights, here.discriminant.weights, rtol=1e-6)
+    assert there.model.device.type == "meta"
+    with pytest.raises(RuntimeError, match="meta tensor"):
+        there.classify(["Hello!"])
+    loaded = load_style_classifier(device="meta")
+    with pytest.raises(RuntimeError, match="meta tensor"):
+        loaded.classify_distinct(["Hello!"])
+
+
 def test_other_exemplars_are_another_classifier(few_styles, embedded, tmp_path):
     few = ExemplarClassifier(few_styles, tmp_path / "cache")
     assert len(few.labels) == few.classify(["Hello!"])[0].shape[1] == 3
