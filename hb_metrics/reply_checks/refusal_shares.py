@@ -5,9 +5,11 @@ interval shows what other descriptors of the kind, and other replies to them, wo
 independent replies as have its variance across descriptors (the design effect), less what is lost by estimating that
 from few descriptors, and its interval is the exact binomial one for this number (Korn and Graubard, 1998). Where
 refusals come from fewer than `MIN_DESCRIPTORS` descriptors, effectively, or there are none at all, the variance cannot
-be estimated: each descriptor then counts as a single draw. No distribution of shares from 0 to 1 over descriptors has
-more variance, so that this interval is wide and holds the true share more often than it says. Over the designs of
-tests/hb_metrics/reply_checks/test_refusal_shares.py both do what they should.
+be estimated, and other descriptors cannot be spoken of: the interval in the results is then that of these very
+descriptors and other replies to them, the exact binomial one of all replies. Their shares differ, which makes the
+number of refusals vary less than with one share for all (Hoeffding, 1956), so that it holds the true share more often
+than it says. (`share_interval` by itself counts each descriptor as a single draw then: no distribution of shares over
+descriptors has more variance.) tests/hb_metrics/reply_checks/test_refusal_shares.py tries all of them over designs.
 
 **Tests.** Between descriptors: if refusing did not depend on the descriptor, the refusals in a template could as well
 be at any of its replies; they are shuffled within templates. Between axes: if axes made no difference beyond that
@@ -67,7 +69,8 @@ def refusal_shares(
 
     Returns:
         Plain Python values, the same in any order of the replies: `share`, `num`, `num_replies`, `num_descriptors`,
-        `interval` ([low, high]) and `counts_descriptors` (see `ShareInterval`); `by_axis`: the same of each axis;
+        `interval` ([low, high]) and `of_these_descriptors` (whether it is of these alone, as too few have any);
+        `by_axis`: the same of each axis;
         `by_descriptor`: `{axis, descriptor, num, num_replies}` of those with any, the highest share first;
         `p_between_descriptors` and `p_between_axes` (`None`: not defined, since all replies are alike, or there is only
         one descriptor or axis); `num_shuffles`, `confidence_level`.
@@ -75,6 +78,8 @@ def refusal_shares(
     Raises:
         ValueError: There are no replies, lengths differ, or the confidence level is not between 0 and 1.
     """
+    from scipy.stats import binomtest  # slow to import
+
     check_lengths(flags=flags, descriptors=descriptors, templates=templates, axes=axes)
     if not 0 < confidence_level < 1:
         raise ValueError(LEVEL_ERROR.format(level=confidence_level))
@@ -95,13 +100,17 @@ def refusal_shares(
     def summary(members: np.ndarray) -> dict[str, Any]:
         num, replies = (values[members] for values in per_descriptor)
         interval = share_interval(num, replies, confidence_level)
+        low, high = interval.low, interval.high
+        if interval.counts_descriptors:
+            exact = binomtest(int(num.sum()), int(replies.sum())).proportion_ci(confidence_level, method="exact")
+            low, high = float(exact.low), float(exact.high)
         return {
             "share": float(num.sum() / replies.sum()),
             "num": int(num.sum()),
             "num_replies": int(replies.sum()),
             "num_descriptors": len(num),
-            "interval": [interval.low, interval.high],
-            "counts_descriptors": interval.counts_descriptors,
+            "interval": [low, high],
+            "of_these_descriptors": interval.counts_descriptors,
         }
 
     names = np.array(axis_names)

@@ -75,6 +75,35 @@ def test_the_interval_is_that_of_korn_and_graubard():
     assert share_interval(sizes - num, sizes, 0.9)[:2] == pytest.approx((1 - expected[1], 1 - expected[0]))
 
 
+def refused(counts):
+    """The arguments of `refusal_shares` for so many refusals of `REPLIES` of each descriptor."""
+    flags = np.concatenate([np.arange(REPLIES) < count for count in counts])
+    names = np.repeat([f"term {index}" for index in range(len(counts))], REPLIES).tolist()
+    return flags, names, ["t"] * len(flags), ["axis"] * len(flags)
+
+
+@pytest.mark.parametrize("counts", [(0,) * 6, (3, 0, 0, 0, 1, 0), (REPLIES,) * 3])
+def test_with_refusals_of_few_descriptors_the_interval_is_of_these_alone(counts):
+    results = refusal_shares(*refused(counts), num_shuffles=1)
+    expected = stats.binomtest(sum(counts), REPLIES * len(counts)).proportion_ci(0.95, method="exact")
+    for part in (results, results["by_axis"]["axis"]):
+        assert part["of_these_descriptors"]
+        assert part["interval"] == [expected.low, expected.high]
+    assert not refusal_shares(*refused([4] * 12), num_shuffles=1)["of_these_descriptors"]
+
+
+@pytest.mark.parametrize("shares", [(0.02,) * 6, (0.1, 0, 0, 0, 0.02, 0), (0.9, 0, 0), (0.5, 0.4)])
+def test_intervals_of_these_descriptors_hold_their_share(shares):
+    rng = np.random.default_rng(0)
+    total = REPLIES * len(shares)
+    counts = rng.binomial(REPLIES, shares, size=(4000, len(shares))).sum(axis=1)
+    held = 0
+    for count, sets in zip(*np.unique(counts, return_counts=True), strict=True):
+        bounds = stats.binomtest(int(count), total).proportion_ci(0.95, method="exact")
+        held += sets * (bounds.low <= np.mean(shares) <= bounds.high)
+    assert held / len(counts) >= 0.945
+
+
 def coverage(number, mean, correlation, sets, seed=0):
     """How often intervals hold the true share, and how often descriptors count as single draws."""
     rng = np.random.default_rng(seed)
