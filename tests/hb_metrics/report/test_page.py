@@ -28,7 +28,7 @@ from tests.hb_metrics.pages import HOSTILE, browse, check_drawn, check_sound, ne
 
 SECTIONS = {
     "likelihood": {"likelihood"},
-    "generation": {"generation", "terms", "frequency", "checks"},
+    "generation": {"generation", "terms", "frequency", "refusals", "checks"},
     "offensiveness": {"offensiveness"},
     "robustness": {"robustness"},
     "dialogue": {"dialogue"},
