@@ -60,13 +60,15 @@ def decoding_preset(
         model: The model; only for "model".
         extent: A whole reply ends after no sentence, and has at most `WHOLE_TOKENS` tokens unless the model's own
             settings or `changes` have another number.
-        changes: Settings by name.
+        changes: Settings by name; a `top_k` of 0 is that of all tokens.
 
     Raises:
         ValueError: There is no such preset, a change cannot be decoded with, or it is of sampling and the preset does
             not sample.
     """
     changes = {key: value for key, value in changes.items() if value is not None}
+    if changes.get("top_k") == 0:  # as transformers writes it
+        changes["top_k"] = _ALL_TOKENS
     whole = {"end_after_sentence": False, "max_new_tokens": WHOLE_TOKENS} if extent == "whole" else {}
     if name == MODEL_PRESET and model is not None:
         own = model_decoding(model.generation_config, is_encoder_decoder=model.config.is_encoder_decoder)

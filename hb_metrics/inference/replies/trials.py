@@ -17,9 +17,10 @@ from hb_metrics.inference.replies.forward import Forward
 # Tokens that are run one by one in a trial of the cache, and how far beyond an attention window it reaches.
 _STEPS = 2
 _BEYOND_WINDOW = 8
-# How far (total variation) next-token probabilities with a cache may be from those without one: in float32 their
-# noise is far below, in half precision it is a few hundredths.
-_CACHE_TOLERANCE, _LOW_PRECISION_CACHE_TOLERANCE = 0.01, 0.2
+# How far (total variation, the mean of these tokens) next-token probabilities with a cache may be from those without
+# one. In float32 their noise is far below; in half precision it reaches 0.3 in small random hybrids, and what is
+# computed wrongly is off by 0.6.
+_CACHE_TOLERANCE, _LOW_PRECISION_CACHE_TOLERANCE = 0.01, 0.4
 
 
 def takes_cache(model: PreTrainedModel, contexts: Sequence[Sequence[int]], max_new_tokens: int) -> bool:
@@ -53,7 +54,7 @@ def takes_cache(model: PreTrainedModel, contexts: Sequence[Sequence[int]], max_n
     with torch.inference_mode():
         expected = probabilities(cached=False)
         try:
-            difference = (probabilities(cached=True) - expected).abs().sum(1).max() / 2
+            difference = (probabilities(cached=True) - expected)[1:].abs().sum(1).mean() / 2
         except Exception:  # noqa: BLE001 - whatever it is, all tokens are then run each time
             return False
     return not difference > (_CACHE_TOLERANCE if is_invariant(model) else _LOW_PRECISION_CACHE_TOLERANCE)

@@ -38,8 +38,7 @@ class GenerationOptions:
     top_k: int | None = field(
         default=None,
         metadata={
-            "help": "Tokens are sampled from this many likeliest ones, from all if it is a large number. "
-            "Default: that of --decoding."
+            "help": "Tokens are sampled from this many likeliest ones; 0: from all. Default: that of --decoding."
         },
     )
     top_p: float | None = field(
