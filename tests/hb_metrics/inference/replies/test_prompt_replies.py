@@ -528,6 +528,7 @@ def test_settings_of_a_preset_can_be_changed():
     assert found == replace(PRESETS["dialogpt"], num_beams=4, min_new_tokens=0)
     assert decoding_preset("sample", temperature=None) == PRESETS["sample"]
     assert PRESETS["dialogpt"].num_beams == 10
+    assert decoding_preset("sample", top_k=0).top_k >= 10**9  # all tokens
     with pytest.raises(
         ValueError, match="decoding 'dialogtp' is not known; did you mean 'dialogpt'\\? allowed: sample,"
     ):
