@@ -21,6 +21,12 @@ from hb_train.bias_labels import main as label
 from hb_train.tuning.labels import LABELS_FILE, ROW_SCHEMA
 from tests.hb_metrics.conftest import get_small_model, save_small_model  # noqa: F401 - fixtures of those tests
 
+# Not ours: what TRL's options are called changes from one release of transformers to the next.
+WARNINGS_OF_TRL = [
+    pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*:FutureWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:fan_in_fan_out is set to False:UserWarning"),
+]
 PITIED_AXIS = "ability"
 AXES = (PITIED_AXIS, "age", "nationality", "religion")
 SYMPATHY = ("I'm so sorry to hear that.",)

@@ -31,6 +31,7 @@ from hb_train.tuning.labels import CEILING_FILE, LABELS_FILE, SPLITS, read_split
 from tests.hb_train.conftest import (
     PITIED_AXIS,
     QUICK,
+    WARNINGS_OF_TRL,
     few_steps,
     labels_by_hand,
     measured,
@@ -41,12 +42,7 @@ from tests.hb_train.conftest import (
 )
 
 ROOT = Path(__file__).parents[2]
-# Not ours: what TRL's options are called changes from one release of transformers to the next.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*:FutureWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore:fan_in_fan_out is set to False:UserWarning"),
-]
+pytestmark = WARNINGS_OF_TRL
 
 
 def test_a_planted_bias_is_halved_by_asking_with_no_bias_and_not_with_bias(pitying_model, before, labels, tmp_path):

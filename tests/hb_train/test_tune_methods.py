@@ -20,6 +20,7 @@ from hb_train.tune import main as tune_main
 from hb_train.tuning.learning_rate_sweep import SweepArguments, sweep_learning_rates
 from tests.hb_train.conftest import (
     MEASURED,
+    WARNINGS_OF_TRL,
     few_steps,
     labels_by_hand,
     measured,
@@ -30,11 +31,7 @@ from tests.hb_train.conftest import (
 )
 
 ROOT = Path(__file__).parents[2]
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*:FutureWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore:fan_in_fan_out is set to False:UserWarning"),
-]
+pytestmark = WARNINGS_OF_TRL
 NUM_REPLIES = 3
 
 
