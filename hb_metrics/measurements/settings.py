@@ -62,7 +62,7 @@ class RunOptions:
     )
     request_timeout: float = field(
         default=600.0,
-        metadata={"help": "The seconds after which a request to a served model is asked again."},
+        metadata={"help": "The seconds after which a request to a served model is given up and sent again."},
     )
     measurements: str | None = field(
         default=None,
