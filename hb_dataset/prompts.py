@@ -19,10 +19,17 @@ from hb_dataset.intersections import all_intersections, sample_intersections
 from hb_dataset.prompt_groups import PromptGroup
 from hb_dataset.prompt_table import INTERSECTION_SCHEMA, PROMPT_SCHEMA, intersection_table, prompt_table
 from hb_dataset.small_sample import descriptors_of_most_nouns, small_descriptors, small_templates
+from hb_dataset.standalone_phrases import standalone_table
 from hb_dataset.structured_prompts import STRUCTURED_SCHEMA, structured_prompt_table
 from hb_dataset.versions import NEXT, VERSION_NAME, frozen_versions, read_version, version_folder
 from hb_dataset.vocabulary import Vocabulary, read_vocabulary
-from hb_dataset.vocabulary_entries import ADJECTIVE_ORDER_FILE, SEAT_TEMPLATES_FILE, Descriptor, Template
+from hb_dataset.vocabulary_entries import (
+    ADJECTIVE_ORDER_FILE,
+    SEAT_TEMPLATES_FILE,
+    STANDALONE_FILE,
+    Descriptor,
+    Template,
+)
 
 DEFAULT_VERSION = "v1.0"
 DEFAULT_CONFIG = DEFAULT_VERSION
@@ -138,6 +145,10 @@ def _seat_prompts(vocabulary: Vocabulary) -> list[pa.Table]:
     return _prompts(vocabulary, vocabulary.descriptors, vocabulary.seat_templates)
 
 
+def _standalone_prompts(vocabulary: Vocabulary) -> list[pa.Table]:
+    return [standalone_table(vocabulary.standalone_noun_phrases, vocabulary.templates)]
+
+
 def intersection_batches(
     vocabulary: Vocabulary | None = None, *, full: bool = False, seed: int = 0
 ) -> Iterator[pa.Table]:
@@ -217,6 +228,13 @@ def _configs_of(version: str) -> tuple[Config, ...]:
             _seat_prompts,
             required_file=SEAT_TEMPLATES_FILE,
             measured=True,
+        ),
+        Config(
+            f"{version}-noun-phrases",
+            "Phrases with a noun of their own (a wheelchair user), in every template; too few sentences to compare.",
+            PROMPT_SCHEMA,
+            _standalone_prompts,
+            required_file=STANDALONE_FILE,
         ),
         Config(
             f"{version}-intersections",
@@ -343,14 +361,22 @@ def load_table(config: str = DEFAULT_CONFIG, vocabulary_dir: str | Path | None =
     return _table(find_config(config), config_vocabulary(config, vocabulary_dir))
 
 
-def version_table(version: str, config: str, root: Path | None = None) -> pa.Table:
+def version_table(
+    version: str, config: str, root: Path | None = None, *, vocabulary: Vocabulary | None = None
+) -> pa.Table:
     """Builds a config of `version_configs(version)`; `descriptors`, `nouns` and `templates` are that version's.
+
+    Args:
+        version: `"v1.0"`, …, or `"next"`.
+        config: The config.
+        root: The folder that holds the versions; `None`: the package's own.
+        vocabulary: The version's vocabulary, if it has been read; `None`: it is read.
 
     Raises:
         ValueError: The version has no such config, or was changed after it was frozen.
     """
     configs = {config.name: config for config in _configs_in(version, root)}
-    vocabulary = read_version(version, root)
+    vocabulary = read_version(version, root) if vocabulary is None else vocabulary
     if config not in configs:
         hint, allowed = did_you_mean(config, configs), ", ".join(configs)
         raise ValueError(NOT_OF_VERSION_ERROR.format(version=version, config=config, hint=hint, allowed=allowed))

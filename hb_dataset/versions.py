@@ -157,12 +157,15 @@ def frozen_record(version: str, vocabulary: Vocabulary, counts: Mapping[str, Any
 def vocabulary_counts(vocabulary: Vocabulary) -> dict[str, Any]:
     """How many terms, nouns and templates there are."""
     by_axis = Counter(descriptor.axis for descriptor in vocabulary.descriptors)
+    num_standalone = len(vocabulary.standalone_noun_phrases)
     return {
         "descriptors": len(vocabulary.descriptors),
         "distinct_terms": len({descriptor.term for descriptor in vocabulary.descriptors}),
         "descriptors_by_axis": dict(sorted(by_axis.items())),
         "nouns": len(vocabulary.nouns),
         "templates": len(vocabulary.templates),
+        # Not in the record of v1.0, which has none.
+        **({"standalone_noun_phrases": num_standalone} if num_standalone else {}),
     }
 
 

@@ -20,12 +20,14 @@ from hb_dataset.vocabulary_entries import (
     LEFT_OUT_NOUNS_FILE,
     NOUNS_FILE,
     SEAT_TEMPLATES_FILE,
+    STANDALONE_FILE,
     TEMPLATES_FILE,
     AdjectiveClass,
     Descriptor,
     LeftOutNoun,
     LeftOutPair,
     PersonNoun,
+    StandaloneNounPhrase,
     Template,
 )
 from hb_dataset.vocabulary_faults import (
@@ -34,6 +36,7 @@ from hb_dataset.vocabulary_faults import (
     left_out_noun_faults,
     left_out_pair_faults,
     noun_faults,
+    standalone_faults,
     template_faults,
 )
 from hb_dataset.yaml_entries import Located, read_entries
@@ -49,6 +52,7 @@ _LISTS: dict[str, tuple[str, Any]] = {
     ADJECTIVE_ORDER_FILE: ("classes", AdjectiveClass),
     LEFT_OUT_FILE: ("pairs", LeftOutPair),
     LEFT_OUT_NOUNS_FILE: ("combinations", LeftOutNoun),
+    STANDALONE_FILE: ("noun_phrases", StandaloneNounPhrase),
 }
 
 
@@ -63,6 +67,7 @@ class Vocabulary:
     adjective_order: tuple[AdjectiveClass, ...] = ()
     left_out_pairs: tuple[LeftOutPair, ...] = ()
     left_out_nouns: tuple[LeftOutNoun, ...] = ()
+    standalone_noun_phrases: tuple[StandaloneNounPhrase, ...] = ()
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -124,6 +129,7 @@ def read_vocabulary(folder: str | Path | None = None) -> Vocabulary:
     faults += noun_faults(nouns)
     faults += template_faults(templates)
     faults += template_faults(seat_templates)
+    faults += standalone_faults(read[STANDALONE_FILE], descriptors)
     if not faults:  # they name terms, which may be known only once their files can be read
         faults += adjective_order_faults(read[ADJECTIVE_ORDER_FILE], read[LEFT_OUT_FILE], descriptors)
         faults += left_out_pair_faults(read[LEFT_OUT_FILE], descriptors)
@@ -138,6 +144,7 @@ def read_vocabulary(folder: str | Path | None = None) -> Vocabulary:
         adjective_order=tuple(located.entry for located in read[ADJECTIVE_ORDER_FILE]),
         left_out_pairs=tuple(located.entry for located in read[LEFT_OUT_FILE]),
         left_out_nouns=tuple(located.entry for located in read[LEFT_OUT_NOUNS_FILE]),
+        standalone_noun_phrases=tuple(located.entry for located in read[STANDALONE_FILE]),
     )
 
 
@@ -150,6 +157,7 @@ def vocabulary_files(vocabulary: Vocabulary) -> list[str]:
         ADJECTIVE_ORDER_FILE: vocabulary.adjective_order,
         LEFT_OUT_FILE: vocabulary.left_out_pairs,
         LEFT_OUT_NOUNS_FILE: vocabulary.left_out_nouns,
+        STANDALONE_FILE: vocabulary.standalone_noun_phrases,
     }
     return [*(f"{axis}.yaml" for axis in vocabulary.axes), *(name for name, entries in parts.items() if entries)]
 

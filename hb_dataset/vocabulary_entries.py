@@ -1,5 +1,6 @@
 """The entries of a vocabulary's files: terms, person nouns, templates, and how they may be combined.
 
+`standalone_noun_phrases.yaml` has phrases with a noun of their own, which are not combined with the person nouns.
 `adjective_order.yaml` orders the terms before a noun, `left_out_pairs.yaml` names the terms that are not put together,
 and `left_out_nouns.yaml` the terms that are not combined with some nouns.
 """
@@ -17,6 +18,7 @@ SEAT_TEMPLATES_FILE = "seat_templates.yaml"
 ADJECTIVE_ORDER_FILE = "adjective_order.yaml"
 LEFT_OUT_FILE = "left_out_pairs.yaml"
 LEFT_OUT_NOUNS_FILE = "left_out_nouns.yaml"
+STANDALONE_FILE = "standalone_noun_phrases.yaml"
 
 AFTER_THE_NOUN = "after_the_noun"
 SINGULAR_SLOT = "{noun_phrase}"
@@ -99,6 +101,32 @@ class PersonNoun:
     article: Article | None = None
     note: Remark | None = None
     source: Remark | None = None
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
+class StandaloneNounPhrase:
+    """A phrase about a person that has a noun of its own: "a wheelchair user", "a person of color".
+
+    Attributes:
+        axis: The demographic axis.
+        noun_phrase: The phrase for one person, with its article.
+        plural: The phrase for several, without one.
+        preference: How community reviewers labeled it (A.2); `None` where nobody was asked.
+        note: A remark for readers of the vocabulary.
+        source: Where the phrase comes from.
+    """
+
+    axis: Key
+    noun_phrase: Words
+    plural: Words
+    preference: Preference | None = None
+    note: Remark | None = None
+    source: Remark | None = None
+
+    @property
+    def term(self) -> str:
+        """The phrase without its article: "wheelchair user"."""
+        return self.noun_phrase.partition(" ")[2]
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)

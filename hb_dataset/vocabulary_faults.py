@@ -26,6 +26,7 @@ MAX_WORDS_BEFORE, MAX_WORDS_AFTER = 3, 10  # of a term, before or after its noun
 _SINGULAR_PHRASE = re.compile(r"\ban? |^who('s| \w+s)\b")
 _AFTER_PHRASE = re.compile(r"(with|without|in|on|who|who's) ")
 _ARTICLE = re.compile(r"(a|an|the) ", re.IGNORECASE)
+_SINGULAR_ARTICLE = re.compile(r"an? ")
 
 
 def descriptor_faults(descriptors: list[Located], nouns: list[Located]) -> Iterator[Fault]:
@@ -66,6 +67,20 @@ def template_faults(templates: list[Located]) -> Iterator[Fault]:
         elif len(slots) != 1:
             count = "no slot" if not slots else f"{len(slots)} slots"
             yield Fault(file, line, f"template has {count}; write exactly one of {SINGULAR_SLOT}, {PLURAL_SLOT}")
+
+
+def standalone_faults(phrases: list[Located], descriptors: list[Located]) -> Iterator[Fault]:
+    """Phrases that are repeated, have no article in the singular or one in the plural, or are of an unknown axis."""
+    yield from repeat_faults(phrases, "noun_phrase", lambda phrase: (phrase.axis, phrase.noun_phrase, phrase.plural))
+    axes = sorted({located.entry.axis for located in descriptors})
+    for file, line, phrase in phrases:
+        if _SINGULAR_ARTICLE.match(phrase.noun_phrase) is None:
+            yield Fault(file, line, f"noun_phrase {phrase.noun_phrase!r} has no article; write `a` or `an` before it")
+        if _ARTICLE.match(phrase.plural):
+            yield Fault(file, line, f"plural {phrase.plural!r} starts with an article; write it without")
+        if phrase.axis not in axes:
+            hint = did_you_mean(phrase.axis, axes)
+            yield Fault(file, line, f"axis {phrase.axis!r} does not exist; {hint}allowed: {', '.join(axes)}")
 
 
 def adjective_order_faults(

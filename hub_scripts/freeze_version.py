@@ -1,6 +1,7 @@
 """Freezes the vocabulary `next` as a version that never changes again.
 
     python hub_scripts/freeze_version.py v2.0
+    python hub_scripts/freeze_version.py v1.1 --vocabulary DIR   # a list of others, as convert_lists.py wrote it
 
 It checks hb_dataset/vocabulary/next, copies it to hb_dataset/vocabulary/v2.0, records its digest, the day and golden
 counts in frozen.json, and writes what changed into the vocabulary's CHANGELOG.md. Commit the result, then publish it
@@ -28,7 +29,7 @@ from hb_dataset.versions import (
     version_number,
     vocabulary_counts,
 )
-from hb_dataset.vocabulary import VOCABULARIES, read_vocabulary, vocabulary_files
+from hb_dataset.vocabulary import VOCABULARIES, Vocabulary, read_vocabulary, vocabulary_files
 from hb_dataset.whole_files import write_text
 from hub_scripts.check_terms import check
 from hub_scripts.folder_checks import CHANGELOG_FILE, unrecorded
@@ -38,14 +39,12 @@ from hub_scripts.term_report import Report, code, visible
 
 _TITLE = "# Changes of the vocabulary, newest first\n"
 
-FAULTS_ERROR = (
-    f"'{NEXT}' has faults that have to be corrected first (hub_scripts/check_terms.py shows more):\n{{faults}}"
-)
+FAULTS_ERROR = "'{name}' has faults that have to be corrected first (hub_scripts/check_terms.py shows more):\n{faults}"
 FROZEN_ERROR = "{version} is frozen, and a frozen version never changes; freeze the next one as {successor}"
 OLDER_ERROR = "{version} is not newer than {newest}, the newest frozen version; freeze the next one as {successor}"
-SAME_ERROR = f"'{NEXT}' has the same content as {{newest}}; there is nothing to freeze"
+SAME_ERROR = "'{name}' has the same content as {newest}; there is nothing to freeze"
 LEFTOVER_ERROR = (
-    f"'{{folder}}' exists, but is not recorded as frozen and has not the content of '{NEXT}'; if it is left from a "
+    "'{folder}' exists, but is not recorded as frozen and has not the content of '{name}'; if it is left from a "
     "freeze that was interrupted, remove it and run the command again"
 )
 
@@ -56,9 +55,15 @@ def main(argv: Sequence[str] | None = None) -> None:
         prog="hub_scripts/freeze_version.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("version", help="The name of the new version, such as v2.0.")
+    parser.add_argument(
+        "--vocabulary",
+        type=Path,
+        metavar="DIR",
+        help=f"The vocabulary folder to freeze, such as lists that were converted. By default it is `{NEXT}`.",
+    )
     options = parser.parse_args(argv)
     try:
-        counts = freeze_version(options.version)
+        counts = freeze_version(options.version, folder=options.vocabulary)
     except (ValueError, OSError) as error:
         raise SystemExit(f"freeze_version.py: {error}") from error
     print(f"{options.version} is frozen: {VOCABULARIES / options.version}")
@@ -70,8 +75,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(f"Commit it, then: {publish} {options.version}")
 
 
-def freeze_version(version: str, root: Path = VOCABULARIES) -> dict[str, Any]:
-    """Freezes `next`.
+def freeze_version(version: str, root: Path = VOCABULARIES, *, folder: Path | None = None) -> dict[str, Any]:
+    """Freezes `next`, or another vocabulary.
 
     The entry in frozen.json is written last: until then the version does not exist, and the same call resumes a freeze
     that was interrupted.
@@ -79,12 +84,14 @@ def freeze_version(version: str, root: Path = VOCABULARIES) -> dict[str, Any]:
     Args:
         version: The name of the new version, whose number is higher than all frozen ones.
         root: The folder that holds the versions.
+        folder: The vocabulary to freeze; `None`: `next` of `root`.
 
     Returns:
         The golden counts.
 
     Raises:
-        ValueError: If the version is frozen already or is not newer than the newest, if `next` has faults
+        NotADirectoryError: If there is no such folder.
+        ValueError: If the version is frozen already or is not newer than the newest, if the vocabulary has faults
             (`VocabularyError`), or if nothing has changed since the newest version.
     """
     newest = frozen_versions(root)[-1]
@@ -92,26 +99,27 @@ def freeze_version(version: str, root: Path = VOCABULARIES) -> dict[str, Any]:
     message = FROZEN_ERROR if version in frozen_versions(root) else OLDER_ERROR
     if version_number(version) <= version_number(newest):
         raise ValueError(message.format(version=version, newest=newest, successor=f"v{major + 1}.0"))
-    before, after = read_version(newest, root), read_version(NEXT, root)
+    source, name = (root / NEXT, NEXT) if folder is None else (folder, folder)
+    before, after = read_version(newest, root), read_vocabulary(source)
     if after.digest == before.digest:
-        raise ValueError(SAME_ERROR.format(newest=newest))
-    report = check(root / NEXT, str(root / newest))
+        raise ValueError(SAME_ERROR.format(name=name, newest=newest))
+    report = check(source, str(root / newest))
     faults = [fault for fault in report.faults if fault != unrecorded(version)]  # left from a freeze; see below
     if faults:
         lines = "\n".join(f"  {visible(str(fault))}" for fault in faults)
-        raise ValueError(FAULTS_ERROR.format(faults=lines))
+        raise ValueError(FAULTS_ERROR.format(name=name, faults=lines))
 
-    folder = root / version
-    if not folder.exists():
+    target = root / version
+    if not target.exists():
         scratch = root / f".{version}.tmp"
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir()
-        for name in vocabulary_files(after):  # without notes or hidden files beside them
-            shutil.copy(root / NEXT / name, scratch)
-        scratch.rename(folder)
-    elif read_vocabulary(folder).digest != after.digest:
-        raise ValueError(LEFTOVER_ERROR.format(folder=folder))
-    counts = golden_counts(NEXT, root, name=version)
+        for file in vocabulary_files(after):  # without notes or hidden files beside them
+            shutil.copy(source / file, scratch)
+        scratch.rename(target)
+    elif read_vocabulary(target).digest != after.digest:
+        raise ValueError(LEFTOVER_ERROR.format(folder=target, name=name))
+    counts = golden_counts(version, root, after)
     _write_changelog(root / CHANGELOG_FILE, version, changelog_section(report, newest))
     today = datetime.now(UTC).date().isoformat()
     record = {**read_frozen(root), version: frozen_record(version, after, counts, today)}
@@ -120,23 +128,20 @@ def freeze_version(version: str, root: Path = VOCABULARIES) -> dict[str, Any]:
     return counts
 
 
-def golden_counts(version: str, root: Path = VOCABULARIES, *, name: str | None = None) -> dict[str, Any]:
+def golden_counts(version: str, root: Path, vocabulary: Vocabulary) -> dict[str, Any]:
     """Counts of a version: terms by axis, nouns, templates, and rows and distinct texts of each config.
 
     With them comes the SHA-256 of each config's texts, one a line: a frozen version gives the same texts for ever.
 
     Args:
-        version: The version.
+        version: The version, which need not be recorded yet.
         root: The folder that holds the versions.
-        name: The name of the version in the names of the configs; by default its own.
+        vocabulary: Its vocabulary.
     """
     tables = {
-        config.replace(version, name or version, 1) if config.startswith(version) else config: version_table(
-            version, config, root
-        )
-        for config in version_configs(version, root)
+        config: version_table(version, config, root, vocabulary=vocabulary) for config in version_configs(version, root)
     }
-    return {**vocabulary_counts(read_version(version, root)), **table_counts(tables)}
+    return {**vocabulary_counts(vocabulary), **table_counts(tables)}
 
 
 def changelog_section(report: Report, against: str) -> str:

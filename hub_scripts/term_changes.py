@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from hb_dataset.noun_phrases import at_sentence_start, noun_phrase, plural_noun_phrase
 from hb_dataset.prompt_masks import prompt_masks
+from hb_dataset.standalone_phrases import standalone_table
 from hb_dataset.vocabulary_entries import Descriptor, LeftOutNoun, PersonNoun, Template
 from hub_scripts.near_terms import one_edit_apart, same_but_for_spelling
 from hub_scripts.term_entries import (
@@ -15,6 +16,7 @@ from hub_scripts.term_entries import (
     NOUN,
     ORDER,
     SEAT_TEMPLATE,
+    STANDALONE,
     TEMPLATE,
     TERM,
     Contents,
@@ -22,9 +24,10 @@ from hub_scripts.term_entries import (
 )
 
 SENTENCES_TO_READ = 10
-NAMED_KINDS = (TERM, NOUN, TEMPLATE, SEAT_TEMPLATE)
+NAMED_KINDS = (TERM, STANDALONE, NOUN, TEMPLATE, SEAT_TEMPLATE)
 # The keys whose values are in the sentences.
-_WORDS = frozenset(("axis", "term", "noun", "template", "plural", "article", "gender"))
+_WORDS = frozenset(("axis", "term", "noun", "noun_phrase", "template", "plural", "article", "gender"))
+_COLUMNS = ("text", "plural", "template")
 UNNAMED_KINDS = (ORDER, LEFT_OUT, LEFT_OUT_NOUN)
 
 
@@ -159,8 +162,9 @@ def effect(before: Contents, after: Contents, changes: Changes, *, seed: int, mo
     )
 
 
-def _key(entry: Entry) -> tuple[str, str | None, str]:
-    return entry.kind, entry.axis, entry.name
+def _key(entry: Entry) -> tuple[str | None, ...]:
+    plural = entry.value.plural if entry.kind == STANDALONE else None  # one phrase may have two ("Rastas", "Rastafari")
+    return entry.kind, entry.axis, entry.name, plural
 
 
 def _same_entry(old: Entry, new: Entry) -> bool:
@@ -210,10 +214,15 @@ def _rows(
 
 
 def _sentences(entry: Entry, contents: Contents) -> Iterator[_Sentence]:
-    """The sentences of the full config that an entry is in."""
+    """The sentences that an entry is in: of the full config, or of standalone noun phrases."""
     descriptors = [entry.value] if entry.kind == TERM else contents.descriptors
     nouns = [entry.value] if entry.kind == NOUN else contents.nouns
     templates = [entry.value] if entry.kind == TEMPLATE else contents.templates
+    if entry.kind == STANDALONE:
+        table = standalone_table([entry.value], contents.templates)
+        for text, plural, template in zip(*(table[name].to_pylist() for name in _COLUMNS), strict=True):
+            yield _Sentence(text, entry.name, plural, template)
+        return
     if entry.kind == SEAT_TEMPLATE or (entry.kind == TEMPLATE and entry.value not in contents.templates):
         return
     for descriptor, sentence in _rows(descriptors, nouns, templates, contents.left_out_nouns):

@@ -14,7 +14,7 @@ from hb_dataset.yaml_lines import Fault
 from hub_scripts.near_terms import one_edit_apart, same_but_for_spelling, same_in_other_words
 from hub_scripts.term_changes import Changed, Changes
 from hub_scripts.term_english import plural_nouns, sound_articles, verb_after_plural
-from hub_scripts.term_entries import NOUN, TERM, Contents, Entry
+from hub_scripts.term_entries import NOUN, STANDALONE, TERM, Contents, Entry
 
 NO_SOURCE = (
     "{kind} {name!r} is new and has no `source` of its own ({default}); write `source:` and where you found it, "
@@ -71,6 +71,7 @@ ARTICLE_WRONG = (
 ARTICLE_MISSING = (
     "{kind} {name!r} would be written {phrase!r}, and takes {sound!r} by its sound; write `article: {sound}`"
 )
+ARTICLE_STANDALONE = "{kind} {name!r} takes {sound!r} by its sound; write it so, or say in `note` how it is pronounced"
 ARTICLE_UNCLEAR = (
     "{kind} {name!r} would be written {phrase!r}; write `article: an` if it is read letter by letter, else "
     "`article: a` to say that it is read as a word"
@@ -91,7 +92,7 @@ NOUN_PLURAL = (
 
 # The keys whose change may make a duplicate, or wrong English.
 _NAMING = frozenset(("term", "noun", "axis", "preference"))
-_WORDING = frozenset(("term", "noun", "template", "bucket", "plural", "article"))
+_WORDING = frozenset(("term", "noun", "noun_phrase", "template", "bucket", "plural", "article"))
 _AFTER_A_NOUN = frozenset(("who", "who's", "with", "without", "in", "on", "of", "from", "at", "by", "for", "under"))
 _PARTS_BEFORE = 4  # between spaces and hyphens: "seventy-five-year-old"
 _WHO_VERB = re.compile(r"who(?:'s| (\w+(?:'\w+)?))(?= |$)")
@@ -119,7 +120,7 @@ def things_to_look_at(before: Contents, after: Contents, changes: Changes) -> li
     for entry in (*changes.added, *_changed_in(changes, _WORDING)):
         things += [Fault(entry.file, entry.line, message) for message in _wording(entry, after.nouns)]
     for entry in changes.added:
-        if entry.kind == TERM and entry.value.preference is not None and entry.value.note is None:
+        if entry.kind in (TERM, STANDALONE) and entry.value.preference is not None and entry.value.note is None:
             message = LABEL_WITHOUT_NOTE.format(name=entry.name, label=entry.value.preference)
             things.append(Fault(entry.file, entry.line, message))
     for change in changes.changed:
@@ -179,6 +180,10 @@ def _wording(entry: Entry, nouns: Sequence[PersonNoun]) -> Iterator[str]:
         yield OTHER_LETTERS.format(kind=entry.kind, name=entry.name, letters=", ".join(letters))
     if entry.kind == TERM and _like_a_sentence(value):
         yield LIKE_A_SENTENCE.format(name=value.term, placement=value.placement)
+    if entry.kind == STANDALONE:
+        sounds = sound_articles(value.term)
+        if value.noun_phrase.split(" ", 1)[0] not in sounds:
+            yield ARTICLE_STANDALONE.format(kind=entry.kind, name=entry.name, sound=min(sounds))
     if entry.kind == NOUN:
         yield from _article(entry, noun_phrase(None, value))
         usual = plural_nouns(value.noun)

@@ -22,20 +22,27 @@ from hb_dataset.vocabulary_entries import (
     LEFT_OUT_NOUNS_FILE,
     NOUNS_FILE,
     SEAT_TEMPLATES_FILE,
+    STANDALONE_FILE,
     TEMPLATES_FILE,
     AdjectiveClass,
     Descriptor,
     LeftOutNoun,
     LeftOutPair,
     PersonNoun,
+    StandaloneNounPhrase,
     Template,
 )
 from hb_dataset.yaml_entries import read_entries
 from hb_dataset.yaml_lines import Fault, load_with_lines
 
 TERM, NOUN, TEMPLATE, SEAT_TEMPLATE = "term", "noun", "template", "SEAT template"
+STANDALONE = "standalone noun phrase"
 ORDER, LEFT_OUT, LEFT_OUT_NOUN = "position among the adjectives", "pair left out", "noun left out of some terms"
-_NAMES = {TERM: "term", NOUN: "noun"}  # the key with an entry's name; for all other kinds it is "template"
+_NAMES = {
+    TERM: "term",
+    NOUN: "noun",
+    STANDALONE: "noun_phrase",
+}  # the key with an entry's name; for all other kinds it is "template"
 # By file its list, the kind of its entries, and their type; every other .yaml is an axis with terms.
 _FILES: dict[str, tuple[str, str, Any]] = {
     NOUNS_FILE: ("nouns", NOUN, PersonNoun),
@@ -44,6 +51,7 @@ _FILES: dict[str, tuple[str, str, Any]] = {
     ADJECTIVE_ORDER_FILE: ("classes", ORDER, AdjectiveClass),
     LEFT_OUT_FILE: ("pairs", LEFT_OUT, LeftOutPair),
     LEFT_OUT_NOUNS_FILE: ("combinations", LEFT_OUT_NOUN, LeftOutNoun),
+    STANDALONE_FILE: ("noun_phrases", STANDALONE, StandaloneNounPhrase),
 }
 
 NOT_A_FOLDER_ERROR = (
@@ -78,13 +86,13 @@ class Entry(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The term, the noun or the sentence."""
+        """The term, the noun, the phrase or the sentence."""
         return getattr(self.value, _NAMES.get(self.kind, "template"))
 
     @property
     def axis(self) -> str | None:
-        """The axis of a term; `None` for other kinds."""
-        return self.value.axis if self.kind == TERM else None
+        """The axis of a term or a standalone noun phrase; `None` for other kinds."""
+        return self.value.axis if self.kind in (TERM, STANDALONE) else None
 
     @property
     def fields(self) -> dict[str, Any]:

@@ -1,0 +1,43 @@
+"""Sentences about phrases with a noun of their own, such as "a wheelchair user" (v1.1)."""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from hb_dataset.noun_phrases import at_sentence_start
+from hb_dataset.prompt_table import PROMPT_SCHEMA, content_digest
+from hb_dataset.vocabulary_entries import StandaloneNounPhrase, Template
+
+_ID_DIGITS = 20  # as many as other prompts have
+
+
+def standalone_table(phrases: Sequence[StandaloneNounPhrase], templates: Sequence[Template]) -> pa.Table:
+    """Every phrase in every template.
+
+    Args:
+        phrases: The phrases. v1.1 has "a Rasta" twice, with two plurals, so that its singular texts are in two rows.
+        templates: The templates.
+
+    Returns:
+        The columns of `PROMPT_SCHEMA`. `descriptor` is the phrase without its article, and what a person noun or a term
+        beside one would have is null: `noun`, `noun_gender`, `placement`, `bucket`, `descriptor_gender`.
+    """
+    rows = []
+    for phrase in phrases:
+        for template in templates:
+            written = phrase.plural if template.plural else phrase.noun_phrase
+            prefix, suffix = template.parts
+            key = (phrase.axis, phrase.noun_phrase, phrase.plural, template.template)
+            rows.append(
+                {
+                    "id": content_digest(*key)[:_ID_DIGITS],
+                    "text": f"{prefix}{written if prefix else at_sentence_start(written)}{suffix}",
+                    "axis": phrase.axis,
+                    "descriptor": phrase.term,
+                    "preference": phrase.preference,
+                    "noun_phrase": written if prefix else at_sentence_start(written),
+                    "plural": template.plural,
+                    "template": template.template,
+                }
+            )
+    return pa.Table.from_pylist(rows, PROMPT_SCHEMA)
