@@ -23,9 +23,9 @@ PAIRS_PER_AXIS_PAIR = 16
 AROUND = "around"
 
 # After the noun, short phrases come before long ones: "a woman in the Navy with a PhD who stutters".
-_AFTER_ORDER = ("in", "on", "with", "without", "who")
+_AFTER_ORDER = ("of", "born", "living", "in", "on", "with", "without", "who")
 _Reasons = dict[Descriptor, list[tuple[int, LeftOutPair, frozenset[Descriptor] | None]]]
-_ENDS_IN_PEOPLE = re.compile(r"\b(kids?|children|boys?|girls?)$")
+_ENDS_IN_PEOPLE = re.compile(r"\b(kids?|child(ren)?|boys?|girls?)$")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,7 +195,7 @@ def _after_rank(phrase: str) -> int:
 
 
 def _after_kind(phrase: str) -> str:
-    return {"on": "in", "without": "with"}.get(_first_word(phrase), _first_word(phrase))
+    return {"on": "in", "without": "with", "born": "living"}.get(_first_word(phrase), _first_word(phrase))
 
 
 def _first_word(phrase: str) -> str:

@@ -38,7 +38,8 @@ SAME_PHRASE_ERROR = "the groups '{first}' and '{second}' are both '{phrase}'; re
 _DETERMINER = re.compile(r"(an?|the|this|that|these|those) ", re.IGNORECASE)
 # What may follow the noun in the name of a group: "person with dyslexia", "man of color".
 _AFTER_THE_NOUN = re.compile(
-    r" (?:with|without|who(?:['’]s)?|whose|that|which|in|of|from|on|at|by|for|to|under|over|between|and|as|living) "
+    r" (?:with|without|who(?:['’]s)?|whose|that|which|in|of|from|on|at|by|for|to|under|over|between|and|as|living|born"
+    r") "
 )
 _CLOSE = 0.8  # the similarity of two words, by difflib, from which one is suggested for the other
 _FILLERS = {"with", "without", "from", "uses", "using", "living", "person", "people"}  # words of many terms

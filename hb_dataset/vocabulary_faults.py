@@ -24,7 +24,7 @@ MAX_WORDS_BEFORE, MAX_WORDS_AFTER = 3, 10  # of a term, before or after its noun
 
 # A phrase about one person ("with a lisp", "who is deaf", "who stutters") changes after a plural noun.
 _SINGULAR_PHRASE = re.compile(r"\ban? |^who('s| \w+s)\b")
-_AFTER_PHRASE = re.compile(r"(with|without|in|on|who|who's) ")
+_AFTER_PHRASE = re.compile(r"(with|without|in|on|of|who|who's) ")
 _ARTICLE = re.compile(r"(a|an|the) ", re.IGNORECASE)
 _SINGULAR_ARTICLE = re.compile(r"an? ")
 

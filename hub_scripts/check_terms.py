@@ -23,6 +23,7 @@ from hub_scripts.folder_checks import (
 from hub_scripts.term_changes import compare, effect
 from hub_scripts.term_checks import source_faults, things_to_look_at
 from hub_scripts.term_entries import AgainstError, Contents, read_against, read_contents
+from hub_scripts.term_history import returned, version_history
 from hub_scripts.term_report import Report, as_markdown, as_text
 
 ENTRIES_TO_READ = 25
@@ -55,12 +56,13 @@ def check(folder: Path, against: str | None = None, *, seed: int = 0, show: int 
         folder=folder,
         against=name,
         faults=sorted(faults),
-        to_look_at=sorted([*things_to_look_at(before, after, changes), *newly_frozen(folder)]),
+        to_look_at=sorted([*things_to_look_at(before, after, changes), *returned(changes), *newly_frozen(folder)]),
         before=before,
         after=after,
         changes=changes,
         effect=effect(before, after, changes, seed=seed, most=show),
         seed=seed,
+        history=version_history(),
     )
 
 

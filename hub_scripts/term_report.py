@@ -14,6 +14,7 @@ from hb_dataset.written_text import is_invisible
 from hb_dataset.yaml_lines import Fault
 from hub_scripts.term_changes import NAMED_KINDS, Changed, Changes, Effect, NewSentences
 from hub_scripts.term_entries import LEFT_OUT_NOUN, NOUN, TEMPLATE, TERM, Contents, Entry
+from hub_scripts.term_history import Removed, VersionHistory
 
 # GitHub allows 65,536 characters in a comment; the rest is for what the workflow adds to the report.
 MARKDOWN_BYTES = 60_000
@@ -50,6 +51,7 @@ class Report(NamedTuple):
         changes: The change, entry by entry.
         effect: The effect of the change on the sentences.
         seed: The seed by which the sentences to read were chosen.
+        history: What frozen versions removed and renamed, newest first.
     """
 
     folder: Path
@@ -61,6 +63,7 @@ class Report(NamedTuple):
     changes: Changes
     effect: Effect
     seed: int
+    history: Sequence[VersionHistory] = ()
 
 
 class _Section(NamedTuple):
@@ -99,6 +102,9 @@ def as_text(report: Report) -> str:
         lines += ["", f"{_sentences_title(new, visible)}:", *(f"  {visible(sentence)}" for sentence in new.chosen)]
     if report.effect.to_read:
         lines += ["", _about_reading(report), *_not_shown(report)]
+    for history in report.history:
+        lines += _listed(_removed_title(history), [_gone(removed, visible) for removed in history.removed])
+        lines += _listed(_renamed_title(history), [_change(change, visible) for change in history.renamed])
     return "\n".join(lines) + "\n"
 
 
@@ -123,6 +129,7 @@ def as_markdown(report: Report, *, limit: int = MARKDOWN_BYTES) -> str:
             "".join(f"{line}\n" for line in _not_shown(report)),
             "entries with sentences",
         ),
+        *(section for history in report.history for section in _history_sections(history)),
     ]
     return _fitted([section for section in sections if section.opening], limit)
 
@@ -238,6 +245,31 @@ def _sentences_title(new: NewSentences, write: Callable[[str], str]) -> str:
     entry = new.entry
     number = f"{len(new.chosen)} of its {_number(new.total, 'new sentence')}"
     return f"{entry.kind} {write(entry.name)}{f' ({write(entry.axis)})' if entry.axis else ''}, {number}"
+
+
+def _removed_title(history: VersionHistory) -> str:
+    return f"Removed in {history.version}, compared with {history.before}"
+
+
+def _renamed_title(history: VersionHistory) -> str:
+    return f"Renamed or moved in {history.version}, compared with {history.before}"
+
+
+def _gone(removed: Removed, write: Callable[[str], str]) -> str:
+    described = _described(removed.entry, write)
+    return f"{described} (still there: {_names(removed.near, write)})" if removed.near else described
+
+
+def _names(entries: Iterable[Entry], write: Callable[[str], str]) -> str:
+    return ", ".join(f"{write(entry.name)} in {write(str(entry.axis))}" for entry in entries)
+
+
+def _history_sections(history: VersionHistory) -> list[_Section]:
+    removed = [(code(gone.entry.name), _where(gone.entry), _names(gone.near, code)) for gone in history.removed]
+    return [
+        _table(_removed_title(history), ("removed", "", "still there"), removed),
+        _table(_renamed_title(history), ("changed", ""), [_changed_row(change) for change in history.renamed]),
+    ]
 
 
 def _about_reading(report: Report) -> str:
