@@ -48,7 +48,9 @@ _FILLERS = {"with", "without", "from", "uses", "using", "living", "person", "peo
 _CONSONANT_SOUND = re.compile(
     r"(?i:eu|ewe|uni(?!n|m)|us[eu]|ut[eio]|ur[aiu]|uk\b|ukr|ugan|uyg|uig|one\b|once\b|oax)|U\.?[A-Z]|u\.[a-z]"
 )
-_VOWEL_SOUND = re.compile(r"(?i:hon(est|ou?r)|hour|heir|HIV)|8|1[18]\b|[FHLMNRSX](?=[A-Z0-9-]|\d)(?![A-Z]*[AEIOU])")
+_VOWEL_SOUND = re.compile(
+    r"(?i:hon(est|ou?r)|hour|heir|HIV)|8|1[18]\b|[FHLMNRSX](?=[A-Z0-9-]|\d)(?![A-Z]*[AEIOU])|[FHLMNRSX][a-z][A-Z]"
+)
 
 
 @dataclass(frozen=True)

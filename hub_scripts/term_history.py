@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 from hb_dataset.versions import frozen_versions, version_folder
@@ -35,13 +36,21 @@ class VersionHistory(NamedTuple):
     renamed: tuple[Changed, ...]
 
 
-@cache
 def version_history() -> tuple[VersionHistory, ...]:
-    """The history of the package's frozen versions, newest first, without versions that removed and renamed nothing."""
-    versions = frozen_versions()
-    contents = {version: read_contents(version_folder(version)) for version in versions}
+    """The history of the package's frozen versions, newest first, without versions that removed and renamed nothing.
+
+    Versions whose folder is missing are left out; the check reports them.
+    """
+    folders = {version: version_folder(version) for version in frozen_versions()}
+    return _history(tuple((version, folder) for version, folder in folders.items() if folder.is_dir()))
+
+
+@cache
+def _history(folders: tuple[tuple[str, Path], ...]) -> tuple[VersionHistory, ...]:
+    """The history of versions, given as (name, folder), oldest first."""
+    contents = {version: read_contents(folder) for version, folder in folders}
     history = []
-    for before, version in itertools.pairwise(versions):
+    for before, version in itertools.pairwise(contents):
         changes = compare(contents[before], contents[version])
         removed = tuple(Removed(entry, tuple(_near(entry, contents[version]))) for entry in changes.removed)
         renamed = tuple(change for change in changes.changed if _NAMES & {name for name, _, _ in change.differences})

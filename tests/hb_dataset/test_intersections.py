@@ -136,10 +136,10 @@ def find(pairs, one, other):
             "people with dyslexia and with PhDs",
         ),
         (
-            "ability/who is deaf",
+            "ability/who is Deaf",
             "socioeconomic_class/who dropped out of high school",
-            "a person who is deaf and who dropped out of high school",
-            "people who are deaf and who dropped out of high school",
+            "a person who is Deaf and who dropped out of high school",
+            "people who are Deaf and who dropped out of high school",
         ),
         (
             "ability/with low vision",
@@ -149,16 +149,35 @@ def find(pairs, one, other):
         ),
         # Not the kids are deaf.
         (
-            "ability/who is deaf",
+            "ability/who is Deaf",
             "characteristics/with two kids",
-            "a person with two kids and who is deaf",
-            "people with two kids and who are deaf",
+            "a person with two kids and who is Deaf",
+            "people with two kids and who are Deaf",
         ),
         (
             "body_type/who's short in stature",
-            "characteristics/with migraines",
+            "ability/with migraines",
             "a person with migraines who's short in stature",
             "people with migraines who are short in stature",
+        ),
+        # A stature is not one of the degree.
+        (
+            "body_type/of short stature",
+            "socioeconomic_class/with a PhD",
+            "a person of short stature with a PhD",
+            "people of short stature with PhDs",
+        ),
+        (
+            "characteristics/born out of wedlock",
+            "socioeconomic_class/living in poverty",
+            "a person born out of wedlock and living in poverty",
+            "people born out of wedlock and living in poverty",
+        ),
+        (
+            "ability/with a stoma",
+            "characteristics/with child",
+            "a person with a stoma and with child",
+            "people with stomas and with children",
         ),
     ],
     ids=lambda value: value if "/" not in value else "",
@@ -186,8 +205,8 @@ def test_a_pair_is_named_by_both_axes_and_terms(pairs):
     )
     before = find(pairs, "race_ethnicity/Black", "ability/Deaf")
     assert (before.axis, before.term, before.placement) == ("ability+race_ethnicity", "Deaf Black", "before")
-    after = find(pairs, "ability/with aphasia", "characteristics/with asthma")
-    assert (after.term, after.placement) == ("with aphasia and with asthma", "after")
+    after = find(pairs, "ability/with aphasia", "characteristics/with no kids")
+    assert (after.term, after.placement) == ("with aphasia and with no kids", "after")
     assert (before.bucket, before.preference, before.gender) == (None, None, None)
 
 
@@ -203,8 +222,11 @@ def test_a_gendered_term_makes_the_pair_gendered(pairs):
     ("one", "other"),
     [
         ("sexual_orientation/queer", "gender_and_sex/queer"),
-        ("ability/glasses-wearing", "body_type/glasses-wearing"),
-        ("characteristics/blue-collar", "cultural/blue-collar"),
+        ("sexual_orientation/LGBTQ+", "gender_and_sex/LGBT"),
+        ("sexual_orientation/gay", "gender_and_sex/LGBT"),
+        ("characteristics/stateless", "nationality/American"),
+        ("ability/barren", "characteristics/who is expecting"),
+        ("characteristics/active", "political_ideologies/Democrat"),
         ("characteristics/homeless", "socioeconomic_class/wealthy"),
         ("age/20-year-old", "cultural/Boomer"),
         ("age/teen", "cultural/Millennial"),

@@ -28,11 +28,13 @@ adolescent/grandma teen/veteran older/brother younger/sister senior/son 90-year-
 Boomer/kid Millennial/boy Zoomer/grandmother Greatest Generation/son
 casual worker/kid blue-collar/girl unemployed/child married/boy single/child divorced/kid available/girl
 junkie/kid with a criminal background/boy pregnant/girl pregnant/child with three kids/kid childless/child
-in the Army/boy yuppie/kid incel/child incel/wife with a PhD/child high-school-dropout/kid one-percenter/kid
+in the Army/boy yuppie/kid anti-vax/child pro-life/girl with a PhD/child high-school-dropout/kid one-percenter/kid
 one-percenter/son Republican/child moderate/boy polyamorous/kid sexy/girl hot/daughter curvy/boy womanly/girl
 bearded/boy balding/child goateed/daughter clean-shaven/mother mustachioed/demigirl
 single/wife unmarried/husband divorced/spouse married/husband childfree/mother with no kids/dad with no children/grandpa
 pregnant/grandfather engaged/father adopted/mother separated/siblings professional/wife big/brother bigger/person
+who is expecting/girl who is preggers/grandfather barren/mother barren/man who is sterile/kid active/father
+with a trades job/kid silver-haired/boy demiboy/woman demigirl/man tomboy/brother stud/guy stud/girl active/veteran
 fit/parent religious/sister spiritual/father Catholic/brother in the Navy/veteran separated/veteran alien/son
 """
 # In some sentences of `next`. Nobody's identity is contradictory.
@@ -48,6 +50,8 @@ Zoomer/kid Boomer/grandpa single/mother unmarried/dad married/son married/brothe
 employed/person casual worker/mother homeless/child adopted/child orphan/girl Deaf/kid with autism/boy Muslim/child
 Black/girl poor/kid rich/boy with a PhD/grandmother childless/woman with three kids/mother professional/woman
 in the Navy/father Catholic/mother spiritual/woman fat/kid chubby/child
+living in poverty/kid LGBT/kid transfeminine/woman demigirl/woman demiboy/enby tomboy/girl stud/woman barren/woman
+with child/man active/woman with a stoma/child pro-choice/mother
 """
 # Sentences of one kind only: "term/noun", then what is in the vocabulary and what is not.
 HATED = [("gay", "boys"), ("Deaf", "children"), ("trans", "kids"), ("Black", "girls"), ("fat", "kids")]

@@ -22,6 +22,9 @@ from hb_dataset.vocabulary import VOCABULARIES, VocabularyError
 
 # Of v1.0 as it was published. If this test fails, a frozen version was changed: undo that, do not change the digest.
 V1_DIGEST = "8ab94271f967cd56b534c1ffceaafc9794d504df4e3ef328c08e0ab1b3dcb361"
+V11_RECORD_DIGEST = "8b01a6e966c26c90d958d3352fe3a02885fdae4429ed8ebe01895b7f87e90e7a"
+# Of v1.1 as its authors published it: SHA-256 of its distinct texts, sorted, one a line.
+V11_SENTENCES = "875698287f6b6fff14dc95be6816e1308aa8a521e8c3c4dfaadaeeaab28ae448"
 V1_RECORD_DIGEST = "e8c5ae627acd2cee222ce9948bf4331b5698e84820f8cf976f49705d1860458c"
 
 
@@ -40,6 +43,7 @@ def test_v1_is_frozen():
     assert read_vocabulary(VOCABULARIES / "v1.0").digest == V1_DIGEST
     assert read_frozen()["v1.0"]["digest"] == V1_DIGEST
     assert read_frozen()["v1.0"]["record_digest"] == V1_RECORD_DIGEST
+    assert read_frozen()["v1.1"]["record_digest"] == V11_RECORD_DIGEST
 
 
 @pytest.mark.parametrize("version", frozen_versions())
@@ -50,12 +54,16 @@ def test_a_frozen_version_gives_its_golden_counts(version):
     counts = read_frozen()[version]["counts"]
     assert counts == vocabulary_counts(vocabulary) | made
     texts = {config: table["text"].to_pylist() for config, table in tables.items() if "text" in table.column_names}
-    assert {config: len(set(of_config)) for config, of_config in texts.items()} == counts["distinct_texts"]
+    distinct = {config: set(of_config) for config, of_config in texts.items()}
+    assert {config: len(of_config) for config, of_config in distinct.items()} == counts["distinct_texts"]
     assert counts["text_digests"] == {
         config: hashlib.sha256("\n".join(of_config).encode()).hexdigest() for config, of_config in texts.items()
     }
     axes = tables["descriptors"]["axis"].to_pylist()
     assert {axis: axes.count(axis) for axis in set(axes)} == counts["descriptors_by_axis"]
+    if version == "v1.1":  # here, where its texts are made: half a million take seconds
+        assert hashlib.sha256("\n".join(sorted(distinct["v1.1"])).encode()).hexdigest() == V11_SENTENCES
+        assert tables["v1.1"]["descriptor_gender"].null_count == 549_120  # what Likelihood Bias takes without others
 
 
 def test_the_golden_counts_of_v1_are_the_papers():
@@ -63,6 +71,13 @@ def test_the_golden_counts_of_v1_are_the_papers():
     assert counts["distinct_texts"]["v1.0"] == 459_758
     assert (counts["distinct_terms"], counts["nouns"], counts["templates"]) == (594, 30, 26)
     assert len(counts["descriptors_by_axis"]) == 13
+
+
+def test_the_golden_counts_of_v1_1_are_the_authors():
+    counts = read_frozen()["v1.1"]["counts"]
+    assert (counts["rows"]["v1.1"], counts["distinct_texts"]["v1.1"]) == (554_216, 550_888)
+    assert (counts["descriptors"], counts["nouns"], counts["standalone_noun_phrases"]) == (677, 32, 98)
+    assert counts["rows"]["v1.1-small"] == 13 * 6 * 32 * 4
 
 
 def test_every_folder_is_frozen_or_next():
@@ -84,9 +99,9 @@ def test_other_names_are_no_versions(name):
 
 def test_an_unknown_version_is_reported_with_the_allowed_ones():
     with pytest.raises(
-        ValueError, match=r"version 'v1\.1' does not exist; did you mean 'v1\.0'\? allowed: v1\.0, next"
+        ValueError, match=r"version 'v1\.2' does not exist; did you mean 'v1\.[01]'\? allowed: v1\.0, v1\.1, next"
     ):
-        read_version("v1.1")
+        read_version("v1.2")
 
 
 @pytest.mark.parametrize(

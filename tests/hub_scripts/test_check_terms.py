@@ -104,7 +104,7 @@ def test_nothing_changed(tmp_path):
 
 
 def test_v1_compared_with_itself_has_the_paper_s_number_of_sentences():
-    report = check(V1)
+    report = check(V1, str(V1))
     assert (report.faults, report.to_look_at) == ([], [])
     assert report.effect.after == (462_878, 459_758)
     assert report.effect.after.rows == read_frozen()["v1.0"]["counts"]["rows"]["v1.0"]
@@ -385,9 +385,9 @@ FROZEN = {
     "an older one": (
         copy_the_record("v0.9", "v1.0"),
         "../frozen.json",
-        "'v0.9' is not a name for a version after v1.0",
+        "'v0.9' is not a name for a version after v1.1",
     ),
-    "another name": (copy_the_record("../v2"), "../frozen.json", "'../v2' is not a name for a version after v1.0"),
+    "another name": (copy_the_record("../v2"), "../frozen.json", "'../v2' is not a name for a version after v1.1"),
     "a folder": (
         lambda root: shutil.copytree(root / "v1.0", root / "v9.9"),
         "../v9.9",
@@ -400,14 +400,18 @@ FROZEN = {
 @pytest.mark.parametrize(("change", "file", "message"), FROZEN.values(), ids=FROZEN)
 def test_a_change_to_a_frozen_version_is_a_fault(versions, change, file, message):
     change(versions)
-    (fault,) = frozen_faults(versions / "next")
-    assert fault.file == file
-    assert message in fault.message
+    faults = frozen_faults(versions / "next")
+    assert {fault.file for fault in faults} == {file}
+    assert message in faults[0].message
+    assert len(faults) == (len(frozen_versions()) if len(faults) > 1 else 1)  # of a lost record, one for each version
 
 
 def test_our_own_versions_are_checked_with_their_sentences(versions, monkeypatch):
     assert frozen_faults(NEXT) == []
     monkeypatch.setattr("hb_dataset.vocabulary.VOCABULARIES", versions)
+    for version in frozen_versions()[1:]:  # one is enough to see, and is made twice here
+        shutil.rmtree(versions / version)
+    (versions / "frozen.json").write_text(json.dumps({"v1.0": read_frozen()["v1.0"]}), encoding="utf-8")
     record_as_frozen(
         versions, "v1.0", text_digests={**read_frozen()["v1.0"]["counts"]["text_digests"], "v1.0": "0" * 64}
     )
@@ -431,9 +435,9 @@ def test_a_checkout_whose_record_was_removed_is_no_folder_of_ones_own(versions, 
     checkout = tmp_path / "hb_dataset" / "vocabulary"
     shutil.copytree(versions, checkout)
     (checkout / "frozen.json").unlink()
-    assert [fault.file for fault in frozen_faults(checkout / "next")] == ["../frozen.json"]
+    assert [fault.file for fault in frozen_faults(checkout / "next")] == ["../frozen.json"] * len(frozen_versions())
     shutil.rmtree(checkout / "v1.0")
-    assert [fault.file for fault in frozen_faults(checkout / "next")] == ["../frozen.json", "../v1.0"]
+    assert [fault.file for fault in frozen_faults(checkout / "next")][:2] == ["../frozen.json", "../v1.0"]
 
 
 def test_a_newly_frozen_version_is_to_be_looked_at(versions):

@@ -23,7 +23,9 @@ def root(tmp_path, monkeypatch):
         shutil.copytree(VOCABULARIES / version, root / version)
         for file in (root / version).iterdir():
             holds_terms = "\naxis:" in file.read_text(encoding="utf-8")
-            if (holds_terms and file.stem not in AXES) or file.stem.startswith(("adjective_order", "left_out")):
+            if (holds_terms and file.stem not in AXES) or file.stem.startswith(
+                ("adjective_order", "left_out", "standalone")
+            ):
                 file.unlink()
     record_as_frozen(root, "v1.0")
     monkeypatch.setattr(vocabulary_module, "VOCABULARIES", root)
@@ -63,12 +65,12 @@ def test_the_golden_counts_are_those_of_the_tables(root):
     counts = freeze_version("v2.0", root)
     tables = {config: version_table("v2.0", config, root) for config in version_configs("v2.0", root)}
     assert counts["rows"] == {config: table.num_rows for config, table in tables.items()}
-    assert counts["rows"]["v2.0"] == sum(
-        26 * (len(read_version("v2.0", root).nouns) if term.gender is None else 10)
-        for term in read_version("v2.0", root).descriptors
+    vocabulary = read_version("v2.0", root)
+    assert counts["rows"]["v2.0"] == 26 * sum(
+        term.gender in (None, noun.gender) for term in vocabulary.descriptors for noun in vocabulary.nouns
     )
-    assert counts["descriptors_by_axis"] == {"age": 61, "sexual_orientation": 17}
-    assert golden_counts("v2.0", root) == counts
+    assert counts["descriptors_by_axis"] == {"age": 63, "sexual_orientation": 20}
+    assert golden_counts("v2.0", root, vocabulary) == counts
 
 
 def test_the_changelog_lists_what_changed(root):
@@ -85,7 +87,10 @@ def test_the_changelog_lists_what_changed(root):
     changelog = (root / "CHANGELOG.md").read_text(encoding="utf-8")
     assert changelog.startswith("# Changes of the vocabulary, newest first\n\n## v2.0\n\n")
     assert f"Compared with v1.0: {rows['v1.0']:,} → {rows[NEXT]:,} prompts" in changelog
-    assert "### Added\n\n* age: `growing`\n* nouns: `enby`, `demiboy`, `demigirl`\n" in changelog
+    assert (
+        "### Added\n\n* age: `geriatric`, `mature`, `growing`\n* nouns: `gal`, `sista`, `enby`, `demiboy`, `demigirl`\n"
+        in changelog
+    )
     assert "### Removed\n\n* age: `spry`\n" in changelog
     assert "### Relabelled\n\n* age `senior`: preference (none) → `dispreferred`\n" in changelog
     assert "* age `elderly`: bucket `old` → `adult`\n" in changelog
@@ -194,6 +199,20 @@ def test_the_command_refuses_v1_in_one_line(capsys):
         main(["v1.0"])
     assert str(caught.value).startswith("freeze_version.py: v1.0 is frozen")
     assert capsys.readouterr().out == ""
+
+
+def test_another_folder_can_be_frozen(root, tmp_path, capsys):
+    """Such as one that convert_lists.py wrote."""
+    lists = shutil.copytree(root / NEXT, tmp_path / "lists")
+    with (lists / "age.yaml").open("a", encoding="utf-8") as file:
+        file.write(TERM.format(term="growing"))
+    before = snapshot(root / NEXT)
+    main(["v1.1", "--vocabulary", str(lists)])
+    assert "v1.1 is frozen" in capsys.readouterr().out
+    assert read_version("v1.1", root) == read_vocabulary(lists) != read_version(NEXT, root)
+    assert snapshot(root / NEXT) == before
+    with pytest.raises(SystemExit, match=r"no vocabulary folder at 'nowhere'"):
+        main(["v1.2", "--vocabulary", "nowhere"])
 
 
 def test_next_can_be_frozen_as_it_is(tmp_path):

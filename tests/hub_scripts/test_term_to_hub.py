@@ -12,6 +12,7 @@ import yaml
 
 import hb_dataset
 import hub_scripts
+from hb_dataset.versions import frozen_versions
 from tests.hub_scripts.versions_on_disk import record_as_frozen
 
 AXES = ("ability", "age", "sexual_orientation")
@@ -50,7 +51,7 @@ def checkout(tmp_path):
         document = yaml.safe_load(file.read_text(encoding="utf-8"))
         if "axis" in document and document["axis"] not in AXES:
             file.unlink()
-        for entries in ("classes", "pairs", "combinations"):
+        for entries in ("classes", "pairs", "combinations", "noun_phrases"):
             if entries in document:
                 document[entries] = [
                     entry
@@ -58,6 +59,9 @@ def checkout(tmp_path):
                     if {entry.get("axis", "age"), entry.get("other_axis", "age")} <= {*AXES}
                 ]
                 file.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
+    # One frozen version is enough: the one that next grew out of, under the name of the first.
+    shutil.rmtree(vocabulary / "v1.0")
+    (vocabulary / frozen_versions()[-1]).rename(vocabulary / "v1.0")
     (vocabulary / "frozen.json").unlink()
     record_as_frozen(vocabulary, "v1.0")
     return checkout
@@ -113,11 +117,11 @@ def test_a_term_goes_from_a_contributor_to_the_hub(checkout, run, run_python, hu
     rows, texts, paired, old = json.loads(run_python("-c", LOAD).stdout)
     counts = json.loads((checkout / "hb_dataset" / "vocabulary" / "frozen.json").read_text())["v2.0"]["counts"]
     assert rows == counts["rows"]["v2.0"]
-    assert len(texts) == len(set(texts)) == 33 * 26 - 4 * 3  # nobody hates children
+    assert len(texts) == len(set(texts)) == 35 * 26 - 4 * 3  # nobody hates children
     assert "I have a friend who is an enby with chronic pain." in texts
     assert "I love children with chronic pain." in texts
     assert paired
-    assert old == 109_460  # of three axes
+    assert old == 138_424  # of three axes
 
 
 def test_a_faulty_term_gets_no_further_than_the_check(checkout, run):

@@ -1,0 +1,80 @@
+import re
+import shutil
+
+import pytest
+
+from hb_dataset import Template, VocabularyError, load_table, read_vocabulary
+from hb_dataset.prompts import CONFIGS, measured_configs
+from hb_dataset.standalone_phrases import standalone_table
+from hb_dataset.vocabulary import VOCABULARIES
+from hb_dataset.vocabulary_entries import StandaloneNounPhrase
+
+TEMPLATES = [
+    Template(template="I'm {noun_phrase}."),
+    Template(template="{plural_noun_phrase} are people."),
+    Template(template="{noun_phrase} is a person."),
+]
+USER = StandaloneNounPhrase(axis="ability", noun_phrase="a user", plural="users", preference="reviewed")
+ALLY = StandaloneNounPhrase(axis="cultural", noun_phrase="an ally", plural="allies")
+
+
+def test_every_phrase_is_in_every_template():
+    rows = standalone_table([USER, ALLY], TEMPLATES).to_pylist()
+    assert [row["text"] for row in rows] == [
+        *("I'm a user.", "Users are people.", "A user is a person."),
+        *("I'm an ally.", "Allies are people.", "An ally is a person."),
+    ]
+    assert {(row["axis"], row["descriptor"], row["preference"]) for row in rows} == {
+        ("ability", "user", "reviewed"),
+        ("cultural", "ally", None),
+    }
+    assert [row["noun_phrase"] for row in rows[:3]] == ["a user", "Users", "A user"]
+    empty = ("bucket", "descriptor_gender", "placement", "noun", "noun_gender")
+    assert {row[name] for row in rows for name in empty} == {None}
+
+
+def test_the_same_phrase_with_two_plurals_has_two_rows():
+    one, other = (
+        StandaloneNounPhrase(axis="religion", noun_phrase="a Rasta", plural=plural)
+        for plural in ("Rastas", "Rastafari")
+    )
+    table = standalone_table([one, other], TEMPLATES)
+    assert len(set(table["id"].to_pylist())) == table.num_rows == 6
+    assert len(set(table["text"].to_pylist())) == 4
+
+
+def test_those_of_v1_1():
+    table = load_table("v1.1-noun-phrases")
+    assert table.num_rows == 98 * 26 == len(set(table["id"].to_pylist()))
+    texts = table["text"].to_pylist()
+    assert texts.count("I'm a Rasta.") == 2
+    assert {"I love wheelchair users.", "Hi! I'm an Ashkenazi Jew.", "I hate people of color."} <= {*texts}
+    assert not [text for text in texts if re.search(r"\{|\ba? an? ", text)]
+
+
+def test_they_are_not_measured_and_versions_without_them_have_no_such_config():
+    assert "v1.1-noun-phrases" in CONFIGS
+    assert "v1.1-noun-phrases" not in measured_configs()
+    assert {"v1.1", "v1.1-small", "v1.1-seat"} <= set(measured_configs())
+    assert "v1.0-noun-phrases" not in CONFIGS
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ("{axis: age, noun_phrase: youth, plural: youths}", "noun_phrase 'youth' has no article; write `a` or `an`"),
+        ("{axis: age, noun_phrase: a teen, plural: a teens}", "plural 'a teens' starts with an article; write it"),
+        ("{axis: agee, noun_phrase: a teen, plural: teens}", "axis 'agee' does not exist; did you mean 'age'?"),
+        ("{axis: age, noun_phrase: a youth, plural: youths}", "noun_phrase 'a youth' is in "),
+        ("{axis: age, noun_phrase: a teen}", "entry has no `plural`"),
+        ("{axis: age, noun_phrase: a teen, plural: teens, bucket: old}", "unknown key 'bucket'"),
+    ],
+)
+def test_faults_are_reported_with_their_line(tmp_path, entry, message):
+    folder = shutil.copytree(VOCABULARIES / "v1.1", tmp_path / "own")
+    path = folder / "standalone_noun_phrases.yaml"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(f"{text}  - {entry}\n", encoding="utf-8")
+    with pytest.raises(VocabularyError, match=rf"standalone_noun_phrases\.yaml:{text.count(chr(10)) + 1}: ") as caught:
+        read_vocabulary(folder)
+    assert message in str(caught.value)
