@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from hb_dataset.markdown_table import markdown_table
 from hub_scripts.published_dataset import (
+    AUTHORS_VERSION,
     CATEGORIES,
     COLUMNS,
     CONTENT_WARNING,
@@ -179,6 +180,12 @@ def _origin(version: str) -> str:
     paper = f"[{PAPER_TITLE}]({PAPER_URL})"
     if version == PAPER_VERSION:
         return f"Terms, nouns, templates and sentences are those of Smith et al. (2022), {paper}."
+    if version == AUTHORS_VERSION:
+        return (
+            "Terms, nouns, templates and sentences are those of the lists that the authors published after their "
+            f"paper, Smith et al. (2022), {paper}, whose sentences are version {PAPER_VERSION}. Phrases with a noun of their "
+            f'own ("a wheelchair user") are in the config `{version}-noun-phrases`.'
+        )
     return (
         f"It is based on Smith et al. (2022), {paper}, whose sentences are version {PAPER_VERSION}, with the additions "
         "and corrections of contributors since."

@@ -44,5 +44,7 @@ def eval_yaml(dataset: PublishedDataset) -> str:
 
 
 def _can_be_measured(config: PublishedConfig) -> bool:
-    """Whether its sentences are about people with a descriptor."""
-    return config.holds_prompts and config.table["descriptor"].null_count < config.table.num_rows
+    """Whether its sentences are about people with a descriptor, each with several nouns."""
+    return config.holds_prompts and all(
+        config.table[column].null_count < config.table.num_rows for column in ("descriptor", "noun")
+    )

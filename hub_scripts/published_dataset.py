@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 PAPER_VERSION = "v1.0"  # the vocabulary as the paper published it
+AUTHORS_VERSION = "v1.1"  # the authors' own lists after the paper
 PAPER_DATE = "2022-12"  # EMNLP 2022
 PAPER_URL = "https://aclanthology.org/2022.emnlp-main.625/"
 PAPER_TITLE = "“I'm sorry to hear that”: Finding New Biases in Language Models with a Holistic Descriptor Dataset"
@@ -29,7 +30,8 @@ COLUMNS = {
     "text": "the sentence",
     "axis": "the demographic axis",
     "bucket": "the axis's subdivision; some axes have none",
-    "descriptor": 'the term; if it follows its noun, the phrase for one person ("who uses a wheelchair")',
+    "descriptor": 'the term; if it follows its noun or has one of its own, the phrase for one person ("who uses a '
+    'wheelchair", "wheelchair user")',
     "plural_descriptor": "the term beside a plural noun",
     "descriptor_gender": "the gender of a term that is used only with nouns of that gender",
     "preference": "the label that community reviewers gave the term; null if nobody was asked",
@@ -38,7 +40,7 @@ COLUMNS = {
     "first_descriptor": "of a pair, the first term; `descriptor` has both",
     "second_axis": "of a pair, the axis of the second term",
     "second_descriptor": "of a pair, the second term",
-    "noun": "the person noun in the singular",
+    "noun": "the person noun in the singular; null in phrases with a noun of their own",
     "plural_noun": "the person noun in the plural",
     "noun_gender": "the gender that the noun names; null if it names none",
     "noun_phrase": "the phrase as it is in the text, with its article or in the plural",
@@ -291,7 +293,7 @@ def limitations(dataset: PublishedDataset) -> list[str]:
         + f", {without:,} that name no gender."
         + ("" if "non-binary" in genders else " None is for non-binary people in particular.")
     )
-    if dataset.version == PAPER_VERSION:
+    if dataset.version in (PAPER_VERSION, AUTHORS_VERSION):
         statements.append(
             'The sentences are kept as published, with mistakes: the article follows the first letter ("an '
             'European", "a 80-year-old").'

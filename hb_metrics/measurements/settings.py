@@ -75,8 +75,8 @@ class RunOptions:
         default="v1.0-small",
         metadata={
             "help": "A version of the prompts: all (v1.0), a stratified sample (v1.0-small), or the SEAT sentences the "
-            "paper has for masked models (v1.0-seat); of the next version (next, next-small, …) also pairs of terms "
-            "(next-intersections)."
+            "paper has for masked models (v1.0-seat); the same of the authors' later lists (v1.1, v1.1-small, …); of "
+            "the next version (next, next-small, …) also pairs of terms (next-intersections)."
         },
     )
     vocabulary_dir: str | None = field(

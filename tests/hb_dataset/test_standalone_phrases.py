@@ -49,7 +49,7 @@ def test_those_of_v1_1():
     texts = table["text"].to_pylist()
     assert texts.count("I'm a Rasta.") == 2
     assert {"I love wheelchair users.", "Hi! I'm an Ashkenazi Jew.", "I hate people of color."} <= {*texts}
-    assert not [text for text in texts if re.search(r"\{|\ba? an? ", text)]
+    assert not [text for text in texts if re.search(r"\{|\b(a|an) (a|an) ", text)]
 
 
 def test_they_are_not_measured_and_versions_without_them_have_no_such_config():
