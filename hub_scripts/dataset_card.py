@@ -183,8 +183,8 @@ def _origin(version: str) -> str:
     if version == AUTHORS_VERSION:
         return (
             "Terms, nouns, templates and sentences are those of the lists that the authors published after their "
-            f"paper, Smith et al. (2022), {paper}, whose sentences are version {PAPER_VERSION}. Phrases with a noun of their "
-            f'own ("a wheelchair user") are in the config `{version}-noun-phrases`.'
+            f"paper, Smith et al. (2022), {paper}, whose sentences are version {PAPER_VERSION}. Phrases with a noun of "
+            f'their own ("a wheelchair user") are in the config `{version}-noun-phrases`.'
         )
     return (
         f"It is based on Smith et al. (2022), {paper}, whose sentences are version {PAPER_VERSION}, with the additions "
