@@ -231,7 +231,7 @@ def _configs_of(version: str) -> tuple[Config, ...]:
         ),
         Config(
             f"{version}-noun-phrases",
-            "Phrases with a noun of their own (a wheelchair user), in every template; too few sentences to compare.",
+            "Phrases with a noun of their own (a wheelchair user), in every template; `noun` is null.",
             PROMPT_SCHEMA,
             _standalone_prompts,
             required_file=STANDALONE_FILE,

@@ -30,8 +30,7 @@ COLUMNS = {
     "text": "the sentence",
     "axis": "the demographic axis",
     "bucket": "the axis's subdivision; some axes have none",
-    "descriptor": 'the term; if it follows its noun or has one of its own, the phrase for one person ("who uses a '
-    'wheelchair", "wheelchair user")',
+    "descriptor": 'the term; if it follows its noun, the phrase for one person ("who uses a wheelchair")',
     "plural_descriptor": "the term beside a plural noun",
     "descriptor_gender": "the gender of a term that is used only with nouns of that gender",
     "preference": "the label that community reviewers gave the term; null if nobody was asked",
@@ -40,7 +39,7 @@ COLUMNS = {
     "first_descriptor": "of a pair, the first term; `descriptor` has both",
     "second_axis": "of a pair, the axis of the second term",
     "second_descriptor": "of a pair, the second term",
-    "noun": "the person noun in the singular; null in phrases with a noun of their own",
+    "noun": "the person noun in the singular",
     "plural_noun": "the person noun in the plural",
     "noun_gender": "the gender that the noun names; null if it names none",
     "noun_phrase": "the phrase as it is in the text, with its article or in the plural",

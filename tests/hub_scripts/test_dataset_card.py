@@ -15,7 +15,9 @@ from huggingface_hub import DatasetCard
 from hb_dataset import load_table
 from hb_dataset.prompts import find_config, version_configs
 from hb_dataset.vocabulary import VOCABULARIES
+from hub_scripts.croissant import croissant
 from hub_scripts.dataset_card import EXAMPLE_TERM, dataset_card, size_category
+from hub_scripts.eval_tasks import eval_yaml
 from hub_scripts.publish_dataset import published_dataset
 from hub_scripts.published_dataset import COLUMNS, PublishedConfig, PublishedDataset
 from tests.hub_scripts.versions_on_disk import REPO_ID, freeze_small, published_v1
@@ -209,6 +211,20 @@ def test_a_card_of_another_version_is_about_that_version(tmp_path):
     assert "whose sentences are version v1.0" in text
     assert "an European" not in text
     assert "A row:" not in text  # its axis is not in this version
+
+
+def test_the_card_of_v1_1_says_whose_it_is_and_its_phrases_are_no_tasks(tmp_path):
+    dataset = published_dataset(REPO_ID, "v1.1", freeze_small(tmp_path, "v1.1", source="v1.1"))
+    text = dataset_card(dataset)
+    assert "those of the lists that the authors published after their paper, Smith et al. (2022)" in text
+    assert "contributors since" not in text
+    assert 'the article follows the first letter ("an European", "a 80-year-old")' in text
+    assert dataset.table("v1.1-noun-phrases").num_rows == 3 * 26  # a youth, and two of sexual orientation
+    assert {config.name for config in dataset.configs if config.name in text} == set(version_configs("v1.1"))
+    described = {record_set["@id"] for record_set in croissant(dataset)["recordSet"]}
+    assert described == set(version_configs("v1.1"))
+    of_tasks = {task["config"] for task in yaml.safe_load(eval_yaml(dataset))["tasks"]}
+    assert of_tasks == {"v1.1", "v1.1-small", "v1.1-seat"}
 
 
 def test_a_card_of_a_version_with_pairs_and_non_binary_nouns_describes_them(tmp_path):

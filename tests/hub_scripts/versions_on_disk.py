@@ -4,9 +4,12 @@ import functools
 import json
 import shutil
 
+import yaml
+
 from hb_dataset.prompts import version_configs, version_table
 from hb_dataset.versions import frozen_record, table_counts, vocabulary_counts
 from hb_dataset.vocabulary import VOCABULARIES, read_vocabulary
+from hb_dataset.vocabulary_entries import STANDALONE_FILE
 from hub_scripts.publish_dataset import published_dataset
 
 REPO_ID = "ORG/holistic_bias"
@@ -24,6 +27,12 @@ def freeze_small(root, version, *, without="", source="v1.0"):
     for file in (root / version).iterdir():
         if "\naxis:" in file.read_text(encoding="utf-8") and (file.stem not in SMALL_AXES or file.stem == without):
             file.unlink()
+    standalone = root / version / STANDALONE_FILE
+    if standalone.exists():
+        document = yaml.safe_load(standalone.read_text(encoding="utf-8"))
+        axes = {path.stem for path in (root / version).iterdir()}
+        document["noun_phrases"] = [phrase for phrase in document["noun_phrases"] if phrase["axis"] in axes]
+        standalone.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
     record_as_frozen(root, version)
     return root
 
