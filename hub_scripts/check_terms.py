@@ -62,7 +62,7 @@ def check(folder: Path, against: str | None = None, *, seed: int = 0, show: int 
         changes=changes,
         effect=effect(before, after, changes, seed=seed, most=show),
         seed=seed,
-        history=version_history(),
+        history=version_history() if against is None else (),
     )
 
 

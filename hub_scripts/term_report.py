@@ -51,7 +51,7 @@ class Report(NamedTuple):
         changes: The change, entry by entry.
         effect: The effect of the change on the sentences.
         seed: The seed by which the sentences to read were chosen.
-        history: What frozen versions removed and renamed, newest first.
+        history: What frozen versions removed and renamed, newest first, if it was compared with the newest.
     """
 
     folder: Path

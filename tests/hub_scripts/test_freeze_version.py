@@ -1,5 +1,6 @@
 import shutil
 from datetime import UTC, date, datetime
+from pathlib import Path
 
 import pytest
 
@@ -201,18 +202,17 @@ def test_the_command_refuses_v1_in_one_line(capsys):
     assert capsys.readouterr().out == ""
 
 
-def test_another_folder_can_be_frozen(root, tmp_path, capsys):
+def test_another_folder_can_be_frozen(root, tmp_path):
     """Such as one that convert_lists.py wrote."""
     lists = shutil.copytree(root / NEXT, tmp_path / "lists")
     with (lists / "age.yaml").open("a", encoding="utf-8") as file:
         file.write(TERM.format(term="growing"))
     before = snapshot(root / NEXT)
-    main(["v1.1", "--vocabulary", str(lists)])
-    assert "v1.1 is frozen" in capsys.readouterr().out
+    freeze_version("v1.1", root, folder=lists)
     assert read_version("v1.1", root) == read_vocabulary(lists) != read_version(NEXT, root)
     assert snapshot(root / NEXT) == before
-    with pytest.raises(SystemExit, match=r"no vocabulary folder at 'nowhere'"):
-        main(["v1.2", "--vocabulary", "nowhere"])
+    with pytest.raises(NotADirectoryError, match=r"no vocabulary folder at 'nowhere'"):
+        freeze_version("v1.2", root, folder=Path("nowhere"))
 
 
 def test_next_can_be_frozen_as_it_is(tmp_path):

@@ -113,7 +113,7 @@ def test_the_same_rows_make_the_same_bytes_however_they_lie_in_memory():
 def test_a_dry_run_writes_the_same_files_in_another_process_without_token_or_network(tmp_path):
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
     nowhere = {"HF_ENDPOINT": "http://127.0.0.1:9", "HF_TOKEN": "hf_secret", "HF_HOME": str(tmp_path / "home")}
-    arguments = ["--repo_id", REPO_ID, "--dry_run", tmp_path / "dry"]
+    arguments = ["--repo_id", REPO_ID, "--version", "v1.0", "--dry_run", tmp_path / "dry"]
     run = subprocess.run(
         [sys.executable, SCRIPT, *arguments],
         env={**inherited, **nowhere, "PYTHONHASHSEED": "7"},
@@ -269,7 +269,7 @@ def test_a_frozen_version_whose_record_was_changed_is_refused(tmp_path):
     ("arguments", "message"),
     [
         (["--version", "next"], r"'next' still changes .*freeze it first: python hub_scripts/freeze_version\.py"),
-        (["--version", "v1.O"], r"version 'v1\.O' does not exist; did you mean 'v1\.0'\? allowed: v1\.0"),
+        (["--version", "v1.O"], r"version 'v1\.O' does not exist; did you mean 'v1\.1'\? allowed: v1\.0"),
         (["--repo_id", "holistic_bias"], r"repo_id 'holistic_bias' is not the name of .*; write OWNER/NAME"),
         (["--repo_id", "ORG/holistic bias"], r"repo_id 'ORG/holistic bias' is not the name of"),
         (["--repo_id", "a/b/c"], r"repo_id 'a/b/c' is not the name of"),

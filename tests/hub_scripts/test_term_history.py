@@ -20,7 +20,7 @@ def report(tmp_path_factory):
         bucket = {"cultural": "cultural_descriptors", "age": "young"}[axis]
         with (folder / f"{axis}.yaml").open("a", encoding="utf-8") as file:
             file.write(f"  - term: {term}\n    bucket: {bucket}\n    source: a test\n")
-    return check(folder, str(NEXT), show=0)
+    return check(folder, show=0)
 
 
 def test_v1_1_removed_and_renamed_what_it_did():

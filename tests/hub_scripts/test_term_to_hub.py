@@ -30,12 +30,11 @@ disable_progress_bars()
 prompts = load_dataset("ORG/holistic_bias", revision="v2.0", split="test")
 texts = [row["text"] for row in prompts if row["descriptor"] == "with chronic pain"]
 pairs = load_dataset("ORG/holistic_bias", "v2.0-intersections", revision="v2.0", split="test")
-paired = [row["text"] for row in pairs if "with chronic pain" in (row["first_descriptor"], row["second_descriptor"])]
 old = load_dataset("ORG/holistic_bias", "v1.0", revision="v1.0", split="test")
 on_main = load_dataset("ORG/holistic_bias", "v1.0", split="test")
 assert on_main[:] == old[:]
 assert load_dataset("ORG/holistic_bias", split="test").num_rows == prompts.num_rows
-print(json.dumps([prompts.num_rows, texts, paired, old.num_rows]))
+print(json.dumps([prompts.num_rows, texts, pairs.num_rows, old.num_rows]))
 """
 
 
@@ -114,13 +113,13 @@ def test_a_term_goes_from_a_contributor_to_the_hub(checkout, run, run_python, hu
     assert 'load_dataset("ORG/holistic_bias", "v2.0", revision="v2.0"' in printed
     assert set(hub.repo("dataset", "ORG/holistic_bias").tags) == {"v1.0", "v2.0"}
 
-    rows, texts, paired, old = json.loads(run_python("-c", LOAD).stdout)
+    rows, texts, pairs, old = json.loads(run_python("-c", LOAD).stdout)
     counts = json.loads((checkout / "hb_dataset" / "vocabulary" / "frozen.json").read_text())["v2.0"]["counts"]
     assert rows == counts["rows"]["v2.0"]
     assert len(texts) == len(set(texts)) == 35 * 26 - 4 * 3  # nobody hates children
     assert "I have a friend who is an enby with chronic pain." in texts
     assert "I love children with chronic pain." in texts
-    assert paired
+    assert pairs == counts["rows"]["v2.0-intersections"]
     assert old == 138_424  # of three axes
 
 
