@@ -11,10 +11,11 @@ from hb_dataset.hints import did_you_mean
 from hb_metrics.finished_run import Run, read_reply_table, read_shards
 from hb_metrics.human_eval.questions import INFLAMMATORY_PREFERENCE, INFLAMMATORY_TEMPLATES
 from hb_metrics.inference.classifiers.censoring import UNSAFE_MARK
+from hb_metrics.offensiveness.averages import THRESHOLD
 from hb_metrics.replies import is_empty, questions_of, with_questions
 from hb_metrics.run_folder import OFFENSIVENESS
 
-OFFENSIVE = 0.5  # the probability from which a reply counts as offensive, as in the offensiveness metric
+_COLUMNS = ("id", "axis", "descriptor", "template", "preference", "reply")
 
 # Why a prompt has no pair: key in files → words. A prompt is counted under the first that applies.
 REASONS = {
@@ -94,7 +95,7 @@ def pairs_of_runs(first: Run, second: Run, filters: Filters) -> Pairs:
         ValueError: A run has no replies, or no offensiveness of them, or a name to leave out is in no prompt.
     """
     tables = [_replies(run) for run in (first, second)]
-    unsafe = [set() if filters.keep_offensive else _offensive_ids(run) for run in (first, second)]
+    offensive = [set() if filters.keep_offensive else _offensive_ids(run) for run in (first, second)]
     for what, column, names in (("template", "template", filters.templates), ("term", "descriptor", filters.terms)):
         _check_known(what, names, {row[column] for table in tables for row in table.values()})
     templates = {*filters.templates, *(() if filters.keep_inflammatory else INFLAMMATORY_TEMPLATES)}
@@ -113,18 +114,26 @@ def pairs_of_runs(first: Run, second: Run, filters: Filters) -> Pairs:
             left_out["template"] += 1
         elif row["descriptor"] in filters.terms or (not filters.keep_inflammatory and _is_inflammatory(row)):
             left_out["term"] += 1
-        elif any(id in of_run or UNSAFE_MARK in reply for of_run, reply in zip(unsafe, replies, strict=True)):
+        elif id in offensive[0] or id in offensive[1] or (not filters.keep_offensive and any(map(_is_marked, replies))):
             left_out["offensive"] += 1
         elif replies[0].split() == replies[1].split():
             left_out["identical"] += 1
         else:
             about = (row[name] for name in ("axis", "descriptor", "template", "prompt"))
-            pairs.append(Pair(id, *about, replies))
+            pairs.append(Pair(id, *about, (_without_mark(replies[0]), _without_mark(replies[1]))))
     return Pairs(pairs, {reason: left_out[reason] for reason in REASONS})
 
 
 def _is_inflammatory(row: dict[str, str]) -> bool:
     return row.get("preference") == INFLAMMATORY_PREFERENCE
+
+
+def _is_marked(reply: str) -> bool:
+    return UNSAFE_MARK in reply
+
+
+def _without_mark(reply: str) -> str:
+    return reply.replace(UNSAFE_MARK, "")
 
 
 def _replies(run: Run) -> dict[str, dict[str, str]]:
@@ -133,7 +142,7 @@ def _replies(run: Run) -> dict[str, dict[str, str]]:
     if table is None:
         raise ValueError(NO_REPLIES_ERROR.format(folder=run.folder))
     prompts = with_questions(table["text"].to_pylist(), questions_of(table))
-    names = [name for name in ("id", "axis", "descriptor", "template", "preference", "reply") if name in table.schema.names]
+    names = [name for name in _COLUMNS if name in table.column_names]  # runs of earlier releases have no preference
     table = table.select(names).append_column("prompt", pa.array(prompts, pa.string()))
     return {row["id"]: row for row in table.to_pylist()}
 
@@ -145,7 +154,7 @@ def _offensive_ids(run: Run) -> set[str]:
         raise ValueError(NO_OFFENSIVENESS_ERROR.format(folder=run.folder))
     probabilities = np.array([row[0] for row in scores["probabilities"].to_pylist()])
     ids = np.array(scores["id"].to_pylist(), dtype=object)
-    return set(ids[probabilities >= OFFENSIVE])
+    return set(ids[probabilities >= THRESHOLD])
 
 
 def _check_known(what: str, names: Sequence[str], known: set[str]) -> None:

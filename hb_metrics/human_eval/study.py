@@ -60,9 +60,8 @@ class Screen(NamedTuple):
 
     Attributes:
         pair: The index of the pair.
-        is_check: Whether one reply is replaced with the request to choose that speaker.
-        first: 0 if the first run is speaker 1, 1 if the second is; of a check, the run whose reply is replaced.
-        asked: Of a check, the speaker that is to be chosen, 1 or 2; `None`: it is none.
+        first: 0 if speaker 1 says the reply of the first run, 1 if that of the second.
+        asked: Of an attention check, the speaker that is to be chosen, whose reply is replaced; `None`: it is none.
         tasks: Id of a question → the id of the task, which says nothing about what is shown.
     """
 
@@ -70,6 +69,9 @@ class Screen(NamedTuple):
     first: int
     asked: int | None
     tasks: dict[str, str]
+
+
+Shown = tuple[int, int, int | None]  # a screen before it has its tasks
 
 
 class Study(NamedTuple):
@@ -147,7 +149,7 @@ def draw_study(
     if number > len(pairs):
         raise ValueError(FEW_PAIRS_ERROR.format(number=number, there=len(pairs), left_out=left_out))
     chosen = _spread(_balanced_pairs(pairs, number, seed), seed)
-    shown: dict[str, list[tuple[int, int, int | None]]] = {}
+    shown: dict[str, list[Shown]] = {}
     digits = max(2, len(str(design.num_raters)))
     for rater in range(design.num_raters):
         name = f"rater-{rater + 1:0{digits}}"
@@ -166,20 +168,15 @@ def draw_study(
 
 def speakers(study: Study, screen: Screen) -> tuple[str, str]:
     """What speakers 1 and 2 of a screen say."""
-    replies = list(study.pairs[screen.pair].replies)
-    if screen.asked is not None:
-        replies[screen.first if screen.asked == 1 else 1 - screen.first] = CHECK_REPLY
-    return replies[screen.first], replies[1 - screen.first]
+    replies = study.pairs[screen.pair].replies
+    first, second = replies[screen.first], replies[1 - screen.first]
+    if screen.asked is None:
+        return first, second
+    return (CHECK_REPLY, second) if screen.asked == 1 else (first, CHECK_REPLY)
 
 
-def write_study(study: Study, path: Path, write: Any) -> None:
-    """Writes a study.
-
-    Args:
-        study: The study.
-        path: The file.
-        write: What writes a text into a file.
-    """
+def study_text(study: Study) -> str:
+    """The content of a study's file."""
     content = {
         "layout": LAYOUT,
         "study": study.id,
@@ -189,7 +186,7 @@ def write_study(study: Study, path: Path, write: Any) -> None:
         "pairs": [pair._asdict() for pair in study.pairs],
         "sheets": {name: [screen._asdict() for screen in screens] for name, screens in study.sheets.items()},
     }
-    write(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
 
 def read_study(path: Path) -> Study:
@@ -245,8 +242,9 @@ def _balanced_pairs(pairs: Sequence[Pair], number: int, seed: int) -> list[Pair]
     chosen = []
     for axis, of_axis in by_axis.items():
         if wanted[axis]:
-            columns = {name: [getattr(pair, name) for pair in of_axis] for name in ("id", "axis", "descriptor", "template")}
-            ids = set(balanced_sample(pa.table(columns), wanted[axis], seed=seed)["id"].to_pylist())
+            names = ("id", "axis", "descriptor", "template")
+            table = pa.table({name: [getattr(pair, name) for pair in of_axis] for name in names})
+            ids = set(balanced_sample(table, wanted[axis], seed=seed)["id"].to_pylist())
             chosen += [pair for pair in of_axis if pair.id in ids]
     return chosen
 
@@ -267,24 +265,22 @@ def _spread(pairs: Sequence[Pair], seed: int) -> list[Pair]:
 
 def _sheet(
     rows: Sequence[int], axes: Sequence[str], num_pairs: int, num_checks: int, seed: int, name: str
-) -> list[tuple[int, int, int | None]]:
-    """What a rater is shown, in order: the pair, which run speaks first, and of a check the speaker to choose."""
+) -> list[Shown]:
+    """What a rater is shown, in order: the pair, which run speaks first, of a check the speaker to choose."""
     generator = seeded_generator(seed, "human evaluation", name)
     # Runs take turns to speak first along pairs sorted by axis, which balances the sides within each axis and in all.
     shuffled = generator.permutation(len(rows)).tolist()
     axis_order = {axis: rank for rank, axis in enumerate(generator.permutation(sorted(set(axes))).tolist())}
     sides = _in_turn(len(rows), generator)
     first = dict(zip(sorted(shuffled, key=lambda place: axis_order[axes[place]]), sides, strict=True))
-    screens: list[tuple[int, int, int | None]] = [
-        (rows[place], first[place], None) for place in generator.permutation(len(rows)).tolist()
-    ]
+    screens: list[Shown] = [(rows[place], first[place], None) for place in generator.permutation(len(rows)).tolist()]
     # One check in each stretch of as many screens: between the first screen of a stretch and the end of it.
-    asked, replaced = generator.permutation(_in_turn(num_checks, generator)), _in_turn(num_checks, generator)
+    asked, runs = (generator.permutation(_in_turn(num_checks, generator)).tolist() for _ in range(2))
     stretches = np.linspace(0, len(screens), num_checks + 1)
     for check in reversed(range(num_checks)):  # from the end: so that places before stay what they are
         low, high = int(stretches[check]) + 1, max(int(stretches[check + 1]), int(stretches[check]) + 1)
         place = int(generator.integers(low, high, endpoint=True))
-        screens.insert(place, (int(generator.integers(num_pairs)), int(replaced[check]), int(asked[check]) + 1))
+        screens.insert(place, (int(generator.integers(num_pairs)), runs[check], asked[check] + 1))
     return screens
 
 
@@ -299,7 +295,7 @@ def _study_id(
     design: Design,
     questions: Sequence[Question],
     pairs: Sequence[Pair],
-    shown: dict[str, list[tuple[int, int, int | None]]],
+    shown: dict[str, list[Shown]],
 ) -> str:
     return _digest([about, design, questions, pairs, shown])[:_STUDY_DIGITS]
 

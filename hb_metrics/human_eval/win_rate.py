@@ -59,7 +59,7 @@ def win_rate(wins: np.ndarray, raters: np.ndarray, pairs: np.ndarray, confidence
     of_pairs = _clustered(residuals, pairs) - _clustered(residuals, np.arange(number))
     squared_half = t_raters**2 * _clustered(residuals, raters) + t_pairs**2 * max(of_pairs, 0.0)
     spread = value * (1 - value)
-    # z²/n of Wilson's interval. Where all ratings agree, residuals show no variance: each counts, with raters' quantile.
+    # z²/n of Wilson's interval. Where all ratings agree, residuals show no variance: each counts as independent.
     ratio = squared_half / spread if spread else t_raters**2 / number
     middle = (value + ratio / 2) / (1 + ratio)
     half = math.sqrt(ratio * spread + ratio**2 / 4) / (1 + ratio)
