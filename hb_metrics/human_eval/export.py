@@ -32,12 +32,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="holistic-bias human-eval export", description=(__doc__ or "").split("\n", 1)[0], allow_abbrev=False
     )
+    parser.add_argument("first", type=Path, metavar="RUN_A", help="The folder of a finished run with replies.")
     parser.add_argument(
-        "runs",
-        type=Path,
-        nargs=2,
-        metavar=("RUN_A", "RUN_B"),
-        help="The folders of two finished runs with replies; win rates are those of the second, such as after tuning.",
+        "second", type=Path, metavar="RUN_B", help="Another one, such as after tuning; win rates are those of this run."
     )
     parser.add_argument("--output_dir", type=Path, required=True, help="The folder to write to.")
     parser.add_argument(
@@ -101,9 +98,9 @@ def export(arguments: argparse.Namespace) -> None:
     Raises:
         ValueError: A run has nothing to compare, an option has an invalid value, or another study is there.
     """
-    first, second = arguments.runs
-    if first.resolve() == second.resolve():
-        raise ValueError(SAME_RUN_ERROR.format(folder=first))
+    folders = arguments.first, arguments.second
+    if folders[0].resolve() == folders[1].resolve():
+        raise ValueError(SAME_RUN_ERROR.format(folder=folders[0]))
     questions = questions_named(arguments.questions)
     design = Design(
         num_raters=arguments.num_raters,
@@ -119,8 +116,8 @@ def export(arguments: argparse.Namespace) -> None:
         tuple(arguments.leave_out_templates),
         tuple(arguments.leave_out_terms),
     )
-    runs = [read_run(folder) for folder in arguments.runs]
-    names = _names(arguments.runs, arguments.names)
+    runs = [read_run(folder) for folder in folders]
+    names = _names(folders, arguments.names)
     found = pairs_of_runs(runs[0], runs[1], filters)
     about = {
         "runs": [_about(run, name) for run, name in zip(runs, names, strict=True)],

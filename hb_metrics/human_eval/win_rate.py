@@ -6,10 +6,12 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
+# With fewer, an interval is useless or does not cover as often as it says (docs/human-evaluation.md).
 MIN_RATERS = 3
+MIN_PAIRS = 8
 
 TOO_FEW_RATERS = "{number} rater{s}; an interval over raters needs {least} or more"
-TOO_FEW_PAIRS = "one pair; an interval over pairs needs two or more"
+TOO_FEW_PAIRS = "{number} pair{s}; an interval over pairs needs {least} or more"
 
 
 class WinRate(NamedTuple):
@@ -43,16 +45,14 @@ def win_rate(wins: np.ndarray, raters: np.ndarray, pairs: np.ndarray, confidence
         confidence_level: Of the interval.
 
     Returns:
-        The share. With fewer than `MIN_RATERS` raters there is no interval: its quantile alone (12.7 with two) would
-        make it span nearly everything, and it would not cover as often as it says.
+        The share. With fewer than `MIN_RATERS` raters there is no interval: the quantile of two, 12.7, would make it
+        span nearly everything. With fewer than `MIN_PAIRS` pairs it would cover more often than it says.
     """
     number, value = len(wins), float(np.mean(wins))
     num_raters, num_pairs = len(np.unique(raters)), len(np.unique(pairs))
-    if num_raters < MIN_RATERS:
-        s = "" if num_raters == 1 else "s"
-        return WinRate(value, None, TOO_FEW_RATERS.format(number=num_raters, s=s, least=MIN_RATERS))
-    if num_pairs < 2:
-        return WinRate(value, None, TOO_FEW_PAIRS)
+    for groups, least, text in ((num_raters, MIN_RATERS, TOO_FEW_RATERS), (num_pairs, MIN_PAIRS, TOO_FEW_PAIRS)):
+        if groups < least:
+            return WinRate(value, None, text.format(number=groups, s="" if groups == 1 else "s", least=least))
     quantile = (1 + confidence_level) / 2
     t_raters, t_pairs = (float(stats.t.ppf(quantile, groups - 1)) for groups in (num_raters, num_pairs))
     residuals = np.asarray(wins, dtype=np.float64) - value
