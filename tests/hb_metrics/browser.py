@@ -1,4 +1,4 @@
-"""Drives a real Chromium with real keys and taps: Chrome's DevTools protocol over a pipe, so that no library is needed."""
+"""Drives a real Chromium with keys and taps: Chrome's DevTools protocol over a pipe, which needs no library."""
 
 import base64
 import json

@@ -9,7 +9,9 @@ from hb_metrics.human_eval.questions import QUESTIONS
 from hb_metrics.human_eval.study import Design, draw_study
 
 AXES = ("ability", "age", "nonce", "religion")
-HOSTILE = "</script><script>document.title = 'run'</script><img src=x onerror=\"document.title='run'\"> & \u2028 \u202e x"
+HOSTILE = (
+    "</script><script>document.title = 'run'</script><img src=x onerror=\"document.title='run'\"> & \u2028 \u202e x"
+)
 
 
 def pairs_of(numbers):

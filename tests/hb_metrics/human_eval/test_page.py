@@ -96,8 +96,13 @@ def test_a_rater_answers_with_keys_stops_and_resumes_and_with_taps_on_a_phone(st
         assert browser.run("document.documentElement.scrollWidth") <= 360
         tops = [browser.run(f"document.getElementById('choose-{n}').getBoundingClientRect().top") for n in (1, 2)]
         assert tops[1] > tops[0] + 40
-        assert browser.run("Math.min(...[...document.querySelectorAll('button')].filter((b) => b.offsetHeight)"
-                           ".map((b) => b.offsetHeight))") >= 44
+        assert (
+            browser.run(
+                "Math.min(...[...document.querySelectorAll('button')].filter((b) => b.offsetHeight)"
+                ".map((b) => b.offsetHeight))"
+            )
+            >= 44
+        )
         seen = set()
         while not browser.run("document.getElementById('rating').hidden"):
             replies = [browser.text(f"#reply-{number}") for number in (1, 2)]
