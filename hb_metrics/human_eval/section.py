@@ -43,7 +43,7 @@ def read_results(path: Path) -> dict[str, Any]:
         OSError: It cannot be read.
     """
     results = read_json(path)
-    if not isinstance(results, dict) or results.get("layout") != LAYOUT or "questions" not in results:
+    if not isinstance(results, dict) or results.get("layout") != LAYOUT or "raters" not in results:
         raise ValueError(NOT_RESULTS_ERROR.format(path=path))
     return results
 
