@@ -92,7 +92,7 @@ def find_study(ratings: Path) -> Path:
 def summary_lines(results: dict[str, Any]) -> list[str]:
     """The lines that the terminal prints."""
     left_out = [row["rater"] for row in results["raters"] if not row["included"]]
-    failed = f"; {len(left_out)} raters failed attention checks and are left out" if left_out else ""
+    failed = f"; left out for failed attention checks: {', '.join(map(repr, left_out))}" if left_out else ""
     return [f"{results['num_ratings']:,} ratings of {results['num_raters']} raters{failed}", *answers(results)]
 
 

@@ -37,7 +37,7 @@ class RaterRow(NamedTuple):
         num_checks: The attention checks that the rater met.
         num_failed_checks: Those that the rater failed.
         included: Whether the ratings are part of the figures.
-        speaker_1_share: The share of ratings for speaker 1, whoever that was.
+        speaker_1_share: The share of ratings for speaker 1, whoever that was; `None`: the rater rated no pair.
         median_seconds: Of a rating; `None`: not recorded.
         win_rates: Id of a question → the share of the rater's ratings that the second run won.
     """
@@ -48,7 +48,7 @@ class RaterRow(NamedTuple):
     num_checks: int
     num_failed_checks: int
     included: bool
-    speaker_1_share: float
+    speaker_1_share: float | None
     median_seconds: float | None
     win_rates: dict[str, float]
 
@@ -116,12 +116,12 @@ def rater_rows(study: Study, read: Ratings, max_failed_checks: int) -> list[Rate
             question.id: [rating.wins for rating in ratings if rating.question == question.id]
             for question in study.questions
         }
-        sheet = study.sheets.get(rater)
+        expected = [screen for screen in study.sheets.get(rater, []) if screen.asked is None]
         rows.append(
             RaterRow(
                 rater=rater,
                 num_ratings=len(ratings),
-                num_expected=sheet and len(study.questions) * sum(screen.asked is None for screen in sheet),
+                num_expected=len(study.questions) * len(expected) if rater in study.sheets else None,
                 num_checks=met[rater],
                 num_failed_checks=failed[rater],
                 included=failed[rater] <= max_failed_checks,

@@ -119,8 +119,8 @@ def pairs_of_runs(first: Run, second: Run, filters: Filters) -> Pairs:
         elif replies[0].split() == replies[1].split():
             left_out["identical"] += 1
         else:
-            about = (row[name] for name in ("axis", "descriptor", "template", "prompt"))
-            pairs.append(Pair(id, *about, (_without_mark(replies[0]), _without_mark(replies[1]))))
+            shown = _without_mark(replies[0]), _without_mark(replies[1])
+            pairs.append(Pair(id, row["axis"], row["descriptor"], row["template"], row["prompt"], shown))
     return Pairs(pairs, {reason: left_out[reason] for reason in REASONS})
 
 
