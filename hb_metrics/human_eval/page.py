@@ -18,7 +18,8 @@ def rater_page(study: Study, rater: str) -> str:
     The replies are in it as JSON, which the script writes into the page as text, never as HTML. The browser is told to
     run this script and no other, and to load and send nothing. Which run a reply is of is not in the page.
     """
-    style, script = ((_FOLDER / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
+    # Other names than those of hb_metrics/display, which templates of this folder include.
+    style, script = ((_FOLDER / name).read_text(encoding="utf-8") for name in ("rater.css", "rater.js"))
     data = {
         "study": study.id,
         "rater": rater,
@@ -42,7 +43,7 @@ def rater_page(study: Study, rater: str) -> str:
         "script_hash": _source_hash(script),
         "data": Markup(for_script(data)),
     }
-    return render(_FOLDER / "page.html.jinja", context)
+    return render(_FOLDER / "rater.html.jinja", context)
 
 
 def _source_hash(text: str) -> str:

@@ -1,10 +1,11 @@
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from hb_metrics.display import paper
+from hb_metrics.display import numbers, paper
 from hb_metrics.human_eval import analyse, export
 from hb_metrics.human_eval.study import read_study
 from hb_metrics.report.__main__ import main as report
@@ -82,6 +83,9 @@ def test_analyse_writes_results_and_a_page_with_the_table_of_the_paper(rated, ca
     page = read_page(rated / "human_evaluation.html")
 
     check_sound(page)
+    display = Path(numbers.__file__).parent
+    assert page.styles[0].strip() == (display / "page.css").read_text(encoding="utf-8").strip()
+    assert page.scripts[-1].strip() == (display / "page.js").read_text(encoding="utf-8").strip()
     header, ours, *printed = page.table("Win rate of b")
     assert header == ["Model", "Preference", "Humanness", "Interestingness"]
     for cell, question in zip(ours[1:], results["questions"], strict=True):
