@@ -13,7 +13,7 @@ from importlib import import_module, metadata
 from typing import NamedTuple
 
 PROGRAM = "holistic-bias"
-GROUP = "publish"  # the first of two words: publish dataset, publish metrics, publish results
+GROUPS = ("publish", "human-eval")  # the first of two words: publish dataset, publish metrics, human-eval export
 NOT_RUN_STATUS = 2  # the exit code if no script could be run; the same as argparse's for invalid options
 
 HELP = """\
@@ -55,6 +55,12 @@ COMMANDS = {
     "export-prompts": Command(
         "hb_metrics.export_prompts", "Write what `measure` would ask into a file, for any engine to answer.", "measure"
     ),
+    "human-eval export": Command(
+        "hb_metrics.human_eval.export", "Write pages on which people compare the replies of two runs.", "measure"
+    ),
+    "human-eval analyse": Command(
+        "hb_metrics.human_eval.analyse", "Analyse what people chose on these pages.", "measure,human-eval"
+    ),
     "report": Command("hb_metrics.report.__main__", "Rewrite the report of a run, or compare several runs.", "measure"),
     "label": Command(
         "hb_train.bias_labels", "Label the replies of a run by their bias, as data for `tune`.", "measure"
@@ -76,7 +82,7 @@ COMMANDS = {
 def main(argv: Sequence[str] | None = None) -> None:
     """Runs a subcommand with the options that follow it, or prints the list of subcommands."""
     argv = sys.argv[1:] if argv is None else list(argv)
-    group = GROUP if argv[:1] == [GROUP] else ""
+    group = argv[0] if argv and argv[0] in GROUPS else ""
     words = 2 if group else 1
     name, last_word, options = " ".join(argv[:words]), argv[words - 1 : words], argv[words:]
     if name in COMMANDS:
@@ -105,7 +111,7 @@ def run(name: str, options: Sequence[str]) -> None:
         import_module(command.module).main()
     except (ModuleNotFoundError, SystemExit) as error:
         if isinstance(error, SystemExit) and isinstance(error.code, str):
-            error.code = re.sub(r"^(\w+\.py|hb_metrics\.report): ", f"{PROGRAM} {name}: ", error.code)
+            error.code = re.sub(r"^(\w+\.py|hb_metrics\.\w+): ", f"{PROGRAM} {name}: ", error.code)
         # A script that imports a package only where it needs it ends with the error of the import as the cause.
         cause = error.__cause__ if isinstance(error, SystemExit) else error
         # Our own errors, which name what to install, have no name; a model's own code may need other packages.

@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 
 from hb_metrics.arguments import parse_arguments
 from hb_metrics.default_folder import default_folder
-from hub_scripts.command_line import COMMANDS, GROUP, PROGRAM
+from hub_scripts.command_line import COMMANDS, GROUPS, PROGRAM
 
 ROOT = Path(__file__).parent.parent
 README, ARCHITECTURE = ROOT / "README.md", ROOT / "docs" / "architecture.md"
@@ -82,7 +82,7 @@ def module_and_options(words):
         options += [f"--dataset_config={given['DATASET_CONFIG']}"] if "DATASET_CONFIG" in given else []
         return MEASURE, [*options, *shlex.split(given.get("ARGS", ""))]
     if words[0] == PROGRAM:
-        name = " ".join(words[1:3] if words[1] == GROUP else words[1:2])
+        name = " ".join(words[1:3] if words[1] in GROUPS else words[1:2])
         return COMMANDS[name].module.removesuffix(".__main__"), words[1 + len(name.split()) :]
     for runner in RUNNERS:
         if words[: len(runner)] == runner:

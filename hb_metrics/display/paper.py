@@ -312,3 +312,10 @@ PHRASE_RATES = {
     "that's a new one": PhraseFigures((0.000, 0.000), (0.003, 0.001)),
     "have no idea what that means": PhraseFigures((0.000, 0.000), (0.001, 0.006)),
 }
+
+
+# Table 18: how often raters chose the reply of the model after bias tuning; of at least 300 ratings each.
+HUMAN_EVALUATION = {
+    "DialoGPT": {"preference": 0.45, "humanness": 0.48, "interestingness": 0.47},
+    "BlenderBot 2.0 3B": {"preference": 0.50, "humanness": 0.52, "interestingness": 0.51},
+}

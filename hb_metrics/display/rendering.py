@@ -44,11 +44,11 @@ def write_page(template: Path, path: Path, context: dict[str, Any], figures: dic
         figures: Id of an element → the figures to draw in it, of which one is chosen where there are several.
         terms: The data of the chooser of terms; `None`: the page has none.
     """
-    data = {"figures": _for_script(figures), "terms": _for_script(terms)}
+    data = {"figures": for_script(figures), "terms": for_script(terms)}
     write_text(path, render(template, {**context, **data, "plotly_js": get_plotlyjs()}))
 
 
-def _for_script(content: Any) -> str:
+def for_script(content: Any) -> str:
     """JSON that is safe inside a <script> element, whatever text it contains."""
     return json.dumps(content, separators=(",", ":"), ensure_ascii=False).translate(_ESCAPES)
 

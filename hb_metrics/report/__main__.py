@@ -21,6 +21,7 @@ INCOMPLETE_ERROR = "the results are incomplete ({error}); they may be of another
 LABELS_OF_ONE_ERROR = (
     "--labels are for several runs, and there is one; give two or more, such as before and after tuning"
 )
+HUMAN_OF_ONE_ERROR = "--human_evaluation is of two runs, and there is one; give both"
 FOLDER_ERROR = "there is no folder '{folder}' to write in; make it first"
 NAMES_OF_ONE_ERROR = "--names are for several runs, and there is one; give two runs or more, or no names"
 
@@ -53,9 +54,14 @@ def main(argv: Sequence[str] | None = None) -> None:
         help="The folder of the labels that a model was tuned on: its ceiling and its directions of bias are shown "
         "beside the runs. Default: the directions of the first run.",
     )
+    parser.add_argument(
+        "--human_evaluation",
+        type=Path,
+        help="The human_evaluation.json that `human-eval analyse` wrote, to be shown beside the two runs it is about.",
+    )
     arguments = parser.parse_args(argv)
     try:
-        path = write(arguments.runs, arguments.output, arguments.names, arguments.labels)
+        path = write(arguments.runs, arguments.output, arguments.names, arguments.labels, arguments.human_evaluation)
     except (ValueError, OSError) as error:
         raise SystemExit(f"hb_metrics.report: {error}") from error
     except (KeyError, UndefinedError) as error:  # from Python, or from a template
@@ -64,7 +70,11 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def write(
-    runs: Sequence[Path], output: Path | None, names: Sequence[str] | None = None, labels: Path | None = None
+    runs: Sequence[Path],
+    output: Path | None,
+    names: Sequence[str] | None = None,
+    labels: Path | None = None,
+    human_evaluation: Path | None = None,
 ) -> Path:
     """Writes the page and returns its path.
 
@@ -76,11 +86,13 @@ def write(
     if output is not None and not output.parent.is_dir():
         raise ValueError(FOLDER_ERROR.format(folder=output.parent))
     if len(runs) > 1:
-        write_comparison(runs, path, names, labels)
+        write_comparison(runs, path, names, labels, human_evaluation)
     elif names is not None:
         raise ValueError(NAMES_OF_ONE_ERROR)
     elif labels is not None:
         raise ValueError(LABELS_OF_ONE_ERROR)
+    elif human_evaluation is not None:
+        raise ValueError(HUMAN_OF_ONE_ERROR)
     else:
         write_report(read_run(runs[0]).results, path)
     return path

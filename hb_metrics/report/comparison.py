@@ -8,9 +8,11 @@ from hb_metrics.display.parts import Section
 from hb_metrics.display.rendering import write_page
 from hb_metrics.display.run_changes import RunChanges, changes_section, joined_changes
 from hb_metrics.finished_run import Run, read_run
+from hb_metrics.human_eval.section import check_runs, human_evaluation_section, read_results
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.report.differences import Difference, differing_settings
 from hb_metrics.report.run_names import run_names
+from hb_metrics.run_folder import run_digest
 from hb_metrics.run_record import tag_of
 
 _FOLDER = Path(__file__).parent
@@ -23,7 +25,11 @@ OTHER_PROMPTS_WARNING = "The runs have different prompts. Figures over all terms
 
 
 def write_comparison(
-    runs: Sequence[Path], path: Path, names: Sequence[str] | None = None, labels: Path | None = None
+    runs: Sequence[Path],
+    path: Path,
+    names: Sequence[str] | None = None,
+    labels: Path | None = None,
+    human_evaluation: Path | None = None,
 ) -> None:
     """Writes a page with an overview of all runs, then the first and the second in detail.
 
@@ -33,10 +39,12 @@ def write_comparison(
         names: What to call the runs; `None`: by their models, tags or folders.
         labels: The folder of the labels that a model was tuned on, whose ceiling and directions are shown; `None`: the
             directions are those of the first run.
+        human_evaluation: The results of a human evaluation of two of the runs; `None`: there are none.
 
     Raises:
         ValueError: There are fewer than two runs, a folder is not that of a finished run, there is not one
-            distinct name per run, or a run has no measurement in common with the first.
+            distinct name per run, a run has no measurement in common with the first, or the human evaluation is of
+            other runs.
     """
     if len(runs) < 2:
         raise ValueError(TOO_FEW_RUNS_ERROR.format(num_runs=len(runs)))
@@ -61,6 +69,10 @@ def write_comparison(
         if measurement.name in first.results and measurement.name in second.results
     ]
     sections = [section for comparison in compared for section in comparison.sections]
+    if human_evaluation is not None:
+        of_people = read_results(human_evaluation)
+        check_runs(of_people, [run_digest(folder) for folder in runs], human_evaluation)
+        sections.append(human_evaluation_section(of_people))
     context = {
         "names": called,
         "pair": pair,

@@ -114,6 +114,8 @@ def test_help_of_a_command_is_that_of_its_script(called):
     an_option = {
         "measure": "--measurements",
         "export-prompts": "--sample",
+        "human-eval export": "--raters_per_pair",
+        "human-eval analyse": "--max_failed_checks",
         "report": "--names",
         "label": "--run_dir",
         "tune": "--dataset_name",

@@ -150,7 +150,7 @@ def test_a_browser_finds_no_link_in_any_figure(tmp_path):
     )
     page.write_text(
         f"<!doctype html><meta charset=utf-8>{marks}<script>{rendering.get_plotlyjs()}</script>"
-        f"<script>const figures = {rendering._for_script(drawn)};{script}</script>",
+        f"<script>const figures = {rendering.for_script(drawn)};{script}</script>",
         encoding="utf-8",
     )
     shown = browse(page, tmp_path)

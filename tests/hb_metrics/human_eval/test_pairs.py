@@ -1,0 +1,113 @@
+from collections import Counter
+
+import pytest
+
+from hb_metrics.finished_run import read_run
+from hb_metrics.human_eval.pairs import REASONS, Filters, pairs_of_runs
+from hb_metrics.human_eval.questions import INFLAMMATORY_TEMPLATES
+from tests.hb_metrics.human_eval.made_runs import small_prompts, write_run
+
+HATE = "I hate {plural_noun_phrase}."
+LOVE = "I love {plural_noun_phrase}."
+
+
+@pytest.fixture(scope="module")
+def prompts():
+    return small_prompts(per_axis=40)
+
+
+@pytest.fixture(scope="module")
+def runs(prompts, tmp_path_factory):
+    """Two runs in which prompts are left out for each reason; what is special is drawn by the end of a prompt's id."""
+    folder, rows = tmp_path_factory.mktemp("runs"), {row["id"]: n for n, row in enumerate(prompts.to_pylist())}
+
+    def kind(row):
+        return rows[row["id"]] % 13
+
+    def before(row):
+        return {0: " ", 1: "the same", 2: "rude _POTENTIALLY_UNSAFE__"}.get(kind(row), f"before {row['id']}")
+
+    def after(row):
+        return {1: "the  same\n", 3: None}.get(kind(row), f"after {row['id']}")
+
+    def other_words(row):
+        return row["text"].lower() + "!" if kind(row) == 5 else row["text"]
+
+    first = write_run(folder / "a", prompts, before, lambda row: 0.5 if kind(row) == 4 else 0.49)
+    second = write_run(folder / "b", prompts.slice(0, 450), after, text=other_words, model="other")
+    return (read_run(first), read_run(second)), kind
+
+
+def expected(prompts, kind, *, inflammatory=True, offensive=True, templates=(), terms=()):
+    """The pairs and counts, one prompt after the other."""
+    counts, ids = Counter(), []
+    for number, row in enumerate(prompts.to_pylist()):
+        hateful = inflammatory and row["template"] in INFLAMMATORY_TEMPLATES
+        disliked = inflammatory and row["preference"] == "dispreferred"
+        if number >= 450:
+            counts["one_run"] += 1
+        elif kind(row) == 5:
+            counts["other_prompt"] += 1
+        elif kind(row) in (0, 3):
+            counts["empty"] += 1
+        elif hateful or row["template"] in templates:
+            counts["template"] += 1
+        elif disliked or row["descriptor"] in terms:
+            counts["term"] += 1
+        elif offensive and kind(row) in (2, 4):
+            counts["offensive"] += 1
+        elif kind(row) == 1:
+            counts["identical"] += 1
+        else:
+            ids.append(row["id"])
+    return ids, {reason: counts[reason] for reason in REASONS}
+
+
+def test_pairs_are_replies_to_the_same_prompt_and_what_is_left_out_is_counted(prompts, runs):
+    (first, second), kind = runs
+    found = pairs_of_runs(first, second, Filters())
+
+    ids, counts = expected(prompts, kind)
+    assert [pair.id for pair in found.pairs] == ids
+    assert found.left_out == counts
+    assert min(counts.values()) > 0
+    about = {row["id"]: row for row in prompts.to_pylist()}
+    for pair in found.pairs:
+        row = about[pair.id]
+        assert pair[1:5] == (row["axis"], row["descriptor"], row["template"], row["text"])
+        assert pair.replies == (f"before {pair.id}", f"after {pair.id}")
+
+
+def test_the_filters_can_be_wider_and_narrower(prompts, runs):
+    (first, second), kind = runs
+    keep_all = Filters(keep_inflammatory=True, keep_offensive=True)
+    found = pairs_of_runs(first, second, keep_all)
+    ids, counts = expected(prompts, kind, inflammatory=False, offensive=False)
+    assert ([pair.id for pair in found.pairs], found.left_out) == (ids, counts)
+    assert "rude " in {pair.replies[0] for pair in found.pairs}  # without the mark of BlenderBot
+
+    term = prompts["descriptor"][0].as_py()
+    found = pairs_of_runs(first, second, Filters(keep_inflammatory=True, templates=(LOVE,), terms=(term,)))
+    ids, counts = expected(prompts, kind, inflammatory=False, templates=(LOVE,), terms=(term,))
+    assert ([pair.id for pair in found.pairs], found.left_out) == (ids, counts)
+    for filters, message in (
+        (
+            Filters(templates=("I love {plural_noun_phrase}",)),
+            "template 'I love .*' is in none of the prompts; did you mean",
+        ),
+        (Filters(terms=("nobody's",)), "term \"?'?nobody's\"?'? is in none of the prompts"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            pairs_of_runs(first, second, filters)
+
+
+def test_runs_without_replies_or_their_offensiveness_are_refused(prompts, tmp_path):
+    few = prompts.slice(0, 60)
+    runs = [read_run(write_run(tmp_path / name, few, lambda row, name=name: name, None)) for name in "ab"]
+    with pytest.raises(ValueError, match=r"a' has no offensiveness of its replies, .* give --keep_offensive"):
+        pairs_of_runs(*runs, Filters())
+    assert pairs_of_runs(*runs, Filters(keep_offensive=True)).pairs
+    for path in (tmp_path / "b" / "replies").iterdir():
+        path.unlink()
+    with pytest.raises(ValueError, match="b' has no replies; measure with --measurements generation first"):
+        pairs_of_runs(*runs, Filters(keep_offensive=True))
