@@ -55,6 +55,9 @@ COMMANDS = {
     "export-prompts": Command(
         "hb_metrics.export_prompts", "Write what `measure` would ask into a file, for any engine to answer.", "measure"
     ),
+    "convert-classifier": Command(
+        "hb_metrics.convert_classifier", "Convert a classifier of ParlAI, such as the paper's, for `measure`.", "measure"
+    ),
     "report": Command("hb_metrics.report.__main__", "Rewrite the report of a run, or compare several runs.", "measure"),
     "label": Command(
         "hb_train.bias_labels", "Label the replies of a run by their bias, as data for `tune`.", "measure"

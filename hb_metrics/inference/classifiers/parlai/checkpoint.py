@@ -61,6 +61,11 @@ class Checkpoint(NamedTuple):
         """The ParlAI agent that its options name."""
         return str(self.opt.get("model", "unknown"))
 
+    @property
+    def kind(self) -> str:
+        """What it classifies: "style" or "safety"."""
+        return "style" if self.style else "safety"
+
 
 def read_checkpoint(path: str | Path) -> Checkpoint:
     """Reads a checkpoint's options and weights.

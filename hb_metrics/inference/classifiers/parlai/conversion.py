@@ -53,12 +53,16 @@ class Converted(NamedTuple):
 
     Attributes:
         folder: The model folder.
+        kind: "style" or "safety".
+        option: The option of `measure` that takes it.
         labels: The labels of the classifier.
         num_parameters: How many numbers its weights are.
         max_tokens: How many tokens of a text it reads, the last ones.
     """
 
     folder: Path
+    kind: str
+    option: str
     labels: list[str]
     num_parameters: int
     max_tokens: int
@@ -88,7 +92,7 @@ def convert_checkpoint(path: str | Path, output_dir: str | Path, labels_file: st
     digests = {file.name: _sha256(file) for file in files}
     model.config.parlai = {
         "agent": checkpoint.agent,
-        "kind": "style" if checkpoint.style else "safety",
+        "kind": checkpoint.kind,
         "files": digests,
     }
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -104,7 +108,8 @@ def convert_checkpoint(path: str | Path, output_dir: str | Path, labels_file: st
         partial.rename(folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-    return Converted(folder, labels, model.num_parameters(), max_tokens)
+    option = "style_classifier" if checkpoint.style else "offensiveness_classifier"
+    return Converted(folder, checkpoint.kind, option, labels, model.num_parameters(), max_tokens)
 
 
 def _max_tokens(checkpoint: Checkpoint) -> int:
