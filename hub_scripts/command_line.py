@@ -56,7 +56,9 @@ COMMANDS = {
         "hb_metrics.export_prompts", "Write what `measure` would ask into a file, for any engine to answer.", "measure"
     ),
     "convert-classifier": Command(
-        "hb_metrics.convert_classifier", "Convert a classifier of ParlAI, such as the paper's, for `measure`.", "measure"
+        "hb_metrics.convert_classifier",
+        "Convert a classifier of ParlAI, such as the paper's, for `measure`.",
+        "measure",
     ),
     "report": Command("hb_metrics.report.__main__", "Rewrite the report of a run, or compare several runs.", "measure"),
     "label": Command(

@@ -1,7 +1,7 @@
 """Small ParlAI checkpoints with random weights: what is in them, in files as ParlAI writes them.
 
-Imported in two environments: by `make_references.py` in ParlAI's own, and by the tests, which have no ParlAI. So nothing
-but NumPy and torch is imported here. The weights come from `RandomState`, whose numbers NumPy keeps for ever.
+Imported in two environments: by `make_references.py` in ParlAI's own, and by the tests, which have no ParlAI. So
+nothing but NumPy and torch is imported here. The weights come from `RandomState`, whose numbers NumPy keeps for ever.
 """
 
 import json

@@ -12,8 +12,8 @@ library_name: transformers
 
 # A ParlAI classifier for transformers
 
-Converted by `holistic-bias convert-classifier` from a checkpoint of ParlAI, of the agent `{agent}`. The weights are the
-checkpoint's{folded}; nothing was trained. {num_parameters:,} parameters, {num_labels} labels.
+Converted by `holistic-bias convert-classifier` from a checkpoint of ParlAI, of the agent `{agent}`.
+The weights are the checkpoint's{folded}; nothing was trained. {num_parameters:,} parameters, {num_labels} labels.
 
 ## Provenance
 
@@ -63,23 +63,25 @@ def model_card(
     checkpoint: Checkpoint, labels: list[str], digests: Mapping[str, str], num_parameters: int, max_tokens: int
 ) -> str:
     """The card in Markdown."""
-    folded = [
-        text
-        for text, done in (
-            ("scaling of embeddings and output", checkpoint.opt.get("output_scaling", 1) != 1),
-            ("segment embeddings", bool(checkpoint.opt.get("n_segments"))),
-        )
-        if done
-    ]
+    opt = checkpoint.opt
+    done = ["output_scaling"] if opt.get("output_scaling", 1) != 1 else []
+    done += ["segment embeddings"] if opt.get("n_segments") else []
+    done += ["the scale of embeddings"] if opt.get("embeddings_scale", True) and opt.get("variant") == "xlm" else []
     return CARD.format(
         agent=checkpoint.agent,
-        folded=f", with {' and '.join(folded)} multiplied or added into them" if folded else " under other names",
+        folded=f", with these multiplied or added into them: {', '.join(done)}" if done else " under other names",
         num_parameters=num_parameters,
         num_labels=len(labels),
         files="\n".join(f"| {name} | `{digest}` |" for name, digest in digests.items()),
-        model_file=str(checkpoint.opt.get("model_file", "none")).replace("`", "'"),
+        model_file=_shown_path(checkpoint.opt.get("model_file")),
         option="style_classifier" if checkpoint.style else "offensiveness_classifier",
         input=STYLE_INPUT if checkpoint.style else SAFETY_INPUT,
         max_tokens=max_tokens,
         labels="\n".join(f"{index}. {label}" for index, label in enumerate(labels)),
     )
+
+
+def _shown_path(path: object) -> str:
+    """The last parts of a path, which name a model of ParlAI's zoo; what is before them is somebody's machine."""
+    parts = [part for part in str(path or "none").replace("`", "'").replace("\\", "/").split("/") if part]
+    return "/".join(parts[-3:])

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import torch
 
 OPT_ERROR = (
-    "{path} is not there or does not read ({error}); give the file of a ParlAI checkpoint, beside which are its .opt and "
-    ".dict files, or the folder of one with the name 'model'"
+    "{path} is not there or does not read ({error}); give the file of a ParlAI checkpoint, beside which are its .opt "
+    "and .dict files, or the folder of one with the name 'model'"
 )
 PICKLE_ERROR = (
     "{path} holds Python objects beside its weights, which are not unpickled because they may run any code ({error}); "
@@ -33,11 +33,13 @@ NO_LABELS_ERROR = (
     "the classifier's outputs"
 )
 LABELS_ERROR = "{where}: {problem}; give a label a line, each once, in the order of the classifier's outputs"
-NUM_LABELS_ERROR = "{where}: there are {labels} labels, but the classifier has {outputs} outputs; give the list it was trained with"
+NUM_LABELS_ERROR = (
+    "{where}: there are {labels} labels, but the classifier has {outputs} outputs; give the list it was trained with"
+)
 OTHER_LABELS_ERROR = "{where}: the labels are {labels}, but {path}.opt says {classes}; leave out --labels"
 ORDER_ERROR = (
-    "{path}.opt: ref_class is '{ref_class}', which ParlAI moves before the other classes ({classes}), so that their order "
-    "is not clear; give it with --labels FILE, a label a line in the order of the classifier's outputs"
+    "{path}.opt: ref_class is '{ref_class}', which ParlAI moves before the other classes ({classes}), so that their "
+    "order is not clear; give it with --labels FILE, a label a line in the order of the classifier's outputs"
 )
 
 

@@ -4,10 +4,9 @@ import hashlib
 import math
 import re
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel, XLMConfig, XLMForSequenceClassification
@@ -21,9 +20,12 @@ _DEFAULT_POSITIONS = 1024  # ParlAI's, where its options name no length
 
 OUTPUT_ERROR = "{folder} is there and not empty; give a folder for --output_dir that is not there yet"
 SIZES_ERROR = (
-    "{path}: its weights do not fit its options and its dictionary ({error}); all its files have to be of one checkpoint"
+    "{path}: its weights do not fit its options and its dictionary ({error}); all its files have to be of one "
+    "checkpoint"
 )
-MISSING_OPTION_ERROR = "{path}.opt has no whole number above 0 for {option} but {value!r}; download the checkpoint again"
+MISSING_OPTION_ERROR = (
+    "{path}.opt has no whole number above 0 for {option} but {value!r}; download the checkpoint again"
+)
 
 # Names of the weights of a layer: ParlAI's → transformers'.
 _LAYER = {
@@ -128,6 +130,9 @@ def _positions(checkpoint: Checkpoint) -> int:
 
 def _model(checkpoint: Checkpoint, labels: list[str], vocabulary: Vocabulary) -> PreTrainedModel:
     """The model with the checkpoint's weights."""
+    size, heads = _whole(checkpoint, "embedding_size"), _whole(checkpoint, "n_heads")
+    if size % heads:
+        _refuse(checkpoint, "n_heads", heads, f"a divisor of embedding_size ({size})")
     variant = checkpoint.opt.get("variant", "aiayn")
     reduction = checkpoint.opt.get("reduction_type", "first")
     if not checkpoint.style and reduction != "first":
@@ -203,7 +208,9 @@ def _xlm(checkpoint: Checkpoint, vocabulary: Vocabulary) -> tuple[PreTrainedConf
     opt = checkpoint.opt
     size, ffn_size = _whole(checkpoint, "embedding_size"), _whole(checkpoint, "ffn_size")
     if ffn_size != 4 * size:
-        _refuse(checkpoint, "ffn_size", ffn_size, f"four times embedding_size ({4 * size}), as transformers' XLM has it,")
+        _refuse(
+            checkpoint, "ffn_size", ffn_size, f"four times embedding_size ({4 * size}), as transformers' XLM has it,"
+        )
     tokenizer = vocabulary.tokenizer
     config = XLMConfig(
         vocab_size=vocabulary.size + len(vocabulary.copied_rows),
@@ -287,7 +294,7 @@ def _whole(checkpoint: Checkpoint, option: str) -> int:
     return value
 
 
-def _refuse(checkpoint: Checkpoint, option: str, value: Any, allowed: str) -> None:
+def _refuse(checkpoint: Checkpoint, option: str, value: Any, allowed: str) -> NoReturn:
     raise ValueError(OPTION_ERROR.format(path=checkpoint.path, option=option, value=value, allowed=allowed))
 
 

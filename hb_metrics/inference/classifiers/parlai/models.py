@@ -86,8 +86,8 @@ class InputOptions(TypedDict):
         start_tokens: How many start tokens are put before a text.
         end_tokens: How many end tokens are put behind it.
         lowercase: Whether texts are lower-cased.
-        word_pieces: Whether they are split into words before they are encoded (`dict_tokenizer` "bpe"), in which special
-            tokens are not recognised; otherwise into bytes.
+        word_pieces: Whether they are split into words before they are encoded (`dict_tokenizer` "bpe"), in which
+            special tokens are not recognised; otherwise into bytes.
         line_delimiter: What is put between the lines of a text, which are encoded by themselves; `None`: a text is
             encoded whole.
         max_lines: How many lines are kept, the last ones; `None`: all of them.

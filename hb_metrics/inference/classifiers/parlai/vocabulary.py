@@ -19,8 +19,8 @@ _WORD_END = "</w>"
 _CODECS_VERSION = "#version: 0.2"
 
 TOKENIZER_ERROR = (
-    "{path}.opt: dict_tokenizer is {tokenizer!r}; classifiers with {allowed} can be converted, which is what the paper's "
-    "have"
+    "{path}.opt: dict_tokenizer is {tokenizer!r}; classifiers with {allowed} can be converted, which is what the "
+    "paper's have"
 )
 FILE_ERROR = "{path} is not there or does not read ({error}); it belongs to the checkpoint, so download it again"
 CODECS_ERROR = "{path}: {problem}; the codecs of subword-nmt have a first line '{version}' and two symbols a line"
@@ -111,7 +111,9 @@ def _read_dictionary(path: Path, specials: list[str]) -> dict[str, int]:
         if not line:
             continue
         if not count.lstrip("-").isdigit():
-            raise ValueError(DICTIONARY_ERROR.format(path=path, problem=f"line {number} is {line[:40]!r}, no token<tab>count"))
+            raise ValueError(
+                DICTIONARY_ERROR.format(path=path, problem=f"line {number} is {line[:40]!r}, no token<tab>count")
+            )
         for escaped, character in (("\\n", "\n"), ("\\t", "\t"), ("\\r", "\r")):
             token = token.replace(escaped, character)
         # Dictionaries of 2018 have the special tokens in capitals.
@@ -124,7 +126,12 @@ def _byte_level(
 ) -> tuple[Tokenizer, list[Path]]:
     """The byte-level BPE of a checkpoint, and its files; adds what the dictionary lacks to `ids`, as ParlAI does."""
     files = [Path(f"{dictionary}-vocab.json"), Path(f"{dictionary}-merges.txt")]
-    vocabulary = json.loads(_read(files[0]))
+    try:
+        vocabulary = json.loads(_read(files[0]))
+    except ValueError as error:
+        raise ValueError(DICTIONARY_ERROR.format(path=files[0], problem=error)) from error
+    if not isinstance(vocabulary, dict) or not all(type(index) is int for index in vocabulary.values()):
+        raise ValueError(DICTIONARY_ERROR.format(path=files[0], problem="it does not map tokens to numbers"))
     _read(files[1])
     prefix_space = opt.get("bpe_add_prefix_space")
     try:
