@@ -4,7 +4,8 @@
     holistic-bias measure --model openai-community/gpt2 --style_classifier style-classifier
 
 CHECKPOINT is a checkpoint that you have downloaded: its file, beside which are its .opt and .dict files, or the folder
-of these. None comes with this package, and ParlAI is not needed. What the checkpoint holds beside tensors is not unpickled.
+of these. None comes with this package, and ParlAI is not needed. What the checkpoint holds beside tensors is not
+unpickled.
 docs/comparing-with-the-paper.md says which checkpoints are the paper's and where the labels are.
 """
 

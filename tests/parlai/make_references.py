@@ -4,8 +4,8 @@
     .venv-parlai/bin/python tests/parlai/make_references.py FOLDER
 
 Runs in an environment with ParlAI 1.7.2, of its own because ParlAI asks for releases of 2022. Each checkpoint is made
-and saved by ParlAI's agent (FOLDER/NAME/model and the files beside it), then loaded again from these files, and given each
-text as the only turn of a conversation; first alone, then all in one padded batch. FOLDER/NAME.json gets the options,
+and saved by ParlAI's agent (FOLDER/NAME/model and the files beside it), then loaded again from these files, and given
+each text as the only turn of a conversation; first alone, then all in one padded batch. FOLDER/NAME.json gets the options,
 the shapes of the weights, the token ids and the logits. Copied into `references/` they are what `make test` compares
 with; `make test-long` runs this script again and compares with what it writes.
 """
