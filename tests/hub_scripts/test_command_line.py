@@ -114,6 +114,7 @@ def test_help_of_a_command_is_that_of_its_script(called):
     an_option = {
         "measure": "--measurements",
         "export-prompts": "--sample",
+        "convert-classifier": "--labels",
         "report": "--names",
         "label": "--run_dir",
         "tune": "--dataset_name",
@@ -177,6 +178,7 @@ def test_a_missing_extra_is_named_with_the_command_that_installs_it(tmp_path):
     later = {  # than their help
         "install": "",
         "check-terms": "--against hb_dataset/vocabulary/v1.0",
+        "convert-classifier": f"{tmp_path} --output_dir {tmp_path}/converted",
         "publish results": f"{tmp_path} --repo_id a/b",
     }
     to_script = {**dict.fromkeys(COMMANDS, "--help"), **later}

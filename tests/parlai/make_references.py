@@ -5,9 +5,9 @@
 
 Runs in an environment with ParlAI 1.7.2, of its own because ParlAI asks for releases of 2022. Each checkpoint is made
 and saved by ParlAI's agent (FOLDER/NAME/model and the files beside it), then loaded again from these files, and given
-each text as the only turn of a conversation; first alone, then all in one padded batch. FOLDER/NAME.json gets the options,
-the shapes of the weights, the token ids and the logits. Copied into `references/` they are what `make test` compares
-with; `make test-long` runs this script again and compares with what it writes.
+each text as the only turn of a conversation; first alone, then all in one padded batch. FOLDER/NAME.json gets the
+options, the shapes of the weights, the token ids and the logits. Copied into `references/` they are what `make test`
+compares with; `make test-long` runs this script again and compares with what it writes.
 """
 
 import json

@@ -163,8 +163,10 @@ def read_labels(checkpoint: Checkpoint, labels_file: str | Path | None) -> list[
         where = str(labels_file)
         try:
             labels = Path(labels_file).read_text(encoding="utf-8-sig").splitlines()  # as ParlAI splits it
-        except (OSError, UnicodeDecodeError) as error:
-            raise type(error)(*error.args[:-1], LABELS_FILE_ERROR.format(path=where, error=error)) from error
+        except OSError as error:
+            raise OSError(LABELS_FILE_ERROR.format(path=where, error=error.strerror)) from error
+        except UnicodeDecodeError as error:
+            raise ValueError(LABELS_FILE_ERROR.format(path=where, error=error)) from error
         if classes and sorted(classes) != sorted(labels):
             raise ValueError(
                 OTHER_LABELS_ERROR.format(where=where, labels=", ".join(labels), path=path, classes=", ".join(classes))

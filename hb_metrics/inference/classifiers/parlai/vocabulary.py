@@ -67,7 +67,7 @@ def read_vocabulary(path: Path, opt: Mapping[str, Any], *, style: bool, max_toke
     ids = _read_dictionary(dictionary, names)
     if kind == "bytelevelbpe":
         backend, files = _byte_level(dictionary, ids, names, opt)
-        size, copied_rows = len(ids), []
+        size, copied_rows = len(ids), list[int]()
     else:
         backend, size, copied_rows, files = _word_pieces(dictionary, ids, names, opt)
     split_lines = bool(opt.get("split_lines"))
