@@ -87,9 +87,18 @@ install: $(READY)
 test: $(READY)
 	$(BIN)/pytest --numprocesses 2 --dist worksteal --durations 25
 
-# Runs killed at random moments, and whatever else takes minutes.
-test-long: $(READY)
+# Runs killed at random moments, and whatever else takes minutes. One test runs ParlAI, in an environment of its own.
+test-long: $(READY) .venv-parlai/.ready
 	$(BIN)/pytest -m long
+
+# ParlAI asks for releases of 2022, which this Python does not have; its classifiers run with those of today. It imports
+# pkg_resources, which setuptools had until release 81.
+.venv-parlai/.ready:
+	$(PYTHON) -m venv .venv-parlai
+	.venv-parlai/bin/pip install --quiet --disable-pip-version-check --no-deps parlai==1.7.2
+	.venv-parlai/bin/pip install --quiet --disable-pip-version-check torch==$(TORCH) 'setuptools<81' iopath numpy \
+		omegaconf pillow regex requests scikit-learn subword-nmt tokenizers tqdm
+	@touch $@
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -134,4 +143,4 @@ test-lowest:
 	.venv-lowest/bin/pytest --numprocesses 2 --dist worksteal
 
 clean:
-	rm -rf .venv .venv-terms .venv-lowest .test_cache .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
+	rm -rf .venv .venv-terms .venv-lowest .venv-parlai .test_cache .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

@@ -61,6 +61,11 @@ COMMANDS = {
     "human-eval analyse": Command(
         "hb_metrics.human_eval.analyse", "Analyse what people chose on these pages.", "measure,human-eval"
     ),
+    "convert-classifier": Command(
+        "hb_metrics.convert_classifier",
+        "Convert a classifier of ParlAI, such as the paper's, for `measure`.",
+        "measure",
+    ),
     "report": Command("hb_metrics.report.__main__", "Rewrite the report of a run, or compare several runs.", "measure"),
     "label": Command(
         "hb_train.bias_labels", "Label the replies of a run by their bias, as data for `tune`.", "measure"

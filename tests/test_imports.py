@@ -156,9 +156,11 @@ def test_no_rooms_import_each_other_in_a_circle():
 def test_the_rooms_of_inference_build_on_the_base_files_and_the_models_alone_but_for_engines():
     base = Path("hb_metrics/inference")
     models, engines, served = base / "models", base / "engines", base / "served"
+    classifiers = base / "classifiers"
     allowed = {
         base: {base},
         models: {base, models},
+        classifiers: {base, models, classifiers, classifiers / "parlai"},
         engines: {base, models, engines, base / "replies", base / "scoring", served},
     }
     checked = 0

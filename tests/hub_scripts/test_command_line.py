@@ -116,6 +116,7 @@ def test_help_of_a_command_is_that_of_its_script(called):
         "export-prompts": "--sample",
         "human-eval export": "--raters_per_pair",
         "human-eval analyse": "--max_failed_checks",
+        "convert-classifier": "--labels",
         "report": "--names",
         "label": "--run_dir",
         "tune": "--dataset_name",
@@ -179,6 +180,7 @@ def test_a_missing_extra_is_named_with_the_command_that_installs_it(tmp_path):
     later = {  # than their help
         "install": "",
         "check-terms": "--against hb_dataset/vocabulary/v1.0",
+        "convert-classifier": f"{tmp_path} --output_dir {tmp_path}/converted",
         "publish results": f"{tmp_path} --repo_id a/b",
     }
     to_script = {**dict.fromkeys(COMMANDS, "--help"), **later}

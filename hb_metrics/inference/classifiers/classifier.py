@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +33,20 @@ class Classification(NamedTuple):
     truncated: np.ndarray
 
 
+class ParlaiOrigin(TypedDict):
+    """What is known of a classifier that `convert-classifier` made of a ParlAI checkpoint.
+
+    Attributes:
+        kind: What it classifies: "style" or "safety".
+        agent: The ParlAI agent it was trained with.
+        parameters: How many numbers its weights are.
+    """
+
+    kind: str
+    agent: str
+    parameters: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class Classifier:
     """A classifier that is loaded.
@@ -49,6 +63,7 @@ class Classifier:
         temperature: What scores are divided by before the softmax.
         max_tokens: Texts with more tokens are cut; `None`: it takes texts of any length.
         notes: What was decided in loading it and a reader of the results should know.
+        parlai: What is known of the ParlAI checkpoint it was converted from; `None`: it was not converted.
         classify_distinct: Classifies texts, no two of them the same.
     """
 
@@ -62,6 +77,7 @@ class Classifier:
     temperature: float = 1.0
     max_tokens: int | None = None
     notes: tuple[str, ...] = ()
+    parlai: ParlaiOrigin | None = None
     classify_distinct: Callable[[list[str]], Classification]
 
     def classify(self, texts: Sequence[str]) -> Classification:

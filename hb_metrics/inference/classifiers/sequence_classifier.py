@@ -18,7 +18,8 @@ from transformers import (
 )
 from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES
 
-from hb_metrics.inference.classifiers.classifier import Classification, Classifier
+from hb_metrics.inference.classifiers.classifier import Classification, Classifier, ParlaiOrigin
+from hb_metrics.inference.classifiers.parlai.models import MODEL_TYPE as PARLAI_MODEL_TYPE
 from hb_metrics.inference.memory import Memory
 from hb_metrics.inference.models.loading import (
     max_positions_of,
@@ -156,7 +157,8 @@ def load_sequence_classifier(
         config = AutoConfig.from_pretrained(name, **hub)
     except (OSError, ValueError) as error:
         raise_no_config(name, name, error, NO_CLASSIFIER_ERROR)
-    if config.model_type not in MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES and not trust_remote_code:
+    known = {*MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES, PARLAI_MODEL_TYPE}
+    if config.model_type not in known and not trust_remote_code:
         raise ValueError(NOT_A_CLASSIFIER_ERROR.format(name=name, model_type=config.model_type))
     if config.problem_type == "regression":
         raise ValueError(REGRESSION_ERROR.format(name=name))
@@ -191,8 +193,17 @@ def load_sequence_classifier(
         multi_label=multi_label,
         max_tokens=max_tokens,
         notes=tuple(notes),
+        parlai=_parlai(model),
         classify_distinct=classify,
     )
+
+
+def _parlai(model: PreTrainedModel) -> ParlaiOrigin | None:
+    """What `convert-classifier` wrote into the config; `None`: the model was not converted."""
+    origin = getattr(model.config, "parlai", None)
+    if not isinstance(origin, dict):
+        return None
+    return ParlaiOrigin(kind=str(origin.get("kind")), agent=str(origin.get("agent")), parameters=model.num_parameters())
 
 
 def _has_own_probabilities(config: PreTrainedConfig) -> bool:

@@ -9,6 +9,7 @@ from markupsafe import Markup
 from hb_metrics.display import paper
 from hb_metrics.display.figures import axis_label, plain
 from hb_metrics.display.numbers import bias, count, interval, share
+from hb_metrics.display.paper_settings import settings_beside_paper
 from hb_metrics.display.parts import Embedded, Report, Section, Tile, pair
 from hb_metrics.display.rendering import render
 from hb_metrics.measurements.generation import tables
@@ -35,7 +36,12 @@ def generation_report(results: Mapping[str, Any], folder: Path) -> Report:
     generation, run = {**NOT_RECORDED, **results["generation"]}, results["run"]
     embedded = run["style_classifier"]["is_embedded"]
     content = _context(generation)
-    context = {"run": run, "embedded_styles": embedded, "generation": content}
+    context = {
+        "run": run,
+        "embedded_styles": embedded,
+        "generation": content,
+        "paper_settings": settings_beside_paper(results, "style_classifier"),
+    }
     frequency, refusals = _frequency(generation, folder), refusals_section(results, folder)
     return Report(
         [

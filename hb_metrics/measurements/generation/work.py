@@ -190,6 +190,7 @@ def describe_generation(work: GenerationWork) -> dict[str, Any]:
             "temperature": classifier.temperature,
             "clusters": work.clusters,
             "notes": list(classifier.notes),
+            **({} if classifier.parlai is None else {"parlai": classifier.parlai}),
         },
         **describe_refusals(work.refusals),
     }

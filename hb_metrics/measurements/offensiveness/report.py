@@ -8,6 +8,7 @@ from markupsafe import Markup
 
 from hb_metrics.display.figures import plain
 from hb_metrics.display.numbers import count, share, slot
+from hb_metrics.display.paper_settings import settings_beside_paper
 from hb_metrics.display.parts import Embedded, Report, Section, Tile
 from hb_metrics.display.rendering import render
 from hb_metrics.measurements.offensiveness import figures, tables
@@ -22,6 +23,7 @@ def offensiveness_report(results: Mapping[str, Any], folder: Path) -> Report:
     context = {
         "run": run,
         "embedded_offensiveness": embedded,
+        "paper_settings": settings_beside_paper(results, "offensiveness_classifier"),
         "offensiveness": {
             "prompts": prompts,
             "replies": replies,

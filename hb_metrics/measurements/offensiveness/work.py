@@ -39,6 +39,7 @@ def describe_classifier(classifier: Classifier) -> dict[str, Any]:
         "version": classifier.version,
         "offensive_labels": list(classifier.source_labels),
         "notes": list(classifier.notes),
+        **({} if classifier.parlai is None else {"parlai": classifier.parlai}),
     }
 
 

@@ -1,0 +1,48 @@
+"""Converts a classifier of ParlAI into a model folder of transformers, such as the paper's classifiers of style.
+
+    holistic-bias convert-classifier CHECKPOINT --labels personality_list.txt --output_dir style-classifier
+    holistic-bias measure --model openai-community/gpt2 --style_classifier style-classifier
+
+CHECKPOINT is a checkpoint that you have downloaded: its file, beside which are its .opt and .dict files, or the folder
+of these. None comes with this package, and ParlAI is not needed. What the checkpoint holds beside tensors is not
+unpickled.
+docs/comparing-with-the-paper.md says which checkpoints are the paper's and where the labels are.
+"""
+
+import argparse
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Converts the checkpoint that the command line names, and prints what was written."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("checkpoint", metavar="CHECKPOINT", help="The file of a ParlAI checkpoint, or its folder.")
+    parser.add_argument(
+        "--labels",
+        metavar="FILE",
+        help="The labels, one a line in the order of the classifier's outputs. A style_gen classifier needs them "
+        "(ParlAI's personality_list.txt); default: the classes that the checkpoint's options name.",
+    )
+    parser.add_argument(
+        "--output_dir", metavar="DIR", required=True, help="The folder to write, which is not there yet or empty."
+    )
+    options = parser.parse_args(argv)
+    from transformers.utils import logging
+
+    from hb_metrics.inference.classifiers.parlai.conversion import convert_checkpoint
+
+    logging.disable_progress_bar()
+    try:
+        converted = convert_checkpoint(options.checkpoint, options.output_dir, options.labels)
+    except (ValueError, OSError) as error:
+        raise SystemExit(f"convert_classifier.py: {error}") from error
+    print(
+        f"{converted.folder}: a {converted.kind} classifier of {len(converted.labels)} labels and "
+        f"{converted.num_parameters:,} parameters, which reads {converted.max_tokens} tokens of a text.\n"
+        f"Measure with it: holistic-bias measure --{converted.option} {converted.folder} ...\n"
+        "Its README.md says where it is from. The licence of its weights is an open question: keep it to yourself "
+        "until you have settled it."
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,265 @@
+"""Converted ParlAI classifiers against what ParlAI 1.7.2 gives: recorded (tests/parlai/references), and run anew."""
+
+import json
+import os
+import pickle
+import re
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+from hb_metrics import convert_classifier
+from hb_metrics.inference.classifiers.offensive import load_offensiveness_classifier
+from hb_metrics.inference.classifiers.parlai.conversion import convert_checkpoint
+from hb_metrics.inference.classifiers.styles import load_style_classifier
+from tests.parlai.checkpoints import CASES, SAFETY, STYLES, TEXTS, read_reference, write_checkpoint
+
+ROOT = Path(__file__).parents[4]
+PARLAI_PYTHON = ROOT / ".venv-parlai" / "bin" / "python"
+
+
+@pytest.fixture(scope="module")
+def labels_file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("labels") / "personality_list.txt"
+    path.write_text("".join(f"{style}\n" for style in STYLES), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def convert(tmp_path_factory, labels_file):
+    """Converts a case once."""
+    folders = {}
+
+    def folder_of(name):
+        if name not in folders:
+            folder = tmp_path_factory.mktemp(name)
+            labels = labels_file if name.startswith("style") else None
+            folders[name] = convert_checkpoint(write_checkpoint(name, folder), folder / "converted", labels).folder
+        return folders[name]
+
+    return folder_of
+
+
+def agrees(folder, reference):
+    """Token ids and logits, of texts alone and padded, are ParlAI's to 1e-5."""
+    model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    rows = [row for row in reference["rows"] if row["ids"] is not None]  # ParlAI makes nothing of an empty text
+    assert [row["text"] for row in reference["rows"] if row["ids"] is None] == [""]
+    size = next(shape[0] for name, shape in reference["shapes"].items() if name.endswith("embeddings.weight"))
+    unknown = tokenizer.unk_token_id
+    options = {"truncation": True, "max_length": tokenizer.model_max_length}
+    for row in rows:
+        ids = tokenizer(row["text"], **options)["input_ids"]
+        # Ids beyond ParlAI's dictionary are copies of its unknown token; ParlAI masks a null token within a text.
+        assert [token if token < size else unknown for token in ids] == [token for token in row["ids"] if token]
+        with torch.inference_mode():
+            logits = model(**tokenizer([row["text"]], return_tensors="pt", **options)).logits[0]
+        np.testing.assert_allclose(logits, row["logits"], rtol=0, atol=1e-5, err_msg=repr(row["text"]))
+    with torch.inference_mode():
+        inputs = tokenizer([row["text"] for row in rows], padding=True, return_tensors="pt", **options)
+        logits = model(**inputs).logits
+    np.testing.assert_allclose(logits, [row["logits_in_a_batch"] for row in rows], rtol=0, atol=1e-5)
+    assert np.ptp(logits.numpy(), axis=0).min() > 0.1  # else a mistake could hide
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_logits_are_those_of_parlai(name, convert):
+    agrees(convert(name), read_reference(name))
+
+
+def test_references_are_of_these_checkpoints():
+    for name, settings in CASES.items():
+        reference = read_reference(name)
+        assert {key: reference["opt"][key] for key in settings} == settings
+        assert [row["text"] for row in reference["rows"]] == TEXTS
+        assert reference["labels"] == (STYLES if settings["classes"] is None else SAFETY)
+        assert "ParlAI 1.7.2" in reference["made_with"]
+
+
+@pytest.mark.long
+def test_parlai_itself_gives_the_same(tmp_path, labels_file):
+    if not PARLAI_PYTHON.exists():
+        pytest.skip("ParlAI's environment is not there; run make .venv-parlai/.ready")
+    script = ROOT / "tests" / "parlai" / "make_references.py"
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    command = [PARLAI_PYTHON, "-W", "ignore", script, tmp_path]
+    subprocess.run(command, check=True, capture_output=True, env=environment)
+
+    for name in CASES:
+        made = json.loads((tmp_path / f"{name}.json").read_text(encoding="utf-8"))
+        recorded = read_reference(name)
+        for row, before in zip(made["rows"], recorded["rows"], strict=True):
+            assert row["ids"] == before["ids"]
+            if row["ids"] is not None:
+                np.testing.assert_allclose(row["logits"], before["logits"], atol=1e-5)
+        labels = labels_file if name.startswith("style") else None
+        # The checkpoint that ParlAI saved, not the one that the tests write.
+        agrees(convert_checkpoint(tmp_path / name, tmp_path / f"converted-{name}", labels).folder, made)
+
+
+def test_loads_as_classifiers_of_a_run(convert):
+    styles, safety = (
+        load_style_classifier(str(convert("style"))),
+        load_offensiveness_classifier(str(convert("safety-xlm"))),
+    )
+    texts = [text for text in TEXTS if text.strip()]
+    expected = {}
+    for name in ("style", "safety-xlm"):
+        rows = [row for row in read_reference(name)["rows"] if row["text"].strip()]
+        expected[name] = torch.tensor([row["logits"] for row in rows]).double().softmax(1).numpy()
+
+    assert styles.labels == tuple(STYLES)
+    np.testing.assert_allclose(styles.probabilities(texts), expected["style"], atol=1e-5)
+    assert safety.source_labels == ("__notok__",)
+    np.testing.assert_allclose(safety.probabilities(texts)[:, 0], expected["safety-xlm"][:, 0], atol=1e-5)
+    assert styles.notes == safety.notes == ()  # padding is harmless
+    assert styles.parlai == {"kind": "style", "agent": CASES["style"]["model"], "parameters": 19191}
+    assert (safety.parlai["kind"], safety.is_embedded, safety.max_tokens) == ("safety", False, 24)
+    long = styles.classify(["a b " * 40, "a"]).truncated
+    assert long.tolist() == [True, False]
+
+
+def test_card_says_where_it_is_from_and_that_the_licence_is_open(convert):
+    card = (convert("style") / "README.md").read_text(encoding="utf-8")
+
+    assert "## Licence: open" in card
+    assert not re.search(r"^license:", card, re.MULTILINE)
+    assert CASES["style"]["model"] in card
+    assert all(f"{index}. {style}" in card for index, style in enumerate(STYLES))
+    assert len(re.findall(r"`[0-9a-f]{64}`", card)) == 5  # weights, options, dictionary, merges, vocabulary
+
+
+class Hostile:
+    def __reduce__(self):
+        return (os.mkdir, ("unpickled",))
+
+
+def change_opt(**change):
+    def act(path):
+        file = Path(f"{path}.opt")
+        file.write_text(json.dumps(json.loads(file.read_text(encoding="utf-8")) | change), encoding="utf-8")
+
+    return act
+
+
+def change_weights(change):
+    def act(path):
+        states = torch.load(path)
+        change(states)
+        torch.save(states, path)
+
+    return act
+
+
+def write(name, content):
+    return lambda path: Path(f"{path}{name}").write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("name", "act", "message"),
+    [
+        ("style", lambda path: path.unlink(), "does not read as a checkpoint"),
+        ("style", lambda path: Path(f"{path}.opt").unlink(), r"model\.opt is not there"),
+        ("style", write(".opt", b"[1"), r"model\.opt is not there or does not read"),
+        ("style", write(".opt", b"[1]"), "it has no options"),
+        ("style", write("", b""), "does not read as a checkpoint"),
+        ("style", write("", b"PK\x03\x04 not a checkpoint"), "does not read as a checkpoint"),
+        ("style", write("", pickle.dumps(Hostile(), protocol=2)), "does not read as a checkpoint|not unpickled"),
+        ("style", lambda path: torch.save({"model": Hostile()}, path), "not unpickled because they may run any code"),
+        ("style", change_weights(lambda states: states.pop("model")), "no weights under 'model'"),
+        ("style", change_weights(lambda states: states["model"].update(extra=[1])), "'extra' is no tensor of numbers"),
+        (
+            "style",
+            change_weights(lambda states: states["model"]["classifier_head.bias"].fill_(torch.nan)),
+            "'classifier_head.bias' has values that are not finite",
+        ),
+        (
+            "style",
+            change_weights(lambda states: states["model"].pop("decoder.norm_embeddings.bias")),
+            "do not fit its options",
+        ),
+        ("style", change_opt(n_decoder_layers=2), "do not fit its options"),
+        ("style", change_opt(embedding_size=12), "do not fit its options"),
+        ("style", change_opt(embedding_size="16"), "no whole number above 0 for embedding_size but '16'"),
+        ("style", change_opt(n_heads=3), "n_heads is 3"),
+        ("style", change_opt(variant="xlm"), "variant is 'xlm'; classifiers with 'prelayernorm' can"),
+        ("safety-xlm", change_opt(variant="aiayn"), "variant is 'aiayn'; classifiers with 'prelayernorm' or 'xlm'"),
+        ("safety-xlm", change_opt(reduction_type="mean"), "reduction_type is 'mean'"),
+        ("safety-xlm", change_opt(ffn_size=32), "ffn_size is 32"),
+        ("safety-xlm", change_opt(activation="swish"), "activation is 'swish'"),
+        ("safety-xlm", change_opt(person_tokens=True), "person_tokens is True"),
+        ("safety-xlm", change_opt(dict_max_ngram_size=2), "dict_max_ngram_size is 2"),
+        (
+            "safety-xlm",
+            change_opt(dict_tokenizer="gpt2"),
+            "dict_tokenizer is 'gpt2'; classifiers with 'bytelevelbpe' or",
+        ),
+        ("safety-xlm", change_opt(classes=None, classes_from_file="x.txt"), "names no labels .*'x.txt'"),
+        ("safety-xlm", change_opt(classes=["a", "b", "c"]), "there are 3 labels, but the classifier has 2 outputs"),
+        ("safety-xlm", change_opt(classes=["a", "a"]), "'a' is there twice"),
+        ("safety-xlm", change_opt(classes=[1, ""]), "label 1 is 1"),
+        ("safety-xlm", change_opt(ref_class="__ok__"), "ref_class is '__ok__', which ParlAI moves"),
+        (
+            "safety-xlm",
+            change_weights(lambda states: states.update(model={"bert.pooler.weight": torch.ones(2)})),
+            "not those of a classifier that can be converted",
+        ),
+        ("safety-xlm", lambda path: Path(f"{path}.dict-merges.txt").unlink(), "merges.txt is not there"),
+        ("safety-xlm", write(".dict-vocab.json", b"{"), "vocab.json: .*is not the dictionary"),
+        ("safety-xlm", write(".dict-vocab.json", b'{"a": "b"}'), "vocab.json: it does not map tokens to numbers"),
+        ("safety-xlm", write(".dict-merges.txt", b"#version\nq zz qqq\n"), "merges.txt: .*is not the dictionary"),
+        ("safety-xlm", write(".dict", b"a\tmany\n"), "line 1 is 'a.tmany'"),
+        ("safety-xlm", write(".dict", b"another\t1\n"), "do not fit its options and its dictionary"),
+        ("safety-xlm-subwords", lambda path: Path(f"{path}.dict.codecs").unlink(), "codecs is not there"),
+        ("safety-xlm-subwords", write(".dict.codecs", b"e r\n"), "first line is 'e r'"),
+        ("safety-xlm-subwords", write(".dict.codecs", b"#version: 0.2\ne r s\n"), "line 2 is 'e r s'"),
+    ],
+)
+def test_wrong_checkpoints_are_refused_in_one_line(name, act, message, tmp_path, labels_file, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = write_checkpoint(name, tmp_path)
+    act(path)
+    labels = ["--labels", str(labels_file)] if name == "style" else []
+
+    with pytest.raises(SystemExit, match=message) as refusal:
+        convert_classifier.main([str(path), *labels, "--output_dir", "converted"])
+
+    assert "\n" not in str(refusal.value)
+    left = {file.name for file in tmp_path.iterdir()}
+    assert all(name.startswith("model") for name in left), left  # nothing written, nothing of a pickle run
+
+
+def test_style_classifier_needs_its_labels(tmp_path, labels_file, convert):
+    path = write_checkpoint("style", tmp_path)
+
+    with pytest.raises(ValueError, match=r"names no labels .* give them with --labels FILE"):
+        convert_checkpoint(path, tmp_path / "converted")
+    with pytest.raises(OSError, match=r"nowhere.txt is not there"):
+        convert_checkpoint(path, tmp_path / "converted", tmp_path / "nowhere.txt")
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\xff")
+    with pytest.raises(ValueError, match="binary is not there or does not read as text"):
+        convert_checkpoint(path, tmp_path / "converted", tmp_path / "binary")
+    safety = tmp_path / "safety"
+    safety.mkdir()
+    with pytest.raises(ValueError, match=r"the labels are Sympathetic.*says __notok__, __ok__"):
+        convert_checkpoint(write_checkpoint("safety-xlm", safety), tmp_path / "converted", labels_file)
+
+
+def test_a_used_folder_is_left_alone(tmp_path, labels_file):
+    path = write_checkpoint("style", tmp_path)
+    used, empty = tmp_path / "used", tmp_path / "empty"
+    empty.mkdir()
+    used.mkdir()
+    (used / "thesis.txt").write_text("mine", encoding="utf-8")
+
+    with pytest.raises(FileExistsError, match="used is there and not empty"):
+        convert_checkpoint(path, used, labels_file)
+    convert_checkpoint(path, empty, labels_file)
+
+    assert [file.name for file in used.iterdir()] == ["thesis.txt"]
+    assert (empty / "model.safetensors").exists()
