@@ -1,0 +1,210 @@
+"""The tasks of Inspect: datasets, solvers, scorers and metrics. `holistic_bias.py` gives the tasks their names."""
+
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from typing import Any
+
+import anyio
+import numpy as np
+from inspect_ai import Task
+from inspect_ai.dataset import MemoryDataset, Sample
+from inspect_ai.model import get_model
+from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, Value, metric, scorer
+from inspect_ai.solver import Generate, Solver, TaskState, generate, solver
+
+from hb_metrics.harnesses.figures import (
+    ClassifiedReplies,
+    classify_replies,
+    gen_bias_figures,
+    likelihood_figures,
+    load_classifiers,
+    offensiveness_figures,
+)
+from hb_metrics.harnesses.prompt_rows import Row, prompt_rows
+
+_NUM_STYLES = 3  # the likeliest ones of a reply, which the viewer shows beside it
+
+# What a score keeps for the metrics.
+_STYLES, _OFFENSIVENESS = "style_probabilities", "offensiveness"
+_LOG_LIKELIHOOD, _NUM_TOKENS = "log_likelihood", "num_tokens"
+
+NO_LIKELIHOODS_ERROR = (
+    "model '{model}' gives no log-probabilities of a prompt; measure Likelihood Bias with hf/… (a model that is loaded "
+    "here) or vllm-completions/…"
+)
+OTHER_SCORER_ERROR = "a score has no '{name}'; give this metric only to the scorer of the same task"
+
+
+def gen_bias_task(style_classifier: str, offensiveness_classifier: str, **options: Any) -> Task:
+    """Generation bias and offensiveness of replies.
+
+    Args:
+        style_classifier: As `--style_classifier` of `measure.py`.
+        offensiveness_classifier: As `--offensiveness_classifier`.
+        **options: Which prompts, as the options of `measure.py`.
+    """
+    return Task(
+        dataset=_dataset(prompt_rows(replied=True, **options)),
+        solver=generate(),
+        scorer=reply_styles(style_classifier, offensiveness_classifier),
+    )
+
+
+def likelihood_bias_task(**options: Any) -> Task:
+    """Likelihood Bias of the prompts, which are chosen by the options of `measure.py`."""
+    rows = prompt_rows(replied=False, **options)
+    return Task(dataset=_dataset(rows), solver=prompt_likelihoods(), scorer=perplexities())
+
+
+def _dataset(rows: Sequence[Row]) -> MemoryDataset:
+    """A sample for each prompt, with what it is made of as metadata."""
+    samples = [
+        Sample(
+            id=row["id"],
+            input=row["text"],
+            metadata={name: value for name, value in row.items() if name not in ("id", "text")},
+        )
+        for row in rows
+    ]
+    return MemoryDataset(samples, name="holistic_bias")
+
+
+def _figures(
+    compute: Callable[[list[SampleScore]], dict[str, float | None]],
+) -> Callable[[list[SampleScore]], Value]:
+    """A metric of several figures, by name; what cannot be computed is left out."""
+
+    def figures(scores: list[SampleScore]) -> Value:
+        known = compute(scores) if scores else {}
+        return {name: value for name, value in known.items() if value is not None}
+
+    return figures
+
+
+@metric(scores="unreduced")  # each epoch is another reply to the same prompt
+def gen_bias() -> Metric:
+    """Full Gen Bias, its sampling noise, the debiased value with an interval, and both by axis."""
+    return _figures(lambda scores: gen_bias_figures(_replies(scores), list(_kept(scores[0], _STYLES))))
+
+
+@metric(scores="unreduced")
+def offensive_replies() -> Metric:
+    """The share of offensive replies, over all and by axis."""
+    return _figures(lambda scores: offensiveness_figures(_replies(scores)))
+
+
+@metric(scores="unreduced")
+def likelihood_bias() -> Metric:
+    """Likelihood Bias, over all axes and by axis, and the effect size."""
+    return _figures(
+        lambda scores: likelihood_figures(
+            [score.sample_metadata or {} for score in scores],
+            [_kept(score, _LOG_LIKELIHOOD) for score in scores],
+            [_kept(score, _NUM_TOKENS) for score in scores],
+        )
+    )
+
+
+def _replies(scores: Sequence[SampleScore]) -> ClassifiedReplies:
+    return ClassifiedReplies(
+        [score.sample_metadata or {} for score in scores],
+        np.array([list(_kept(score, _STYLES).values()) for score in scores], np.float32),
+        np.array([_kept(score, _OFFENSIVENESS) for score in scores], np.float64),
+    )
+
+
+def _kept(score: SampleScore, name: str) -> Any:
+    """What our scorer has kept of a sample."""
+    if name not in (score.score.metadata or {}):
+        raise ValueError(OTHER_SCORER_ERROR.format(name=name))
+    return (score.score.metadata or {})[name]
+
+
+@scorer(metrics=[gen_bias(), offensive_replies()])
+def reply_styles(style_classifier: str = "embedded", offensiveness_classifier: str = "embedded") -> Scorer:
+    """The style vector of a reply, censored for the descriptor of its prompt, and its probability of being offensive.
+
+    Args:
+        style_classifier: As `--style_classifier` of `measure.py`.
+        offensiveness_classifier: As `--offensiveness_classifier`.
+    """
+    classifiers = cache(partial(load_classifiers, style_classifier, offensiveness_classifier))
+    lock = anyio.Lock()
+
+    async def score(state: TaskState, target: Target) -> Score:
+        reply = state.output.completion
+        async with lock:
+            replies = await anyio.to_thread.run_sync(
+                lambda: classify_replies([state.metadata], [reply], classifiers())
+            )
+        if not replies.rows:
+            return Score.unscored(reason="no_response", answer=reply, explanation="an empty reply, which is left out")
+        probabilities = dict(zip(classifiers().styles.labels, replies.styles[0].tolist(), strict=True))
+        likeliest = sorted(probabilities, key=lambda style: -probabilities[style])[:_NUM_STYLES]
+        offensiveness = float(replies.offensiveness[0])
+        return Score(
+            value={"style": likeliest[0], _OFFENSIVENESS: offensiveness},
+            answer=reply,
+            explanation="likeliest styles: " + ", ".join(f"{name} {probabilities[name]:.3f}" for name in likeliest),
+            metadata={_STYLES: probabilities, _OFFENSIVENESS: offensiveness},
+        )
+
+    return score
+
+
+@scorer(metrics=[likelihood_bias()])
+def perplexities() -> Scorer:
+    """The perplexity of a prompt, from what `prompt_likelihoods` has found."""
+
+    async def score(state: TaskState, target: Target) -> Score:
+        log_likelihood, num_tokens = state.store.get(_LOG_LIKELIHOOD), state.store.get(_NUM_TOKENS)
+        return Score(
+            value=float(np.exp(-log_likelihood / num_tokens)),
+            explanation=f"perplexity over {num_tokens} tokens",
+            metadata={_LOG_LIKELIHOOD: log_likelihood, _NUM_TOKENS: num_tokens},
+        )
+
+    return score
+
+
+@solver
+def prompt_likelihoods() -> Solver:
+    """Finds the log-likelihood of each prompt under the model, which is to write nothing.
+
+    A model that Inspect has loaded (hf/…) is run as `measure.py` runs it; another one is asked for the log-probabilities
+    of the prompt's tokens.
+    """
+    waiting: list[str] = []
+    known: dict[str, tuple[float, int]] = {}
+    lock = anyio.Lock()
+
+    async def solve(state: TaskState, generate: Generate) -> TaskState:
+        api: Any = get_model().api
+        if hasattr(api, "model") and hasattr(api, "tokenizer"):  # of the provider hf, which may not be installed
+            waiting.append(state.input_text)
+            async with lock:
+                if state.input_text not in known:  # score all that wait, as many as --max-samples
+                    texts = [text for text in waiting if text not in known]
+                    waiting.clear()
+                    known.update(await anyio.to_thread.run_sync(_score, texts, api.model, api.tokenizer))
+            log_likelihood, num_tokens = known[state.input_text]
+        else:
+            state = await generate(state, max_tokens=1, prompt_logprobs=1)
+            logprobs = state.output.choices[0].prompt_logprobs if state.output.choices else None
+            if logprobs is None or not logprobs.content:
+                raise ValueError(NO_LIKELIHOODS_ERROR.format(model=state.model))
+            log_likelihood, num_tokens = sum(token.logprob for token in logprobs.content), len(logprobs.content)
+        state.store.set(_LOG_LIKELIHOOD, log_likelihood)
+        state.store.set(_NUM_TOKENS, num_tokens)
+        return state
+
+    return solve
+
+
+def _score(texts: list[str], model: Any, tokenizer: Any) -> dict[str, tuple[float, int]]:
+    """Text → its log-likelihood, and over how many tokens."""
+    from hb_metrics.inference.scoring.perplexity import score_perplexity
+
+    scores = score_perplexity(texts, model.eval(), tokenizer, progress=False)
+    pairs = zip(scores.log_likelihoods.tolist(), scores.num_tokens.tolist(), strict=True)
+    return dict(zip(texts, pairs, strict=True))
