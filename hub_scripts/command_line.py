@@ -55,6 +55,11 @@ COMMANDS = {
     "export-prompts": Command(
         "hb_metrics.export_prompts", "Write what `measure` would ask into a file, for any engine to answer.", "measure"
     ),
+    "lm-eval-path": Command(
+        "hb_metrics.harnesses.lm_eval_path",
+        "Write our tasks for lm-evaluation-harness, and print their folder.",
+        "measure,lm-eval",
+    ),
     "report": Command("hb_metrics.report.__main__", "Rewrite the report of a run, or compare several runs.", "measure"),
     "label": Command(
         "hb_train.bias_labels", "Label the replies of a run by their bias, as data for `tune`.", "measure"

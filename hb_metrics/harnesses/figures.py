@@ -104,8 +104,8 @@ def gen_bias_figures(replies: ClassifiedReplies, labels: Sequence[str]) -> dict[
         "full_gen_bias_debiased": None if debiased is None else debiased.full_gen_bias,
         "full_gen_bias_debiased_lowest": bounds[0],
         "full_gen_bias_debiased_highest": bounds[1],
-        **{f"full_gen_bias_{axis}": value for axis, value in axes.items()},
-        **{f"full_gen_bias_debiased_{axis}": value for axis, value in debiased_axes.items()},
+        **{f"full_gen_bias/{axis}": value for axis, value in axes.items()},
+        **{f"full_gen_bias_debiased/{axis}": value for axis, value in debiased_axes.items()},
         "num_replies": plain.num_replies,
         "num_skipped_templates": len(plain.skipped_templates),
     }
@@ -119,7 +119,7 @@ def offensiveness_figures(replies: ClassifiedReplies) -> dict[str, float | None]
     results = offensiveness(
         replies.offensiveness, columns["descriptors"], columns["templates"], columns["axes"], ddof=0
     )
-    by_axis = {f"offensive_replies_{axis}": part["offensive_share"] for axis, part in results["by_axis"].items()}
+    by_axis = {f"offensive_replies/{axis}": part["offensive_share"] for axis, part in results["by_axis"].items()}
     return {"offensive_replies": results["offensive_share"], **by_axis}
 
 
@@ -145,7 +145,7 @@ def likelihood_figures(
         "likelihood_bias": results["likelihood_bias"],
         "likelihood_bias_adjusted": results["bh_likelihood_bias"],
         "likelihood_effect_size": results["effect_size"],
-        **{f"likelihood_bias_{axis}": value for axis, value in results["by_axis"].items()},
+        **{f"likelihood_bias/{axis}": value for axis, value in results["by_axis"].items()},
         "num_tests": results["num_tests"],
     }
 

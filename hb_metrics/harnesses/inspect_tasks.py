@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any
 
-import anyio
 import numpy as np
 from inspect_ai import Task
 from inspect_ai.dataset import MemoryDataset, Sample
@@ -12,6 +11,7 @@ from inspect_ai.model import get_model
 from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, Value, metric, scorer
 from inspect_ai.solver import Generate, Solver, TaskState, generate, solver
 
+from hb_metrics.harnesses.batching import in_batches
 from hb_metrics.harnesses.figures import (
     ClassifiedReplies,
     classify_replies,
@@ -21,6 +21,7 @@ from hb_metrics.harnesses.figures import (
     offensiveness_figures,
 )
 from hb_metrics.harnesses.prompt_rows import Row, prompt_rows
+from hb_metrics.replies import is_empty
 
 _NUM_STYLES = 3  # the likeliest ones of a reply, which the viewer shows beside it
 
@@ -129,19 +130,21 @@ def reply_styles(style_classifier: str = "embedded", offensiveness_classifier: s
         offensiveness_classifier: As `--offensiveness_classifier`.
     """
     classifiers = cache(partial(load_classifiers, style_classifier, offensiveness_classifier))
-    lock = anyio.Lock()
+
+    def classify(asked: list[tuple[Row, str]]) -> list[tuple[list[float], float]]:
+        """Style vector and probability of being offensive of each reply."""
+        replies = classify_replies([row for row, _ in asked], [reply for _, reply in asked], classifiers())
+        return list(zip(replies.styles.tolist(), replies.offensiveness.tolist(), strict=True))
+
+    classified = in_batches(classify)
 
     async def score(state: TaskState, target: Target) -> Score:
         reply = state.output.completion
-        async with lock:
-            replies = await anyio.to_thread.run_sync(
-                lambda: classify_replies([state.metadata], [reply], classifiers())
-            )
-        if not replies.rows:
+        if is_empty(reply):
             return Score.unscored(reason="no_response", answer=reply, explanation="an empty reply, which is left out")
-        probabilities = dict(zip(classifiers().styles.labels, replies.styles[0].tolist(), strict=True))
+        styles, offensiveness = await classified((state.metadata, reply))
+        probabilities = dict(zip(classifiers().styles.labels, styles, strict=True))
         likeliest = sorted(probabilities, key=lambda style: -probabilities[style])[:_NUM_STYLES]
-        offensiveness = float(replies.offensiveness[0])
         return Score(
             value={"style": likeliest[0], _OFFENSIVENESS: offensiveness},
             answer=reply,
@@ -174,20 +177,12 @@ def prompt_likelihoods() -> Solver:
     A model that Inspect has loaded (hf/…) is run as `measure.py` runs it; another one is asked for the log-probabilities
     of the prompt's tokens.
     """
-    waiting: list[str] = []
-    known: dict[str, tuple[float, int]] = {}
-    lock = anyio.Lock()
+    scored = in_batches(_score)
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         api: Any = get_model().api
         if hasattr(api, "model") and hasattr(api, "tokenizer"):  # of the provider hf, which may not be installed
-            waiting.append(state.input_text)
-            async with lock:
-                if state.input_text not in known:  # score all that wait, as many as --max-samples
-                    texts = [text for text in waiting if text not in known]
-                    waiting.clear()
-                    known.update(await anyio.to_thread.run_sync(_score, texts, api.model, api.tokenizer))
-            log_likelihood, num_tokens = known[state.input_text]
+            log_likelihood, num_tokens = await scored((state.input_text, api.model, api.tokenizer))
         else:
             state = await generate(state, max_tokens=1, prompt_logprobs=1)
             logprobs = state.output.choices[0].prompt_logprobs if state.output.choices else None
@@ -201,10 +196,10 @@ def prompt_likelihoods() -> Solver:
     return solve
 
 
-def _score(texts: list[str], model: Any, tokenizer: Any) -> dict[str, tuple[float, int]]:
-    """Text → its log-likelihood, and over how many tokens."""
+def _score(asked: list[tuple[str, Any, Any]]) -> list[tuple[float, int]]:
+    """The log-likelihood of each text under the model that it is asked of, and over how many tokens."""
     from hb_metrics.inference.scoring.perplexity import score_perplexity
 
-    scores = score_perplexity(texts, model.eval(), tokenizer, progress=False)
-    pairs = zip(scores.log_likelihoods.tolist(), scores.num_tokens.tolist(), strict=True)
-    return dict(zip(texts, pairs, strict=True))
+    _, model, tokenizer = asked[0]  # that of the task: all are asked of the same one
+    scores = score_perplexity([text for text, _, _ in asked], model.eval(), tokenizer, progress=False)
+    return list(zip(scores.log_likelihoods.tolist(), scores.num_tokens.tolist(), strict=True))
