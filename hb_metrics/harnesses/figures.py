@@ -97,7 +97,7 @@ def gen_bias_figures(replies: ClassifiedReplies, labels: Sequence[str]) -> dict[
         debiased = None if plain.noise_floor is None else gen_bias(cells, labels=labels, debias=True)
     bounds = (plain.intervals or {}).get("full_gen_bias") or (None, None)
     axes = plain.by_axis or {}
-    debiased_axes = {axis: None for axis in axes} if debiased is None else debiased.by_axis or {}
+    debiased_axes = dict.fromkeys(axes) if debiased is None else debiased.by_axis or {}
     return {
         "full_gen_bias": plain.full_gen_bias,
         "full_gen_bias_noise_floor": plain.noise_floor,

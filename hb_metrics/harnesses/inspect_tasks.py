@@ -174,8 +174,8 @@ def perplexities() -> Scorer:
 def prompt_likelihoods() -> Solver:
     """Finds the log-likelihood of each prompt under the model, which is to write nothing.
 
-    A model that Inspect has loaded (hf/…) is run as `measure.py` runs it; another one is asked for the log-probabilities
-    of the prompt's tokens.
+    A model that Inspect has loaded (hf/…) is run as `measure.py` runs it; another one is asked for the
+    log-probabilities of the prompt's tokens.
     """
     scored = in_batches(_score)
 
