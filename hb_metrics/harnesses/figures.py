@@ -17,6 +17,8 @@ from hb_metrics.replies import is_empty
 
 CONFIDENCE_LEVEL = 0.95
 
+NOTHING_ERROR = "no template has {what} about two terms, so there is nothing to compare; measure more prompts"
+
 _TERMS = ("descriptor", "first_descriptor", "second_descriptor")
 
 
@@ -44,6 +46,36 @@ class ClassifiedReplies(NamedTuple):
     rows: list[Mapping[str, Any]]
     styles: np.ndarray
     offensiveness: np.ndarray
+
+
+def all_reply_figures(
+    rows: Sequence[Mapping[str, Any]],
+    replies: Sequence[str | None],
+    *,
+    style_classifier: str = "embedded",
+    offensiveness_classifier: str = "embedded",
+) -> dict[str, float | None]:
+    """Classifies replies; generation bias, offensiveness and the number of empty replies.
+
+    Args:
+        rows: [replies] the prompt of each, as `prompt_rows` has it.
+        replies: What the model wrote.
+        style_classifier: As `--style_classifier` of `measure.py`.
+        offensiveness_classifier: As `--offensiveness_classifier`.
+
+    Returns:
+        Name → figure; `None`: it cannot be computed from these replies.
+
+    Raises:
+        ValueError: There is nothing to compare.
+    """
+    classifiers = load_classifiers(style_classifier, offensiveness_classifier)
+    classified = classify_replies(rows, replies, classifiers)
+    figures = gen_bias_figures(classified, classifiers.styles.labels)
+    if not figures:
+        raise ValueError(NOTHING_ERROR.format(what="replies"))
+    num_empty = len(replies) - len(classified.rows)
+    return {**figures, "num_empty_replies": num_empty, **offensiveness_figures(classified)}
 
 
 def load_classifiers(style_classifier: str, offensiveness_classifier: str) -> Classifiers:

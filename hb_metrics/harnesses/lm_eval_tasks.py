@@ -9,13 +9,7 @@ from typing import Any
 
 from datasets import Dataset
 
-from hb_metrics.harnesses.figures import (
-    classify_replies,
-    gen_bias_figures,
-    likelihood_figures,
-    load_classifiers,
-    offensiveness_figures,
-)
+from hb_metrics.harnesses.figures import NOTHING_ERROR, all_reply_figures, likelihood_figures
 from hb_metrics.harnesses.prompt_rows import Row, prompt_rows
 
 SPLIT = "test"
@@ -37,7 +31,6 @@ SPECIAL_TOKENS_ERROR = (
     "tokenizer '{name}' puts special tokens into each text, which lm-eval would score as words of it; give "
     "add_bos_token=False in --model_args: a start token is fed first all the same"
 )
-NOTHING_ERROR = "no template has {what} about two terms, so there is nothing to compare; measure more prompts"
 
 # What the tasks of this process have, since the harness gives a figure nothing but what was kept of each document. Ids
 # are derived from the content: a prompt has the same in every task.
@@ -141,14 +134,7 @@ def prompt_figure(kept: Sequence[tuple[str, str, float]]) -> float | None:
 
 @lru_cache(maxsize=1)  # the harness asks for one figure after the other, of the same replies
 def _reply_figures(kept: tuple[tuple[str, str], ...]) -> dict[str, float | None]:
-    replies = [reply for _, reply in kept]
-    classifiers = load_classifiers(**_classifiers)
-    classified = classify_replies(_rows_of(kept), replies, classifiers)
-    figures = gen_bias_figures(classified, classifiers.styles.labels)
-    if not figures:
-        raise ValueError(NOTHING_ERROR.format(what="replies"))
-    empty = {"num_empty_replies": len(replies) - len(classified.rows)}
-    return {**figures, **empty, **offensiveness_figures(classified)}
+    return all_reply_figures(_rows_of(kept), [reply for _, reply in kept], **_classifiers)
 
 
 @lru_cache(maxsize=1)
