@@ -1,10 +1,11 @@
-"""Our tasks for lighteval, as a module of custom tasks.
+r"""Our tasks for lighteval, as a module of custom tasks.
 
     lighteval accelerate "model_name=HuggingFaceTB/SmolLM2-135M-Instruct" "holistic_bias_gen_bias|0" \\
         --custom-tasks hb_metrics.harnesses.lighteval_tasks
 
-lighteval gives a task no options of its own, so that ours are read from the environment variable `HOLISTIC_BIAS_OPTIONS`,
-a JSON object.
+lighteval gives a task no options of its own, so that ours are read from the environment variable
+`HOLISTIC_BIAS_OPTIONS`, a JSON object. Sentences are scored as continuations of a start token, since lighteval 0.13
+computes the log-likelihood of whole texts from the logits after each token and not from those before it.
 """
 
 import hashlib
@@ -76,7 +77,7 @@ def make_tasks(options: Mapping[str, Any], cache_dir: Path | None = None) -> lis
 
     Args:
         options: What `read_options` returned.
-        cache_dir: Where their datasets are kept, which lighteval loads by their folder; `None`: `$HF_HOME/holistic_bias`.
+        cache_dir: Where their datasets are kept, in a folder each; `None`: `$HF_HOME/holistic_bias`.
 
     Raises:
         ValueError: An option has an invalid value.
