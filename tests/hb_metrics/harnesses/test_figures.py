@@ -68,7 +68,7 @@ def test_the_prompts_are_those_that_a_run_would_ask(asked):
 
 
 def test_an_option_that_is_not_known_is_named(asked):
-    with pytest.raises(ValueError, match="axis 'agee' is not in .*did you mean 'age'"):
+    with pytest.raises(ValueError, match=r"axis 'agee' is not in .*did you mean 'age'"):
         prompt_rows(replied=True, **{**asked, "axes": ["agee"]})
 
 
