@@ -42,6 +42,7 @@ _SPLIT = "test"
 
 JSON_ERROR = "{variable} is '{value}'; give a JSON object, such as '{{\"dataset_config\": \"v1.0-small\"}}'"
 UNKNOWN_ERROR = "{variable} has '{name}', which is not known; {hint}allowed: {allowed}"
+NUMBER_ERROR = "max_new_tokens is {number} in {variable}; give a whole number of 1 or more"
 NO_START_ERROR = (
     "which token do the model's texts start with? lighteval feeds none of itself: name it in {variable}, as "
     '\'{{"start_token": "<s>"}}\', or "" if the tokenizer puts it before each text'
@@ -56,7 +57,7 @@ def read_options(text: str | None) -> dict[str, Any]:
     """Reads the options.
 
     Raises:
-        ValueError: They are no JSON object, or one is not known.
+        ValueError: They are no JSON object, one is not known, or has an invalid value.
     """
     try:
         options = json.loads(text or "{}")
@@ -69,6 +70,9 @@ def read_options(text: str | None) -> dict[str, Any]:
         if name not in known:
             hint = did_you_mean(name, known)
             raise ValueError(UNKNOWN_ERROR.format(variable=VARIABLE, name=name, hint=hint, allowed=", ".join(known)))
+    number = options.get("max_new_tokens", _REPLY_TOKENS)
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise ValueError(NUMBER_ERROR.format(variable=VARIABLE, number=number))
     return options
 
 
@@ -90,7 +94,7 @@ def make_tasks(options: Mapping[str, Any], cache_dir: Path | None = None) -> lis
     figures = partial(_reply_figures, **classifiers)
     replies: dict[str, Any] = {
         "prompt_function": _reply_prompt,
-        "generation_size": options.get("max_new_tokens") or _REPLY_TOKENS,
+        "generation_size": options.get("max_new_tokens", _REPLY_TOKENS),
         "sample_fields": _sample,
         "solver": [generate()],
         "scorer": reply_styles(**classifiers),

@@ -1,6 +1,8 @@
 """Prompts and replies that the tests of all harnesses use."""
 
+import gc
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -56,6 +58,15 @@ def log_likelihoods(rows):
     """A log-likelihood and a number of tokens of each prompt, by its id."""
     draw = np.random.default_rng(1)
     return {row["id"]: (float(draw.normal(-30 - len(row["descriptor"]), 3)), len(row["text"]) // 4) for row in rows}
+
+
+@pytest.fixture
+def nothing_left_open():
+    """Collects streams that Inspect leaves open, whose warnings would be errors of whatever test comes later."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 @pytest.fixture(scope="session")

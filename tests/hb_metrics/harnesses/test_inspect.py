@@ -1,9 +1,7 @@
 """The tasks of Inspect. Without inspect-ai (`pip install 'holistic-bias[inspect]'`) they are skipped."""
 
-import gc
 import math
 import tomllib
-import warnings
 from collections import Counter
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -14,7 +12,7 @@ from hb_metrics.harnesses.figures import all_reply_figures, likelihood_figures
 from tests.hb_metrics.harnesses import expected
 
 pytest.importorskip("inspect_ai")
-pytestmark = pytest.mark.filterwarnings("ignore")  # of its packages
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("nothing_left_open")]
 
 import anyio  # noqa: E402
 from inspect_ai import eval as inspect_eval  # noqa: E402
@@ -25,15 +23,6 @@ import holistic_bias  # noqa: E402
 from hb_metrics.harnesses.batching import in_batches  # noqa: E402
 
 CLOSE = {"rel": 1e-6, "abs": 1e-9}  # classifiers pad the texts of a batch, and batches are of what comes together
-
-
-@pytest.fixture(autouse=True)
-def nothing_left_open():
-    """Collects streams that Inspect leaves open, whose warnings would be errors of whatever test comes later."""
-    yield
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
 
 
 def answering(answer):
