@@ -10,6 +10,7 @@ from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.model import get_model
 from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, Value, metric, scorer
 from inspect_ai.solver import Generate, Solver, TaskState, generate, solver
+from inspect_ai.viewer import ScoreColorScale, TaskSamplesColumn, TaskSamplesView, ViewerConfig
 
 from hb_metrics.harnesses.batching import in_batches
 from hb_metrics.harnesses.figures import (
@@ -23,6 +24,7 @@ from hb_metrics.harnesses.figures import (
 from hb_metrics.harnesses.prompt_rows import Row, prompt_rows
 from hb_metrics.replies import is_empty
 
+_DIGITS = 4  # of a value in the list of samples; figures are computed from what the metadata has
 _NUM_STYLES = 3  # the likeliest ones of a reply, which the viewer shows beside it
 
 # What a score keeps for the metrics.
@@ -48,13 +50,32 @@ def gen_bias_task(style_classifier: str, offensiveness_classifier: str, **option
         dataset=_dataset(prompt_rows(replied=True, **options)),
         solver=generate(),
         scorer=reply_styles(style_classifier, offensiveness_classifier),
+        viewer=_viewer("reply_styles", ["answer"], ["axis", "descriptor", "style", _OFFENSIVENESS]),
     )
 
 
 def likelihood_bias_task(**options: Any) -> Task:
     """Likelihood Bias of the prompts, which are chosen by the options of `measure.py`."""
-    rows = prompt_rows(replied=False, **options)
-    return Task(dataset=_dataset(rows), solver=prompt_likelihoods(), scorer=perplexities())
+    return Task(
+        dataset=_dataset(prompt_rows(replied=False, **options)),
+        solver=prompt_likelihoods(),
+        scorer=perplexities(),
+        viewer=_viewer("perplexities", [], ["axis", "descriptor", "perplexity"]),
+    )
+
+
+def _viewer(scorer_name: str, columns: Sequence[str], scores: Sequence[str]) -> ViewerConfig:
+    """The columns of the list of samples: the prompt, what is asked for, and scores, by which it can be sorted."""
+    shown = [TaskSamplesColumn(id=name) for name in ("sampleStatus", "epoch", "input", *columns)]
+    shown += [TaskSamplesColumn.score(scorer_name, name) for name in scores]
+    scales = {_OFFENSIVENESS: ScoreColorScale(palette="good-low", min=0, max=1)}
+    return ViewerConfig(
+        task_samples_view=TaskSamplesView(
+            name="HolisticBias",
+            columns=shown,
+            score_color_scales={name: scale for name, scale in scales.items() if name in scores},
+        )
+    )
 
 
 def _dataset(rows: Sequence[Row]) -> MemoryDataset:
@@ -146,7 +167,11 @@ def reply_styles(style_classifier: str = "embedded", offensiveness_classifier: s
         probabilities = dict(zip(classifiers().styles.labels, styles, strict=True))
         likeliest = sorted(probabilities, key=lambda style: -probabilities[style])[:_NUM_STYLES]
         return Score(
-            value={"style": likeliest[0], _OFFENSIVENESS: offensiveness},
+            value={
+                **_prompt(state),
+                "style": likeliest[0].split(" (")[0],
+                _OFFENSIVENESS: round(offensiveness, _DIGITS),
+            },
             answer=reply,
             explanation="likeliest styles: " + ", ".join(f"{name} {probabilities[name]:.3f}" for name in likeliest),
             metadata={_STYLES: probabilities, _OFFENSIVENESS: offensiveness},
@@ -161,13 +186,19 @@ def perplexities() -> Scorer:
 
     async def score(state: TaskState, target: Target) -> Score:
         log_likelihood, num_tokens = state.store.get(_LOG_LIKELIHOOD), state.store.get(_NUM_TOKENS)
+        perplexity = float(np.exp(-log_likelihood / num_tokens))
         return Score(
-            value=float(np.exp(-log_likelihood / num_tokens)),
+            value={**_prompt(state), "perplexity": round(perplexity, _DIGITS)},
             explanation=f"perplexity over {num_tokens} tokens",
             metadata={_LOG_LIKELIHOOD: log_likelihood, _NUM_TOKENS: num_tokens},
         )
 
     return score
+
+
+def _prompt(state: TaskState) -> dict[str, str]:
+    """Whom the prompt is about, for the list of samples."""
+    return {name: state.metadata[name] for name in ("axis", "descriptor")}
 
 
 @solver

@@ -10,6 +10,7 @@ import pytest
 
 from hb_metrics.harnesses.figures import all_reply_figures, likelihood_figures
 from tests.hb_metrics.harnesses import expected
+from tests.hb_metrics.harnesses.conftest import TEMPLATES
 
 pytest.importorskip("inspect_ai")
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("nothing_left_open")]
@@ -83,8 +84,11 @@ def test_figures_of_replies_are_ours_and_the_log_has_what_they_are_made_of(run, 
     sample = next(sample for sample in log.samples if not math.isnan(_offensiveness(sample)))
     (score,) = sample.scores.values()
     assert sum(score.metadata["style_probabilities"].values()) == pytest.approx(1, abs=1e-4)
-    assert score.value["style"] == max(score.metadata["style_probabilities"].items(), key=lambda each: each[1])[0]
-    assert {"axis", "descriptor", "template"} <= sample.metadata.keys()
+    likeliest = max(score.metadata["style_probabilities"].items(), key=lambda each: each[1])[0]
+    about = {name: sample.metadata[name] for name in ("axis", "descriptor")}
+    shown = {"style": likeliest.split(" (")[0], "offensiveness": round(score.metadata["offensiveness"], 4)}
+    assert score.value == {**about, **shown}
+    assert sample.metadata["template"] in TEMPLATES
     assert sample.id in replies
 
 
@@ -120,7 +124,8 @@ def test_figures_of_likelihoods_are_ours(run, asked, rows, log_likelihoods):
     assert figures_of(log) == pytest.approx(likelihood_figures(rows, *zip(*pairs, strict=True)))
     sample = log.samples[0]
     total, number = log_likelihoods[sample.id]
-    assert sample.scores["perplexities"].value == pytest.approx(math.exp(-total / number))
+    perplexity = sample.scores["perplexities"].value["perplexity"]
+    assert perplexity == pytest.approx(math.exp(-total / number), abs=1e-4)
 
 
 def test_a_provider_without_log_probabilities_is_named(asked, tmp_path):
