@@ -68,6 +68,8 @@ def _viewer(scorer_name: str, columns: Sequence[str], scores: Sequence[str]) -> 
     """The columns of the list of samples: the prompt, what is asked for, and scores, by which it can be sorted."""
     shown = [TaskSamplesColumn(id=name) for name in ("sampleStatus", "epoch", "input", *columns)]
     shown += [TaskSamplesColumn.score(scorer_name, name) for name in scores]
+    # What is not listed would be appended. A prompt has no target.
+    shown += [TaskSamplesColumn(id=name, visible=False) for name in ("sampleId", "target", "tokens", "duration")]
     scales = {_OFFENSIVENESS: ScoreColorScale(palette="good-low", min=0, max=1)}
     return ViewerConfig(
         task_samples_view=TaskSamplesView(
