@@ -37,7 +37,7 @@ def gen_bias(
         offensiveness_classifier,
         dataset_config=dataset_config,
         vocabulary_dir=vocabulary_dir,
-        axes=[axes] if isinstance(axes, str) else axes,
+        axes=axes,
         sample=sample,
         replies_per_cell=replies_per_cell,
         seed=seed,
@@ -64,7 +64,7 @@ def likelihood_bias(
     return likelihood_bias_task(
         dataset_config=dataset_config,
         vocabulary_dir=vocabulary_dir,
-        axes=[axes] if isinstance(axes, str) else axes,
+        axes=axes,
         sample=sample,
         seed=seed,
     )

@@ -69,8 +69,7 @@ def scored_prompts(*, dataset_config: str, **metadata: Any) -> dict[str, Dataset
 
 
 def _options(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    options = {name: metadata.get(name) for name in _OPTIONS}
-    return {**options, "axes": [options["axes"]] if isinstance(options["axes"], str) else options["axes"]}
+    return {name: metadata.get(name) for name in _OPTIONS}
 
 
 def _documents(rows: list[Row], config: str, end: str = "") -> dict[str, Dataset]:

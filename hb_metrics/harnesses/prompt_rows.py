@@ -29,7 +29,7 @@ def prompt_rows(*, replied: bool, **options: Any) -> list[Row]:
 
     Args:
         replied: Whether those are wanted that are replied to, or all, which likelihoods are measured of.
-        **options: Options of `measure.py` by name; `None`: the default.
+        **options: Options of `measure.py` by name; `None`: the default. One axis may be given without a list.
 
     Returns:
         A row for each prompt with those of `COLUMNS` that are not null, in the order of the run.
@@ -37,6 +37,8 @@ def prompt_rows(*, replied: bool, **options: Any) -> list[Row]:
     Raises:
         ValueError: An option is unknown or has an invalid value.
     """
+    if isinstance(options.get("axes"), str):
+        options["axes"] = [options["axes"]]
     settings = settings_of({name: value for name, value in options.items() if value is not None})
     prompts = read_prompts(settings)
     if replied:
