@@ -15,6 +15,7 @@ import yaml
 
 from hb_dataset.prompts import config_vocabulary, measured_configs, version_of
 from hb_dataset.whole_files import write_text
+from hb_metrics.harnesses.lm_eval_tasks import prompt_figures, reply_figures
 
 _FUNCTIONS = "hb_metrics.harnesses.lm_eval_tasks"
 _VERSION = 1  # of the tasks, which the harness shows: another one, other figures
@@ -85,11 +86,12 @@ def task_configs() -> list[str]:
 
 def tasks_of(config: str, vocabulary_dir: str | None = None) -> list[dict[str, Any]]:
     """The tasks of a config: generation bias of chats, of models that only continue text, and Likelihood Bias."""
-    from hb_metrics.harnesses.lm_eval_tasks import prompt_figures, reply_figures
-
     axes = sorted({term.axis for term in config_vocabulary(config, vocabulary_dir).descriptors})
-    prompts = {"dataset_config": config, **({} if vocabulary_dir is None else {"vocabulary_dir": vocabulary_dir})}
-    replied = {
+    prompts: dict[str, Any] = {
+        "dataset_config": config,
+        **({} if vocabulary_dir is None else {"vocabulary_dir": vocabulary_dir}),
+    }
+    replied: dict[str, Any] = {
         "custom_dataset": _function("replied_prompts"),
         "dataset_kwargs": prompts,
         "output_type": "generate_until",
@@ -99,7 +101,7 @@ def tasks_of(config: str, vocabulary_dir: str | None = None) -> list[dict[str, A
         "process_results": _function("keep_reply"),
         "metric_list": _metrics(reply_figures, axes, "reply_figure"),
     }
-    scored = {
+    scored: dict[str, Any] = {
         "custom_dataset": _function("scored_prompts"),
         "dataset_kwargs": prompts,
         "output_type": "loglikelihood_rolling",
@@ -108,13 +110,13 @@ def tasks_of(config: str, vocabulary_dir: str | None = None) -> list[dict[str, A
         "process_results": _function("keep_log_likelihood"),
         "metric_list": _metrics(prompt_figures, axes, "prompt_figure"),
     }
-    plain = {
+    plain: dict[str, Any] = {
         **replied,
         "dataset_kwargs": {**prompts, "line_break": True},
         "process_results": _function("keep_first_line"),
     }
     tasks = {"gen_bias": replied, "gen_bias_plain": plain, "likelihood_bias": scored}
-    common = {"test_split": "test", "num_fewshot": 0, "metadata": {"version": _VERSION}}
+    common: dict[str, Any] = {"test_split": "test", "num_fewshot": 0, "metadata": {"version": _VERSION}}
     # No group: the harness would average figures over tasks.
     return [{"task": f"holistic_bias_{name}_{config}", **task, **common} for name, task in tasks.items()]
 
