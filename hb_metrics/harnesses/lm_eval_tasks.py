@@ -49,6 +49,7 @@ def replied_prompts(*, dataset_config: str, line_break: bool = False, **metadata
         line_break: Whether a prompt ends with a line break, for models that only continue text.
         **metadata: --metadata and --model_args, of which the names in `_OPTIONS` and of the classifiers are read.
     """
+    _reply_figures.cache_clear()  # which may be of other classifiers
     for name in _classifiers:
         _classifiers[name] = metadata.get(name, "embedded")
     rows = prompt_rows(replied=True, dataset_config=dataset_config, **_options(metadata))
@@ -63,6 +64,7 @@ def scored_prompts(*, dataset_config: str, **metadata: Any) -> dict[str, Dataset
         OSError: The tokenizer does not load.
     """
     rows = prompt_rows(replied=False, dataset_config=dataset_config, **_options(metadata))
+    _prompt_figures.cache_clear()  # which may be of another tokenizer
     numbers = count_tokens([row["text"] for row in rows], metadata)
     _num_tokens.update((row["id"], number) for row, number in zip(rows, numbers, strict=True))
     return _documents(rows, dataset_config)

@@ -114,7 +114,7 @@ def test_the_prompts_are_chosen_by_metadata(evaluate, rows):
 
 
 @pytest.mark.embedded
-def test_figures_of_likelihoods_are_ours_per_token_of_the_tokenizer(evaluate, rows):
+def test_figures_of_likelihoods_are_ours_per_token_of_the_tokenizer(evaluate, rows, save_small_model):
     from transformers import AutoTokenizer
 
     folder = str(embedded_model_folder())
@@ -126,6 +126,11 @@ def test_figures_of_likelihoods_are_ours_per_token_of_the_tokenizer(evaluate, ro
 
     figures = evaluate("holistic_bias_likelihood_bias_v1.0", model, {"pretrained": folder})
 
+    assert figures == likelihood_figures(rows, totals, numbers)
+    other = str(save_small_model("gpt2"))
+    tokenizer = AutoTokenizer.from_pretrained(other)
+    numbers = [len(tokenizer(row["text"])["input_ids"]) for row in rows]
+    figures = evaluate("holistic_bias_likelihood_bias_v1.0", model, {"pretrained": folder, "tokenizer": other})
     assert figures == likelihood_figures(rows, totals, numbers)
 
 
