@@ -167,7 +167,8 @@ class KeptReply(SampleLevelComputation):
     def compute(self, model_response: ModelResponse, doc: Doc, **_: Any) -> dict[str, Any]:
         """The prompt's row and the reply."""
         reply = model_response.final_text[0].strip()
-        return {"row": doc.specific, "reply": reply.partition("\n")[0] if self.first_line else reply}
+        reply = reply.partition("\n")[0] if self.first_line else reply
+        return {"row": doc.specific, "reply": reply, "number": int(doc.id)}
 
 
 class KeptLikelihood(SampleLevelComputation):
@@ -189,6 +190,8 @@ class KeptLikelihood(SampleLevelComputation):
 
 
 def _reply_figures(kept: Sequence[Mapping[str, Any]], **classifiers: str) -> dict[str, float]:
+    # In their order, which lighteval shuffles: the last digits depend on what is classified together.
+    kept = sorted(kept, key=lambda each: each["number"])
     return _known(all_reply_figures([each["row"] for each in kept], [each["reply"] for each in kept], **classifiers))
 
 
