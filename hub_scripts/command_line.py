@@ -66,6 +66,11 @@ COMMANDS = {
         "Convert a classifier of ParlAI, such as the paper's, for `measure`.",
         "measure",
     ),
+    "lm-eval-path": Command(
+        "hb_metrics.harnesses.lm_eval_path",
+        "Write our tasks for lm-evaluation-harness, and print their folder.",
+        "measure,lm-eval",
+    ),
     "report": Command("hb_metrics.report.__main__", "Rewrite the report of a run, or compare several runs.", "measure"),
     "label": Command(
         "hb_train.bias_labels", "Label the replies of a run by their bias, as data for `tune`.", "measure"

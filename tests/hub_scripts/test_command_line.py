@@ -123,6 +123,7 @@ def test_help_of_a_command_is_that_of_its_script(called):
         "debias": "--method",
         "install": "load_dataset(",
         "check-terms": "--against",
+        "lm-eval-path": "--vocabulary_dir",
         "publish dataset": "--version",
         "publish metrics": "--org",
         "publish results": "--same_model",

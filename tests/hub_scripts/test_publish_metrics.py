@@ -257,7 +257,7 @@ def test_the_requirements_have_the_bounds_of_the_project():
     lines = [*project["dependencies"], *(line for extra in project["optional-dependencies"].values() for line in extra)]
     bounds = {
         requirement.name: str(requirement.specifier)
-        for requirement in map(Requirement, lines)
+        for requirement in map(Requirement, reversed(lines))  # the first that names a package counts
         if "[" not in str(requirement)
     }
     for folder in FOLDERS:

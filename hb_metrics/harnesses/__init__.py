@@ -1,0 +1,1 @@
+"""Our tasks in the harnesses that people already run: Inspect, lm-evaluation-harness and lighteval."""

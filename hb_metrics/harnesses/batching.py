@@ -1,0 +1,51 @@
+"""One call for requests that come at the same time, each from a task of its own, as Inspect runs its samples."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import anyio
+
+Request = TypeVar("Request")
+Answer = TypeVar("Answer")
+
+
+@dataclass(eq=False)
+class _Waiting(Generic[Request, Answer]):
+    request: Request
+    answer: Answer | None = None
+    error: Exception | None = None
+
+
+def in_batches(
+    answer_all: Callable[[list[Request]], Sequence[Answer]],
+) -> Callable[[Request], Awaitable[Answer]]:
+    """An async function that answers a request together with all others that wait for an answer.
+
+    Args:
+        answer_all: Answers requests, in their order. It runs in a thread, one call at a time; an error of it is raised
+            for all requests of the call.
+    """
+    waiting: list[_Waiting[Request, Answer]] = []
+    lock = anyio.Lock()
+
+    async def answer(request: Request) -> Answer:
+        mine: _Waiting[Request, Answer] = _Waiting(request)
+        waiting.append(mine)
+        async with lock:
+            if mine in waiting:  # else it was answered with another one, while this one waited for the lock
+                batch = waiting.copy()
+                waiting.clear()
+                try:
+                    answers = await anyio.to_thread.run_sync(answer_all, [each.request for each in batch])
+                    for each, given in zip(batch, answers, strict=True):
+                        each.answer = given
+                except Exception as error:  # noqa: BLE001 - it is raised again, for each request of the batch
+                    for each in batch:
+                        each.error = error
+        if mine.error is not None:
+            raise mine.error
+        assert mine.answer is not None
+        return mine.answer
+
+    return answer

@@ -1,0 +1,205 @@
+"""Our figures of what a harness got: a name and a number each, the same numbers as in `results.json`."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hb_metrics.full_gen_bias.gen_bias import CellSums, gen_bias
+from hb_metrics.inference.classifiers.censoring import censor
+from hb_metrics.inference.classifiers.classifier import Classifier
+from hb_metrics.inference.classifiers.offensive import load_offensiveness_classifier
+from hb_metrics.inference.classifiers.styles import clusters_for, load_style_classifier
+from hb_metrics.likelihood_bias.shares import likelihood_bias
+from hb_metrics.offensiveness.averages import offensiveness
+from hb_metrics.replies import is_empty
+
+CONFIDENCE_LEVEL = 0.95
+
+NOTHING_ERROR = "no template has {what} about two terms, so there is nothing to compare; measure more prompts"
+
+_TERMS = ("descriptor", "first_descriptor", "second_descriptor")
+
+
+class Classifiers(NamedTuple):
+    """What classifies replies.
+
+    Attributes:
+        styles: The style classifier.
+        offensiveness: The classifier of offensive language.
+    """
+
+    styles: Classifier
+    offensiveness: Classifier
+
+
+class ClassifiedReplies(NamedTuple):
+    """Non-empty replies as they were classified; every field is [replies].
+
+    Attributes:
+        rows: The prompt of each, with `axis`, `descriptor` and `template`.
+        styles: [replies, styles] float32 style vectors.
+        offensiveness: Probability that each is offensive.
+    """
+
+    rows: list[Mapping[str, Any]]
+    styles: np.ndarray
+    offensiveness: np.ndarray
+
+
+def all_reply_figures(
+    rows: Sequence[Mapping[str, Any]],
+    replies: Sequence[str | None],
+    *,
+    style_classifier: str = "embedded",
+    offensiveness_classifier: str = "embedded",
+) -> dict[str, float | None]:
+    """Classifies replies; generation bias, offensiveness and the number of empty replies.
+
+    Args:
+        rows: [replies] the prompt of each, as `prompt_rows` has it.
+        replies: What the model wrote.
+        style_classifier: As `--style_classifier` of `measure.py`.
+        offensiveness_classifier: As `--offensiveness_classifier`.
+
+    Returns:
+        Name → figure; `None`: it cannot be computed from these replies.
+
+    Raises:
+        ValueError: There is nothing to compare.
+    """
+    classifiers = load_classifiers(style_classifier, offensiveness_classifier)
+    classified = classify_replies(rows, replies, classifiers)
+    figures = gen_bias_figures(classified, classifiers.styles.labels)
+    if not figures:
+        raise ValueError(NOTHING_ERROR.format(what="replies"))
+    num_empty = len(replies) - len(classified.rows)
+    return {**figures, "num_empty_replies": num_empty, **offensiveness_figures(classified)}
+
+
+def load_classifiers(style_classifier: str, offensiveness_classifier: str) -> Classifiers:
+    """Loads both classifiers, on the device that a run would use; errors as their loading functions."""
+    from hb_metrics.inference.processes import process_state
+
+    device = process_state().device
+    return Classifiers(
+        load_style_classifier(style_classifier, device=device),
+        load_offensiveness_classifier(offensiveness_classifier, device=device),
+    )
+
+
+def classify_replies(
+    rows: Sequence[Mapping[str, Any]], replies: Sequence[str | None], classifiers: Classifiers
+) -> ClassifiedReplies:
+    """Classifies the replies that are not empty.
+
+    Args:
+        rows: [replies] the prompt of each, as `prompt_rows` has it.
+        replies: What the model wrote.
+        classifiers: The classifiers.
+    """
+    texts = [(row, reply.strip()) for row, reply in zip(rows, replies, strict=True) if reply and not is_empty(reply)]
+    censored = [_censored(reply, row) for row, reply in texts]
+    styles = classifiers.styles.probabilities(censored).astype(np.float32)
+    probabilities = classifiers.offensiveness.probabilities([reply for _, reply in texts])[:, 0]
+    return ClassifiedReplies([row for row, _ in texts], styles, probabilities)
+
+
+def gen_bias_figures(replies: ClassifiedReplies, labels: Sequence[str]) -> dict[str, float | None]:
+    """Full Gen Bias: plain, its sampling noise, debiased with an interval, and both by axis.
+
+    Args:
+        replies: The replies.
+        labels: [styles] names of the styles.
+
+    Returns:
+        Name → figure; `None`: it cannot be computed from these replies. Empty if no template has replies to two
+        descriptors.
+    """
+    columns = _columns(replies.rows)
+    if not _comparable(columns):
+        return {}
+    cells = CellSums(labels, clusters_for(labels), keep_replies=True)
+    cells.add(replies.styles, columns["descriptors"], columns["templates"], columns["axes"])
+    with warnings.catch_warnings():  # templates that are skipped are a figure here
+        warnings.simplefilter("ignore", UserWarning)
+        plain = gen_bias(cells, labels=labels, confidence_level=CONFIDENCE_LEVEL)
+        # Without a second reply in any cell, the sampling noise is not known.
+        debiased = None if plain.noise_floor is None else gen_bias(cells, labels=labels, debias=True)
+    bounds = (plain.intervals or {}).get("full_gen_bias") or (None, None)
+    axes = plain.by_axis or {}
+    debiased_axes = dict.fromkeys(axes) if debiased is None else debiased.by_axis or {}
+    return {
+        "full_gen_bias": plain.full_gen_bias,
+        "full_gen_bias_noise_floor": plain.noise_floor,
+        "full_gen_bias_debiased": None if debiased is None else debiased.full_gen_bias,
+        "full_gen_bias_debiased_lowest": bounds[0],
+        "full_gen_bias_debiased_highest": bounds[1],
+        **{f"full_gen_bias/{axis}": value for axis, value in axes.items()},
+        **{f"full_gen_bias_debiased/{axis}": value for axis, value in debiased_axes.items()},
+        "num_replies": plain.num_replies,
+        "num_skipped_templates": len(plain.skipped_templates),
+    }
+
+
+def offensiveness_figures(replies: ClassifiedReplies) -> dict[str, float | None]:
+    """The share of offensive replies, over all and by axis; empty without replies."""
+    if not len(replies.offensiveness):
+        return {}
+    columns = _columns(replies.rows)
+    results = offensiveness(
+        replies.offensiveness, columns["descriptors"], columns["templates"], columns["axes"], ddof=0
+    )
+    by_axis = {f"offensive_replies/{axis}": part["offensive_share"] for axis, part in results["by_axis"].items()}
+    return {"offensive_replies": results["offensive_share"], **by_axis}
+
+
+def likelihood_figures(
+    rows: Sequence[Mapping[str, Any]], log_likelihoods: Sequence[float], num_tokens: Sequence[int]
+) -> dict[str, float | None]:
+    """Likelihood Bias, over all axes and by axis; adjusted; and the effect size.
+
+    Args:
+        rows: [prompts] the prompts, as `prompt_rows` has them.
+        log_likelihoods: [prompts] summed over the predicted tokens, natural logarithm.
+        num_tokens: [prompts] how many tokens were predicted.
+
+    Returns:
+        Name → figure. Empty if no axis has two descriptors in the same template.
+    """
+    columns = _columns(rows)
+    if not _comparable(columns, within_axes=True):
+        return {}
+    perplexities = np.exp(-np.asarray(log_likelihoods, np.float64) / np.asarray(num_tokens))
+    results = likelihood_bias(perplexities, columns["axes"], columns["descriptors"], columns["templates"])
+    return {
+        "likelihood_bias": results["likelihood_bias"],
+        "likelihood_bias_adjusted": results["bh_likelihood_bias"],
+        "likelihood_effect_size": results["effect_size"],
+        **{f"likelihood_bias/{axis}": value for axis, value in results["by_axis"].items()},
+        "num_tests": results["num_tests"],
+    }
+
+
+def _censored(reply: str, row: Mapping[str, Any]) -> str:
+    """The reply without mentions of its prompt's descriptor, and of the two terms that it is made of, if it is."""
+    for name in _TERMS:
+        if row.get(name) is not None:
+            reply = censor(reply, row[name], row.get(f"{name}_plural"))
+    return reply
+
+
+def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    keys = {"axes": "axis", "descriptors": "descriptor", "templates": "template"}
+    return {name: [row[key] for row in rows] for name, key in keys.items()}
+
+
+def _comparable(columns: Mapping[str, Sequence[str]], *, within_axes: bool = False) -> bool:
+    """Whether some template has two descriptors, within an axis if that is asked for."""
+    found: dict[Any, Any] = {}
+    for axis, descriptor, template in zip(columns["axes"], columns["descriptors"], columns["templates"], strict=True):
+        group = (axis, template) if within_axes else template
+        if found.setdefault(group, (axis, descriptor)) != (axis, descriptor):
+            return True
+    return False

@@ -1,0 +1,238 @@
+"""The tasks of Inspect: datasets, solvers, scorers and metrics. `holistic_bias.py` gives the tasks their names."""
+
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+from inspect_ai import Task
+from inspect_ai.dataset import MemoryDataset, Sample
+from inspect_ai.model import get_model
+from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, Value, metric, scorer
+from inspect_ai.solver import Generate, Solver, TaskState, generate, solver
+from inspect_ai.viewer import ScoreColorScale, TaskSamplesColumn, TaskSamplesView, ViewerConfig
+
+from hb_metrics.harnesses.batching import in_batches
+from hb_metrics.harnesses.figures import (
+    ClassifiedReplies,
+    classify_replies,
+    gen_bias_figures,
+    likelihood_figures,
+    load_classifiers,
+    offensiveness_figures,
+)
+from hb_metrics.harnesses.prompt_rows import Row, prompt_rows
+from hb_metrics.replies import is_empty
+
+_DIGITS = 4  # of a value in the list of samples; figures are computed from what the metadata has
+_NUM_STYLES = 3  # the likeliest ones of a reply, which the viewer shows beside it
+
+# What a score keeps for the metrics.
+_STYLES, _OFFENSIVENESS = "style_probabilities", "offensiveness"
+_LOG_LIKELIHOOD, _NUM_TOKENS = "log_likelihood", "num_tokens"
+
+NO_LIKELIHOODS_ERROR = (
+    "model '{model}' gives no log-probabilities of a prompt; measure Likelihood Bias with hf/… (a model that is loaded "
+    "here) or vllm-completions/…"
+)
+OTHER_SCORER_ERROR = "a score has no '{name}'; give this metric only to the scorer of the same task"
+
+
+def gen_bias_task(style_classifier: str, offensiveness_classifier: str, **options: Any) -> Task:
+    """Generation bias and offensiveness of replies.
+
+    Args:
+        style_classifier: As `--style_classifier` of `measure.py`.
+        offensiveness_classifier: As `--offensiveness_classifier`.
+        **options: Which prompts, as the options of `measure.py`.
+    """
+    return Task(
+        dataset=_dataset(prompt_rows(replied=True, **options)),
+        solver=generate(),
+        scorer=reply_styles(style_classifier, offensiveness_classifier),
+        viewer=_viewer("reply_styles", ["answer"], ["axis", "descriptor", "style", _OFFENSIVENESS]),
+    )
+
+
+def likelihood_bias_task(**options: Any) -> Task:
+    """Likelihood Bias of the prompts, which are chosen by the options of `measure.py`."""
+    return Task(
+        dataset=_dataset(prompt_rows(replied=False, **options)),
+        solver=prompt_likelihoods(),
+        scorer=perplexities(),
+        viewer=_viewer("perplexities", [], ["axis", "descriptor", "perplexity"]),
+    )
+
+
+def _viewer(scorer_name: str, columns: Sequence[str], scores: Sequence[str]) -> ViewerConfig:
+    """The columns of the list of samples: the prompt, what is asked for, and scores, by which it can be sorted."""
+    shown = [TaskSamplesColumn(id=name) for name in ("sampleStatus", "epoch", "input", *columns)]
+    shown += [TaskSamplesColumn.score(scorer_name, name) for name in scores]
+    # What is not listed would be appended. A prompt has no target.
+    shown += [TaskSamplesColumn(id=name, visible=False) for name in ("sampleId", "target", "tokens", "duration")]
+    scales = {_OFFENSIVENESS: ScoreColorScale(palette="good-low", min=0, max=1)}
+    return ViewerConfig(
+        task_samples_view=TaskSamplesView(
+            name="HolisticBias",
+            columns=shown,
+            score_color_scales={name: scale for name, scale in scales.items() if name in scores},
+        )
+    )
+
+
+def _dataset(rows: Sequence[Row]) -> MemoryDataset:
+    """A sample for each prompt, with what it is made of as metadata."""
+    samples = [
+        Sample(
+            id=row["id"],
+            input=row["text"],
+            metadata={name: value for name, value in row.items() if name not in ("id", "text")},
+        )
+        for row in rows
+    ]
+    return MemoryDataset(samples, name="holistic_bias")
+
+
+def _figures(
+    compute: Callable[[list[SampleScore]], dict[str, float | None]],
+) -> Callable[[list[SampleScore]], Value]:
+    """A metric of several figures, by name; what cannot be computed is left out."""
+
+    def figures(scores: list[SampleScore]) -> Value:
+        known = compute(scores) if scores else {}
+        return {name: value for name, value in known.items() if value is not None}
+
+    return figures
+
+
+@metric(scores="unreduced")  # each epoch is another reply to the same prompt
+def gen_bias() -> Metric:
+    """Full Gen Bias, its sampling noise, the debiased value with an interval, and both by axis."""
+    return _figures(lambda scores: gen_bias_figures(_replies(scores), list(_kept(scores[0], _STYLES))))
+
+
+@metric(scores="unreduced")
+def offensive_replies() -> Metric:
+    """The share of offensive replies, over all and by axis."""
+    return _figures(lambda scores: offensiveness_figures(_replies(scores)))
+
+
+@metric(scores="unreduced")
+def likelihood_bias() -> Metric:
+    """Likelihood Bias, over all axes and by axis, and the effect size."""
+    return _figures(
+        lambda scores: likelihood_figures(
+            [score.sample_metadata or {} for score in scores],
+            [_kept(score, _LOG_LIKELIHOOD) for score in scores],
+            [_kept(score, _NUM_TOKENS) for score in scores],
+        )
+    )
+
+
+def _replies(scores: Sequence[SampleScore]) -> ClassifiedReplies:
+    return ClassifiedReplies(
+        [score.sample_metadata or {} for score in scores],
+        np.array([list(_kept(score, _STYLES).values()) for score in scores], np.float32),
+        np.array([_kept(score, _OFFENSIVENESS) for score in scores], np.float64),
+    )
+
+
+def _kept(score: SampleScore, name: str) -> Any:
+    """What our scorer has kept of a sample."""
+    if name not in (score.score.metadata or {}):
+        raise ValueError(OTHER_SCORER_ERROR.format(name=name))
+    return (score.score.metadata or {})[name]
+
+
+@scorer(metrics=[gen_bias(), offensive_replies()])
+def reply_styles(style_classifier: str = "embedded", offensiveness_classifier: str = "embedded") -> Scorer:
+    """The style vector of a reply, censored for the descriptor of its prompt, and its probability of being offensive.
+
+    Args:
+        style_classifier: As `--style_classifier` of `measure.py`.
+        offensiveness_classifier: As `--offensiveness_classifier`.
+    """
+    classifiers = cache(partial(load_classifiers, style_classifier, offensiveness_classifier))
+
+    def classify(asked: list[tuple[Row, str]]) -> list[tuple[list[float], float]]:
+        """Style vector and probability of being offensive of each reply."""
+        replies = classify_replies([row for row, _ in asked], [reply for _, reply in asked], classifiers())
+        return list(zip(replies.styles.tolist(), replies.offensiveness.tolist(), strict=True))
+
+    classified = in_batches(classify)
+
+    async def score(state: TaskState, target: Target) -> Score:
+        reply = state.output.completion
+        if is_empty(reply):
+            return Score.unscored(reason="no_response", answer=reply, explanation="an empty reply, which is left out")
+        styles, offensiveness = await classified((state.metadata, reply))
+        probabilities = dict(zip(classifiers().styles.labels, styles, strict=True))
+        likeliest = sorted(probabilities, key=lambda style: -probabilities[style])[:_NUM_STYLES]
+        return Score(
+            value={
+                **_prompt(state),
+                "style": likeliest[0].split(" (")[0],
+                _OFFENSIVENESS: round(offensiveness, _DIGITS),
+            },
+            answer=reply,
+            explanation="likeliest styles: " + ", ".join(f"{name} {probabilities[name]:.3f}" for name in likeliest),
+            metadata={_STYLES: probabilities, _OFFENSIVENESS: offensiveness},
+        )
+
+    return score
+
+
+@scorer(metrics=[likelihood_bias()])
+def perplexities() -> Scorer:
+    """The perplexity of a prompt, from what `prompt_likelihoods` has found."""
+
+    async def score(state: TaskState, target: Target) -> Score:
+        log_likelihood, num_tokens = state.store.get(_LOG_LIKELIHOOD), state.store.get(_NUM_TOKENS)
+        perplexity = float(np.exp(-log_likelihood / num_tokens))
+        return Score(
+            value={**_prompt(state), "perplexity": round(perplexity, _DIGITS)},
+            explanation=f"perplexity over {num_tokens} tokens",
+            metadata={_LOG_LIKELIHOOD: log_likelihood, _NUM_TOKENS: num_tokens},
+        )
+
+    return score
+
+
+def _prompt(state: TaskState) -> dict[str, str]:
+    """Whom the prompt is about, for the list of samples."""
+    return {name: state.metadata[name] for name in ("axis", "descriptor")}
+
+
+@solver
+def prompt_likelihoods() -> Solver:
+    """Finds the log-likelihood of each prompt under the model, which is to write nothing.
+
+    A model that Inspect has loaded (hf/…) is run as `measure.py` runs it; another one is asked for the
+    log-probabilities of the prompt's tokens.
+    """
+    scored = in_batches(_score)
+
+    async def solve(state: TaskState, generate: Generate) -> TaskState:
+        api: Any = get_model().api
+        if hasattr(api, "model") and hasattr(api, "tokenizer"):  # of the provider hf, which may not be installed
+            log_likelihood, num_tokens = await scored((state.input_text, api.model, api.tokenizer))
+        else:
+            state = await generate(state, max_tokens=1, prompt_logprobs=1)
+            logprobs = state.output.choices[0].prompt_logprobs if state.output.choices else None
+            if logprobs is None or not logprobs.content:
+                raise ValueError(NO_LIKELIHOODS_ERROR.format(model=state.model))
+            log_likelihood, num_tokens = sum(token.logprob for token in logprobs.content), len(logprobs.content)
+        state.store.set(_LOG_LIKELIHOOD, log_likelihood)
+        state.store.set(_NUM_TOKENS, num_tokens)
+        return state
+
+    return solve
+
+
+def _score(asked: list[tuple[str, Any, Any]]) -> list[tuple[float, int]]:
+    """The log-likelihood of each text under the model that it is asked of, and over how many tokens."""
+    from hb_metrics.inference.scoring.perplexity import score_perplexity
+
+    _, model, tokenizer = asked[0]  # that of the task: all are asked of the same one
+    scores = score_perplexity([text for text, _, _ in asked], model.eval(), tokenizer, progress=False)
+    return list(zip(scores.log_likelihoods.tolist(), scores.num_tokens.tolist(), strict=True))

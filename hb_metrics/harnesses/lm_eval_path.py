@@ -1,0 +1,136 @@
+"""Writes our tasks for lm-evaluation-harness, made from the vocabulary, and prints the folder that they are in.
+
+    lm_eval run --include_path "$(holistic-bias lm-eval-path)" --tasks holistic_bias_gen_bias_v1.0-small ...
+
+Tasks are YAML files; the functions that they name are in `lm_eval_tasks.py`.
+"""
+
+import argparse
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hb_dataset.prompts import config_vocabulary, measured_configs, version_of
+from hb_dataset.whole_files import write_text
+from hb_metrics.harnesses.lm_eval_tasks import prompt_figures, reply_figures
+
+_FUNCTIONS = "hb_metrics.harnesses.lm_eval_tasks"
+_VERSION = 1  # of the tasks, which the harness shows: another one, other figures
+_REPLY_TOKENS = 256  # at most, as replies of `measure.py` to chats
+
+
+class _Function(str):
+    """The name of a function, which the harness imports."""
+
+
+class _Dumper(yaml.SafeDumper):
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+_Dumper.add_representer(_Function, lambda dumper, name: dumper.represent_scalar("!function", str(name)))
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Writes the tasks, and prints their folder."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument(
+        "--vocabulary_dir", help="A vocabulary folder of your own. Default: the vocabulary of each version."
+    )
+    given = parser.parse_args(argv)
+    try:
+        print(write_tasks(given.vocabulary_dir))
+    except (ValueError, OSError) as error:
+        raise SystemExit(f"lm_eval_path.py: {error}") from error
+
+
+def write_tasks(vocabulary_dir: str | None = None, cache_dir: Path | None = None) -> Path:
+    """Writes the tasks of all versions and of their small samples.
+
+    Args:
+        vocabulary_dir: A vocabulary folder of your own; `None`: that of each version.
+        cache_dir: Where to keep them; `None`: `$HF_HOME/holistic_bias`.
+
+    Returns:
+        A folder that holds nothing else; its name is a digest of what is in it.
+
+    Raises:
+        ValueError: The vocabulary has faults.
+        OSError: The folder cannot be written.
+    """
+    from huggingface_hub.constants import HF_HOME
+
+    own = None if vocabulary_dir is None else str(Path(vocabulary_dir).resolve())
+    files = {
+        f"{task['task']}.yaml": yaml.dump(task, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
+        for config in task_configs()
+        for task in tasks_of(config, own)
+    }
+    digest = hashlib.sha256("\x1f".join(f"{name}\x1e{text}" for name, text in files.items()).encode()).hexdigest()
+    folder = Path(cache_dir or HF_HOME) / "holistic_bias" / f"lm_eval-{digest[:16]}"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        path = folder / name
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            write_text(path, text)
+    return folder
+
+
+def task_configs() -> list[str]:
+    """The configs that have tasks: each version, and its small sample."""
+    return [name for name in measured_configs() if name in (version_of(name), f"{version_of(name)}-small")]
+
+
+def tasks_of(config: str, vocabulary_dir: str | None = None) -> list[dict[str, Any]]:
+    """The tasks of a config: generation bias of chats, of models that only continue text, and Likelihood Bias."""
+    axes = sorted({term.axis for term in config_vocabulary(config, vocabulary_dir).descriptors})
+    prompts: dict[str, Any] = {
+        "dataset_config": config,
+        **({} if vocabulary_dir is None else {"vocabulary_dir": vocabulary_dir}),
+    }
+    replied: dict[str, Any] = {
+        "custom_dataset": _function("replied_prompts"),
+        "dataset_kwargs": prompts,
+        "output_type": "generate_until",
+        "doc_to_text": "text",
+        "doc_to_target": "",
+        "generation_kwargs": {"do_sample": False, "max_gen_toks": _REPLY_TOKENS, "until": []},
+        "process_results": _function("keep_reply"),
+        "metric_list": _metrics(reply_figures, axes, "reply_figure"),
+    }
+    scored: dict[str, Any] = {
+        "custom_dataset": _function("scored_prompts"),
+        "dataset_kwargs": prompts,
+        "output_type": "loglikelihood_rolling",
+        "doc_to_text": "",
+        "doc_to_target": "text",
+        "process_results": _function("keep_log_likelihood"),
+        "metric_list": _metrics(prompt_figures, axes, "prompt_figure"),
+    }
+    plain: dict[str, Any] = {
+        **replied,
+        "dataset_kwargs": {**prompts, "line_break": True},
+        "process_results": _function("keep_first_line"),
+    }
+    tasks = {"gen_bias": replied, "gen_bias_plain": plain, "likelihood_bias": scored}
+    common: dict[str, Any] = {"test_split": "test", "num_fewshot": 0, "metadata": {"version": _VERSION}}
+    # No group: the harness would average figures over tasks.
+    return [{"task": f"holistic_bias_{name}_{config}", **task, **common} for name, task in tasks.items()]
+
+
+def _metrics(names: Callable[[list[str]], list[str]], axes: list[str], figure: str) -> list[dict[str, Any]]:
+    return [
+        {"metric": name, "aggregation": _function(figure), "higher_is_better": name in ("num_replies", "num_tests")}
+        for name in names(axes)
+    ]
+
+
+def _function(name: str) -> _Function:
+    return _Function(f"{_FUNCTIONS}.{name}")
+
+
+if __name__ == "__main__":
+    main()

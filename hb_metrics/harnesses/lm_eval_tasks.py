@@ -1,0 +1,153 @@
+"""The functions that our tasks of lm-evaluation-harness name: their documents, what is kept of each, and the figures.
+
+The tasks themselves are YAML files, which `lm_eval_path.py` writes.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from datasets import Dataset
+
+from hb_metrics.harnesses.figures import NOTHING_ERROR, all_reply_figures, likelihood_figures
+from hb_metrics.harnesses.prompt_rows import Row, prompt_rows
+
+SPLIT = "test"
+_GEN_BIAS = (
+    "full_gen_bias",
+    "full_gen_bias_noise_floor",
+    "full_gen_bias_debiased",
+    "full_gen_bias_debiased_lowest",
+    "full_gen_bias_debiased_highest",
+)
+# Options of `measure.py` that --metadata can have.
+_OPTIONS = ("axes", "sample", "replies_per_cell", "seed", "vocabulary_dir")
+
+NO_TOKENIZER_ERROR = (
+    "which tokenizer does the model have? Perplexity is per token, and lm-eval gives the sum over all: name it, as in "
+    '--metadata \'{"tokenizer": "openai-community/gpt2"}\''
+)
+SPECIAL_TOKENS_ERROR = (
+    "tokenizer '{name}' puts special tokens into each text, which lm-eval would score as words of it; give "
+    "add_bos_token=False in --model_args: a start token is fed first all the same"
+)
+
+# What the tasks of this process have, since the harness gives a figure nothing but what was kept of each document. Ids
+# are derived from the content: a prompt has the same in every task.
+_rows: dict[str, Row] = {}  # by id
+_num_tokens: dict[str, int] = {}  # by id
+_axes: dict[str, list[str]] = {}  # by config
+# What classifies the replies to the prompts of this process.
+_classifiers: dict[str, str] = {"style_classifier": "embedded", "offensiveness_classifier": "embedded"}
+
+
+def replied_prompts(*, dataset_config: str, line_break: bool = False, **metadata: Any) -> dict[str, Dataset]:
+    """The documents of generation bias: `id`, and `text` as it is given to the model.
+
+    Args:
+        dataset_config: A version of the prompts.
+        line_break: Whether a prompt ends with a line break, for models that only continue text.
+        **metadata: --metadata and --model_args, of which the names in `_OPTIONS` and of the classifiers are read.
+    """
+    _reply_figures.cache_clear()  # which may be of other classifiers
+    for name in _classifiers:
+        _classifiers[name] = metadata.get(name, "embedded")
+    rows = prompt_rows(replied=True, dataset_config=dataset_config, **_options(metadata))
+    return _documents(rows, dataset_config, "\n" if line_break else "")
+
+
+def scored_prompts(*, dataset_config: str, **metadata: Any) -> dict[str, Dataset]:
+    """The documents of Likelihood Bias: `id` and `text`. Arguments as `replied_prompts`.
+
+    Raises:
+        ValueError: It is not known which tokenizer the model has, or the harness would score special tokens.
+        OSError: The tokenizer does not load.
+    """
+    rows = prompt_rows(replied=False, dataset_config=dataset_config, **_options(metadata))
+    _prompt_figures.cache_clear()  # which may be of another tokenizer
+    numbers = count_tokens([row["text"] for row in rows], metadata)
+    _num_tokens.update((row["id"], number) for row, number in zip(rows, numbers, strict=True))
+    return _documents(rows, dataset_config)
+
+
+def _options(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: metadata.get(name) for name in _OPTIONS}
+
+
+def _documents(rows: list[Row], config: str, end: str = "") -> dict[str, Dataset]:
+    _rows.update((row["id"], row) for row in rows)
+    _axes[config] = sorted({row["axis"] for row in rows})
+    return {SPLIT: Dataset.from_list([{"id": row["id"], "config": config, "text": row["text"] + end} for row in rows])}
+
+
+def count_tokens(texts: Sequence[str], metadata: Mapping[str, Any]) -> list[int]:
+    """How many tokens of each text the harness scores: all, after a start token."""
+    from hb_metrics.inference.models.loading import tokenizer_from
+
+    name = metadata.get("tokenizer") or metadata.get("pretrained") or metadata.get("model")
+    if not isinstance(name, str):
+        raise ValueError(NO_TOKENIZER_ERROR)
+    hub = {key: metadata[key] for key in ("revision", "trust_remote_code") if metadata.get(key) is not None}
+    tokenizer = tokenizer_from(name, name, **hub)
+    plain = tokenizer(list(texts), add_special_tokens=False)["input_ids"]
+    if metadata.get("add_bos_token") is not False and tokenizer(texts[0])["input_ids"] != plain[0]:
+        raise ValueError(SPECIAL_TOKENS_ERROR.format(name=name))
+    return [len(tokens) for tokens in plain]
+
+
+def reply_figures(axes: Sequence[str]) -> list[str]:
+    """The names of the figures of replies to prompts of these axes."""
+    alone = (*_GEN_BIAS, "num_skipped_templates", "num_replies", "num_empty_replies", "offensive_replies")
+    by_axis = ("full_gen_bias", "full_gen_bias_debiased", "offensive_replies")
+    return [*alone, *(f"{name}/{axis}" for name in by_axis for axis in axes)]
+
+
+def prompt_figures(axes: Sequence[str]) -> list[str]:
+    """The names of the figures of the likelihoods of prompts of these axes."""
+    alone = ("likelihood_bias", "likelihood_bias_adjusted", "likelihood_effect_size", "num_tests")
+    return [*alone, *(f"likelihood_bias/{axis}" for axis in axes)]
+
+
+def keep_reply(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, tuple[str, str, str]]:
+    """Name of each figure → that name, the id of the prompt and the reply: what `reply_figure` is computed of."""
+    return {name: (name, doc["id"], results[0]) for name in reply_figures(_axes[doc["config"]])}
+
+
+def keep_first_line(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, tuple[str, str, str]]:
+    """As `keep_reply`, with the first line of what the model wrote that has a word."""
+    return keep_reply(doc, [results[0].strip().partition("\n")[0]])
+
+
+def keep_log_likelihood(doc: Mapping[str, Any], results: Sequence[float]) -> dict[str, tuple[str, str, float]]:
+    """Name of each figure → that name, the id of the prompt and its log-likelihood: see `prompt_figure`."""
+    return {name: (name, doc["id"], float(results[0])) for name in prompt_figures(_axes[doc["config"]])}
+
+
+def reply_figure(kept: Sequence[tuple[str, str, str]]) -> float | None:
+    """A figure of all replies; `None`: it cannot be computed from these."""
+    return _reply_figures(tuple((identifier, reply) for _, identifier, reply in kept)).get(kept[0][0])
+
+
+def prompt_figure(kept: Sequence[tuple[str, str, float]]) -> float | None:
+    """A figure of all log-likelihoods; `None`: it cannot be computed from these."""
+    return _prompt_figures(tuple((identifier, value) for _, identifier, value in kept)).get(kept[0][0])
+
+
+@lru_cache(maxsize=1)  # the harness asks for one figure after the other, of the same replies
+def _reply_figures(kept: tuple[tuple[str, str], ...]) -> dict[str, float | None]:
+    return all_reply_figures(_rows_of(kept), [reply for _, reply in kept], **_classifiers)
+
+
+@lru_cache(maxsize=1)
+def _prompt_figures(kept: tuple[tuple[str, float], ...]) -> dict[str, float | None]:
+    rows = _rows_of(kept)
+    figures = likelihood_figures(
+        rows, [value for _, value in kept], [_num_tokens[identifier] for identifier, _ in kept]
+    )
+    if not figures:
+        raise ValueError(NOTHING_ERROR.format(what="sentences"))
+    return figures
+
+
+def _rows_of(kept: Sequence[tuple[str, Any]]) -> list[Row]:
+    return [_rows[identifier] for identifier, _ in kept]

@@ -1,0 +1,70 @@
+"""HolisticBias for Inspect: `inspect eval holistic_bias/gen_bias` and `holistic_bias/likelihood_bias`.
+
+Inspect names tasks after the module that they are in, and finds this one by its entry point; the work is done in
+`hb_metrics/harnesses/`. See docs/harnesses.md.
+"""
+
+from inspect_ai import Task, task
+
+from hb_metrics.harnesses.inspect_tasks import gen_bias_task, likelihood_bias_task
+
+
+@task
+def gen_bias(
+    dataset_config: str = "v1.0-small",
+    vocabulary_dir: str | None = None,
+    axes: str | list[str] | None = None,
+    sample: int | None = None,
+    replies_per_cell: int | None = None,
+    seed: int = 0,
+    style_classifier: str = "embedded",
+    offensiveness_classifier: str = "embedded",
+) -> Task:
+    """Do a model's replies differ in style, or in how offensive they are, by whom the prompt is about?
+
+    Args:
+        dataset_config: A version of the prompts, as `--dataset_config` of `measure.py`.
+        vocabulary_dir: A vocabulary folder of your own.
+        axes: Only these demographic axes, separated by commas; `None`: all.
+        sample: Measure a balanced sample of so many prompts; `None`: all.
+        replies_per_cell: How many prompts of each term in each template; 0: all; `None`: 8.
+        seed: The seed of everything that is drawn.
+        style_classifier: The Hub id or folder of a classifier of styles, or "embedded".
+        offensiveness_classifier: The Hub id or folder of a classifier of offensive language, or "embedded".
+    """
+    return gen_bias_task(
+        style_classifier,
+        offensiveness_classifier,
+        dataset_config=dataset_config,
+        vocabulary_dir=vocabulary_dir,
+        axes=axes,
+        sample=sample,
+        replies_per_cell=replies_per_cell,
+        seed=seed,
+    )
+
+
+@task
+def likelihood_bias(
+    dataset_config: str = "v1.0-small",
+    vocabulary_dir: str | None = None,
+    axes: str | list[str] | None = None,
+    sample: int | None = None,
+    seed: int = 0,
+) -> Task:
+    """Does a model find sentences about one term likelier than the same sentences about another?
+
+    Args:
+        dataset_config: A version of the prompts, as `--dataset_config` of `measure.py`.
+        vocabulary_dir: A vocabulary folder of your own.
+        axes: Only these demographic axes, separated by commas; `None`: all.
+        sample: Measure a balanced sample of so many prompts; `None`: all.
+        seed: The seed that a sample is drawn with.
+    """
+    return likelihood_bias_task(
+        dataset_config=dataset_config,
+        vocabulary_dir=vocabulary_dir,
+        axes=axes,
+        sample=sample,
+        seed=seed,
+    )

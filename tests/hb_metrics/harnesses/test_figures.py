@@ -1,0 +1,148 @@
+"""What harnesses are given and what they show, against the functions that fill `results.json`."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from hb_metrics.arguments import settings_of
+from hb_metrics.exported_prompts import requested
+from hb_metrics.harnesses.figures import (
+    ClassifiedReplies,
+    Classifiers,
+    all_reply_figures,
+    classify_replies,
+    gen_bias_figures,
+    likelihood_figures,
+    offensiveness_figures,
+)
+from hb_metrics.harnesses.prompt_rows import prompt_rows
+from hb_metrics.inference.classifiers.censoring import censor_replies
+from hb_metrics.inference.classifiers.classifier import Classification, Classifier
+from hb_metrics.measurements.generation.results import generation_results
+from hb_metrics.measurements.likelihood.results import likelihood_results
+from hb_metrics.measurements.offensiveness.work import offensiveness_results
+from hb_metrics.planning import read_prompts
+from hb_metrics.replies import Replies
+from tests.hb_metrics.harnesses import expected
+
+LABELS = ("Kind", "Curious", "Hateful")
+
+
+def classifier(labels, probabilities):
+    """Classifies by a function of the text, and keeps what it was given."""
+    seen = []
+
+    def classify(texts):
+        seen.extend(texts)
+        return Classification(np.array([probabilities(text) for text in texts]), np.zeros(len(texts), bool))
+
+    made = Classifier(
+        name="made", digest="", version="", labels=labels, source_labels=labels, classify_distinct=classify
+    )
+    return made, seen
+
+
+@pytest.fixture(scope="module")
+def classified(rows):
+    draw = np.random.default_rng(2)
+    kinder = {"deaf": 30, "old": 20}
+    styles = [draw.dirichlet([10 + kinder.get(row["descriptor"], 0), 10, 10]) for row in rows]
+    styles = np.array(styles, np.float32)
+    return ClassifiedReplies(rows, styles, draw.uniform(0, 0.7, len(rows)))
+
+
+def columns(rows, *names):
+    return [[row[name] for row in rows] for name in names]
+
+
+def test_the_prompts_are_those_that_a_run_would_ask(asked):
+    options = {**asked, "replies_per_cell": 3, "axes": ["age"], "seed": 4}
+
+    settings = settings_of({**options, "measurements": "generation,likelihood"})
+    table = requested(settings, read_prompts(settings)).to_pylist()
+    ours = {wanted: prompt_rows(replied=wanted == "reply", **options) for wanted in ("reply", "log_probability")}
+    for wanted, rows in ours.items():
+        theirs = [(row["id"], row["text"]) for row in table if row["wanted"] == wanted]
+        assert [(row["id"], row["text"]) for row in rows] == theirs
+    assert (len(ours["reply"]), len(ours["log_probability"])) == (30, 100)
+
+
+def test_an_option_that_is_not_known_is_named(asked):
+    with pytest.raises(ValueError, match=r"axis 'agee' is not in .*did you mean 'age'"):
+        prompt_rows(replied=True, **{**asked, "axes": ["agee"]})
+
+
+def test_the_figures_of_replies_are_those_of_results_json(rows, classified):
+    ids, axes, descriptors, templates, texts = columns(rows, "id", "axis", "descriptor", "template", "text")
+    replies = Replies(ids, axes, descriptors, templates, texts, texts)
+    results, _ = generation_results(replies, classified.styles, LABELS)
+
+    figures = {**gen_bias_figures(classified, LABELS), **offensiveness_figures(classified)}
+
+    offensive = offensiveness_results(replies, classified.offensiveness, 0)
+    assert figures == expected.reply_figures(results, offensive)
+    assert figures["full_gen_bias_debiased_lowest"] is not None
+
+
+def test_the_figures_of_likelihoods_are_those_of_results_json(rows, log_likelihoods):
+    pairs = [log_likelihoods[row["id"]] for row in rows]
+    names = ("id", "axis", "descriptor", "template")
+    prompts = pa.table(dict(zip(names, columns(rows, *names), strict=True)))
+    prompts = prompts.append_column("descriptor_gender", pa.nulls(len(rows), pa.string()))
+    perplexities = np.exp([-total / number for total, number in pairs])
+    scores = pa.table({"id": prompts["id"], "perplexity": perplexities, "num_tokens": [n for _, n in pairs]})
+
+    figures = likelihood_figures(rows, *zip(*pairs, strict=True))
+
+    results = likelihood_results(prompts, scores, 0.05, True)["likelihood_bias"]
+    assert figures == expected.likelihood_figures(results)
+    assert 0 < figures["likelihood_bias"] < 1
+
+
+def test_what_cannot_be_known_is_null_and_nothing_is_shown_without_two_terms(rows, classified):
+    singles = list({(row["descriptor"], row["template"]): index for index, row in enumerate(rows)}.values())
+    one_each = ClassifiedReplies(
+        [rows[index] for index in singles], classified.styles[singles], classified.offensiveness[singles]
+    )
+    one_term = ClassifiedReplies(rows[:1], classified.styles[:1], classified.offensiveness[:1])
+
+    figures = gen_bias_figures(one_each, LABELS)
+
+    unknown = {name for name, value in figures.items() if value is None}
+    assert unknown == {name for name in figures if "debiased" in name or "noise" in name}
+    assert figures["full_gen_bias"] > 0
+    assert gen_bias_figures(one_term, LABELS) == {}
+    assert likelihood_figures(rows[:1], [-3.0], [2]) == {}
+    axes_apart = [next(row for row in rows if row["axis"] == axis) for axis in ("age", "ability")]
+    assert likelihood_figures(axes_apart, [-3.0, -4.0], [2, 2]) == {}
+
+
+def test_replies_are_censored_as_in_a_run_and_empty_ones_left_out():
+    pair = {"first_descriptor": "young", "second_descriptor": "with a hearing loss"}
+    plurals = {"with a hearing loss": "with hearing losses"}
+    plural = {"second_descriptor_plural": plurals["with a hearing loss"]}
+    asked = [
+        {"axis": "age", "descriptor": "old", "template": "t"},
+        {"axis": "both", "descriptor": "young, with a hearing loss", **pair, **plural, "template": "t"},
+    ]
+    texts = ["Old people? I'm OLD!", "Young ones with hearing losses? I'm not young with a hearing loss."]
+    styles, seen = classifier(LABELS, lambda text: [0.5, 0.25, 0.25])
+    offensive, seen_whole = classifier(("offensive",), lambda text: [0.5])
+
+    classified = classify_replies([*asked, *asked], [*texts, " ", None], Classifiers(styles, offensive))
+
+    descriptors = [row["descriptor"] for row in asked]
+    assert seen == censor_replies(texts, descriptors, plurals, {descriptors[1]: [*pair.values()]})
+    assert seen == [
+        "left-handed people? I'm left-handed!",
+        "left-handed ones left-handed? I'm not left-handed left-handed.",
+    ]
+    assert seen_whole == texts
+    assert classified.rows == asked
+    assert classified.styles.dtype == np.float32
+
+
+@pytest.mark.embedded
+def test_nothing_to_compare_is_an_error(rows):
+    with pytest.raises(ValueError, match="no template has replies about two terms"):
+        all_reply_figures(rows[:1], ["Hello."])

@@ -1,0 +1,189 @@
+"""The tasks of Inspect. Without inspect-ai (`pip install 'holistic-bias[inspect]'`) they are skipped."""
+
+import math
+import tomllib
+from collections import Counter
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from hb_metrics.harnesses.figures import all_reply_figures, likelihood_figures
+from tests.hb_metrics.harnesses import expected
+from tests.hb_metrics.harnesses.conftest import TEMPLATES
+
+pytest.importorskip("inspect_ai")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("nothing_left_open")]
+
+import anyio  # noqa: E402
+from inspect_ai import eval as inspect_eval  # noqa: E402
+from inspect_ai.model import ModelOutput, ModelUsage, get_model  # noqa: E402
+from inspect_ai.model._model_output import Logprob, Logprobs  # noqa: E402
+
+import holistic_bias  # noqa: E402
+from hb_metrics.harnesses.batching import in_batches  # noqa: E402
+
+CLOSE = {"rel": 1e-6, "abs": 1e-9}  # classifiers pad the texts of a batch, and batches are of what comes together
+
+
+def answering(answer):
+    """A model that answers by a function of the user's text."""
+
+    def output(messages, *_):
+        made = answer(messages[-1].text)
+        made.usage = ModelUsage()  # else it counts tokens, for which it would download a tokenizer
+        return made
+
+    return get_model("mockllm/model", custom_outputs=output)
+
+
+def written(text):
+    return ModelOutput.from_content("mockllm/model", text)
+
+
+def scored(pair):
+    """An output with the log-probabilities of the prompt's tokens."""
+    total, number = pair
+    output = written("")
+    tokens = [Logprob(token="t", logprob=total / number) for _ in range(number)]
+    output.choices[0].prompt_logprobs = Logprobs(content=tokens)
+    return output
+
+
+@pytest.fixture
+def run(tmp_path):
+    def run(task, model, **options):
+        (log,) = inspect_eval(task, model=model, log_dir=str(tmp_path), display="none", **options)
+        assert log.status == "success", log.error
+        return log
+
+    return run
+
+
+def figures_of(log):
+    (scorer,) = log.results.scores
+    return {name: metric.value for name, metric in scorer.metrics.items()}
+
+
+def known(figures):
+    return {name: value for name, value in figures.items() if value is not None}
+
+
+@pytest.mark.embedded
+def test_figures_of_replies_are_ours_and_the_log_has_what_they_are_made_of(run, asked, rows, replies):
+    by_text = {row["text"]: replies[row["id"]] for row in rows}
+
+    log = run(holistic_bias.gen_bias(**asked), answering(lambda text: written(by_text[text])))
+
+    figures = known(all_reply_figures(rows, [replies[row["id"]] for row in rows]))
+    empty = figures.pop("num_empty_replies")
+    assert figures_of(log) == pytest.approx(figures, **CLOSE)
+    (scorer,) = log.results.scores
+    assert (scorer.unscored_samples, scorer.scored_samples) == (empty, len(rows) - empty)
+    assert empty > 0
+    sample = next(sample for sample in log.samples if not math.isnan(_offensiveness(sample)))
+    (score,) = sample.scores.values()
+    assert sum(score.metadata["style_probabilities"].values()) == pytest.approx(1, abs=1e-4)
+    likeliest = max(score.metadata["style_probabilities"].items(), key=lambda each: each[1])[0]
+    about = {name: sample.metadata[name] for name in ("axis", "descriptor")}
+    shown = {"style": likeliest.split(" (")[0], "offensiveness": round(score.metadata["offensiveness"], 4)}
+    assert score.value == {**about, **shown}
+    assert sample.metadata["template"] in TEMPLATES
+    assert sample.id in replies
+
+
+def _offensiveness(sample):
+    (score,) = sample.scores.values()
+    return score.value if isinstance(score.value, float) else score.value["offensiveness"]
+
+
+@pytest.mark.embedded
+def test_epochs_are_replies_of_the_same_cell(run, asked, rows):
+    turns = Counter()
+
+    def reply(text):
+        turns[text] += 1
+        return written("Great!" if turns[text] == 1 else "I am so sorry to hear that.")
+
+    log = run(holistic_bias.gen_bias(**{**asked, "axes": "age"}), answering(reply), epochs=2)
+
+    age = [row for row in rows if row["axis"] == "age"]
+    both = all_reply_figures(age * 2, ["Great!"] * len(age) + ["I am so sorry to hear that."] * len(age))
+    del both["num_empty_replies"]
+    assert figures_of(log)["num_replies"] == 2 * len(age)
+    assert figures_of(log) == pytest.approx(known(both), **CLOSE)
+
+
+def test_figures_of_likelihoods_are_ours(run, asked, rows, log_likelihoods):
+    by_text = {row["text"]: log_likelihoods[row["id"]] for row in rows}
+    options = {name: asked[name] for name in ("dataset_config", "vocabulary_dir")}
+
+    log = run(holistic_bias.likelihood_bias(**options), answering(lambda text: scored(by_text[text])))
+
+    pairs = [log_likelihoods[row["id"]] for row in rows]
+    assert figures_of(log) == pytest.approx(likelihood_figures(rows, *zip(*pairs, strict=True)))
+    sample = log.samples[0]
+    total, number = log_likelihoods[sample.id]
+    perplexity = sample.scores["perplexities"].value["perplexity"]
+    assert perplexity == pytest.approx(math.exp(-total / number), abs=1e-4)
+
+
+def test_a_provider_without_log_probabilities_is_named(asked, tmp_path):
+    options = {name: asked[name] for name in ("dataset_config", "vocabulary_dir")}
+    task = holistic_bias.likelihood_bias(**options)
+
+    (log,) = inspect_eval(task, model=answering(lambda text: written("")), log_dir=str(tmp_path), display="none")
+
+    assert log.status == "error"
+    assert "gives no log-probabilities of a prompt; measure Likelihood Bias with hf/" in log.error.message
+
+
+def test_tasks_are_found_by_their_entry_points():
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    points = project["entry-points"]["inspect_ai"]
+
+    modules = {name: EntryPoint(name, value, "inspect_ai").load() for name, value in points.items()}
+
+    assert modules["holistic_bias"].gen_bias.__name__ == "gen_bias"
+    assert modules["hb_metrics"].reply_styles is not None
+
+
+def test_requests_that_wait_are_answered_together_and_an_error_is_that_of_all():
+    calls = []
+
+    def answer_all(requests):
+        calls.append(requests)
+        if 13 in requests:
+            raise ValueError("thirteen")
+        return [request * 10 for request in requests]
+
+    async def ask(numbers):
+        answer, got = in_batches(answer_all), {}
+
+        async def one(number):
+            try:
+                got[number] = await answer(number)
+            except ValueError as error:
+                got[number] = str(error)
+
+        async with anyio.create_task_group() as tasks:
+            for number in numbers:
+                tasks.start_soon(one, number)
+        return got
+
+    assert anyio.run(ask, range(5)) == {number: number * 10 for number in range(5)}
+    assert calls == [[0, 1, 2, 3, 4]]
+    assert anyio.run(ask, [1, 13, 14]) == dict.fromkeys((1, 13, 14), "thirteen")
+
+
+@pytest.mark.long
+@pytest.mark.embedded
+def test_the_embedded_model_has_the_figures_of_measure(run, asked, embedded_run):
+    from hb_metrics.inference.models.gguf import embedded_model_folder
+
+    model = get_model("hf/embedded", model_path=str(embedded_model_folder()), do_sample=False)
+    options = {name: asked[name] for name in ("dataset_config", "vocabulary_dir")}
+    replies, likelihoods = expected.of_run(embedded_run)
+
+    assert figures_of(run(holistic_bias.gen_bias(**asked), model, max_tokens=24)) == pytest.approx(replies, **CLOSE)
+    assert figures_of(run(holistic_bias.likelihood_bias(**options), model)) == pytest.approx(likelihoods, **CLOSE)
