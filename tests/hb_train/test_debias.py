@@ -310,6 +310,7 @@ def test_cda_learns_both_sides_and_the_others_one(debiased):
             "the model of the last step is kept",
         ),
         (["--load_in_4bit", "--use_peft"], "not supported"),
+        (["--target_vectors", "learned"], "--target_vectors is an option of method add; leave it out with method hd"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(more, message, biased_model, data, tmp_path, capsys):
