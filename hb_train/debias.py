@@ -44,12 +44,15 @@ if TYPE_CHECKING:
 
 # torch, transformers and trl take seconds to import: not before they are needed.
 
+# Options of one method alone.
+_METHOD_OPTIONS = {"subspace": "hd", "neutralized_states": "hd", "target_vectors": "add"}
 # Options that name files, whose content is recorded instead.
 _FILE_OPTIONS = ("reddit_folder", "train_file", "validation_file", "reference_texts")
 
 SOURCE_ERROR = "give either --reddit_folder, or --train_file and --validation_file"
 BEST_ERROR = "the model of the last step is kept; leave out --load_best_model_at_end true"
 NOTHING_ERROR = "no {what} of '{bias_type}' occurs in the {number} training phrases, so method {method} learns nothing"
+OTHER_METHOD_ERROR = "--{option} is an option of method {method}; leave it out with method {given}"
 DIVERGED_ERROR = (
     "the validation perplexity is not a number: training diverged; give a smaller --learning_rate than {rate:g}"
 )
@@ -108,16 +111,16 @@ def debias(arguments: DebiasArguments, training_args: "SFTConfig", model_args: "
     references, reference_description = _reference_texts(arguments)
     loaded = load_base_model(model_args, training_args)
     check_is_causal(loaded)
-    terms = read_terms(specification, loaded.tokenizer, with_forms=method.with_forms)
+    marked_terms = read_terms(specification, loaded.tokenizer, with_forms=True)
+    terms = marked_terms if method.with_forms else read_terms(specification, loaded.tokenizer)
     validation = phrases["validation"]
     texts = {
         "train": method.trained_texts(phrases["train"]),
         "validation": [*validation.texts_t1, *validation.texts_t2],
     }
+    attributes, longest = specification.attributes_1, training_args.max_length
     encoded = {
-        split: encode_phrases(
-            texts[split], loaded.tokenizer, terms, specification.attributes_1, max_length=training_args.max_length
-        )
+        split: encode_phrases(texts[split], loaded.tokenizer, marked_terms, attributes, max_length=longest)
         for split in texts
     }
     _check_occurrences(arguments, method, encoded["train"])
@@ -203,6 +206,9 @@ def _check_options(arguments: DebiasArguments, training_args: "SFTConfig", model
     ):
         if value is None:
             raise ValueError(MISSING_ERROR.format(option=option, what=what))
+    for name, method in _METHOD_OPTIONS.items():
+        if arguments.method != method and getattr(arguments, name) != getattr(DebiasArguments, name):
+            raise ValueError(OTHER_METHOD_ERROR.format(option=name, method=method, given=arguments.method))
     check_model_options(model_args)
     own_files = (arguments.train_file, arguments.validation_file)
     if (arguments.reddit_folder is None) == (own_files == (None, None)) or (
@@ -240,13 +246,20 @@ def _reference_texts(arguments: DebiasArguments) -> tuple[list[str], dict[str, A
 
 
 def _check_occurrences(arguments: DebiasArguments, method: Method, train: "EncodedPhrases") -> None:
-    from hb_train.debiasing.phrases import ATTRIBUTES, TARGETS
+    from hb_train.debiasing.phrases import ATTRIBUTES, REST, TARGETS, TARGETS_AND_REST
 
-    marked = {TARGETS: ("target term", train.num_targets), ATTRIBUTES: ("attribute", train.num_attributes)}
-    if method.marks is not None and not marked[method.marks][1]:
+    if method.marks is None:
+        return
+    what, number = {
+        TARGETS: ("target term behind another word", train.num_targets),
+        ATTRIBUTES: ("attribute", train.num_attributes),
+        REST: ("target term before another word", train.num_rest),
+        TARGETS_AND_REST: ("target term beside another word", train.num_targets + train.num_rest),
+    }[method.marks(arguments)]
+    if not number:
         raise ValueError(
             NOTHING_ERROR.format(
-                what=marked[method.marks][0],
+                what=what,
                 bias_type=arguments.bias_type,
                 number=len(train.dataset),
                 method=arguments.method,

@@ -10,16 +10,18 @@ from hb_train.debiasing.terms import Terms, span_means, target_vectors
 
 
 def make_loss(terms: Terms, output_weight: OutputWeight, arguments: DebiasArguments) -> Loss:
-    """The loss of a batch; it needs no options."""
+    """The loss of a batch. The targets' vectors get gradients of it only if `arguments` says that they are learned."""
+    learned = arguments.target_vectors == "learned"
 
     def summed_loss(batch: MarkedBatch) -> torch.Tensor:
-        attributes = span_means(batch.vectors, batch.marks)
-        return add_loss(attributes, target_vectors(output_weight(), terms), terms.pairs).sum()
+        weight = output_weight()
+        targets = target_vectors(weight if learned else weight.detach(), terms)
+        return add_loss(span_means(batch.vectors, batch.marks), targets, terms.pairs).sum()
 
     return summed_loss
 
 
-METHOD = Method(trained_texts=lambda phrases: phrases.texts_t1, marks=ATTRIBUTES, make_loss=make_loss)
+METHOD = Method(trained_texts=lambda phrases: phrases.texts_t1, marks=lambda arguments: ATTRIBUTES, make_loss=make_loss)
 
 
 def add_loss(attributes: torch.Tensor, targets: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:

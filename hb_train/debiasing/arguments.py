@@ -64,6 +64,21 @@ class DebiasArguments:
             "fixed to those before training."
         },
     )
+    neutralized_states: Literal["attributes", "targets", "rest", "targets_and_rest"] = field(
+        default="attributes",
+        metadata={
+            "help": "The states of the model from which method hd removes the bias directions: those at the attributes "
+            "(as in the paper), those that predict the target terms, those that predict the rest of a phrase after its "
+            "first target term, or both of these. The bias measure asks for target terms and rest."
+        },
+    )
+    target_vectors: Literal["detached", "learned"] = field(
+        default="detached",
+        metadata={
+            "help": "Whether the loss of method add leaves the vectors of target terms in the output layer as they are "
+            "(detached, as published), or changes them as well as the attributes (learned)."
+        },
+    )
     reference_texts: str | None = field(
         default=None,
         metadata={

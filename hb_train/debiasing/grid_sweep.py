@@ -2,8 +2,9 @@
 
 The paper's grid for lmd, add and hd is the default, 54 runs: batch size {4, 8, 16} × gradient accumulation {1, 5, 8} ×
 λ_LM {0.001, 0.01} × λ_D {10, 50, 100}. The paper states only that it optimised on the validation portion. Here the best
-has the smallest |t| on logarithms of the validation pairs' perplexities (raw ones depend on a few rows) among the runs
-whose perplexity of other text (LMP) is at most `--lmp_tolerance` above that before; of equals the one of lower LMP.
+has the highest p-value, which is the smallest |t|, on logarithms of the validation pairs' perplexities (raw ones depend
+on a few rows) among the runs whose perplexity of other text (LMP) is at most `--lmp_tolerance` above that before; of
+equals the one of lower LMP.
 """
 
 import shlex
@@ -40,6 +41,7 @@ PAPER_GRID = {
     "lambda_lm": ["0.001", "0.01"],
     "lambda_d": ["10", "50", "100"],
 }
+_NUMBERS = ("t_log", "p_value_log", "t", "lmp", "lmp_ratio")  # of a run, in sweep.json
 _SHORT = {"per_device_train_batch_size": "batch", "gradient_accumulation_steps": "accumulation"}
 
 GRID_ERROR = "--grid {word} is no list of values; write name=a,b,c with values that differ, and each name once"
@@ -156,11 +158,11 @@ def sweep_grid(arguments: GridArguments, options: Sequence[str]) -> dict[str, An
 def grid_table(sweep: dict[str, Any]) -> str:
     """The runs in the content of sweep.json as a table in Markdown."""
     names = list(sweep["grid"])
-    header = [*(_SHORT.get(name, name) for name in names), "t (log)", "t", "LMP", "LMP / before", ""]
+    header = [*(_SHORT.get(name, name) for name in names), "t (log)", "p (log)", "t", "LMP", "LMP / before", ""]
     rows = []
     for run in sweep["runs"]:
         remark = "**best**" if run == sweep["best"] else (run["failed"] or run["not_picked"] or "").replace("|", r"\|")
-        numbers = ["–" if run[name] is None else f"{run[name]:.3f}" for name in ("t_log", "t", "lmp", "lmp_ratio")]
+        numbers = ["–" if run[name] is None else f"{run[name]:.3f}" for name in _NUMBERS]
         rows.append([*(run["settings"][name] for name in names), *numbers, remark])
     return markdown_table(header, rows, numbers=range(len(header) - 1))
 
@@ -195,7 +197,7 @@ def _row(folder: Path, name: str, settings: dict[str, str], failure: str | None,
     """A run in sweep.json; without numbers and reason one that has not ended."""
     row = {"settings": settings, "folder": name, "failed": failure, "not_picked": None}
     if not (folder / name / DEBIAS_FILE).is_file():
-        return {**row, **dict.fromkeys(("t_log_before", "t_log", "t", "lmp", "lmp_ratio"))}
+        return {**row, **dict.fromkeys(("t_log_before", *_NUMBERS))}
     results = read_json(folder / name / DEBIAS_FILE)
     before, after = results["before"], results["after"]
     if after["lmp"] is None:
@@ -205,5 +207,5 @@ def _row(folder: Path, name: str, settings: dict[str, str], failure: str | None,
         row["not_picked"] = "its t is not defined"
     elif ratio > 1 + tolerance:
         row["not_picked"] = f"its LMP rose by {ratio - 1:.0%}"
-    numbers = {"t_log_before": before["t_log"], "t_log": after["t_log"], "t": after["t"], "lmp": after["lmp"]}
-    return {**row, "failed": None, **numbers, "lmp_ratio": ratio}
+    numbers = {name: after[name] for name in _NUMBERS if name != "lmp_ratio"}
+    return {**row, "failed": None, "t_log_before": before["t_log"], **numbers, "lmp_ratio": ratio}

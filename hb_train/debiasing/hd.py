@@ -1,13 +1,21 @@
-"""HD, hard debiasing: attributes should have no share in the directions in which paired terms differ (section 4.3)."""
+"""HD, hard debiasing: attributes should have no share in the directions in which paired terms differ (section 4.3).
+
+The paper neutralises the state at an attribute. In a causal model that state predicts the word after the attribute,
+while the bias measure asks how likely the target term is, and the rest of the phrase after it: with
+`--neutralized_states targets`, `rest` and `targets_and_rest` the states that predict those are neutralised.
+"""
 
 import torch
 
 from hb_train.debiasing.arguments import DebiasArguments
 from hb_train.debiasing.method import Loss, MarkedBatch, Method, OutputWeight
-from hb_train.debiasing.phrases import ATTRIBUTES
+from hb_train.debiasing.phrases import ATTRIBUTES, REST, TARGETS, TARGETS_AND_REST
 from hb_train.debiasing.terms import Terms, span_means, target_vectors
 
 EXPLAINED = 0.5  # the share of the squared singular values that the bias subspace holds at least (section 4.3)
+
+# The value of --neutralized_states → the column that marks where the loss applies.
+_MARKS = {"attributes": ATTRIBUTES, "targets": TARGETS, "rest": REST, "targets_and_rest": TARGETS_AND_REST}
 
 NO_DIRECTION_ERROR = "the two terms of each of the {number} pairs have the same vector, so there is no bias direction"
 
@@ -22,13 +30,20 @@ def make_loss(terms: Terms, output_weight: OutputWeight, arguments: DebiasArgume
     before_training = subspace() if arguments.subspace == "fixed" else None
 
     def summed_loss(batch: MarkedBatch) -> torch.Tensor:
-        attributes = span_means(batch.vectors, batch.marks)
-        return hd_loss(attributes, subspace() if before_training is None else before_training).sum()
+        if arguments.neutralized_states == "attributes":
+            states = span_means(batch.vectors, batch.marks)
+        else:
+            states = batch.vectors[:, :-1][batch.marks[:, 1:] > 0]  # the state before a token predicts it
+        return hd_loss(states, subspace() if before_training is None else before_training).sum()
 
     return summed_loss
 
 
-METHOD = Method(trained_texts=lambda phrases: phrases.texts_t1, marks=ATTRIBUTES, make_loss=make_loss)
+METHOD = Method(
+    trained_texts=lambda phrases: phrases.texts_t1,
+    marks=lambda arguments: _MARKS[arguments.neutralized_states],
+    make_loss=make_loss,
+)
 
 
 def bias_subspace(targets: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
@@ -55,16 +70,16 @@ def bias_subspace(targets: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
     return directions[:k].T
 
 
-def hd_loss(attributes: torch.Tensor, subspace: torch.Tensor) -> torch.Tensor:
-    """How long each attribute's projections on the bias directions are (eq. 4).
+def hd_loss(states: torch.Tensor, subspace: torch.Tensor) -> torch.Tensor:
+    """How long each state's projections on the bias directions are (eq. 4).
 
     |b⟨a, b⟩| is the length of the projection on b, which is |⟨a, b⟩| as b has length 1.
 
     Args:
-        attributes: [occurrences, hidden] the model's vectors of the attributes: the input of its output layer.
+        states: [occurrences, hidden] the model's vectors, such as those of attributes: the input of its output layer.
         subspace: [hidden, k] orthonormal directions.
 
     Returns:
         [occurrences] the sum of the lengths over the directions.
     """
-    return (attributes @ subspace).abs().sum(1)
+    return (states @ subspace).abs().sum(1)

@@ -21,7 +21,12 @@ def make_loss(terms: Terms, output_weight: OutputWeight, arguments: DebiasArgume
     return summed_loss
 
 
-METHOD = Method(trained_texts=lambda phrases: phrases.texts_t1, marks=TARGETS, make_loss=make_loss, with_forms=True)
+METHOD = Method(
+    trained_texts=lambda phrases: phrases.texts_t1,
+    marks=lambda arguments: TARGETS,
+    make_loss=make_loss,
+    with_forms=True,
+)
 
 
 def lmd_loss(logits: torch.Tensor, terms: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:

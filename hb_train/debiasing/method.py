@@ -23,7 +23,7 @@ class MarkedBatch(NamedTuple):
     Attributes:
         logits: [rows, length − 1, vocabulary] of the tokens from the second on.
         vectors: [rows, length, hidden] the input of the output layer.
-        marks: [rows, length] the column that `Method.marks` names.
+        marks: [rows, length] the column that `Method.marks` chooses.
     """
 
     logits: "torch.Tensor"
@@ -40,14 +40,15 @@ class Method(NamedTuple):
 
     Attributes:
         trained_texts: Chooses the texts that are trained on among the training phrases.
-        marks: Where its loss applies: `phrases.TARGETS` or `phrases.ATTRIBUTES`. `None`: it has no loss of its own, and
-            the texts are learnt by the language modelling loss alone.
+        marks: Chooses where its loss applies, one of `phrases.MARKS`, by the options of debias.py. `None`: it has no
+            loss of its own, and the texts are learnt by the language modelling loss alone.
         make_loss: Makes its loss from the terms of the pairs, the output layer and the options of debias.py.
-        with_forms: Whether plurals and other forms of the target terms are terms too.
+        with_forms: Whether plurals and other forms of the target terms are terms of its loss too. They are marked in
+            texts in any case.
     """
 
     trained_texts: "Callable[[Phrases], list[str]]"
-    marks: str | None = None
+    marks: Callable[[DebiasArguments], str] | None = None
     make_loss: "Callable[[Terms, OutputWeight, DebiasArguments], Loss] | None" = None
     with_forms: bool = False
 

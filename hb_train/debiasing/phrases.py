@@ -17,8 +17,9 @@ from hb_dataset.reddit_bias import check_identical, load_reddit_bias
 from hb_train.debiasing.terms import Terms, covering_tokens, find_terms, form_of, term_pattern
 from hb_train.training.encoding import IGNORED
 
-# Columns that mark tokens; 0: no term. A target term is marked at its first token, an attribute at all of its tokens.
-TARGETS, ATTRIBUTES = MARKS = "target_terms", "attribute_spans"
+# Columns that mark tokens; 0: not marked. A target term is marked at its first token, an attribute at all of its
+# tokens; the rest are all tokens behind the first target term of a phrase.
+TARGETS, ATTRIBUTES, REST, TARGETS_AND_REST = MARKS = "target_terms", "attribute_spans", "rest", "targets_and_rest"
 T1, T2 = "text_t1", "text_t2"
 SUFFIXES = (".csv", ".jsonl", ".parquet", ".txt")
 
@@ -51,10 +52,12 @@ class EncodedPhrases(NamedTuple):
 
     Attributes:
         dataset: `input_ids`, `labels` (all tokens are learnt), `target_terms` (1 + form × number of terms + term, see
-            `terms.Terms`) and `attribute_spans` (the attribute's number in its row, from 1); all [length].
+            `terms.Terms`), `attribute_spans` (the attribute's number in its row, from 1), `rest` and
+            `targets_and_rest` (1: marked); all [length].
         num_targets: How many target terms are marked.
         num_first: How many target terms are at the first token, which nothing predicts; they are not marked.
         num_attributes: How many attributes are marked.
+        num_rest: How many tokens are marked as the rest of their phrase.
         num_too_short: How many phrases have a single token, and are left out.
         num_cut: How many phrases were cut at their end to `max_length`.
     """
@@ -63,6 +66,7 @@ class EncodedPhrases(NamedTuple):
     num_targets: int
     num_first: int
     num_attributes: int
+    num_rest: int
     num_too_short: int
     num_cut: int
 
@@ -137,7 +141,7 @@ def encode_phrases(
     Args:
         texts: The phrases.
         tokenizer: The model's, a fast one.
-        terms: The terms of the pairs.
+        terms: The terms of the pairs, with their forms.
         attributes: The attributes A1, with wildcards.
         max_length: The largest number of tokens in a phrase; `None`: any.
 
@@ -147,7 +151,7 @@ def encode_phrases(
     target_pattern = term_pattern(terms.terms)
     attribute_pattern = term_pattern(attributes) if attributes else None
     rows: list[dict[str, list[int]]] = []
-    num_targets = num_first = num_attributes = num_too_short = num_cut = 0
+    num_targets = num_first = num_attributes = num_rest = num_too_short = num_cut = 0
     encoded = tokenizer(list(texts), add_special_tokens=False, return_offsets_mapping=True)
     for text, tokens, offsets in zip(texts, encoded["input_ids"], encoded["offset_mapping"], strict=True):
         num_cut += max_length is not None and len(tokens) > max_length
@@ -156,10 +160,13 @@ def encode_phrases(
             num_too_short += 1
             continue
         targets, spans = [0] * len(tokens), [0] * len(tokens)
+        rest_start = len(tokens)
         for match in find_terms(text, target_pattern):
             covering = covering_tokens(offsets, match.start, match.end)
             if covering and covering[0] > 0:
                 targets[covering[0]] = 1 + form_of(text, match) * len(terms.terms) + match.term
+            if covering:
+                rest_start = min(rest_start, covering[-1] + 1)
             num_first += covering[:1] == [0]
         for match in find_terms(text, attribute_pattern) if attribute_pattern else ():
             number = max(spans) + 1
@@ -167,13 +174,19 @@ def encode_phrases(
                 spans[token] = number
         num_targets += sum(mark > 0 for mark in targets)
         num_attributes += max(spans)
-        rows.append({"input_ids": list(tokens), "labels": list(tokens), TARGETS: targets, ATTRIBUTES: spans})
-    return EncodedPhrases(Dataset.from_list(rows), num_targets, num_first, num_attributes, num_too_short, num_cut)
+        rest = [int(token >= rest_start) for token in range(len(tokens))]
+        num_rest += sum(rest)
+        either = [int(mark > 0 or is_rest > 0) for mark, is_rest in zip(targets, rest, strict=True)]
+        marks = dict(zip(MARKS, (targets, spans, rest, either), strict=True))
+        rows.append({"input_ids": list(tokens), "labels": list(tokens), **marks})
+    return EncodedPhrases(
+        Dataset.from_list(rows), num_targets, num_first, num_attributes, num_rest, num_too_short, num_cut
+    )
 
 
 def collate(rows: Sequence[dict[str, Any]], padding: int) -> dict[str, torch.Tensor]:
     """A batch: rows padded at their end, [rows, longest], with an attention mask."""
-    fillers = {"input_ids": padding, "labels": IGNORED, TARGETS: 0, ATTRIBUTES: 0}
+    fillers = {"input_ids": padding, "labels": IGNORED, **dict.fromkeys(MARKS, 0)}
     batch = {
         name: pad_sequence([torch.tensor(row[name]) for row in rows], batch_first=True, padding_value=fillers[name])
         for name in rows[0]
@@ -182,10 +195,10 @@ def collate(rows: Sequence[dict[str, Any]], padding: int) -> dict[str, torch.Ten
 
 
 def num_occurrences(batch: dict[str, torch.Tensor], marks: str) -> int:
-    """How many terms are marked in a batch in the column `TARGETS` or `ATTRIBUTES`."""
-    if marks == TARGETS:
-        return int((batch[TARGETS][:, 1:] > 0).sum())
-    return int(batch[ATTRIBUTES].max(1).values.sum())
+    """How many attributes, or tokens that a state predicts, are marked in a column of a batch, one of `MARKS`."""
+    if marks == ATTRIBUTES:
+        return int(batch[ATTRIBUTES].max(1).values.sum())
+    return int((batch[marks][:, 1:] > 0).sum())
 
 
 def _with_twins(

@@ -33,7 +33,7 @@ class DebiasTrainer(ReplySFTTrainer):
         super().__init__(**settings)
         assert method.marks is not None
         assert method.make_loss is not None
-        self._marks, self._arguments = method.marks, arguments
+        self._marks, self._arguments = method.marks(arguments), arguments
         self._num_occurrences: torch.Tensor | None = None
         self._parts: dict[str, torch.Tensor] = {}  # summed over the steps since they were logged
         self._logged_at = 0

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from scipy.stats import norm
 
 from hb_metrics.run_folder import write_json
 from hb_train.debiasing.grid_sweep import PAPER_GRID, grid_table, read_grid
@@ -13,7 +14,8 @@ from tests.hb_train.test_debias import biased_model, data, few_steps, options_fo
 
 def ended(folder, t_log, lmp, digest="d"):
     """A run that has ended before with these numbers."""
-    numbers = {"t_log": t_log, "t": t_log, "lmp": lmp}
+    p_value = 2 * norm.sf(abs(t_log))
+    numbers = {"t_log": t_log, "p_value_log": p_value, "t": t_log, "lmp": lmp}
     folder.mkdir(parents=True)
     write_json(folder / "debias.json", {"before": {"t_log": -9.0, "t": -9.0, "lmp": 10.0}, "after": numbers})
     write_json(folder / "run.json", {"settings": {"lambda_d": folder.name}, "model": {"digest": digest}})
@@ -58,7 +60,9 @@ def test_the_least_biased_that_still_talks_as_well_is_picked(swept):
     assert sweep["best"]["folder"] == "lambda_d-2"
     assert [run["not_picked"] for run in sweep["runs"]] == [None, None, "its LMP rose by 12%"]
     assert [path.parent.name for path in folder.glob("*/model.safetensors")] == ["lambda_d-2"]
-    assert "| 2 | 1.500 | 1.500 | 11.000 | 1.100 | **best** |" in (folder / "sweep.md").read_text(encoding="utf-8")
+    assert "| 2 | 1.500 | 0.134 | 1.500 | 11.000 | 1.100 | **best** |" in (folder / "sweep.md").read_text("utf-8")
+    eligible = [run for run in sweep["runs"] if run["not_picked"] is None]
+    assert sweep["best"] == max(eligible, key=lambda run: run["p_value_log"])
     assert grid_table(sweep).count("\n") == 4
 
 

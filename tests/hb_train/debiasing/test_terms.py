@@ -7,7 +7,16 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from hb_dataset.bias_specification import BiasSpecification, TargetPair
 from hb_train.debiasing.lmd import term_logits
-from hb_train.debiasing.phrases import ATTRIBUTES, TARGETS, collate, encode_phrases, read_phrases
+from hb_train.debiasing.phrases import (
+    ATTRIBUTES,
+    REST,
+    TARGETS,
+    TARGETS_AND_REST,
+    collate,
+    encode_phrases,
+    num_occurrences,
+    read_phrases,
+)
 from hb_train.debiasing.terms import (
     NUM_FORMS,
     RUNNING_FORM,
@@ -135,13 +144,30 @@ def test_marks_are_on_the_tokens_of_the_terms(tokenizer):
     assert (encoded.num_targets, encoded.num_attributes, encoded.num_first) == (5, 4, 0)
 
 
+def test_the_rest_is_all_that_is_behind_the_first_term(tokenizer):
+    terms = read_terms(pets(), tokenizer)
+    texts = [*TEXTS, "nobody is here", "cat naps", "we saw the cat"]
+    first_ends = [min((text.find(term) + len(term) for term in terms.terms if term in text), default=None)
+                  for text in texts]  # fmt: skip
+    encoded = encode_phrases(texts, tokenizer, terms, (), max_length=None)
+    for text, row, end in zip(texts, encoded.dataset, first_ends, strict=True):
+        offsets = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
+        assert row[REST] == [int(end is not None and stop > end) for _, stop in offsets]
+        assert row[TARGETS_AND_REST] == [
+            int(target > 0 or rest > 0) for target, rest in zip(row[TARGETS], row[REST], strict=True)
+        ]
+    batch = collate(list(encoded.dataset), padding=0)
+    assert num_occurrences(batch, REST) == encoded.num_rest == sum(map(sum, encoded.dataset[REST])) > 0
+    assert num_occurrences(batch, TARGETS_AND_REST) == sum(map(sum, encoded.dataset[TARGETS_AND_REST]))
+
+
 def test_what_nothing_predicts_and_what_is_too_short_is_counted():
     tokenizer = TOKENIZERS["words"]
     terms = read_terms(pets(), tokenizer)
     encoded = encode_phrases(["cat and dog", "a", "a b c d e f a cat"], tokenizer, terms, (), max_length=4)
     assert encoded.counts() == {
         **{"num_phrases": 2, "num_targets": 1, "num_first": 1},
-        **{"num_attributes": 0, "num_too_short": 1, "num_cut": 1},
+        **{"num_attributes": 0, "num_rest": 2, "num_too_short": 1, "num_cut": 1},
     }
 
 
