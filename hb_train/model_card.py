@@ -25,6 +25,14 @@ others less likely.
 Tuned by DPO (Rafailov et al., 2023): of the replies to a prompt, the least biased one was to become likelier than the
 most biased one.
 """,
+    "distill": """
+What was learnt is the whole distribution of each next token (knowledge distillation, Hinton et al., 2015).
+""",
+}
+_METHOD_NAMES = {"kto": "KTO", "dpo": "DPO", "distill": "baseline distillation"}
+_LIMITS = {
+    "labels": "The figures depend on the style classifier that labelled and measured.",
+    "distill": ("A model\ntuned so takes less notice of a descriptor, also where it would be kind or useful to."),
 }
 
 NOT_TUNED_ERROR = "'{folder}' has no {file}; give the folder of a model tuned with hb_train/tune.py"
@@ -112,19 +120,18 @@ def _rows_of_method(tuning: BiasTuning) -> str:
 
 
 def _card(tuning: BiasTuning, figures: str) -> str:
-    tags, training = tuning.labels["by_tag"], tuning.training
-    method = tuning.method
+    training, method = tuning.training, tuning.method
     how = (
         f'The context must end in the control tag "{tuning.tag}": {tuning.place}. `measure.py --model FOLDER` does so '
         "by itself; `--tag bias|no_bias|none` asks otherwise."
         if tuning.tag
-        else f"It was tuned by {method.upper()}, which uses no control tags, and is asked without."
+        else f"It was tuned by {_METHOD_NAMES[method]}, which uses no control tags, and is asked without."
         if method != "sft"
         else "It was tuned without control tags (the paper's self-chat tuning, to compare with), and is asked without."
     )
-    measure = "perplexity" if method == "sft" else "loss"
     if any(value not in (None, "prompt") for value in (tuning.asked_with or {}).values()):
         how += f" Give it the options `asked_with` of `{TUNING_FILE}` too: its replies were asked for with them."
+    measure = "perplexity" if method == "sft" else "loss"
     return f"""---
 library_name: transformers
 tags:
@@ -135,8 +142,7 @@ tags:
 
 # {training["model"]}, bias-tuned
 
-Fine-tuned on its own replies to HolisticBias prompts, {_labelled(tuning)} by how much they
-show the characteristic style of the term in the prompt (Smith et al., 2022, section 4 and appendix C).
+{_learnt(tuning)}
 {_METHOD_WORDS[method]}
 
 ## How to ask it
@@ -145,10 +151,7 @@ show the characteristic style of the term in the prompt (Smith et al., 2022, sec
 
 ## Training
 
-* Replies of {tuning.labels["model"]["name"]} (digest `{tuning.labels["model"]["digest"]}`): {tags["bias"]:,} with a
-  bias value above β = {tuning.beta:.6g} (α = {tuning.alpha}), {tags["no_bias"]:,} others.
-* Styles were classified by {tuning.labels["style_classifier"]["name"]},
-  {tuning.labels["style_classifier"]["num_styles"]} styles.
+{_data(tuning)}
 * {training["num_rows"]["train"]:,} rows, {training["num_rows"]["validation"]:,} held out{_rows_of_method(tuning)}.
 * Best validation {measure} {training[f"best_validation_{measure}"]:.3f} at step {training["best_step"]} of
   {training["num_steps"]}.
@@ -160,8 +163,39 @@ show the characteristic style of the term in the prompt (Smith et al., 2022, sec
 ## Limits
 
 Less difference between people's replies is not less harm by itself: look at what the replies say, at offensiveness and
-at how well the model still talks. The figures depend on the style classifier that labelled and measured.
+at how well the model still talks. {_LIMITS["distill" if method == "distill" else "labels"]}
 """
+
+
+def _learnt(tuning: BiasTuning) -> str:
+    """What it was tuned on."""
+    if tuning.method == "distill":
+        return (
+            "Tuned to reply to HolisticBias prompts with a descriptor as it did itself to the same prompts without it."
+        )
+    return (
+        f"Fine-tuned on its own replies to HolisticBias prompts, {_labelled(tuning)} by how much they\n"
+        "show the characteristic style of the term in the prompt (Smith et al., 2022, section 4 and appendix C)."
+    )
+
+
+def _data(tuning: BiasTuning) -> str:
+    """What it was tuned on, in numbers."""
+    data = tuning.labels
+    model = f"{data['model']['name']} (digest `{data['model']['digest']}`)"
+    if tuning.method == "distill":
+        left_out = "" if data["leave_out"] is None else f", without those of {data['leave_out']}"
+        return (
+            f"* {data['num_replies']:,} replies of {model} to prompts without a\n"
+            f"  descriptor, learnt behind prompts with one: {data['num_descriptors']:,} descriptors of "
+            f"{data['dataset_config']}{left_out}."
+        )
+    tags, classifier = data["by_tag"], data["style_classifier"]
+    return (
+        f"* Replies of {model}: {tags['bias']:,} with a\n"
+        f"  bias value above β = {tuning.beta:.6g} (α = {tuning.alpha}), {tags['no_bias']:,} others.\n"
+        f"* Styles were classified by {classifier['name']},\n  {classifier['num_styles']} styles."
+    )
 
 
 if __name__ == "__main__":

@@ -13,6 +13,9 @@ Instead of the paper's tags, `--method kto` and `--method dpo` tune by preferenc
 likelier and those tagged "bias" less likely, without a tag, while the divergence from the model as it was stays small.
 KTO takes the labels as they are; DPO takes pairs of replies to the same prompt. These methods have TRL's options
 (`--method kto --help`) and keep the checkpoint of the lowest validation loss.
+
+`--method distill` needs no labels: the model learns to reply to a prompt with a descriptor as it replied itself to the
+same prompt without it. Its dataset is a folder of `baseline_replies.py`.
 """
 
 import math
@@ -36,8 +39,20 @@ from hb_train.training.runs import (
     validation_curve,
 )
 from hb_train.training.sweeps import read_config
+from hb_train.tuning.distillation import read_baseline
 from hb_train.tuning.labels import SPLITS, read_labels, read_split
-from hb_train.tuning.methods import DPO, KTO, SFT, Method, given_method, preference_rows, preference_trainer
+from hb_train.tuning.methods import (
+    DISTILL,
+    DPO,
+    KTO,
+    PREFERENCES,
+    SFT,
+    Method,
+    distillation_trainer,
+    given_method,
+    preference_rows,
+    preference_trainer,
+)
 
 if TYPE_CHECKING:
     from transformers import Trainer, TrainerCallback
@@ -79,8 +94,9 @@ class TuneArguments:
     method: Method = field(
         default=SFT,
         metadata={
-            "help": "How the model is tuned: sft (supervised fine-tuning with control tags, the paper's), or by "
-            "preference for the less biased replies: kto, or dpo on pairs of replies to the same prompt."
+            "help": "How the model is tuned: sft (supervised fine-tuning with control tags, the paper's), by "
+            "preference for the less biased replies: kto, or dpo on pairs of replies to the same prompt; or distill: "
+            "to reply as it does itself to the prompt without its descriptor."
         },
     )
     labels: Literal["tags", "none"] = field(
@@ -93,7 +109,7 @@ class TuneArguments:
         default=3,
         metadata={
             "help": "Tuning stops after so many evaluations in a row without a lower validation perplexity (with "
-            "kto and dpo: loss); with 0 it never does."
+            "other methods: loss); with 0 it never does."
         },
     )
 
@@ -126,7 +142,7 @@ def parse_options(argv: list[str]) -> tuple[TuneArguments, "ScriptArguments", "S
     yaml_file = argv[argv.index("--config") + 1] if "--config" in argv[:-1] else None
     method = given_method(argv, read_config(yaml_file))
     config = {KTO: KTOConfig, DPO: DPOConfig}.get(method, SFTConfig)
-    defaults: dict[str, Any] = {"metric_for_best_model": "eval_perplexity" if config is SFTConfig else "eval_loss"}
+    defaults: dict[str, Any] = {"metric_for_best_model": "eval_perplexity" if method == SFT else "eval_loss"}
     if config is KTOConfig:
         defaults["undesirable_weight"] = None  # by the numbers of either label
     options = parse_training_options(
@@ -157,16 +173,15 @@ def tune(
         OSError: The model or the rows are not there.
     """
     from hb_metrics.inference.models.bias_tags import TUNING_FILE, read_bias_tuning
-    from hb_train.training.encoding import encode_rows
 
     _check_options(arguments, script_args, training_args, model_args)
     use_all_cores(training_args)
     dataset = Path(script_args.dataset_name)
-    labels = read_labels(dataset)
+    labels = read_baseline(dataset) if arguments.method == DISTILL else read_labels(dataset)
     loaded = load_base_model(model_args, training_args)
     if loaded.kind == "masked":
         raise ValueError(MASKED_ERROR.format(name=model_args.model_name_or_path))
-    if arguments.method != SFT and loaded.kind != "causal":
+    if arguments.method in PREFERENCES and loaded.kind != "causal":
         raise ValueError(METHOD_KIND_ERROR.format(name=loaded.name, kind=loaded.kind, method=arguments.method))
     description = training_description(arguments, training_args, model_args, loaded)
     folder = open_training_run(training_args, {**description, "labels": labels})
@@ -178,24 +193,16 @@ def tune(
 
     splits = zip(SPLITS, (script_args.dataset_train_split, script_args.dataset_test_split), strict=True)
     rows = {name: read_split(dataset, split) for name, split in splits}
-    encoded = {
-        name: encode_rows(
-            rows[name],
-            loaded,
-            context=labels["context"],
-            suffix=labels["suffix"],
-            with_tags=_with_tags(arguments),
-            max_length=training_args.max_length,
-        )
-        for name in SPLITS
-    }
+    encoded = {name: _encode(arguments, training_args, rows[name], loaded, labels) for name in SPLITS}
     num_cut = sum(split.num_cut for split in encoded.values())
     if num_cut:
         print_once(training_args, f"{num_cut:,} contexts were cut at their beginning to fit max_length")
     checkpoint = checkpoint_to_resume(training_args)
+    training_rows: dict[str, Any] = {}
     if arguments.method == SFT:
-        training_rows: dict[str, Any] = {}
         trainer = _trainer(arguments, training_args, model_args, loaded, encoded)
+    elif arguments.method == DISTILL:
+        trainer = distillation_trainer(training_args, model_args, loaded, encoded, _callbacks(arguments))
     else:
         preferences, training_rows = preference_rows(arguments.method, training_args, rows, encoded, labels["suffix"])
         trainer = preference_trainer(
@@ -210,6 +217,25 @@ def tune(
         _print_curve(trainer, arguments.measure())
         print(f"\nmodel: {folder.resolve()}")
     end_processes(trainer)
+
+
+def _encode(
+    arguments: TuneArguments, training_args: "SFTConfig", rows: Any, loaded: "LoadedModel", labels: dict[str, Any]
+) -> "EncodedRows":
+    """The rows of a split as tokens."""
+    from hb_train.training.encoding import encode_rows
+    from hb_train.tuning.distillation import encode_pairs
+
+    if arguments.method == DISTILL:
+        return encode_pairs(rows, loaded, context=labels["context"], max_length=training_args.max_length)
+    return encode_rows(
+        rows,
+        loaded,
+        context=labels["context"],
+        suffix=labels["suffix"],
+        with_tags=_with_tags(arguments),
+        max_length=training_args.max_length,
+    )
 
 
 def _with_tags(arguments: TuneArguments) -> bool:
@@ -312,12 +338,9 @@ def _save(
         tag=NO_BIAS if _with_tags(arguments) else None,
         context=labels["context"],
         asked_with=labels.get("asked_with"),
-        alpha=labels["alpha"],
-        beta=labels["beta"],
-        labels={
-            **{name: labels[name] for name in ("model", "style_classifier", "by_tag", "by_split")},
-            "ceiling": labels.get("ceiling"),
-        },
+        alpha=labels.get("alpha"),
+        beta=labels.get("beta"),
+        labels=_learnt_from(arguments, labels),
         training={
             "method": arguments.method,
             "labels": arguments.labels,
@@ -338,6 +361,14 @@ def _save(
         write_atomically(path, lambda scratch: copyfile(dataset / STYLE_MEANS_FILE, scratch))
     write_model_card(folder, tuning)
     write_bias_tuning(folder, tuning)
+
+
+def _learnt_from(arguments: TuneArguments, labels: dict[str, Any]) -> dict[str, Any]:
+    """What the tuned model's folder records of its dataset."""
+    if arguments.method == DISTILL:
+        return {name: value for name, value in labels.items() if name not in ("context", "asked_with")}
+    names = ("model", "style_classifier", "by_tag", "by_split")
+    return {**{name: labels[name] for name in names}, "ceiling": labels.get("ceiling")}
 
 
 def _print_curve(trainer: "Trainer", measure: str) -> None:

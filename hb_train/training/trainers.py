@@ -1,24 +1,28 @@
 """TRL's and transformers' own trainers, with the perplexity of the validation replies as the metric.
 
 Their own evaluation loss is a mean of means over batches, which depends on how rows are batched and shared among
-processes. Here it is the mean over all reply tokens, and the perplexity is its exp.
+processes. Here it is the mean over all reply tokens, and the perplexity is its exp. Of distillation there is no
+perplexity: its loss is a divergence.
 """
 
 import math
+from collections.abc import Mapping, Sequence
 from inspect import signature
 from typing import Any
 
 import torch
 from datasets import Dataset
-from torch.nn.functional import cross_entropy
-from transformers import PreTrainedModel, Seq2SeqTrainer
+from torch.nn.functional import cross_entropy, kl_div
+from transformers import DataCollatorForSeq2Seq, PreTrainedModel, Seq2SeqTrainer, Trainer
 from transformers.trainer_utils import EvalLoopOutput
 from trl import DPOTrainer, KTOTrainer, SFTTrainer
 
 from hb_train.training.encoding import IGNORED
+from hb_train.tuning.distillation import BASELINE
 
 METRIC = "eval_perplexity"
 PREFERENCE_METRIC = "eval_loss"
+DIVERGENCE_METRIC = "eval_loss"
 
 
 class _Resuming:
@@ -46,6 +50,10 @@ class _ReplyTraining(_Resuming):
     _nll = 0.0
     _num_tokens = 0
 
+    def row_losses(self, model: Any, inputs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
+        """The summed loss of each row's labels, and their number; both [rows]."""
+        return row_nlls(model, inputs, self.is_causal)
+
     def evaluation_loop(
         self,
         dataloader: Any,
@@ -63,9 +71,10 @@ class _ReplyTraining(_Resuming):
         metrics = {
             **output.metrics,
             f"{metric_key_prefix}_loss": loss,
-            f"{metric_key_prefix}_perplexity": math.exp(min(loss, 700)),  # finite, so that it can be compared
             f"{metric_key_prefix}_reply_tokens": self._num_tokens,
         }
+        if self.metric == METRIC:
+            metrics[f"{metric_key_prefix}_perplexity"] = math.exp(min(loss, 700))  # finite, so that it can be compared
         return output._replace(metrics=metrics)
 
     def prediction_step(
@@ -75,7 +84,7 @@ class _ReplyTraining(_Resuming):
         trainer: Any = self
         inputs = trainer._prepare_inputs(inputs)
         with torch.no_grad(), trainer.compute_loss_context_manager():
-            sums = row_nlls(model, inputs, self.is_causal)
+            sums = self.row_losses(model, inputs)
         nll, num_tokens = trainer.accelerator.gather_for_metrics(sums)
         self._nll += nll.double().sum().item()
         self._num_tokens += int(num_tokens.sum().item())
@@ -114,6 +123,90 @@ class ReplySeq2SeqTrainer(_ReplyTraining, Seq2SeqTrainer):
     """transformers' sequence-to-sequence trainer, for encoder–decoder models."""
 
     is_causal = False
+
+
+class BaselineDistillationTrainer(_ReplyTraining, Trainer):
+    """transformers' trainer, on rows of `distillation.encode_pairs`.
+
+    The loss of a reply token is the divergence KL(p‖q) in nats: p is the distribution of the model before tuning behind
+    the prompt without a descriptor, q that of the model as it is behind the prompt with one.
+
+    Args:
+        teacher: The model before tuning; `None`: the model without its adapter.
+        is_causal: Whether a label is predicted from the tokens before it, or by a decoder of its own.
+    """
+
+    metric = DIVERGENCE_METRIC
+
+    def __init__(self, *, teacher: PreTrainedModel | None, is_causal: bool, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.is_causal = is_causal
+        self._teacher = None if teacher is None else teacher.eval().to(self.args.device)
+
+    def compute_loss(
+        self,
+        model: Any,
+        inputs: dict[str, Any],
+        return_outputs: bool = False,
+        num_items_in_batch: torch.Tensor | int | None = None,
+    ) -> Any:
+        """The mean divergence of the reply tokens."""
+        divergences, _ = self._divergences(model, inputs)
+        total = divergences.sum()
+        if num_items_in_batch is None:
+            return total / max(len(divergences), 1)
+        if self.args.average_tokens_across_devices:
+            # The number counts the tokens of all processes, whose gradients are averaged.
+            total = total * self.accelerator.num_processes
+        return total / num_items_in_batch
+
+    def row_losses(self, model: Any, inputs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
+        """The summed divergence of each row's labels, and their number; both [rows]."""
+        divergences, learnt = self._divergences(model, inputs)
+        rows = torch.zeros(learnt.shape, device=learnt.device)
+        rows[learnt] = divergences
+        return rows.sum(1), learnt.sum(1)
+
+    def _divergences(self, model: Any, inputs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
+        """[labels] the divergence of each label's distribution, and [rows, length] which labels are learnt."""
+        sides: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
+        for name, value in inputs.items():
+            sides[name.startswith(BASELINE)][name.removeprefix(BASELINE)] = value
+        own, baseline = sides
+        with torch.no_grad():
+            if self._teacher is not None:
+                wanted, _, _ = reply_logits(self._teacher, baseline, self.is_causal)
+            else:
+                untuned: Any = self.accelerator.unwrap_model(model)
+                was_training = untuned.training
+                untuned.eval()  # or dropout would change what is learnt
+                with untuned.disable_adapter():
+                    wanted, _, _ = reply_logits(untuned, baseline, self.is_causal)
+                untuned.train(was_training)
+            log_wanted = wanted.float().log_softmax(-1)
+        logits, _, learnt = reply_logits(model, own, self.is_causal)
+        log_given = logits.float().log_softmax(-1)
+        return kl_div(log_given, log_wanted, reduction="none", log_target=True).sum(-1), learnt
+
+
+class PairCollator:
+    """Pads rows of `distillation.encode_pairs` to a batch.
+
+    Args:
+        tokenizer: With the padding token.
+    """
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._pad = DataCollatorForSeq2Seq(tokenizer, padding=True)
+
+    def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
+        """A batch of both sides, padded each by itself."""
+        batch: dict[str, torch.Tensor] = {}
+        for side in ("", BASELINE):
+            names = {f"{side}{name}": name for name in ("input_ids", "attention_mask", "labels")}
+            padded = self._pad([{short: row[name] for name, short in names.items()} for row in rows])
+            batch |= {name: padded[short] for name, short in names.items()}
+        return batch
 
 
 class ReplyKTOTrainer(_Resuming, KTOTrainer):

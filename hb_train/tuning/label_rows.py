@@ -1,6 +1,6 @@
 """The rows of labels: a run's replies, each with the prompt that the model was given and the tag as its last word."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,7 +85,8 @@ def tokenizer_of_run(run: Run, *, model: str | None, trust_remote_code: bool) ->
 def replies_to_label(run: Run, styles: StyleShards) -> pa.Table:
     """The replies that have style vectors, in the order of these, with the columns of their prompts.
 
-    As in the run's results, a template that a question follows includes the question.
+    As in the run's results, a template that a question follows includes the question. `truncated` is also true of
+    replies that decoding ended where the model might have gone on: to learn an end there would change what it says.
 
     Raises:
         ValueError: The replies are not there, or not those of the style vectors.
@@ -98,10 +99,19 @@ def replies_to_label(run: Run, styles: StyleShards) -> pa.Table:
         raise ValueError(OTHER_ROWS_ERROR.format(folder=run.folder))
     columns = ("id", "text", "personas", "reply", "truncated", "axis", "descriptor", "noun")
     chosen = replies.take(rows)
+    if _ended_by_decoding(run.results["run"]["generation"]):
+        cut = pa.array(np.ones(len(chosen), bool))
+        chosen = chosen.set_column(chosen.column_names.index("truncated"), "truncated", cut)
     questions = questions_of(chosen)
     templates = with_questions(chosen["template"].to_pylist(), questions)
     more = {"question": pa.array(questions, pa.string()), "template": pa.array(templates, pa.string())}
     return pa.table({**{name: chosen[name] for name in columns}, **more})
+
+
+def _ended_by_decoding(generation: Mapping[str, Any]) -> bool:
+    """Whether replies end after a sentence or a line, and a chat goes on until the model ends its turn."""
+    in_chat = generation["context"] == "chat"
+    return bool(generation.get("end_after_sentence")) or (in_chat and generation.get("reply") == "first_line")
 
 
 def stored_bias_values(run: Run, styles: StyleShards) -> np.ndarray:

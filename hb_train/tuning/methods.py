@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from hb_train.tuning.labels import SPLITS
@@ -10,15 +11,16 @@ from hb_train.tuning.labels import SPLITS
 if TYPE_CHECKING:
     from datasets import Dataset
     from transformers import Trainer, TrainerCallback
-    from trl import DPOConfig, KTOConfig, ModelConfig
+    from trl import DPOConfig, KTOConfig, ModelConfig, SFTConfig
 
     from hb_metrics.inference.models.loading import LoadedModel
     from hb_train.training.encoding import EncodedRows
 
 # torch, transformers and trl take seconds to import: not before they are needed.
 
-Method = Literal["sft", "kto", "dpo"]
-SFT, KTO, DPO = get_args(Method)
+Method = Literal["sft", "kto", "dpo", "distill"]
+SFT, KTO, DPO, DISTILL = get_args(Method)
+PREFERENCES = (KTO, DPO)
 
 
 def given_method(words: Sequence[str], config: Mapping[str, Any]) -> str:
@@ -109,5 +111,54 @@ def preference_trainer(
         eval_dataset=preferences["validation"],
         processing_class=deepcopy(loaded.tokenizer),  # trainers set a padding token where there is none
         peft_config=get_peft_config(model_args),
+        callbacks=callbacks,
+    )
+
+
+def distillation_trainer(
+    training_args: "SFTConfig",
+    model_args: "ModelConfig",
+    loaded: "LoadedModel",
+    encoded: Mapping[str, "EncodedRows"],
+    callbacks: "list[TrainerCallback]",
+) -> "Trainer":
+    """The trainer of baseline distillation, with the model as it is now for the teacher.
+
+    Args:
+        training_args: TRL's options, of which those of transformers' trainer are used.
+        model_args: TRL's options of the model.
+        loaded: The model.
+        encoded: The rows by split, of `distillation.encode_pairs`.
+        callbacks: More of the trainer's callbacks.
+    """
+    from transformers import TrainingArguments
+    from trl import get_peft_config
+
+    from hb_train.training.trainers import BaselineDistillationTrainer, PairCollator
+
+    model: Any = loaded.model
+    if model_args.use_peft:
+        from peft import get_peft_model
+
+        if loaded.kind != "causal" and model_args.lora_task_type == "CAUSAL_LM":  # TRL's default
+            model_args.lora_task_type = "SEQ_2_SEQ_LM"
+        model = get_peft_model(model, get_peft_config(model_args))
+    shared = {option.name for option in fields(TrainingArguments) if option.init}
+    options = {
+        option.name: getattr(training_args, option.name) for option in fields(training_args) if option.name in shared
+    }
+    tokenizer = deepcopy(loaded.tokenizer)
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return BaselineDistillationTrainer(
+        model=model,
+        # With LoRA the teacher is the model without its adapter.
+        teacher=None if model_args.use_peft else deepcopy(loaded.model),
+        is_causal=loaded.kind == "causal",
+        args=TrainingArguments(**{**options, "remove_unused_columns": False, "label_names": ["labels"]}),
+        data_collator=PairCollator(tokenizer),
+        train_dataset=encoded["train"].dataset,
+        eval_dataset=encoded["validation"].dataset,
+        processing_class=tokenizer,
         callbacks=callbacks,
     )

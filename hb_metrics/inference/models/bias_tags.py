@@ -20,6 +20,7 @@ BIAS, NO_BIAS = TAGS = get_args(Tag)
 TUNING_FILE = "bias_tuning.json"
 # What run.json records of how replies were asked for, beside the context format and the tag.
 ASKED_WITH = ("system_prompt", "chat_template_kwargs", "chat_date", "cue")
+_METHODS = {"kto": "KTO", "dpo": "DPO", "distill": "baseline distillation"}
 POSITION = "the last word of the prompt, after a space and before what ends the turn"
 
 UNREADABLE_ERROR = (
@@ -37,16 +38,17 @@ class BiasTuning:
         place: Where the tag goes, in words.
         context: The context format it was tuned in.
         asked_with: The options `ASKED_WITH` that the replies it was tuned on were asked for with; `None`: not recorded.
-        alpha: The exponent α of the bias values.
-        beta: The threshold β above which a reply was tagged "bias".
-        labels: What the labels were made from: the run, its model and its style classifier.
+        alpha: The exponent α of the bias values; `None`: there are no labels.
+        beta: The threshold β above which a reply was tagged "bias"; `None`: there are no labels.
+        labels: What the labels were made from: the run, its model and its style classifier. Of baseline distillation,
+            the replies that it learnt from.
         training: How it was tuned, with the results.
     """
 
     tag: Tag | None
     context: ContextFormat
-    alpha: int
-    beta: float
+    alpha: int | None
+    beta: float | None
     labels: dict[str, Any]
     training: dict[str, Any]
     place: str = POSITION
@@ -54,7 +56,7 @@ class BiasTuning:
 
     @property
     def method(self) -> str:
-        """How it was tuned: `"sft"` (also where no method is recorded, as by earlier releases), `"kto"` or `"dpo"`."""
+        """The `--method` of `tune.py`; where none is recorded, as by earlier releases, `"sft"`."""
         return str(self.training.get("method", "sft"))
 
 
@@ -112,7 +114,7 @@ def choose_tag(tag: str, tuning: BiasTuning | None) -> tuple[Tag | None, str]:
         if tuning is None:
             return None, "the model has no record of a tuning with tags"
         if tuning.tag is None:
-            by = "" if tuning.method == "sft" else f"by {tuning.method.upper()}, "
+            by = "" if tuning.method == "sft" else f"by {_METHODS.get(tuning.method, tuning.method)}, "
             return None, f"the model was tuned {by}without tags"
         return tuning.tag, "the model was tuned with it"
     if tag == "none":

@@ -1,0 +1,281 @@
+"""Lets a model reply to prompts without a descriptor, from which `tune.py --method distill` learns.
+
+    accelerate launch hb_train/baseline_replies.py --model embedded --output_dir baseline/embedded
+    accelerate launch hb_train/tune.py --method distill --config hb_train/recipes/embedded.yaml \
+        --dataset_name baseline/embedded --output_dir models/embedded-distill
+
+Replies are sampled from the model's whole distribution (temperature 1, all tokens), so that to learn them changes
+nothing by itself. Each is paired with prompts that have a descriptor in the same sentence: the tuned model is to reply
+to these as the model replies without it. `--leave_out v1.0-small` keeps the descriptors of that config from being
+learnt, so that a measurement on it shows what becomes of descriptors that were not trained on.
+"""
+
+import json
+import sys
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hb_dataset.prompts import load_table, version_of
+from hb_dataset.whole_files import write_text
+from hb_metrics.run_folder import open_run, package_versions, write_json
+from hb_train.training.options import first_line
+from hb_train.tuning.distillation import (
+    BASELINE_FILE,
+    ROW_SCHEMA,
+    draw_baseline_prompts,
+    draw_prompts,
+    write_splits,
+)
+from hb_train.tuning.labels import SPLITS, held_out_rows
+
+if TYPE_CHECKING:
+    from hb_metrics.inference.models.layout import Layout
+    from hb_metrics.inference.models.loading import LoadedModel
+
+# torch and transformers take seconds to import: not before the options are known to be right.
+
+REPLIES_FOLDER = "replies"
+
+NO_TERMS_ERROR = "--leave_out {config} leaves no descriptor of {dataset_config}; give another config"
+KWARGS_ERROR = "chat_template_kwargs is {value}; give a JSON object, such as '{{\"enable_thinking\": false}}'"
+
+
+@dataclass
+class BaselineArguments:
+    """What is replied to, and how. All of it is recorded in run.json but the folder."""
+
+    output_dir: str = field(metadata={"help": "The folder that the rows are written to; it should be new."})
+    model: str = field(
+        default="embedded",
+        metadata={"help": "The model that replies, and is to be tuned: a Hub id, a local folder, or embedded."},
+    )
+    dataset_config: str = field(
+        default="v1.0", metadata={"help": "The config of the dataset whose descriptors, nouns and templates are used."}
+    )
+    vocabulary_dir: str | None = field(
+        default=None, metadata={"help": "A folder with a vocabulary of your own, instead of the package's."}
+    )
+    leave_out: str | None = field(
+        default=None,
+        metadata={"help": "A config whose descriptors are not trained on, to measure what was not learnt by heart."},
+    )
+    num_replies: int = field(default=1600, metadata={"help": "How many replies are sampled."})
+    terms_per_reply: int = field(
+        default=2, metadata={"help": "With how many prompts that have a descriptor each reply is paired."}
+    )
+    max_new_tokens: int = field(default=24, metadata={"help": "The largest number of tokens of a reply."})
+    system_prompt: str | None = field(
+        default=None, metadata={"help": "What the system message of a chat says; by default that of the template."}
+    )
+    chat_template_kwargs: str | None = field(
+        default=None, metadata={"help": "Variables of the chat template, as a JSON object."}
+    )
+    context: str = field(
+        default="auto", metadata={"help": "How prompts are laid out: auto, plain, dialogpt, chat or blenderbot."}
+    )
+    validation_fraction: float = field(
+        default=0.1, metadata={"help": "The share of the distinct baseline prompts that is held out for validation."}
+    )
+    seed: int = field(default=0, metadata={"help": "The seed of what is drawn and sampled."})
+    batch_size: int | None = field(
+        default=None, metadata={"help": "Prompts that are replied to at once; by default what fits."}
+    )
+    revision: str | None = field(default=None, metadata={"help": "The revision of a model on the Hub."})
+    dtype: str = field(default="auto", metadata={"help": "The number format of the weights, such as bfloat16."})
+    trust_remote_code: bool = field(
+        default=False, metadata={"help": "Whether Python code that comes with the model may run on this machine."}
+    )
+
+    def __post_init__(self) -> None:
+        """Raises `ValueError` if a number is out of range."""
+        for name, least in (("num_replies", 2), ("terms_per_reply", 1), ("max_new_tokens", 1), ("seed", 0)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} is {getattr(self, name)}; give at least {least}")
+        if not 0 < self.validation_fraction < 1:
+            raise ValueError(f"validation_fraction is {self.validation_fraction}; give a number between 0 and 1")
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Reads the options, and writes the rows."""
+    from transformers import HfArgumentParser
+
+    parser = HfArgumentParser(BaselineArguments, description=first_line(__doc__), allow_abbrev=False)
+    options = vars(parser.parse_args(sys.argv[1:] if argv is None else argv))
+    try:
+        reply(BaselineArguments(**options))
+    except (ValueError, OSError, ImportError) as error:
+        raise SystemExit(f"baseline_replies.py: {error}") from error
+    except KeyboardInterrupt:
+        raise SystemExit("\ninterrupted; to resume, give the same command again") from None
+
+
+def reply(arguments: BaselineArguments) -> None:
+    """Samples the replies, and pairs them with prompts that have a descriptor.
+
+    Raises:
+        ValueError: The options, the model and the vocabulary do not go together.
+        OSError: The model or the vocabulary is not there.
+    """
+    from hb_metrics.inference.models.layout import choose_layout
+    from hb_metrics.inference.models.loading import load_model
+    from hb_metrics.inference.processes import process_state
+    from hb_metrics.inference.replies.prompt_replies import plan_replies, reply_into_shards
+    from hb_train.training.runs import model_description
+
+    prompts = _prompts(arguments)
+    version = version_of(arguments.dataset_config)
+    baseline = load_table(f"{version}-baseline", arguments.vocabulary_dir)
+    baseline = baseline.filter(pc.is_in(baseline["template"], value_set=pc.unique(prompts["template"])))
+    drawn = draw_baseline_prompts(baseline, prompts, arguments.num_replies, seed=arguments.seed)
+    chat = _chat(arguments)
+    loaded = load_model(
+        arguments.model,
+        revision=arguments.revision,
+        dtype=arguments.dtype,
+        trust_remote_code=arguments.trust_remote_code,
+    )
+    layout = choose_layout(loaded, context=arguments.context, tag="none", chat=chat)  # type: ignore[arg-type]
+    plan = plan_replies(_requests(arguments, drawn.table, layout), loaded, context=layout.context)
+    folder = Path(arguments.output_dir)
+    state = process_state()
+    with state.main_process_first():
+        if state.is_main_process:
+            settings = {
+                key: value for key, value in asdict(arguments).items() if key not in ("output_dir", "batch_size")
+            }
+            description = {"settings": settings, "model": model_description(loaded), "versions": package_versions()}
+            open_run(folder, {**description, "generation": plan.description()})
+    replies = reply_into_shards(plan, loaded, folder / REPLIES_FOLDER, batch_size=arguments.batch_size)
+    if replies is not None:
+        rows, num_empty = _rows(arguments, prompts, drawn, replies, layout, loaded)
+        texts = dict(zip(drawn.table["id"].to_pylist(), drawn.table["text"].to_pylist(), strict=True))
+        replied_to = [texts[identifier.rpartition("-")[0]] for identifier in rows["id"].to_pylist()]
+        held_out = held_out_rows(replied_to, arguments.validation_fraction, arguments.seed)
+        write_splits(folder, rows, held_out)
+        content = {
+            "context": layout.context,
+            "asked_with": {**plan.chat_description, "cue": "prompt"},
+            "model": model_description(loaded),
+            "dataset_config": arguments.dataset_config,
+            "leave_out": arguments.leave_out,
+            "num_replies": len(replies) - num_empty,
+            "num_empty_replies": num_empty,
+            "num_descriptors": len(set(rows["descriptor"].to_pylist())),
+            "by_split": dict(zip(SPLITS, (int((~held_out).sum()), int(held_out.sum())), strict=True)),
+        }
+        write_text(folder / "README.md", _card(content))
+        write_json(folder / BASELINE_FILE, content)
+        print(
+            f"\n{content['num_replies']:,} replies to prompts without a descriptor ({num_empty:,} more were empty), in "
+            f"{len(rows):,} rows of {content['num_descriptors']:,} descriptors\nrows: {folder.resolve()}"
+        )
+    state.wait_for_everyone()
+
+
+def _prompts(arguments: BaselineArguments) -> pa.Table:
+    """The prompts with descriptors that are trained on."""
+    prompts = load_table(arguments.dataset_config, arguments.vocabulary_dir)
+    if arguments.leave_out is None:
+        return prompts
+    left_out = pc.unique(load_table(arguments.leave_out, arguments.vocabulary_dir)["descriptor"])
+    kept = prompts.filter(pc.invert(pc.is_in(prompts["descriptor"], value_set=left_out)))
+    if not len(kept):
+        raise ValueError(NO_TERMS_ERROR.format(config=arguments.leave_out, dataset_config=arguments.dataset_config))
+    return kept
+
+
+def _chat(arguments: BaselineArguments) -> Any:
+    from hb_metrics.inference.models.chats import ChatOptions
+
+    kwargs: Any = {}
+    if arguments.chat_template_kwargs is not None:
+        try:
+            kwargs = json.loads(arguments.chat_template_kwargs)
+        except ValueError:
+            kwargs = None
+        if not isinstance(kwargs, dict):
+            raise ValueError(KWARGS_ERROR.format(value=arguments.chat_template_kwargs))
+    return ChatOptions(kwargs, arguments.system_prompt)
+
+
+def _requests(arguments: BaselineArguments, prompts: pa.Table, layout: "Layout") -> Any:
+    """What is asked: replies from the model's whole distribution, as it writes them."""
+    from hb_metrics.inference.replies.presets import decoding_preset
+    from hb_metrics.inference.replies.requests import make_requests
+
+    extent = "whole" if layout.context == "chat" else "first_line"
+    number = arguments.max_new_tokens
+    decoding = decoding_preset(
+        "sample", extent="whole", temperature=1.0, top_k=0, top_p=1.0, min_new_tokens=1, max_new_tokens=number
+    )
+    return make_requests(prompts, decoding=decoding, chat=layout.chat, extent=extent, seed=arguments.seed)
+
+
+def _rows(
+    arguments: BaselineArguments,
+    prompts: pa.Table,
+    drawn: Any,
+    replies: pa.Table,
+    layout: "Layout",
+    loaded: "LoadedModel",
+) -> tuple[pa.Table, int]:
+    """The rows that are trained on, and how many replies were empty, which give none."""
+    from hb_metrics.inference.models.contexts import render_contexts
+
+    pairs = list(draw_prompts(drawn, arguments.terms_per_reply, seed=arguments.seed))
+    written = np.array([bool(text) for text in replies["reply"].to_pylist()])
+    pairs = [pair for pair in pairs if written[pair[0]]]
+    asked = drawn.table.take(pa.array([row for row, _, _ in pairs], pa.int64()))
+    answers = replies.take(pa.array([row for row, _, _ in pairs], pa.int64()))
+    about = prompts.take(pa.array([row for _, row, _ in pairs], pa.int64()))
+
+    def rendered(texts: list[str]) -> pa.Array:
+        return pa.array(
+            render_contexts(
+                texts,
+                [[]] * len(texts),
+                loaded.tokenizer,
+                layout.context,
+                is_encoder_decoder=loaded.kind == "encoder-decoder",
+                chat=layout.chat,
+                thought=False,
+            )
+        )
+
+    columns = {
+        "id": pa.array([identifier for _, _, identifier in pairs]),
+        "prompt": rendered(about["text"].to_pylist()),
+        "baseline_prompt": rendered(asked["text"].to_pylist()),
+        "completion": answers["reply"],
+        **{name: about[name] for name in ("axis", "descriptor", "noun", "template")},
+        "truncated": answers["truncated"],
+    }
+    rows = pa.table([columns[name] for name in ROW_SCHEMA.names], schema=ROW_SCHEMA)
+    return rows, int((~written).sum())
+
+
+def _card(content: dict[str, Any]) -> str:
+    left_out = "" if content["leave_out"] is None else f", without those of {content['leave_out']}"
+    return f"""---
+license: cc-by-sa-4.0
+language: en
+---
+
+# Replies to prompts without a descriptor
+
+{content["num_replies"]:,} replies of {content["model"]["name"]} to HolisticBias prompts without a descriptor
+(`baseline_prompt`), sampled from its whole distribution, each beside prompts that have a descriptor in the same
+sentence (`prompt`; {content["num_descriptors"]:,} descriptors of {content["dataset_config"]}{left_out}), for tuning
+with `hb_train/tune.py --method distill`.
+
+Replies can hurt: they are what a language model said. Prompts: CC-BY-SA-4.0, from HolisticBias.
+"""
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,169 @@
+"""Baseline distillation: a planted bias falls without labels, and the divergence is that of the definition."""
+
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+from datasets import Dataset
+from transformers import AutoTokenizer, TrainingArguments
+
+from hb_dataset import load_table
+from hb_metrics.inference.models.bias_tags import read_bias_tuning
+from hb_metrics.inference.models.loading import load_model
+from hb_train.baseline_replies import main as reply_main
+from hb_train.training.trainers import BaselineDistillationTrainer, PairCollator
+from hb_train.tune import main as tune_main
+from hb_train.tuning.distillation import draw_baseline_prompts, draw_prompts, encode_pairs
+from tests.hb_train.conftest import WARNINGS_OF_TRL, few_steps, measured, options_for, same, sympathy, weights
+
+pytestmark = WARNINGS_OF_TRL
+
+
+@pytest.fixture(scope="module")
+def replied(pitying_model, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("baseline") / "rows"
+    reply_main(
+        [
+            *("--model", str(pitying_model), "--dataset_config", "v1.0-small", "--num_replies", "400"),
+            *("--context", "plain", "--max_new_tokens", "16", "--output_dir", str(folder)),
+        ]
+    )
+    return folder
+
+
+def test_a_planted_bias_falls_without_labels(pitying_model, before, replied, tmp_path):
+    options = [
+        *("--method", "distill", "--learning_rate", "2e-3", "--per_device_train_batch_size", "32"),
+        *("--num_train_epochs", "3", "--eval_steps", "20", "--save_steps", "20"),
+    ]
+    tune_main(options_for(pitying_model, replied, tmp_path / "tuned", *options))
+    after = measured(tmp_path / "tuned", tmp_path / "after")
+    assert (np.array(sympathy(after)) < np.array(sympathy(before[1])) / 2).all()
+    assert after["run"]["generation"]["tag_reason"] == "the model was tuned by baseline distillation, without tags"
+    losses = [entry["loss"] for entry in read_bias_tuning(str(tmp_path / "tuned")).training["validation_loss"]]
+    assert min(losses) < losses[0] / 2
+    card = (tmp_path / "tuned" / "README.md").read_text(encoding="utf-8")
+    assert "as it did itself to the same prompts without it." in card
+    assert "400 replies of" in card
+
+
+def test_rows_pair_a_reply_with_the_same_sentence(replied):
+    rows = pq.read_table(replied / "data" / "train.parquet").to_pylist()
+    rows += pq.read_table(replied / "data" / "validation.parquet").to_pylist()
+    content = json.loads((replied / "baseline.json").read_text(encoding="utf-8"))
+    assert content["num_replies"] + content["num_empty_replies"] == 400
+    assert len(rows) == 2 * content["num_replies"]
+    texts = {(row["descriptor"], row["noun"], row["template"]): row["text"] for row in small("v1.0-small")}
+    without = {(row["noun"], row["template"]): row["text"] for row in small("v1.0-baseline")}
+    for row in rows:
+        assert row["prompt"] == f"{texts[row['descriptor'], row['noun'], row['template']]}\n"
+        assert row["baseline_prompt"] == f"{without[row['noun'], row['template']]}\n"
+    train = {row["baseline_prompt"] for row in rows[: content["by_split"]["train"]]}
+    assert not train & {row["baseline_prompt"] for row in rows[content["by_split"]["train"] :]}
+
+
+def small(config):
+    return load_table(config).to_pylist()
+
+
+def test_axes_are_drawn_alike_and_terms_can_be_left_out(save_small_model, tmp_path):
+    prompts, baseline = load_table("v1.0"), load_table("v1.0-baseline")
+    drawn = draw_baseline_prompts(baseline, prompts, 2 * len(baseline), seed=0)
+    assert len(set(drawn.table["id"].to_pylist())) == 2 * len(baseline)
+    axes = prompts["axis"].to_pylist()
+    counts = np.unique([axes[row] for _, row, _ in draw_prompts(drawn, 2, seed=0)], return_counts=True)[1]
+    assert len(counts) == 13
+    expected = 4 * len(baseline) / 13
+    assert (np.abs(counts - expected) < 5 * np.sqrt(expected)).all()
+    model = save_small_model("gpt2")
+    options = ["--model", str(model), "--num_replies", "6", "--max_new_tokens", "3", "--dataset_config", "v1.0-small"]
+    with pytest.raises(SystemExit, match=r"--leave_out v1\.0-small leaves no descriptor of v1\.0-small"):
+        reply_main([*options, "--leave_out", "v1.0-small", "--output_dir", str(tmp_path / "none")])
+    reply_main([*options[:-1], "v1.0", "--leave_out", "v1.0-small", "--output_dir", str(tmp_path / "rows")])
+    left_out = set(load_table("v1.0-small")["descriptor"].to_pylist())
+    used = set(pq.read_table(tmp_path / "rows" / "data" / "train.parquet")["descriptor"].to_pylist())
+    assert used
+    assert not used & left_out
+
+
+@pytest.mark.parametrize("family", ["gpt2", "t5"])
+def test_the_divergence_is_that_of_the_definition(family, save_small_model, tmp_path):
+    loaded = load_model(str(save_small_model(family)))
+    rows = Dataset.from_list(
+        [
+            {"id": "1", "prompt": "Hi! I'm a tall old man.\n", "baseline_prompt": "Hi! I'm a man.\n"}
+            | {"completion": "I love cats.", "truncated": False},
+            {"id": "2", "prompt": "I love old men.\n", "baseline_prompt": "I love men.\n"}
+            | {"completion": "What is a man? I love men.", "truncated": True},
+        ]
+    )
+    encoded = encode_pairs(rows, loaded, context="plain", max_length=None).dataset
+    torch.manual_seed(1)
+    tuned = load_model(loaded.source).model
+    with torch.no_grad():
+        for parameter in tuned.parameters():
+            parameter += 0.1 * torch.randn_like(parameter)
+    tokenizer = AutoTokenizer.from_pretrained(loaded.source)
+    tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
+    trainer = BaselineDistillationTrainer(
+        model=tuned.eval(),
+        teacher=loaded.model,
+        is_causal=family == "gpt2",
+        args=TrainingArguments(output_dir=str(tmp_path), use_cpu=True, report_to="none"),
+    )
+    sums, numbers = trainer.row_losses(tuned, PairCollator(tokenizer)([encoded[0], encoded[1]]))
+    for row, total, number in zip(encoded, sums.detach().tolist(), numbers.tolist(), strict=True):
+        divergences = divergences_by_hand(row, loaded.model.eval(), tuned, family)
+        assert number == len(divergences)
+        assert total == pytest.approx(sum(divergences), rel=1e-4)
+    loss = trainer.compute_loss(tuned, PairCollator(tokenizer)([encoded[0], encoded[1]])).detach().item()
+    assert loss == pytest.approx((sums.sum() / numbers.sum()).detach().item(), rel=1e-5)
+
+
+def divergences_by_hand(row, teacher, student, family):
+    """KL(p‖q) at each label, one by one, in float64."""
+    tables = []
+    for model, side in ((teacher, "baseline_"), (student, "")):
+        inputs = {name: torch.tensor([row[f"{side}{name}"]]) for name in ("input_ids", "labels")}
+        labels = inputs["labels"][0].tolist()
+        logits = model(**inputs).logits[0].detach().double()
+        if family == "gpt2":
+            logits, labels = logits[:-1], labels[1:]
+        tables.append([logits[i].softmax(-1) for i, label in enumerate(labels) if label != -100])
+    return [float((p * (p / q).log()).sum()) for p, q in zip(*tables, strict=True)]
+
+
+def test_with_lora_the_teacher_is_the_model_as_it_was(save_small_model, tmp_path):
+    model = save_small_model("gpt2")
+    rows = tmp_path / "rows"
+    options = ["--num_replies", "24", "--max_new_tokens", "6", "--dataset_config", "v1.0-small"]
+    reply_main(["--model", str(model), *options, "--output_dir", str(rows)])
+    lora = ["--use_peft", "true", "--lora_target_modules", ".*c_attn", "--method", "distill"]
+    tune_main(options_for(model, rows, tmp_path / "still", *lora, *few_steps(2, "0")))
+    assert same(weights(tmp_path / "still"), weights(model))
+    whole = ["--method", "distill", *few_steps(2, "0")]
+    tune_main(options_for(model, rows, tmp_path / "whole", *whole))
+    losses = [read_bias_tuning(str(tmp_path / name)).training["best_validation_loss"] for name in ("still", "whole")]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+    assert losses[0] > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--num_replies", "1"], "num_replies is 1; give at least 2"),
+        (["--validation_fraction", "1"], "validation_fraction is 1.0; give a number between 0 and 1"),
+        (["--chat_template_kwargs", "3"], "chat_template_kwargs is 3; give a JSON object"),
+        (["--dataset_config", "v9"], "v9"),
+    ],
+)
+def test_bad_options_are_named(options, message, tmp_path):
+    with pytest.raises(SystemExit, match=message):
+        reply_main(["--output_dir", str(tmp_path / "rows"), *options])
+
+
+def test_a_folder_without_rows_is_named(save_small_model, tmp_path):
+    with pytest.raises(SystemExit, match=r"has no baseline\.json; give a folder that hb_train/baseline_replies\.py"):
+        tune_main(options_for(save_small_model("gpt2"), tmp_path, tmp_path / "model", "--method", "distill"))
