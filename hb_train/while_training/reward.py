@@ -1,4 +1,4 @@
-"""A reward for TRL's GRPOTrainer: how little a reply goes in the direction that is typical of the term in its prompt."""
+"""A reward for TRL's GRPOTrainer: how little a reply goes in the direction typical of the term in its prompt."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
