@@ -15,8 +15,9 @@ from transformers import Trainer, TrainerCallback
 
 from hb_dataset import load_table
 from hb_dataset.balanced_sample import balanced_sample
+from hb_dataset.versions import read_version
 from hb_metrics.full_gen_bias.gen_bias import CellSums, gen_bias
-from hb_metrics.inference.classifiers.censoring import censor_replies
+from hb_metrics.inference.classifiers.censoring import censor_replies, paired_terms
 from hb_metrics.inference.classifiers.offensive import load_offensiveness_classifier
 from hb_metrics.inference.classifiers.styles import load_style_classifier
 from hb_metrics.inference.models.contexts import detect_context
@@ -26,6 +27,7 @@ from hb_metrics.inference.replies.prompt_replies import plan_replies, reply_to_r
 from hb_metrics.inference.replies.requests import make_requests, select_prompts
 from hb_metrics.offensiveness.averages import offensiveness
 from hb_metrics.replies import is_empty
+from hb_metrics.run_folder import plural_forms, with_plurals
 
 LOWER_IS_BETTER = ("full_gen_bias", "offensive_share", "mean_offensiveness")
 
@@ -83,7 +85,7 @@ class GenBiasCallback(TrainerCallback):
         if kind in (DistributedType.FSDP, DistributedType.MEGATRON_LM) or (plugin and plugin.zero_stage == 3):
             raise ValueError(SHARDED_ERROR.format(kind=kind))
         self.trainer, self.seed, self.decoding, self.context, self.tag = trainer, seed, decoding, context, tag
-        table = load_table("v1.0-small") if prompts is None else prompts
+        table = with_plurals(load_table("v1.0-small"), read_version("v1.0")) if prompts is None else prompts
         self.prompts = draw_prompts(table, num_replies, replies_per_cell, num_templates, seed=seed)
         with random_state_kept():
             self.styles = load_style_classifier(style_classifier, device=trainer.args.device)
@@ -116,7 +118,13 @@ class GenBiasCallback(TrainerCallback):
             prompts = self.prompts.take(pa.array([row for row, reply in made if not is_empty(reply)], pa.int64()))
             texts = [reply for _, reply in made if not is_empty(reply)]
             terms = prompts["descriptor"].to_pylist()
-            vectors = self.styles.probabilities(censor_replies(texts, terms, {})) if texts else []
+            vectors = (
+                self.styles.probabilities(
+                    censor_replies(texts, terms, plural_forms(self.prompts), paired_terms(self.prompts))
+                )
+                if texts
+                else []
+            )
             offence = self.offensive.probabilities(texts)[:, 0] if texts else []
         about = zip(*(prompts[name].to_pylist() for name in ("id", "axis", "descriptor", "template")), strict=True)
         mine = list(zip(about, texts, vectors, offence, strict=True))

@@ -83,8 +83,10 @@ def test_the_sample_is_balanced():
         cells.setdefault((row["axis"], row["descriptor"], row["template"]), []).append(row["noun"])
     axes = [axis for axis, _ in {cell[:2] for cell in cells}]
 
-    assert len(drawn) == 312 and {len(set(nouns)) for nouns in cells.values()} == {6}
-    assert {axes.count(axis) for axis in axes} == {2} and len(set(axes)) == 13
+    assert len(drawn) == 312
+    assert {len(set(nouns)) for nouns in cells.values()} == {6}
+    assert {axes.count(axis) for axis in axes} == {2}
+    assert len(set(axes)) == 13
     with pytest.raises(ValueError, match="there are 78 terms"):
         draw_prompts(load_table("v1.0-small"), 5000, 6, 2, seed=0)
 
