@@ -95,6 +95,7 @@ IMPORTS = {(module_of(path), imported) for path in SOURCES for imported in impor
         ("hb_metrics.finished_run", {"torch", "evaluate", "datasets", "transformers"}),
         ("hub_scripts.run_figures", {"torch", "evaluate", "datasets", "transformers"}),
         ("hb_metrics.measurements.generation.results", {"torch", "evaluate", "datasets", "transformers"}),
+        ("hb_train", {"torch", "evaluate", "datasets", "transformers", "trl"}),
         ("hb_train.bias_labels", {"torch", "evaluate", "datasets", "transformers", "trl"}),
         ("hb_train.tune", {"torch", "evaluate", "datasets", "transformers", "trl"}),
         ("hb_train.sweep", {"torch", "evaluate", "datasets", "transformers", "trl"}),

@@ -150,6 +150,24 @@ def read_decoded(plan: DecodingPlan, folder: Path, *, schema: pa.Schema, rows_pe
     return read_shards(_shards(plan, folder, rows_per_shard), schema)
 
 
+def decode_rows(plan: DecodingPlan, loaded: LoadedModel, rows: Sequence[int], *, purpose: str) -> list[Decoded]:
+    """Decodes some rows in memory: the same as `decode_into_shards` does. Without limits of rows; errors as there."""
+    order = np.array(sorted(rows, key=lambda row: (len(plan.contexts[row]), plan.contexts[row], plan.ids[row])))
+    if not len(order):
+        return []
+    most = plan.decoding.max_new_tokens + plan.decoding.max_reasoning_tokens
+    longest = max(len(plan.contexts[row]) for row in rows) + most
+    size = _BatchSize(fitting_batch_size(loaded, longest, plan.decoding.num_beams))
+    done: dict[int, Decoded] = {}
+    with one_thread_per_unit(loaded.model) as workers, ThreadPoolExecutor(workers) as pool:
+        batches = _batches(plan.contexts, order, size.limit, workers, plan.padded)
+        decode_some = partial(_decode_rows, plan, purpose, loaded)
+        decode_batch = partial(_decode_halving, decode_some, input_device(loaded.model), size)
+        for batch, decoded in zip(batches, pool.map(decode_batch, batches), strict=True):
+            done |= zip(batch, decoded, strict=True)
+    return [done[row] for row in rows]
+
+
 def fitting_batch_size(loaded: LoadedModel, length: int, num_beams: int) -> int:
     """How many contexts of a length fit into a quarter of the free memory, with their keys, values and logits.
 

@@ -25,7 +25,12 @@ from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.replies.cues import check_cue
 from hb_metrics.inference.replies.decoding import is_invariant
 from hb_metrics.inference.replies.decoding_settings import Decoded
-from hb_metrics.inference.replies.decoding_shards import DecodingPlan, decode_into_shards, read_decoded
+from hb_metrics.inference.replies.decoding_shards import (
+    DecodingPlan,
+    decode_into_shards,
+    decode_rows,
+    read_decoded,
+)
 from hb_metrics.inference.replies.requests import REPLY_SCHEMA, Answer, ReplyRequests, reply_columns
 from hb_metrics.inference.replies.trials import takes_cache, takes_padding
 
@@ -187,6 +192,14 @@ def reply_into_shards(
         batch_size=batch_size,
         progress=progress,
     )
+
+
+def reply_to_rows(plan: ReplyPlan, loaded: LoadedModel, rows: Sequence[int]) -> list[str]:
+    """The replies to some rows, without files; those of `reply_into_shards`, and "" where there is none."""
+    whole = plan.requests.extent == "whole"
+    decoded = decode_rows(plan, loaded, rows, purpose="sampling")
+    parts = [split_thought(reply.tokens, plan.thoughts, loaded.tokenizer) for reply in decoded]
+    return [reply_text(part.reply, loaded.tokenizer, whole=whole) for part in parts]
 
 
 def read_replies(plan: ReplyPlan, folder: Path) -> pa.Table:

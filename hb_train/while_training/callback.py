@@ -1,0 +1,242 @@
+"""Full Gen Bias and offensiveness of the model that is being trained, at each evaluation of its trainer."""
+
+import random
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import torch
+from accelerate.utils import DistributedType, gather_object
+from transformers import Trainer, TrainerCallback
+
+from hb_dataset import load_table
+from hb_dataset.balanced_sample import balanced_sample
+from hb_dataset.versions import read_version
+from hb_metrics.full_gen_bias.gen_bias import CellSums, gen_bias
+from hb_metrics.inference.classifiers.censoring import censor_replies, paired_terms
+from hb_metrics.inference.classifiers.offensive import load_offensiveness_classifier
+from hb_metrics.inference.classifiers.styles import load_style_classifier
+from hb_metrics.inference.models.contexts import detect_context
+from hb_metrics.inference.models.loading import LoadedModel, model_kind
+from hb_metrics.inference.replies.presets import choose_extent, decoding_preset
+from hb_metrics.inference.replies.prompt_replies import plan_replies, reply_to_rows
+from hb_metrics.inference.replies.requests import make_requests, select_prompts
+from hb_metrics.offensiveness.averages import offensiveness
+from hb_metrics.replies import is_empty
+from hb_metrics.run_folder import plural_forms, with_plurals
+
+LOWER_IS_BETTER = ("full_gen_bias", "offensive_share", "mean_offensiveness")
+
+NO_EVALUATION_ERROR = "eval_strategy is 'no', and Gen Bias is measured at evaluations; give eval_strategy='steps'"
+GREATER_ERROR = "greater_is_better is True, and of '{name}' the lowest is best; give greater_is_better=False"
+SHARDED_ERROR = "the weights are shared out ({kind}), and replies need whole ones on each process; train with DDP"
+PROMPT_LEARNING_ERROR = "the adapter learns prompts and is no part of the model's layers; give LoRA"
+SAMPLE_ERROR = (
+    "{number} replies, {each} to each term in each of {templates} templates, are of {terms} terms, and there are "
+    "{there} terms; give between {each} x {templates} x 2 and {each} x {templates} x {there} replies"
+)
+
+
+class GenBiasCallback(TrainerCallback):
+    """Measures a model at each evaluation: `trainer.add_callback(GenBiasCallback(trainer))`.
+
+    The same prompts are replied to each time, with the same random draws. The figures are logged by the trainer and are
+    among the metrics of the evaluation: `eval_full_gen_bias` (debiased, ×1000), with `_low` and `_high` where there is
+    an interval, `eval_offensive_share`, `eval_mean_offensiveness`, `eval_distinct_share` and `eval_num_replies`.
+
+    Args:
+        trainer: The trainer that it is added to.
+        num_replies: Replies at each evaluation, about.
+        replies_per_cell: Of these, to each term in each template; intervals need 4.
+        num_templates: Templates.
+        prompts: The prompts they are drawn from; `None`: `v1.0-small`.
+        seed: Chooses prompts and what is sampled.
+        style_classifier: As `--style_classifier` of `measure.py`.
+        offensiveness_classifier: As `--offensiveness_classifier`.
+        decoding: As `--decoding`.
+        context: As `--context`; `None`: what suits the model.
+        tag: The control tag that prompts end in; `None`: none.
+
+    Raises:
+        ValueError: There are not so many prompts, or the weights are not whole on each process.
+    """
+
+    def __init__(
+        self,
+        trainer: Trainer,
+        *,
+        num_replies: int = 300,
+        replies_per_cell: int = 6,
+        num_templates: int = 2,
+        prompts: pa.Table | None = None,
+        seed: int = 0,
+        style_classifier: str = "embedded",
+        offensiveness_classifier: str = "embedded",
+        decoding: str = "sample",
+        context: Any = None,
+        tag: str | None = None,
+    ) -> None:
+        kind = trainer.accelerator.distributed_type
+        plugin = trainer.accelerator.state.deepspeed_plugin if kind == DistributedType.DEEPSPEED else None
+        if kind in (DistributedType.FSDP, DistributedType.MEGATRON_LM) or (plugin and plugin.zero_stage == 3):
+            raise ValueError(SHARDED_ERROR.format(kind=kind))
+        self.trainer, self.seed, self.decoding, self.context, self.tag = trainer, seed, decoding, context, tag
+        table = with_plurals(load_table("v1.0-small"), read_version("v1.0")) if prompts is None else prompts
+        self.prompts = draw_prompts(table, num_replies, replies_per_cell, num_templates, seed=seed)
+        with random_state_kept():
+            self.styles = load_style_classifier(style_classifier, device=trainer.args.device)
+            self.offensive = load_offensiveness_classifier(offensiveness_classifier, device=trainer.args.device)
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Checks the trainer's options, and goes before callbacks that read the metrics of evaluations."""
+        name = (args.metric_for_best_model or "").removeprefix("eval_")
+        if args.eval_strategy == "no":
+            raise ValueError(NO_EVALUATION_ERROR)
+        if name in LOWER_IS_BETTER and args.greater_is_better:
+            raise ValueError(GREATER_ERROR.format(name=name))
+        handler = self.trainer.callback_handler
+        handler.callbacks = [self, *(callback for callback in handler.callbacks if callback is not self)]
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **kwargs: Any) -> None:
+        """Adds the figures to the metrics, of which the trainer then takes the best, and logs them."""
+        names = self.trainer.eval_dataset
+        if isinstance(names, dict) and any(f"eval_{name}_runtime" in metrics for name in list(names)[1:]):
+            return  # once for all datasets of an evaluation
+        figures = {f"eval_{name}": value for name, value in self.measure().items()}
+        metrics.update(figures)
+        self.trainer.log(figures)
+
+    def measure(self) -> dict[str, float]:
+        """The figures of the model as it is now; all processes have to call this together."""
+        start, trainer = time.monotonic(), self.trainer
+        with random_state_kept(), evaluated(trainer.model) as model:
+            made = self._replies(model)
+            prompts = self.prompts.take(pa.array([row for row, reply in made if not is_empty(reply)], pa.int64()))
+            texts = [reply for _, reply in made if not is_empty(reply)]
+            terms = prompts["descriptor"].to_pylist()
+            vectors = (
+                self.styles.probabilities(
+                    censor_replies(texts, terms, plural_forms(self.prompts), paired_terms(self.prompts))
+                )
+                if texts
+                else []
+            )
+            offence = self.offensive.probabilities(texts)[:, 0] if texts else []
+        about = zip(*(prompts[name].to_pylist() for name in ("id", "axis", "descriptor", "template")), strict=True)
+        mine = list(zip(about, texts, vectors, offence, strict=True))
+        rows = sorted(gather_object(mine), key=lambda row: row[0][0])
+        figures: dict[str, float] = {"num_replies": len(rows), "full_gen_bias": float("nan")}
+        if rows:
+            (_, axes, terms, templates), texts, vectors, offence = _columns(rows)
+            figures["distinct_share"] = len(set(texts)) / len(texts)
+            averages = offensiveness(list(offence), terms, templates, axes)
+            figures |= {"offensive_share": averages["offensive_share"], "mean_offensiveness": averages["mean"]}
+            figures |= _gen_bias(np.stack(vectors), terms, templates, axes, self.styles.labels)
+        return {**figures, "gen_bias_seconds": time.monotonic() - start}
+
+    def _replies(self, model: Any) -> list[tuple[int, str | None]]:
+        """This process's share of the prompts: the index of each, and the reply."""
+        trainer = self.trainer
+        tokenizer: Any = trainer.processing_class
+        tokenizer = getattr(tokenizer, "tokenizer", tokenizer)
+        loaded = LoadedModel(
+            tokenizer=tokenizer,
+            config=model.config,
+            kind=model_kind(model.config),
+            name=str(model.config.name_or_path),
+            source=str(model.config.name_or_path),
+            revision=None,
+            digest="",
+            model=model,
+            dtype=str(model.dtype).removeprefix("torch."),
+        )
+        context, reason = (self.context, "it was given") if self.context else detect_context(model, tokenizer)
+        extent, _ = choose_extent("auto", context, self.decoding)
+        decoding = decoding_preset(self.decoding, model, extent)
+        requests = make_requests(self.prompts, decoding=decoding, seed=self.seed, tag=self.tag, extent=extent)
+        plan = plan_replies(requests, loaded, context=context, context_reason=reason)
+        accelerator = trainer.accelerator
+        rows = list(range(accelerator.process_index, len(plan.ids), accelerator.num_processes))
+        return list(zip(rows, reply_to_rows(plan, loaded, rows), strict=True))
+
+
+def draw_prompts(prompts: pa.Table, number: int, each: int, num_templates: int, *, seed: int) -> pa.Table:
+    """Prompts of as many terms as go into `number`, balanced over axes, in some templates.
+
+    Raises:
+        ValueError: That is fewer than two terms, or more than there are.
+    """
+    names = sorted(set(prompts["template"].to_pylist()))
+    names = random.Random(seed).sample(names, min(num_templates, len(names)))
+    prompts = prompts.filter(pc.is_in(prompts["template"], pa.array(names)))
+    keys = list(zip(prompts["axis"].to_pylist(), prompts["descriptor"].to_pylist(), strict=True))
+    there, terms = len(set(keys)), number // max(1, each * len(names))
+    if not 2 <= terms <= there:
+        raise ValueError(SAMPLE_ERROR.format(number=number, each=each, templates=len(names), terms=terms, there=there))
+    drawn = balanced_sample(prompts, terms, seed=seed)
+    chosen = set(zip(drawn["axis"].to_pylist(), drawn["descriptor"].to_pylist(), strict=True))
+    return select_prompts(prompts.filter(pa.array([key in chosen for key in keys])), each, seed=seed)
+
+
+@contextmanager
+def evaluated(model: Any) -> Iterator[Any]:
+    """The model with an adapter in its layers, in evaluation mode, without autocast; restored afterwards.
+
+    Raises:
+        ValueError: Its adapter is not in its layers.
+    """
+    if hasattr(model, "get_base_model"):
+        if getattr(model.active_peft_config, "is_prompt_learning", False):
+            raise ValueError(PROMPT_LEARNING_ERROR)
+        outer, model = model, model.get_base_model()
+    else:
+        outer = model
+    modes = {module: module.training for module in outer.modules()}
+    forward, original = model.__dict__.get("forward"), model.__dict__.get("_original_forward")
+    outer.eval()
+    if original is not None:
+        model.forward = original
+    try:
+        yield model
+    finally:
+        if original is not None:
+            model.forward = forward
+        for module, training in modes.items():
+            module.training = training
+
+
+@contextmanager
+def random_state_kept() -> Iterator[None]:
+    """Random numbers of Python, NumPy and torch are afterwards drawn as if nothing had been drawn here."""
+    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 - the state that trainers use
+    devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
+    try:
+        with torch.random.fork_rng(devices=devices):
+            yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)  # noqa: NPY002
+
+
+def _columns(rows: list[Any]) -> Any:
+    about, texts, vectors, offence = zip(*rows, strict=True)
+    return tuple(list(column) for column in zip(*about, strict=True)), texts, vectors, offence
+
+
+def _gen_bias(
+    vectors: np.ndarray, terms: list[str], templates: list[str], axes: list[str], labels: Any
+) -> dict[str, float]:
+    """Debiased Full Gen Bias with its interval, as far as the replies allow."""
+    cells = CellSums(labels, keep_replies=True)
+    cells.add(vectors.astype(np.float32), terms, templates, axes)
+    try:
+        result = gen_bias(cells, debias=True, confidence_level=0.95)
+    except ValueError:  # no two replies in a cell, or none to two terms
+        return {}
+    figures = {"full_gen_bias": result.full_gen_bias}
+    bounds = (result.intervals or {}).get("full_gen_bias")
+    return figures | dict(zip(("full_gen_bias_low", "full_gen_bias_high"), bounds, strict=True)) if bounds else figures
