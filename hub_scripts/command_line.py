@@ -13,7 +13,7 @@ from importlib import import_module, metadata
 from typing import NamedTuple
 
 PROGRAM = "holistic-bias"
-GROUP = "publish"  # the first of two words: publish dataset, publish metrics, publish results
+GROUP = "publish"  # the first of two words: publish dataset, publish metrics, …
 NOT_RUN_STATUS = 2  # the exit code if no script could be run; the same as argparse's for invalid options
 
 HELP = """\
@@ -69,6 +69,9 @@ COMMANDS = {
     "publish metrics": Command("hub_scripts.publish_metrics", "Publish each metric as a Space on the Hub."),
     "publish results": Command(
         "hub_scripts.publish_results", "Open a pull request with the figures of a run on its model's page.", "measure"
+    ),
+    "publish leaderboard": Command(
+        "hub_scripts.publish_leaderboard", "Publish a page with published results as a Space on the Hub.", "measure"
     ),
 }
 

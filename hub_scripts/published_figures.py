@@ -27,6 +27,7 @@ from hub_scripts.run_figures import evaluation_results, version_of
 MOST_YAML_BYTES, MOST_JSON_BYTES = 256 << 10, 32 << 20
 MOST_ENTRIES, MOST_LETTERS, MOST_DIGITS = 64, 4000, 30
 NOT_STATED = "not stated"
+NO_LINK = "its link is not the address of a web page; the figure is shown without it"
 SHOWN_LETTERS = 120  # of a text of a file in a reason
 
 
@@ -225,6 +226,8 @@ def read_content(content: bytes, where: str, repo_id: str | None, dataset_id: st
         else:
             num_others += figure is None
             figures += [] if figure is None else [figure]
+            if figure is not None and figure.link is None and isinstance(entry.get("source"), dict):
+                refused.append(Refused(f"{shown}, entry {number}", NO_LINK))
     return Reading(figures, refused, num_others)
 
 
@@ -330,7 +333,6 @@ def _published(entry: Any, where: str, repo_id: str | None, dataset_id: str) -> 
     faults = [*notes.faults(repo_id)]
     if revision != version:
         faults.append(f"the dataset's revision is {_quoted(revision)}, not {version}")
-    link, link_fault = _link(entry)
     return Published(
         where,
         repo_id,
@@ -343,8 +345,8 @@ def _published(entry: Any, where: str, repo_id: str | None, dataset_id: str) -> 
         notes.run,
         tuple(notes.details),
         notes.dialogue,
-        link,
-        tuple([*faults, *link_fault]),
+        _link(entry),
+        tuple(faults),
     )
 
 
@@ -378,19 +380,17 @@ def _number(text: str, column: Column, what: str) -> float:
     return number
 
 
-def _link(entry: Mapping[str, Any]) -> tuple[str | None, list[str]]:
-    """The address of the run, and that it was left out if it is not one of a web page."""
+def _link(entry: Mapping[str, Any]) -> str | None:
+    """The address of the run; `None`: there is none, or it is not one of a web page."""
     source = entry.get("source")
     address = source.get("url") if isinstance(source, dict) else None
-    if address is None:
-        return None, []
+    if not isinstance(address, str) or len(address) > MOST_LETTERS:
+        return None
     try:
-        if not isinstance(address, str) or len(address) > MOST_LETTERS:
-            raise HubError("too long")
         check_address(address, "source")
     except HubError:
-        return None, ["its link is not the address of a web page, and is left out"]
-    return address, []
+        return None
+    return address
 
 
 def _quoted(text: str) -> str:
