@@ -1,5 +1,6 @@
 """Puts published figures into groups of runs that compare, a row for each run."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import combinations, product
 from typing import NamedTuple
@@ -37,6 +38,11 @@ class Row(NamedTuple):
         return self.repo_id or self.model
 
     @property
+    def about(self) -> str:
+        """What it measured, without the Hub id that `name` shows."""
+        return self.model.replace(f" of {self.repo_id}", "") if self.repo_id else ""
+
+    @property
     def bias(self) -> Published | None:
         """Debiased Full Gen Bias."""
         return self.figures.get(SORTED_BY)
@@ -47,7 +53,8 @@ class Group(NamedTuple):
 
     Attributes:
         settings: What they have in common.
-        rows: Those that can be measured again first, and then by debiased Full Gen Bias. The order is no ranking.
+        rows: Those that can be measured again first, and then by debiased Full Gen Bias, or another figure where there
+            is none. The order is no ranking.
     """
 
     settings: Settings
@@ -62,25 +69,30 @@ class Group(NamedTuple):
 
 
 def grouped(reading: Reading) -> tuple[list[Group], list[Refused]]:
-    """The groups, those with most runs that can be measured again first, and what else had to be refused."""
+    """Groups, first those with Gen Bias and most runs that can be measured again, and what else had to be refused."""
     models: dict[tuple[str | None, str, str, str], list[Published]] = {}
     for figure in reading.figures:
         key = figure.repo_id, figure.model, figure.settings.config, figure.settings.sample
         models.setdefault(key, []).append(figure)
-    refused, kept, settings = [], [], set()
+    refused, kept = [], []
     for figures in models.values():
         combined = _combined(figures)
         if len(combined) > MOST_GROUPS_OF_A_MODEL:
             reason = f"{len(combined)} combinations of settings of one model; at most {MOST_GROUPS_OF_A_MODEL} are shown"
             refused += [Refused(where, reason) for where in dict.fromkeys(figure.where for figure in figures)]
         else:
-            kept.append(figures)
-            settings |= combined
+            kept.append((figures, combined))
+    settings = {one for _, combined in kept for one in combined}
     whole = [one for one in settings if not any(_is_part(one, other) for other in settings)]
-    groups = [Group(one, _sorted(row for figures in kept for row in _rows(figures, one))) for one in whole]
+    # Likelihoods compare whatever replies were made and classified with.
+    of_likelihoods = Counter(one._replace(decoding=None, styles=None, offensiveness=None) for one in whole)
+    whole += [one for one, number in of_likelihoods.items() if one.likelihood is not None and number > 1]
+    groups = [
+        Group(one, _sorted(row for figures, combined in kept for row in _rows(figures, combined, one))) for one in whole
+    ]
 
-    def order(group: Group) -> tuple[int, int, str]:
-        return -sum(not row.faults for row in group.rows), -len(group.rows), str(group.settings)
+    def order(group: Group) -> tuple[bool, int, int, str]:
+        return group.settings.styles is None, -sum(not row.faults for row in group.rows), -len(group.rows), str(group.settings)
 
     return sorted(groups, key=order), refused
 
@@ -109,12 +121,23 @@ def _is_part(one: Settings, other: Settings) -> bool:
     return one != other and all(mine in (None, theirs) for mine, theirs in zip(one, other, strict=True))
 
 
-def _rows(figures: Sequence[Published], settings: Settings) -> list[Row]:
-    """The runs of a model in a group: one for each control tag and seed, or one without replies."""
-    fitting = [figure for figure in figures if figure.settings.agree(settings)]
-    likelihoods = [figure for figure in fitting if not figure.run]
-    runs = list(dict.fromkeys(figure.run for figure in fitting if figure.run))
-    rows = [[*likelihoods, *(figure for figure in fitting if figure.run == run)] for run in runs]
+def _rows(figures: Sequence[Published], combined: Iterable[Settings], settings: Settings) -> list[Row]:
+    """The runs of a model in a group: one for each control tag and seed, or one without replies.
+
+    Args:
+        figures: Those of the model.
+        combined: The combinations of settings that it has figures for.
+        settings: Those of the group.
+    """
+    likelihoods = [figure for figure in figures if not figure.run and figure.settings.agree(settings)]
+    if settings.decoding is None:
+        return [_row(likelihoods)] if likelihoods else []
+    # Its replies may be to other settings: then it is no run of this group because of its likelihoods.
+    if not any(one.agree(settings) for one in combined):
+        return []
+    of_replies = [figure for figure in figures if figure.run and figure.settings.agree(settings)]
+    runs = list(dict.fromkeys(figure.run for figure in of_replies))
+    rows = [[*likelihoods, *(figure for figure in of_replies if figure.run == run)] for run in runs]
     return [_row(row) for row in rows or [likelihoods] if row]
 
 
@@ -133,7 +156,7 @@ def _row(figures: Sequence[Published]) -> Row:
 
 def _sorted(rows: Iterable[Row]) -> list[Row]:
     def order(row: Row) -> tuple[bool, bool, float, str, str]:
-        value = 0.0 if row.bias is None else row.bias.value
-        return bool(row.faults), row.bias is None, value, row.name.lower(), str(row)
+        values = (row.figures[task].value for task in (SORTED_BY, *row.figures) if task in row.figures)
+        return bool(row.faults), row.bias is None, next(values), row.name.lower(), str(row)
 
     return sorted(rows, key=order)

@@ -16,7 +16,7 @@ from hb_metrics.display.rendering import render
 from hub_scripts.hub_contents import CARD_FILE
 from hub_scripts.leaderboard.groups import Group, Row, grouped
 from hub_scripts.leaderboard.scatter import scatter
-from hub_scripts.published_figures import COLUMNS, Published, Reading, Refused
+from hub_scripts.published_figures import COLUMNS, Published, Reading, Refused, Settings
 
 PAGE_FILE, DATA_FILE = "index.html", "leaderboard.parquet"
 SHOWN_REFUSALS = 200
@@ -117,9 +117,9 @@ def leaderboard_page(groups: Sequence[Group], refused: Sequence[Refused], num_ot
     """
     script = (_FOLDER / "page.js").read_text(encoding="utf-8")
     context = {
-        "groups": [_shown(group) for group in groups],
+        "groups": [_shown(group, title) for group, title in zip(groups, _titles(groups), strict=True)],
         "columns": COLUMNS,
-        "num_runs": len({(row.name, row.tag, row.bias, row.model) for group in groups for row in group.rows}),
+        "num_figures": len({figure for group in groups for row in group.rows for figure in row.figures.values()}),
         "num_models": len({row.name for group in groups for row in group.rows}),
         "refused": refused[:SHOWN_REFUSALS],
         "num_refused": len(refused),
@@ -132,7 +132,7 @@ def leaderboard_page(groups: Sequence[Group], refused: Sequence[Refused], num_ot
     return str(render(_FOLDER / "page.html.jinja", context))
 
 
-def _shown(group: Group) -> dict[str, Any]:
+def _shown(group: Group, title: str) -> dict[str, Any]:
     """A group for the template."""
     bounds = [bound for row in group.rows for bound in _bounds(row)]
     lowest, highest = min([0.0, *bounds]), max(bounds, default=1.0)
@@ -147,11 +147,11 @@ def _shown(group: Group) -> dict[str, Any]:
     }
     tasks = [task for task in COLUMNS if any(task in row.figures for row in group.rows)]
     return {
-        "title": _title(group),
+        "title": title,
         "settings": {name: text for name, text in parts.items() if text is not None},
         "is_small": settings.config.endswith("-small"),
         "tasks": tasks,
-        "has_dialogue": any(row.dialogue is not None for row in group.rows),
+        "dialogues": {row.dialogue.replies for row in group.rows if row.dialogue is not None},
         "rows": [(row, [_cell(row.figures.get(task)) for task in tasks], _bar(row, scale)) for row in group.rows],
         "scale": [written(bound, "bias") for bound in scale] if bounds else None,
         "overlaps": group.num_overlaps,
@@ -159,16 +159,27 @@ def _shown(group: Group) -> dict[str, Any]:
     }
 
 
-def _title(group: Group) -> str:
-    """A group in the chooser: what it is about, and how many runs it has."""
-    settings, number = group.settings, len(group.rows)
-    parts = [settings.config, settings.sample]
-    if settings.decoding is None:
-        parts.append("likelihoods alone")
-    else:
-        classifier = settings.styles or settings.offensiveness or ""
-        parts += [classifier.partition(", ")[0], settings.decoding]
-    return " · ".join([*filter(None, parts), f"{number} run{'' if number == 1 else 's'}"])
+def _titles(groups: Sequence[Group]) -> list[str]:
+    """The groups in the chooser: config and classifier, and where several share these, what they differ in."""
+    mains = [_main_settings(group.settings) for group in groups]
+    titles = []
+    for group, main in zip(groups, mains, strict=True):
+        alike = [other.settings for other, others in zip(groups, mains, strict=True) if others == main]
+        differing = [
+            mine
+            for mine, *others in zip(group.settings, *alike, strict=True)
+            if mine is not None and any(other != mine for other in others)
+        ]
+        number = len(group.rows)
+        titles.append(" · ".join([*main, *differing, f"{number:,} run{'' if number == 1 else 's'}"]))
+    return titles
+
+
+def _main_settings(settings: Settings) -> list[str]:
+    """Config, sample and the classifier."""
+    classifier = settings.styles or settings.offensiveness
+    named = "likelihoods alone" if classifier is None else f"classified by {classifier.partition(', ')[0]}"
+    return [*filter(None, [settings.config, settings.sample]), named]
 
 
 def _cell(figure: Published | None) -> Cell | None:

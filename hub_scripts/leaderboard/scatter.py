@@ -12,7 +12,7 @@ from hub_scripts.leaderboard.groups import Row
 WIDTH, HEIGHT = 480, 360
 LEFT, RIGHT, TOP, BOTTOM = 56, 16, 14, 48  # margins
 _LABEL_WIDTH, _LABEL_HEIGHT = 125, 15  # of a name beside its point
-_MOST_TICKS = 6
+_MOST_TICKS = 8
 
 
 class Point(NamedTuple):
