@@ -78,7 +78,9 @@ def grouped(reading: Reading) -> tuple[list[Group], list[Refused]]:
     for figures in models.values():
         combined = _combined(figures)
         if len(combined) > MOST_GROUPS_OF_A_MODEL:
-            reason = f"{len(combined)} combinations of settings of one model; at most {MOST_GROUPS_OF_A_MODEL} are shown"
+            reason = (
+                f"{len(combined)} combinations of settings of one model; at most {MOST_GROUPS_OF_A_MODEL} are shown"
+            )
             refused += [Refused(where, reason) for where in dict.fromkeys(figure.where for figure in figures)]
         else:
             kept.append((figures, combined))
@@ -92,7 +94,12 @@ def grouped(reading: Reading) -> tuple[list[Group], list[Refused]]:
     ]
 
     def order(group: Group) -> tuple[bool, int, int, str]:
-        return group.settings.styles is None, -sum(not row.faults for row in group.rows), -len(group.rows), str(group.settings)
+        return (
+            group.settings.styles is None,
+            -sum(not row.faults for row in group.rows),
+            -len(group.rows),
+            str(group.settings),
+        )
 
     return sorted(groups, key=order), refused
 

@@ -232,5 +232,3 @@ def _parquet(groups: Sequence[Group]) -> bytes:
     sink = io.BytesIO()
     pq.write_table(pa.Table.from_pylist(rows, SCHEMA), sink)
     return sink.getvalue()
-
-
