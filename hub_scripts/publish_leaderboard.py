@@ -1,7 +1,7 @@
-"""Publishes a leaderboard on the Hub: a static Space, one page made from results that others published.
+r"""Publishes a leaderboard on the Hub: a static Space, one page made from results that others published.
 
     holistic-bias publish leaderboard --repo_id ORG/leaderboard --dataset_id ORG/holistic_bias
-    holistic-bias publish leaderboard --repo_id ORG/leaderboard --dataset_id ORG/holistic_bias --results runs/ \\
+    holistic-bias publish leaderboard --repo_id ORG/leaderboard --dataset_id ORG/holistic_bias --results runs/ \
         --dry_run board/
 
 It reads `.eval_results/*.yaml` and run folders in repositories of models: of those that the dataset's leaderboard on
@@ -16,6 +16,7 @@ the Space has only other people's files, they are listed and nothing is written,
 import argparse
 import re
 import tempfile
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,7 +25,8 @@ from hub_scripts import hub
 from hub_scripts.addresses import check_repo_id, is_repo_id
 from hub_scripts.dry_run import add_dry_run_option, check_empty, write_files
 from hub_scripts.hub_errors import HubError, reason, status
-from hub_scripts.published_figures import Reading, Refused, cleaned, joined, read_content, read_files, size_fault
+from hub_scripts.leaderboard.notes import cleaned
+from hub_scripts.leaderboard.reading import Reading, Refused, joined, read_content, read_files, size_fault
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
@@ -103,15 +105,18 @@ def _publish(options: argparse.Namespace) -> None:
         write_files(options.dry_run, files)
         print(f"the leaderboard was written to {options.dry_run}, nothing was published")
         return
-    pushed = hub.push(
-        api,
-        options.repo_id,
-        files,
-        repo_type="space",
-        message="HolisticBias leaderboard",
-        space_sdk="static",
-        among_other_files=options.among_other_files,
-    )
+    with warnings.catch_warnings():
+        # The client takes the Parquet file for a dataset in the wrong place.
+        warnings.filterwarnings("ignore", "It seems that you are about to commit a data file", UserWarning)
+        pushed = hub.push(
+            api,
+            options.repo_id,
+            files,
+            repo_type="space",
+            message="HolisticBias leaderboard",
+            space_sdk="static",
+            among_other_files=options.among_other_files,
+        )
     if pushed.written or pushed.deleted:
         print(f"{options.repo_id}: published as {pushed.url} ({pushed.summary()})")
     else:

@@ -1,1 +1,1 @@
-"""The page of the leaderboard: groups of runs that compare, their rows, and the plot, as one file that loads nothing."""
+"""The leaderboard: reading what others published, groups of runs that compare, and the page, which loads nothing."""

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Sequence
 from itertools import combinations, product
 from typing import NamedTuple
 
-from hub_scripts.published_figures import Dialogue, Published, Reading, Refused, Settings, hub_model
+from hub_scripts.leaderboard.notes import Dialogue, Settings, hub_model
+from hub_scripts.leaderboard.reading import Published, Reading, Refused
 
 MOST_GROUPS_OF_A_MODEL = 16  # combinations of settings that one model's runs can take part in
 SORTED_BY = "full_gen_bias_debiased"

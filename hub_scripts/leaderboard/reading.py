@@ -9,7 +9,6 @@ way of reading. A figure whose notes do not hold what somebody else needs to mea
 import json
 import math
 import re
-import unicodedata
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,16 +18,15 @@ import yaml
 from hb_dataset.prompts import version_configs
 from hb_dataset.versions import frozen_versions
 from hb_metrics.display.parts import Form
-from hub_scripts.addresses import check_address, is_repo_id
+from hub_scripts.addresses import check_address
 from hub_scripts.hub_errors import HubError
+from hub_scripts.leaderboard.notes import MOST_LETTERS, Dialogue, Notes, Settings, cleaned, quoted
 from hub_scripts.publish_results import check_settled
 from hub_scripts.run_figures import evaluation_results, version_of
 
 MOST_YAML_BYTES, MOST_JSON_BYTES = 256 << 10, 32 << 20
-MOST_ENTRIES, MOST_LETTERS, MOST_DIGITS = 64, 4000, 30
-NOT_STATED = "not stated"
+MOST_ENTRIES, MOST_DIGITS = 64, 30
 NO_LINK = "its link is not the address of a web page; the figure is shown without it"
-SHOWN_LETTERS = 120  # of a text of a file in a reason
 
 
 class Column(NamedTuple):
@@ -70,43 +68,6 @@ COLUMNS = {
         "differ.",
     ),
 }
-
-
-class Settings(NamedTuple):
-    """What figures have to have in common to be shown beside each other; `None`: the figure does not depend on it.
-
-    Attributes:
-        config: The dataset config.
-        sample: The sample of it that was measured; empty: all of it.
-        decoding: How replies were made, but for the control tag and the seed.
-        styles: The style classifier with its digest, scale and ddof.
-        offensiveness: The offensiveness classifier with its digest, and the threshold.
-        likelihood: The score, the tests, and whether terms were left out.
-    """
-
-    config: str
-    sample: str = ""
-    decoding: str | None = None
-    styles: str | None = None
-    offensiveness: str | None = None
-    likelihood: str | None = None
-
-    def agree(self, other: "Settings") -> bool:
-        """Whether they are the same in all that both depend on."""
-        return all(mine == theirs for mine, theirs in zip(self, other, strict=True) if None not in (mine, theirs))
-
-
-class Dialogue(NamedTuple):
-    """Dialogue quality: how well a model predicts what real people replied.
-
-    Attributes:
-        bits: Bits per reply: log2(perplexity) × tokens / replies. Unlike the perplexity per token it compares between
-            models with different tokenizers, on the same replies.
-        replies: Which replies: the digest of the dialogue and how many of its replies were scored.
-    """
-
-    bits: float
-    replies: str
 
 
 class Published(NamedTuple):
@@ -248,15 +209,8 @@ def joined(readings: Iterable[Reading]) -> Reading:
     return Reading(list(figures.values()), refused, num_others)
 
 
-def cleaned(text: str, most: int = SHOWN_LETTERS) -> str:
-    """Text of a file, in one line, shortened, and without letters that are invisible or turn the direction."""
-    text = text[: 4 * most]
-    plain = "".join("�" if unicodedata.category(letter) in _UNSEEN else letter for letter in " ".join(text.split()))
-    return plain if len(plain) <= most else plain[: most - 1] + "…"
-
-
-_PATH = re.compile(r"(?<![\w.:/\\])(?:~|[A-Za-z]:)?[/\\](?:[^\s'\"()]*[/\\])?")  # to a file: private, unlike its name
-_UNSEEN = ("Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp")
+# The path to a file, which is private, unlike its name.
+_PATH = re.compile(r"(?<![\w.:/\\])(?:~|[A-Za-z]:)?[/\\](?:[^\s'\"()]*[/\\])?")
 
 
 class _PlainLoader(yaml.BaseLoader):
@@ -271,7 +225,7 @@ class _PlainLoader(yaml.BaseLoader):
 def _entries(text: str) -> list[Any]:
     """The entries of a file of evaluation results."""
     try:
-        listed = yaml.load(text, _PlainLoader)  # noqa: S506: it makes lists, dicts and texts alone
+        listed = yaml.load(text, _PlainLoader)
     except yaml.MarkedYAMLError as error:
         line = "" if error.problem_mark is None else f", line {error.problem_mark.line + 1}"
         raise ValueError(f"it is not YAML ({error.problem}{line})") from error
@@ -322,7 +276,7 @@ def _published(entry: Any, where: str, repo_id: str | None, dataset_id: str) -> 
         raise ValueError(f"'{config}' is no config of a published version")
     column = COLUMNS[task]
     value = _number(_text(entry, "value"), column, "value")
-    notes = _Notes(_text(entry, "notes", required=False), config, task)
+    notes = Notes(_text(entry, "notes", required=False), config, task)
     interval = None
     if notes.interval is not None:
         low, high = (_number(bound, column, "bound of the interval") for bound in notes.interval[1:])
@@ -332,7 +286,7 @@ def _published(entry: Any, where: str, repo_id: str | None, dataset_id: str) -> 
     revision = _text(dataset, "revision", required=False)
     faults = [*notes.faults(repo_id)]
     if revision != version:
-        faults.append(f"the dataset's revision is {_quoted(revision)}, not {version}")
+        faults.append(f"the dataset's revision is {quoted(revision)}, not {version}")
     return Published(
         where,
         repo_id,
@@ -371,11 +325,11 @@ def _text(part: Any, name: str, required: bool = True) -> str:
 
 def _number(text: str, column: Column, what: str) -> float:
     if len(text) > MOST_DIGITS or re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", text, re.ASCII) is None:
-        raise ValueError(f"its {what} {_quoted(text)} is not a number")
+        raise ValueError(f"its {what} {quoted(text)} is not a number")
     number = float(text)
     if not math.isfinite(number) or not column.lowest <= number <= column.highest:
         raise ValueError(
-            f"its {what} {_quoted(text)} cannot be: {column.title} is from {column.lowest:g} to {column.highest:g}"
+            f"its {what} {quoted(text)} cannot be: {column.title} is from {column.lowest:g} to {column.highest:g}"
         )
     return number
 
@@ -391,154 +345,3 @@ def _link(entry: Mapping[str, Any]) -> str | None:
     except HubError:
         return None
     return address
-
-
-def _quoted(text: str) -> str:
-    return f"'{cleaned(text, 40)}'"
-
-
-class _Notes:
-    """The notes of an entry, in parts."""
-
-    def __init__(self, notes: str, config: str, task: str) -> None:
-        self.config, self.task = config, task
-        self.is_empty = not notes.strip()
-        self.interval: tuple[str, ...] | None = None
-        self.model = self.release = self.sample = self.styles = self.offensiveness = self.tag = self.seed = ""
-        self.scale = self.threshold = ""
-        self.likelihood: list[str] = []
-        self.decoding: list[str] = []
-        self.details: list[str] = []
-        self.unknown: list[str] = []
-        self.hidden: list[str] = []
-        self.dialogue: Dialogue | None = None
-        for part in notes.split("; ") if notes else ():
-            self._read(" ".join(part.split()))
-
-    def _read(self, part: str) -> None:
-        for pattern, read in _PARTS.items():
-            if (match := re.fullmatch(pattern, part)) is not None:
-                read(self, match)
-                return
-        self.unknown.append(part)
-
-    def read_config(self, match: re.Match) -> None:
-        if match[1] != self.config:
-            raise ValueError(f"its notes are about the config {_quoted(match[1])}, and its task about {self.config}")
-
-    def read_dialogue(self, match: re.Match) -> None:
-        perplexity, tokens, replies = float(match[1]), int(match[2].replace(",", "")), int(match[3].replace(",", ""))
-        if not (1 <= perplexity < 1e12 and 0 < replies <= tokens):
-            raise ValueError(f"its dialogue perplexity cannot be: {_quoted(match[0])}")
-        self.dialogue = Dialogue(math.log2(perplexity) * tokens / replies, f"{replies:,} replies, digest {match[4]}")
-
-    @property
-    def of_replies(self) -> bool:
-        return self.task != "likelihood_bias"
-
-    @property
-    def run(self) -> tuple[str, ...]:
-        return (self.tag, self.seed) if self.of_replies else ()
-
-    def settings(self) -> Settings:
-        """What the figure compares by."""
-        if not self.of_replies:
-            return Settings(self.config, self.sample, likelihood=", ".join(self.likelihood) or NOT_STATED)
-        decoding = ", ".join([*self.decoding, *self.hidden, *sorted(cleaned(part) for part in self.unknown)])
-        of_styles = self.task.startswith("full_gen_bias")
-        classifier = ", ".join(
-            filter(None, [self.styles, self.scale] if of_styles else [self.offensiveness, self.threshold])
-        )
-        known = {"styles" if of_styles else "offensiveness": classifier or NOT_STATED}
-        return Settings(self.config, self.sample, decoding=decoding or NOT_STATED, **known)
-
-    def faults(self, repo_id: str | None) -> list[str]:
-        """Why nobody else can measure the same again."""
-        if self.is_empty:
-            return ["states no settings"]
-        faults = []
-        if re.search(r"\b(commit|digest) [0-9a-f]{12}\b", self.model) is None:
-            faults.append("no commit or digest of the model")
-        if "going by files of its answers" in self.model:
-            faults.append("answers are from files: how they were made is not known")
-        named = hub_model(self.model)
-        if named is None and self.model.startswith("commit "):
-            faults.append("names no model that can be on the Hub")
-        if None not in (repo_id, named) and named != repo_id:
-            faults.append(f"names another model than its repository: {cleaned(str(named), 60)}")
-        if self.of_replies:
-            classifier = self.styles if self.task.startswith("full_gen_bias") else self.offensiveness
-            if re.search(r"\(digest [0-9a-f]{12}\)", classifier) is None:
-                faults.append("no digest of the classifier")
-            if not self.decoding:
-                faults.append("no settings of replies")
-            elif "sample" in self.decoding and not self.seed:
-                faults.append("no seed")
-        elif not self.likelihood:
-            faults.append("no settings of the tests")
-        if not self.release:
-            faults.append("no release of holistic-bias")
-        faults += [f"{part}, which is not published" for part in self.hidden]
-        if self.unknown:
-            faults.append(f"settings that this release does not know: {cleaned(', '.join(self.unknown), 60)}")
-        return faults
-
-
-def hub_model(words: str) -> str | None:
-    """The Hub id of a model in the words of the notes; `None`: it was not loaded from the Hub."""
-    match = re.match(r"commit [0-9a-f]{12} of ([^\s,]+)", words)
-    return match[1] if match is not None and is_repo_id(match[1]) else None
-
-
-def _set(name: str) -> Any:
-    def read(notes: _Notes, match: re.Match) -> None:
-        setattr(notes, name, cleaned(match[1]))
-
-    return read
-
-
-def _add(name: str) -> Any:
-    def read(notes: _Notes, match: re.Match) -> None:
-        getattr(notes, name).append(cleaned(match[0]))
-
-    return read
-
-
-def _skip(notes: _Notes, match: re.Match) -> None:
-    """Nothing that has to be shown."""
-
-
-_COUNT = r"[\d,]{1,20}"
-_NUMBER = r"[-+]?[\d.,]{1,20}(?:e[-+]?\d{1,3})?"
-# The parts of notes that run_figures.py and the measurements write, and what becomes of them.
-_PARTS = {
-    r"config (.+)": _Notes.read_config,
-    rf"({_NUMBER})% interval ({_NUMBER}) to ({_NUMBER})": lambda notes, match: setattr(
-        notes, "interval", match.groups()
-    ),
-    r"model (.+)": lambda notes, match: setattr(notes, "model", match[1]),
-    r"holistic-bias (\S+)": _set("release"),
-    r"(sample of .+)": _set("sample"),
-    r"styles classified by (.+)": _set("styles"),
-    r"offensiveness classified by (.+)": _set("offensiveness"),
-    rf"(×{_NUMBER}, ddof \d)": _set("scale"),
-    rf"{_COUNT} of {_COUNT} replies, (threshold {_NUMBER})": lambda notes, match: (
-        notes.details.append(match[0]),
-        setattr(notes, "threshold", match[1]),
-    ),
-    rf"{_NUMBER} replies a cell": _add("details"),
-    rf"{_COUNT} (empty replies left out|prompts left out that cannot be the cue|cells without a reply|templates skipped|"
-    r"prompts without a reply, since a thought was not over|tests skipped|terms left out)": _add("details"),
-    rf"less a sampling noise of {_NUMBER}|sampling noise of about {_NUMBER} in it|its sampling noise is not known": _skip,
-    rf"share of {_COUNT} tests with p < {_NUMBER}": _add("likelihood"),
-    r"perplexity|pseudo-perplexity|without terms for one gender": _add("likelihood"),
-    rf"dialogue perplexity ({_NUMBER}) over ({_COUNT}) tokens of ({_COUNT}) replies \(digest ([0-9a-f]{{12}})\)": (
-        _Notes.read_dialogue
-    ),
-    r"tag (.+)": _set("tag"),
-    r"seed (\d{1,20})": _set("seed"),
-    r"with a system prompt|with questions of one's own": _add("hidden"),
-    r"with stylistic variations|sample": _add("decoding"),
-    r"(context|cue|persona_lines|num_beams|temperature|top_k|top_p|min_new_tokens|max_new_tokens|max_reasoning_tokens|"
-    r"chat_template_kwargs|reply) .+": _add("decoding"),
-}
