@@ -55,16 +55,11 @@ class Dialogue(NamedTuple):
 
 def cleaned(text: str, most: int = SHOWN_LETTERS) -> str:
     """Text of a file, in one line, shortened, and without letters that are invisible or turn the direction."""
-    text = text[: 4 * most]
-    plain = "".join("�" if unicodedata.category(letter) in _UNSEEN else letter for letter in " ".join(text.split()))
+    letters = " ".join(text[: 4 * most].split())
+    plain = "".join("�" if unicodedata.category(letter) in _UNSEEN else letter for letter in letters)
     return plain if len(plain) <= most else plain[: most - 1] + "…"
 
 
-_UNSEEN else letter for letter in " ".join(text.split()))
-    return plain if len(plain) <= most else plain[: most - 1] + "…"
-
-
-_PATH = re.compile(r"(?<![\w.:/\\])(?:~|[A-Za-z]:)?[/\\](?:[^\s'\"()]*[/\\])?")  # to a file: private, unlike its name
 _UNSEEN = ("Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp")
 
 
@@ -221,7 +216,9 @@ _PARTS = {
     ),
     rf"{_NUMBER} replies a cell": _add("details"),
     rf"{_COUNT} (empty replies left out|prompts left out that cannot be the cue|cells without a reply|"
-    r"templates skipped|prompts without a reply, since a thought was not over|tests skipped|terms left out)": _add("details"),
+    r"templates skipped|prompts without a reply, since a thought was not over|tests skipped|terms left out)": _add(
+        "details"
+    ),
     rf"less a sampling noise of {_NUMBER}|sampling noise of about {_NUMBER} in it": _skip,
     r"its sampling noise is not known": _skip,
     rf"share of {_COUNT} tests with p < {_NUMBER}": _add("likelihood"),
