@@ -36,6 +36,8 @@ _EARLIER = {
 # What the Hub writes into the card of a new repository.
 _NEW_CARD_KEYS = {"title", "emoji", "colorFrom", "colorTo", "sdk", "sdk_version", "python_version", "app_file"}
 _NEW_CARD_KEYS |= {"pinned", "license", "short_description"}
+# What it writes beside the card into a new static Space, and a sentence of that page.
+_NEW_STATIC_FILES, _NEW_STATIC_SENTENCE = frozenset({"index.html", "style.css"}), "Welcome to your static Space!"
 _NEW_CARD_TEXT = re.compile(r"\s*(Check out the configuration reference at https://\S+)?\s*")
 
 
@@ -138,6 +140,8 @@ def compare(
     published = None if revision is None else _published(repo, revision, present)
     own = {path for path, digests in (published or {}).items() if path in present and digests.match(present[path])}
     own |= HUB_FILES | ({RECORD_FILE} if published is not None else set())
+    if published is None and revision is not None and _is_new_static_space(repo, revision, present):
+        own |= _NEW_STATIC_FILES
 
     equal = {path for path in files.keys() & present.keys() if files[path].digests.match(present[path])}
     kept = (present.keys() - own) & set(keep_theirs)
@@ -160,6 +164,18 @@ def _has_new_card(repo: Repo, revision: str) -> bool:
     except (ValueError, yaml.YAMLError):
         return False
     return card.data.to_dict().keys() <= _NEW_CARD_KEYS and _NEW_CARD_TEXT.fullmatch(card.text) is not None
+
+
+def _is_new_static_space(repo: Repo, revision: str, present: Mapping[str, "RepoFile"]) -> bool:
+    """Whether a Space has nothing but the sample page with which the Hub creates a static one."""
+    if repo.repo_type != "space" or "index.html" not in present:
+        return False
+    if not present.keys() <= _NEW_STATIC_FILES | HUB_FILES | {CARD_FILE}:
+        return False
+    # In a second commit somebody may have written over the sample.
+    if len(list(repo.api.list_repo_commits(repo.repo_id, repo_type=repo.repo_type, revision=revision))) > 1:
+        return False
+    return _NEW_STATIC_SENTENCE in repo.read_text("index.html", revision)
 
 
 def _published(repo: Repo, revision: str, present: Mapping[str, "RepoFile"]) -> dict[str, Digests] | None:

@@ -116,7 +116,6 @@ def read_settled_results(folder: Path) -> dict[str, Any]:
     Raises:
         ValueError: It is no finished run, has no figures, or is about prompts that are not those of a frozen version.
     """
-    from hb_dataset.versions import frozen_versions
     from hb_metrics.finished_run import read_run
     from hb_metrics.run_folder import RESULTS_FILE, RUN_FILE
 
@@ -125,6 +124,23 @@ def read_settled_results(folder: Path) -> dict[str, Any]:
             raise ValueError(NOT_FINISHED_ERROR.format(folder=folder, file=RESULTS_FILE))
         raise ValueError(NOT_A_RUN_ERROR.format(folder=folder, file=RUN_FILE))
     results = read_run(folder).results
+    check_settled(results)
+    if not run_figures(results):
+        raise ValueError(NO_FIGURES_ERROR.format(folder=folder))
+    return results
+
+
+def check_settled(results: Mapping[str, Any]) -> None:
+    """Checks that a run measured all prompts of a config of a frozen version.
+
+    Args:
+        results: The content of its results.json.
+
+    Raises:
+        ValueError: It measured a vocabulary of its own, only some axes, or a version that is not frozen.
+    """
+    from hb_dataset.versions import frozen_versions
+
     settings, config = results["run"]["settings"], results["run"]["data"]["config"]
     if settings.get("vocabulary_dir") is not None:
         raise ValueError(OWN_VOCABULARY_ERROR.format(folder=settings["vocabulary_dir"], config=config))
@@ -132,9 +148,6 @@ def read_settled_results(folder: Path) -> dict[str, Any]:
         raise ValueError(AXES_ERROR.format(axes=", ".join(settings["axes"]), config=config))
     if version_of(config) not in frozen_versions():
         raise ValueError(NOT_FROZEN_ERROR.format(config=config, versions=", ".join(frozen_versions())))
-    if not run_figures(results):
-        raise ValueError(NO_FIGURES_ERROR.format(folder=folder))
-    return results
 
 
 def check_model(run: Mapping[str, Any], repo_id: str, *, same_model: bool = False) -> None:

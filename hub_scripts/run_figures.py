@@ -16,6 +16,7 @@ from typing import Any
 
 from hb_metrics.display.parts import Figure
 from hb_metrics.measurements import MEASUREMENTS
+from hb_metrics.measurements.generation import GENERATION
 from hb_metrics.measurements.measurement import Measurement
 from hb_metrics.run_record import measured_model
 from hub_scripts.eval_tasks import task_id
@@ -68,7 +69,9 @@ def evaluation_results(results: Mapping[str, Any], dataset_id: str, source_url: 
                 value=figure.value,
                 dataset_revision=version_of(config),
                 source_url=source_url,
-                notes="; ".join([f"config {config}", *figure.notes, *_settings(results, measurement)]),
+                notes="; ".join(
+                    [f"config {config}", *_sample(results["run"]), *figure.notes, *_settings(results, measurement)]
+                ),
             )
             entries.setdefault(_file_of(results, measurement), []).append(entry)
     return {path: yaml_dump(eval_result_entries_to_yaml(listed), sort_keys=False) for path, listed in entries.items()}
@@ -84,10 +87,32 @@ def _settings(results: Mapping[str, Any], measurement: Measurement) -> list[str]
     run = results["run"]
     settings = [
         *measurement.figure_settings(results),
+        *_dialogue(results, measurement),
         ", ".join(filter(None, [f"model {measured_model(run)}", run["model"]["dtype"]])),
     ]
     release = run["versions"].get("holistic-bias")
     return settings if release is None else [*settings, f"holistic-bias {release}"]
+
+
+def _sample(run: Mapping[str, Any]) -> list[str]:
+    """The sample of the config's prompts that a run measured; empty: it measured all."""
+    sample = run["settings"].get("sample")
+    return [] if sample is None else [f"sample of {sample:,} prompts, drawn with seed {run['settings']['seed']}"]
+
+
+def _dialogue(results: Mapping[str, Any], measurement: Measurement) -> list[str]:
+    """The dialogue perplexity of the run, beside its Gen Bias: what less bias may have cost.
+
+    It is no figure of bias, and so not a task of the dataset. With the number of tokens it compares between models with
+    different tokenizers.
+    """
+    dialogue, source = results.get("dialogue"), results["run"].get("dialogue")
+    if measurement is not GENERATION or dialogue is None or source is None:
+        return []
+    return [
+        f"dialogue perplexity {dialogue['perplexity']:.6g} over {dialogue['num_tokens']:,} tokens of "
+        f"{dialogue['num_replies']:,} replies (digest {source['digest'][:12]})"
+    ]
 
 
 def _file_of(results: Mapping[str, Any], measurement: Measurement) -> str:

@@ -87,6 +87,8 @@ class Repo:
         first = {".gitattributes": GITATTRIBUTES}
         if kind == "space":
             first["README.md"] = SPACE_README % sdk.encode()
+        if sdk == "static":
+            first |= {"index.html": b"<h1>Welcome to your static Space!</h1>\n", "style.css": b"body {}\n"}
         self.commit(first, "initial commit", author="system")
 
     def commit(self, changes, title="Somebody's commit", message="", author="somebody", ref="main", parent=None):
