@@ -61,6 +61,11 @@ COMMANDS = {
     ),
     "tune": Command("hb_train.tune", "Tune a model with labelled replies, so that it is less biased.", "tune"),
     "debias": Command("hb_train.debias", "Debias a model with one of the four methods of RedditBias.", "tune"),
+    "identity-leakage": Command(
+        "hb_metrics.identity_leakage.__main__",
+        "Measure how far a style classifier's probabilities move when only the term in a text changes.",
+        "measure",
+    ),
     "install": Command(
         "hub_scripts.install_local", "Make the dataset and the metrics load by their bare names here.", "measure"
     ),
@@ -105,7 +110,7 @@ def run(name: str, options: Sequence[str]) -> None:
         import_module(command.module).main()
     except (ModuleNotFoundError, SystemExit) as error:
         if isinstance(error, SystemExit) and isinstance(error.code, str):
-            error.code = re.sub(r"^(\w+\.py|hb_metrics\.report): ", f"{PROGRAM} {name}: ", error.code)
+            error.code = re.sub(r"^(\w+\.py|hb_metrics\.\w+): ", f"{PROGRAM} {name}: ", error.code)
         # A script that imports a package only where it needs it ends with the error of the import as the cause.
         cause = error.__cause__ if isinstance(error, SystemExit) else error
         # Our own errors, which name what to install, have no name; a model's own code may need other packages.

@@ -65,7 +65,11 @@ class Generation(Measurement):
                 else "{} interval {:.2f} to {:.2f}".format(level, *bounds)
             )
             noise = f"less a sampling noise of {bias['noise_floor']:.2f}"
-            lines += [f"  {noise}: {debiased['full_gen_bias']:.2f}, {interval}", "  debiased, by axis:"]
+            lines.append(f"  {noise}: {debiased['full_gen_bias']:.2f}, {interval}")
+        if leakage := results[self.name].get("identity_leakage"):
+            lines.append(f"  of which up to {leakage['in_replies']['at_most']:.2f} can be the style classifier's own")
+        if debiased is not None:
+            lines.append("  debiased, by axis:")
         by_axis = (debiased or bias)["by_axis"] or {}
         known = [(axis, value) for axis, value in by_axis.items() if value is not None]
         lines += [f"  {axis:<22} {value:6.2f}" for axis, value in sorted(known, key=lambda item: -item[1])]
