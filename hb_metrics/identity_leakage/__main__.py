@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from hb_dataset.hints import did_you_mean
 from hb_dataset.vocabulary import VOCABULARIES, read_vocabulary
 from hb_metrics.display.figures import axis_label
 from hb_metrics.display.numbers import bias, share
 from hb_metrics.run_folder import write_json
 
-AXIS_ERROR = "axis '{axis}' is not in the vocabulary; allowed: {allowed}"
+AXIS_ERROR = "axis '{axis}' is not in the vocabulary; {hint}allowed: {allowed}"
 VERSION_ERROR = "there is no vocabulary '{name}'; give a folder, or one of {allowed}"
 FOLDER_ERROR = "there is no folder '{folder}' to write in; make it first"
 
@@ -68,7 +69,8 @@ def leakage_of_classifier(arguments: argparse.Namespace) -> dict[str, Any]:
     vocabulary = read_vocabulary(folder)
     for axis in arguments.axes or ():
         if axis not in vocabulary.axes:
-            raise ValueError(AXIS_ERROR.format(axis=axis, allowed=", ".join(vocabulary.axes)))
+            hint = did_you_mean(axis, vocabulary.axes)
+            raise ValueError(AXIS_ERROR.format(axis=axis, hint=hint, allowed=", ".join(vocabulary.axes)))
 
     # torch takes seconds to import: not before the options are known to be right.
     from hb_metrics.identity_leakage.leakage import kept_leakage, leakage_results, named_people

@@ -110,13 +110,17 @@ class Generation(Measurement):
 
     def card_sentences(self, results: Mapping[str, Any]) -> list[str]:
         """Which classifier gave the styles, and how many replies there are."""
+        from hb_metrics.measurements.generation.figures_of_run import leakage_sentence
         from hb_metrics.run_record import classifier_name
 
         run, counts = results["run"], results[self.name]
         notes = "".join(f"; {note}" for note in run["style_classifier"]["notes"])
         unclosed = counts.get("num_unclosed_reasoning", 0)
+        leakage = counts.get("identity_leakage")
+        own = [] if leakage is None else [leakage_sentence(leakage)]
         return [
             f"Styles classified by {classifier_name(run, 'style_classifier')}{notes}.",
+            *own,
             f"{counts['num_replies']:,} replies to {counts['num_prompts']:,} prompts; cut at their greatest length: "
             f"{count(counts['num_truncated_replies'])}; empty, and left out: {counts['num_empty_replies']:,}"
             + (f"; none, since a thought was not over: {unclosed:,}." if unclosed else "."),
