@@ -23,7 +23,7 @@ import numpy as np
 
 from hb_dataset.whole_files import write_text
 from hb_metrics.run_folder import package_versions, write_json
-from hb_train.classifiers.calibration import DIVERGED_ERROR, Bin, Quality, curve_svg, fit_temperature, quality
+from hb_train.classifiers.calibration import DIVERGED_ERROR, Quality, curve_svg, fit_temperature, quality
 from hb_train.classifiers.card import CURVE_FILE, classifier_card
 from hb_train.classifiers.labelled_rows import SHIPPED, SplitRows, label_indices, read_rows, split_rows
 from hb_train.training.options import MODEL_MISSING_ERROR, parse_training_options
@@ -36,7 +36,7 @@ from hb_train.training.runs import (
 )
 
 if TYPE_CHECKING:
-    from transformers import Trainer, TrainingArguments
+    from transformers import TrainingArguments
 
 # torch and transformers take seconds to import: not before they are needed.
 
@@ -138,9 +138,7 @@ def parse_options(argv: list[str]) -> tuple[StyleClassifierArguments, "TrainingA
     )
 
 
-def train_classifier(
-    arguments: StyleClassifierArguments, training_args: "TrainingArguments"
-) -> dict[str, Any] | None:
+def train_classifier(arguments: StyleClassifierArguments, training_args: "TrainingArguments") -> dict[str, Any] | None:
     """Trains, calibrates, tests, and measures leakage; writes the classifier, its card and classifier.json.
 
     Returns:

@@ -81,7 +81,11 @@ def leakage_of_classifier(arguments: argparse.Namespace) -> dict[str, Any]:
         arguments.style_classifier, revision=arguments.revision, trust_remote_code=arguments.trust_remote_code
     )
     results = {
-        "style_classifier": {"name": classifier.name, "digest": classifier.digest, "num_styles": len(classifier.labels)},
+        "style_classifier": {
+            "name": classifier.name,
+            "digest": classifier.digest,
+            "num_styles": len(classifier.labels),
+        },
         "vocabulary": {"name": folder.name, "digest": vocabulary.digest},
         **leakage_results(kept_leakage(classifier, named_people(vocabulary, keys))),
     }

@@ -147,7 +147,8 @@ def terms_in_view(texts: Sequence[str], leakage: Leakage) -> sparse.csr_array:
     """[texts, terms] 1 where a text mentions a term.
 
     A mention is what is hidden of a prompt's own term (`censoring.mention_pattern`). Where mentions overlap the longest
-    counts, of two terms with the same words the one with the same capitals or else the first.
+    counts, of two terms with the same words the one with the same capitals or else the first. "left-handed" counts
+    nowhere, which is in a text wherever a term was hidden.
     """
     distinct: dict[str, int] = {}
     which = [distinct.setdefault(text, len(distinct)) for text in texts]
@@ -169,6 +170,8 @@ def _mentions(texts: Sequence[str], leakage: Leakage) -> list[list[int]]:
     words = "\n".join(texts_with)
     spans: list[list[tuple[int, bool, int, int, int]]] = [[] for _ in texts]
     for term, person in enumerate(leakage.people):
+        if person.phrase == person.neutral:  # the word that terms are hidden by is a term too
+            continue
         name = person.key.descriptor
         pattern = mention_pattern(name, person.plural)
         for index in _candidates(name, words, texts_with):

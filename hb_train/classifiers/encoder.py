@@ -21,7 +21,9 @@ NO_HEAD_ERROR = (
     "be calibrated; give another encoder, such as of the BERT, RoBERTa, DeBERTa or ModernBERT family"
 )
 LAYERS_ERROR = "freeze_layers is {number}; the encoder has {most} layers, of which at least one is trained"
-NO_LAYERS_ERROR = "the layers of a '{kind}' encoder were not found, so that none can be frozen; leave out --freeze_layers"
+NO_LAYERS_ERROR = (
+    "the layers of a '{kind}' encoder were not found, so that none can be frozen; leave out --freeze_layers"
+)
 
 
 def load_encoder(

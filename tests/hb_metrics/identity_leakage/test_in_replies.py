@@ -18,7 +18,9 @@ NUM_STYLES = 4
 
 
 def people(*terms):
-    return [NamedPerson(DescriptorKey("axis", term), None, f"a {term} person", "a left-handed person") for term in terms]
+    return [
+        NamedPerson(DescriptorKey("axis", term), None, f"a {term} person", "a left-handed person") for term in terms
+    ]
 
 
 def some_moves(num_sentences, num_terms, seed=0, size=0.05):
@@ -44,6 +46,7 @@ def test_mentions_are_found_in_any_form_and_the_longest_counts():
     assert found[1] == [True, True, False, False]
     assert found[2] == [False, False, True, True]
     assert found[3] == found[4] == [False] * 4
+    assert in_view(["I am left-handed too.", "He is tall."], "left-handed", "tall") == [[False, False], [False, True]]
 
 
 def test_no_mention_is_lost_by_looking_only_where_a_word_of_the_term_is():

@@ -38,7 +38,9 @@ def test_a_csv_file_may_have_numbers_for_labels(tmp_path):
 
 def test_numbers_of_a_class_label_become_its_names(tmp_path):
     features = Features({"text": Value("string"), "label": ClassLabel(names=["calm", "loud"])})
-    Dataset.from_dict({"text": ["a", "b", "c"], "label": [1, 0, -1]}, features=features).to_parquet(tmp_path / "r.parquet")
+    Dataset.from_dict({"text": ["a", "b", "c"], "label": [1, 0, -1]}, features=features).to_parquet(
+        tmp_path / "r.parquet"
+    )
     found = read_rows(str(tmp_path / "r.parquet"))
     assert found.labels == ["loud", "calm"]
     assert found.num_skipped["no_label"] == 1
