@@ -3,10 +3,9 @@ r"""Trains a classifier of styles for `measure.py --style_classifier`, and measu
     accelerate launch hb_train/style_classifier.py --model_name_or_path FacebookAI/roberta-base \
         --dataset replies.csv --label_column style --output_dir classifiers/mine
 
-Any encoder of the Hub, and any texts with one label each: a CSV, TSV, JSON, JSONL or Parquet file, a folder or a dataset
-of the Hub. Rows are held out, the same share of each label, to calibrate and to test; a temperature is fitted on the
-first and put into the weights. The folder has the classifier, its calibration curve, and a card (README.md) with its
-accuracy and its identity leakage: how far probabilities move when only the term in a text changes. classifier.json
+Any encoder of the Hub, and any texts with one label each: a CSV, TSV, JSON, JSONL or Parquet file, a folder or a
+dataset of the Hub. Rows are held out, the same share of each label, to calibrate and to test; a temperature is fitted
+on the first and put into the weights. The folder has the classifier, its calibration curve, and a card with its accuracy and its identity leakage: how far probabilities move when only the term in a text changes. classifier.json
 records all of it. Training that was interrupted resumes when the same command is given again.
 
 The paper's classifier was trained on the personalities of Image-Chat (Shuster et al., 2020). Whether you may train on a
@@ -23,7 +22,7 @@ import numpy as np
 
 from hb_dataset.whole_files import write_text
 from hb_metrics.run_folder import package_versions, write_json
-from hb_train.classifiers.calibration import DIVERGED_ERROR, Quality, curve_svg, fit_temperature, quality
+from hb_train.classifiers.calibration import DIVERGED_ERROR, Bin, Quality, curve_svg, fit_temperature, quality
 from hb_train.classifiers.card import CURVE_FILE, classifier_card
 from hb_train.classifiers.labelled_rows import SHIPPED, SplitRows, label_indices, read_rows, split_rows
 from hb_train.training.options import MODEL_MISSING_ERROR, parse_training_options
@@ -284,7 +283,8 @@ def _measured(
 def _write(folder: Path, record: dict[str, Any]) -> None:
     """Writes the curve and the card, and last of all the record, with which the run is finished."""
     test = record["quality"]["test"]
-    write_text(folder / CURVE_FILE, curve_svg(test["curve"], f"Calibration on {test['num_rows']:,} held-out texts"))
+    curve = [Bin(**each) for each in test["curve"]]
+    write_text(folder / CURVE_FILE, curve_svg(curve, f"Calibration on {test['num_rows']:,} held-out texts"))
     write_text(folder / CARD_FILE, classifier_card(record))
     write_json(folder / CLASSIFIER_FILE, record)
     print(

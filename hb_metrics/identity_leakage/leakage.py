@@ -6,8 +6,8 @@ about descriptor d, and Var_d the variance over descriptors,
     leakage = mean over k of Σ_s Var_d(p_kds)
 
 is Full Gen Bias (Smith et al., 2022, A.7) with sentences for templates: the value that this classifier would give to a
-speaker who says the same of everyone, if terms were not hidden from it. p is less the probability with the same noun and
-the word that terms are hidden by, so that nothing of the noun is in it: the few gendered terms have another one.
+speaker who says the same of everyone, if terms were not hidden from it. p is less the probability with the same noun
+and the word that terms are hidden by, so that nothing of the noun is in it: the few gendered terms have another one.
 """
 
 import hashlib

@@ -1,5 +1,6 @@
 """Calibration of a classifier: its temperature, and whether texts of a probability p are right p of the time."""
 
+from html import escape
 from typing import NamedTuple
 
 import numpy as np
@@ -87,6 +88,7 @@ def quality(logits: np.ndarray, labels: np.ndarray, num_bins: int = NUM_BINS) ->
 def curve_svg(curve: list[Bin], title: str) -> str:
     """The calibration curve as a drawing: accuracy over probability, and the diagonal of a calibrated classifier."""
     left, top, size = 60, 34, 300
+    title = escape(title)
 
     def place(probability: float, accuracy: float) -> str:
         return f"{left + size * probability:.1f},{top + size * (1 - accuracy):.1f}"

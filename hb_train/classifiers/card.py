@@ -8,8 +8,8 @@ CURVE_FILE = "calibration.svg"
 
 LICENCE = """\
 Not stated here, as nobody but you can know it: weights that are trained depend on the licence of the encoder
-({encoder}), on that of the texts and labels ({dataset}), and on whether these may be used to train and to share a model.
-Look both up before you share this folder, and write the licence into the front matter."""
+({encoder}), on that of the texts and labels ({dataset}), and on whether these may be used to train and to share a
+model. Look both up before you share this folder, and write the licence into the front matter."""
 
 
 def classifier_card(record: dict[str, Any]) -> str:
@@ -41,8 +41,8 @@ A sequence classifier for `measure.py --style_classifier FOLDER`, trained with `
 {f", its {settings['freeze_layers']} lowest layers as they were" if settings["freeze_layers"] else ""}.
 * Texts and labels: {settings["dataset"]}, {rows["train"]:,} rows to train on in {len(labels)} labels; \
 {rows["calibration"]:,} held out to calibrate, {rows["test"]:,} to test. Left out: {skipped}.
-* {record["num_steps"]:,} steps, seed {settings["seed"]}, learning rate {settings["learning_rate"]:g}. Texts of more than
-  {settings["max_length"]} tokens were cut: {rows["num_cut"]:,}.
+* {record["num_steps"]:,} steps, seed {settings["seed"]}, learning rate {settings["learning_rate"]:g}. Texts of more
+  than {settings["max_length"]} tokens were cut: {rows["num_cut"]:,}.
 
 ## How good it is
 
@@ -54,10 +54,10 @@ On {test["num_rows"]:,} held-out texts, which nothing was fitted or chosen on:
 
 ## Calibration
 
-Logits are divided by {record["temperature"]:.3f}, which is in the weights of the last layer: the softmax of this folder's
-logits is calibrated. It was fitted on the {after["num_rows"]:,} calibration texts, whose negative log-likelihood fell from
-{before["negative_log_likelihood"]:.3f} to {after["negative_log_likelihood"]:.3f}. On the test texts, probability and
-accuracy are {share(test["calibration_error"])} apart on average.
+Logits are divided by {record["temperature"]:.3f}, which is in the weights of the last layer: the softmax of this
+folder's logits is calibrated. It was fitted on the {after["num_rows"]:,} calibration texts, whose negative
+log-likelihood fell from {before["negative_log_likelihood"]:.3f} to {after["negative_log_likelihood"]:.3f}.
+On the test texts, probability and accuracy are {share(test["calibration_error"])} apart on average.
 
 ![Calibration curve]({CURVE_FILE})
 
@@ -69,9 +69,9 @@ accuracy are {share(test["calibration_error"])} apart on average.
 
 How far probabilities move when only the term in a text changes: {leakage["num_sentences"]} plain sentences that are the
 same for all {leakage["num_terms"]:,} terms of {record["vocabulary"]["name"]} have a Full Gen Bias of
-**{bias(leakage["leakage"])}** (×1000) by this classifier; {bias(leakage["shared"])} in common to all sentences. A speaker
-without any bias has that value, if terms are in view. On average a term moves {share(leakage["mean_move"])} of the
-probability to other styles; most are moved by {moved}.
+**{bias(leakage["leakage"])}** (×1000) by this classifier; {bias(leakage["shared"])} in common to all sentences. A
+speaker without any bias has that value, if terms are in view. On average a term moves {share(leakage["mean_move"])} of
+the probability to other styles; most are moved by {moved}.
 
 `measure.py` hides the term of a prompt from the classifier, and states how much of a run's Full Gen Bias other terms in
 replies can be.

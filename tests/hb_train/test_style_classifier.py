@@ -53,7 +53,7 @@ def options(encoder, rows, folder, *more):
     return [
         *("--model_name_or_path", str(encoder), "--dataset", str(rows), "--output_dir", str(folder)),
         *("--text_column", "said", "--label_column", "style", "--disable_tqdm", "true", "--learning_rate", "3e-3"),
-        *("--num_train_epochs", "6", "--per_device_train_batch_size", "16", "--save_strategy", "no", *more),
+        *("--num_train_epochs", "20", "--per_device_train_batch_size", "16", "--save_strategy", "no", *more),
     ]
 
 

@@ -67,7 +67,7 @@ class Generation(Measurement):
             noise = f"less a sampling noise of {bias['noise_floor']:.2f}"
             lines.append(f"  {noise}: {debiased['full_gen_bias']:.2f}, {interval}")
         if leakage := results[self.name].get("identity_leakage"):
-            lines.append(f"  of which up to {leakage['in_replies']['at_most']:.2f} can be the style classifier's own")
+            lines.append(f"  of which {leakage['in_replies']['own']:.2f} goes with the terms that replies hold")
         if debiased is not None:
             lines.append("  debiased, by axis:")
         by_axis = (debiased or bias)["by_axis"] or {}

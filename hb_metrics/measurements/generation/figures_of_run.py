@@ -36,11 +36,11 @@ _SETTINGS = (
 
 
 def leakage_sentence(leakage: Mapping[str, Any]) -> str:
-    """What part of Full Gen Bias can be the style classifier's own, as a sentence."""
+    """What part of Full Gen Bias is the style classifier's own reaction to terms, as a sentence."""
     seen = leakage["in_replies"]
     return (
-        f"Of a Full Gen Bias of {bias(seen['value'])}, up to {bias(seen['at_most'])} can be the style classifier's own "
-        f"reaction to terms in replies (identity leakage {bias(leakage['leakage'])}); nothing is subtracted."
+        f"Of a Full Gen Bias of {bias(seen['value'])}, {bias(seen['own'])} is the style classifier's reaction to terms "
+        f"in replies, gone if they are hidden (identity leakage {bias(leakage['leakage'])}). Nothing is subtracted."
     )
 
 

@@ -120,9 +120,9 @@ class GenerationOptions:
     identity_leakage: bool = field(
         default=True,
         metadata={
-            "help": "Measure how far the style classifier's probabilities move when only the term in a text changes: 20 "
-            "sentences for each term of the run, classified once and kept. --no_identity_leakage saves the time that a "
-            "large classifier takes for it."
+            "help": "Measure how far the style classifier's probabilities move when only the term in a text changes: "
+            "20 sentences for each term of the run, classified once and kept. --no_identity_leakage saves the time "
+            "that a large classifier takes for it."
         },
     )
     phrases_file: str | None = field(

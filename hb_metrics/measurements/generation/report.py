@@ -114,7 +114,7 @@ def _axes_sentence(generation: Mapping[str, Any]) -> str:
 def _tiles(generation: Mapping[str, Any]) -> list[Tile]:
     values, full = generation["gen_bias"], tables.full_gen_bias(dict(generation))
     leakage = generation["identity_leakage"]
-    own = () if leakage is None else (f"up to {bias(leakage['in_replies']['at_most'])} the classifier's own",)
+    own = () if leakage is None else (f"{bias(leakage['in_replies']['own'])} of it from terms in replies",)
     tiles = []
     if full.debiased is not None:
         below = "no interval" if full.reason else ""

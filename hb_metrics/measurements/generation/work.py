@@ -256,7 +256,7 @@ def measure_generation(task: Task, work: GenerationWork) -> dict[str, Any]:
 def _identity_leakage(
     task: Task, classifier: Classifier, replies: Replies, results: dict[str, Any]
 ) -> dict[str, Any] | None:
-    """How far the classifier's probabilities move with the term, over the terms of the run, and what that can have done.
+    """How far the classifier's probabilities move with the terms of the run, and what that does to its value.
 
     Args:
         task: The run.
@@ -278,8 +278,16 @@ def _identity_leakage(
     if not task.settings.of(GenerationOptions).identity_leakage or len(people) < 2:
         return None
     leakage = kept_leakage(classifier, people)
-    value = (results["debiased"] or results["gen_bias"])["full_gen_bias"]
-    in_replies = run_leakage(replies.texts, replies.descriptors, replies.templates, replies.axes, leakage, value)
+    in_replies = run_leakage(
+        replies.texts,
+        StyleShards(task.folder / STYLES),
+        replies.descriptors,
+        replies.templates,
+        replies.axes,
+        people,
+        classifier.probabilities,
+        debias=results["debiased"] is not None,
+    )
     return {**leakage_results(leakage), "in_replies": in_replies._asdict()}
 
 
