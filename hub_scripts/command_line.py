@@ -77,6 +77,11 @@ COMMANDS = {
     ),
     "tune": Command("hb_train.tune", "Tune a model with labelled replies, so that it is less biased.", "tune"),
     "debias": Command("hb_train.debias", "Debias a model with one of the four methods of RedditBias.", "tune"),
+    "identity-leakage": Command(
+        "hb_metrics.identity_leakage.__main__",
+        "Measure how far a style classifier's probabilities move when only the term in a text changes.",
+        "measure",
+    ),
     "install": Command(
         "hub_scripts.install_local", "Make the dataset and the metrics load by their bare names here.", "measure"
     ),

@@ -19,6 +19,7 @@ ADAPTER_CONFIG = "adapter_config.json"
 # Files of a model's folder that are not the model.
 _BESIDE_THE_MODEL = (
     "README.md", "training_args.bin", "trainer_state.json", "run.json", "bias_tuning.json", "debias.json",
+    "classifier.json", "calibration.svg",
 )  # fmt: skip
 
 TWO_ADAPTERS_ERROR = "--model '{model}' is an adapter, and --adapter '{adapter}' is another; give its base as --model"

@@ -65,7 +65,11 @@ class Generation(Measurement):
                 else "{} interval {:.2f} to {:.2f}".format(level, *bounds)
             )
             noise = f"less a sampling noise of {bias['noise_floor']:.2f}"
-            lines += [f"  {noise}: {debiased['full_gen_bias']:.2f}, {interval}", "  debiased, by axis:"]
+            lines.append(f"  {noise}: {debiased['full_gen_bias']:.2f}, {interval}")
+        if leakage := results[self.name].get("identity_leakage"):
+            lines.append(f"  of which {leakage['in_replies']['own']:.2f} goes with the terms that replies hold")
+        if debiased is not None:
+            lines.append("  debiased, by axis:")
         by_axis = (debiased or bias)["by_axis"] or {}
         known = [(axis, value) for axis, value in by_axis.items() if value is not None]
         lines += [f"  {axis:<22} {value:6.2f}" for axis, value in sorted(known, key=lambda item: -item[1])]
@@ -106,13 +110,17 @@ class Generation(Measurement):
 
     def card_sentences(self, results: Mapping[str, Any]) -> list[str]:
         """Which classifier gave the styles, and how many replies there are."""
+        from hb_metrics.measurements.generation.figures_of_run import leakage_sentence
         from hb_metrics.run_record import classifier_name
 
         run, counts = results["run"], results[self.name]
         notes = "".join(f"; {note}" for note in run["style_classifier"]["notes"])
         unclosed = counts.get("num_unclosed_reasoning", 0)
+        leakage = counts.get("identity_leakage")
+        own = [] if leakage is None else [leakage_sentence(leakage)]
         return [
             f"Styles classified by {classifier_name(run, 'style_classifier')}{notes}.",
+            *own,
             f"{counts['num_replies']:,} replies to {counts['num_prompts']:,} prompts; cut at their greatest length: "
             f"{count(counts['num_truncated_replies'])}; empty, and left out: {counts['num_empty_replies']:,}"
             + (f"; none, since a thought was not over: {unclosed:,}." if unclosed else "."),

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hb_metrics.display.numbers import counted
+from hb_metrics.display.numbers import bias, counted
 from hb_metrics.display.parts import Figure, pair
 from hb_metrics.measurements.generation.figures import Measured
 from hb_metrics.measurements.generation.refusals_report import refusals_figures
@@ -33,6 +33,15 @@ _SETTINGS = (
     "chat_template_kwargs",
     "reply",
 )
+
+
+def leakage_sentence(leakage: Mapping[str, Any]) -> str:
+    """What part of Full Gen Bias is the style classifier's own reaction to terms, as a sentence."""
+    seen = leakage["in_replies"]
+    return (
+        f"Of a Full Gen Bias of {bias(seen['value'])}, {bias(seen['own'])} is the style classifier's reaction to terms "
+        f"in replies, gone if they are hidden (identity leakage {bias(leakage['leakage'])}). Nothing is subtracted."
+    )
 
 
 def generation_figures(generation: Mapping[str, Any]) -> list[Figure]:

@@ -117,6 +117,14 @@ class GenerationOptions:
     style_precision: Literal["float32", "float16"] = field(
         default="float32", metadata={"help": "The number format that style vectors are stored in: float32 or float16."}
     )
+    identity_leakage: bool = field(
+        default=True,
+        metadata={
+            "help": "Measure how far the style classifier's probabilities move when only the term in a text changes: "
+            "20 sentences for each term of the run, classified once and kept. --no_identity_leakage saves the time "
+            "that a large classifier takes for it."
+        },
+    )
     phrases_file: str | None = field(
         default=None,
         metadata={

@@ -27,6 +27,7 @@ NOT_RECORDED: dict[str, Any] = {
     "num_left_out_templates": 0,
     "mean_num_reasoning_tokens": None,
     "shown_replies": [],
+    "identity_leakage": None,
 }
 SAME_SHARE = 0.9  # from which share of equal replies on a note warns
 
@@ -118,14 +119,16 @@ def _axes_sentence(generation: Mapping[str, Any]) -> str:
 
 def _tiles(generation: Mapping[str, Any]) -> list[Tile]:
     values, full = generation["gen_bias"], tables.full_gen_bias(dict(generation))
+    leakage = generation["identity_leakage"]
+    own = () if leakage is None else (f"{bias(leakage['in_replies']['own'])} of it from terms in replies",)
     tiles = []
     if full.debiased is not None:
         below = "no interval" if full.reason else ""
         if full.interval is not None:
             below = f"{values['confidence_level']:.0%} interval {interval(full.interval)}"
-        tiles.append(Tile("Full Gen Bias, debiased", bias(full.debiased), (below,) if below else ()))
+        tiles.append(Tile("Full Gen Bias, debiased", bias(full.debiased), ((below,) if below else ()) + own))
     noise = values["noise_floor"]
-    below_plain = () if noise is None else (f"of which sampling noise about {bias(noise)}",)
+    below_plain = own if noise is None else (f"of which sampling noise about {bias(noise)}",)
     return [
         *tiles,
         Tile("Full Gen Bias, plain", bias(full.plain), below_plain),
@@ -270,6 +273,7 @@ def _context(generation: Mapping[str, Any]) -> dict[str, Any]:
         "shown_replies": generation["shown_replies"],
         "bias": values,
         "full": full,
+        "leakage": generation["identity_leakage"],
         "no_intervals": tables.missing_intervals(
             {
                 "Full Gen Bias": [full, *(row.measured for row in by_axis)],

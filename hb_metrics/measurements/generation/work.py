@@ -6,8 +6,11 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from hb_dataset.frequency import read_frequencies
+from hb_dataset.prompts import config_vocabulary
 from hb_metrics.finished_run import StyleShards
 from hb_metrics.full_gen_bias.gen_bias import cluster_columns
+from hb_metrics.identity_leakage.in_replies import run_leakage
+from hb_metrics.identity_leakage.leakage import kept_leakage, leakage_results, named_people
 from hb_metrics.inference.classifiers.censoring import censor_replies, paired_terms
 from hb_metrics.inference.classifiers.classifier import Classifier, classify_into_shards
 from hb_metrics.inference.classifiers.styles import clusters_for, load_style_classifier, read_style_clusters
@@ -35,7 +38,7 @@ from hb_metrics.measurements.generation.results import (
 )
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.settings import Settings
-from hb_metrics.replies import nonempty_replies, questions_of, replied_prompts
+from hb_metrics.replies import Replies, nonempty_replies, questions_of, replied_prompts
 from hb_metrics.reply_checks.phrase_rates import PAPER_PHRASES, read_phrases
 from hb_metrics.reply_checks.refusal_rules import read_refusal_rules
 from hb_metrics.run_folder import (
@@ -245,9 +248,48 @@ def measure_generation(task: Task, work: GenerationWork) -> dict[str, Any]:
     return {
         **counts,
         **results,
+        "identity_leakage": _identity_leakage(task, work.classifier, replies._replace(texts=censored), results),
         "refusals": refusals_results(replies, refusals, work.refusals.rules, task.settings.run.confidence_level),
         "frequencies": _frequencies(options.frequencies, task.prompts),
     }
+
+
+def _identity_leakage(
+    task: Task, classifier: Classifier, replies: Replies, results: dict[str, Any]
+) -> dict[str, Any] | None:
+    """How far the classifier's probabilities move with the terms of the run, and what that does to its value.
+
+    Args:
+        task: The run.
+        classifier: The style classifier.
+        replies: The replies as they were classified.
+        results: What `generation_results` returned.
+
+    Returns:
+        As `leakage_results`, with `in_replies` (`RunLeakage`); `None`: it was not asked for, or there is one term.
+    """
+    shared = task.settings.run
+    keys = {
+        key
+        for names in (("axis", "descriptor"), ("first_axis", "first_descriptor"), ("second_axis", "second_descriptor"))
+        if {*names} <= {*task.prompts.column_names}
+        for key in zip(*(task.prompts[name].to_pylist() for name in names), strict=True)
+    }
+    people = named_people(config_vocabulary(shared.dataset_config, shared.vocabulary_dir), keys)
+    if not task.settings.of(GenerationOptions).identity_leakage or len(people) < 2:
+        return None
+    leakage = kept_leakage(classifier, people)
+    in_replies = run_leakage(
+        replies.texts,
+        StyleShards(task.folder / STYLES),
+        replies.descriptors,
+        replies.templates,
+        replies.axes,
+        people,
+        classifier.probabilities,
+        debias=results["debiased"] is not None,
+    )
+    return {**leakage_results(leakage), "in_replies": in_replies._asdict()}
 
 
 def _frequencies(file: str | None, prompts: pa.Table) -> dict[str, Any]:

@@ -1,0 +1,112 @@
+"""Measures the identity leakage of a style classifier.
+
+holistic-bias identity-leakage --style_classifier SamLowe/roberta-base-go_emotions --output leakage.json
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hb_dataset.hints import did_you_mean
+from hb_dataset.vocabulary import VOCABULARIES, read_vocabulary
+from hb_metrics.display.figures import axis_label
+from hb_metrics.display.numbers import bias, share
+from hb_metrics.run_folder import write_json
+
+AXIS_ERROR = "axis '{axis}' is not in the vocabulary; {hint}allowed: {allowed}"
+VERSION_ERROR = "there is no vocabulary '{name}'; give a folder, or one of {allowed}"
+FOLDER_ERROR = "there is no folder '{folder}' to write in; make it first"
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Prints how far the probabilities of a style classifier move when only the term in a text changes."""
+    parser = argparse.ArgumentParser(
+        prog="holistic-bias identity-leakage", description=(__doc__ or "").split("\n", 1)[0]
+    )
+    parser.add_argument(
+        "--style_classifier",
+        default="embedded",
+        help="The Hub id or local folder of a sequence classifier, or 'embedded'. Default: %(default)s.",
+    )
+    parser.add_argument("--revision", help="The branch, tag or commit of the classifier on the Hub.")
+    parser.add_argument(
+        "--vocabulary",
+        default="v1.0",
+        help="The terms: a version of the vocabulary, or the folder of one. Default: %(default)s.",
+    )
+    parser.add_argument("--axes", nargs="+", metavar="AXIS", help="The axes whose terms are used. Default: all.")
+    parser.add_argument("--output", type=Path, help="A JSON file to write the figures to.")
+    parser.add_argument(
+        "--trust_remote_code",
+        action="store_true",
+        help="Let Python code that comes with the classifier run on this machine.",
+    )
+    arguments = parser.parse_args(sys.argv[1:] if argv is None else argv)
+    try:
+        results = leakage_of_classifier(arguments)
+    except (ValueError, OSError, ImportError) as error:
+        raise SystemExit(f"hb_metrics.identity_leakage: {error}") from error
+    print("\n".join(leakage_lines(results)))
+    if arguments.output is not None:
+        print(f"results: {arguments.output.resolve()}")
+
+
+def leakage_of_classifier(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Measures leakage as the options say, and writes the file that they name.
+
+    Raises:
+        ValueError: There is no such vocabulary, axis or folder, or the classifier does not fit.
+        OSError: There is no such classifier.
+    """
+    if arguments.output is not None and not arguments.output.parent.is_dir():
+        raise ValueError(FOLDER_ERROR.format(folder=arguments.output.parent))
+    versions = sorted(path.name for path in VOCABULARIES.iterdir() if path.is_dir())
+    folder = VOCABULARIES / arguments.vocabulary if arguments.vocabulary in versions else Path(arguments.vocabulary)
+    if not folder.is_dir():
+        raise ValueError(VERSION_ERROR.format(name=arguments.vocabulary, allowed=", ".join(versions)))
+    vocabulary = read_vocabulary(folder)
+    for axis in arguments.axes or ():
+        if axis not in vocabulary.axes:
+            hint = did_you_mean(axis, vocabulary.axes)
+            raise ValueError(AXIS_ERROR.format(axis=axis, hint=hint, allowed=", ".join(vocabulary.axes)))
+
+    # torch takes seconds to import: not before the options are known to be right.
+    from hb_metrics.identity_leakage.leakage import kept_leakage, leakage_results, named_people
+    from hb_metrics.inference.classifiers.styles import load_style_classifier
+
+    keys = {(term.axis, term.term) for term in vocabulary.descriptors if term.axis in (arguments.axes or [term.axis])}
+    classifier = load_style_classifier(
+        arguments.style_classifier, revision=arguments.revision, trust_remote_code=arguments.trust_remote_code
+    )
+    results = {
+        "style_classifier": {
+            "name": classifier.name,
+            "digest": classifier.digest,
+            "num_styles": len(classifier.labels),
+        },
+        "vocabulary": {"name": folder.name, "digest": vocabulary.digest},
+        **leakage_results(kept_leakage(classifier, named_people(vocabulary, keys))),
+    }
+    if arguments.output is not None:
+        write_json(arguments.output, results)
+    return results
+
+
+def leakage_lines(results: dict[str, Any]) -> list[str]:
+    """The figures as lines to print."""
+    known = [(axis, value) for axis, value in results["by_axis"].items() if value is not None]
+    return [
+        f"Identity leakage  {bias(results['leakage'])}  Full Gen Bias of {results['num_sentences']} sentences that are "
+        f"the same for all {results['num_terms']} terms",
+        f"  in common to all sentences: {bias(results['shared'])}",
+        f"  a term moves {share(results['mean_move'])} of the probability to other styles, on average",
+        *(f"  {axis_label(axis):<22} {bias(value):>6}" for axis, value in sorted(known, key=lambda item: -item[1])),
+        "  most moved by: "
+        + ", ".join(f"{row['descriptor']} ({share(row['move'], 0)})" for row in results["most_moved"]),
+    ]
+
+
+if __name__ == "__main__":
+    main()

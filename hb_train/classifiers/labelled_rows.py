@@ -1,0 +1,206 @@
+"""Texts with a label each, from any dataset, and their split into rows to train, to calibrate and to test on."""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import yaml
+
+from hb_dataset.hints import did_you_mean
+from hb_dataset.seeded_draws import seeded_generator
+from hb_dataset.text_columns import load_split
+
+SHIPPED = "shipped"  # the exemplars of the embedded classifier, in place of a dataset
+_STYLE_DATA = Path(__file__).parents[2] / "hb_metrics" / "inference" / "classifiers" / "style_data"
+_SHIPPED_FILES = {"train": "exemplars.yaml", "calibration": "calibration.yaml"}
+
+NO_COLUMN_ERROR = "'{source}' has no column '{name}'; {hint}there are: {columns} (--text_column, --label_column)"
+TEXT_ERROR = "text {row} of '{source}' is {value!r}, not a string; give the column of the texts with --text_column"
+LABEL_ERROR = (
+    "label {row} of '{source}' is {value!r}; give a column with one label for each text, a string or a whole number, "
+    "with --label_column"
+)
+NO_ROWS_ERROR = "'{source}' has no row with a text and a label"
+FEW_LABELS_ERROR = "'{source}' has one label, '{label}'; a classifier needs two or more"
+UNKNOWN_LABEL_ERROR = "'{source}' has the label '{label}', which no row to train on has; leave these rows out"
+SHARE_ERROR = "{name} is {value:g}; give a share above 0 and below 0.5"
+NO_HELD_OUT_ERROR = (
+    "no row is left to {use}: of {number:,} distinct texts with up to {most} of one label, a share of {share:g} rounds "
+    "to none. Give a larger --{use_name}_share, more rows, or --{use_name}_dataset"
+)
+
+
+class LabelledRows(NamedTuple):
+    """Texts with their labels.
+
+    Attributes:
+        texts: [rows].
+        labels: [rows] their names.
+        num_skipped: Reason → rows that were left out: `no_text`, `no_label`, `repeated` (the same text and label).
+    """
+
+    texts: list[str]
+    labels: list[str]
+    num_skipped: dict[str, int]
+
+
+class SplitRows(NamedTuple):
+    """Rows by what they are used for; no text is in two of them."""
+
+    train: LabelledRows
+    calibration: LabelledRows
+    test: LabelledRows
+
+
+def read_rows(
+    source: str,
+    *,
+    text_column: str = "text",
+    label_column: str = "label",
+    config: str | None = None,
+    split: str = "train",
+) -> LabelledRows:
+    """Reads texts and labels.
+
+    Args:
+        source: A CSV, TSV, JSON, JSONL or Parquet file, a folder, a dataset of the Hub, or "shipped": the exemplars of
+            the embedded classifier (split "train") or the replies its temperature is fitted on ("calibration").
+        text_column: The column of the texts.
+        label_column: The column of the labels: names, or numbers of a `ClassLabel`, which become their names.
+        config: A config of the dataset.
+        split: A split of the dataset; of a file "train".
+
+    Raises:
+        ValueError: A column is not there or holds something else, or there are no rows.
+        OSError: There is no such file or dataset.
+    """
+    if source == SHIPPED:
+        entries = yaml.safe_load((_STYLE_DATA / _SHIPPED_FILES[split]).read_text(encoding="utf-8"))
+        texts, labels = zip(*((text, entry["style"]) for entry in entries for text in entry["replies"]), strict=True)
+        return _without_gaps(source, texts, labels)
+    dataset = load_split([source], config, split, streaming=False)
+    for name in (text_column, label_column):
+        if name not in dataset.column_names:
+            columns = ", ".join(dataset.column_names)
+            hint = did_you_mean(name, dataset.column_names)
+            raise ValueError(NO_COLUMN_ERROR.format(source=source, name=name, hint=hint, columns=columns))
+    names = getattr(dataset.features[label_column], "names", None)  # of a ClassLabel
+    values = dataset[label_column][:]
+    if names is not None:
+        values = [None if value is None or value < 0 else names[value] for value in values]  # -1: not labelled
+    return _without_gaps(source, dataset[text_column][:], values)
+
+
+def split_rows(
+    rows: LabelledRows,
+    calibration: LabelledRows | None,
+    test: LabelledRows | None,
+    *,
+    calibration_share: float,
+    test_share: float,
+    seed: int,
+) -> SplitRows:
+    """Sets rows aside, the same share of each label, unless there are others for it.
+
+    Args:
+        rows: All rows.
+        calibration: Rows to calibrate on; `None`: a share of `rows`.
+        test: Rows to test on; `None`: a share of `rows`.
+        calibration_share: The share that is set aside to calibrate on.
+        test_share: The share that is set aside to test on.
+        seed: Which ones are drawn.
+
+    Returns:
+        The rows by use. Rows to train on whose text is also in the others are left out, and counted in `num_skipped` as
+        `held_out_elsewhere`; of a text with several labels all rows go the same way.
+
+    Raises:
+        ValueError: A share is not possible, no row is left, or others have labels that no row to train on has.
+    """
+    for name, share in (("calibration_share", calibration_share), ("test_share", test_share)):
+        if not 0 < share < 0.5:
+            raise ValueError(SHARE_ERROR.format(name=name, value=share))
+    taken = {_key(text) for others in (calibration, test) if others is not None for text in others.texts}
+    label_of: dict[str, str] = {}
+    for text, label in zip(rows.texts, rows.labels, strict=True):
+        label_of.setdefault(_key(text), label)
+    by_label: dict[str, list[str]] = {}
+    for key, label in label_of.items():
+        if key not in taken:
+            by_label.setdefault(label, []).append(key)
+    use_of = dict.fromkeys(taken, "elsewhere")
+    for label, keys in by_label.items():
+        order = [keys[index] for index in seeded_generator(seed, "held-out rows", label).permutation(len(keys))]
+        num_test = 0 if test is not None else round(test_share * len(keys))
+        num_calibration = 0 if calibration is not None else round(calibration_share * len(keys))
+        use_of |= dict.fromkeys(order[:num_test], "test")
+        use_of |= dict.fromkeys(order[num_test : num_test + num_calibration], "calibration")
+    parts = {use: _part(rows, use_of, use) for use in ("train", "calibration", "test")}
+    skipped = {**rows.num_skipped, "held_out_elsewhere": len(_part(rows, use_of, "elsewhere").texts)}
+    train = parts["train"]._replace(num_skipped=skipped)
+    done = SplitRows(train, calibration or parts["calibration"], test or parts["test"])
+    for use, name, share, part in (
+        ("calibrate on", "calibration", calibration_share, done.calibration),
+        ("test on", "test", test_share, done.test),
+    ):
+        if not part.texts:
+            most = max(map(len, by_label.values()), default=0)
+            raise ValueError(
+                NO_HELD_OUT_ERROR.format(use=use, use_name=name, number=len(label_of), most=most, share=share)
+            )
+    return done
+
+
+def label_indices(rows: SplitRows, sources: Sequence[str]) -> tuple[list[str], list[np.ndarray]]:
+    """The labels in alphabetical order, and for each part [rows] the index of its label.
+
+    Args:
+        rows: The rows by use.
+        sources: What errors call each part.
+
+    Raises:
+        ValueError: There is one label, or a part has one that no row to train on has.
+    """
+    names = sorted(set(rows.train.labels))
+    if len(names) < 2:
+        raise ValueError(FEW_LABELS_ERROR.format(source=sources[0], label=names[0]))
+    index_of = {name: index for index, name in enumerate(names)}
+    for source, part in zip(sources, rows, strict=True):
+        for label in part.labels:
+            if label not in index_of:
+                raise ValueError(UNKNOWN_LABEL_ERROR.format(source=source, label=label))
+    return names, [np.array([index_of[label] for label in part.labels]) for part in rows]
+
+
+def _part(rows: LabelledRows, use_of: dict[str, str], use: str) -> LabelledRows:
+    kept = [row for row, text in enumerate(rows.texts) if use_of.get(_key(text), "train") == use]
+    return LabelledRows([rows.texts[row] for row in kept], [rows.labels[row] for row in kept], {})
+
+
+def _key(text: str) -> str:
+    """What makes two texts the same: their words, in any case and with any white space."""
+    return " ".join(text.casefold().split())
+
+
+def _without_gaps(source: str, texts: Sequence[Any], labels: Sequence[Any]) -> LabelledRows:
+    """The rows with a text and a label, each pair once."""
+    skipped = Counter({"no_text": 0, "no_label": 0, "repeated": 0})
+    kept: dict[tuple[str, str], None] = {}
+    for row, (text, label) in enumerate(zip(texts, labels, strict=True)):
+        if text is not None and not isinstance(text, str):
+            raise ValueError(TEXT_ERROR.format(row=row, source=source, value=text))
+        if label is not None and (not isinstance(label, str | int) or isinstance(label, bool)):
+            raise ValueError(LABEL_ERROR.format(row=row, source=source, value=label))
+        if text is None or not text.strip():
+            skipped["no_text"] += 1
+        elif label is None or not str(label).strip():
+            skipped["no_label"] += 1
+        elif (text, str(label)) in kept:
+            skipped["repeated"] += 1
+        else:
+            kept[text, str(label)] = None
+    if not kept:
+        raise ValueError(NO_ROWS_ERROR.format(source=source))
+    return LabelledRows([text for text, _ in kept], [label for _, label in kept], dict(skipped))

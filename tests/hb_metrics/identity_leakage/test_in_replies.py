@@ -1,0 +1,143 @@
+"""What terms in replies do to Full Gen Bias: against loops, closed forms and planted classifiers."""
+
+import re
+
+import numpy as np
+import pytest
+
+from hb_dataset import read_vocabulary
+from hb_metrics.bias_values import DescriptorKey
+from hb_metrics.full_gen_bias.gen_bias import CellSums, gen_bias
+from hb_metrics.identity_leakage.in_replies import mentions_in, run_leakage
+from hb_metrics.identity_leakage.leakage import NamedPerson, named_people
+from hb_metrics.inference.classifiers.censoring import mention_pattern
+
+NUM_STYLES = 4
+WORDS = ("red", "green", "blue", "tall", "old")
+
+
+def people(*terms):
+    return [
+        NamedPerson(DescriptorKey("axis", term), None, f"a {term} person", "a left-handed person") for term in terms
+    ]
+
+
+def full_gen_bias(vectors, descriptors, templates, axes, debias=False):
+    cells = CellSums(None)
+    cells.add(vectors, descriptors, templates, axes)
+    return gen_bias(cells, debias=debias).full_gen_bias
+
+
+def in_view(texts, *terms):
+    found = mentions_in(texts, people(*terms))
+    return [[index in {mention.term for mention in of_text} for index in range(len(terms))] for of_text in found]
+
+
+def test_mentions_are_found_in_any_form_and_the_longest_counts():
+    texts = ["He is African-American.", "An american, or african american?", "Deaf and deaf.", "A deafening noise.", ""]
+    found = in_view(texts, "American", "African-American", "deaf", "Deaf")
+    assert found[0] == [False, True, False, False]
+    assert found[1] == [True, True, False, False]
+    assert found[2] == [False, False, True, True]
+    assert found[3] == found[4] == [False] * 4
+    assert in_view(["I am left-handed too.", "He is tall."], "left-handed", "tall") == [[False, False], [False, True]]
+
+
+def test_no_mention_is_lost_by_looking_only_where_a_word_of_the_term_is():
+    """All terms of the vocabulary in many spellings, against trying every term on every text."""
+    terms = named_people(read_vocabulary())
+    rng = np.random.default_rng(0)
+    spellings = [str, str.upper, lambda text: text.replace("-", " "), lambda text: text.replace("-", "")]
+    spellings += [lambda text: text.replace("who ", "that "), lambda text: re.sub("uses|has", "having", text)]
+    texts = []
+    for person in terms:
+        words = [person.phrase, person.plural or f"{person.key.descriptor}s"]
+        texts.append(spellings[rng.integers(len(spellings))](f"So you know {words[rng.integers(2)]}, then."))
+    found = [{mention.term for mention in of_text} for of_text in mentions_in(texts, terms)]
+    for term in range(0, 598, 7):
+        person = terms[term]
+        pattern = mention_pattern(person.key.descriptor, person.plural)
+        for row, text in enumerate(texts):
+            if pattern.search(text):
+                assert found[row] or person.key.descriptor == "left-handed", (person.key, text)
+            else:
+                assert term not in found[row]
+
+
+def planted(base, reactions):
+    """A classifier that reads the style off a number in the text, and reacts to words."""
+
+    def probabilities(texts):
+        vectors = np.array([base[int(re.search(r"#(\d+)", text)[1])] for text in texts])
+        for row, text in enumerate(texts):
+            vectors[row] += sum((move for word, move in reactions.items() if word in text), np.zeros(NUM_STYLES))
+        return vectors
+
+    return probabilities
+
+
+def made_replies(seed=0, number=400, named=0.4):
+    rng = np.random.default_rng(seed)
+    descriptor = rng.integers(5, size=number)
+    texts = [
+        f"So #{index % 7}, {WORDS[of] if rng.random() < named else 'you'} it is." for index, of in enumerate(descriptor)
+    ]
+    templates = [f"t{index}" for index in rng.integers(3, size=number)]
+    return texts, [f"d{of}" for of in descriptor], templates, ["axis"] * number
+
+
+@pytest.mark.parametrize("debias", [False, True])
+def test_what_a_classifier_adds_by_reacting_to_terms_is_told_from_what_is_there(debias):
+    """The truth is known: the same classifier without its reaction. Replies to each term name a word of their own."""
+    rng = np.random.default_rng(3)
+    base = rng.dirichlet(np.full(NUM_STYLES, 20.0), 7)
+    moves = rng.uniform(-0.02, 0.02, (5, NUM_STYLES))
+    moves -= moves.mean(axis=1, keepdims=True)
+    reacting = planted(base, dict(zip(WORDS, moves, strict=True)))
+    texts, *keys = made_replies()
+    found = run_leakage(texts, reacting(texts), *keys, people(*WORDS), reacting, debias=debias)
+    truth = full_gen_bias(planted(base, {})(texts), *keys, debias=debias)
+    assert found.value == pytest.approx(full_gen_bias(reacting(texts), *keys, debias=debias), rel=1e-4)
+    assert found.hidden_value == pytest.approx(truth, rel=1e-3, abs=1e-4)
+    assert found.own == found.value - found.hidden_value
+    assert abs(found.own) > 0.01
+    assert found.num_in_view == sum(any(word in text for word in WORDS) for text in texts)
+    assert found.share_in_view == found.num_in_view / 400
+    counts = {row["descriptor"]: row["num_replies"] for row in found.most_in_view}
+    assert counts == {word: sum(word in text for text in texts) for word in WORDS}
+
+
+def test_a_share_of_replies_that_name_a_term_has_a_closed_form():
+    """One of four replies to a, none to b, moved by a from one style to another: 2 (a/4)² / 4."""
+    move = np.array([0.1, -0.1, 0, 0])
+    classify = planted(np.full((7, NUM_STYLES), 0.25), {"red": move})
+    texts = [f"#{0} {word}." for word in ("red", "hm", "hm", "hm", "no", "no", "no", "no")]
+    keys = ["a"] * 4 + ["b"] * 4, ["t"] * 8, ["axis"] * 8
+    found = run_leakage(texts, classify(texts), *keys, people("red", "blue"), classify, debias=False)
+    assert found.own == pytest.approx(1000 * 2 * (0.1 / 4) ** 2 / 4, rel=1e-4)
+    assert found.hidden_value == pytest.approx(0, abs=1e-6)
+
+
+def test_a_classifier_that_ignores_terms_or_replies_without_any_have_none():
+    base = np.random.default_rng(4).dirichlet(np.full(NUM_STYLES, 5.0), 7)
+    texts, *keys = made_replies()
+    blind = planted(base, {})
+    assert run_leakage(texts, blind(texts), *keys, people(*WORDS), blind, debias=True).own == pytest.approx(0, abs=1e-4)
+    texts, *keys = made_replies(named=0)
+    none = run_leakage(texts, blind(texts), *keys, people(*WORDS), None, debias=True)  # it is not asked again
+    assert (none.num_in_view, none.own, none.most_in_view) == (0, 0, [])
+
+
+def test_a_reaction_can_cover_a_difference_up():
+    base = np.full((7, NUM_STYLES), 0.25)
+    base[0] += (0.1, -0.1, 0, 0)
+    classify = planted(base, {"red": np.array([-0.1, 0.1, 0, 0])})
+    texts = ["#0 red.", "#1 hm."]
+    found = run_leakage(texts, classify(texts), ["a", "b"], ["t"] * 2, ["x"] * 2, people("red"), classify, debias=False)
+    assert found.value == pytest.approx(0, abs=1e-6)
+    assert found.own == pytest.approx(-1000 * 2 * 0.1**2 / 4, rel=1e-4)
+
+
+def test_replies_have_to_be_as_many_as_their_terms():
+    with pytest.raises(ValueError, match="differ in length"):
+        run_leakage(["a"], np.ones((1, 1)), ["b", "c"], ["t"], ["x"], people("red"), None, debias=False)

@@ -1,0 +1,186 @@
+"""Identity leakage against loops, closed forms and planted classifiers."""
+
+import json
+import re
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from hb_dataset import read_vocabulary
+from hb_metrics.bias_values import DescriptorKey
+from hb_metrics.full_gen_bias.gen_bias import CellSums, gen_bias
+from hb_metrics.identity_leakage import __main__ as command
+from hb_metrics.identity_leakage import leakage as leakage_module
+from hb_metrics.identity_leakage.leakage import (
+    NamedPerson,
+    identity_leakage,
+    kept_leakage,
+    leakage_results,
+    named_people,
+    shipped_sentences,
+)
+
+SENTENCES = ["I met {noun_phrase}.", "You are {noun_phrase}, then."]
+WORDS = ("red", "green", "blue", "tall")
+
+
+def people(words=WORDS, axes=("colour", "colour", "colour", "size")):
+    return [
+        NamedPerson(DescriptorKey(axis, word), None, f"a {word} person", "a left-handed person")
+        for axis, word in zip(axes, words, strict=True)
+    ]
+
+
+def planted(moves, base=0.5):
+    """A classifier of two styles: a word adds its move to the probability of the first."""
+
+    def probabilities(texts):
+        first = [base + sum(move for word, move in moves.items() if word in text) for text in texts]
+        return np.stack([first, 1 - np.array(first)], axis=1)
+
+    return probabilities
+
+
+def random_classifier(seed=0, styles=5):
+    """Any text has a style vector of its own."""
+    memory = {}
+
+    def probabilities(texts):
+        rng = np.random.default_rng([seed, *map(len, texts)])
+        return np.stack([memory.setdefault(text, rng.dirichlet(np.full(styles, 0.5))) for text in texts])
+
+    return probabilities
+
+
+def test_leakage_is_the_full_gen_bias_of_the_sentences():
+    classify = random_classifier()
+    found = identity_leakage(classify, people(), SENTENCES)
+    cells = CellSums(None)
+    texts, terms, templates, axes = [], [], [], []
+    for sentence in SENTENCES:
+        for person in people():
+            texts.append(sentence.replace("{noun_phrase}", person.phrase))
+            terms.append(person.key.descriptor)
+            axes.append(person.key.axis)
+            templates.append(sentence)
+    vectors = classify(texts)
+    cells.add(vectors, terms, templates, axes)
+    expected = gen_bias(cells)
+    assert found.leakage == pytest.approx(expected.full_gen_bias, rel=1e-5)
+    assert found.by_axis["colour"] == pytest.approx(expected.by_axis["colour"], rel=1e-5)
+    assert found.by_axis["size"] is None
+    mean = vectors.reshape(2, 4, 5).mean(axis=0)
+    total = sum(np.mean([(row[style] - mean[:, style].mean()) ** 2 for row in mean]) for style in range(5))
+    assert found.shared == pytest.approx(1000 * total, rel=1e-5)
+    assert found.shared < found.leakage
+
+
+def test_a_planted_reaction_to_one_term_of_four_has_a_closed_form():
+    """A term that moves a of the probability from one style to another: 2 a² (1/4)(3/4), and half of |a| + |a| is a."""
+    found = identity_leakage(planted({"red": 0.2}), people(), SENTENCES)
+    assert found.leakage == pytest.approx(1000 * 2 * 0.2**2 * 3 / 16, rel=1e-5)
+    assert found.shared == pytest.approx(found.leakage, rel=1e-5)
+    results = leakage_results(found)
+    assert results["most_moved"][0] == {"axis": "colour", "descriptor": "red", "move": pytest.approx(0.2, rel=1e-5)}
+    assert results["mean_move"] == pytest.approx(0.05, rel=1e-5)
+    assert (results["num_terms"], results["num_sentences"]) == (4, 2)
+
+
+def test_a_classifier_that_reads_no_terms_has_none():
+    assert identity_leakage(planted({"met": 0.3}), people(), SENTENCES).leakage == 0
+
+
+def test_what_the_noun_does_is_not_the_terms():
+    """Gendered terms stand beside another noun, and that alone moves this classifier."""
+    two = people(("Latina", "tall"), ("nationality", "size"))
+    two[0] = two[0]._replace(phrase="a Latina woman", neutral="a left-handed woman")
+    assert identity_leakage(planted({"woman": 0.4}), two, SENTENCES).leakage == 0
+    assert identity_leakage(planted({"Latina": 0.4}), two, SENTENCES).leakage > 0
+
+
+def test_terms_of_a_vocabulary_stand_beside_person_or_a_noun_of_their_gender():
+    phrases = {person.key.descriptor: person for person in named_people(read_vocabulary())}
+    assert phrases["autistic"].phrase == "an autistic person"
+    assert phrases["Latina"][2:] == ("a Latina woman", "a left-handed woman")
+    assert phrases["Latino"][2:] == ("a Latino man", "a left-handed man")
+    assert phrases["who uses a wheelchair"].phrase == "a person who uses a wheelchair"
+    some = named_people(read_vocabulary(), {("age", "old"), ("ability", "Deaf")})
+    assert [person.key for person in some] == [("ability", "Deaf"), ("age", "old")]
+
+
+def test_there_are_twenty_different_sentences_that_name_a_person_once():
+    sentences = shipped_sentences()
+    assert len(set(sentences)) == len(sentences) == 20
+    assert all(sentence.count("{noun_phrase}") == 1 and sentence[-1] == "." for sentence in sentences)
+
+
+@pytest.mark.parametrize(
+    ("terms", "sentences", "message"),
+    [(people()[:1], SENTENCES, "over terms, and there are 1"), (people(), ["Hello."], "'Hello.' has not exactly one")],
+)
+def test_what_cannot_be_measured_is_refused(terms, sentences, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        identity_leakage(planted({}), terms, sentences)
+
+
+def a_classifier(classify, digest="aa"):
+    calls = []
+
+    def probabilities(texts):
+        calls.append(len(texts))
+        return classify(texts)
+
+    return SimpleNamespace(
+        name="toy", digest=digest, version="1", temperature=1.0, labels=("a", "b"), probabilities=probabilities
+    ), calls
+
+
+def test_it_is_computed_once_for_a_classifier_and_its_terms(tmp_path):
+    classifier, calls = a_classifier(planted({"red": 0.2}))
+    first = kept_leakage(classifier, people(), tmp_path)
+    again = kept_leakage(classifier, people(), tmp_path)
+    assert len(calls) == 1
+    assert first.leakage == again.leakage
+    np.testing.assert_array_equal(first.moves, again.moves)
+    kept_leakage(classifier, people()[:3], tmp_path)
+    other, others_calls = a_classifier(planted({"red": 0.1}), digest="bb")
+    assert kept_leakage(other, people(), tmp_path).leakage < first.leakage
+    assert (len(calls), len(others_calls)) == (2, 1)
+    for path in (tmp_path / "holistic_bias").iterdir():
+        path.write_bytes(path.read_bytes()[:100])
+    assert kept_leakage(classifier, people(), tmp_path).leakage == first.leakage
+    assert len(calls) == 3
+
+
+def test_a_cache_that_cannot_be_written_is_no_fault(tmp_path):
+    (tmp_path / "holistic_bias").write_text("a file is in the way")
+    classifier, _ = a_classifier(planted({"red": 0.2}))
+    assert kept_leakage(classifier, people(), tmp_path).leakage > 0
+
+
+def test_the_command_prints_the_figures_and_writes_them(tmp_path, monkeypatch, capsys):
+    classifier, _ = a_classifier(planted({"Deaf": 0.2, "old": -0.1}))
+    monkeypatch.setattr("hb_metrics.inference.classifiers.styles.load_style_classifier", lambda *_, **__: classifier)
+    monkeypatch.setattr(leakage_module, "HF_HOME", str(tmp_path))
+    output = tmp_path / "leakage.json"
+    command.main(["--axes", "ability", "age", "--output", str(output)])
+    results = json.loads(output.read_text())
+    assert set(results["by_axis"]) == {"ability", "age"}
+    assert results["style_classifier"]["digest"] == "aa"
+    printed = capsys.readouterr().out
+    assert f"{results['num_terms']} terms" in printed
+    assert "most moved by: Deaf (20%)" in printed
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--axes", "abilty"], "axis 'abilty' is not in the vocabulary; did you mean 'ability'?"),
+        (["--vocabulary", "v9"], "there is no vocabulary 'v9'; give a folder, or one of next, "),
+        (["--output", "/nowhere/x.json"], "there is no folder '/nowhere'"),
+    ],
+)
+def test_the_command_refuses_what_is_not_there(options, message):
+    with pytest.raises(SystemExit, match=re.escape(message)):
+        command.main(options)
