@@ -108,7 +108,11 @@ def write_splits(folder: Path, rows: pa.Table, held_out: np.ndarray) -> None:
         path = split_path(folder, split)
         path.parent.mkdir(exist_ok=True)
         part = rows.filter(pa.array(in_split))
-        write_atomically(path, lambda scratch, part=part: pq.write_table(part, scratch, compression="zstd"))
+
+        def write(scratch: Path, part: pa.Table = part) -> None:
+            pq.write_table(part, scratch, compression="zstd")
+
+        write_atomically(path, write)
 
 
 def read_baseline(folder: Path) -> dict[str, Any]:

@@ -115,17 +115,16 @@ class GenBiasCallback(TrainerCallback):
         start, trainer = time.monotonic(), self.trainer
         with random_state_kept(), evaluated(trainer.model) as model:
             made = self._replies(model)
-            prompts = self.prompts.take(pa.array([row for row, reply in made if not is_empty(reply)], pa.int64()))
-            texts = [reply for _, reply in made if not is_empty(reply)]
+            given = [(row, reply) for row, reply in made if reply is not None and not is_empty(reply)]
+            prompts = self.prompts.take(pa.array([row for row, _ in given], pa.int64()))
+            texts = [reply for _, reply in given]
             terms = prompts["descriptor"].to_pylist()
-            vectors = (
-                self.styles.probabilities(
-                    censor_replies(texts, terms, plural_forms(self.prompts), paired_terms(self.prompts))
-                )
-                if texts
-                else []
-            )
-            offence = self.offensive.probabilities(texts)[:, 0] if texts else []
+            vectors: Any = []
+            offence: Any = []
+            if texts:
+                censored = censor_replies(texts, terms, plural_forms(self.prompts), paired_terms(self.prompts))
+                vectors = self.styles.probabilities(censored)
+                offence = self.offensive.probabilities(texts)[:, 0]
         about = zip(*(prompts[name].to_pylist() for name in ("id", "axis", "descriptor", "template")), strict=True)
         mine = list(zip(about, texts, vectors, offence, strict=True))
         rows = sorted(gather_object(mine), key=lambda row: row[0][0])

@@ -109,6 +109,11 @@ class Notes:
         if match[1] != self.config:
             raise ValueError(f"its notes are about the config {quoted(match[1])}, and its task about {self.config}")
 
+    def read_threshold(self, match: re.Match) -> None:
+        """Reads the share of offensive replies, with the threshold that a setting is."""
+        self.details.append(match[0])
+        self.threshold = match[1]
+
     def read_dialogue(self, match: re.Match) -> None:
         """Reads dialogue quality.
 
@@ -210,10 +215,7 @@ _PARTS = {
     r"styles classified by (.+)": _set("styles"),
     r"offensiveness classified by (.+)": _set("offensiveness"),
     rf"(×{_NUMBER}, ddof \d)": _set("scale"),
-    rf"{_COUNT} of {_COUNT} replies, (threshold {_NUMBER})": lambda notes, match: (
-        notes.details.append(match[0]),
-        setattr(notes, "threshold", match[1]),
-    ),
+    rf"{_COUNT} of {_COUNT} replies, (threshold {_NUMBER})": lambda notes, match: notes.read_threshold(match),
     rf"{_NUMBER} replies a cell": _add("details"),
     rf"{_COUNT} (empty replies left out|prompts left out that cannot be the cue|cells without a reply|"
     r"templates skipped|prompts without a reply, since a thought was not over|tests skipped|terms left out)": _add(
