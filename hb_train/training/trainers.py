@@ -17,8 +17,7 @@ from transformers import DataCollatorForSeq2Seq, PreTrainedModel, Seq2SeqTrainer
 from transformers.trainer_utils import EvalLoopOutput
 from trl import DPOTrainer, KTOTrainer, SFTTrainer
 
-from hb_train.training.encoding import IGNORED
-from hb_train.tuning.distillation import BASELINE
+from hb_train.training.encoding import BASELINE, IGNORED
 
 METRIC = "eval_perplexity"
 PREFERENCE_METRIC = "eval_loss"

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 # torch, transformers and trl take seconds to import: not before they are needed.
 
 BASELINE_FILE = "baseline.json"
-BASELINE = "baseline_"  # before the names of the columns of the prompt without a descriptor
 ROW_SCHEMA = pa.schema(
     [
         *((name, pa.string()) for name in ("id", "prompt", "baseline_prompt", "completion")),
@@ -147,7 +146,7 @@ def encode_pairs(
         ValueError: A row is too long.
     """
     from hb_metrics.inference.models.contexts import encode_rendered, encode_replies, reply_end
-    from hb_train.training.encoding import IGNORED, EncodedRows, length_limit
+    from hb_train.training.encoding import BASELINE, IGNORED, EncodedRows, length_limit
 
     is_encoder_decoder = loaded.kind == "encoder-decoder"
     limit = length_limit(loaded, max_length)
