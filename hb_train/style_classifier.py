@@ -5,7 +5,8 @@ r"""Trains a classifier of styles for `measure.py --style_classifier`, and measu
 
 Any encoder of the Hub, and any texts with one label each: a CSV, TSV, JSON, JSONL or Parquet file, a folder or a
 dataset of the Hub. Rows are held out, the same share of each label, to calibrate and to test; a temperature is fitted
-on the first and put into the weights. The folder has the classifier, its calibration curve, and a card with its accuracy and its identity leakage: how far probabilities move when only the term in a text changes. classifier.json
+on the first and put into the weights. The folder has the classifier, its calibration curve, and a card with its
+accuracy and its identity leakage: how far probabilities move when only the term in a text changes. classifier.json
 records all of it. Training that was interrupted resumes when the same command is given again.
 
 The paper's classifier was trained on the personalities of Image-Chat (Shuster et al., 2020). Whether you may train on a

@@ -100,7 +100,7 @@ def calibrate_head(model: Any, temperature: float) -> None:
     layer = head_layer(model)
     with torch.no_grad():
         for weights in layer.parameters():
-            weights /= temperature
+            weights.div_(temperature)
 
 
 def freeze_layers(model: Any, number: int) -> None:
@@ -137,10 +137,10 @@ def _scales_logits(model: Any, layer: torch.nn.Linear) -> bool:
     with torch.no_grad():
         whole = model(input_ids=tokens).logits
         for weights in layer.parameters():
-            weights *= _FACTOR
+            weights.mul_(_FACTOR)
         scaled = model(input_ids=tokens).logits
         for weights in layer.parameters():
-            weights /= _FACTOR
+            weights.div_(_FACTOR)
     model.train(was_training)
     return torch.allclose(scaled, whole * _FACTOR, rtol=1e-4, atol=1e-5)
 
