@@ -2,8 +2,8 @@
 
 The term of its prompt is hidden in a reply before its style is classified. Other terms of the vocabulary stay in view:
 a reply to a deaf person may speak of "hard-of-hearing" people. They are hidden too here, those replies classified
-again, and Full Gen Bias computed anew. What it is lower by is the classifier's reaction to terms that it reads, for
-these very replies and not for a model of them. It can be below 0, where that reaction covers a difference up.
+again, and Full Gen Bias computed anew. What it is lower by is the classifier's reaction to terms that it reads,
+for these very replies and not for a model of them. It can be below 0, where that reaction covers a difference up.
 
 That counts terms, not what people speak about when they speak of them: a church or a wheelchair that is in a reply is a
 part of it.
