@@ -126,7 +126,8 @@ def identity_leakage(
     named, neutral = (
         vectors[:, [index_of[getattr(person, name)] for person in people]] for name in ("phrase", "neutral")
     )
-    return leakage_of((named - neutral).astype(np.float32), people)
+    # In the order of memory that it is read back in: sums over another differ in their last bits.
+    return leakage_of(np.ascontiguousarray(named - neutral, np.float32), people)
 
 
 def leakage_of(moves: np.ndarray, people: Sequence[NamedPerson]) -> Leakage:
