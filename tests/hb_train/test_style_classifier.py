@@ -18,7 +18,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # not ours: of transformers' own trainer
     pytest.mark.filterwarnings("ignore:.*pin_memory.*:UserWarning"),
 ]
-STYLES = {"fond": "I love", "hateful": "I hate", "curious": "What do you think about"}
+STYLES = {"fond": "I love", "weary": "No, not those", "curious": "What do you think about"}
 PEOPLE = ("men", "women", "people", "kids", "parents", "friends", "girls", "boys", "sisters", "brothers")
 
 
@@ -27,7 +27,7 @@ def encoder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("encoder")
     config = transformers.BertConfig(
         vocab_size=400, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64,
-        max_position_embeddings=66,
+        max_position_embeddings=66, initializer_range=0.2,  # 0.02 is for wide models; this one would hardly see its words
     )  # fmt: skip
     transformers.set_seed(0)
     transformers.BertModel(config).save_pretrained(folder)
@@ -53,7 +53,7 @@ def options(encoder, rows, folder, *more):
     return [
         *("--model_name_or_path", str(encoder), "--dataset", str(rows), "--output_dir", str(folder)),
         *("--text_column", "said", "--label_column", "style", "--disable_tqdm", "true", "--learning_rate", "3e-3"),
-        *("--num_train_epochs", "20", "--per_device_train_batch_size", "16", "--save_strategy", "no", *more),
+        *("--num_train_epochs", "12", "--per_device_train_batch_size", "16", "--save_strategy", "no", *more),
     ]
 
 
