@@ -27,7 +27,7 @@ def encoder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("encoder")
     config = transformers.BertConfig(
         vocab_size=400, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64,
-        max_position_embeddings=66, initializer_range=0.2,  # 0.02 is for wide models; this one would hardly see its words
+        max_position_embeddings=66, initializer_range=0.2,  # 0.02 is for wide models
     )  # fmt: skip
     transformers.set_seed(0)
     transformers.BertModel(config).save_pretrained(folder)
@@ -37,7 +37,7 @@ def encoder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory):
-    """Replies whose first words give their style."""
+    """Replies whose first words give their style. One in 10 is wrong: no temperature fits no errors."""
     path = tmp_path_factory.mktemp("rows") / "replies.jsonl"
     lines = [
         {"said": f"{start} {one} and {other}.", "style": style}
@@ -45,6 +45,9 @@ def rows(tmp_path_factory):
         for one in PEOPLE
         for other in PEOPLE[:6]
     ]
+    following = dict(zip(STYLES, [*list(STYLES)[1:], "fond"], strict=True))
+    for line in lines[::10]:
+        line["style"] = following[line["style"]]
     path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
     return path
 
@@ -71,7 +74,7 @@ def test_it_learns_and_the_folder_has_the_figures_of_its_record(trained, rows):
         "train": 144, "calibration": 18, "test": 18,
     }  # fmt: skip
     test = record["quality"]["test"]
-    assert test["accuracy"] > 0.8 > test["chance"]
+    assert test["accuracy"] > 0.7 > test["chance"]
     classifier = load_style_classifier(str(trained))
     leakage = identity_leakage(classifier.probabilities, named_people(read_version("v1.0")), shipped_sentences())
     assert record["identity_leakage"]["leakage"] == pytest.approx(leakage.leakage, rel=1e-5)
