@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,7 @@ from hb_metrics.full_gen_bias.gen_bias import CellSums, gen_bias
 from hb_metrics.inference.classifiers.censoring import censor_replies, paired_terms
 from hb_metrics.inference.classifiers.offensive import load_offensiveness_classifier
 from hb_metrics.inference.classifiers.styles import load_style_classifier
-from hb_metrics.inference.models.contexts import detect_context
+from hb_metrics.inference.models.contexts import ContextFormat, detect_context
 from hb_metrics.inference.models.loading import LoadedModel, model_kind
 from hb_metrics.inference.replies.presets import choose_extent, decoding_preset
 from hb_metrics.inference.replies.prompt_replies import ReplyPlan, plan_replies, reply_to_rows
@@ -44,8 +44,8 @@ SHARDED_ERROR = "the weights are shared out ({kind}), and replies need whole one
 PROMPT_LEARNING_ERROR = "the adapter learns prompts and is no part of the model's layers; give LoRA"
 TOKENIZER_ERROR = "the trainer has no tokenizer to write prompts with; give it processing_class=tokenizer"
 ONCE_ERROR = (
-    "the trainer has {number} GenBiasCallbacks that were made with it, and takes one; make it with the trainer that it "
-    "is added to, and remove an earlier one with trainer.remove_callback(GenBiasCallback)"
+    "{number} GenBiasCallbacks were added to the trainer that this one was made with; add one, to its own trainer, and "
+    "take others away with trainer.remove_callback(GenBiasCallback)"
 )
 COLUMNS_ERROR = (
     "the prompts lack the columns {missing}; give the name of a config, or a table of load_table with the plural forms "
@@ -83,7 +83,7 @@ class GenBiasCallback(TrainerCallback):
         style_classifier: As `--style_classifier` of `measure.py`.
         offensiveness_classifier: As `--offensiveness_classifier`.
         decoding: As `--decoding`.
-        context: As `--context`; `None`: what suits the model.
+        context: As `--context`.
         tag: The control tag that prompts end in; `None`: none.
 
     Raises:
@@ -103,7 +103,7 @@ class GenBiasCallback(TrainerCallback):
         style_classifier: str = "embedded",
         offensiveness_classifier: str = "embedded",
         decoding: str = "sample",
-        context: Any = None,
+        context: ContextFormat | Literal["auto"] = "auto",
         tag: str | None = None,
     ) -> None:
         kind = trainer.accelerator.distributed_type
@@ -180,7 +180,8 @@ class GenBiasCallback(TrainerCallback):
             model=model,
             dtype=str(model.dtype).removeprefix("torch."),
         )
-        context, reason = (self.context, "it was given") if self.context else detect_context(model, self.tokenizer)
+        detected, reason = detect_context(model, self.tokenizer)
+        context = detected if self.context == "auto" else self.context
         extent, _ = choose_extent("auto", context, self.decoding)
         decoding = decoding_preset(self.decoding, model, extent)
         requests = make_requests(self.prompts, decoding=decoding, seed=self.seed, tag=self.tag, extent=extent)
