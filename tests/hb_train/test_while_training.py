@@ -107,15 +107,21 @@ def test_what_the_replies_do_not_allow_is_not_logged_and_no_best(tmp_path):
 
 
 def test_what_cannot_be_measured_shows_before_the_first_step(tmp_path):
-    for settings, callbacks, message in (
-        ({"greater_is_better": True, **BEST}, [SAMPLE], "greater_is_better is True"),
-        ({"eval_strategy": "no"}, [SAMPLE], "eval_strategy is 'no'"),
-        ({}, [SAMPLE, SAMPLE], "2 GenBiasCallbacks were added"),
-        ({}, [{**SAMPLE, "context": "chat"}], "no chat template"),
+    trainer = new_trainer(tmp_path, callbacks=[SAMPLE])
+    args, callback = trainer.args, trainer.callback_handler.callbacks[-1]
+    for target, settings, message in (
+        (args, {"eval_strategy": "no"}, "eval_strategy is 'no'"),
+        (args, {"metric_for_best_model": "full_gen_bias", "greater_is_better": True}, "greater_is_better is True"),
+        (callback, {"context": "chat"}, "no chat template"),
     ):
-        with pytest.raises(ValueError, match=message):
-            trained(tmp_path, *callbacks, **settings)
-    trainer = new_trainer(tmp_path)
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(ValueError, match=message):
+            for name, value in settings.items():
+                patch.setattr(target, name, value)
+            trainer.train()
+    trainer.add_callback(callback)
+    with pytest.raises(ValueError, match="2 GenBiasCallbacks were added"):
+        trainer.train()
+    assert trainer.state.global_step == 0
     trainer.processing_class = None
     with pytest.raises(ValueError, match="give it processing_class"):
         GenBiasCallback(trainer)
