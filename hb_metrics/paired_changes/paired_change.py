@@ -112,7 +112,7 @@ def share_change(hits: Sequence[np.ndarray], sizes: Sequence[np.ndarray], confid
     Args:
         hits: Of either run, [terms] how many of a term's replies have what is counted.
         sizes: Of either run, [terms] how many replies there are; each at least 1.
-        confidence_level: Of the interval. There is none where few terms have what is counted, and they are few; and none
+        confidence_level: Of the interval. There is none of few terms where few have what is counted, and none
             in parts of the first run's share where few terms have it there.
     """
     first, second = (float(num.sum() / total.sum()) for num, total in zip(hits, sizes, strict=True))
