@@ -114,10 +114,11 @@ def test_what_cannot_be_measured_shows_before_the_first_step(tmp_path):
         (args, {"metric_for_best_model": "full_gen_bias", "greater_is_better": True}, "greater_is_better is True"),
         (callback, {"context": "chat"}, "no chat template"),
     ):
-        with pytest.MonkeyPatch.context() as patch, pytest.raises(ValueError, match=message):
+        with pytest.MonkeyPatch.context() as patch:
             for name, value in settings.items():
                 patch.setattr(target, name, value)
-            trainer.train()
+            with pytest.raises(ValueError, match=message):
+                trainer.train()
     trainer.add_callback(callback)
     with pytest.raises(ValueError, match="2 GenBiasCallbacks were added"):
         trainer.train()
