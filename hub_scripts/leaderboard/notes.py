@@ -169,7 +169,7 @@ class Notes:
         if "going by files of its answers" in self.model:
             faults.append("answers are from files: how they were made is not known")
         named = hub_model(self.model)
-        if named is None and self.model.startswith("commit "):
+        if named is None and "commit " in self.model.rpartition(", with adapter ")[2]:
             faults.append("names no model that can be on the Hub")
         if None not in (repo_id, named) and named != repo_id:
             faults.append(f"names another model than its repository: {cleaned(str(named), 60)}")
