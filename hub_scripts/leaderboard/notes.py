@@ -169,7 +169,11 @@ class Notes:
         if "going by files of its answers" in self.model:
             faults.append("answers are from files: how they were made is not known")
         named = hub_model(self.model)
-        if named is None and "commit " in self.model.rpartition(", with adapter ")[2]:
+        own = self.model.rpartition(", with adapter ")[2]
+        is_adapter = own != self.model
+        if repo_id is None and named is None and (is_adapter or own.startswith(("a local folder", "a GGUF file"))):
+            faults.append("measured a local model, and not one on the Hub")
+        if named is None and "commit " in own:
             faults.append("names no model that can be on the Hub")
         if None not in (repo_id, named) and named != repo_id:
             faults.append(f"names another model than its repository: {cleaned(str(named), 60)}")

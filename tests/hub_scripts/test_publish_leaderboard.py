@@ -148,6 +148,13 @@ def test_an_adapter_in_its_own_repository_and_digests_in_capitals_or_in_full_are
     assert other.faults == ("names another model than its repository: ORG/other",)
 
 
+def test_a_local_model_can_be_measured_again_only_if_a_repository_holds_it():
+    one = changed(entry(), ("commit 0123456789ab of ORG/model", "a local folder, mine (digest 0123456789ab)"))
+    local = read_content(yaml.safe_dump([one]).encode(), "a.yaml", None, DATASET)
+    assert local.figures[0].faults == ("measured a local model, and not one on the Hub",)
+    assert read(one).figures[0].faults == ()
+
+
 def test_without_notes_or_with_another_revision_nothing_can_be_measured_again():
     bare = entry() | {"notes": ""}
     assert read(bare).figures[0].faults == ("states no settings",)
