@@ -185,10 +185,12 @@ def _rows(figures: Sequence[Published], combined: Iterable[Settings], settings: 
 
 def _row(figures: Sequence[Published]) -> Row:
     last = figures[-1]  # of replies, if there are any
+    tag, seed = last.run or ("", "")
     return Row(
         last.model,
         last.repo_id or hub_model(last.model),
-        *(last.run or ("", "")),
+        tag,
+        seed,
         last.where,
         last.repo_id is not None,
         {figure.task: figure for figure in figures},

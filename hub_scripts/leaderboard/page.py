@@ -249,8 +249,8 @@ def _dialogue_cell(row: Row) -> Cell | None:
         return None
     perplexity, interval = f"perplexity {numbers.bias(row.dialogue.perplexity)}", ""
     if row.dialogue.interval is not None:
-        level, *bounds = row.dialogue.interval
-        interval = f"{level}%: {numbers.interval(bounds)}"
+        level, low, high = row.dialogue.interval
+        interval = f"{level}%: {numbers.interval((low, high))}"
     return Cell(f"{row.dialogue.bits:,.1f}", "", tuple(filter(None, (perplexity, interval))), row.dialogue.bits)
 
 
