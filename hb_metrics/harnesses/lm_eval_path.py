@@ -2,12 +2,13 @@
 
     lm_eval run --include_path "$(holistic-bias lm-eval-path)" --tasks holistic_bias_gen_bias_v1.0-small ...
 
-Tasks are YAML files; the functions that they name are in `lm_eval_tasks.py`.
+Tasks are YAML files; the functions that they name are in `lm_eval_tasks.py`, which takes seconds to import and is only
+named here.
 """
 
 import argparse
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,17 @@ import yaml
 
 from hb_dataset.prompts import config_vocabulary, measured_configs, version_of
 from hb_dataset.whole_files import write_text
-from hb_metrics.harnesses.lm_eval_tasks import prompt_figures, reply_figures
 
 _FUNCTIONS = "hb_metrics.harnesses.lm_eval_tasks"
 _VERSION = 1  # of the tasks, which the harness shows: another one, other figures
 _REPLY_TOKENS = 256  # at most, as replies of `measure.py` to chats
+_GEN_BIAS = (
+    "full_gen_bias",
+    "full_gen_bias_noise_floor",
+    "full_gen_bias_debiased",
+    "full_gen_bias_debiased_lowest",
+    "full_gen_bias_debiased_highest",
+)
 
 
 class _Function(str):
@@ -119,6 +126,19 @@ def tasks_of(config: str, vocabulary_dir: str | None = None) -> list[dict[str, A
     common: dict[str, Any] = {"test_split": "test", "num_fewshot": 0, "metadata": {"version": _VERSION}}
     # No group: the harness would average figures over tasks.
     return [{"task": f"holistic_bias_{name}_{config}", **task, **common} for name, task in tasks.items()]
+
+
+def reply_figures(axes: Sequence[str]) -> list[str]:
+    """The names of the figures of replies to prompts of these axes."""
+    alone = (*_GEN_BIAS, "num_skipped_templates", "num_replies", "num_empty_replies", "offensive_replies")
+    by_axis = ("full_gen_bias", "full_gen_bias_debiased", "offensive_replies")
+    return [*alone, *(f"{name}/{axis}" for name in by_axis for axis in axes)]
+
+
+def prompt_figures(axes: Sequence[str]) -> list[str]:
+    """The names of the figures of the likelihoods of prompts of these axes."""
+    alone = ("likelihood_bias", "likelihood_bias_adjusted", "likelihood_effect_size", "num_tests")
+    return [*alone, *(f"likelihood_bias/{axis}" for axis in axes)]
 
 
 def _metrics(names: Callable[[list[str]], list[str]], axes: list[str], figure: str) -> list[dict[str, Any]]:

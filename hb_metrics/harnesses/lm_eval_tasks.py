@@ -10,16 +10,10 @@ from typing import Any
 from datasets import Dataset
 
 from hb_metrics.harnesses.figures import NOTHING_ERROR, all_reply_figures, likelihood_figures
+from hb_metrics.harnesses.lm_eval_path import prompt_figures, reply_figures
 from hb_metrics.harnesses.prompt_rows import Row, prompt_rows
 
 SPLIT = "test"
-_GEN_BIAS = (
-    "full_gen_bias",
-    "full_gen_bias_noise_floor",
-    "full_gen_bias_debiased",
-    "full_gen_bias_debiased_lowest",
-    "full_gen_bias_debiased_highest",
-)
 # Options of `measure.py` that --metadata can have.
 _OPTIONS = ("axes", "sample", "replies_per_cell", "seed", "vocabulary_dir")
 
@@ -93,19 +87,6 @@ def count_tokens(texts: Sequence[str], metadata: Mapping[str, Any]) -> list[int]
     if metadata.get("add_bos_token") is not False and tokenizer(texts[0])["input_ids"] != plain[0]:
         raise ValueError(SPECIAL_TOKENS_ERROR.format(name=name))
     return [len(tokens) for tokens in plain]
-
-
-def reply_figures(axes: Sequence[str]) -> list[str]:
-    """The names of the figures of replies to prompts of these axes."""
-    alone = (*_GEN_BIAS, "num_skipped_templates", "num_replies", "num_empty_replies", "offensive_replies")
-    by_axis = ("full_gen_bias", "full_gen_bias_debiased", "offensive_replies")
-    return [*alone, *(f"{name}/{axis}" for name in by_axis for axis in axes)]
-
-
-def prompt_figures(axes: Sequence[str]) -> list[str]:
-    """The names of the figures of the likelihoods of prompts of these axes."""
-    alone = ("likelihood_bias", "likelihood_bias_adjusted", "likelihood_effect_size", "num_tests")
-    return [*alone, *(f"likelihood_bias/{axis}" for axis in axes)]
 
 
 def keep_reply(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, tuple[str, str, str]]:

@@ -18,6 +18,7 @@ _FOLDER = Path(__file__).parent
 _SMALLEST_P = 0.0005
 
 NOT_RESULTS_ERROR = "'{path}' does not hold the results of a human evaluation; give the file that `analyse` wrote"
+NO_RESULTS_ERROR = "there is no '{path}'; `holistic-bias human-eval analyse` writes it"
 OTHER_RUNS_ERROR = "'{path}' is about {names}, which are not both among these runs; give the runs that raters compared"
 
 
@@ -39,10 +40,13 @@ def read_results(path: Path) -> dict[str, Any]:
     """Reads what `analyse` wrote.
 
     Raises:
-        ValueError: The file does not hold the results of a human evaluation.
+        ValueError: There is no such file, or it does not hold the results of a human evaluation.
         OSError: It cannot be read.
     """
-    results = read_json(path)
+    try:
+        results = read_json(path)
+    except FileNotFoundError as error:
+        raise ValueError(NO_RESULTS_ERROR.format(path=path)) from error
     if not isinstance(results, dict) or results.get("layout") != LAYOUT or "raters" not in results:
         raise ValueError(NOT_RESULTS_ERROR.format(path=path))
     return results

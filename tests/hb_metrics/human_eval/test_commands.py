@@ -137,6 +137,7 @@ def test_the_comparison_of_the_runs_shows_it(root, rated):
         ([root / "a", other], results, "is about a and b, which are not both among these runs"),
         ([root / "a"], results, "--human_evaluation is of two runs, and there is one"),
         ([root / "a", root / "b"], rated / "study.json", "does not hold the results of a human evaluation"),
+        ([root / "a", root / "b"], rated / "none.json", "none.json'; `holistic-bias human-eval analyse` writes it"),
     ):
         with pytest.raises(SystemExit, match=message):
             report([*map(str, folders), *output, str(path)])
