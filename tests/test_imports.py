@@ -93,6 +93,7 @@ IMPORTS = {(module_of(path), imported) for path in SOURCES for imported in impor
         ("hb_dataset.frequency", {"torch", "datasets", "transformers", "hb_metrics", "hub_scripts"}),
         ("hb_metrics.planning", {"torch", "evaluate", "datasets"}),
         ("hb_metrics.finished_run", {"torch", "evaluate", "datasets", "transformers"}),
+        ("hb_metrics.harnesses.lm_eval_path", {"torch", "evaluate", "datasets", "transformers"}),
         ("hub_scripts.run_figures", {"torch", "evaluate", "datasets", "transformers"}),
         ("hb_metrics.measurements.generation.results", {"torch", "evaluate", "datasets", "transformers"}),
         ("hb_train", {"torch", "evaluate", "datasets", "transformers", "trl"}),
