@@ -1,10 +1,10 @@
 """Writes the report of one run from the parts of its measurements; `report.html.jinja` lays it out."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hb_metrics.display.parts import Embedded
+from hb_metrics.display.parts import Embedded, Section
 from hb_metrics.display.rendering import write_page
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.run_record import measured_model, model_title, served_sentences
@@ -12,19 +12,20 @@ from hb_metrics.run_record import measured_model, model_title, served_sentences
 _FOLDER = Path(__file__).parent
 
 
-def write_report(results: Mapping[str, Any], path: Path) -> list[str]:
+def write_report(results: Mapping[str, Any], path: Path, more: Sequence[Section] = ()) -> list[str]:
     """Writes the report of a run.
 
     Args:
         results: The content of results.json, with any of its measurements.
         path: The HTML file to write.
+        more: Sections on what was made of the run later, after those of its measurements.
 
     Returns:
         What stands under the title: sentences that answer whether the model treats people differently.
     """
     measured = [measurement for measurement in MEASUREMENTS if measurement.name in results]
     reports = [measurement.report(results) for measurement in measured]
-    sections = [section for report in reports for section in report.sections]
+    sections = [*(section for report in reports for section in report.sections), *more]
     embedded = [report.embedded for report in reports if report.embedded is not None]
     answers = [report.answer for report in reports if report.answer is not None]
     context = {

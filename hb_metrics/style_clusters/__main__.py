@@ -86,7 +86,8 @@ def _parser() -> argparse.ArgumentParser:
     cuts.add_argument(
         "--num_clusters",
         type=int,
-        help="How many clusters the dendrogram is cut into. Default: the number with the highest mean silhouette width.",
+        help="How many clusters the dendrogram is cut into. Default: the number with the highest mean silhouette "
+        "width.",
     )
     cuts.add_argument(
         "--min_correlation", type=float, help="Clusters are merged if their correlation is at least this, instead."

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 from scipy.cluster.hierarchy import cophenet, leaves_list, linkage
 from scipy.spatial.distance import squareform
 
-from hb_metrics.display.figures import BLUE, GREY, ORANGE, finished, shortened
+from hb_metrics.display.figures import BLUE, GREY, ORANGE, finished, segments, shortened
 
 _ROW_HEIGHT = 16
 _CELL_HEIGHT = 12
@@ -49,26 +49,35 @@ def dendrogram_figure(tree: np.ndarray, styles: Sequence[str], clusters: Sequenc
     heights = {leaf: float(row) for row, leaf in enumerate(order)}
     widths = dict.fromkeys(order, 0.0)
     in_written = {leaf: styles[leaf] in written for leaf in order}
-    lines: dict[str, tuple[list[float | None], list[float | None]]] = {
-        name: ([], []) for name in (_WRITTEN, _OTHER, _ABOVE)
-    }
+    # Lines by what they are in: from and to, along both axes.
+    lines: dict[str, list[tuple[float, float, float, float]]] = {_WRITTEN: [], _OTHER: [], _ABOVE: []}
     for step, (first, second, width) in enumerate(tree[:, :3].tolist()):
         one, other, merged = int(first), int(second), len(styles) + step
         heights[merged], widths[merged] = (heights[one] + heights[other]) / 2, width
         in_written[merged] = in_written[one]
-        name = _ABOVE if width > cut else _WRITTEN if in_written[merged] else _OTHER
-        xs, ys = lines[name]
-        xs += [widths[one], width, width, widths[other], None]
-        ys += [heights[one], heights[one], heights[other], heights[other], None]
+        for child in (one, other):  # a branch is within its cluster as far as the cut
+            within = lines[_WRITTEN if in_written[child] else _OTHER]
+            if widths[child] <= min(width, cut):
+                within.append((widths[child], min(width, cut), heights[child], heights[child]))
+            if width > cut:
+                lines[_ABOVE].append((max(widths[child], cut), width, heights[child], heights[child]))
+        (lines[_ABOVE] if width > cut else within).append((width, width, heights[one], heights[other]))
     figure = go.Figure()
-    for (name, (xs, ys)), colour in zip(lines.items(), (ORANGE, BLUE, GREY), strict=True):
-        if xs:
-            line = {"color": colour, "width": 1 if colour == GREY else 2}
-            figure.add_scatter(x=xs, y=ys, mode="lines", name=name, line=line, hovertemplate="%{x:.2f}<extra></extra>")
+    for (name, parts), colour in zip(lines.items(), (ORANGE, BLUE, GREY), strict=True):
+        if parts:
+            starts, ends, lows, highs = zip(*parts, strict=True)
+            figure.add_scatter(
+                x=segments(starts, ends),
+                y=segments(lows, highs),
+                mode="lines",
+                name=name,
+                line={"color": colour, "width": 1 if colour == GREY else 2},
+                hovertemplate="%{x:.2f}<extra></extra>",
+            )
     figure.add_vline(x=cut, line={"color": GREY, "width": 1, "dash": "dot"})
     figure.update_yaxes(
         tickvals=list(range(len(order))),
-        ticktext=[shortened(styles[leaf], _LABEL_WIDTH) for leaf in order],
+        ticktext=[shortened(styles[leaf], _LABEL_WIDTH) + " " for leaf in order],
         range=[-1, len(order)],
         tickfont={"size": 11},
         showgrid=False,
@@ -108,13 +117,12 @@ def heat_figure(
             x=names,
             y=names,
             hovertemplate=f"%{{y}}<br>%{{x}}<br>{what}: %{{z:{form}}}<extra></extra>",
-            colorbar={"thickness": 10, "tickformat": form},
+            colorbar={"thickness": 10, "tickformat": form, "orientation": "h", "y": 0, "yanchor": "top", "ypad": 8},
             **colours,
         )
     )
     figure.update_yaxes(
-        
         tickvals=names, ticktext=[shortened(name, _LABEL_WIDTH) + " " for name in names], tickfont={"size": 10}
     )
-    figure.update_xaxes(showticklabels=False)
+    figure.update_xaxes(showticklabels=False, ticks="")
     return finished(figure, height=90 + max(_CELL_HEIGHT * len(order), 200)).update_layout(margin_t=16)

@@ -42,7 +42,10 @@ def read_results(path: Path) -> dict[str, Any]:
         ValueError: The file does not hold any.
         OSError: It cannot be read.
     """
-    results = read_json(path)
+    try:
+        results: dict[str, Any] = read_json(path)
+    except ValueError as error:
+        raise ValueError(NOT_RESULTS_ERROR.format(path=path)) from error
     if not is_results(results):
         raise ValueError(NOT_RESULTS_ERROR.format(path=path))
     return results
@@ -88,7 +91,7 @@ def clusters_page(results: Mapping[str, Any]) -> str:
 
 def stability(jaccard: float) -> str:
     """What a mean Jaccard index says of a cluster (Hennig, 2007)."""
-    return "stable" if jaccard >= STABLE else "a pattern, its styles not certain" if jaccard >= PATTERN else "not stable"
+    return "stable" if jaccard >= STABLE else "a pattern" if jaccard >= PATTERN else "not stable"
 
 
 def _tiles(results: Mapping[str, Any]) -> list[Tile]:
