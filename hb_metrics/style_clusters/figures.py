@@ -122,7 +122,10 @@ def heat_figure(
         )
     )
     figure.update_yaxes(
-        tickvals=names, ticktext=[shortened(name, _LABEL_WIDTH) + " " for name in names], tickfont={"size": 10}
+        tickvals=names,
+        ticktext=[shortened(name, _LABEL_WIDTH) + " " for name in names],
+        tickfont={"size": 10},
+        ticks="",
     )
     figure.update_xaxes(showticklabels=False, ticks="")
     return finished(figure, height=90 + max(_CELL_HEIGHT * len(order), 200)).update_layout(margin_t=16)

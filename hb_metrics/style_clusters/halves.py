@@ -18,8 +18,9 @@ from hb_metrics.replies import Replies
 
 Samples = Literal["replies", "descriptors"]
 LEAST_SAMPLES = 3  # over two samples, all correlations are 1 or -1
-# With a smaller standard deviation, a style's probabilities differ by rounding errors alone.
+# With a smaller standard deviation, or share of it within a half, probabilities differ by rounding errors alone.
 _NO_SPREAD = 1e-12
+_NO_SPREAD_SHARE = 1e-6
 
 FEW_SAMPLES_ERROR = "there are {number} {samples}, and correlations over them need {least}; {remedy}"
 FEW_IN_HALF_ERROR = (
@@ -97,12 +98,13 @@ def styles_moving_together(
         raise ValueError(FEW_IN_HALF_ERROR.format(number=sizes.min(), samples=samples, least=LEAST_SAMPLES))
     varies = np.diagonal(covariances) > _NO_SPREAD**2
     chosen = np.ix_(varies, varies)
-    correlations, _ = _correlations(covariances[chosen])
+    least = _NO_SPREAD_SHARE * np.sqrt(np.diagonal(covariances)[varies])
+    correlations, _ = _correlations(covariances[chosen], least)
     halves = np.empty((num_splits, 2, *correlations.shape))
     num_still = 0
     for split in range(num_splits):
         for half in (0, 1):
-            halves[split, half], still = _correlations(half_covariances[split, half][chosen])
+            halves[split, half], still = _correlations(half_covariances[split, half][chosen], least)
             num_still += still
     return Moving(correlations, halves, varies, number, num_still, reliability)
 
@@ -221,10 +223,10 @@ def _covariances(means: np.ndarray) -> np.ndarray:
     return centred.T @ centred / len(means)
 
 
-def _correlations(covariances: np.ndarray) -> tuple[np.ndarray, int]:
-    """Correlations, 0 with a style that does not vary, and how many do not."""
+def _correlations(covariances: np.ndarray, least: np.ndarray) -> tuple[np.ndarray, int]:
+    """Correlations, 0 with a style that does not vary (its standard deviation is `least`), and how many do not."""
     spreads = np.sqrt(np.diagonal(covariances).clip(0))
-    moving = spreads > _NO_SPREAD
+    moving = spreads > least
     scales = np.where(moving, spreads, 1)
     correlations = (covariances / np.outer(scales, scales)).clip(-1, 1)
     correlations[~moving] = 0
