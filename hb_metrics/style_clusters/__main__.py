@@ -7,6 +7,7 @@ holistic-bias measure --model openai-community/gpt2 --style_clusters runs/gpt2/s
 import argparse
 import hashlib
 import json
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,6 +24,8 @@ from hb_metrics.style_clusters.clustering import LINKAGES
 from hb_metrics.style_clusters.section import clusters_page, is_results
 
 RESULTS_FILE, PAGE_FILE, CLUSTERS_FILE = "style_clusters.json", "style_clusters.html", "style_clusters.yaml"
+
+_LINE_BREAKS = re.compile("[\x85\u2028\u2029]")
 
 FOLDER_ERROR = "there is no folder '{folder}' to write in; make it first"
 THERE_ERROR = (
@@ -155,9 +158,14 @@ def clusters_text(results: Mapping[str, Any]) -> str:
     """The clusters that are written, as YAML that `read_style_clusters` reads."""
     clusters = {cluster["name"]: cluster["styles"] for cluster in results["clusters"] if cluster["written"]}
     settings = ", ".join(f"{name} {value}" for name, value in results["settings"].items() if value is not None)
-    about = {name: str(value).replace("\n", " ") for name, value in results["run"].items()}
+    about = {name: " ".join(str(value).split()) for name, value in results["run"].items()}
+    names = "".join(style for styles in clusters.values() for style in styles)
     body = yaml.safe_dump(
-        {"clusters": clusters}, sort_keys=False, allow_unicode=True, width=2**20, default_flow_style=None
+        {"clusters": clusters},
+        sort_keys=False,
+        allow_unicode=not _LINE_BREAKS.search(names),  # else escaped: our files have no line breaks of other kinds
+        width=2**20,
+        default_flow_style=None,
     )
     return HEADER.format(settings=settings, **about) + body
 
