@@ -169,7 +169,7 @@ def _clusters(
     by_style, top = _by_style(run), set(_top_styles(run, settings))
     clusters = []
     for index in range(parts.max() + 1):
-        rows = np.flatnonzero(parts == index)
+        rows = np.flatnonzero(parts == index).tolist()
         names = sorted((styles[row] for row in rows), key=lambda label: -by_style[label])
         within = moving.correlations[np.ix_(rows, rows)][np.triu_indices(len(rows), 1)]
         clusters.append(
@@ -245,7 +245,7 @@ def _comparison(run: Run, labels: Sequence[str], styles: Sequence[str], parts: n
                 "name": cluster,
                 "styles": members,
                 "still_styles": [label for label in members if label not in rows],
-                "closest": [styles[row] for row in np.flatnonzero(parts == closest)] if both else [],
+                "closest": [styles[row] for row in np.flatnonzero(parts == closest).tolist()] if both else [],
                 "jaccard": _jaccard(parts, closest, both, rows) if both else None,
                 "pieces": sorted(pieces.values(), key=len, reverse=True),
             }
