@@ -167,7 +167,7 @@ def _clusters(
 ) -> list[dict[str, Any]]:
     """All clusters by Partial Gen Bias, the highest first; each has the name of its style that has most of it."""
     by_style, top = _by_style(run), set(_top_styles(run, settings))
-    clusters = []
+    clusters: list[dict[str, Any]] = []
     for index in range(parts.max() + 1):
         rows = np.flatnonzero(parts == index).tolist()
         names = sorted((styles[row] for row in rows), key=lambda label: -by_style[label])
