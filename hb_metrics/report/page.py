@@ -1,23 +1,26 @@
 """Writes the report of one run from the parts of its measurements; `report.html.jinja` lays it out."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from hb_metrics.display.parts import Embedded
 from hb_metrics.display.rendering import write_page
 from hb_metrics.measurements import MEASUREMENTS
+from hb_metrics.measurements.measurement import Measurement
+from hb_metrics.measurements.settings import quick_values
 from hb_metrics.run_record import measured_model, model_title, served_sentences
 
 _FOLDER = Path(__file__).parent
 
 
-def write_report(results: Mapping[str, Any], path: Path) -> list[str]:
+def write_report(results: Mapping[str, Any], path: Path, to_come: Sequence[Measurement] = ()) -> list[str]:
     """Writes the report of a run.
 
     Args:
         results: The content of results.json, with any of its measurements.
         path: The HTML file to write.
+        to_come: The measurements that the run has still to make; the report states that it is not complete.
 
     Returns:
         What stands under the title: sentences that answer whether the model treats people differently.
@@ -32,6 +35,8 @@ def write_report(results: Mapping[str, Any], path: Path) -> list[str]:
         "served": served_sentences(results["run"]),
         "title": model_title(results["run"]["model"]),
         "measured": measured_model(results["run"]),
+        "to_come": [measurement.title for measurement in to_come],
+        "quick": quick_sentence(results["run"]["settings"]),
         "words": [measurement.words for measurement in measured if not measurement.has_own_prompts],
         "other_words": [measurement.words for measurement in measured if measurement.has_own_prompts],
         "answers": answers,
@@ -47,6 +52,18 @@ def write_report(results: Mapping[str, Any], path: Path) -> list[str]:
     terms = next((report.terms for report in reports if report.terms is not None), None)
     write_page(_FOLDER / "report.html.jinja", path, context, figures, terms)
     return answers
+
+
+def quick_sentence(settings: Mapping[str, Any]) -> str | None:
+    """What `--quick` made less of; `None`: it was not given, or other options overrode it."""
+    kinds = [measurement.options for measurement in MEASUREMENTS]
+    less = [
+        f"--{name} {value}, where the default is {getattr(kind, name)}"
+        for kind in kinds
+        for name, value in quick_values([kind]).items()
+        if settings.get(name) == value
+    ]
+    return f"A quick look (--quick): {'; '.join(less)}." if settings.get("quick") and less else None
 
 
 def embedded_note(embedded: list[Embedded]) -> str:
