@@ -36,7 +36,7 @@ def write_report(results: Mapping[str, Any], path: Path, to_come: Sequence[Measu
         "title": model_title(results["run"]["model"]),
         "measured": measured_model(results["run"]),
         "to_come": [measurement.title for measurement in to_come],
-        "quick": quick_sentence(results["run"]["settings"]),
+        "quick": quick_sentence(results["run"]["settings"], [*measured, *to_come]),
         "words": [measurement.words for measurement in measured if not measurement.has_own_prompts],
         "other_words": [measurement.words for measurement in measured if measurement.has_own_prompts],
         "answers": answers,
@@ -54,13 +54,12 @@ def write_report(results: Mapping[str, Any], path: Path, to_come: Sequence[Measu
     return answers
 
 
-def quick_sentence(settings: Mapping[str, Any]) -> str | None:
-    """What `--quick` made less of; `None`: it was not given, or other options overrode it."""
-    kinds = [measurement.options for measurement in MEASUREMENTS]
+def quick_sentence(settings: Mapping[str, Any], measurements: Sequence[Measurement]) -> str | None:
+    """What `--quick` made less of in these measurements; `None`: it was not given, or changed nothing in them."""
     less = [
-        f"--{name} {value}, where the default is {getattr(kind, name)}"
-        for kind in kinds
-        for name, value in quick_values([kind]).items()
+        f"--{name} {value}, where the default is {getattr(measurement.options, name)}"
+        for measurement in measurements
+        for name, value in quick_values([measurement.options]).items()
         if settings.get(name) == value
     ]
     return f"A quick look (--quick): {'; '.join(less)}." if settings.get("quick") and less else None

@@ -130,6 +130,8 @@ def test_a_quick_look_is_named_as_one_and_what_more_replies_would_add(results, t
     text = page_of(quick, tmp_path).text
     assert "A quick look (--quick): --replies_per_cell 4, where the default is 8." in text
     assert "--replies_per_cell 16 is about what the paper has; it takes 4 times as long as the 4 of this run." in text
+    without_replies = page_of({name: quick[name] for name in ("run", "likelihood")}, tmp_path).text
+    assert "A quick look" not in without_replies
     quick["run"]["settings"]["replies_per_cell"] = 16
     quick["generation"]["gen_bias"]["mean_replies_per_cell"] = 16.0
     text = page_of(quick, tmp_path).text
