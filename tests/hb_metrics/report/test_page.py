@@ -125,11 +125,11 @@ def test_the_subtitle_says_what_was_measured_on_what(results, tmp_path, kept, wo
 
 def test_a_quick_look_is_named_as_one_and_what_more_replies_would_add(results, tmp_path):
     quick = copy.deepcopy(results)
-    quick["run"]["settings"] |= {"quick": True, "replies_per_cell": 4}
-    quick["generation"]["gen_bias"]["mean_replies_per_cell"] = 4.0
+    quick["run"]["settings"] |= {"quick": True, "replies_per_cell": 5}
+    quick["generation"]["gen_bias"]["mean_replies_per_cell"] = 5.0
     text = page_of(quick, tmp_path).text
-    assert "A quick look (--quick): --replies_per_cell 4, where the default is 8." in text
-    assert "--replies_per_cell 16 is about what the paper has; it takes 4 times as long as the 4 of this run." in text
+    assert "A quick look (--quick): --replies_per_cell 5, where the default is 8." in text
+    assert "--replies_per_cell 16 is about what the paper has; it takes 3.2 times as long as the 5 of this run." in text
     without_replies = page_of({name: quick[name] for name in ("run", "likelihood")}, tmp_path).text
     assert "A quick look" not in without_replies
     quick["run"]["settings"]["replies_per_cell"] = 16
