@@ -113,9 +113,8 @@ def write(
         raise ValueError(HUMAN_OF_ONE_ERROR)
     else:
         run = read_run(runs[0])
-        write_report(
-            run.results, path, [] if style_clusters is None else [_clusters_section(style_clusters, run.folder)]
-        )
+        more = [] if style_clusters is None else [_clusters_section(style_clusters, run.folder)]
+        write_report(run.results, path, more=more)
     return path
 
 

@@ -178,9 +178,11 @@ def test_ctrl_c_does_not_wait_for_a_batch_nor_for_another_process(processes, sta
     assert not list((tmp_path / "run" / "style_probabilities").glob("*"))
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 1), (signal.SIGTERM, 143)])
-def test_both_signals_end_a_process_at_once_and_say_how_to_go_on(number, code):
-    """In the midst of something that no Python handler interrupts."""
+@pytest.mark.parametrize(
+    ("number", "code", "is_read"), [(signal.SIGINT, 1, True), (signal.SIGTERM, 143, True), (signal.SIGTERM, 143, False)]
+)
+def test_both_signals_end_a_process_at_once_and_say_how_to_go_on(number, code, is_read):
+    """In the midst of something that no Python handler interrupts; also if the reader of its output is gone."""
     script = (
         "import threading\nfrom hb_metrics.measure import _ended_by_signals\n"
         "with _ended_by_signals(['--model', 'a b']):\n    print('begun', flush=True)\n"
@@ -189,10 +191,14 @@ def test_both_signals_end_a_process_at_once_and_say_how_to_go_on(number, code):
     command = [sys.executable, "-c", script]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "begun\n"
+        if not is_read:
+            process.stderr.close()
         process.send_signal(number)
-        _, errors = process.communicate(timeout=60)
+        errors = process.stderr.read() if is_read else ""
+        process.wait(timeout=60)
     assert process.returncode == code
-    assert "To resume, give the same command again:\n  python -m hb_metrics.measure --model 'a b'\n" in errors
+    if is_read:
+        assert "To resume, give the same command again:\n  python -m hb_metrics.measure --model 'a b'\n" in errors
 
 
 @pytest.mark.long
