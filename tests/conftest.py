@@ -4,6 +4,10 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
+from tests.forked_programs import ForkedPrograms
+
 ROOT = Path(__file__).parent.parent
 
 # Before anything imports a Hugging Face library. The user's caches are neither read nor written; this one is kept
@@ -16,3 +20,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # What a shell starts in the background ignores Ctrl-C, and so would the programs that tests interrupt.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session")
+def forked_programs(tmp_path_factory):
+    """Starts programs in two processes, as `torchrun` does, without the seconds that imports take."""
+    programs = ForkedPrograms(tmp_path_factory.mktemp("logs"))
+    yield programs
+    programs.close()

@@ -1,12 +1,9 @@
-"""The main job, end to end, as users start it: in processes of its own."""
+"""The main job, end to end: once as users start it, in a process of its own, and otherwise in this one."""
 
 import json
 import math
-import os
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -17,10 +14,9 @@ from hb_dataset import load_table
 from hb_dataset.variations import VARIATIONS
 from hb_metrics.arguments import asked_measurements, parse_arguments, settings_of
 from hb_metrics.inference.models.bias_tags import BiasTuning, write_bias_tuning
+from hb_metrics.measure import main
 
 ROOT = Path(__file__).parents[2]
-PYTHON = [sys.executable, "-m", "hb_metrics.measure"]
-TWO_PROCESSES = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
 ACCELERATE = [sys.executable, "-m", "accelerate.commands.accelerate_cli", "launch", "--num_processes", "1"]
 
 # Little of what takes time: random models do not end their replies.
@@ -45,19 +41,41 @@ def vocabulary(tmp_path):
     return folder
 
 
-def run(command, *options):
-    completed = subprocess.run(
-        [*command, *map(str, options)], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
-    )
-    return completed.returncode, completed.stdout, completed.stderr
+@pytest.fixture
+def run(capsys):
+    """Runs measure.py in this process; returns what it printed."""
+
+    def run(*options):
+        main(list(map(str, options)))
+        return capsys.readouterr().out
+
+    return run
+
+
+@pytest.fixture
+def refused(run, capsys):
+    """Runs measure.py with options that it refuses; returns the errors as a user reads them."""
+
+    def refused(*options):
+        with pytest.raises(SystemExit) as ended:
+            run(*options)
+        if isinstance(ended.value.code, str):  # which Python prints
+            assert capsys.readouterr().err.count("\n") <= 1
+            return ended.value.code
+        assert ended.value.code == 2  # of argparse, which has printed it
+        return capsys.readouterr().err
+
+    return refused
 
 
 def test_a_causal_model_is_measured_and_reported(vocabulary, save_small_model, tmp_path):
     out = tmp_path / "run"
     command = [*ACCELERATE, "hb_metrics/measure.py"]
     options = ["--model", save_small_model("llama"), "--vocabulary_dir", vocabulary, "--output_dir", out]
-    code, printed, errors = run(command, *options, *QUICK, "--dataset_config", "v1.0")
-    assert code == 0, errors
+    started = [*command, *map(str, [*options, *QUICK]), "--dataset_config", "v1.0"]
+    completed = subprocess.run(started, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    assert completed.returncode == 0, completed.stderr
+    printed = completed.stdout
     assert f"report: {out / 'report.html'}" in printed
     results = json.loads((out / "results.json").read_text())
     assert results["run"] == json.loads((out / "run.json").read_text())
@@ -88,11 +106,10 @@ def test_a_causal_model_is_measured_and_reported(vocabulary, save_small_model, t
 
 
 @pytest.mark.parametrize("name", ["bloom", "bert", "blenderbot"])
-def test_other_kinds_of_models_are_measured_too(name, vocabulary, save_small_model, tmp_path):
+def test_other_kinds_of_models_are_measured_too(name, run, vocabulary, save_small_model, tmp_path):
     out = tmp_path / "run"
     options = ["--model", save_small_model(name), "--vocabulary_dir", vocabulary, "--output_dir", out]
-    code, _, errors = run(PYTHON, *options, *QUICK, "--dataset_config", "v1.0-seat")
-    assert code == 0, errors
+    run(*options, *QUICK, "--dataset_config", "v1.0-seat")
     results = json.loads((out / "results.json").read_text())
     path = {"bloom": "padded", "bert": "pseudo-log-likelihood", "blenderbot": "encoder-decoder"}[name]
     assert results["run"]["scoring"]["path"] == path
@@ -100,15 +117,15 @@ def test_other_kinds_of_models_are_measured_too(name, vocabulary, save_small_mod
     assert list(results["offensiveness"]) == (["prompts"] if name == "bert" else ["prompts", "replies"])
 
 
-def test_a_masked_model_is_not_asked_for_replies(vocabulary, save_small_model, tmp_path):
+def test_a_masked_model_is_not_asked_for_replies(refused, vocabulary, save_small_model, tmp_path):
     options = ["--model", save_small_model("bert"), "--vocabulary_dir", vocabulary, "--output_dir", tmp_path / "run"]
-    code, _, errors = run(PYTHON, *options, "--measurements", "generation")
-    assert code == 1
+    errors = refused(*options, "--measurements", "generation")
     assert "is a masked language model, which gives no replies; leave generation out of --measurements" in errors
-    assert "Traceback" not in errors
 
 
-def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(vocabulary, save_small_model, tmp_path):
+def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(
+    run, refused, vocabulary, save_small_model, tmp_path
+):
     model, pairs, out = save_small_model("llama"), tmp_path / "pairs.jsonl", tmp_path / "run"
     about = {"labels": {}, "training": {}, "alpha": 0, "beta": 0.5}
     asked_with = {"system_prompt": "Be brief.", "chat_template_kwargs": None, "chat_date": None, "cue": "history"}
@@ -117,8 +134,7 @@ def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(v
     pairs.write_text("\n".join(map(json.dumps, rows)))
     options = ["--model", model, "--vocabulary_dir", vocabulary, "--output_dir", out, *QUICK]
     asked = ["--measurements", "generation,dialogue", "--dialogue_file", pairs, "--dialogue_replies", 6]
-    code, printed, errors = run(PYTHON, *options, *asked)
-    assert code == 0, errors
+    printed = run(*options, *asked)
     results = json.loads((out / "results.json").read_text())
     generation = results["run"]["generation"]
     assert (generation["tag"], generation["tag_reason"]) == ("no_bias", "the model was tuned with it")
@@ -137,19 +153,16 @@ def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(v
     assert "no_bias" in page
     assert generation["tuned_with"] == asked_with
     assert "asked for with other values of --system_prompt and --cue (bias_tuning.json in its folder has them)" in page
-    code, _, errors = run(PYTHON, *options, *asked, "--tag", "bias")
-    assert code == 1
-    assert "settings.tag is 'auto' there and 'bias' here" in errors
+    assert "settings.tag is 'auto' there and 'bias' here" in refused(*options, *asked, "--tag", "bias")
 
 
-def test_persona_lines_variations_and_phrases_of_ones_own(vocabulary, save_small_model, tmp_path):
+def test_persona_lines_variations_and_phrases_of_ones_own(run, vocabulary, save_small_model, tmp_path):
     personas, phrases, out = tmp_path / "personas.yaml", tmp_path / "phrases.yaml", tmp_path / "run"
     personas.write_text("personas: [I like tea., I like trains., I like maps.]")
     phrases.write_text("greetings: [hello there]")
     options = ["--model", save_small_model("llama"), "--vocabulary_dir", vocabulary, "--output_dir", out]
     options += ["--measurements", "generation", "--personas", 1, "--personas_file", personas, "--variations"]
-    code, _, errors = run(PYTHON, *options, *QUICK, "--phrases_file", phrases, "--style_precision", "float16")
-    assert code == 0, errors
+    run(*options, *QUICK, "--phrases_file", phrases, "--style_precision", "float16")
     replies = pq.read_table(out / "replies").to_pylist()
     table = load_table("v1.0-small", vocabulary)
     texts = dict(zip(table["id"].to_pylist(), table["text"].to_pylist(), strict=True))
@@ -164,64 +177,12 @@ def test_persona_lines_variations_and_phrases_of_ones_own(vocabulary, save_small
     assert str(column.type.value_type) == "halffloat"
 
 
-def test_a_killed_run_goes_on_with_other_processes_and_ends_in_the_same_bytes(save_small_model, tmp_path):
-    """On the small config, so that there is time to kill it; with 16 positions a tree there are many shards."""
-    options = ["--model", save_small_model("llama"), "--max_positions", 16, *QUICK]
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    code, _, errors = run(PYTHON, *options, "--output_dir", whole)
-    assert code == 0, errors
-
-    command = [*PYTHON, *map(str, options), "--output_dir", str(killed)]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 120
-    while len(list(killed.glob("perplexities/*.parquet"))) < 5 and time.monotonic() < deadline:
-        time.sleep(0.01)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    there = {path: path.stat().st_mtime_ns for path in killed.glob("perplexities/*.parquet")}
-    assert 5 <= len(there) < len(list(whole.glob("perplexities/*.parquet")))
-    assert not (killed / "results.json").exists()
-
-    code, printed, errors = run([*TWO_PROCESSES, "hb_metrics/measure.py"], *options, "--output_dir", killed)
-    assert code == 0, errors
-    assert "on cpu:0 x 2" in printed
-    assert "rows were there already" in printed
-    assert all(path.stat().st_mtime_ns == time for path, time in there.items())
-    assert (killed / "results.json").read_bytes() == (whole / "results.json").read_bytes()
-    assert (killed / "report.html").read_bytes() == (whole / "report.html").read_bytes()
-
-
-def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(save_small_model, tmp_path):
-    out = tmp_path / "run"
-    options = ["--model", str(save_small_model("llama")), "--max_positions", "16", "--output_dir", str(out)]
-    options += LIKELIHOOD
-    process = subprocess.Popen([*PYTHON, *options], cwd=ROOT, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 120
-    while not list(out.glob("perplexities/*.parquet")) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=30)
-    assert process.returncode == 1
-    assert "To resume, give the same command again:\n  python -m hb_metrics.measure --model" in errors
-    assert "Traceback" not in errors
-
-
-def test_some_of_the_axes_are_measured(vocabulary, save_small_model, tmp_path):
+def test_some_of_the_axes_are_measured(run, vocabulary, save_small_model, tmp_path):
     options = ["--model", save_small_model("llama"), "--vocabulary_dir", vocabulary, "--output_dir", tmp_path / "run"]
-    code, _, errors = run(PYTHON, *options, *LIKELIHOOD, "--dataset_config", "v1.0", "--axes", "age")
-    assert code == 0, errors
+    run(*options, *LIKELIHOOD, "--dataset_config", "v1.0", "--axes", "age")
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     assert results["run"]["data"]["num_prompts"] == 4 * 5 * 2
     assert list(results["likelihood"]["likelihood_bias"]["by_axis"]) == ["age"]
-
-
-def test_other_settings_in_a_used_folder_are_named(vocabulary, save_small_model, tmp_path):
-    options = ["--model", save_small_model("llama"), "--vocabulary_dir", vocabulary, "--output_dir", tmp_path / "run"]
-    assert run(PYTHON, *options, *LIKELIHOOD)[0] == 0
-    code, _, errors = run(PYTHON, *options, *LIKELIHOOD, "--dtype", "bfloat16")
-    assert code == 1
-    assert "settings.dtype is 'auto' there and 'bfloat16' here" in errors
-    assert "Traceback" not in errors
 
 
 @pytest.mark.parametrize(
@@ -250,11 +211,9 @@ def test_other_settings_in_a_used_folder_are_named(vocabulary, save_small_model,
         (["--axes", "age", "abilty"], "axis 'abilty' is not in v1.0; did you mean 'ability'?"),
     ],
 )
-def test_bad_options_end_in_one_clear_line(options, message, tmp_path):
-    code, _, errors = run(PYTHON, *options, "--output_dir", tmp_path / "run")
-    assert code != 0
-    assert message in errors
-    assert "Traceback" not in errors
+def test_bad_options_end_in_one_clear_line(options, message, refused, save_small_model, tmp_path):
+    model = [] if "--model" in options else ["--model", save_small_model("llama")]
+    assert message in refused(*model, *options, "--output_dir", tmp_path / "run")
     assert not (tmp_path / "run" / "perplexities").exists()
 
 
