@@ -14,7 +14,7 @@ from hb_dataset import load_table
 from hb_dataset.variations import VARIATIONS
 from hb_metrics.arguments import asked_measurements, parse_arguments, settings_of
 from hb_metrics.inference.models.bias_tags import BiasTuning, write_bias_tuning
-from hb_metrics.measure import main
+from tests.hb_metrics.runs_here import measure_here, refusal
 
 ROOT = Path(__file__).parents[2]
 ACCELERATE = [sys.executable, "-m", "accelerate.commands.accelerate_cli", "launch", "--num_processes", "1"]
@@ -39,33 +39,6 @@ def vocabulary(tmp_path):
     for name, content in VOCABULARY.items():
         (folder / name).write_text(yaml.safe_dump(content))
     return folder
-
-
-@pytest.fixture
-def run(capsys):
-    """Runs measure.py in this process; returns what it printed."""
-
-    def run(*options):
-        main(list(map(str, options)))
-        return capsys.readouterr().out
-
-    return run
-
-
-@pytest.fixture
-def refused(run, capsys):
-    """Runs measure.py with options that it refuses; returns the errors as a user reads them."""
-
-    def refused(*options):
-        with pytest.raises(SystemExit) as ended:
-            run(*options)
-        if isinstance(ended.value.code, str):  # which Python prints
-            assert capsys.readouterr().err.count("\n") <= 1
-            return ended.value.code
-        assert ended.value.code == 2  # of argparse, which has printed it
-        return capsys.readouterr().err
-
-    return refused
 
 
 def test_a_causal_model_is_measured_and_reported(vocabulary, save_small_model, tmp_path):
@@ -106,10 +79,10 @@ def test_a_causal_model_is_measured_and_reported(vocabulary, save_small_model, t
 
 
 @pytest.mark.parametrize("name", ["bloom", "bert", "blenderbot"])
-def test_other_kinds_of_models_are_measured_too(name, run, vocabulary, save_small_model, tmp_path):
+def test_other_kinds_of_models_are_measured_too(name, vocabulary, save_small_model, tmp_path):
     out = tmp_path / "run"
     options = ["--model", save_small_model(name), "--vocabulary_dir", vocabulary, "--output_dir", out]
-    run(*options, *QUICK, "--dataset_config", "v1.0-seat")
+    measure_here(*options, *QUICK, "--dataset_config", "v1.0-seat")
     results = json.loads((out / "results.json").read_text())
     path = {"bloom": "padded", "bert": "pseudo-log-likelihood", "blenderbot": "encoder-decoder"}[name]
     assert results["run"]["scoring"]["path"] == path
@@ -117,15 +90,13 @@ def test_other_kinds_of_models_are_measured_too(name, run, vocabulary, save_smal
     assert list(results["offensiveness"]) == (["prompts"] if name == "bert" else ["prompts", "replies"])
 
 
-def test_a_masked_model_is_not_asked_for_replies(refused, vocabulary, save_small_model, tmp_path):
+def test_a_masked_model_is_not_asked_for_replies(vocabulary, save_small_model, tmp_path):
     options = ["--model", save_small_model("bert"), "--vocabulary_dir", vocabulary, "--output_dir", tmp_path / "run"]
-    errors = refused(*options, "--measurements", "generation")
+    errors = refusal(*options, "--measurements", "generation")
     assert "is a masked language model, which gives no replies; leave generation out of --measurements" in errors
 
 
-def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(
-    run, refused, vocabulary, save_small_model, tmp_path
-):
+def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(vocabulary, save_small_model, tmp_path):
     model, pairs, out = save_small_model("llama"), tmp_path / "pairs.jsonl", tmp_path / "run"
     about = {"labels": {}, "training": {}, "alpha": 0, "beta": 0.5}
     asked_with = {"system_prompt": "Be brief.", "chat_template_kwargs": None, "chat_date": None, "cue": "history"}
@@ -134,7 +105,7 @@ def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(
     pairs.write_text("\n".join(map(json.dumps, rows)))
     options = ["--model", model, "--vocabulary_dir", vocabulary, "--output_dir", out, *QUICK]
     asked = ["--measurements", "generation,dialogue", "--dialogue_file", pairs, "--dialogue_replies", 6]
-    printed = run(*options, *asked)
+    printed = measure_here(*options, *asked)
     results = json.loads((out / "results.json").read_text())
     generation = results["run"]["generation"]
     assert (generation["tag"], generation["tag_reason"]) == ("no_bias", "the model was tuned with it")
@@ -153,16 +124,16 @@ def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(
     assert "no_bias" in page
     assert generation["tuned_with"] == asked_with
     assert "asked for with other values of --system_prompt and --cue (bias_tuning.json in its folder has them)" in page
-    assert "settings.tag is 'auto' there and 'bias' here" in refused(*options, *asked, "--tag", "bias")
+    assert "settings.tag is 'auto' there and 'bias' here" in refusal(*options, *asked, "--tag", "bias")
 
 
-def test_persona_lines_variations_and_phrases_of_ones_own(run, vocabulary, save_small_model, tmp_path):
+def test_persona_lines_variations_and_phrases_of_ones_own(vocabulary, save_small_model, tmp_path):
     personas, phrases, out = tmp_path / "personas.yaml", tmp_path / "phrases.yaml", tmp_path / "run"
     personas.write_text("personas: [I like tea., I like trains., I like maps.]")
     phrases.write_text("greetings: [hello there]")
     options = ["--model", save_small_model("llama"), "--vocabulary_dir", vocabulary, "--output_dir", out]
     options += ["--measurements", "generation", "--personas", 1, "--personas_file", personas, "--variations"]
-    run(*options, *QUICK, "--phrases_file", phrases, "--style_precision", "float16")
+    measure_here(*options, *QUICK, "--phrases_file", phrases, "--style_precision", "float16")
     replies = pq.read_table(out / "replies").to_pylist()
     table = load_table("v1.0-small", vocabulary)
     texts = dict(zip(table["id"].to_pylist(), table["text"].to_pylist(), strict=True))
@@ -177,9 +148,9 @@ def test_persona_lines_variations_and_phrases_of_ones_own(run, vocabulary, save_
     assert str(column.type.value_type) == "halffloat"
 
 
-def test_some_of_the_axes_are_measured(run, vocabulary, save_small_model, tmp_path):
+def test_some_of_the_axes_are_measured(vocabulary, save_small_model, tmp_path):
     options = ["--model", save_small_model("llama"), "--vocabulary_dir", vocabulary, "--output_dir", tmp_path / "run"]
-    run(*options, *LIKELIHOOD, "--dataset_config", "v1.0", "--axes", "age")
+    measure_here(*options, *LIKELIHOOD, "--dataset_config", "v1.0", "--axes", "age")
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     assert results["run"]["data"]["num_prompts"] == 4 * 5 * 2
     assert list(results["likelihood"]["likelihood_bias"]["by_axis"]) == ["age"]
@@ -211,9 +182,9 @@ def test_some_of_the_axes_are_measured(run, vocabulary, save_small_model, tmp_pa
         (["--axes", "age", "abilty"], "axis 'abilty' is not in v1.0; did you mean 'ability'?"),
     ],
 )
-def test_bad_options_end_in_one_clear_line(options, message, refused, save_small_model, tmp_path):
+def test_bad_options_end_in_one_clear_line(options, message, save_small_model, tmp_path):
     model = [] if "--model" in options else ["--model", save_small_model("llama")]
-    assert message in refused(*model, *options, "--output_dir", tmp_path / "run")
+    assert message in refusal(*model, *options, "--output_dir", tmp_path / "run")
     assert not (tmp_path / "run" / "perplexities").exists()
 
 

@@ -2,8 +2,6 @@
 
 import json
 import math
-import subprocess
-import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -31,6 +29,7 @@ from hb_train.tuning.labels import CEILING_FILE, LABELS_FILE, SPLITS, read_split
 from tests.hb_train.conftest import (
     PITIED_AXIS,
     QUICK,
+    TRAINERS,
     WARNINGS_OF_TRL,
     few_steps,
     labels_by_hand,
@@ -288,12 +287,10 @@ def test_an_encoder_decoder_model_is_tuned_by_the_same_command(lora, save_small_
     assert tuning.training["best_validation_perplexity"] == pytest.approx(math.exp(nll / number), rel=1e-4)
 
 
-def test_two_processes_tune(pitying_model, labels, tmp_path):
+def test_two_processes_tune(pitying_model, labels, forked_programs, tmp_path):
     folder = tmp_path / "model"
     options = options_for(pitying_model, labels, folder, *few_steps())
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
-    done = subprocess.run([*command, "hb_train/tune.py", *options], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-2000:]
+    forked_programs.run_two("hb_train.tune", options, TRAINERS)
     tuning = read_bias_tuning(str(folder))
 
     assert json.loads((folder / "run.json").read_text(encoding="utf-8"))["settings"]["num_processes"] == 2

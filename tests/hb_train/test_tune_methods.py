@@ -1,8 +1,6 @@
 """Tuning by preference: a planted bias falls, asked without a tag, and options are those of other methods."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +18,7 @@ from hb_train.tune import main as tune_main
 from hb_train.tuning.learning_rate_sweep import SweepArguments, sweep_learning_rates
 from tests.hb_train.conftest import (
     MEASURED,
+    TRAINERS,
     WARNINGS_OF_TRL,
     few_steps,
     labels_by_hand,
@@ -218,13 +217,11 @@ def test_the_reference_is_the_model_before_with_lora_and_with_its_log_probabilit
 
 
 @pytest.mark.parametrize("method", ["kto", pytest.param("dpo", marks=pytest.mark.long)])
-def test_two_processes_tune_and_no_token_is_written(method, model, rows, tmp_path):
+def test_two_processes_tune_and_no_token_is_written(method, model, rows, forked_programs, tmp_path):
     folder, token = tmp_path / "model", "hf_" + "NoBodysToken" * 3
     options = options_for(model, rows, folder, "--method", method, *few_steps(rate="1e-2"), "--hub_token", token)
     options += ["--per_device_train_batch_size", "2"]
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
-    done = subprocess.run([*command, "hb_train/tune.py", *options], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-2000:]
+    forked_programs.run_two("hb_train.tune", options, TRAINERS)
     curve = read_bias_tuning(str(folder)).training["validation_loss"]
     assert curve[-1]["loss"] < curve[0]["loss"]
     files = [path for path in folder.rglob("*") if path.is_file()]
