@@ -23,6 +23,14 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 
 
 @pytest.fixture(scope="session")
+def intersections():
+    """The config next-intersections, which takes seconds to make."""
+    from hb_dataset import load_table
+
+    return load_table("next-intersections")
+
+
+@pytest.fixture(scope="session")
 def forked_programs(tmp_path_factory):
     """Starts programs in two processes, as `torchrun` does, without the seconds that imports take."""
     programs = ForkedPrograms(tmp_path_factory.mktemp("logs"))

@@ -215,9 +215,9 @@ def test_another_folder_can_be_frozen(root, tmp_path):
         freeze_version("v1.2", root, folder=Path("nowhere"))
 
 
-def test_next_can_be_frozen_as_it_is(tmp_path):
+def test_next_can_be_frozen_as_it_is(intersections, tmp_path):
     """All of it, with the intersections, into a scratch folder."""
     root = shutil.copytree(VOCABULARIES, tmp_path / "vocabulary")
     counts = freeze_version("v2.0", root)
     assert counts["rows"]["v2.0"] == load_table(NEXT).num_rows
-    assert counts["rows"]["v2.0-intersections"] == load_table("next-intersections").num_rows
+    assert counts["rows"]["v2.0-intersections"] == intersections.num_rows
