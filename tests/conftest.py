@@ -1,5 +1,6 @@
 """Shared by all tests: caches of their own, no network, and small models made on the spot."""
 
+import gc
 import os
 import signal
 from pathlib import Path
@@ -20,6 +21,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # What a shell starts in the background ignores Ctrl-C, and so would the programs that tests interrupt.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish():
+    """Garbage is not searched for in what the libraries hold: a million objects, from here to the end."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

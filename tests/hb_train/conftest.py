@@ -60,7 +60,6 @@ def quick_training():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("hb_metrics.inference.processes.num_workers", lambda: 1)
         yield
-    gc.unfreeze()
 
 
 @cache
