@@ -168,15 +168,13 @@ def test_the_model_learns_replies_after_the_contexts_it_is_given_without_a_tag(
 
 
 @pytest.mark.parametrize("method", ["kto", "dpo"])
-def test_the_same_seed_gives_the_same_weights_and_it_resumes(method, model, rows, tmp_path):
+def test_another_seed_gives_other_weights_and_it_resumes_to_the_same(method, model, rows, tmp_path):
     def run(name, *options):
         record = tuned(model, rows, tmp_path / name, method, "--save_total_limit", "3", *options)
         return weights(tmp_path / name), record
 
     first, record = run("first")
-    again, _ = run("again")
     other, _ = run("other", "--seed", "1")
-    assert same(first, again)
     assert not same(first, other)
     assert record.tag is None
     assert record.method == method
