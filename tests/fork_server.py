@@ -16,7 +16,7 @@ import traceback
 
 import torch
 
-LONGEST = 300  # seconds; one that hangs is ended, and its exit code tells
+LONGEST = 600  # seconds; one that hangs is ended, and its exit code tells
 
 
 def main():
