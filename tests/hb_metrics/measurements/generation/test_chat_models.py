@@ -141,9 +141,9 @@ def test_the_digest_is_of_what_the_model_is_given():
     assert found()["contexts_digest"] != found(system_prompt="Be brief.")["contexts_digest"]
 
 
-def test_a_chat_model_is_measured_and_reported(tmp_path, style="harmony"):
-    model, tokenizer = trained_chat_model(style)
-    folder, out, dialogue = tmp_path / style, tmp_path / "run", tmp_path / "dialogue.jsonl"
+def test_a_chat_model_is_measured_and_reported(tmp_path):
+    model, tokenizer = trained_chat_model("harmony")
+    folder, out, dialogue = tmp_path / "model", tmp_path / "run", tmp_path / "dialogue.jsonl"
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     dialogue.write_text("\n".join(json.dumps({"prompt": f"Hi {n}!", "reply": f"Hello {n}."}) for n in range(3)))
