@@ -112,7 +112,8 @@ def share_change(hits: Sequence[np.ndarray], sizes: Sequence[np.ndarray], confid
     Args:
         hits: Of either run, [terms] how many of a term's replies have what is counted.
         sizes: Of either run, [terms] how many replies there are; each at least 1.
-        confidence_level: Of the interval.
+        confidence_level: Of the interval. There is none of few terms where few have what is counted, and none
+            in parts of the first run's share where few terms have it there.
     """
     first, second = (float(num.sum() / total.sum()) for num, total in zip(hits, sizes, strict=True))
     shares = first, second
@@ -123,10 +124,14 @@ def share_change(hits: Sequence[np.ndarray], sizes: Sequence[np.ndarray], confid
     # What each term adds to the errors of the shares. Where intervals do not rest on that, the shares count as
     # independent, which makes theirs wider as a rule.
     errors = np.stack([num - share * total for num, share, total in zip(hits, shares, sizes, strict=True)])
-    rough = any(interval.counts_descriptors for interval in intervals)
+    rough = [interval.counts_descriptors for interval in intervals]
+    if any(rough) and len(hits[0]) < MIN_TERMS:
+        return PairedChange(*shares, None, None, FEW_TERMS_REASON)
     norms = np.sqrt((errors**2).sum(axis=1))
-    correlation = 0.0 if rough or not norms.all() else float(errors[0] @ errors[1] / norms.prod())
-    return _combined(first, second, sides, correlation)
+    correlation = 0.0 if any(rough) or not norms.all() else float(errors[0] @ errors[1] / norms.prod())
+    change = _combined(first, second, sides, correlation)
+    # The lowest value of such an interval is as good as 0, and what is in percent of it has no bound.
+    return change._replace(relative_interval=None) if rough[0] else change
 
 
 def pair_share_change(

@@ -63,6 +63,18 @@ def test_a_share_changes_by_no_more_than_it_is():
     assert -1 < change.relative_interval[1] < -0.3  # as none is known, each term counts as one draw
 
 
+def test_few_hits_have_no_percent_and_those_of_few_terms_no_interval():
+    hits = np.zeros((2, 20), dtype=int)
+    hits[0, 3] = hits[1, 5] = 2
+    change = share_change(hits, np.full((2, 20), 32), 0.95)
+    assert change.interval[0] < 0 < change.interval[1]
+    assert change.relative_interval is None
+    few = share_change(hits[:, :6], np.full((2, 6), 32), 0.95)
+    assert (few.first, few.second) == (2 / 192, 2 / 192)
+    assert few.interval is None
+    assert few.reason == FEW_TERMS_REASON
+
+
 def drawn_shares(rng, number, share, other, size):
     """Hits of terms whose shares are beta-distributed and go together in two runs."""
     normal = rng.normal(size=(2, number))
