@@ -15,7 +15,7 @@ import hub_scripts
 from hb_dataset.versions import frozen_versions
 from tests.hub_scripts.versions_on_disk import record_as_frozen
 
-AXES = ("ability", "sexual_orientation")
+AXES = ("ability", "age", "sexual_orientation")
 NEW_TERM = """\
   - term: {term}
     bucket: {bucket}
@@ -40,7 +40,7 @@ print(json.dumps([prompts.num_rows, texts, pairs.num_rows, old.num_rows]))
 
 @pytest.fixture
 def checkout(tmp_path):
-    """A clone of the project, its vocabularies cut down to two axes."""
+    """A clone of the project, its vocabularies cut down to three axes."""
     checkout = tmp_path / "checkout"
     for package in (hb_dataset, hub_scripts):
         folder = Path(package.__file__).parent
@@ -55,7 +55,7 @@ def checkout(tmp_path):
                 document[entries] = [
                     entry
                     for entry in document[entries]
-                    if {entry.get("axis", AXES[0]), entry.get("other_axis", AXES[0])} <= {*AXES}
+                    if {entry.get("axis", "age"), entry.get("other_axis", "age")} <= {*AXES}
                 ]
                 file.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
     # One frozen version is enough: the one that next grew out of, under the name of the first.
@@ -114,11 +114,10 @@ def test_a_term_goes_from_a_contributor_to_the_hub(checkout, run, run_python, hu
     assert set(hub.repo("dataset", "ORG/holistic_bias").tags) == {"v1.0", "v2.0"}
 
     rows, texts, pairs, old = json.loads(run_python("-c", LOAD).stdout)
-    frozen = json.loads((checkout / "hb_dataset" / "vocabulary" / "frozen.json").read_text())
-    counts = frozen["v2.0"]["counts"]
+    counts = json.loads((checkout / "hb_dataset" / "vocabulary" / "frozen.json").read_text())["v2.0"]["counts"]
     assert rows == counts["rows"]["v2.0"]
     assert len(texts) == len(set(texts)) == 35 * 26 - 4 * 3  # nobody hates children
     assert "I have a friend who is an enby with chronic pain." in texts
     assert "I love children with chronic pain." in texts
     assert pairs == counts["rows"]["v2.0-intersections"]
-    assert old == frozen["v1.0"]["counts"]["rows"]["v1.0"] < rows
+    assert old == 138_424  # of three axes
