@@ -1,7 +1,7 @@
 """Starts programs without the seconds that imports take: each in processes forked from this one.
 
 Reads a JSON line for each program, {"target": "hb_metrics.measure:main", "arguments": [[…], […]], "port": 29651, "log":
-PATH, "machines": false, "imports": [MODULE, …]}, and answers with the process ids; reads a JSON list of process ids,
+PATH, "machines": false, "imports": [MODULE, …]}, and answers with the process ids, or why there are none; reads a JSON list of process ids,
 and answers with their exit codes once all have ended. `arguments` has those of each process, as many as there are
 processes; they are one process group, and get their rank as `torchrun` does. With "machines", each is alone on a
 machine. What "imports" names, and the module of the target, is imported here, before the first processes need it.
@@ -23,7 +23,10 @@ def main():
     for line in sys.stdin:
         asked = json.loads(line)
         if isinstance(asked, dict):
-            answer = start(**asked)
+            try:
+                answer = start(**asked)
+            except Exception:  # noqa: BLE001 - the module does not load; the next program's may
+                answer = traceback.format_exc()
         else:
             answer = [os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) for process in asked]
         print(json.dumps(answer), flush=True)

@@ -56,4 +56,6 @@ class ForkedPrograms:
 
     def _ask(self, asked):
         print(json.dumps(asked), file=self.server.stdin, flush=True)
-        return json.loads(self.server.stdout.readline())
+        answer = json.loads(self.server.stdout.readline())
+        assert not isinstance(answer, str), answer
+        return answer
