@@ -4,8 +4,8 @@ Reads a JSON line for each program, {"target": "hb_metrics.measure:main", "argum
 PATH, "machines": false, "imports": [MODULE, …]}, and answers with the process ids, or why there are none; reads a JSON
 list of process ids, and answers with their exit codes once all have ended. `arguments` has those of each process, as
 many as there are processes; they are one process group, and get their rank as `torchrun` does. With "machines", each is
-alone on a machine. What "imports" names, and the module of the target, is imported here, before the first processes need
-it.
+alone on a machine. What "imports" names, and the module of the target, is imported here, before the first processes
+need it.
 """
 
 import importlib
