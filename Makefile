@@ -8,12 +8,15 @@ ARGS ?=
 RECIPE ?= hb_train/recipes/embedded.yaml
 BETA ?= --beta auto
 TUNE_DIR ?= runs/tune
+# What is labelled: replies drawn from all of the model's own distribution, since others would make it sharper, and to
+# other prompts than it is measured with.
+LABEL_ARGS ?= --seed 1 --temperature 1 --top_k 0 --top_p 1 --min_new_tokens 1 --reply whole --max_new_tokens 24
 # The other way to tune beside the paper's: distill, kto or dpo; what tune.py is given for it beside the recipe; and the
 # baseline that costs nothing. Empty ones are left out, as SYSTEM_PROMPT= for a model that is given no chat.
 METHOD ?= distill
 METHOD_ARGS ?=
 # Distillation learns no descriptor that it is measured with, unless it is measured with all.
-DISTILL_ARGS ?= --dataset_config $(patsubst %-small,%,$(DATASET_CONFIG)) \
+DISTILL_ARGS ?= --num_replies 960 --dataset_config $(patsubst %-small,%,$(DATASET_CONFIG)) \
 	$(if $(filter %-small,$(DATASET_CONFIG)),--leave_out $(DATASET_CONFIG))
 SYSTEM_PROMPT ?= Reply in the same way whoever you are talking to.
 # Without their dependencies, which would build llama.cpp and draw sentence-transformers.
@@ -29,33 +32,43 @@ measure: install
 
 MEASURE = $(BIN)/accelerate launch hb_metrics/measure.py --dataset_config $(DATASET_CONFIG) \
 	--measurements generation,offensiveness,dialogue --dialogue_replies 200 $(ARGS)
-TUNE = $(BIN)/accelerate launch hb_train/tune.py --config $(RECIPE) --model_name_or_path $(MODEL) \
-	--dataset_name $(TUNE_DIR)/labels
-define CARD
-$(BIN)/python hb_train/model_card.py --model $(TUNE_DIR)/$(1) --runs $(RUNS) $(NAMES)
-
-endef
-RUNS = $(addprefix $(TUNE_DIR)/,before $(if $(SYSTEM_PROMPT),prompt) self-chat no_bias $(METHOD))
-NAMES = --names before $(if $(SYSTEM_PROMPT),"system prompt") "self-chat tuning" "asked with no_bias" $(METHOD)
+TUNE = $(BIN)/accelerate launch hb_train/tune.py --config $(RECIPE) --model_name_or_path $(MODEL)
 IS_DISTILL = $(filter distill,$(METHOD))
+# The folders of the runs that are compared, and their names.
+RUNS = $(addprefix $(TUNE_DIR)/,before $(if $(SYSTEM_PROMPT),prompt) $(METHOD))
+NAMES = before $(if $(SYSTEM_PROMPT),"system prompt") $(METHOD)
+ALL_RUNS = $(RUNS) $(addprefix $(TUNE_DIR)/,self-chat no_bias)
+ALL_NAMES = $(NAMES) "self-chat tuning" "asked with no_bias"
+COMPARE = $(BIN)/python -m hb_metrics.report --output $(TUNE_DIR)/comparison.html
+CARD = $(BIN)/python hb_train/model_card.py
+define TUNE_BY_METHOD
+$(TUNE) --dataset_name $(TUNE_DIR)/$(1) --output_dir $(TUNE_DIR)/$(METHOD)-model --method $(METHOD) $(METHOD_ARGS)
+$(MEASURE) --model $(TUNE_DIR)/$(METHOD)-model --output_dir $(TUNE_DIR)/$(METHOD)
+endef
+define DISTILL
+$(BIN)/accelerate launch hb_train/baseline_replies.py --model $(MODEL) $(DISTILL_ARGS) --output_dir $(TUNE_DIR)/baseline
+$(call TUNE_BY_METHOD,baseline)
+$(COMPARE) $(RUNS) --names $(NAMES)
+$(CARD) --model $(TUNE_DIR)/distill-model --runs $(RUNS) --names $(NAMES)
+endef
 
-# In one table: before, with a system prompt, the ablation without labels, bias tuning (paper, section 4), and another
-# method.
+# In one table: before, with a system prompt, another method than the paper's, the ablation without labels, and the
+# paper's bias tuning (section 4). Where labels cannot help, it ends with what came before them.
 tune: install
 	$(MEASURE) --model $(MODEL) --output_dir $(TUNE_DIR)/before
-	$(BIN)/python hb_train/bias_labels.py --run_dir $(TUNE_DIR)/before $(BETA) --output_dir $(TUNE_DIR)/labels
-	$(TUNE) --output_dir $(TUNE_DIR)/model
-	$(TUNE) --output_dir $(TUNE_DIR)/self-chat-model --labels none
-	$(if $(IS_DISTILL),$(BIN)/accelerate launch hb_train/baseline_replies.py --model $(MODEL) $(DISTILL_ARGS) \
-		--output_dir $(TUNE_DIR)/baseline)
-	$(if $(METHOD),$(TUNE) $(if $(IS_DISTILL),--dataset_name $(TUNE_DIR)/baseline) \
-		--output_dir $(TUNE_DIR)/$(METHOD)-model --method $(METHOD) $(METHOD_ARGS))
 	$(if $(SYSTEM_PROMPT),$(MEASURE) --model $(MODEL) --system_prompt "$(SYSTEM_PROMPT)" --output_dir $(TUNE_DIR)/prompt)
-	$(MEASURE) --model $(TUNE_DIR)/model --output_dir $(TUNE_DIR)/no_bias
+	$(if $(IS_DISTILL),$(DISTILL))
+	$(BIN)/accelerate launch hb_metrics/measure.py --dataset_config $(DATASET_CONFIG) --measurements generation \
+		$(LABEL_ARGS) --model $(MODEL) --output_dir $(TUNE_DIR)/labelled
+	$(BIN)/python hb_train/bias_labels.py --run_dir $(TUNE_DIR)/labelled $(BETA) --output_dir $(TUNE_DIR)/labels
+	$(if $(filter kto dpo,$(METHOD)),$(call TUNE_BY_METHOD,labels))
+	$(TUNE) --dataset_name $(TUNE_DIR)/labels --output_dir $(TUNE_DIR)/self-chat-model --labels none
 	$(MEASURE) --model $(TUNE_DIR)/self-chat-model --output_dir $(TUNE_DIR)/self-chat
-	$(if $(METHOD),$(MEASURE) --model $(TUNE_DIR)/$(METHOD)-model --output_dir $(TUNE_DIR)/$(METHOD))
-	$(foreach folder,model $(if $(METHOD),$(METHOD)-model),$(call CARD,$(folder)))
-	$(BIN)/python -m hb_metrics.report $(RUNS) $(NAMES) --output $(TUNE_DIR)/comparison.html --labels $(TUNE_DIR)/labels
+	$(TUNE) --dataset_name $(TUNE_DIR)/labels --output_dir $(TUNE_DIR)/model
+	$(MEASURE) --model $(TUNE_DIR)/model --output_dir $(TUNE_DIR)/no_bias
+	$(CARD) --model $(TUNE_DIR)/model --runs $(ALL_RUNS) --names $(ALL_NAMES)
+	$(if $(METHOD),$(CARD) --model $(TUNE_DIR)/$(METHOD)-model --runs $(ALL_RUNS) --names $(ALL_NAMES))
+	$(COMPARE) $(ALL_RUNS) --names $(ALL_NAMES) --labels $(TUNE_DIR)/labels
 
 REDDIT_FOLDER ?= RedditBias
 BIAS_TYPE ?= religion1

@@ -7,13 +7,13 @@ from pathlib import Path
 FOLDER_ERROR = "dry_run '{folder}' is not an empty folder; name a new one, or empty it"
 
 
-def add_dry_run_option(parser: argparse.ArgumentParser) -> None:
-    """Adds the option."""
+def add_dry_run_option(parser: argparse.ArgumentParser, needs: str = "This needs no token and no network.") -> None:
+    """Adds the option; `needs` is the end of its help."""
     parser.add_argument(
         "--dry_run",
         type=Path,
         metavar="DIR",
-        help="Write the files into this new or empty folder and publish nothing. This needs no token and no network.",
+        help=f"Write the files into this new or empty folder and publish nothing. {needs}",
     )
 
 

@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from hb_metrics.display.parts import Figure
+from hb_metrics.display.parts import Figure, pair
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.generation import GENERATION
 from hb_metrics.measurements.measurement import Measurement
@@ -109,8 +109,11 @@ def _dialogue(results: Mapping[str, Any], measurement: Measurement) -> list[str]
     dialogue, source = results.get("dialogue"), results["run"].get("dialogue")
     if measurement is not GENERATION or dialogue is None or source is None:
         return []
+    bounds = pair(dialogue["interval"])
+    level = dialogue["confidence_level"]
+    interval = "" if bounds is None else f" ({level:.0%} interval {bounds[0]:.6g} to {bounds[1]:.6g})"
     return [
-        f"dialogue perplexity {dialogue['perplexity']:.6g} over {dialogue['num_tokens']:,} tokens of "
+        f"dialogue perplexity {dialogue['perplexity']:.6g}{interval} over {dialogue['num_tokens']:,} tokens of "
         f"{dialogue['num_replies']:,} replies (digest {source['digest'][:12]})"
     ]
 

@@ -13,6 +13,8 @@ from hub_scripts.addresses import is_repo_id
 
 NOT_STATED = "not stated"
 SHOWN_LETTERS = 120  # of a text of a file
+MODEL_LETTERS = 300  # of what was measured: a model and an adapter, whose names have up to 96 each
+MOST_TOKENS = 10_000  # of a dialogue reply, on average
 MOST_LETTERS = 4000  # of notes, which are read whole: texts that differ at their ends are not the same
 
 
@@ -46,10 +48,14 @@ class Dialogue(NamedTuple):
     Attributes:
         bits: Bits per reply: log2(perplexity) × tokens / replies. Unlike the perplexity per token it compares between
             models with different tokenizers, on the same replies.
+        perplexity: The perplexity per token, which `bits` is from.
+        interval: Confidence level in percent, as written, and lowest and highest perplexity; `None`: not published.
         replies: Which replies: the digest of the dialogue and how many of its replies were scored.
     """
 
     bits: float
+    perplexity: float
+    interval: tuple[str, float, float] | None
     replies: str
 
 
@@ -90,6 +96,8 @@ class Notes:
         self.unknown: list[str] = []
         self.hidden: list[str] = []
         self.dialogue: Dialogue | None = None
+        # A digest in capitals or in full is the same digest.
+        notes = _DIGEST.sub(lambda match: f"{match[1]} {match[2].lower()}", notes)
         for part in notes.split("; ") if notes else ():
             self._read(" ".join(part.split()))
 
@@ -111,8 +119,8 @@ class Notes:
 
     def read_threshold(self, match: re.Match) -> None:
         """Reads the share of offensive replies, with the threshold that a setting is."""
-        self.details.append(match[0])
-        self.threshold = match[1]
+        self.details.append(match[1])
+        self.threshold = match[2]
 
     def read_dialogue(self, match: re.Match) -> None:
         """Reads dialogue quality.
@@ -120,10 +128,13 @@ class Notes:
         Raises:
             ValueError: It cannot be.
         """
-        perplexity, tokens, replies = float(match[1]), int(match[2].replace(",", "")), int(match[3].replace(",", ""))
-        if not (1 <= perplexity < 1e12 and 0 < replies <= tokens):
+        perplexity, level, low, high = float(match[1]), match[2], float(match[3] or 1), float(match[4] or 1)
+        tokens, replies = (int(match[number].replace(",", "")) for number in (5, 6))
+        if not (1 <= perplexity < 1e12 and 1 <= low <= high < 1e12 and 0 < replies <= tokens <= MOST_TOKENS * replies):
             raise ValueError(f"its dialogue perplexity cannot be: {quoted(match[0])}")
-        self.dialogue = Dialogue(math.log2(perplexity) * tokens / replies, f"{replies:,} replies, digest {match[4]}")
+        bits = math.log2(perplexity) * tokens / replies
+        interval = None if level is None else (level, low, high)
+        self.dialogue = Dialogue(bits, perplexity, interval, f"{replies:,} replies, digest {match[7]}")
 
     @property
     def of_replies(self) -> bool:
@@ -152,12 +163,17 @@ class Notes:
         if self.is_empty:
             return ["states no settings"]
         faults = []
-        if re.search(r"\b(commit|digest) [0-9a-f]{12}\b", self.model) is None:
-            faults.append("no commit or digest of the model")
+        for part, name in zip(self.model.split(", with adapter "), ("model", "adapter"), strict=False):
+            if re.search(r"\b(commit|digest) [0-9a-f]{12}\b", part) is None:
+                faults.append(f"no commit or digest of the {name}")
         if "going by files of its answers" in self.model:
             faults.append("answers are from files: how they were made is not known")
         named = hub_model(self.model)
-        if named is None and self.model.startswith("commit "):
+        own = self.model.rpartition(", with adapter ")[2]
+        is_adapter = own != self.model
+        if repo_id is None and named is None and (is_adapter or own.startswith(("a local folder", "a GGUF file"))):
+            faults.append("measured a local model, and not one on the Hub")
+        if named is None and "commit " in own:
             faults.append("names no model that can be on the Hub")
         if None not in (repo_id, named) and named != repo_id:
             faults.append(f"names another model than its repository: {cleaned(str(named), 60)}")
@@ -180,8 +196,12 @@ class Notes:
 
 
 def hub_model(words: str) -> str | None:
-    """The Hub id of a model in the words of the notes; `None`: it was not loaded from the Hub."""
-    match = re.match(r"commit [0-9a-f]{12} of ([^\s,]+)", words)
+    """The Hub id in the words of the notes, of the adapter if there is one; `None`: it was not loaded from the Hub."""
+    base, with_adapter, adapter = words.partition(", with adapter ")
+    if with_adapter:
+        match = re.match(r"([^\s,]+) \(commit [0-9a-f]{12}\)", adapter)
+    else:
+        match = re.match(r"commit [0-9a-f]{12} of ([^\s,]+)", base)
     return match[1] if match is not None and is_repo_id(match[1]) else None
 
 
@@ -203,6 +223,7 @@ def _skip(notes: Notes, match: re.Match) -> None:
     """Nothing that has to be shown."""
 
 
+_DIGEST = re.compile(r"\b(digest|commit) ([0-9a-fA-F]{12})[0-9a-fA-F]{0,52}\b")
 _COUNT = r"\d[\d,]{0,18}"
 _NUMBER = r"[-+]?\d{1,18}(?:\.\d{1,18})?(?:e[-+]?\d{1,3})?"
 # The parts of notes that run_figures.py and the measurements write, and what becomes of them.
@@ -215,7 +236,7 @@ _PARTS = {
     r"styles classified by (.+)": _set("styles"),
     r"offensiveness classified by (.+)": _set("offensiveness"),
     rf"(×{_NUMBER}, ddof \d)": _set("scale"),
-    rf"{_COUNT} of {_COUNT} replies, (threshold {_NUMBER})": lambda notes, match: notes.read_threshold(match),
+    rf"({_COUNT} of {_COUNT} replies), (threshold {_NUMBER})": lambda notes, match: notes.read_threshold(match),
     rf"{_NUMBER} replies a cell": _add("details"),
     rf"{_COUNT} (empty replies left out|prompts left out that cannot be the cue|cells without a reply|"
     r"templates skipped|prompts without a reply, since a thought was not over|tests skipped|terms left out)": _add(
@@ -225,9 +246,8 @@ _PARTS = {
     r"its sampling noise is not known": _skip,
     rf"share of {_COUNT} tests with p < {_NUMBER}": _add("likelihood"),
     r"perplexity|pseudo-perplexity|without terms for one gender": _add("likelihood"),
-    rf"dialogue perplexity ({_NUMBER}) over ({_COUNT}) tokens of ({_COUNT}) replies \(digest ([0-9a-f]{{12}})\)": (
-        Notes.read_dialogue
-    ),
+    rf"dialogue perplexity ({_NUMBER})(?: \(({_NUMBER})% interval ({_NUMBER}) to ({_NUMBER})\))? over ({_COUNT}) "
+    rf"tokens of ({_COUNT}) replies \(digest ([0-9a-f]{{12}})\)": Notes.read_dialogue,
     r"tag (.+)": _set("tag"),
     r"seed (\d{1,20})": _set("seed"),
     r"with a system prompt|with questions of one's own": _add("hidden"),

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import yaml
 
@@ -20,11 +21,11 @@ from hb_dataset.versions import frozen_versions
 from hb_metrics.display.parts import Form
 from hub_scripts.addresses import check_address
 from hub_scripts.hub_errors import HubError
-from hub_scripts.leaderboard.notes import MOST_LETTERS, Dialogue, Notes, Settings, cleaned, quoted
+from hub_scripts.leaderboard.notes import MODEL_LETTERS, MOST_LETTERS, Dialogue, Notes, Settings, cleaned, quoted
 from hub_scripts.publish_results import check_settled
 from hub_scripts.run_figures import evaluation_results, version_of
 
-MOST_YAML_BYTES, MOST_JSON_BYTES = 256 << 10, 32 << 20
+MOST_YAML_BYTES, MOST_JSON_BYTES = 64 << 10, 16 << 20
 MOST_ENTRIES, MOST_DIGITS = 64, 30
 NO_LINK = "its link is not the address of a web page; the figure is shown without it"
 
@@ -85,7 +86,8 @@ class Published(NamedTuple):
         run: The control tag and the seed of its replies; empty for likelihoods.
         details: Parts of the notes to show beside the value, such as the replies a cell.
         dialogue: Dialogue quality of the same run; `None`: not published.
-        link: Where the run can be looked at; `None`: nowhere.
+        link: Where the run can be looked at, as published; `None`: nowhere.
+        page: The page of the file, or of its run folder, on the Hub; `None`: a local file.
         faults: Why nobody else can measure the same again; empty if they can.
     """
 
@@ -101,6 +103,7 @@ class Published(NamedTuple):
     details: tuple[str, ...]
     dialogue: Dialogue | None
     link: str | None
+    page: str | None
     faults: tuple[str, ...]
 
 
@@ -168,7 +171,7 @@ def read_content(content: bytes, where: str, repo_id: str | None, dataset_id: st
         repo_id: The model's repository that it is in; `None`: a local file.
         dataset_id: The dataset's Hub id.
     """
-    shown = cleaned(where)
+    shown, page = cleaned(where), None if repo_id is None else _page(where, repo_id)
     if (reason := size_fault(where, len(content))) is not None:
         return Reading([], [Refused(shown, reason)], 0)
     try:
@@ -181,7 +184,7 @@ def read_content(content: bytes, where: str, repo_id: str | None, dataset_id: st
     figures, refused, num_others = [], [], 0
     for number, entry in enumerate(listed, start=1):
         try:
-            figure = _published(entry, shown, repo_id, dataset_id)
+            figure = _published(entry, shown, repo_id, dataset_id, page)
         except ValueError as error:
             refused.append(Refused(f"{shown}, entry {number}", cleaned(str(error))))
         else:
@@ -257,7 +260,7 @@ def _no_constant(name: str) -> None:
     raise ValueError(f"it has {name}, which no results.json has")
 
 
-def _published(entry: Any, where: str, repo_id: str | None, dataset_id: str) -> Published | None:
+def _published(entry: Any, where: str, repo_id: str | None, dataset_id: str, page: str | None) -> Published | None:
     """An entry as a figure; `None`: it is about another dataset, or another figure.
 
     Raises:
@@ -279,12 +282,16 @@ def _published(entry: Any, where: str, repo_id: str | None, dataset_id: str) -> 
     notes = Notes(_text(entry, "notes", required=False), config, task)
     interval = None
     if notes.interval is not None:
+        if not 0 < float(notes.interval[0]) < 100:
+            raise ValueError(f"its interval is of {quoted(notes.interval[0])}%")
         low, high = (_number(bound, column, "bound of the interval") for bound in notes.interval[1:])
         if low > high:
             raise ValueError(f"the interval is from {low:g} to {high:g}")
         interval = low, high
     revision = _text(dataset, "revision", required=False)
     faults = [*notes.faults(repo_id)]
+    if interval is not None and not interval[0] <= value <= interval[1]:
+        faults.append("its value is outside its interval")
     if revision != version:
         faults.append(f"the dataset's revision is {quoted(revision)}, not {version}")
     return Published(
@@ -294,14 +301,23 @@ def _published(entry: Any, where: str, repo_id: str | None, dataset_id: str) -> 
         value,
         interval,
         "" if notes.interval is None else notes.interval[0],
-        cleaned(notes.model),
+        cleaned(notes.model, MODEL_LETTERS),
         notes.settings(),
         notes.run,
         tuple(notes.details),
         notes.dialogue,
         _link(entry),
+        page,
         tuple(faults),
     )
+
+
+def _page(where: str, repo_id: str) -> str:
+    """The page of a file on the Hub; of a results.json that of its run folder, in which the report is."""
+    path = where.removeprefix(f"{repo_id}/")
+    folder = path.rpartition("/")[0]
+    kind, shown = ("tree", folder) if path.endswith(".json") else ("blob", path)
+    return f"https://huggingface.co/{repo_id}/{kind}/main/{quote(shown)}".rstrip("/")
 
 
 def _part(entry: Any, name: str) -> Mapping[str, Any]:

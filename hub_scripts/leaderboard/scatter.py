@@ -13,11 +13,13 @@ WIDTH, HEIGHT = 480, 360
 LEFT, RIGHT, TOP, BOTTOM = 56, 16, 14, 48  # margins
 _LABEL_WIDTH, _LABEL_HEIGHT = 125, 15  # of a name beside its point
 _MOST_TICKS = 8
+LEAST_SPAN = 0.05  # of dialogue quality: a smaller difference is not to look large
 
 
 class Point(NamedTuple):
-    """A run in the plot: where it is, its interval from low to high, its name, and what a pointer on it shows."""
+    """A run in the plot: its row, where it is, its interval from low to high, its name, and what a pointer shows."""
 
+    row: int
     x: float
     y: float
     low: float | None
@@ -56,18 +58,18 @@ def scatter(rows: Sequence[Row]) -> Scatter | None:
     Returns:
         The plot; `None`: there is no such run.
     """
-    both = [row for row in rows if row.bias is not None and row.dialogue is not None]
+    both = [(index, row) for index, row in enumerate(rows) if row.bias is not None and row.dialogue is not None]
     if not both:
         return None
-    dialogues = Counter(row.dialogue.replies for row in both if row.dialogue is not None)
+    dialogues = Counter(row.dialogue.replies for _, row in both if row.dialogue is not None)
     replies = min(dialogues, key=lambda name: (-dialogues[name], name))
     runs = [
-        (row, row.dialogue.bits, row.bias.value, row.bias.interval)
-        for row in both
+        (index, row, row.dialogue.bits, row.bias.value, row.bias.interval)
+        for index, row in both
         if row.dialogue is not None and row.bias is not None and row.dialogue.replies == replies
     ]
-    x_ticks = ticks([bits for _, bits, _, _ in runs])
-    y_ticks = ticks([0.0, *(bound for _, _, value, interval in runs for bound in (value, *(interval or ())))])
+    x_ticks = ticks([bits for _, _, bits, _, _ in runs], LEAST_SPAN)
+    y_ticks = ticks([0.0, *(bound for _, _, _, value, interval in runs for bound in (value, *(interval or ())))])
 
     def across(value: float) -> float:
         share = (value - x_ticks[0]) / (x_ticks[-1] - x_ticks[0])
@@ -78,16 +80,16 @@ def scatter(rows: Sequence[Row]) -> Scatter | None:
         return round(HEIGHT - BOTTOM - share * (HEIGHT - BOTTOM - TOP), 1)
 
     points: list[Point] = []
-    for row, bits, value, interval in runs:
+    for index, row, bits, value, interval in runs:
         x, y = across(bits), up(value)
         is_free = all(
             abs(x - point.x) > _LABEL_WIDTH or abs(y - point.y) > _LABEL_HEIGHT for point in points if point.label
         )
-        title = f"{row.name}: Full Gen Bias {bias(value)}, {bits:.1f} bits per reply"
+        title = f"{row.name}: Full Gen Bias {bias(value)}, {bits:,.1f} bits per reply"
         low, high = (None, None) if interval is None else (up(interval[0]), up(interval[1]))
         # The owner of a model is in the title: its name alone fits.
         label = shortened(row.name.rpartition("/")[2]) if is_free else ""
-        points.append(Point(x, y, low, high, label, x > WIDTH - RIGHT - _LABEL_WIDTH, title, not row.faults))
+        points.append(Point(index, x, y, low, high, label, x > WIDTH - RIGHT - _LABEL_WIDTH, title, not row.faults))
     return Scatter(
         points,
         [(across(tick), _tick(tick, x_ticks)) for tick in x_ticks],
@@ -98,10 +100,15 @@ def scatter(rows: Sequence[Row]) -> Scatter | None:
     )
 
 
-def ticks(values: Sequence[float]) -> list[float]:
-    """Round numbers from below the lowest value to above the highest, at most `_MOST_TICKS`."""
+def ticks(values: Sequence[float], least_span: float = 1e-9) -> list[float]:
+    """Round numbers from below the lowest value to above the highest, at most `_MOST_TICKS`.
+
+    Args:
+        values: What the axis has to hold.
+        least_span: If they differ by less than this share of the highest, the axis is wider than they need.
+    """
     lowest, highest = min(values), max(values)
-    if highest - lowest <= 1e-9 * max(1.0, abs(highest)):  # all the same
+    if highest - lowest <= least_span * max(1.0, abs(highest)):
         margin = abs(highest) / 10 or 1.0
         lowest, highest = lowest - margin, highest + margin
     power = 10.0 ** math.floor(math.log10((highest - lowest) / _MOST_TICKS))

@@ -13,7 +13,7 @@ import yaml
 from huggingface_hub import constants
 
 from hub_scripts.eval_tasks import tasks
-from hub_scripts.leaderboard.groups import MOST_GROUPS_OF_A_MODEL, grouped
+from hub_scripts.leaderboard.groups import MOST_GROUPS_OF_A_MODEL, MOST_RUNS_OF_A_REPOSITORY, grouped
 from hub_scripts.leaderboard.page import space_files
 from hub_scripts.leaderboard.reading import (
     COLUMNS,
@@ -126,6 +126,8 @@ def test_a_figure_is_read_with_all_that_it_compares_by():
         (("seed 0", "seed 0; frobnicate 7"), "settings that this release does not know: frobnicate 7"),
         (("of ORG/model", "of other/one"), "names another model than its repository: other/one"),
         (("of ORG/model", "of <b>"), "names no model that can be on the Hub"),
+        (("of ORG/model", "of ORG/base, with adapter ORG/model"), "no commit or digest of the adapter"),
+        (("95% interval 4 to 6", "95% interval 6 to 7"), "its value is outside its interval"),
     ],
 )
 def test_what_cannot_be_measured_again_is_shown_with_the_reason(change, fault):
@@ -135,6 +137,22 @@ def test_what_cannot_be_measured_again_is_shown_with_the_reason(change, fault):
     assert "not reproducible" in page.texts
     assert fault in "".join(page.texts)
     assert "not reproducible" not in Parsed(page_of(read(entry()))).texts
+
+
+def test_an_adapter_in_its_own_repository_and_digests_in_capitals_or_in_full_are_as_good():
+    adapter = changed(entry(), ("of ORG/model", f"of ORG/base, with adapter ORG/model (commit {'A' * 40})"))
+    figure = read(changed(adapter, ("0123456789ab)", "0123456789AB" + "cd" * 26 + ")"))).figures[0]
+    assert figure.faults == ()
+    assert figure.settings == read(entry()).figures[0].settings
+    other = read(changed(adapter, ("adapter ORG/model", "adapter ORG/other"))).figures[0]
+    assert other.faults == ("names another model than its repository: ORG/other",)
+
+
+def test_a_local_model_can_be_measured_again_only_if_a_repository_holds_it():
+    one = changed(entry(), ("commit 0123456789ab of ORG/model", "a local folder, mine (digest 0123456789ab)"))
+    local = read_content(yaml.safe_dump([one]).encode(), "a.yaml", None, DATASET)
+    assert local.figures[0].faults == ("measured a local model, and not one on the Hub",)
+    assert read(one).figures[0].faults == ()
 
 
 def test_without_notes_or_with_another_revision_nothing_can_be_measured_again():
@@ -161,6 +179,11 @@ def test_without_notes_or_with_another_revision_nothing_can_be_measured_again():
         (entry(config="../../etc/passwd"), "is no config of a published version"),
         (changed(entry(), ("config v1.0", "config v1.0-small")), "its notes are about the config 'v1.0-small'"),
         (changed(entry(), ("4 to 6", "6 to 4")), "the interval is from 6 to 4"),
+        (changed(entry(), ("95%", "950%")), "its interval is of '950'%"),
+        (
+            changed(entry(), ("seed 0", "dialogue perplexity 9 over 99,999 tokens of 1 replies (digest 469db671c4f1)")),
+            "99,999",
+        ),
         (changed(entry(), ("4 to 6", "-5e30 to 6")), "bound of the interval '-5e30' cannot be"),
         (changed(entry(), ("4 to 6", "4,1 to ...")), "bound of the interval '4,1' is not a number"),
         (
@@ -190,13 +213,13 @@ def test_an_entry_that_cannot_be_is_refused_and_the_others_are_read(bad, reason)
     [
         (b"\xff\xfe", "it is not UTF-8"),
         (b"a: &a [x]\nb: [*a, *a]", "it has YAML aliases"),
-        (b"[" * 20_000, "it is not YAML"),
+        (b"[" * 1_000, "it is not YAML"),
         (b"a: b: c", "it is not YAML (mapping values are not allowed here, line 1)"),
         (b"? [a]\n: b", "it is not YAML"),
         (b"{}", "it is not a list of evaluation results"),
         (b"", "it is not a list of evaluation results"),
         (b"- x\n" * (MOST_ENTRIES + 1), f"{MOST_ENTRIES + 1} entries; at most {MOST_ENTRIES} are read"),
-        (b"-" * 300_000, "300,000 bytes; at most 262,144 are read"),
+        (b"-" * 70_000, "70,000 bytes; at most 65,536 are read"),
     ],
 )
 def test_a_file_that_is_no_list_of_results_is_refused(content, reason):
@@ -257,7 +280,7 @@ def test_only_regular_files_of_a_size_are_read_from_folders(tmp_path):
         large.truncate(MOST_JSON_BYTES + 1)
     reading = read_files([tmp_path], DATASET)
     assert [figure.where for figure in reading.figures] == [f"{tmp_path.name}/ORG/.eval_results/a.yaml"]
-    assert [refused.reason for refused in reading.refused] == ["33,554,433 bytes; at most 33,554,432 are read"]
+    assert [refused.reason for refused in reading.refused] == ["16,777,217 bytes; at most 16,777,216 are read"]
     with pytest.raises(ValueError, match="there is no file or folder"):
         read_files([tmp_path / "nothing"], DATASET)
     (tmp_path / "empty").mkdir()
@@ -317,23 +340,25 @@ def test_likelihoods_compare_whatever_classifies_replies():
     named = {group.settings.decoding and group.settings.decoding[-60:]: group for group in groups}
     assert [row.name for row in named[None].rows] == ["c/c", "b/b", "a/a"]
     assert all(set(row.figures) == {"likelihood_bias"} for row in named[None].rows)
-    # In a group of replies are its own runs, and models that published nothing but likelihoods.
-    rows = [sorted(row.name for row in group.rows) for group in groups if group.settings.decoding]
-    assert rows == [["a/a", "c/c"], ["b/b", "c/c"]]
+    # A model without replies is in no group of replies: there may be many of either.
+    assert [[row.name for row in group.rows] for group in groups if group.settings.decoding] == [["a/a"], ["b/b"]]
+    alone, _ = board(run_of("c/c", task="likelihood_bias", likelihood=None, value=0.3), run_of("a/a"))
+    assert sorted(sorted(row.name for row in group.rows) for group in alone) == [["a/a"], ["a/a", "c/c"]]
 
 
 def test_runs_that_cannot_be_measured_again_are_last_and_the_others_ordered_by_value():
     groups, _ = board(
-        run_of("a/a", value=9.0, likelihood=None),
-        run_of("b/b", ("; holistic-bias 0.1.0", ""), value=1.0, likelihood=None),
-        run_of("c/c", value=3.0, likelihood=None),
+        run_of("a/a", value=5.9, likelihood=None),
+        run_of("b/b", ("; holistic-bias 0.1.0", ""), value=4.1, likelihood=None),
+        run_of("c/c", value=4.3, likelihood=None),
     )
     assert [row.name for row in groups[0].rows] == ["c/c", "a/a", "b/b"]
 
 
 def test_overlaps_are_counted_over_pairs():
     intervals = ["1 to 3", "2 to 5", "3 to 4", "7 to 8"]  # bounds that touch overlap
-    groups, _ = board(*(run_of(f"a/{number}", ("4 to 6", one)) for number, one in enumerate(intervals)))
+    runs = [run_of(f"a/{number}", ("4 to 6", one)) for number, one in enumerate(intervals)]
+    groups, _ = board(*runs, run_of("b/b", ("95% interval 4 to 6", "10% interval 4 to 6")))  # of another level
     assert groups[0].num_overlaps == (3, 6)
 
 
@@ -343,6 +368,13 @@ def test_a_flood_of_settings_is_refused():
     groups, refused = board(read(*flood), run_of("b/b"))
     assert [[row.name for row in group.rows] for group in groups] == [["b/b"]]
     assert [one.reason for one in refused] == ["17 combinations of settings of one model; at most 16 are shown"]
+    number = MOST_RUNS_OF_A_REPOSITORY + 1
+    seeds = [read(changed(entry(), ("seed 0", f"seed {one}"))) for one in range(number)]
+    groups, refused = board(*seeds, run_of("b/b"))
+    assert [[row.name for row in group.rows] for group in groups] == [["b/b"]]
+    assert [(one.where, one.reason.partition(",")[0]) for one in refused] == [
+        ("ORG/model", "97 runs of one repository")
+    ]
 
 
 # --- the page ---------------------------------------------------------------------------------------------------------
@@ -364,6 +396,7 @@ def test_nothing_that_was_published_is_markup_or_a_script(tmp_path):
     assert "49" not in text.partition("<main")[2].partition("<h2 id")[0].replace("0.49", "")
     assert "\u202e" not in text
     assert {link for link in page.links if not link.startswith("https://")} == {"#main", "leaderboard.parquet"}
+    assert "https://huggingface.co/evil/two/blob/main/.eval_results/a.yaml" in page.links  # in place of a bad link
     assert ATTACK[:8] in "".join(page.texts)  # shown as it is
 
 
@@ -398,6 +431,42 @@ def test_the_page_has_each_figure_with_its_interval_and_the_data_too():
     assert space_files(joined([reading]), DATASET) == files
 
 
+def test_plain_values_with_other_replies_a_cell_are_not_in_the_column_beside_each_other():
+    plain = [run_of(f"a/{one}", task="full_gen_bias", value=30.0 + one, likelihood=None) for one in range(2)]
+    more = run_of("b/b", ("8 replies a cell", "16 replies a cell"), task="full_gen_bias", value=20.5, likelihood=None)
+    text = page_of(joined([*plain, more]))
+    assert re.findall(r'<td class="number" data-value="([^"]*)">', text) == ["30.0", "31.0"]
+    assert "20.5 does not" in text
+    assert "compare: 16 replies a cell" in text
+
+
+def test_runs_of_one_model_differ_by_their_seed_and_a_name_from_a_local_file_is_not_taken_for_granted():
+    local = read_content(yaml.safe_dump([entry()]).encode(), "a.yaml", None, DATASET)
+    page = Parsed(page_of(joined([read(entry(), changed(entry(), ("seed 0", "seed 7"))), local])))
+    text = "".join(page.texts)
+    assert text.count("bfloat16, seed 0") == 2
+    assert text.count("bfloat16, seed 7") == 1
+    assert text.count("from the file a.yaml, which is not in the model's repository") == 1
+
+
+def test_titles_hold_what_few_groups_have_and_are_not_the_same_twice():
+    runs = [
+        run_of("a/a", likelihood=None),
+        run_of("b/b", ("temperature 0.7", "temperature 1.0"), likelihood=None),
+        run_of("c/c", ("; temperature 0.7", ""), likelihood=None),
+        run_of("d/d", ("; temperature 0.7", "; top_k 9"), likelihood=None),
+    ]
+    titles = re.findall(
+        "<h2>v1.0 · classified by someone/styles \\(digest 0123456789ab\\)(.*)</h2>", page_of(joined(runs))
+    )
+    assert sorted(titles) == [
+        " · 1 run",
+        " · temperature 0.7 · 1 run",
+        " · temperature 1.0 · 1 run",
+        " · top_k 9 · 1 run",
+    ]
+
+
 def test_without_results_the_page_shows_how_to_add_some():
     text = "".join(Parsed(page_of(Reading([], [], 0))).texts)
     assert f"No figures were published for {DATASET} yet" in text
@@ -418,6 +487,9 @@ def test_the_plot_has_runs_on_the_same_replies_and_counts_the_others():
     assert plot.num_other_replies == 1
     assert plot.points[0].x == plot.points[1].x
     assert plot.points[0].low > plot.points[0].y > plot.points[0].high  # downwards in a picture
+    # A hundredth more bits is not at the other end of the axis.
+    close = scatter(board(with_dialogue("a/a", 4, 800), with_dialogue("b/b", 4, 808))[0][0].rows)
+    assert abs(close.points[0].x - close.points[1].x) < 40
     assert scatter(board(run_of("a/a"))[0][0].rows) is None
 
 
@@ -465,8 +537,14 @@ def test_publishing_makes_a_static_space_of_what_the_hub_lists(published, capsys
     assert "evil/one/.eval_results/holistic_bias.yaml, entry 1: its value '2000.0' cannot be" in shown
     publish()
     assert "nothing to do" in capsys.readouterr().out
-    publish("--models", "ORG/silent", "ORG/model", "ORG/missing")
-    assert "the repository cannot be read (HTTP 404)" in space.files()["index.html"].decode()
+    publish("--models", "ORG/silent", "ORG/model", "ORG/missing", "--leave_out", "ORG/Model")
+    text = space.files()["index.html"].decode()
+    assert "the repository cannot be read (HTTP 404)" in text
+    assert "1 figure left out by those who publish this page" in text
+    assert "1 published figure" not in text
+    asked = [request for request in published.requests if "leaderboard" in request.path]
+    assert asked
+    assert not any(request.authorized for request in asked)  # no private models
 
 
 def test_a_space_of_somebody_else_is_left_alone(published):
@@ -475,6 +553,10 @@ def test_a_space_of_somebody_else_is_left_alone(published):
     before = space.files()
     with pytest.raises(SystemExit, match=r"publish_leaderboard\.py: space ORG/board holds .*index\.html"):
         publish()
+    assert space.files() == before
+    space.sdk = "gradio"  # as a metric's Space, whose files would be those of an earlier publication of ours
+    with pytest.raises(SystemExit, match="the Space ORG/board runs gradio, and a leaderboard is static"):
+        publish("--among_other_files")
     assert space.files() == before
 
 
@@ -489,15 +571,10 @@ def test_what_the_hub_does_not_have_is_a_line(published, monkeypatch):
     assert ("space", "ORG/board") not in published.repos
 
 
-def test_a_dry_run_of_local_results_needs_no_hub(hub, run_python, tmp_path):
+def test_a_dry_run_of_local_results_needs_no_hub(in_process, capsys, tmp_path):
     results = tmp_path / "results.yaml"
     results.write_text(yaml.safe_dump([entry()]), encoding="utf-8")
-    program = (
-        "import sys; from hub_scripts.publish_leaderboard import main; main(sys.argv[1:]); "
-        "assert not {'torch', 'datasets', 'transformers'} & sys.modules.keys()"
-    )
-    options = ["--repo_id", "ORG/board", "--dataset_id", DATASET, "--results", results, "--dry_run", tmp_path / "out"]
-    done = run_python("-c", program, *options)
-    assert hub.requests == []
-    assert "nothing was published" in done.stdout
+    publish("--results", results, "--dry_run", tmp_path / "out")
+    assert in_process.requests == []
+    assert "nothing was published" in capsys.readouterr().out
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"README.md", "index.html", "leaderboard.parquet"}

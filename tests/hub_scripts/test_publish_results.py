@@ -775,8 +775,10 @@ def test_the_leaderboard_reads_all_of_the_notes(results):
     assert {task: figure.value for task, figure in figures.items()} == values
     debiased = figures["full_gen_bias_debiased"]
     bounds = results["generation"]["gen_bias"]["intervals"]["full_gen_bias"]
-    np.testing.assert_allclose(debiased.interval, bounds, rtol=1e-3)
+    np.testing.assert_allclose(debiased.interval, bounds, rtol=1e-5)
     assert debiased.run == ("no_bias", "0")
     # 900 tokens of 88 replies, each with log2(31.25) bits
     np.testing.assert_allclose(debiased.dialogue.bits, 900 * math.log2(31.25) / 88, rtol=1e-5)
+    np.testing.assert_allclose(debiased.dialogue.interval[1:], results["dialogue"]["interval"], rtol=1e-5)
+    assert debiased.dialogue.interval[0] == "95"
     assert debiased.dialogue.replies == f"88 replies, digest {DIGEST[:12]}"

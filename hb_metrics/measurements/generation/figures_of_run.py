@@ -61,7 +61,7 @@ def generation_figures(generation: Mapping[str, Any]) -> list[Figure]:
     figures = []
     if debiased is not None:
         bounds = pair(plain["intervals"]["full_gen_bias"])
-        known = () if bounds is None else (f"{level:.0%} interval {bounds[0]:.4g} to {bounds[1]:.4g}",)
+        known = () if bounds is None else (f"{level:.0%} interval {bounds[0]:.6g} to {bounds[1]:.6g}",)
         figures.append(
             Figure(
                 "Full Gen Bias, debiased",
