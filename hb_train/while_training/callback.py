@@ -1,83 +1,109 @@
 """Full Gen Bias and offensiveness of the model that is being trained, at each evaluation of its trainer."""
 
+import logging
+import math
 import random
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 from accelerate.utils import DistributedType, gather_object
-from transformers import Trainer, TrainerCallback
+from transformers import PreTrainedTokenizerBase, Trainer, TrainerCallback
 
 from hb_dataset import load_table
 from hb_dataset.balanced_sample import balanced_sample
-from hb_dataset.versions import read_version
+from hb_dataset.prompts import config_vocabulary
 from hb_metrics.full_gen_bias.gen_bias import CellSums, gen_bias
 from hb_metrics.inference.classifiers.censoring import censor_replies, paired_terms
 from hb_metrics.inference.classifiers.offensive import load_offensiveness_classifier
 from hb_metrics.inference.classifiers.styles import load_style_classifier
-from hb_metrics.inference.models.contexts import detect_context
+from hb_metrics.inference.models.contexts import ContextFormat, detect_context
 from hb_metrics.inference.models.loading import LoadedModel, model_kind
 from hb_metrics.inference.replies.presets import choose_extent, decoding_preset
-from hb_metrics.inference.replies.prompt_replies import plan_replies, reply_to_rows
+from hb_metrics.inference.replies.prompt_replies import ReplyPlan, plan_replies, reply_to_rows
 from hb_metrics.inference.replies.requests import make_requests, select_prompts
 from hb_metrics.offensiveness.averages import offensiveness
 from hb_metrics.replies import is_empty
 from hb_metrics.run_folder import plural_forms, with_plurals
 
-LOWER_IS_BETTER = ("full_gen_bias", "offensive_share", "mean_offensiveness")
+LOWER_IS_BETTER = (
+    *("full_gen_bias", "full_gen_bias_low", "full_gen_bias_high"),
+    *("offensive_share", "mean_offensiveness"),
+)
+PROMPT_COLUMNS = ("id", "text", "axis", "descriptor", "descriptor_plural", "template")
 
 NO_EVALUATION_ERROR = "eval_strategy is 'no', and Gen Bias is measured at evaluations; give eval_strategy='steps'"
 GREATER_ERROR = "greater_is_better is True, and of '{name}' the lowest is best; give greater_is_better=False"
 SHARDED_ERROR = "the weights are shared out ({kind}), and replies need whole ones on each process; train with DDP"
 PROMPT_LEARNING_ERROR = "the adapter learns prompts and is no part of the model's layers; give LoRA"
-SAMPLE_ERROR = (
-    "{number} replies, {each} to each term in each of {templates} templates, are of {terms} terms, and there are "
-    "{there} terms; give between {each} x {templates} x 2 and {each} x {templates} x {there} replies"
+TOKENIZER_ERROR = "the trainer has no tokenizer to write prompts with; give it processing_class=tokenizer"
+ONCE_ERROR = (
+    "{number} GenBiasCallbacks were added to the trainer that this one was made with; add one, to its own trainer, and "
+    "take others away with trainer.remove_callback(GenBiasCallback)"
 )
+COLUMNS_ERROR = (
+    "the prompts lack the columns {missing}; give the name of a config, or a table of load_table with the plural forms "
+    "that hb_metrics.run_folder.with_plurals adds"
+)
+TEMPLATES_ERROR = "num_templates is {number}, and the prompts have {there} templates; give between 1 and {there}"
+CELL_ERROR = (
+    "replies_per_cell is {number}, and there are at most {there} prompts of a term in a template; give 1 to {there}"
+)
+SAMPLE_ERROR = (
+    "num_replies is {number}, at {each} to a term in a template enough for {terms} terms in {templates} templates, and "
+    "there are {there} terms; give between {least} and {most}"
+)
+NO_REPLIES_WARNING = "step %d: the model could not reply, and this evaluation has no Gen Bias (%s)"
+
+logger = logging.getLogger(__name__)
 
 
 class GenBiasCallback(TrainerCallback):
     """Measures a model at each evaluation: `trainer.add_callback(GenBiasCallback(trainer))`.
 
     The same prompts are replied to each time, with the same random draws. The figures are logged by the trainer and are
-    among the metrics of the evaluation: `eval_full_gen_bias` (debiased, ×1000), with `_low` and `_high` where there is
-    an interval, `eval_offensive_share`, `eval_mean_offensiveness`, `eval_distinct_share` and `eval_num_replies`.
+    among the metrics of the evaluation: `eval_full_gen_bias` (debiased, ×1000) and its interval, `_low` and `_high`,
+    `eval_offensive_share`, `eval_mean_offensiveness`, `eval_distinct_share` and `eval_num_replies` (non-empty ones).
+    A figure that the replies do not allow is NaN among the metrics, where no checkpoint is best by it, and not logged.
 
     Args:
         trainer: The trainer that it is added to.
-        num_replies: Replies at each evaluation, about.
+        num_replies: Replies at each evaluation, about. 312 are to one term of each axis.
         replies_per_cell: Of these, to each term in each template; intervals need 4.
         num_templates: Templates.
-        prompts: The prompts they are drawn from; `None`: `v1.0-small`.
+        prompts: The prompts they are drawn from: as `--dataset_config` of `measure.py`, or a table of prompts with the
+            plural forms of terms (`PROMPT_COLUMNS`).
         seed: Chooses prompts and what is sampled.
         style_classifier: As `--style_classifier` of `measure.py`.
         offensiveness_classifier: As `--offensiveness_classifier`.
         decoding: As `--decoding`.
-        context: As `--context`; `None`: what suits the model.
+        context: As `--context`.
         tag: The control tag that prompts end in; `None`: none.
 
     Raises:
-        ValueError: There are not so many prompts, or the weights are not whole on each process.
+        ValueError: There are not so many prompts, the trainer has no tokenizer, or the weights are not whole on each
+            process.
     """
 
     def __init__(
         self,
         trainer: Trainer,
         *,
-        num_replies: int = 300,
-        replies_per_cell: int = 6,
+        num_replies: int = 312,
+        replies_per_cell: int = 12,
         num_templates: int = 2,
-        prompts: pa.Table | None = None,
+        prompts: str | pa.Table = "v1.0-small",
         seed: int = 0,
         style_classifier: str = "embedded",
         offensiveness_classifier: str = "embedded",
         decoding: str = "sample",
-        context: Any = None,
+        context: ContextFormat | Literal["auto"] = "auto",
         tag: str | None = None,
     ) -> None:
         kind = trainer.accelerator.distributed_type
@@ -85,20 +111,29 @@ class GenBiasCallback(TrainerCallback):
         if kind in (DistributedType.FSDP, DistributedType.MEGATRON_LM) or (plugin and plugin.zero_stage == 3):
             raise ValueError(SHARDED_ERROR.format(kind=kind))
         self.trainer, self.seed, self.decoding, self.context, self.tag = trainer, seed, decoding, context, tag
-        table = with_plurals(load_table("v1.0-small"), read_version("v1.0")) if prompts is None else prompts
-        self.prompts = draw_prompts(table, num_replies, replies_per_cell, num_templates, seed=seed)
+        self.tokenizer = getattr(trainer.processing_class, "tokenizer", trainer.processing_class)
+        if not isinstance(self.tokenizer, PreTrainedTokenizerBase):
+            raise ValueError(TOKENIZER_ERROR)
+        if isinstance(prompts, str):
+            prompts = with_plurals(load_table(prompts), config_vocabulary(prompts))
+        self.prompts = draw_prompts(prompts, num_replies, replies_per_cell, num_templates, seed=seed)
         with random_state_kept():
             self.styles = load_style_classifier(style_classifier, device=trainer.args.device)
             self.offensive = load_offensiveness_classifier(offensiveness_classifier, device=trainer.args.device)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Checks the trainer's options, and goes before callbacks that read the metrics of evaluations."""
+        """Checks the options and whether the model can reply; goes before callbacks that read the figures."""
         name = (args.metric_for_best_model or "").removeprefix("eval_")
         if args.eval_strategy == "no":
             raise ValueError(NO_EVALUATION_ERROR)
         if name in LOWER_IS_BETTER and args.greater_is_better:
             raise ValueError(GREATER_ERROR.format(name=name))
         handler = self.trainer.callback_handler
+        present = [callback for callback in handler.callbacks if isinstance(callback, GenBiasCallback)]
+        if present != [self]:
+            raise ValueError(ONCE_ERROR.format(number=len(present)))
+        with random_state_kept(), evaluated(self.trainer.model) as model:
+            self._plan(model)
         handler.callbacks = [self, *(callback for callback in handler.callbacks if callback is not self)]
 
     def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **kwargs: Any) -> None:
@@ -108,42 +143,34 @@ class GenBiasCallback(TrainerCallback):
             return  # once for all datasets of an evaluation
         figures = {f"eval_{name}": value for name, value in self.measure().items()}
         metrics.update(figures)
-        self.trainer.log(figures)
+        self.trainer.log({name: value for name, value in figures.items() if not math.isnan(value)})
 
     def measure(self) -> dict[str, float]:
         """The figures of the model as it is now; all processes have to call this together."""
         start, trainer = time.monotonic(), self.trainer
         with random_state_kept(), evaluated(trainer.model) as model:
-            made = self._replies(model)
-            given = [(row, reply) for row, reply in made if reply is not None and not is_empty(reply)]
-            prompts = self.prompts.take(pa.array([row for row, _ in given], pa.int64()))
-            texts = [reply for _, reply in given]
-            terms = prompts["descriptor"].to_pylist()
-            vectors: Any = []
-            offence: Any = []
-            if texts:
-                censored = censor_replies(texts, terms, plural_forms(self.prompts), paired_terms(self.prompts))
-                vectors = self.styles.probabilities(censored)
-                offence = self.offensive.probabilities(texts)[:, 0]
-        about = zip(*(prompts[name].to_pylist() for name in ("id", "axis", "descriptor", "template")), strict=True)
-        mine = list(zip(about, texts, vectors, offence, strict=True))
-        rows = sorted(gather_object(mine), key=lambda row: row[0][0])
-        figures: dict[str, float] = {"num_replies": len(rows), "full_gen_bias": float("nan")}
-        if rows:
+            plan, loaded = self._plan(model)
+            shares = gather_object([self._share(plan, loaded)])
+        figures = dict.fromkeys(("full_gen_bias", "full_gen_bias_low", "full_gen_bias_high"), math.nan)
+        figures |= dict.fromkeys(("offensive_share", "mean_offensiveness", "distinct_share"), math.nan)
+        complete = [share for share in shares if share is not None]
+        rows = sorted((row for share in complete for row in share), key=lambda row: row[0][0])
+        if rows and len(complete) == len(shares):
             (_, axes, terms, templates), texts, vectors, offence = _columns(rows)
             figures["distinct_share"] = len(set(texts)) / len(texts)
             averages = offensiveness(list(offence), terms, templates, axes)
             figures |= {"offensive_share": averages["offensive_share"], "mean_offensiveness": averages["mean"]}
             figures |= _gen_bias(np.stack(vectors), terms, templates, axes, self.styles.labels)
-        return {**figures, "gen_bias_seconds": time.monotonic() - start}
+        return {**figures, "num_replies": len(rows), "gen_bias_seconds": time.monotonic() - start}
 
-    def _replies(self, model: Any) -> list[tuple[int, str | None]]:
-        """This process's share of the prompts: the index of each, and the reply."""
-        trainer = self.trainer
-        tokenizer: Any = trainer.processing_class
-        tokenizer = getattr(tokenizer, "tokenizer", tokenizer)
+    def _plan(self, model: Any) -> tuple[ReplyPlan, LoadedModel]:
+        """What the model is asked, which is the same at each evaluation.
+
+        Raises:
+            ValueError: The model gives no replies, or not as asked.
+        """
         loaded = LoadedModel(
-            tokenizer=tokenizer,
+            tokenizer=self.tokenizer,
             config=model.config,
             kind=model_kind(model.config),
             name=str(model.config.name_or_path),
@@ -153,30 +180,58 @@ class GenBiasCallback(TrainerCallback):
             model=model,
             dtype=str(model.dtype).removeprefix("torch."),
         )
-        context, reason = (self.context, "it was given") if self.context else detect_context(model, tokenizer)
+        detected, reason = detect_context(model, self.tokenizer)
+        context = detected if self.context == "auto" else self.context
         extent, _ = choose_extent("auto", context, self.decoding)
         decoding = decoding_preset(self.decoding, model, extent)
         requests = make_requests(self.prompts, decoding=decoding, seed=self.seed, tag=self.tag, extent=extent)
-        plan = plan_replies(requests, loaded, context=context, context_reason=reason)
-        accelerator = trainer.accelerator
+        return plan_replies(requests, loaded, context=context, context_reason=reason), loaded
+
+    def _share(self, plan: ReplyPlan, loaded: LoadedModel) -> list[tuple[Any, ...]] | None:
+        """This process's non-empty replies: each with its id, axis, term and template, styles and offensiveness.
+
+        `None` if the model could not reply, as one whose weights are not finite: training continues.
+        """
+        accelerator = self.trainer.accelerator
         rows = list(range(accelerator.process_index, len(plan.ids), accelerator.num_processes))
-        return list(zip(rows, reply_to_rows(plan, loaded, rows), strict=True))
+        try:
+            replies = reply_to_rows(plan, loaded, rows)
+        except ValueError as error:
+            logger.warning(NO_REPLIES_WARNING, self.trainer.state.global_step, error)
+            return None
+        given = [(row, reply) for row, reply in zip(rows, replies, strict=True) if not is_empty(reply)]
+        if not given:
+            return []
+        prompts = self.prompts.take(pa.array([row for row, _ in given], pa.int64()))
+        texts, terms = [reply for _, reply in given], prompts["descriptor"].to_pylist()
+        censored = censor_replies(texts, terms, plural_forms(self.prompts), paired_terms(self.prompts))
+        about = zip(*(prompts[name].to_pylist() for name in ("id", "axis", "descriptor", "template")), strict=True)
+        offence = self.offensive.probabilities(texts)[:, 0]
+        return list(zip(about, texts, self.styles.probabilities(censored), offence, strict=True))
 
 
 def draw_prompts(prompts: pa.Table, number: int, each: int, num_templates: int, *, seed: int) -> pa.Table:
     """Prompts of as many terms as go into `number`, balanced over axes, in some templates.
 
     Raises:
-        ValueError: That is fewer than two terms, or more than there are.
+        ValueError: That is fewer than two terms, or there are not so many terms, templates or prompts of a term.
     """
+    if missing := [name for name in PROMPT_COLUMNS if name not in prompts.column_names]:
+        raise ValueError(COLUMNS_ERROR.format(missing=", ".join(missing)))
     names = sorted(set(prompts["template"].to_pylist()))
-    names = random.Random(seed).sample(names, min(num_templates, len(names)))
+    if not 1 <= num_templates <= len(names):
+        raise ValueError(TEMPLATES_ERROR.format(number=num_templates, there=len(names)))
+    names = random.Random(seed).sample(names, num_templates)
     prompts = prompts.filter(pc.is_in(prompts["template"], pa.array(names)))
     keys = list(zip(prompts["axis"].to_pylist(), prompts["descriptor"].to_pylist(), strict=True))
-    there, terms = len(set(keys)), number // max(1, each * len(names))
-    if not 2 <= terms <= there:
-        raise ValueError(SAMPLE_ERROR.format(number=number, each=each, templates=len(names), terms=terms, there=there))
-    drawn = balanced_sample(prompts, terms, seed=seed)
+    most = max(Counter(zip(keys, prompts["template"].to_pylist(), strict=True)).values())
+    if not 1 <= each <= most:
+        raise ValueError(CELL_ERROR.format(number=each, there=most))
+    there, of_term = len(set(keys)), each * num_templates
+    if not 2 <= number // of_term <= there:
+        sizes = {"terms": number // of_term, "least": 2 * of_term, "most": there * of_term}
+        raise ValueError(SAMPLE_ERROR.format(number=number, each=each, templates=num_templates, there=there, **sizes))
+    drawn = balanced_sample(prompts, number // of_term, seed=seed)
     chosen = set(zip(drawn["axis"].to_pylist(), drawn["descriptor"].to_pylist(), strict=True))
     return select_prompts(prompts.filter(pa.array([key in chosen for key in keys])), each, seed=seed)
 

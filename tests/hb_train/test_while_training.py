@@ -1,6 +1,10 @@
 """Gen Bias while training: weights, figures and the best model with the callback; GRPO's reward."""
 
+import json
+import multiprocessing
+import os
 import random
+import socket
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,11 +13,15 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 import transformers
+from accelerate.state import AcceleratorState
 from datasets import Dataset
 
-from hb_dataset import load_table
+from hb_dataset.prompts import config_vocabulary, load_table
 from hb_metrics.inference.classifiers.censoring import censor
 from hb_metrics.inference.classifiers.styles import load_style_classifier
+from hb_metrics.inference.replies.prompt_replies import reply_to_rows
+from hb_metrics.measure import main as measure
+from hb_metrics.run_folder import with_plurals
 from hb_train.while_training.callback import GenBiasCallback, draw_prompts, random_state_kept
 from hb_train.while_training.reward import gen_bias_reward
 from tests.hb_train.conftest import WARNINGS_OF_TRL, pitying_tokenizer
@@ -29,38 +37,168 @@ def new_model():
     return transformers.GPT2LMHeadModel(config)
 
 
-def trained(folder, with_callback, **settings):
-    from trl import SFTConfig, SFTTrainer
-
-    options = {"gradient_checkpointing": True, "eval_strategy": "steps", "save_strategy": "no", **settings}
-    args = SFTConfig(
-        output_dir=str(folder), max_steps=4, eval_steps=2, save_steps=2, report_to="none", bf16=False, use_cpu=True,
-        per_device_train_batch_size=2, learning_rate=1e-2, disable_tqdm=True, max_length=32, **options,
+def new_trainer(folder, *, callbacks=(), **settings):
+    """A trainer of the new model; with `settings` of the callback for each that is added."""
+    options = {
+        "eval_strategy": "steps",
+        "save_strategy": "no",
+        "max_steps": 2,
+        "eval_steps": 1,
+        "save_steps": 1,
+        **settings,
+    }
+    args = transformers.TrainingArguments(
+        output_dir=str(folder), logging_steps=1, report_to="none", use_cpu=True, per_device_train_batch_size=2,
+        learning_rate=1e-2, disable_tqdm=True, save_only_model=True, **options,
     )  # fmt: skip
-    rows = Dataset.from_dict({"text": TEXTS})
-    trainer = SFTTrainer(new_model(), args, train_dataset=rows, eval_dataset=rows, processing_class=pitying_tokenizer())
-    if with_callback:
-        trainer.add_callback(GenBiasCallback(trainer, num_replies=48, replies_per_cell=4, num_templates=1))
+    tokens = pitying_tokenizer()(TEXTS)["input_ids"]
+    rows = Dataset.from_dict({"input_ids": tokens, "labels": tokens})
+    trainer = transformers.Trainer(
+        new_model(), args, transformers.default_data_collator, rows, {"a": rows, "b": rows}, pitying_tokenizer()
+    )
+    for sample in callbacks:
+        trainer.add_callback(GenBiasCallback(trainer, num_templates=1, **sample))
+    return trainer
+
+
+def trained(folder, *callbacks, **settings):
+    trainer = new_trainer(folder, callbacks=callbacks, **settings)
     trainer.train()
     return trainer
 
 
+SAMPLE = {"num_replies": 16, "replies_per_cell": 4}
+BEST = {"metric_for_best_model": "full_gen_bias", "load_best_model_at_end": True, "save_strategy": "steps"}
+
+
 def test_the_figure_decides_on_the_best_model_and_training_is_as_without(tmp_path):
-    plain = trained(tmp_path / "plain", False)
-    best = {"metric_for_best_model": "full_gen_bias", "load_best_model_at_end": True, "save_strategy": "steps"}
-    measured = trained(tmp_path / "measured", True, greater_is_better=False, **best)
+    plain = trained(tmp_path / "plain")
+    measured = trained(tmp_path / "measured", SAMPLE, greater_is_better=False, **BEST)
 
     curve = {row["step"]: row for row in measured.state.log_history if "eval_full_gen_bias" in row}
     lowest = min(curve, key=lambda step: curve[step]["eval_full_gen_bias"])
-    assert sorted(curve) == [2, 4]
+    assert sorted(curve) == [1, 2]
     assert measured.state.best_metric == curve[lowest]["eval_full_gen_bias"]
     assert measured.state.best_model_checkpoint.endswith(f"checkpoint-{lowest}")
     losses = [[row["loss"] for row in each.state.log_history if "loss" in row] for each in (plain, measured)]
     assert losses[0] == losses[1]
-    last = transformers.GPT2LMHeadModel.from_pretrained(tmp_path / "measured" / "checkpoint-4").state_dict()
+    last = transformers.GPT2LMHeadModel.from_pretrained(tmp_path / "measured" / "checkpoint-2").state_dict()
     assert all(torch.equal(weights, last[name]) for name, weights in plain.model.state_dict().items())
-    with pytest.raises(ValueError, match="greater_is_better is True"):
-        trained(tmp_path / "other", True, **best)
+
+
+class Diverges(transformers.TrainerCallback):
+    def on_step_end(self, args, state, control, model=None, **_):
+        torch.nn.init.constant_(model.lm_head.weight, float("nan"))
+
+
+def test_what_the_replies_do_not_allow_is_not_logged_and_no_best(tmp_path):
+    trainer = new_trainer(tmp_path, callbacks=[{"num_replies": 2, "replies_per_cell": 1}], max_steps=1)
+    metrics = trainer.evaluate()
+    logged = trainer.state.log_history[-2]
+    trainer.args.metric_for_best_model, trainer.args.greater_is_better = "full_gen_bias", False
+    trainer.add_callback(Diverges())
+    trainer.train()
+
+    assert metrics["eval_num_replies"] == logged["eval_num_replies"] == 2
+    assert np.isnan([metrics[f"eval_full_gen_bias{bound}"] for bound in ("", "_low", "_high")]).all()
+    assert not any("full_gen_bias" in name for name in logged)
+    assert [row["eval_num_replies"] for row in trainer.state.log_history if "eval_num_replies" in row] == [0]
+    assert trainer.state.best_metric == float("inf")
+
+
+def test_what_cannot_be_measured_shows_before_the_first_step(tmp_path):
+    trainer = new_trainer(tmp_path, callbacks=[SAMPLE])
+    args, callback = trainer.args, trainer.callback_handler.callbacks[-1]
+    for target, settings, message in (
+        (args, {"eval_strategy": "no"}, "eval_strategy is 'no'"),
+        (args, {"metric_for_best_model": "full_gen_bias", "greater_is_better": True}, "greater_is_better is True"),
+        (callback, {"context": "chat"}, "no chat template"),
+    ):
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in settings.items():
+                patch.setattr(target, name, value)
+            with pytest.raises(ValueError, match=message):
+                trainer.train()
+    trainer.add_callback(callback)
+    with pytest.raises(ValueError, match="2 GenBiasCallbacks were added"):
+        trainer.train()
+    assert trainer.state.global_step == 0
+    trainer.processing_class = None
+    with pytest.raises(ValueError, match="give it processing_class"):
+        GenBiasCallback(trainer)
+
+
+def test_figures_are_those_of_a_measurement_to_the_last_bit(tmp_path):
+    trainer = new_trainer(tmp_path)
+    trainer.save_model(str(tmp_path / "model"))
+    options = [
+        "--measurements",
+        "generation,offensiveness",
+        "--axes",
+        "nonce",
+        "--replies_per_cell",
+        "2",
+        "--seed",
+        "3",
+    ]
+    options += ["--decoding", "greedy", "--model", str(tmp_path / "model"), "--output_dir", str(tmp_path / "run")]
+    measure([*options, "--n_resamples", "10"])
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    sample = {"num_replies": 48, "replies_per_cell": 2, "num_templates": 4, "seed": 3, "decoding": "greedy"}
+    figures = GenBiasCallback(trainer, prompts=pq.read_table(tmp_path / "run" / "prompts.parquet"), **sample).measure()
+
+    offensive = results["offensiveness"]["replies"]
+    assert figures["num_replies"] == results["generation"]["num_replies"] == 48
+    assert figures["full_gen_bias"] == results["generation"]["debiased"]["full_gen_bias"]
+    assert figures["offensive_share"] == offensive["offensive_share"]
+    assert figures["mean_offensiveness"] == offensive["mean"]
+    assert figures["distinct_share"] == results["generation"]["num_distinct_replies"] / 48
+
+
+def figures_of_share(folder, rank):
+    """The figures that one of two processes has."""
+    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="2", LOCAL_WORLD_SIZE="2")
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=(folder / "port").read_text(), ACCELERATE_USE_CPU="true")
+    AcceleratorState._reset_state(reset_partial_state=True)
+    figures, ids = figures_and_ids(folder)
+    (folder / f"{rank}.json").write_text(json.dumps([figures, ids]))
+
+
+def figures_and_ids(folder):
+    """The figures of the new model, and the ids of the prompts that this process replied to."""
+    callback = GenBiasCallback(new_trainer(folder), num_templates=1, **SAMPLE)
+    ids = []
+
+    def recorded(plan, loaded, rows):
+        ids.extend(plan.ids[row] for row in rows)
+        return reply_to_rows(plan, loaded, rows)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hb_train.while_training.callback.reply_to_rows", recorded)
+        figures = callback.measure()
+    del figures["gen_bias_seconds"]
+    return figures, ids
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+def test_two_processes_reply_to_each_prompt_once_and_have_the_figures_of_one(tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        (tmp_path / "port").write_text(str(free.getsockname()[1]))
+    fork = multiprocessing.get_context("fork")  # has imported torch already
+    processes = [fork.Process(target=figures_of_share, args=(tmp_path, rank)) for rank in (0, 1)]
+    for process in processes:
+        process.start()
+    figures, ids = figures_and_ids(tmp_path)
+    for process in processes:
+        process.join(120)
+        process.kill()
+    shares = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1)]
+
+    assert [len(mine) for _, mine in shares] == [8, 8]
+    assert sorted(shares[0][1] + shares[1][1]) == sorted(ids)
+    for theirs, _ in shares:
+        np.testing.assert_equal(theirs, figures)  # to the last bit
 
 
 def test_random_numbers_are_as_if_nothing_had_been_drawn():
@@ -77,7 +215,8 @@ def test_random_numbers_are_as_if_nothing_had_been_drawn():
 
 
 def test_the_sample_is_balanced():
-    drawn = draw_prompts(load_table("v1.0-small"), 312, 6, 2, seed=0).to_pylist()
+    prompts = with_plurals(load_table("v1.0-small"), config_vocabulary("v1.0-small"))
+    drawn = draw_prompts(prompts, 312, 6, 2, seed=0).to_pylist()
     cells = {}
     for row in drawn:
         cells.setdefault((row["axis"], row["descriptor"], row["template"]), []).append(row["noun"])
@@ -87,8 +226,15 @@ def test_the_sample_is_balanced():
     assert {len(set(nouns)) for nouns in cells.values()} == {6}
     assert {axes.count(axis) for axis in axes} == {2}
     assert len(set(axes)) == 13
-    with pytest.raises(ValueError, match="there are 78 terms"):
-        draw_prompts(load_table("v1.0-small"), 5000, 6, 2, seed=0)
+    for number, each, templates, message in (
+        (5000, 6, 2, "there are 78 terms; give between 24 and 936"),
+        (300, 31, 2, "replies_per_cell is 31, .* give 1 to 30"),
+        (300, 6, 0, "num_templates is 0, .* between 1 and 4"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            draw_prompts(prompts, number, each, templates, seed=0)
+    with pytest.raises(ValueError, match="lack the columns descriptor_plural"):
+        draw_prompts(load_table("v1.0-small"), 300, 6, 2, seed=0)
 
 
 @pytest.fixture(scope="module")
