@@ -26,6 +26,7 @@ MEASURE = "hb_metrics.measure"
 NOT_OURS = {"export", "git", "hf", "inspect", "lighteval", "lm_eval", "pip", "source"}  # commands that are not checked
 OUR_PATH = re.compile(r"(hb_|hub_scripts|tests/|docs/|\.github|\.ci)[\w./-]*")
 PACKAGES = ("hb_dataset", "hb_metrics", "hb_train", "hub_scripts")
+OPTIONS = {}  # of each script whose help was read
 
 name_of = {page: str(page.relative_to(ROOT)) for page in [*GUIDES, *CARDS]}.get
 
@@ -184,7 +185,13 @@ def test_commands_of_a_page_can_be_given(page, monkeypatch, capsys):
 
 
 def options_of(module, monkeypatch, capsys):
-    """The options that a script lists with --help."""
+    """The options that a script lists with --help, which some need a second for."""
+    if module not in OPTIONS:
+        OPTIONS[module] = listed_options(module, monkeypatch, capsys)
+    return OPTIONS[module]
+
+
+def listed_options(module, monkeypatch, capsys):
     is_package = (ROOT / module.replace(".", "/")).is_dir()
     script = importlib.import_module(f"{module}.__main__" if is_package else module)
     monkeypatch.setattr(sys, "argv", [module, "--help"])
