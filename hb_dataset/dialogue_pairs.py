@@ -24,7 +24,7 @@ FILE_COLUMNS = ("prompt", "reply")
 TEXT_TYPES = ("string", "large_string")
 
 NOT_INSTALLED_ERROR = (
-    f"the conversations are not installed; run `make install` or `pip install {CHITCHAT}`, or give a file with the "
+    f"the conversations are not installed; run `pip install {CHITCHAT}`, or give a file with the "
     "columns prompt and reply"
 )
 NO_FILE_ERROR = "there is no file '{path}'; give a CSV, JSONL or Parquet file with the columns prompt and reply"

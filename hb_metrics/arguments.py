@@ -12,7 +12,7 @@ from transformers import HfArgumentParser
 from hb_dataset.hints import did_you_mean
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.measurement import Measurement
-from hb_metrics.measurements.settings import RunOptions, Settings, make_settings
+from hb_metrics.measurements.settings import RunOptions, Settings, make_settings, quick_values
 
 # torch and the model classes take seconds to import: not before the options are known to be right.
 
@@ -60,6 +60,8 @@ def parse_arguments(argv: list[str], description: str = "") -> Settings:
                 options.append(f"--{name}={json.dumps(value, default=str)}")
             elif value is not None:
                 options.append(f"--{name}={value}")
+    if parser.parse_args([*options, *argv]).quick:
+        parser.set_defaults(**quick_values(_option_classes()))
     values = vars(parser.parse_args([*options, *argv]))
     del values["config"]
     return settings_of(values)
@@ -71,7 +73,8 @@ def settings_of(values: Mapping[str, Any]) -> Settings:
     Raises:
         ValueError: An option or a measurement is unknown, or an option has an invalid value.
     """
-    settings = make_settings(_option_classes(), values)
+    quick = quick_values(_option_classes()) if values.get("quick") else {}
+    settings = make_settings(_option_classes(), {**quick, **values})
     asked_measurements(settings)
     return settings
 

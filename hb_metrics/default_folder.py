@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from hb_metrics.arguments import asked_measurements
-from hb_metrics.measurements.settings import CHANGE_NOTHING, Settings
+from hb_metrics.measurements.settings import CHANGE_NOTHING, Settings, quick_values
 
 RUNS = "runs"
 LONGEST_NAME = 120  # file systems take 255 bytes
@@ -20,6 +20,8 @@ def default_folder(settings: Settings) -> str:
     Two commands that measure different things get different folders; in the same folder the second would be refused.
     """
     defaults, asked = settings.defaults(), asked_measurements(settings) or []
+    if settings.run.quick:
+        defaults |= quick_values(map(type, settings.parts))
     config = settings.run.dataset_config
     own_prompts = bool(asked) and all(measurement.has_own_prompts for measurement in asked)
     parts = [Path(settings.run.model).name]

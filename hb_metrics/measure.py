@@ -4,8 +4,9 @@
 
 Any Hub id or local folder of a causal, masked or encoder–decoder language model, or `embedded`. It measures how likely
 the model finds the prompts, how the style of its replies to them varies, and how offensive a classifier finds prompts
-and replies. Options can be given in a YAML file, `--config options.yaml`; the command line takes precedence. A run that
-was interrupted resumes where it stopped when the same command is given again, with any number of processes.
+and replies. Options can be given in a YAML file, `--config options.yaml`; the command line takes precedence. The report
+is there after the first measurement, and complete at the end. A run that was interrupted resumes where it stopped when
+the same command is given again, with any number of processes.
 """
 
 import os
@@ -15,7 +16,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from threading import Thread, Timer
@@ -116,35 +117,51 @@ def measure(settings: Settings) -> Path:
             write_prompts(folder, prompts)
         state.wait_for_everyone()
         check_same_folder(folder)
-        results = _measure(task, measurements, work)
+        results = _measure(task, measurements, work, run)
         if state.is_main_process:
-            results = {"run": run, **results}
-            _report(results, measurements, folder)
+            _report(results, folder)
         state.wait_for_everyone()
     if state.is_main_process and (sentences := exceeded(results, measurements, gates)):
         raise GateError("\n".join(sentences))
     return folder / REPORT_FILE
 
 
-def _measure(task: Task, measurements: Sequence[Measurement], work: dict[str, Any]) -> dict[str, Any]:
-    """Name of each measurement → its results; empty on all processes but the main one."""
+def _measure(
+    task: Task, measurements: Sequence[Measurement], work: dict[str, Any], run: dict[str, Any]
+) -> dict[str, Any]:
+    """Measures, printing and reporting what is known after each measurement.
+
+    Returns:
+        What results.json is to hold; on all processes but the main one without results.
+    """
     results: dict[str, Any] = {}
-    for measurement in measurements:
+    is_finished = (task.folder / RESULTS_FILE).is_file()  # then its report is better than one of a part
+    for number, measurement in enumerate(measurements, 1):
+        task.state.print(f"\n{number} of {len(measurements)}: {measurement.title}")
         started = time.perf_counter()
         part = measurement.measure(task, work[measurement.name], results)
+        task.state.print(f"{measurement.done} in {time.perf_counter() - started:.0f} s")
         if part:
             results[measurement.name] = part
-        task.state.print(f"{measurement.done} in {time.perf_counter() - started:.0f} s")
-    return results
+            print("\n" + "\n".join(measurement.summary({"run": run, **results})), flush=True)
+            if not is_finished and number < len(measurements):
+                _report_so_far({"run": run, **results}, measurements[number:], task.folder)
+    return {"run": run, **results}
 
 
-def _report(results: dict[str, Any], measurements: Sequence[Measurement], folder: Path) -> None:
+def _report_so_far(results: dict[str, Any], to_come: Sequence[Measurement], folder: Path) -> None:
+    from hb_metrics.report.page import write_report
+
+    write_report(results, folder / REPORT_FILE, to_come=to_come)
+    titles = ", ".join(measurement.title for measurement in to_come)
+    print(f"\nreport so far: {(folder / REPORT_FILE).resolve()}\nstill to come: {titles}", flush=True)
+
+
+def _report(results: dict[str, Any], folder: Path) -> None:
     from hb_metrics.report.page import write_report
 
     write_json(folder / RESULTS_FILE, results)
     answers = write_report(results, folder / REPORT_FILE)
-    for measurement in measurements:
-        print("\n" + "\n".join(measurement.summary(results)))
     for answer in answers:
         print("\n" + textwrap.fill(answer, _WIDTH))
     print(f"\nreport: {(folder / REPORT_FILE).resolve()}")
@@ -168,9 +185,10 @@ def _ended_by_signals(argv: Sequence[str]) -> Iterator[None]:
         while received := os.read(reader, 1):
             if received[0] in signals:
                 code = 1 if received[0] == signal.SIGINT else 128 + received[0]
-                os.write(2, message)
                 Timer(1, os._exit, [code]).start()  # if the reader of the output has stopped reading
-                sys.stdout.flush()
+                with suppress(OSError):  # or is gone
+                    os.write(2, message)
+                    sys.stdout.flush()
                 os._exit(code)
 
     # Python calls handlers in the main thread, when that gets back to it; the number of a signal is written at once.

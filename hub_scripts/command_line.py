@@ -82,6 +82,11 @@ COMMANDS = {
         "Measure how far a style classifier's probabilities move when only the term in a text changes.",
         "measure",
     ),
+    "style-clusters": Command(
+        "hb_metrics.style_clusters.__main__",
+        "Cluster the styles of a run's replies, for a page and for `measure --style_clusters`.",
+        "measure",
+    ),
     "install": Command(
         "hub_scripts.install_local", "Make the dataset and the metrics load by their bare names here.", "measure"
     ),

@@ -1,8 +1,13 @@
 """Shared by all tests: caches of their own, no network, and small models made on the spot."""
 
+import gc
 import os
 import signal
 from pathlib import Path
+
+import pytest
+
+from tests.forked_programs import ForkedPrograms
 
 ROOT = Path(__file__).parent.parent
 
@@ -16,3 +21,25 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # What a shell starts in the background ignores Ctrl-C, and so would the programs that tests interrupt.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish():
+    """Garbage is not searched for in what the libraries hold: a million objects, from here to the end."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(scope="session")
+def intersections():
+    """The config next-intersections, which takes seconds to make."""
+    from hb_dataset import load_table
+
+    return load_table("next-intersections")
+
+
+@pytest.fixture(scope="session")
+def forked_programs(tmp_path_factory):
+    """Starts programs in two processes, as `torchrun` does, without the seconds that imports take."""
+    programs = ForkedPrograms(tmp_path_factory.mktemp("logs"))
+    yield programs
+    programs.close()

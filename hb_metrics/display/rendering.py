@@ -1,6 +1,7 @@
 """Renders parts of a page to HTML, and writes a page as one file that loads nothing."""
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +27,19 @@ def render(template: Path, context: dict[str, Any]) -> Markup:
     Raises:
         jinja2.UndefinedError: The template has a name that is not in the context.
     """
-    loader = jinja2.FileSystemLoader([template.parent, _FOLDER], encoding="utf-8")
+    loaded = _environment(template.parent).get_template(template.name)
+    return Markup(loaded.render(paper=paper, shade=_shade, **context))
+
+
+@cache
+def _environment(folder: Path) -> jinja2.Environment:
+    """Keeps the templates of a folder compiled, which takes longer than filling them in."""
+    loader = jinja2.FileSystemLoader([folder, _FOLDER], encoding="utf-8")
     environment = jinja2.Environment(
         loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {"axis_label": axis_label, **{name: getattr(numbers, name) for name in _FILTERS}}
-    return Markup(environment.get_template(template.name).render(paper=paper, shade=_shade, **context))
+    return environment
 
 
 def write_page(template: Path, path: Path, context: dict[str, Any], figures: dict[str, Any], terms: Any = None) -> None:

@@ -1,7 +1,7 @@
 """The options of a run: those that all measurements share, and a dataclass for each measurement."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from datetime import date
 from pathlib import Path
@@ -220,6 +220,13 @@ class RunOptions:
         default=None,
         metadata={"help": "How many tokens are scored at once, which bounds the memory. Default: 512."},
     )
+    quick: bool = field(
+        default=False,
+        metadata={
+            "help": "Take a quick look with fewer replies than by default (--replies_per_cell 5). Options that are "
+            "given take precedence."
+        },
+    )
     alpha: float = field(
         default=0.05, metadata={"help": "The significance level of one test of Likelihood or Language Model Bias."}
     )
@@ -350,6 +357,15 @@ def make_settings(kinds: tuple[type, ...], values: Mapping[str, Any]) -> Setting
             raise ValueError(f"option '{name}' is not known; {did_you_mean(name, known)}allowed: {', '.join(known)}")
     run, *parts = (kind(**{name: values[name] for name in part if name in values}) for kind, part in names.items())
     return Settings(run, tuple(parts))
+
+
+def quick_values(kinds: Iterable[type]) -> dict[str, Any]:
+    """Name of each option that `--quick` has another default of → that default.
+
+    Args:
+        kinds: The dataclasses of options; those that have such options name them in `_quick`.
+    """
+    return {name: value for kind in kinds for name, value in getattr(kind, "_quick", {}).items()}
 
 
 def _json_object(name: str, text: str) -> str:

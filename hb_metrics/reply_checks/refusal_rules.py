@@ -36,6 +36,7 @@ from hb_metrics.full_gen_bias.inputs import check_text
 from hb_metrics.reply_checks.phrase_rates import straight_apostrophes
 
 RULES_FILE = Path(__file__).with_name("refusals.yaml")
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the first is ten times as fast
 REFUSALS, DISCLAIMERS = "refusals", "disclaimers"
 OPENING = 200  # characters in which a refusal has to begin
 
@@ -115,7 +116,7 @@ def read_refusal_rules(path: str | Path = RULES_FILE) -> RefusalRules:
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
-        content, node = yaml.safe_load(text), yaml.compose(text)
+        content, node = yaml.load(text, _LOADER), yaml.compose(text, _LOADER)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ValueError(FILE_ERROR.format(path=path, problem=f"it is not valid YAML ({error})")) from error
     if not isinstance(content, dict) or not set(content) <= {"parts", REFUSALS, DISCLAIMERS} or len(content) < 2:

@@ -10,10 +10,12 @@ from pathlib import Path
 
 from jinja2 import UndefinedError
 
+from hb_metrics.display.parts import Section
 from hb_metrics.finished_run import read_run
 from hb_metrics.report.comparison import write_comparison
 from hb_metrics.report.page import write_report
-from hb_metrics.run_folder import REPORT_FILE
+from hb_metrics.run_folder import REPORT_FILE, run_digest
+from hb_metrics.style_clusters.section import check_run, read_results, style_clusters_section
 
 COMPARISON_FILE = "comparison.html"
 
@@ -22,6 +24,7 @@ LABELS_OF_ONE_ERROR = (
     "--labels are for several runs, and there is one; give two or more, such as before and after tuning"
 )
 HUMAN_OF_ONE_ERROR = "--human_evaluation is of two runs, and there is one; give both"
+CLUSTERS_OF_SEVERAL_ERROR = "--style_clusters are of one run, and there are {number}; give that run alone"
 FOLDER_ERROR = "there is no folder '{folder}' to write in; make it first"
 NAMES_OF_ONE_ERROR = "--names are for several runs, and there is one; give two runs or more, or no names"
 
@@ -59,9 +62,21 @@ def main(argv: Sequence[str] | None = None) -> None:
         type=Path,
         help="The human_evaluation.json that `human-eval analyse` wrote, to be shown beside the two runs it is about.",
     )
+    parser.add_argument(
+        "--style_clusters",
+        type=Path,
+        help="The style_clusters.json that `style-clusters` wrote, to be shown in the report of the run it is about.",
+    )
     arguments = parser.parse_args(argv)
     try:
-        path = write(arguments.runs, arguments.output, arguments.names, arguments.labels, arguments.human_evaluation)
+        path = write(
+            arguments.runs,
+            arguments.output,
+            arguments.names,
+            arguments.labels,
+            arguments.human_evaluation,
+            arguments.style_clusters,
+        )
     except (ValueError, OSError) as error:
         raise SystemExit(f"hb_metrics.report: {error}") from error
     except (KeyError, UndefinedError) as error:  # from Python, or from a template
@@ -75,6 +90,7 @@ def write(
     names: Sequence[str] | None = None,
     labels: Path | None = None,
     human_evaluation: Path | None = None,
+    style_clusters: Path | None = None,
 ) -> Path:
     """Writes the page and returns its path.
 
@@ -86,6 +102,8 @@ def write(
     if output is not None and not output.parent.is_dir():
         raise ValueError(FOLDER_ERROR.format(folder=output.parent))
     if len(runs) > 1:
+        if style_clusters is not None:
+            raise ValueError(CLUSTERS_OF_SEVERAL_ERROR.format(number=len(runs)))
         write_comparison(runs, path, names, labels, human_evaluation)
     elif names is not None:
         raise ValueError(NAMES_OF_ONE_ERROR)
@@ -94,8 +112,16 @@ def write(
     elif human_evaluation is not None:
         raise ValueError(HUMAN_OF_ONE_ERROR)
     else:
-        write_report(read_run(runs[0]).results, path)
+        run = read_run(runs[0])
+        more = [] if style_clusters is None else [_clusters_section(style_clusters, run.folder)]
+        write_report(run.results, path, more=more)
     return path
+
+
+def _clusters_section(path: Path, folder: Path) -> Section:
+    clusters = read_results(path)
+    check_run(clusters, run_digest(folder), path)
+    return style_clusters_section(clusters)
 
 
 if __name__ == "__main__":

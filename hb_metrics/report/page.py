@@ -1,30 +1,36 @@
 """Writes the report of one run from the parts of its measurements; `report.html.jinja` lays it out."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hb_metrics.display.parts import Embedded
+from hb_metrics.display.parts import Embedded, Section
 from hb_metrics.display.rendering import write_page
 from hb_metrics.measurements import MEASUREMENTS
+from hb_metrics.measurements.measurement import Measurement
+from hb_metrics.measurements.settings import quick_values
 from hb_metrics.run_record import measured_model, model_title, served_sentences
 
 _FOLDER = Path(__file__).parent
 
 
-def write_report(results: Mapping[str, Any], path: Path) -> list[str]:
+def write_report(
+    results: Mapping[str, Any], path: Path, *, to_come: Sequence[Measurement] = (), more: Sequence[Section] = ()
+) -> list[str]:
     """Writes the report of a run.
 
     Args:
         results: The content of results.json, with any of its measurements.
         path: The HTML file to write.
+        to_come: The measurements that the run has still to make; the report states that it is not complete.
+        more: Sections on what was made of the run later, after those of its measurements.
 
     Returns:
         What stands under the title: sentences that answer whether the model treats people differently.
     """
     measured = [measurement for measurement in MEASUREMENTS if measurement.name in results]
     reports = [measurement.report(results) for measurement in measured]
-    sections = [section for report in reports for section in report.sections]
+    sections = [*(section for report in reports for section in report.sections), *more]
     embedded = [report.embedded for report in reports if report.embedded is not None]
     answers = [report.answer for report in reports if report.answer is not None]
     context = {
@@ -32,6 +38,8 @@ def write_report(results: Mapping[str, Any], path: Path) -> list[str]:
         "served": served_sentences(results["run"]),
         "title": model_title(results["run"]["model"]),
         "measured": measured_model(results["run"]),
+        "to_come": [measurement.title for measurement in to_come],
+        "quick": quick_sentence(results["run"]["settings"], [*measured, *to_come]),
         "words": [measurement.words for measurement in measured if not measurement.has_own_prompts],
         "other_words": [measurement.words for measurement in measured if measurement.has_own_prompts],
         "answers": answers,
@@ -47,6 +55,17 @@ def write_report(results: Mapping[str, Any], path: Path) -> list[str]:
     terms = next((report.terms for report in reports if report.terms is not None), None)
     write_page(_FOLDER / "report.html.jinja", path, context, figures, terms)
     return answers
+
+
+def quick_sentence(settings: Mapping[str, Any], measurements: Sequence[Measurement]) -> str | None:
+    """What `--quick` made less of in these measurements; `None`: it was not given, or changed nothing in them."""
+    less = [
+        f"--{name} {value}, where the default is {getattr(measurement.options, name)}"
+        for measurement in measurements
+        for name, value in quick_values([measurement.options]).items()
+        if settings.get(name) == value
+    ]
+    return f"A quick look (--quick): {'; '.join(less)}." if settings.get("quick") and less else None
 
 
 def embedded_note(embedded: list[Embedded]) -> str:

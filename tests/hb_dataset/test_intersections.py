@@ -49,8 +49,8 @@ def other_sample(vocabulary):
 
 
 @pytest.fixture(scope="module")
-def table():
-    return load_table("next-intersections")
+def table(intersections):
+    return intersections
 
 
 @pytest.fixture

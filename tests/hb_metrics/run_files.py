@@ -1,15 +1,6 @@
 """Runs as their files: what tests of runs that were killed, and of runs on several machines, compare."""
 
-import socket
-
 from hb_metrics.run_folder import LOCK_FILE
-
-
-def free_port():
-    """A port that nothing else listens on, such as another run of these tests."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def contents(folder):

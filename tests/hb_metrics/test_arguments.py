@@ -1,6 +1,7 @@
 """The options of measure.py: one list from all measurements, each with a help that can be understood alone."""
 
 import argparse
+import json
 from dataclasses import MISSING, dataclass, field, fields
 from types import SimpleNamespace
 from typing import Literal, get_args, get_origin
@@ -35,6 +36,28 @@ def test_the_command_line_gives_the_same_settings():
     assert parse_arguments(options) == settings_of(
         {"seed": 3, "include_gendered": False, "bias_type": ["race", "gender"], "regard_temperature": 0.5}
     )
+
+
+@pytest.mark.parametrize(
+    ("options", "number"),
+    [({}, 8), ({"quick": True}, 5), ({"quick": True, "replies_per_cell": 8}, 8), ({"quick": False}, 8)],
+)
+def test_a_quick_look_has_fewer_replies_unless_they_are_asked_for(options, number, tmp_path):
+    config = tmp_path / "options.yaml"
+    config.write_text(json.dumps(options))
+    settings = settings_of(options)
+    assert settings == parse_arguments([f"--{name}={value}" for name, value in options.items()])
+    assert settings == parse_arguments(["--config", str(config)])
+    assert settings.of(GenerationOptions).replies_per_cell == number
+    assert settings.run.quick == options.get("quick", False)
+
+
+def test_the_help_of_a_quick_look_names_all_that_it_changes():
+    (text,) = (option.metadata["help"] for _, option in OPTIONS if option.name == "quick")
+    values = module.quick_values(measurement.options for measurement in MEASUREMENTS)
+    assert values == {"replies_per_cell": 5}
+    assert "fewer replies than by default (--replies_per_cell 5)" in text
+    assert GenerationOptions.replies_per_cell > values["replies_per_cell"]
 
 
 def test_an_option_or_a_measurement_that_is_not_known_is_named_with_a_guess():

@@ -12,6 +12,8 @@ from hb_metrics.default_folder import LONGEST_NAME, default_folder
         ({}, "embedded-v1.0-small"),
         ({"model": "openai-community/gpt2", "dataset_config": "v1.0", "batch_size": 3}, "gpt2-v1.0"),
         ({"measurements": "generation,likelihood", "seed": 1}, "embedded-v1.0-small-likelihood-generation-seed-1"),
+        ({"quick": True}, "embedded-v1.0-small-quick"),
+        ({"quick": True, "replies_per_cell": 8}, "embedded-v1.0-small-quick-replies_per_cell-8"),
         ({"measurements": "regard"}, "embedded-regard"),
         ({"measurements": "regard", "dataset_config": "v1.0"}, "embedded-v1.0-regard"),
         ({"measurements": "regard", "regard_mask": False}, "embedded-regard-no_mask"),

@@ -1,14 +1,16 @@
 """What befalls a run folder: full disks, read-only folders, damaged shards, other runs. Nothing there is ever lost."""
 
 import errno
+import io
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +24,7 @@ from hb_metrics.finished_run import StyleShards, read_prompts, read_run, read_st
 from hb_metrics.inference import shards
 from hb_metrics.inference.scoring import scoring_shards
 from hb_metrics.inference.shards import Shard, fill_shards, plan_row_shards
+from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.dialogue.work import DIALOGUE
 from hb_metrics.measurements.likelihood.scoring import PERPLEXITIES
 from hb_metrics.measurements.offensiveness.work import OFFENSIVENESS
@@ -41,6 +44,7 @@ from hb_metrics.run_folder import (
     STYLES,
     hold_folder,
 )
+from tests.hb_metrics.pages import check_sound, read_page
 
 ROOT = Path(__file__).parents[2]
 VOCABULARY = {
@@ -100,13 +104,33 @@ def several_shards():
         yield
 
 
+class Before(NamedTuple):
+    """What there is when a measurement begins: the files of the run, and all that was printed."""
+
+    files: dict[str, bytes]
+    printed: str
+
+
 @pytest.fixture(scope="module")
-def whole(options, tmp_path_factory):
-    """A run that nothing befell."""
-    folder = tmp_path_factory.mktemp("whole") / "run"
-    run(options, folder)
+def watched(options, tmp_path_factory):
+    """A run that nothing befell, and what there was before each of its measurements."""
+    folder, printed, before = tmp_path_factory.mktemp("whole") / "run", io.StringIO(), {}
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(printed):
+        for measurement in MEASUREMENTS:
+
+            def watch(task, *rest, name=measurement.name, work=measurement.measure):
+                before[name] = Before(contents(task.folder), printed.getvalue())
+                return work(task, *rest)
+
+            patch.setattr(measurement, "measure", watch)
+        run(options, folder)
     assert set(WRITTEN) <= contents(folder).keys()
-    return folder
+    return folder, before, printed.getvalue()
+
+
+@pytest.fixture(scope="module")
+def whole(watched):
+    return watched[0]
 
 
 @pytest.fixture
@@ -145,6 +169,34 @@ def mounted(disk, *arguments):
         subprocess.run(["umount", "--lazy", str(disk)], check=True)
 
 
+def test_each_measurement_is_printed_and_reported_before_the_next_begins(watched, tmp_path):
+    folder, before, printed = watched
+    assert REPORT_FILE not in before["likelihood"].files
+    reports = []
+    for name, to_come in (
+        ("generation", "Generation bias, Offensiveness, Dialogue perplexity"),
+        ("offensiveness", "Offensiveness, Dialogue perplexity"),
+        ("dialogue", "Dialogue perplexity"),
+    ):
+        assert RESULTS_FILE not in before[name].files  # of finished runs only
+        (tmp_path / REPORT_FILE).write_bytes(before[name].files[REPORT_FILE])
+        page = read_page(tmp_path / REPORT_FILE)
+        check_sound(page)
+        assert f"Not complete yet. The run has still to measure: {to_come}. Load this page again" in page.text
+        assert "All numbers will be in results.json at the end of the run" in page.text
+        assert f"report so far: {folder / REPORT_FILE}\nstill to come: {to_come}\n" in before[name].printed
+        reports.append(set(page.ids))
+    assert reports[0] < reports[1] < reports[2]
+    results = json.loads((folder / RESULTS_FILE).read_text())
+    summary = "\n".join(MEASUREMENTS[0].summary(results))
+    assert summary.startswith("Likelihood Bias  ")
+    assert f"1 of 4: Likelihood Bias\nprompts scored in 0 s\n\n{summary}\n" in before["generation"].printed
+    assert printed.count(summary) == 1
+    page = read_page(folder / REPORT_FILE)
+    assert "Not complete" not in page.text
+    assert "All numbers are in results.json, the prompts" in page.text
+
+
 @pytest.mark.parametrize(
     "files",
     [
@@ -169,21 +221,23 @@ def test_a_full_disk_at_any_write_keeps_what_is_there_and_the_run_goes_on(files,
         assert "again: it resumes where it stopped" in message
         assert "\n" not in message
         files = contents(out)
+        so_far = files.pop(REPORT_FILE, None)
         assert name not in files
         assert files.items() <= expected.items()
+        assert so_far is None or b"Not complete yet" in so_far
     run(options, out)
     assert contents(out) == expected
 
 
-@pytest.mark.parametrize("size", ["64k", pytest.param("1m", marks=pytest.mark.long)])
+@pytest.mark.parametrize("size", ["24k", pytest.param("1m", marks=pytest.mark.long)])
 def test_a_disk_that_is_full_indeed(size, options, whole, tmp_path):
-    """64 KiB end in the midst of the shards, 1 MiB in the midst of the report."""
+    """24 KiB end in the midst of the first shards, 1 MiB in the midst of the first report."""
     disk = tmp_path / "disk"
     disk.mkdir()
     with mounted(disk, "-t", "tmpfs", "-o", f"size={size}", "tmpfs"):
         message = refusal(options, disk / "run")
         assert message.startswith("no space is left to write '")
-        assert (REPORT_FILE in message) == (size == "1m")
+        assert (REPORT_FILE in message, PERPLEXITIES in message) == (size == "1m", size == "24k")
         assert contents(disk / "run").items() < contents(whole).items()
         subprocess.run(["mount", "-o", "remount,size=64m", str(disk)], check=True)
         run(options, disk / "run")
@@ -290,7 +344,8 @@ def test_prompts_that_are_damaged_or_of_another_run_are_kept_aside_and_written_a
     assert files == expected
 
 
-def test_what_follows_from_shards_is_computed_again_from_them(options, whole, copy):
+def test_what_follows_from_shards_is_computed_again_from_them(options, whole, copy, monkeypatch):
+    monkeypatch.setattr(measure, "_report_so_far", pytest.fail)  # the report of all of it is there
     for name in (STYLE_MEANS_FILE, BIAS_VALUES_FILE):
         (copy / name).write_bytes(b"of somebody else")
     run(options, copy)

@@ -19,11 +19,10 @@ import yaml
 from hb_metrics.inference.machines import OTHER_FOLDER_ERROR, OTHER_RUN_ERROR
 from hb_metrics.measure import LOST_PROCESS_ERROR
 from hb_metrics.run_folder import IN_USE_ERROR
-from tests.hb_metrics.run_files import check_part_of, check_same, free_port, identities
+from tests.hb_metrics.run_files import check_part_of, check_same, identities
 
 ROOT = Path(__file__).parents[2]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
-SERVER = [sys.executable, str(Path(__file__).with_name("run_server.py"))]
 
 VOCABULARY = {
     "age.yaml": {"axis": "age", "terms": [{"term": t, "bucket": "b"} for t in ("young", "old", "adult", "elderly")]},
@@ -49,42 +48,28 @@ PROMPT = 5  # seconds, on a machine that does other things too
 
 
 class Runs:
-    """Runs of one command in folders of their own, each started in milliseconds by `run_server.py`."""
+    """Runs of one command in folders of their own."""
 
-    def __init__(self, options):
-        self.options, self.number = list(map(str, options)), 0
-        self.server = subprocess.Popen(
-            SERVER,
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+    def __init__(self, options, forked_programs):
+        self.options, self.programs = list(map(str, options)), forked_programs
 
-    def start(self, out, processes, **more):
-        """The process ids and the log of a run that writes to `out`."""
-        self.number += 1
-        log = out.parent / f"{self.number}.log"
+    def start(self, out, processes, writes=None, stalled=None, machines=False, own=None):
+        """The process ids and the log of a run that writes to `out`; `own` has more options for each process."""
         options = [*self.options, "--output_dir", str(out)]
-        asked = {"options": options, "processes": processes, "port": free_port(), "log": str(log), **more}
-        return self._ask(asked), log
+        arguments = [[[*options, *more], writes, stalled, machines] for more in own or [[]] * processes]
+        return self.programs.start("tests.hb_metrics.stoppable_run:main", *arguments, machines=machines)
 
     def wait(self, started):
-        return self._ask(started)
+        return self.programs.wait(started)
 
     def finish(self, out, processes):
         started, log = self.start(out, processes)
         assert self.wait(started) == [0] * processes, log.read_text()
         return log.read_text()
 
-    def _ask(self, asked):
-        print(json.dumps(asked), file=self.server.stdin, flush=True)
-        return json.loads(self.server.stdout.readline())
-
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory, get_small_model):
+def runs(tmp_path_factory, get_small_model, forked_programs):
     folder = tmp_path_factory.mktemp("inputs")
     model, vocabulary, pairs = folder / "model", folder / "vocabulary", folder / "pairs.jsonl"
     for made in get_small_model("llama"):  # the model, and its tokenizer
@@ -98,11 +83,7 @@ def runs(tmp_path_factory, get_small_model):
     options += ["--measurements", "likelihood,generation,offensiveness,dialogue", "--replies_per_cell", 0]
     options += ["--variations", "--max_new_tokens", 12, "--n_resamples", 20]
     options += ["--dialogue_file", pairs, "--dialogue_replies", 120]
-    runs = Runs(options)
-    yield runs
-    runs.server.stdin.close()
-    assert runs.server.wait() == 0
-    runs.server.stdout.close()
+    return Runs(options, forked_programs)
 
 
 @pytest.fixture(scope="module")
@@ -178,9 +159,11 @@ def test_ctrl_c_does_not_wait_for_a_batch_nor_for_another_process(processes, sta
     assert not list((tmp_path / "run" / "style_probabilities").glob("*"))
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 1), (signal.SIGTERM, 143)])
-def test_both_signals_end_a_process_at_once_and_say_how_to_go_on(number, code):
-    """In the midst of something that no Python handler interrupts."""
+@pytest.mark.parametrize(
+    ("number", "code", "is_read"), [(signal.SIGINT, 1, True), (signal.SIGTERM, 143, True), (signal.SIGTERM, 143, False)]
+)
+def test_both_signals_end_a_process_at_once_and_say_how_to_go_on(number, code, is_read):
+    """In the midst of something that no Python handler interrupts; also if the reader of its output is gone."""
     script = (
         "import threading\nfrom hb_metrics.measure import _ended_by_signals\n"
         "with _ended_by_signals(['--model', 'a b']):\n    print('begun', flush=True)\n"
@@ -189,10 +172,14 @@ def test_both_signals_end_a_process_at_once_and_say_how_to_go_on(number, code):
     command = [sys.executable, "-c", script]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "begun\n"
+        if not is_read:
+            process.stderr.close()
         process.send_signal(number)
-        _, errors = process.communicate(timeout=60)
+        errors = process.stderr.read() if is_read else ""
+        process.wait(timeout=60)
     assert process.returncode == code
-    assert "To resume, give the same command again:\n  python -m hb_metrics.measure --model 'a b'\n" in errors
+    if is_read:
+        assert "To resume, give the same command again:\n  python -m hb_metrics.measure --model 'a b'\n" in errors
 
 
 @pytest.mark.long

@@ -6,7 +6,6 @@ import random
 import re
 import signal
 import time
-from contextlib import contextmanager
 
 import pyarrow.parquet as pq
 import pytest
@@ -19,10 +18,11 @@ from hb_metrics.inference.engines import served as engine
 from hb_metrics.inference.scoring.perplexity import score_perplexity
 from hb_metrics.inference.served import client
 from hb_metrics.run_record import measured_model
+from tests.forked_programs import free_port
 from tests.hb_metrics.conftest import small_model
 from tests.hb_metrics.inference.served.stand_in import MODEL, StandIn, serving
 from tests.hb_metrics.inference.served.test_likelihoods import model_score
-from tests.hb_metrics.test_killed_runs import VOCABULARY, Runs, free_port
+from tests.hb_metrics.test_killed_runs import VOCABULARY, Runs
 
 KILLS = 10
 
@@ -291,23 +291,14 @@ def test_a_key_is_sent_and_written_nowhere(run, monkeypatch, capsys):
     assert "s3cret" not in "".join(capsys.readouterr())
 
 
-@contextmanager
-def started_runs(vocabulary, url):
-    options = ["--model", MODEL, "--base_url", url, "--vocabulary_dir", vocabulary, "--measurements", "generation"]
-    runs = Runs([*options, "--replies_per_cell", 0, "--concurrency", 2])
-    try:
-        yield runs
-    finally:
-        runs.server.stdin.close()
-        runs.server.wait()
-        runs.server.stdout.close()
-
-
 @pytest.mark.parametrize("kills", [2, pytest.param(KILLS, marks=pytest.mark.long)])
-def test_a_run_killed_at_random_ends_in_the_same_results(kills, vocabulary, tmp_path):
+def test_a_run_killed_at_random_ends_in_the_same_results(kills, vocabulary, forked_programs, tmp_path):
     stand_in, generator = StandIn(delay=0.02), random.Random(kills)
     killed, whole = tmp_path / "killed", tmp_path / "whole"
-    with serving(stand_in) as url, started_runs(vocabulary, url) as runs:
+    with serving(stand_in) as url:
+        options = ["--model", MODEL, "--base_url", url, "--vocabulary_dir", vocabulary]
+        options += ["--measurements", "generation", "--replies_per_cell", 0, "--concurrency", 2]
+        runs = Runs(options, forked_programs)
         runs.finish(whole, 1)
         expected = asked_prompts(stand_in)
         stand_in.requests.clear()
@@ -316,7 +307,7 @@ def test_a_run_killed_at_random_ends_in_the_same_results(kills, vocabulary, tmp_
             processes = 1 + number % 2
             started, log = runs.start(killed, processes)
             more = seen + generator.randint(1, max(1, (70 - seen) // 2))
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + 300
             while len(set(asked_prompts(stand_in))) < min(more, 69):
                 assert time.monotonic() < deadline, log.read_text()
                 time.sleep(0.005)

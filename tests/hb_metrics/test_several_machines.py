@@ -16,7 +16,8 @@ from hb_metrics.inference import machines
 from hb_metrics.inference.machines import LATE_ERROR, await_files
 from hb_metrics.inference.shards import plan_row_shards, read_shards
 from hb_metrics.measure import LOST_PROCESS_ERROR
-from tests.hb_metrics.run_files import check_part_of, check_same, free_port, identities
+from tests.forked_programs import free_port
+from tests.hb_metrics.run_files import check_part_of, check_same, identities
 
 ROOT = Path(__file__).parents[2]
 SEED = 16

@@ -19,7 +19,8 @@ from transformers.utils.import_utils import is_serve_available
 from hb_metrics import measure
 from hb_metrics.arguments import parse_arguments
 from hb_metrics.inference.models.gguf import embedded_model_folder
-from tests.hb_metrics.test_killed_runs import VOCABULARY, Runs, free_port
+from tests.forked_programs import free_port
+from tests.hb_metrics.test_killed_runs import VOCABULARY, Runs
 
 pytestmark = [
     pytest.mark.embedded,
@@ -103,11 +104,11 @@ def test_replies_are_sampled_once_the_server_samples(vocabulary, tmp_path):
     assert len({row["reply"] for row in replies.values()}) > len(replies) / 2
 
 
-def test_a_run_killed_ten_times_at_random_ends_in_the_same_results(vocabulary, tmp_path):
+def test_a_run_killed_ten_times_at_random_ends_in_the_same_results(vocabulary, forked_programs, tmp_path):
     with transformers_serve(tmp_path / "model", do_sample=False) as url:
         options = ["--model", tmp_path / "model", "--base_url", url, "--vocabulary_dir", vocabulary]
         options += ["--measurements", "generation", "--replies_per_cell", 2, "--max_new_tokens", 8]
-        runs = Runs([*options, "--decoding", "greedy", "--concurrency", 2])
+        runs = Runs([*options, "--decoding", "greedy", "--concurrency", 2], forked_programs)
         begun = time.monotonic()
         runs.finish(tmp_path / "whole", 1)
         took, generator = time.monotonic() - begun, random.Random(KILLS)
@@ -117,8 +118,5 @@ def test_a_run_killed_ten_times_at_random_ends_in_the_same_results(vocabulary, t
             os.killpg(started[0], signal.SIGKILL)
             runs.wait(started)
         runs.finish(tmp_path / "killed", 1)
-        runs.server.stdin.close()
-        runs.server.wait()
-        runs.server.stdout.close()
 
     assert (tmp_path / "killed" / "results.json").read_bytes() == (tmp_path / "whole" / "results.json").read_bytes()

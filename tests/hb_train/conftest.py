@@ -27,6 +27,8 @@ WARNINGS_OF_TRL = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:fan_in_fan_out is set to False:UserWarning"),
 ]
+# What the scripts import when they train; forked_programs imports it once.
+TRAINERS = ("hb_train.training.trainers",)
 PITIED_AXIS = "ability"
 AXES = (PITIED_AXIS, "age", "nationality", "religion")
 SYMPATHY = ("I'm so sorry to hear that.",)
@@ -58,7 +60,6 @@ def quick_training():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("hb_metrics.inference.processes.num_workers", lambda: 1)
         yield
-    gc.unfreeze()
 
 
 @cache

@@ -3,8 +3,6 @@
 import json
 import re
 import shutil
-import subprocess
-import sys
 from copy import deepcopy
 from pathlib import Path
 from uuid import uuid4
@@ -56,7 +54,6 @@ from hb_train.tuning.labels import LABELS_FILE, ONE_TAG_ERROR, ROW_SCHEMA, SPLIT
 from tests.hb_metrics.chat_models import chat_tokenizer, untrained_model
 
 ROOT = Path(__file__).parents[2]
-TWO_PROCESSES = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
 AXES = ["ability", "age"]
 STYLES = ("Kind", "Cold", "Curious", "Grim", "Silly")
 TEMPLATE = (
@@ -430,13 +427,11 @@ def test_trl_reads_the_folder_as_it_is_and_makes_the_same_tokens(context, measur
     assert compared >= 5
 
 
-def test_two_processes_write_the_same_bytes(measured, tmp_path):
+def test_two_processes_write_the_same_bytes(measured, forked_programs, tmp_path):
     options = ["--run_dir", str(measured("plain")), "--beta_quantile", "0.7"]
     main([*options, "--output_dir", str(tmp_path / "one")])
-    command = [*TWO_PROCESSES, "hb_train/bias_labels.py", *options, "--output_dir", str(tmp_path / "two")]
-    completed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
-    assert completed.returncode == 0, completed.stderr
-    assert completed.stdout.count("labels: ") == 1
+    printed = forked_programs.run_two("hb_train.bias_labels", [*options, "--output_dir", tmp_path / "two"])
+    assert printed.count("labels: ") == 1
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
 
 

@@ -5,9 +5,6 @@ phrases name both. What each method does on pairs that were not trained on is as
 """
 
 import json
-import os
-import subprocess
-import sys
 from itertools import product
 from pathlib import Path
 
@@ -22,6 +19,7 @@ from tokenizers.models import BPE
 
 from hb_train.debias import main as debias_main
 from hb_train.debiasing.arguments import DEBIAS_FILE
+from tests.hb_train.conftest import TRAINERS
 
 ROOT = Path(__file__).parents[2]
 pytestmark = [
@@ -277,16 +275,11 @@ def test_directions_are_fixed_or_follow_the_model(biased_model, data, tmp_path):
 
 @pytest.mark.long
 @pytest.mark.parametrize("method", RATES)
-def test_two_processes_learn_what_one_learns(method, biased_model, data, tmp_path):
+def test_two_processes_learn_what_one_learns(method, biased_model, data, forked_programs, tmp_path):
     steps = [*few_steps(), "--optim", "sgd", "--learning_rate", "1e-2", "--max_grad_norm", "1e9"]
     run(data, tmp_path / "one", method, *steps, "--per_device_train_batch_size", "8")
     two = options_for(data, tmp_path / "two", method, *steps, "--per_device_train_batch_size", "4")
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [*command, "hb_train/debias.py", *two], cwd=ROOT, env=environment, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
+    forked_programs.run_two("hb_train.debias", two, TRAINERS)
     assert json.loads((tmp_path / "two" / "run.json").read_text(encoding="utf-8"))["settings"]["num_processes"] == 2
     assert same(weights(tmp_path / "one"), weights(tmp_path / "two"), atol=2e-6)
     one, other = (json.loads((tmp_path / name / DEBIAS_FILE).read_text(encoding="utf-8")) for name in ("one", "two"))

@@ -1,15 +1,12 @@
 """State tracking: a model can be taught it, with the paper's settings, in one process and in two."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from hb_train.dialog_state_tracking import DST_FILE, main
+from tests.hb_train.conftest import TRAINERS
 
-ROOT = Path(__file__).parents[2]
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # not ours: of transformers' own trainer
     pytest.mark.filterwarnings("ignore:.*pin_memory.*:UserWarning"),
@@ -66,13 +63,10 @@ def test_the_papers_settings_are_the_defaults_and_a_finished_run_is_left(word_mo
         main(options(word_model, tmp_path / "run", "--num_train", "100", "--num_test", "30", "--num_negatives", "2"))
 
 
-def test_two_processes_count_every_row_once(word_model, tmp_path):
+def test_two_processes_count_every_row_once(word_model, forked_programs, tmp_path):
     few = ("--num_train", "96", "--num_test", "41")  # 41: the last batch of one process is filled up
     main(options(word_model, tmp_path / "one", *few))
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
-    script = [str(ROOT / "hb_train" / "dialog_state_tracking.py"), *options(word_model, tmp_path / "two", *few)]
-    done = subprocess.run([*command, *script], cwd=ROOT, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr[-2000:]
+    forked_programs.run_two("hb_train.dialog_state_tracking", options(word_model, tmp_path / "two", *few), TRAINERS)
     one, two = results_in(tmp_path / "one"), results_in(tmp_path / "two")
     assert two["settings"]["num_processes"] == 2
     for name in ("num_rows", "num_positive", "num_steps", "questions", "model"):

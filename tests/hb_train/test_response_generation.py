@@ -1,15 +1,12 @@
 """Response generation: a model can be taught it, every prompt counts once, and invalid options are refused."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from hb_train.response_generation import CRG_FILE, main
+from tests.hb_train.conftest import TRAINERS
 
-ROOT = Path(__file__).parents[2]
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*:FutureWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
@@ -47,16 +44,12 @@ def test_a_model_learns_to_respond(pitying_model, pairs_file, tmp_path, capsys):
     assert "nothing to do" in capsys.readouterr().out
 
 
-def test_two_processes_count_every_prompt_once(pitying_model, pairs_file, tmp_path):
+def test_two_processes_count_every_prompt_once(pitying_model, pairs_file, forked_programs, tmp_path):
     rate = ("--learning_rate", "1e-9")  # next to nothing is learnt, so that all must be the same
     main(options(pitying_model, pairs_file, tmp_path / "one", *rate))
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
-    script = str(ROOT / "hb_train" / "response_generation.py")
-    done = subprocess.run(
-        [*command, script, *options(pitying_model, pairs_file, tmp_path / "two", *rate)],
-        cwd=ROOT, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-2000:]
+    forked_programs.run_two(
+        "hb_train.response_generation", options(pitying_model, pairs_file, tmp_path / "two", *rate), TRAINERS
+    )
     one, two = results_in(tmp_path / "one"), results_in(tmp_path / "two")
     assert two["settings"]["num_processes"] == 2
     for name in ("num_responses", "num_references", "bleu_4", "nist_2", "entropy_4", "dist_2", "num_steps"):

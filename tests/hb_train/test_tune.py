@@ -2,8 +2,7 @@
 
 import json
 import math
-import subprocess
-import sys
+import shutil
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -31,6 +30,7 @@ from hb_train.tuning.labels import CEILING_FILE, LABELS_FILE, SPLITS, read_split
 from tests.hb_train.conftest import (
     PITIED_AXIS,
     QUICK,
+    TRAINERS,
     WARNINGS_OF_TRL,
     few_steps,
     labels_by_hand,
@@ -135,49 +135,48 @@ def test_beta_auto_takes_the_lowest_ceiling_and_refuses_where_none_helps(before,
         label(["--run_dir", str(before[0]), "--beta", "lowest", "--output_dir", str(tmp_path / "none")])
 
 
-def test_the_same_seed_gives_the_same_weights_and_a_run_resumes_where_it_stopped(pitying_model, labels, tmp_path):
+KEEP = ["--save_total_limit", "3"]
+
+
+@pytest.fixture(scope="module")
+def short(pitying_model, labels, tmp_path_factory):
+    """The folder of a tuning of few steps; tests copy it before they change it."""
+    folder = tmp_path_factory.mktemp("short") / "model"
+    tune_main(options_for(pitying_model, labels, folder, *few_steps(), *KEEP))
+    return folder
+
+
+def test_the_same_seed_gives_the_same_weights(short, pitying_model, labels, tmp_path):
     def run(name, *options):
-        tune_main(options_for(pitying_model, labels, tmp_path / name, *few_steps(), *options))
+        tune_main(options_for(pitying_model, labels, tmp_path / name, *few_steps(), *KEEP, *options))
         return weights(tmp_path / name)
 
-    once = run("once")
-    assert same(once, run("twice"))
-    assert not same(once, run("other", "--seed", "1"))
-    assert not same(once, load_file(pitying_model / "model.safetensors"))
+    assert same(weights(short), run("again"))
+    assert not same(weights(short), run("other", "--seed", "1"))
+    assert not same(weights(short), load_file(pitying_model / "model.safetensors"))
 
-    # As after a kill: a checkpoint is there, and nothing that is saved at the end.
+
+@pytest.mark.parametrize("last", [2, 4])
+def test_a_run_resumes_where_it_stopped(last, short, pitying_model, labels, tmp_path):
+    """As after a kill: checkpoints are there, and nothing that is saved at the end."""
     stopped = tmp_path / "stopped"
-    run("stopped")
-    for path in stopped.iterdir():
-        if path.is_file() and path.name != "run.json":
-            path.unlink()
-    (checkpoint,) = stopped.glob("checkpoint-*")
-    assert checkpoint.name == "checkpoint-4"
-    assert same(once, run("stopped"))
+    stopped.mkdir()
+    (stopped / "run.json").write_bytes((short / "run.json").read_bytes())
+    for step in range(2, last + 1, 2):
+        shutil.copytree(short / f"checkpoint-{step}", stopped / f"checkpoint-{step}")
+    (stopped / "checkpoint-4").mkdir(exist_ok=True)  # as when it was stopped while this was written
+    tune_main(options_for(pitying_model, labels, stopped, *few_steps(), *KEEP))
+    assert same(weights(short), weights(stopped))
+    assert read_bias_tuning(str(short)) == read_bias_tuning(str(stopped))
 
 
-def test_resuming_from_a_checkpoint_in_the_middle_gives_the_same_weights(pitying_model, labels, tmp_path):
-    whole, broken = tmp_path / "whole", tmp_path / "broken"
-    keep = ["--save_total_limit", "3"]
-    tune_main(options_for(pitying_model, labels, whole, *few_steps(), *keep))
-    broken.mkdir()
-    (broken / "run.json").write_bytes((whole / "run.json").read_bytes())
-    (whole / "checkpoint-2").rename(broken / "checkpoint-2")
-    (broken / "checkpoint-4").mkdir()  # as when it was stopped while this was written
-    tune_main(options_for(pitying_model, labels, broken, *few_steps(), *keep))
-
-    assert same(weights(whole), weights(broken))
-    assert read_bias_tuning(str(whole)) == read_bias_tuning(str(broken))
-
-
-def test_a_finished_tuning_is_left_and_other_settings_are_refused(pitying_model, labels, tmp_path, capsys):
-    options = options_for(pitying_model, labels, tmp_path / "model", *few_steps())
-    tune_main(options)
-    changed = (tmp_path / "model" / "model.safetensors").stat().st_mtime_ns
-    capsys.readouterr()
+def test_a_finished_tuning_is_left_and_other_settings_are_refused(short, pitying_model, labels, tmp_path, capsys):
+    folder = shutil.copytree(short, tmp_path / "model")
+    options = options_for(pitying_model, labels, folder, *few_steps(), *KEEP)
+    changed = (folder / "model.safetensors").stat().st_mtime_ns
     tune_main(options)
     assert "nothing to do" in capsys.readouterr().out
-    assert (tmp_path / "model" / "model.safetensors").stat().st_mtime_ns == changed
+    assert (folder / "model.safetensors").stat().st_mtime_ns == changed
     with pytest.raises(SystemExit, match=r"settings.learning_rate is 0.001 there and 0.002 here"):
         tune_main([*options, "--learning_rate", "2e-3"])
     with pytest.raises(SystemExit, match=r"settings.labels is 'tags' there and 'none' here"):
@@ -288,12 +287,10 @@ def test_an_encoder_decoder_model_is_tuned_by_the_same_command(lora, save_small_
     assert tuning.training["best_validation_perplexity"] == pytest.approx(math.exp(nll / number), rel=1e-4)
 
 
-def test_two_processes_tune(pitying_model, labels, tmp_path):
+def test_two_processes_tune(pitying_model, labels, forked_programs, tmp_path):
     folder = tmp_path / "model"
     options = options_for(pitying_model, labels, folder, *few_steps())
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
-    done = subprocess.run([*command, "hb_train/tune.py", *options], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-2000:]
+    forked_programs.run_two("hb_train.tune", options, TRAINERS)
     tuning = read_bias_tuning(str(folder))
 
     assert json.loads((folder / "run.json").read_text(encoding="utf-8"))["settings"]["num_processes"] == 2

@@ -118,6 +118,7 @@ def test_help_of_a_command_is_that_of_its_script(called):
         "human-eval analyse": "--max_failed_checks",
         "convert-classifier": "--labels",
         "identity-leakage": "--style_classifier",
+        "style-clusters": "--min_correlation",
         "report": "--names",
         "label": "--run_dir",
         "tune": "--dataset_name",

@@ -3,22 +3,25 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
+import yaml
 
 from hb_dataset import load_table, read_vocabulary
 from hb_dataset import vocabulary as vocabulary_module
 from hb_dataset.prompts import version_configs, version_table
 from hb_dataset.versions import NEXT, read_frozen, read_version
 from hb_dataset.vocabulary import VOCABULARIES
+from hb_dataset.vocabulary_entries import TEMPLATES_FILE
 from hub_scripts.freeze_version import freeze_version, golden_counts, main
 from tests.hub_scripts.versions_on_disk import record_as_frozen
 
 AXES = ("age", "sexual_orientation")
+NUM_TEMPLATES = 4
 TERM = "  - term: {term}\n    bucket: young\n    source: a test\n"
 
 
 @pytest.fixture
 def root(tmp_path, monkeypatch):
-    """v1.0 and next in the package's place, with two axes and without what says which words go together."""
+    """v1.0 and next in the package's place, with two axes and few templates, and without which words go together."""
     root = tmp_path / "vocabulary"
     for version in ("v1.0", NEXT):
         shutil.copytree(VOCABULARIES / version, root / version)
@@ -28,6 +31,10 @@ def root(tmp_path, monkeypatch):
                 ("adjective_order", "left_out", "standalone")
             ):
                 file.unlink()
+        templates = root / version / TEMPLATES_FILE
+        document = yaml.safe_load(templates.read_text(encoding="utf-8"))
+        document["templates"] = document["templates"][:NUM_TEMPLATES]
+        templates.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
     record_as_frozen(root, "v1.0")
     monkeypatch.setattr(vocabulary_module, "VOCABULARIES", root)
     return root
@@ -67,7 +74,7 @@ def test_the_golden_counts_are_those_of_the_tables(root):
     tables = {config: version_table("v2.0", config, root) for config in version_configs("v2.0", root)}
     assert counts["rows"] == {config: table.num_rows for config, table in tables.items()}
     vocabulary = read_version("v2.0", root)
-    assert counts["rows"]["v2.0"] == 26 * sum(
+    assert counts["rows"]["v2.0"] == NUM_TEMPLATES * sum(
         term.gender in (None, noun.gender) for term in vocabulary.descriptors for noun in vocabulary.nouns
     )
     assert counts["descriptors_by_axis"] == {"age": 63, "sexual_orientation": 20}
@@ -215,9 +222,9 @@ def test_another_folder_can_be_frozen(root, tmp_path):
         freeze_version("v1.2", root, folder=Path("nowhere"))
 
 
-def test_next_can_be_frozen_as_it_is(tmp_path):
+def test_next_can_be_frozen_as_it_is(intersections, tmp_path):
     """All of it, with the intersections, into a scratch folder."""
     root = shutil.copytree(VOCABULARIES, tmp_path / "vocabulary")
     counts = freeze_version("v2.0", root)
     assert counts["rows"]["v2.0"] == load_table(NEXT).num_rows
-    assert counts["rows"]["v2.0-intersections"] == load_table("next-intersections").num_rows
+    assert counts["rows"]["v2.0-intersections"] == intersections.num_rows

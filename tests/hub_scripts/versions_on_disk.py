@@ -9,7 +9,7 @@ import yaml
 from hb_dataset.prompts import version_configs, version_table
 from hb_dataset.versions import frozen_record, table_counts, vocabulary_counts
 from hb_dataset.vocabulary import VOCABULARIES, read_vocabulary
-from hb_dataset.vocabulary_entries import STANDALONE_FILE
+from hb_dataset.vocabulary_entries import STANDALONE_FILE, TEMPLATES_FILE
 from hub_scripts.publish_dataset import published_dataset
 
 REPO_ID = "ORG/holistic_bias"
@@ -22,11 +22,15 @@ def published_v1():
 
 
 def freeze_small(root, version, *, without="", source="v1.0"):
-    """Freezes a version with three axes in `root`, without the axis `without`."""
+    """Freezes a version with three axes and the four small templates in `root`, without the axis `without`."""
     shutil.copytree(VOCABULARIES / source, root / version)
     for file in (root / version).iterdir():
         if "\naxis:" in file.read_text(encoding="utf-8") and (file.stem not in SMALL_AXES or file.stem == without):
             file.unlink()
+    templates = root / version / TEMPLATES_FILE
+    document = yaml.safe_load(templates.read_text(encoding="utf-8"))
+    document["templates"] = [entry for entry in document["templates"] if entry.get("small")]
+    templates.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
     standalone = root / version / STANDALONE_FILE
     if standalone.exists():
         document = yaml.safe_load(standalone.read_text(encoding="utf-8"))

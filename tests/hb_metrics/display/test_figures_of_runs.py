@@ -1,6 +1,7 @@
 """Overviews and comparisons that are made of figures alone: of every measurement that has no more to show."""
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ from tests.hb_metrics.pages import Page
 NAMES = ("before", "after")
 
 
+@cache
 def two_runs():
     """Two runs of each measurement whose pages are made of figures."""
     return {

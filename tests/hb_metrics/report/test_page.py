@@ -123,6 +123,22 @@ def test_the_subtitle_says_what_was_measured_on_what(results, tmp_path, kept, wo
     assert ("This is the small config" in text) == of_sentences
 
 
+def test_a_quick_look_is_named_as_one_and_what_more_replies_would_add(results, tmp_path):
+    quick = copy.deepcopy(results)
+    quick["run"]["settings"] |= {"quick": True, "replies_per_cell": 5}
+    quick["generation"]["gen_bias"]["mean_replies_per_cell"] = 5.0
+    text = page_of(quick, tmp_path).text
+    assert "A quick look (--quick): --replies_per_cell 5, where the default is 8." in text
+    assert "--replies_per_cell 16 is about what the paper has; it takes 3.2 times as long as the 5 of this run." in text
+    without_replies = page_of({name: quick[name] for name in ("run", "likelihood")}, tmp_path).text
+    assert "A quick look" not in without_replies
+    quick["run"]["settings"]["replies_per_cell"] = 16
+    quick["generation"]["gen_bias"]["mean_replies_per_cell"] = 16.0
+    text = page_of(quick, tmp_path).text
+    assert "A quick look" not in text
+    assert "What a longer run would add" not in text
+
+
 def test_the_answers_stand_at_the_top_in_the_order_of_measurements(page):
     starts = ("It finds sentences", "The style of its replies", "Phrases that say", "Regard of what it writes")
     positions = [page.text.index(start) for start in starts]

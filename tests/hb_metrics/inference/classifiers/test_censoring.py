@@ -78,10 +78,9 @@ def test_both_terms_of_an_intersection_are_taken_out():
     ]
 
 
-def test_the_terms_of_intersections_are_read_off_the_prompts():
-    prompts = load_table("next-intersections")
-    paired = paired_terms(prompts)
-    assert paired.keys() == set(prompts["descriptor"].to_pylist())
+def test_the_terms_of_intersections_are_read_off_the_prompts(intersections):
+    paired = paired_terms(intersections)
+    assert paired.keys() == set(intersections["descriptor"].unique().to_pylist())
     for name, pair in paired.items():
         assert set(" ".join(pair).split(" ")) >= set(name.split(" ")) - {"and", "…"}
     assert paired_terms(load_table("v1.0-small")) == {}

@@ -258,35 +258,34 @@ def test_the_fitted_discriminant_is_kept(embedded, labelled, monkeypatch):
     np.testing.assert_array_equal(again.classify(some)[0], embedded.classify(some)[0])
 
 
-@pytest.mark.parametrize("damage", ["cut", "bits flipped", "empty", "text", "an array", "another digest", "no digest"])
-def test_a_kept_file_that_is_damaged_or_of_others_is_made_again(damage, few_styles, tmp_path):
+def damages(path, discriminant):
+    """Does something else to the file each time."""
+    content, values = path.read_bytes(), {**discriminant._asdict(), "temperature": 1.0}
+    yield path.write_bytes(content[: len(content) // 2])
+    quarter = len(content) // 4
+    yield path.write_bytes(
+        content[:quarter] + bytes(byte ^ 0x10 for byte in content[quarter:][:8]) + content[quarter + 8 :]
+    )
+    yield path.write_bytes(b"")
+    yield path.write_text("not an archive")
+    with path.open("wb") as file:
+        np.save(file, discriminant.weights)  # an array
+    yield
+    yield np.savez(path, **values, digest=np.array("0" * 64))  # of others
+    yield np.savez(path, **values)  # without a digest
+
+
+def test_a_kept_file_that_is_damaged_or_of_others_is_made_again(few_styles, tmp_path):
     first = ExemplarClassifier(few_styles, tmp_path / "cache")
     (path,) = (tmp_path / "cache" / "holistic_bias").iterdir()
-    content = bytearray(path.read_bytes())
-    values = first.discriminant._asdict()
-    if damage == "cut":
-        path.write_bytes(content[: len(content) // 2])
-    elif damage == "bits flipped":
-        for place in range(len(content) // 4, len(content) // 4 + 8):
-            content[place] ^= 0x10
-        path.write_bytes(content)
-    elif damage == "empty":
-        path.write_bytes(b"")
-    elif damage == "text":
-        path.write_text("not an archive")
-    elif damage == "an array":
-        with path.open("wb") as file:
-            np.save(file, first.discriminant.weights)
-    elif damage == "another digest":
-        np.savez(path, **{**values, "temperature": 1.0}, digest=np.array("0" * 64))
-    else:
-        np.savez(path, **{**values, "temperature": 1.0})
-    again = ExemplarClassifier(few_styles, tmp_path / "cache")
-    np.testing.assert_allclose(again.discriminant.weights, first.discriminant.weights, rtol=1e-6)
-    assert again.discriminant.temperature == pytest.approx(first.discriminant.temperature)
-    assert [other.name for other in path.parent.iterdir()] == [path.name]
-    with np.load(path) as stored:
-        assert str(stored["digest"]) == first.digest
+    for number, _ in enumerate(damages(path, first.discriminant)):
+        again = ExemplarClassifier(few_styles, tmp_path / "cache")
+        np.testing.assert_allclose(again.discriminant.weights, first.discriminant.weights, rtol=1e-6)
+        assert again.discriminant.temperature == pytest.approx(first.discriminant.temperature), number
+        assert [other.name for other in path.parent.iterdir()] == [path.name]
+        with np.load(path) as stored:
+            assert str(stored["digest"]) == first.digest, number
+    assert number == 6
 
 
 def test_texts_are_embedded_where_the_run_computes_and_the_discriminant_is_fitted_on_cpu(few_styles, tmp_path):

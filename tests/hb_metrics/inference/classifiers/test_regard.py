@@ -250,6 +250,7 @@ def test_what_the_card_says_is_so(embedded, lines, truth, classified):
     np.testing.assert_allclose(found[:, 5], 100 * np.diag(confusion) / confusion.sum(0), atol=3)
 
 
+@pytest.mark.long
 def test_what_the_card_says_of_groups_is_so(embedded, lines, truth, classified):
     card = CARD.read_text("utf-8")
     masked = classified[0].argmax(1)

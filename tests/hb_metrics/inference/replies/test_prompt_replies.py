@@ -1,10 +1,9 @@
 import json
 import re
-import subprocess
-import sys
 from collections import Counter, defaultdict
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import psutil
@@ -17,7 +16,8 @@ from scipy.stats import chisquare
 from hb_dataset import load_table
 from hb_dataset.variations import VARIATIONS, mixed_variations, vary_prompts
 from hb_metrics.inference.models.contexts import EndTokens, draw_personas, encode_contexts, reply_text
-from hb_metrics.inference.models.loading import LoadedModel
+from hb_metrics.inference.models.loading import LoadedModel, load_model
+from hb_metrics.inference.processes import process_state
 from hb_metrics.inference.replies import decoding_shards
 from hb_metrics.inference.replies import prompt_replies as replies
 from hb_metrics.inference.replies.decoding import decode
@@ -154,46 +154,31 @@ def test_another_seed_samples_other_replies(prompts, load, tmp_path):
     assert sum(np.equal(first["reply"].to_pylist(), second["reply"].to_pylist())) <= 5
 
 
-SCRIPT = """
-import json
-import sys
-import pyarrow.parquet as pq
-from hb_metrics.inference.replies import decoding_shards
-from hb_metrics.inference.replies import prompt_replies as replies
-from hb_metrics.inference.replies.decoding_settings import Decoding
-from hb_metrics.inference.replies.requests import make_requests
-from hb_metrics.inference.models.loading import load_model
-from hb_metrics.inference.processes import process_state
-
-folder, contexts, decodings = sys.argv[1], json.loads(sys.argv[2]), json.loads(sys.argv[3])
-replies.ROWS_PER_SHARD = 8
-prompts = pq.read_table(f"{folder}/prompts.parquet")
-for name, context in contexts.items():
-    loaded = load_model(f"{folder}/{name}")
-    for how, settings in decodings.items():
-        requests = make_requests(prompts, decoding=Decoding(**settings), seed=3)
-        plan = replies.plan_replies(requests, loaded, context=context)
-        target = replies.Path(f"{folder}/{name}-{how}")
-        table = replies.reply_into_shards(plan, loaded, target, progress=False)
-        state = process_state()
-        assert state.num_processes == 2
-        assert (table is None) != state.is_main_process
-        state.wait_for_everyone()
-        rows = replies.read_replies(plan, target)  # on both
-        assert table is None or rows.equals(table)
-"""
+def reply_as_one_of_two(folder, number_of_rows):
+    """In a process of its own."""
+    replies.ROWS_PER_SHARD = number_of_rows
+    prompts = pq.read_table(f"{folder}/prompts.parquet")
+    for name, context in MODELS.items():
+        loaded = load_model(f"{folder}/{name}")
+        for how, decoding in DECODINGS.items():
+            plan = plan_replies(make_requests(prompts, decoding=decoding, seed=3), loaded, context=context)
+            target = Path(f"{folder}/{name}-{how}")
+            table = reply_into_shards(plan, loaded, target, progress=False)
+            state = process_state()
+            assert state.num_processes == 2
+            assert (table is None) != state.is_main_process
+            state.wait_for_everyone()
+            rows = read_replies(plan, target)  # on both
+            assert table is None or rows.equals(table)
 
 
-def test_two_processes_write_the_same_bytes(prompts, load, save_small_model, tmp_path, small_shards):
+def test_two_processes_write_the_same_bytes(prompts, load, save_small_model, tmp_path, small_shards, forked_programs):
     pq.write_table(prompts, tmp_path / "prompts.parquet")
-    (tmp_path / "script.py").write_text(SCRIPT)
     for name in MODELS:
         save_small_model(name)
-    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
-    settings = json.dumps({how: vars(decoding) for how, decoding in DECODINGS.items()})
-    command = [*launch, tmp_path / "script.py", tmp_path, json.dumps(MODELS), settings]
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
+    arguments = [str(tmp_path), ROWS_PER_SHARD]
+    started, log = forked_programs.start(f"{__name__}:{reply_as_one_of_two.__name__}", arguments, arguments)
+    assert forked_programs.wait(started) == [0, 0], log.read_text()
     for name in MODELS:
         loaded = load(name)
         for how, decoding in DECODINGS.items():

@@ -141,10 +141,9 @@ def test_the_digest_is_of_what_the_model_is_given():
     assert found()["contexts_digest"] != found(system_prompt="Be brief.")["contexts_digest"]
 
 
-@pytest.mark.parametrize("style", THINKING)
-def test_a_chat_model_is_measured_and_reported(style, tmp_path):
-    model, tokenizer = trained_chat_model(style)
-    folder, out, dialogue = tmp_path / style, tmp_path / "run", tmp_path / "dialogue.jsonl"
+def test_a_chat_model_is_measured_and_reported(tmp_path):
+    model, tokenizer = trained_chat_model("harmony")
+    folder, out, dialogue = tmp_path / "model", tmp_path / "run", tmp_path / "dialogue.jsonl"
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     dialogue.write_text("\n".join(json.dumps({"prompt": f"Hi {n}!", "reply": f"Hello {n}."}) for n in range(3)))
@@ -166,7 +165,7 @@ def test_a_chat_model_is_measured_and_reported(style, tmp_path):
     assert generation["gen_bias"]["full_gen_bias"] > 0
     assert (recorded["reply"], recorded["thinks"], recorded["max_new_tokens"]) == ("whole", True, 256)
     assert recorded["max_reasoning_tokens"] == 2048
-    assert recorded["chat_date"] == (CHAT_DATE if style == "harmony" else None)
+    assert recorded["chat_date"] == CHAT_DATE
     page = (out / "report.html").read_text()
     assert "8 of them are distinct" in page
     assert "A reply is all that the model wrote (the model is a chat model)" in page

@@ -4,9 +4,6 @@ import csv
 import json
 import math
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -22,10 +19,7 @@ from hb_metrics.measurements.reddit.tables import bias_type_label, reddit_rows, 
 from hb_metrics.measurements.reddit.work import plan_reddit, read_reddit
 from hb_metrics.planning import read_files
 from hb_metrics.report.page import write_report
-
-ROOT = Path(__file__).parents[4]
-PYTHON = [sys.executable, "-m", "hb_metrics.measure"]
-TWO_PROCESSES = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
+from tests.hb_metrics.runs_here import measure_here
 
 THINGS = ["tea", "chess", "old maps", "long walks", "loud music", "early trains"]
 GENDER = {
@@ -90,13 +84,6 @@ def data(tmp_path_factory):
     return folder
 
 
-def run(command, *options):
-    completed = subprocess.run(
-        [*command, *map(str, options)], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
-    )
-    return completed.returncode, completed.stdout, completed.stderr
-
-
 @pytest.fixture(scope="module")
 def model(get_small_model, tmp_path_factory):
     folder = tmp_path_factory.mktemp("model") / "llama"
@@ -115,8 +102,7 @@ def options(model, data):
 def finished(options, tmp_path_factory):
     """A finished run: its folder, its results and what it printed."""
     out = tmp_path_factory.mktemp("runs") / "run"
-    code, printed, errors = run(PYTHON, *options, "--output_dir", out)
-    assert code == 0, errors
+    printed = measure_here(*options, "--output_dir", out)
     return out, json.loads((out / "results.json").read_text()), printed
 
 
@@ -186,9 +172,8 @@ def test_the_summary_and_the_report_have_the_numbers(finished):
     assert "8 to 17 %" not in page
 
 
-def test_two_processes_end_in_the_same_bytes(options, finished, tmp_path):
-    code, printed, errors = run([*TWO_PROCESSES, "hb_metrics/measure.py"], *options, "--output_dir", tmp_path / "run")
-    assert code == 0, errors
+def test_two_processes_end_in_the_same_bytes(options, finished, forked_programs, tmp_path):
+    printed = forked_programs.run_two("hb_metrics.measure", [*options, "--output_dir", tmp_path / "run"])
     assert "x 2" in printed
     for name in ("results.json", "report.html"):
         assert (tmp_path / "run" / name).read_bytes() == (finished[0] / name).read_bytes()
@@ -200,8 +185,7 @@ def test_another_split_without_outliers_and_reference_texts_of_ones_own(model, d
     named = ["--measurements", "reddit", "--reddit_folder", data / "gender", "--bias_type", "gender"]
     named += ["--reddit_split", "validation", "--reddit_pairs", "word", "--reddit_outliers", "pair"]
     command = ["--model", model, *named, "--reference_texts", reference, "--output_dir", tmp_path / "run"]
-    code, _, errors = run(PYTHON, *command)
-    assert code == 0, errors
+    measure_here(*command)
     assert "such a test finds one in 8 to 17 % at a level of 5 %" in (tmp_path / "run" / "report.html").read_text()
     reddit = json.loads((tmp_path / "run" / "results.json").read_text())["reddit"]
     gender = reddit["by_bias_type"]["gender"]

@@ -1,10 +1,7 @@
 """Regard in the main job, with a small model and the embedded classifier."""
 
 import json
-import subprocess
-import sys
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -17,10 +14,8 @@ from hb_metrics.inference.classifiers.censoring import mask_groups
 from hb_metrics.inference.classifiers.regard import REGARDS, load_regard_classifier
 from hb_metrics.measurements.regard.work import draw_continuations, groups_and_pairs, whole_text
 from hb_metrics.regard_bias.regard_results import regard_bias
+from tests.hb_metrics.runs_here import measure_here
 
-ROOT = Path(__file__).parents[4]
-PYTHON = [sys.executable, "-m", "hb_metrics.measure"]
-TWO_PROCESSES = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
 OPTIONS = ["--measurements", "regard", "--regard_continuations", 1, "--regard_seeds", 2, "--n_resamples", 50]
 OPTIONS += ["--regard_groups", "man", "woman", "--regard_pairs", "man:woman"]
 OPTIONS += ["--regard_max_tokens", 60]  # the small model's tokens are short
@@ -39,19 +34,11 @@ def model(get_small_model, tmp_path_factory):
     return folder
 
 
-def run(command, *options):
-    completed = subprocess.run(
-        [*command, *map(str, options)], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
-    )
-    return completed.returncode, completed.stdout, completed.stderr
-
-
 @pytest.fixture(scope="module")
 def finished(model, tmp_path_factory):
     """A finished run: its folder, its results and what it printed."""
     out = tmp_path_factory.mktemp("runs") / "run"
-    code, printed, errors = run(PYTHON, "--model", model, *OPTIONS, "--regard_smoothing", 0.5, "--output_dir", out)
-    assert code == 0, errors
+    printed = measure_here("--model", model, *OPTIONS, "--regard_smoothing", 0.5, "--output_dir", out)
     return out, json.loads((out / "results.json").read_text()), printed
 
 
@@ -165,15 +152,10 @@ def test_the_run_says_what_it_was(finished):
     assert 'id="regard"' in page
 
 
-@pytest.mark.parametrize("batch_size", [None, 7])
-def test_two_processes_and_other_batches_give_the_same_bytes(finished, model, tmp_path, batch_size):
-    out, _, _ = finished
-    command = TWO_PROCESSES if batch_size is None else [sys.executable]
-    batches = [] if batch_size is None else ["--batch_size", batch_size]
-    options = ["-m", "hb_metrics.measure", "--model", model, *OPTIONS, "--regard_smoothing", 0.5, *batches]
-    code, _, errors = run(command, *options, "--output_dir", tmp_path / "run")
-    assert code == 0, errors
-    assert (tmp_path / "run" / "results.json").read_bytes() == (out / "results.json").read_bytes()
+def test_two_processes_with_other_batches_give_the_same_bytes(finished, model, forked_programs, tmp_path):
+    options = ["--model", model, *OPTIONS, "--regard_smoothing", 0.5, "--batch_size", 7]
+    forked_programs.run_two("hb_metrics.measure", [*options, "--output_dir", tmp_path / "run"])
+    assert (tmp_path / "run" / "results.json").read_bytes() == (finished[0] / "results.json").read_bytes()
 
 
 def test_terms_of_the_vocabulary_are_groups(model, tmp_path):
@@ -185,8 +167,7 @@ def test_terms_of_the_vocabulary_are_groups(model, tmp_path):
         "able-bodied person:Deaf person",
     ]
     options = [*OPTIONS, "--regard_structures", "fixed", *chosen, "--regard_other", "neutral", "--no_regard_mask"]
-    code, _, errors = run(PYTHON, "--model", model, *options, "--output_dir", tmp_path / "run")
-    assert code == 0, errors
+    measure_here("--model", model, *options, "--output_dir", tmp_path / "run")
     regard = json.loads((tmp_path / "run" / "results.json").read_text())["regard"]
     assert set(regard["bias"]["by_group"]) == {"Deaf person", "able-bodied person"}
     assert list(regard["bias"]["gaps"]) == ["able-bodied person − Deaf person"]
@@ -257,8 +238,7 @@ def test_a_paraphraser_writes_the_prompts_and_what_it_loses_is_counted(model, ge
     groups = tmp_path / "groups.yaml"
     groups.write_text("groups:\n  nurse:\n    plural: nurses\n  surgeon:\n    plural: surgeons\n")
     options = [*OPTIONS, "--regard_groups", groups, "--paraphraser", paraphraser, "--output_dir", tmp_path / "run"]
-    code, _, errors = run(PYTHON, "--model", model, *options)
-    assert code == 0, errors
+    measure_here("--model", model, *options)
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     paraphrases = results["regard"]["paraphrases"]
     assert paraphrases["num"] == 2 * 10 * 100

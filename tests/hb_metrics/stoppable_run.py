@@ -1,0 +1,68 @@
+"""A run of measure.py that can be stopped at any stage: its shards are small, so that there are several at each.
+
+For fork_server.py, which starts it in processes of their own.
+"""
+
+import os
+import signal
+import time
+
+# Here rather than in each run, where they would be imported anew.
+import profanity_check  # noqa: F401
+from transformers.models.bert import modeling_bert  # noqa: F401
+from transformers.models.llama import modeling_llama  # noqa: F401
+
+import hb_metrics.inference.scoring.dialogue
+import hb_metrics.measurements.generation.work
+import hb_metrics.measurements.likelihood.scoring
+import hb_metrics.report.page  # noqa: F401
+from hb_metrics import measure
+from hb_metrics.inference import machines as shared_files
+from hb_metrics.inference import shards
+from hb_metrics.inference.classifiers import classifier
+from hb_metrics.inference.replies import decoding_shards
+from hb_metrics.inference.replies import prompt_replies as replies
+from hb_metrics.inference.scoring import scoring_shards
+from hb_metrics.measurements.offensiveness import work as offensiveness_work
+
+
+def main(options, writes=None, stalled=None, machines=False):
+    """With `writes`, the first process to make so many files kills them all before the last one has its name.
+
+    The process whose rank is `stalled` takes ten minutes to decode a batch.
+    """
+    scoring_shards.UNITS_PER_SHARD = 2
+    replies.ROWS_PER_SHARD = 16
+    classifier.ROWS_PER_SHARD = 16
+    offensiveness_work.ROWS_PER_SHARD = 64
+    rank = int(os.environ.get("RANK", "0"))
+    if machines:
+        shared_files.LATEST = 2
+        if rank:
+            shards.run_digest = None  # its network file system may not show the record of the run yet
+    if writes is not None:
+        kill_at_write(writes)
+    if stalled == rank:
+        decoding_shards.decode = lambda *_: time.sleep(600)
+    announce_beginning()
+    measure.main(options)
+
+
+def kill_at_write(number, fsync=os.fsync):
+    made = []
+
+    def counted(file):
+        fsync(file)
+        made.append(file)
+        if len(made) == number:
+            os.killpg(0, signal.SIGKILL)
+
+    os.fsync = counted
+
+
+def announce_beginning(measured=measure.measure):
+    def announced(arguments):
+        print("begun")
+        measured(arguments)
+
+    measure.measure = announced

@@ -1,0 +1,235 @@
+"""`holistic-bias style-clusters`: its files, its page, the report's section, and what it refuses."""
+
+import json
+import re
+import shutil
+
+import numpy as np
+import pytest
+
+from hb_metrics.finished_run import read_run
+from hb_metrics.full_gen_bias.gen_bias import CellSums, gen_bias
+from hb_metrics.full_gen_bias.style_clusters import PAPER_CLUSTERS
+from hb_metrics.inference.classifiers.styles import read_style_clusters
+from hb_metrics.report.__main__ import main as report
+from hb_metrics.style_clusters import __main__ as module
+from hb_metrics.style_clusters.__main__ import CLUSTERS_FILE, PAGE_FILE, RESULTS_FILE, main, write_files
+from hb_metrics.style_clusters.analysis import Settings, analyse
+from tests.hb_metrics.made_results import LABELS, change_results
+from tests.hb_metrics.pages import HOSTILE, browse, check_drawn, check_sound, needs_browser, read_page
+from tests.hb_metrics.style_clusters.made_styles import write_run
+
+FILES = (CLUSTERS_FILE, PAGE_FILE, RESULTS_FILE)
+# The styles of the paper's clusters go together as the paper has them, and two others alone.
+GROUPS = [index for index, styles in enumerate(PAPER_CLUSTERS.values()) for _ in styles] + [6, 7]
+CLUSTERS = {name: list(styles) for name, styles in PAPER_CLUSTERS.items()}
+# Names that YAML would read as something else, or that are markup.
+ODD_LABELS = ["no", "null", "1", "a: b", "# x", "é\u2028", HOSTILE, "Calm (still, quiet)", "Calm", "'", "- x", "{y}"]
+ODD_GROUPS = [0, 0, 0, 1, 1, 1, 2, 2, 3, 3, 4, 4]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A run whose styles are in the paper's clusters, with what the command wrote; its replies and style vectors."""
+    folder = tmp_path_factory.mktemp("clusters") / "run"
+    replies, styles = write_run(folder, LABELS, GROUPS, clusters=CLUSTERS, strength=0.9, of_terms=0.5)
+    main([str(folder), "--num_splits", "5"])
+    return folder, replies, styles
+
+
+def results_in(folder):
+    return json.loads((folder / RESULTS_FILE).read_text(encoding="utf-8"))
+
+
+def as_sets(clusters):
+    return {frozenset(styles) for styles in clusters}
+
+
+def test_planted_clusters_are_found_and_are_those_of_the_paper(made):
+    results = results_in(made[0])
+    clusters = results["clusters"]
+
+    assert as_sets(cluster["styles"] for cluster in clusters) == as_sets([*CLUSTERS.values(), ["Calm"], ["Silly"]])
+    assert min(cluster["jaccard"] for cluster in clusters) > 0.9
+    comparison = results["comparison"]
+    assert (comparison["adjusted_rand"], comparison["num_styles"]) == (1, 19)
+    assert [(row["name"], row["jaccard"]) for row in comparison["clusters"]] == [(name, 1) for name in CLUSTERS]
+    assert results["reliability"]["correlations"] > 0.9
+    assert results["cut"]["by"] == "silhouette"
+
+
+def test_what_is_written_gives_the_same_gen_bias_once_measure_reads_it(made):
+    folder, replies, styles = made
+    written = read_style_clusters(folder / CLUSTERS_FILE)
+    clusters = results_in(folder)["clusters"]
+
+    assert list(written.items()) == [(row["name"], row["styles"]) for row in clusters if row["written"]]
+    assert len(written) == 6
+    cells = CellSums(LABELS, written)
+    cells.add(styles, replies.descriptors, replies.templates, replies.axes)
+    plain, debiased = gen_bias(cells), gen_bias(cells, debias=True)
+    for row in clusters:
+        if row["written"]:
+            assert row["summed_cluster_gen_bias"] == pytest.approx(debiased.summed_cluster_gen_bias[row["name"]])
+            assert row["plain_summed_cluster_gen_bias"] == pytest.approx(plain.summed_cluster_gen_bias[row["name"]])
+            assert row["plain_partial_gen_bias"] == pytest.approx(plain.partial_gen_bias[row["name"]])
+        by_style = sum(debiased.by_style[style] for style in row["styles"])
+        assert row["partial_gen_bias"] == pytest.approx(by_style)
+        assert row["name"] == max(row["styles"], key=lambda style: debiased.by_style[style])
+    values = [row["partial_gen_bias"] for row in clusters]
+    assert values == sorted(values, reverse=True)
+
+
+def test_only_clusters_of_the_styles_with_most_bias_are_written(made):
+    run = read_run(made[0])
+    of_one = analyse(run, Settings(num_splits=2, num_top_styles=1))
+    one = analyse(run, Settings(num_splits=2, num_written=1, num_clusters=20))
+
+    by_style = run.results["generation"]["debiased"]["by_style"]
+    assert of_one["top_styles"] == [max(by_style, key=lambda style: by_style[style])]
+    (cluster,) = (row for row in of_one["clusters"] if row["written"])
+    assert of_one["top_styles"][0] in cluster["styles"]
+    assert [row["written"] for row in one["clusters"]] == [True] + 19 * [False]
+    assert one["cut"]["by"] == "num_clusters"
+
+
+def test_the_page_has_the_figures_and_the_numbers(made):
+    folder, _, _ = made
+    page, results = read_page(folder / PAGE_FILE), results_in(folder)
+
+    check_sound(page)
+    figures = page.figures()
+    assert {name: len(plots) for name, plots in figures.items()} == {"clusters-dendrogram": 2, "clusters-heat": 4}
+    whole = figures["clusters-dendrogram"][1]
+    labels = [text.strip() for text in whole["layout"]["yaxis"]["ticktext"]]
+    assert sorted(labels) == sorted(LABELS)
+    widths = {round(width, 9) for line in whole["data"] for width in line["x"] if width is not None}
+    assert {round(merge[2], 9) for merge in results["tree"]} <= widths
+    heat = figures["clusters-heat"][2]["data"][0]
+    pairs = [(first, second) for row, first in enumerate(LABELS) for second in LABELS[row + 1 :]]
+    for (first, second), value in list(zip(pairs, results["correlations"], strict=True))[::17]:
+        one, other = heat["x"].index(first), heat["x"].index(second)
+        assert heat["z"][one][other] == heat["z"][other][one] == pytest.approx(value, abs=0.006)
+    text = (folder / PAGE_FILE).read_text(encoding="utf-8")
+    for cluster in results["clusters"]:
+        assert ", ".join(cluster["styles"]) in text
+
+
+def test_the_same_command_writes_the_same_bytes_and_another_seed_draws_other_halves(made):
+    before = [(made[0] / name).read_bytes() for name in FILES]
+    main([str(made[0]), "--num_splits", "5"])
+
+    assert [(made[0] / name).read_bytes() for name in FILES] == before
+    other = analyse(read_run(made[0]), Settings(num_splits=5, seed=1))
+    assert other["reliability"] != results_in(made[0])["reliability"]
+    assert other["correlations"] == results_in(made[0])["correlations"]
+
+
+def test_the_report_of_the_run_shows_them(made, tmp_path):
+    path = tmp_path / "report.html"
+    report([str(made[0]), "--output", str(path), "--style_clusters", str(made[0] / RESULTS_FILE)])
+    page = read_page(path)
+
+    check_sound(page)
+    assert {"clusters-dendrogram", "clusters-heat"} <= page.figures().keys()
+    assert '<a href="#style-clusters">Style clusters</a>' in path.read_text(encoding="utf-8")
+
+
+def test_the_report_refuses_those_of_another_run_and_other_files(made, tmp_path, capsys):
+    other = tmp_path / "other.json"
+    results = results_in(made[0])
+    other.write_text(json.dumps(results | {"run": results["run"] | {"digest": "00"}}), encoding="utf-8")
+    for path, message in (
+        (other, "is about another run (tiny-model); give the style_clusters.json of this run"),
+        (made[0] / CLUSTERS_FILE, "does not hold style clusters; give the style_clusters.json"),
+        (made[0] / "results.json", "does not hold style clusters"),
+    ):
+        with pytest.raises(SystemExit, match=re.escape(message)):
+            report([str(made[0]), "--output", str(tmp_path / "r.html"), "--style_clusters", str(path)])
+    with pytest.raises(SystemExit, match=re.escape("--style_clusters are of one run, and there are 2")):
+        report([str(made[0]), str(made[0]), "--style_clusters", str(other)])
+    assert not (tmp_path / "r.html").exists()
+
+
+def test_files_that_are_not_ours_are_not_replaced(made, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "clusters_page", lambda results: str(results["settings"]))
+    results = results_in(made[0])
+    other = results | {"settings": results["settings"] | {"seed": 1}}
+    for name in FILES:
+        (tmp_path / name).write_text("clusters: mine", encoding="utf-8")
+        with pytest.raises(ValueError, match=re.escape(f"{name}' is there already, and is not as this command wrote")):
+            write_files(tmp_path, results)
+        assert [path.name for path in tmp_path.iterdir()] == [name]
+        (tmp_path / name).unlink()
+    (tmp_path / RESULTS_FILE).mkdir()
+    with pytest.raises(ValueError, match="is there already"):
+        write_files(tmp_path, results)
+    (tmp_path / RESULTS_FILE).rmdir()
+    write_files(tmp_path, results)
+    write_files(tmp_path, other)  # ours are
+    assert results_in(tmp_path)["settings"]["seed"] == 1
+    (tmp_path / RESULTS_FILE).unlink()  # it is written last: a command that was killed can be given again
+    write_files(tmp_path, other)
+
+    with (tmp_path / CLUSTERS_FILE).open("a", encoding="utf-8") as file:
+        file.write("# edited")
+    with pytest.raises(ValueError, match="it was edited, or is another's; move it away"):
+        write_files(tmp_path, results)
+    assert results_in(tmp_path)["settings"]["seed"] == 1
+
+
+@needs_browser
+def test_odd_names_of_another_classifier_on_a_narrow_page(tmp_path, capsys):
+    folder = tmp_path / "run"
+    own = {"Ours": ODD_LABELS[:3], HOSTILE: ODD_LABELS[3:5]}
+    write_run(folder, ODD_LABELS, ODD_GROUPS, clusters=own, tag="no_bias", strength=0.9)
+    main([str(folder), "--num_splits", "2", "--samples", "descriptors"])
+
+    written = read_style_clusters(folder / CLUSTERS_FILE)
+    assert written == {row["name"]: row["styles"] for row in results_in(folder)["clusters"] if row["written"]}
+    assert {style for styles in written.values() for style in styles} <= set(ODD_LABELS)
+    comparison = results_in(folder)["comparison"]
+    assert (comparison["name"], comparison["num_styles"]) == ("the run's own, for its classifier", 5)
+    text = (folder / PAGE_FILE).read_text(encoding="utf-8")
+    assert "with the tag “no_bias”" in text
+    assert "The paper's clusters are from the model before bias tuning" in text
+    assert "of the variance of the terms' means is theirs" in text
+    page = read_page(folder / PAGE_FILE)
+    check_sound(page)
+    check_drawn(browse(folder / PAGE_FILE, tmp_path, 390), page.figures())
+
+
+def test_what_cannot_be_clustered(made, tmp_path):
+    folder, no_styles, plain = made[0], tmp_path / "two", tmp_path / "plain"
+    write_run(no_styles, ["good", "bad"], [0, 1])
+    shutil.copytree(folder, plain)
+    change_results(plain, lambda results: results.pop("generation"))
+    for run, options, message in (
+        (tmp_path, [], "has no results.json; give the folder of a finished run"),
+        (plain, [], "has no generation bias, and style clusters are made from its replies"),
+        (no_styles, [], "2 of the 2 styles vary from sample to sample, and clusters need 3"),
+        (folder, ["--num_clusters", "21"], "num_clusters is 21; give 2 to 20"),
+        (folder, ["--num_splits", "1"], "num_splits is 1; give at least 2"),
+        (folder, ["--num_written", "0"], "num_written is 0; give at least 1"),
+        (folder, ["--output_dir", str(tmp_path / "none")], "there is no folder '"),
+    ):
+        with pytest.raises(SystemExit, match=re.escape(message)):
+            main([str(run), "--num_splits", "2", *options])
+    shutil.rmtree(plain / "style_probabilities")
+    change_results(plain, lambda results: results.update(generation={"styles": []}))
+    with pytest.raises(SystemExit, match="has no style vectors"):
+        main([str(plain)])
+
+
+def test_without_a_second_reply_values_are_plain_and_the_page_says_so(tmp_path):
+    folder = tmp_path / "run"
+    write_run(folder, LABELS, GROUPS, clusters=CLUSTERS, replies_per_cell=1, strength=0.95)
+    main([str(folder), "--num_splits", "2"])
+    results = results_in(folder)
+
+    assert not results["gen_bias_is_debiased"]
+    assert all(row["summed_cluster_gen_bias"] is None for row in results["clusters"] if row["written"])
+    text = (folder / PAGE_FILE).read_text(encoding="utf-8")
+    assert "plain, since with one reply a cell its noise is not known" in text
+    assert "without its sampling noise" not in text
+    assert np.isfinite(results["reliability"]["correlations"])
