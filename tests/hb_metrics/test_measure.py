@@ -175,8 +175,14 @@ def test_some_of_the_axes_are_measured(vocabulary, save_small_model, tmp_path):
         (["--personas", "-1"], "personas is -1; give at least 0"),
         (["--personas", "161"], "has 160 persona lines, fewer than the 161 asked for"),
         (["--style_clusters", "nowhere.yaml"], "style_clusters 'nowhere.yaml' is not a file"),
-        (["--style_classifier", "no/such-classifier"], "no classifier 'no/such-classifier': give 'embedded'"),
-        (["--offensiveness_classifier", "no/such"], "no classifier 'no/such': give 'embedded'"),
+        (
+            ["--style_classifier", "no/such-classifier", "--max_new_tokens", "12"],
+            "no classifier 'no/such-classifier': give 'embedded'",
+        ),
+        (
+            ["--offensiveness_classifier", "no/such", "--max_new_tokens", "12"],
+            "no classifier 'no/such': give 'embedded'",
+        ),
         (["--frequencies", "pyproject.toml"], "is not a CSV of descriptor frequencies"),
         (["--max_new_tokens", "5"], "min_new_tokens is 10, more than max_new_tokens 5"),
         (["--axes", "age", "abilty"], "axis 'abilty' is not in v1.0; did you mean 'ability'?"),
