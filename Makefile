@@ -30,7 +30,7 @@ READY := .venv/.ready
 # Not compiled: Python does that with the few modules that are imported.
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: measure tune debias install test test-long bench lint format check-terms test-lowest clean
+.PHONY: measure tune tune-with-labels debias install test test-long bench lint format check-terms test-lowest clean
 
 measure: $(READY)
 	$(BIN)/accelerate launch hb_metrics/measure.py --model $(MODEL) --dataset_config $(DATASET_CONFIG) $(QUICK) $(ARGS)
@@ -58,14 +58,19 @@ $(CARD) --model $(TUNE_DIR)/distill-model --runs $(RUNS) --names $(NAMES)
 endef
 
 # In one table: before, with a system prompt, another method than the paper's, the ablation without labels, and the
-# paper's bias tuning (section 4). Where labels cannot help, it ends with what came before them.
+# paper's bias tuning (section 4). Where labels cannot help (status 3), it ends with what needs none.
 tune: $(READY)-tune
 	$(MEASURE) --model $(MODEL) --output_dir $(TUNE_DIR)/before
 	$(if $(SYSTEM_PROMPT),$(MEASURE) --model $(MODEL) --system_prompt "$(SYSTEM_PROMPT)" --output_dir $(TUNE_DIR)/prompt)
 	$(if $(IS_DISTILL),$(DISTILL))
 	$(BIN)/accelerate launch hb_metrics/measure.py --dataset_config $(DATASET_CONFIG) --measurements generation \
 		$(LABEL_ARGS) --model $(MODEL) --output_dir $(TUNE_DIR)/labelled
-	$(BIN)/python hb_train/bias_labels.py --run_dir $(TUNE_DIR)/labelled $(BETA) --output_dir $(TUNE_DIR)/labels
+	$(BIN)/python hb_train/bias_labels.py --run_dir $(TUNE_DIR)/labelled $(BETA) --output_dir $(TUNE_DIR)/labels || \
+		[ $$? -eq 3 ]
+	@if [ -e $(TUNE_DIR)/labels/bias_tuning.json ]; then $(MAKE) --no-print-directory tune-with-labels; \
+		else echo 'to tune with these labels all the same: make tune BETA="--beta auto --accept_no_gain"'; fi
+
+tune-with-labels: $(READY)-tune
 	$(if $(filter kto dpo,$(METHOD)),$(call TUNE_BY_METHOD,labels))
 	$(TUNE) --dataset_name $(TUNE_DIR)/labels --output_dir $(TUNE_DIR)/self-chat-model --labels none
 	$(MEASURE) --model $(TUNE_DIR)/self-chat-model --output_dir $(TUNE_DIR)/self-chat
