@@ -67,9 +67,7 @@ COMMANDS = {
         "measure",
     ),
     "lm-eval-path": Command(
-        "hb_metrics.harnesses.lm_eval_path",
-        "Write our tasks for lm-evaluation-harness, and print their folder.",
-        "measure,lm-eval",
+        "hb_metrics.harnesses.lm_eval_path", "Write our tasks for lm-evaluation-harness, and print their folder."
     ),
     "report": Command("hb_metrics.report.__main__", "Rewrite the report of a run, or compare several runs.", "measure"),
     "label": Command(
