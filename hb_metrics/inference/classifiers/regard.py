@@ -33,6 +33,7 @@ REGARD_EXEMPLARS = ExemplarSet(
     note="it stands in for the classifier of Sheng et al. (2019), and was learnt from written lines",
     exemplars=REGARD_DATA / "exemplars.yaml",
     calibration=REGARD_DATA / "calibration.yaml",
+    fitted=REGARD_DATA / "discriminant.npz",
     label_key="regard",
     lines_key="lines",
     depths=(0, 2, 4, 6),  # these and the shrinkage were chosen on the calibration lines

@@ -25,6 +25,7 @@ STYLE_EXEMPLARS = ExemplarSet(
     note="it stands in for the paper's 3B-parameter classifier",
     exemplars=STYLE_DATA / "exemplars.yaml",
     calibration=STYLE_DATA / "calibration.yaml",
+    fitted=STYLE_DATA / "discriminant.npz",
     label_key="style",
     lines_key="replies",
     depths=(0, 2, 4, 6),  # these and the shrinkage were chosen on the calibration replies

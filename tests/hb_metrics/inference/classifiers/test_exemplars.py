@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from huggingface_hub.constants import HF_HOME
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -22,6 +21,7 @@ from hb_metrics.inference.classifiers.exemplars import (
     label_probabilities,
     read_labelled,
 )
+from hb_metrics.inference.classifiers.regard import REGARD_EXEMPLARS
 from hb_metrics.inference.classifiers.styles import (
     CLUSTER_FILES,
     STYLE_EXEMPLARS,
@@ -40,7 +40,6 @@ WIDTH = 384
 
 @pytest.fixture(scope="module")
 def embedded():
-    """The classifier; fitted here unless it was in an earlier run of the same code and exemplars."""
     return ExemplarClassifier(STYLE_EXEMPLARS)
 
 
@@ -247,15 +246,26 @@ def test_the_order_of_the_exemplars_does_not_matter():
     np.testing.assert_allclose(label_probabilities(other, one), label_probabilities(other, two), atol=1e-6)
 
 
-def test_the_fitted_discriminant_is_kept(embedded, labelled, monkeypatch):
-    assert (Path(HF_HOME) / "holistic_bias" / f"styles-{embedded.digest[:16]}.npz").is_file()
+@pytest.mark.parametrize("learnt_from", [STYLE_EXEMPLARS, REGARD_EXEMPLARS], ids=lambda each: each.name)
+def test_what_comes_with_the_package_was_fitted_on_its_lines(learnt_from, tmp_path):
+    classifier = ExemplarClassifier(learnt_from, tmp_path)
+    assert list(tmp_path.iterdir()) == [], "run python -m hb_metrics.inference.classifiers.refit, and commit its files"
+    features = classifier.features(
+        read_labelled(learnt_from.calibration, learnt_from.label_key, learnt_from.lines_key).texts
+    )
+    probabilities = label_probabilities(features, classifier.discriminant)
+    again = label_probabilities(features, classifier.fit(learnt_from))
+    np.testing.assert_allclose(probabilities, again, atol=1e-3)
+
+
+def test_a_fitted_discriminant_is_kept(few_styles, tmp_path, monkeypatch):
+    first = ExemplarClassifier(few_styles, tmp_path)
+    assert (tmp_path / "holistic_bias" / f"styles-{first.digest[:16]}.npz").is_file()
     monkeypatch.setattr(exemplars, "fit_discriminant", None)  # it would be called in vain
-    again = ExemplarClassifier(STYLE_EXEMPLARS)
-    np.testing.assert_array_equal(again.discriminant.weights, embedded.discriminant.weights)
-    np.testing.assert_array_equal(again.discriminant.offsets, embedded.discriminant.offsets)
-    assert again.discriminant.temperature == embedded.discriminant.temperature
-    some = labelled.texts[:20]
-    np.testing.assert_array_equal(again.classify(some)[0], embedded.classify(some)[0])
+    again = ExemplarClassifier(few_styles, tmp_path)
+    np.testing.assert_array_equal(again.discriminant.weights, first.discriminant.weights)
+    np.testing.assert_array_equal(again.discriminant.offsets, first.discriminant.offsets)
+    assert again.discriminant.temperature == first.discriminant.temperature
 
 
 def damages(path, discriminant):

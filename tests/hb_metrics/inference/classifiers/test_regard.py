@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hb_metrics.inference.classifiers import exemplars, regard
+from hb_metrics.inference.classifiers import regard
 from hb_metrics.inference.classifiers.censoring import MASK
 from hb_metrics.inference.classifiers.exemplars import read_labelled
 from hb_metrics.inference.classifiers.regard import (
@@ -220,13 +220,6 @@ def test_regard_does_not_depend_on_the_batch_or_the_order(embedded, lines, class
     order = np.random.default_rng(0).permutation(len(some))
     shuffled, _ = embedded.classify([some[row] for row in order])
     np.testing.assert_allclose(shuffled, classified[0][::9][order], atol=1e-5)
-
-
-def test_the_fitted_regard_is_kept_apart_from_the_styles(embedded, lines, classified, monkeypatch):
-    monkeypatch.setattr(exemplars, "fit_discriminant", None)  # it would be called in vain
-    again = load_regard_classifier()
-    assert again.digest == embedded.digest
-    np.testing.assert_array_equal(again.classify(lines.texts[:20])[0], embedded.classify(lines.texts[:20])[0])
 
 
 def test_what_the_card_says_is_so(embedded, lines, truth, classified):

@@ -1,0 +1,20 @@
+"""Fits the embedded classifiers anew, after a change to their lines; what it writes is committed with them.
+
+Run it as `python -m hb_metrics.inference.classifiers.refit`.
+"""
+
+from hb_metrics.inference.classifiers.exemplars import ExemplarClassifier, save_discriminant
+from hb_metrics.inference.classifiers.regard import REGARD_EXEMPLARS
+from hb_metrics.inference.classifiers.styles import STYLE_EXEMPLARS
+
+
+def main() -> None:
+    """Writes the discriminant of each exemplar set beside its lines."""
+    for learnt_from in (STYLE_EXEMPLARS, REGARD_EXEMPLARS):
+        classifier = ExemplarClassifier(learnt_from)
+        save_discriminant(learnt_from.fitted, classifier.fit(learnt_from), classifier.digest)
+        print(learnt_from.fitted)
+
+
+if __name__ == "__main__":
+    main()
