@@ -221,6 +221,18 @@ def test_what_cannot_be_clustered(made, tmp_path):
         main([str(plain)])
 
 
+def test_styles_that_exclude_each_other_are_not_shown_as_a_cluster_without_a_word(tmp_path, capsys):
+    folder = tmp_path / "run"
+    write_run(folder, ["negative", "neutral", "positive"], [0, 1, 2])
+    main([str(folder), "--num_splits", "2"])
+    (opposed,) = (row for row in results_in(folder)["clusters"] if len(row["styles"]) == 2)
+
+    assert opposed["mean_correlation"] < 0
+    assert f"which do not go together, are in: {opposed['name']}\n" in capsys.readouterr().out
+    text = (folder / PAGE_FILE).read_text(encoding="utf-8")
+    assert f"The styles of {opposed['name']} do not go together." in text
+
+
 def test_without_a_second_reply_values_are_plain_and_the_page_says_so(tmp_path):
     folder = tmp_path / "run"
     write_run(folder, LABELS, GROUPS, clusters=CLUSTERS, replies_per_cell=1, strength=0.95)
