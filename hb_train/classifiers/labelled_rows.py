@@ -17,7 +17,9 @@ SHIPPED = "shipped"  # the exemplars of the embedded classifier, in place of a d
 _STYLE_DATA = Path(__file__).parents[2] / "hb_metrics" / "inference" / "classifiers" / "style_data"
 _SHIPPED_FILES = {"train": "exemplars.yaml", "calibration": "calibration.yaml"}
 
-UNREADABLE_ERROR = "'{source}' cannot be read ({error}); give texts and labels in UTF-8 as CSV, TSV, JSON, JSONL or Parquet"
+UNREADABLE_ERROR = (
+    "'{source}' cannot be read ({error}); give texts and labels in UTF-8 as CSV, TSV, JSON, JSONL or Parquet"
+)
 NO_COLUMN_ERROR = "'{source}' has no column '{name}'; {hint}there are: {columns} (--text_column, --label_column)"
 TEXT_ERROR = "text {row} of '{source}' is {value!r}, not a string; give the column of the texts with --text_column"
 LABEL_ERROR = (
