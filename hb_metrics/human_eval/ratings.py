@@ -35,7 +35,7 @@ OTHER_SPELLING = (
     "in one way"
 )
 OTHER_RATER = (
-    "rater {rater} has the browser of rater {other}, and each page has a rater of its own; give the file as it was saved"
+    "rater {rater} has the browser of rater {other}, and each page has one rater; give the file as it was saved"
 )
 NOT_TEXT_ERROR = "'{path}' is no text in UTF-8; give a file that a page saved, or JSON lines"
 FOLDER_ERROR = "'{path}' is a folder; give the files with ratings in it, such as {path}/*.jsonl"
