@@ -98,6 +98,7 @@ def test_the_page_has_the_figures_and_the_numbers(made):
     page, results = read_page(folder / PAGE_FILE), results_in(folder)
 
     check_sound(page)
+    assert "Figures are drawn by JavaScript" in page.text
     figures = page.figures()
     assert {name: len(plots) for name, plots in figures.items()} == {"clusters-dendrogram": 2, "clusters-heat": 4}
     whole = figures["clusters-dendrogram"][1]
