@@ -177,6 +177,8 @@ def tune(
         ValueError: The model, the rows and the options do not go together, or training diverged.
         OSError: The model or the rows are not there.
     """
+    from transformers import set_seed
+
     from hb_metrics.inference.models.bias_tags import TUNING_FILE, read_bias_tuning
 
     _check_options(arguments, script_args, training_args, model_args)
@@ -211,6 +213,7 @@ def tune(
         print_once(training_args, f"{num_cut:,} contexts were cut at their beginning to fit max_length")
     checkpoint = checkpoint_to_resume(training_args)
     training_rows: dict[str, Any] = {}
+    set_seed(training_args.seed)  # LoRA's new matrices are random, and drawn before the trainers set it
     if arguments.method == SFT:
         trainer = _trainer(arguments, training_args, model_args, loaded, encoded)
     elif arguments.method == DISTILL:

@@ -149,6 +149,11 @@ def test_with_lora_the_teacher_is_the_model_as_it_was(save_small_model, tmp_path
     losses = [read_bias_tuning(str(tmp_path / name)).training["best_validation_loss"] for name in ("still", "whole")]
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
     assert losses[0] > 0
+    for name, seed in (("first", "3"), ("again", "3"), ("other", "4")):
+        torch.rand(1)  # whatever was drawn before
+        tune_main(options_for(model, rows, tmp_path / name, *lora, *few_steps(2), "--seed", seed))
+    assert same(weights(tmp_path / "first"), weights(tmp_path / "again"))
+    assert not same(weights(tmp_path / "first"), weights(tmp_path / "other"))
 
 
 @pytest.mark.parametrize(
