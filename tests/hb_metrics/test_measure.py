@@ -190,8 +190,9 @@ def test_some_of_the_axes_are_measured(vocabulary, save_small_model, tmp_path):
 )
 def test_bad_options_end_in_one_clear_line(options, message, vocabulary, save_small_model, tmp_path):
     model = [] if "--model" in options else ["--model", save_small_model("llama")]
-    prompts = [] if {"--vocabulary_dir", "--dataset_config", "--axes"} & {*options} else ["--vocabulary_dir", vocabulary]
-    assert message in refusal(*model, *prompts, *options, "--output_dir", tmp_path / "run")
+    about_prompts = {"--vocabulary_dir", "--dataset_config", "--axes"} & {*options}
+    few = [] if about_prompts else ["--vocabulary_dir", vocabulary]
+    assert message in refusal(*model, *few, *options, "--output_dir", tmp_path / "run")
     assert not (tmp_path / "run" / "perplexities").exists()
 
 
