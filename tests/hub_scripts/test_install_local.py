@@ -63,7 +63,7 @@ def run_python(*arguments, home, folder, **environment):
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     assert run.returncode == 0, run.stderr[-3000:]
     return run.stdout
