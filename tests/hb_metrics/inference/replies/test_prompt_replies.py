@@ -202,15 +202,14 @@ def run_out_of_memory(monkeypatch, error, fits):
 
 
 @pytest.mark.parametrize(
-    "error",
+    ("fits", "error"),
     [
-        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB."),
-        torch.OutOfMemoryError("of another device, with words of its own"),
-        RuntimeError("[enforce fail at alloc_cpu.cpp:124] . DefaultCPUAllocator: can't allocate memory"),
+        (1, torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB.")),
+        (2, torch.OutOfMemoryError("of another device, with words of its own")),
+        (5, RuntimeError("[enforce fail at alloc_cpu.cpp:124] . DefaultCPUAllocator: can't allocate memory")),
     ],
     ids=["cuda", "other", "cpu"],
 )
-@pytest.mark.parametrize("fits", [1, 2, 5])
 def test_batches_are_halved_until_they_fit_and_nothing_is_lost(
     fits, error, prompts, load, tmp_path, monkeypatch, small_shards
 ):
