@@ -2,8 +2,6 @@ import shutil
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 import yaml
 
@@ -225,14 +223,8 @@ def test_another_folder_can_be_frozen(root, tmp_path):
 
 
 def test_next_can_be_frozen_as_it_is(intersections, tmp_path):
-    """All of its terms and nouns, with the intersections, in few templates."""
+    """All of it, with the intersections, into a scratch folder."""
     root = shutil.copytree(VOCABULARIES, tmp_path / "vocabulary")
-    templates = root / NEXT / TEMPLATES_FILE
-    document = yaml.safe_load(templates.read_text(encoding="utf-8"))
-    few = [entry for entry in document["templates"] if entry.get("small") or "bucket" in entry]
-    templates.write_text(yaml.safe_dump({**document, "templates": few}, sort_keys=False), encoding="utf-8")
     counts = freeze_version("v2.0", root)
-    in_few = pc.is_in(load_table(NEXT)["template"], pa.array([entry["template"] for entry in few]))
-    assert 4 < len(few) < len(document["templates"]) / 2
-    assert counts["rows"]["v2.0"] == pc.sum(in_few).as_py()
+    assert counts["rows"]["v2.0"] == load_table(NEXT).num_rows
     assert counts["rows"]["v2.0-intersections"] == intersections.num_rows
