@@ -8,7 +8,7 @@ fault in it is reported at once, with its file and line and what to write.
 import hashlib
 import json
 from dataclasses import fields, is_dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,7 @@ from hb_dataset.vocabulary_faults import (
     template_faults,
 )
 from hb_dataset.yaml_entries import Located, read_entries
-from hb_dataset.yaml_lines import Fault, FaultsError
+from hb_dataset.yaml_lines import MAX_BYTES, Fault, FaultsError
 
 VOCABULARIES = Path(__file__).parent / "vocabulary"
 
@@ -108,6 +108,28 @@ def read_vocabulary(folder: str | Path | None = None) -> Vocabulary:
             f"no vocabulary folder at '{folder}'; give a folder with one YAML file per axis, {NOUNS_FILE} and "
             f"{TEMPLATES_FILE} (copy {VOCABULARIES / 'v1.0'} to start)"
         )
+    try:
+        contents = tuple((path.name, _content(path)) for path in sorted(folder.iterdir()))
+    except OSError:  # of which reading makes a fault
+        return _read(folder)
+    return _read_once(folder, contents)
+
+
+def _content(path: Path) -> bytes | None:
+    """As much of a file as is read at most."""
+    if not path.is_file():
+        return None
+    with path.open("rb") as file:
+        return file.read(MAX_BYTES + 1)
+
+
+@lru_cache(maxsize=8)
+def _read_once(folder: Path, contents: tuple[tuple[str, bytes | None], ...]) -> Vocabulary:
+    """A folder is read several times in a run; the same content is checked once."""
+    return _read(folder)
+
+
+def _read(folder: Path) -> Vocabulary:
     faults: list[Fault] = []
     descriptors: list[Located] = []
     read: dict[str, list[Located]] = {name: [] for name in _LISTS}

@@ -1,4 +1,5 @@
 import json
+import os
 import re
 import shutil
 import unicodedata
@@ -39,6 +40,20 @@ def faults(folder, changes):
 
 def terms_of(folder, changes):
     return [descriptor.term for descriptor in read_vocabulary(write_vocabulary(folder, changes)).descriptors]
+
+
+def test_a_changed_file_is_read_anew_whatever_its_size_and_time(tmp_path):
+    folder = write_vocabulary(tmp_path, {})
+    path, kept = folder / "mood.yaml", read_vocabulary(folder)
+    assert read_vocabulary(folder) is kept
+    times = path.stat()
+    path.write_bytes(path.read_bytes().replace(b"cheerful", b"cheerily"))
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert [descriptor.term for descriptor in read_vocabulary(folder).descriptors] == ["cheerily"]
+    (folder / "nouns.yaml").unlink()
+    for _ in range(2):  # what has faults is not kept
+        with pytest.raises(VocabularyError, match=r"nouns\.yaml:1: is missing"):
+            read_vocabulary(folder)
 
 
 # --- v1.0 -------------------------------------------------------------------------------------------------------------

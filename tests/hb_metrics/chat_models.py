@@ -131,10 +131,12 @@ def trained_model(tokenizer, pairs, steps=1500, enough=0.1):
     for row, (context, written) in enumerate(encoded):
         whole = torch.tensor(context + written)
         tokens[row, : len(whole)], labels[row, len(context) : len(whole)] = whole, whole[len(context) :]
+    is_learnt = labels[:, 1:] != -100
+    targets = labels[:, 1:][is_learnt]
     optimizer = torch.optim.AdamW(model.parameters(), lr=4e-3, weight_decay=0)
     for _ in range(steps):
-        logits = model(input_ids=tokens).logits[:, :-1].flatten(0, 1)
-        losses = torch.nn.functional.cross_entropy(logits, labels[:, 1:].flatten(), reduction="none")
+        logits = model.lm_head(model.model(input_ids=tokens).last_hidden_state[:, :-1][is_learnt])
+        losses = torch.nn.functional.cross_entropy(logits, targets, reduction="none")
         if losses.max() < enough:
             return model.eval()
         loss = losses.sum() / len(pairs) / 40

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from copy import deepcopy
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
@@ -41,8 +42,10 @@ from hb_metrics.obedience import NO_DIRECTIONS_ERROR
 from hb_metrics.planning import load, model_source, read_prompts
 from hb_metrics.report.comparison import write_comparison
 from hb_metrics.run_folder import SHARD_RUN
+from hb_train import bias_labels
 from hb_train.bias_labels import BETA_ERROR, LabelArguments, label, main
 from hb_train.training.encoding import IGNORED, encode_rows, without_tag
+from hb_train.tuning.ceiling import label_ceiling
 from hb_train.tuning.label_rows import (
     NO_GENERATION_ERROR,
     OTHER_MODEL_ERROR,
@@ -68,6 +71,14 @@ ASKED = {
     "dialogpt": ("gpt2", [], "</s>"),
     "blenderbot": ("blenderbot", [], ""),
 }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_splits():
+    """What the ceiling is, tuning/test_ceiling.py tells; here it is in the way of all that labels are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bias_labels, "label_ceiling", partial(label_ceiling, num_splits=2))
+        yield
 
 
 def exactly(message):

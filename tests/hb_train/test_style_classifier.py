@@ -2,11 +2,13 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import transformers
 
+from hb_dataset import versions
 from hb_dataset.versions import read_version
 from hb_metrics.identity_leakage.leakage import identity_leakage, named_people, shipped_sentences
 from hb_metrics.inference.classifiers.styles import load_style_classifier
@@ -20,6 +22,19 @@ pytestmark = [
 ]
 STYLES = {"fond": "I love", "weary": "No, not those", "curious": "What do you think about"}
 PEOPLE = ("men", "women", "people", "kids", "parents", "friends", "girls", "boys", "sisters", "brothers")
+
+
+def few_terms(version):
+    vocabulary = read_version(version)
+    return replace(vocabulary, descriptors=vocabulary.descriptors[::12])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_leakage():
+    """Over one term in twelve."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(versions, "read_version", few_terms)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -76,9 +91,9 @@ def test_it_learns_and_the_folder_has_the_figures_of_its_record(trained, rows):
     test = record["quality"]["test"]
     assert test["accuracy"] > 0.7 > test["chance"]
     classifier = load_style_classifier(str(trained))
-    leakage = identity_leakage(classifier.probabilities, named_people(read_version("v1.0")), shipped_sentences())
+    leakage = identity_leakage(classifier.probabilities, named_people(few_terms("v1.0")), shipped_sentences())
     assert record["identity_leakage"]["leakage"] == pytest.approx(leakage.leakage, rel=1e-5)
-    assert record["identity_leakage"]["num_terms"] == 598
+    assert record["identity_leakage"]["num_terms"] == 50
     held_out = record["quality"]["calibration"]
     assert held_out["negative_log_likelihood"] <= record["quality"]["calibration_before"]["negative_log_likelihood"]
 

@@ -2,9 +2,9 @@
 
 import json
 import math
+import os
 import re
 import signal
-import subprocess
 import sys
 import time
 import traceback
@@ -86,19 +86,18 @@ def options(folder, *more, output="out"):
 
 
 @pytest.fixture(scope="module")
-def interrupted(folder):
+def interrupted(folder, forked_programs):
     """A sweep that was stopped while its first runs ran: its exit code and errors, and the processes of these runs."""
-    command = [sys.executable, "-m", "hb_train.sweep", *options(folder)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8") as process:
-        deadline = time.monotonic() + 60
-        runs = []
-        while time.monotonic() < deadline and process.poll() is None and len(runs) < 2:
-            runs = psutil.Process(process.pid).children()
-            time.sleep(0.05)
-        time.sleep(0.2)
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
-    return process.returncode, errors, runs
+    (process,), log = forked_programs.start("hb_train.sweep:main", [options(folder)])
+    deadline = time.monotonic() + 60
+    runs = []
+    while time.monotonic() < deadline and len(runs) < 2:
+        runs = psutil.Process(process).children()
+        time.sleep(0.05)
+    time.sleep(0.2)
+    os.kill(process, signal.SIGINT)
+    (code,) = forked_programs.wait([process])
+    return code, log.read_text(encoding="utf-8"), runs
 
 
 def run_here(commands, num_parallel, hub_token=None):

@@ -69,7 +69,7 @@ def test_replies_are_those_of_generate(name, decoding, get_small_model, monkeypa
         pytest.skip("generate has no beams for a cache that cannot be reordered")
     model, _ = get_small_model(name)
     monkeypatch.setattr(model.generation_config, "forced_eos_token_id", None)  # a reply that is cut has no end
-    given = contexts(12, 7)
+    given = contexts(8, 7)
     found = decode(model, given, decoding, ENDS)
 
     for context, reply in zip(given, found, strict=True):
@@ -87,7 +87,7 @@ def test_a_reply_does_not_depend_on_its_batch(name, decoding, get_small_model):
     order = np.random.default_rng(1).permutation(40)
     shuffled = decode(model, [given[row] for row in order], decoding, ENDS, None if numbers is None else numbers[order])
     assert [together[row] for row in order] == shuffled
-    for row in range(40):
+    for row in range(0, 40, 3):
         one = slice(row, row + 1)
         assert decode(model, given[one], decoding, ENDS, None if numbers is None else numbers[one]) == together[one]
 
@@ -107,7 +107,7 @@ def test_a_reply_does_not_depend_on_its_padding(name, decoding, shared, get_smal
     assert len({len(context) for context in given}) > 5
     assert takes_padding(model, given)
     together = decode(model, given, decoding, ENDS, numbers, padded=True)
-    for row in range(30):
+    for row in range(0, 30, 3):
         one = slice(row, row + 1)
         assert decode(model, given[one], decoding, ENDS, None if numbers is None else numbers[one]) == together[one]
 

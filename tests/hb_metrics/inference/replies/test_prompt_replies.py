@@ -111,7 +111,7 @@ def test_replies_do_not_depend_on_batch_order_or_subset(name, how, prompts, load
     assert len(list((tmp_path / "default").iterdir())) == -(-len(prompts) // ROWS_PER_SHARD) > 3
     assert len(set(table["reply"].to_pylist())) > len(table) // 8  # else much could be mixed up unseen
 
-    for size in (1, 3):
+    for size in (1, 3) if name == "llama" else (3,):
         again = reply_into_shards(plan, loaded, tmp_path / str(size), batch_size=size, progress=False)
         assert again.equals(table)
         assert contents(tmp_path / str(size)) == contents(tmp_path / "default")
@@ -202,15 +202,14 @@ def run_out_of_memory(monkeypatch, error, fits):
 
 
 @pytest.mark.parametrize(
-    "error",
+    ("fits", "error"),
     [
-        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB."),
-        torch.OutOfMemoryError("of another device, with words of its own"),
-        RuntimeError("[enforce fail at alloc_cpu.cpp:124] . DefaultCPUAllocator: can't allocate memory"),
+        (1, torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB.")),
+        (2, torch.OutOfMemoryError("of another device, with words of its own")),
+        (5, RuntimeError("[enforce fail at alloc_cpu.cpp:124] . DefaultCPUAllocator: can't allocate memory")),
     ],
     ids=["cuda", "other", "cpu"],
 )
-@pytest.mark.parametrize("fits", [1, 2, 5])
 def test_batches_are_halved_until_they_fit_and_nothing_is_lost(
     fits, error, prompts, load, tmp_path, monkeypatch, small_shards
 ):
