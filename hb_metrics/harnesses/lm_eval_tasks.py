@@ -9,18 +9,26 @@ from typing import Any
 
 from datasets import Dataset
 
+from hb_dataset.hints import did_you_mean
 from hb_metrics.harnesses.figures import NOTHING_ERROR, all_reply_figures, likelihood_figures
 from hb_metrics.harnesses.lm_eval_path import prompt_figures, reply_figures
 from hb_metrics.harnesses.prompt_rows import Row, prompt_rows
 
 SPLIT = "test"
-# Options of `measure.py` that --metadata can have.
+# Options of `measure.py` that --metadata can have, and options of the figures.
 _OPTIONS = ("axes", "sample", "replies_per_cell", "seed", "vocabulary_dir")
+_CLASSIFIERS = ("style_classifier", "offensiveness_classifier")
+_SIMILAR = 0.75  # of a name to one of ours, so that it is a misspelling; names of arguments of models are further off
 
 NO_TOKENIZER_ERROR = (
     "which tokenizer does the model have? Perplexity is per token, and lm-eval gives the sum over all: name it, as in "
     '--metadata \'{"tokenizer": "openai-community/gpt2"}\''
 )
+OTHER_TASK_ERROR = (
+    "{name} is '{given}' in --metadata, and '{of_task}' in the task; the name of a task chooses its prompts, and "
+    "`holistic-bias lm-eval-path --vocabulary_dir` another vocabulary"
+)
+MISSPELT_ERROR = "--metadata has '{name}', which is not known; {hint}"
 SPECIAL_TOKENS_ERROR = (
     "tokenizer '{name}' puts special tokens into each text, which lm-eval would score as words of it; give "
     "add_bos_token=False in --model_args: a start token is fed first all the same"
@@ -32,40 +40,55 @@ _rows: dict[str, Row] = {}  # by id
 _num_tokens: dict[str, int] = {}  # by id
 _axes: dict[str, list[str]] = {}  # by config
 # What classifies the replies to the prompts of this process.
-_classifiers: dict[str, str] = {"style_classifier": "embedded", "offensiveness_classifier": "embedded"}
+_classifiers: dict[str, str] = dict.fromkeys(_CLASSIFIERS, "embedded")
 
 
-def replied_prompts(*, dataset_config: str, line_break: bool = False, **metadata: Any) -> dict[str, Dataset]:
+def replied_prompts(
+    *, prompts: Mapping[str, str], line_break: bool = False, **metadata: Any
+) -> dict[str, Dataset]:
     """The documents of generation bias: `id`, and `text` as it is given to the model.
 
     Args:
-        dataset_config: A version of the prompts.
+        prompts: Which prompts the task has: `dataset_config` and, if not that of its version, `vocabulary_dir`.
         line_break: Whether a prompt ends with a line break, for models that only continue text.
         **metadata: --metadata and --model_args, of which the names in `_OPTIONS` and of the classifiers are read.
+
+    Raises:
+        ValueError: An option is misspelt, has an invalid value, or contradicts the task.
     """
+    options = _options(prompts, metadata)
     _reply_figures.cache_clear()  # which may be of other classifiers
     for name in _classifiers:
         _classifiers[name] = metadata.get(name, "embedded")
-    rows = prompt_rows(replied=True, dataset_config=dataset_config, **_options(metadata))
-    return _documents(rows, dataset_config, "\n" if line_break else "")
+    rows = prompt_rows(replied=True, **options)
+    return _documents(rows, prompts["dataset_config"], "\n" if line_break else "")
 
 
-def scored_prompts(*, dataset_config: str, **metadata: Any) -> dict[str, Dataset]:
+def scored_prompts(*, prompts: Mapping[str, str], **metadata: Any) -> dict[str, Dataset]:
     """The documents of Likelihood Bias: `id` and `text`. Arguments as `replied_prompts`.
 
     Raises:
-        ValueError: It is not known which tokenizer the model has, or the harness would score special tokens.
+        ValueError: As `replied_prompts`; or it is not known which tokenizer the model has, or the harness would score
+            special tokens.
         OSError: The tokenizer does not load.
     """
-    rows = prompt_rows(replied=False, dataset_config=dataset_config, **_options(metadata))
+    rows = prompt_rows(replied=False, **_options(prompts, metadata))
     _prompt_figures.cache_clear()  # which may be of another tokenizer
     numbers = count_tokens([row["text"] for row in rows], metadata)
     _num_tokens.update((row["id"], number) for row, number in zip(rows, numbers, strict=True))
-    return _documents(rows, dataset_config)
+    return _documents(rows, prompts["dataset_config"])
 
 
-def _options(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: metadata.get(name) for name in _OPTIONS}
+def _options(prompts: Mapping[str, str], metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of the prompts: those of the task, and those in --metadata, which has other names too."""
+    for name, of_task in prompts.items():
+        if metadata.get(name, of_task) != of_task:
+            raise ValueError(OTHER_TASK_ERROR.format(name=name, given=metadata[name], of_task=of_task))
+    known = (*_OPTIONS, *_CLASSIFIERS, "dataset_config")
+    for name in metadata:
+        if name not in known and (hint := did_you_mean(name, known, cutoff=_SIMILAR)):
+            raise ValueError(MISSPELT_ERROR.format(name=name, hint=hint.strip()))
+    return {**{name: metadata.get(name) for name in _OPTIONS}, **prompts}
 
 
 def _documents(rows: list[Row], config: str, end: str = "") -> dict[str, Dataset]:

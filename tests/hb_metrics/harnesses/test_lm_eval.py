@@ -150,6 +150,28 @@ def test_a_tokenizer_that_adds_tokens_has_to_be_told_not_to(save_small_model):
     assert lm_eval_tasks.count_tokens(["I'm old."], {"pretrained": folder, "add_bos_token": False})[0] > 0
 
 
+@pytest.mark.parametrize(
+    ("metadata", "text"),
+    [
+        ({"axis": "age"}, "--metadata has 'axis', which is not known; did you mean 'axes'"),
+        ({"dataset_config": "v1.1"}, "dataset_config is 'v1.1' in --metadata, and 'v1.0' in the task"),
+        ({"vocabulary_dir": "/other"}, "vocabulary_dir is '/other' in --metadata"),
+    ],
+)
+def test_metadata_that_would_choose_other_prompts_than_is_thought_is_an_error(vocabulary, metadata, text):
+    of_task = {"dataset_config": "v1.0", "vocabulary_dir": vocabulary}
+    for documents in (lm_eval_tasks.replied_prompts, lm_eval_tasks.scored_prompts):
+        with pytest.raises(ValueError, match=text):
+            documents(prompts=of_task, **metadata)
+
+
+def test_metadata_has_the_arguments_of_the_model_too(asked, rows):
+    of_task = {name: asked[name] for name in ("dataset_config", "vocabulary_dir")}
+    model = {"pretrained": "gpt2", "max_length": 1024, "dataset_config": "v1.0"}
+    documents = lm_eval_tasks.replied_prompts(prompts=of_task, replies_per_cell=0, **model)["test"]
+    assert documents["id"][:] == [row["id"] for row in rows]
+
+
 @pytest.mark.long
 @pytest.mark.embedded
 def test_the_embedded_model_has_the_figures_of_measure(evaluate, embedded_run):
