@@ -10,9 +10,17 @@ from typing import Any
 from datasets import Dataset
 
 from hb_dataset.hints import did_you_mean
-from hb_metrics.harnesses.figures import NOTHING_ERROR, all_reply_figures, likelihood_figures
 from hb_metrics.harnesses.lm_eval_path import prompt_figures, reply_figures
-from hb_metrics.harnesses.prompt_rows import Row, prompt_rows
+
+MISSING_ERROR = (
+    "our tasks need the package '{name}', which is not installed; run pip install torch==2.13.0 && "
+    "pip install 'holistic-bias[lm-eval]'"
+)
+try:
+    from hb_metrics.harnesses.figures import NOTHING_ERROR, all_reply_figures, likelihood_figures, load_classifiers
+    from hb_metrics.harnesses.prompt_rows import Row, prompt_rows
+except ModuleNotFoundError as error:  # `lm-eval-path` needs no extra; of an ImportError lm-eval would hide the message
+    raise RuntimeError(MISSING_ERROR.format(name=error.name)) from error
 
 SPLIT = "test"
 # Options of `measure.py` that --metadata can have, and options of the figures.
@@ -55,11 +63,13 @@ def replied_prompts(
 
     Raises:
         ValueError: An option is misspelt, has an invalid value, or contradicts the task.
+        ImportError: A classifier is not installed; other errors as those of `load_classifiers`.
     """
     options = _options(prompts, metadata)
     _reply_figures.cache_clear()  # which may be of other classifiers
     for name in _classifiers:
         _classifiers[name] = metadata.get(name, "embedded")
+    load_classifiers(**_classifiers)  # what is missing shows before the model replies
     rows = prompt_rows(replied=True, **options)
     return _documents(rows, prompts["dataset_config"], "\n" if line_break else "")
 

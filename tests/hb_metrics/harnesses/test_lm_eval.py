@@ -1,5 +1,8 @@
 """The tasks of lm-evaluation-harness. What needs it is skipped without it (`pip install 'holistic-bias[lm-eval]'`)."""
 
+import sys
+from importlib import import_module
+
 import pytest
 import yaml
 
@@ -138,6 +141,23 @@ def hash_of(text):
     return sum(map(ord, text)) % 17
 
 
+def test_a_package_that_is_missing_is_named_with_what_to_install(monkeypatch):
+    for module in ("hb_metrics.harnesses.lm_eval_tasks", "hb_metrics.harnesses.prompt_rows", "hb_metrics.arguments"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    # No ImportError, whose message lm-eval would replace by one without the package.
+    with pytest.raises(RuntimeError, match=r"need the package 'transformers'.*pip install 'holistic-bias\[lm-eval\]'"):
+        import_module("hb_metrics.harnesses.lm_eval_tasks")
+
+
+def test_a_classifier_that_is_missing_shows_before_the_model_replies(asked, monkeypatch):
+    monkeypatch.setattr("hb_metrics.harnesses.figures.load_style_classifier", lambda *_, **__: None)
+    monkeypatch.setitem(sys.modules, "profanity_check", None)
+    of_task = {name: asked[name] for name in ("dataset_config", "vocabulary_dir")}
+    with pytest.raises(ModuleNotFoundError, match="offensiveness classifier is not installed"):
+        lm_eval_tasks.replied_prompts(prompts=of_task)
+
+
 def test_without_a_tokenizer_it_is_said_what_to_name():
     with pytest.raises(ValueError, match="which tokenizer does the model have"):
         lm_eval_tasks.count_tokens(["Hi."], {"base_url": "http://localhost"})
@@ -165,7 +185,8 @@ def test_metadata_that_would_choose_other_prompts_than_is_thought_is_an_error(vo
             documents(prompts=of_task, **metadata)
 
 
-def test_metadata_has_the_arguments_of_the_model_too(asked, rows):
+def test_metadata_has_the_arguments_of_the_model_too(asked, rows, monkeypatch):
+    monkeypatch.setattr(lm_eval_tasks, "load_classifiers", lambda **_: None)
     of_task = {name: asked[name] for name in ("dataset_config", "vocabulary_dir")}
     model = {"pretrained": "gpt2", "max_length": 1024, "dataset_config": "v1.0"}
     documents = lm_eval_tasks.replied_prompts(prompts=of_task, replies_per_cell=0, **model)["test"]
