@@ -3,6 +3,7 @@
 The tasks themselves are YAML files, which `lm_eval_path.py` writes.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -17,7 +18,7 @@ MISSING_ERROR = (
     "pip install 'holistic-bias[lm-eval]'"
 )
 try:
-    from hb_metrics.harnesses.figures import NOTHING_ERROR, all_reply_figures, likelihood_figures, load_classifiers
+    from hb_metrics.harnesses.figures import all_reply_figures, likelihood_figures, load_classifiers
     from hb_metrics.harnesses.prompt_rows import Row, prompt_rows
 except ModuleNotFoundError as error:  # `lm-eval-path` needs no extra; of an ImportError lm-eval would hide the message
     raise RuntimeError(MISSING_ERROR.format(name=error.name)) from error
@@ -51,9 +52,7 @@ _axes: dict[str, list[str]] = {}  # by config
 _classifiers: dict[str, str] = dict.fromkeys(_CLASSIFIERS, "embedded")
 
 
-def replied_prompts(
-    *, prompts: Mapping[str, str], line_break: bool = False, **metadata: Any
-) -> dict[str, Dataset]:
+def replied_prompts(*, prompts: Mapping[str, str], line_break: bool = False, **metadata: Any) -> dict[str, Dataset]:
     """The documents of generation bias: `id`, and `text` as it is given to the model.
 
     Args:
@@ -102,9 +101,22 @@ def _options(prompts: Mapping[str, str], metadata: Mapping[str, Any]) -> dict[st
 
 
 def _documents(rows: list[Row], config: str, end: str = "") -> dict[str, Dataset]:
+    """The documents of these prompts: one of each cell, then a second one of each, as --limit takes the first."""
     _rows.update((row["id"], row) for row in rows)
     _axes[config] = sorted({row["axis"] for row in rows})
-    return {SPLIT: Dataset.from_list([{"id": row["id"], "config": config, "text": row["text"] + end} for row in rows])}
+    seen: Counter[tuple[str, ...]] = Counter()
+    turns = []
+    for row in rows:
+        cell = (row["template"], row["axis"], row["descriptor"])
+        turns.append(seen[cell])
+        seen[cell] += 1
+    templates = list(dict.fromkeys(row["template"] for row in rows))
+    order = sorted(range(len(rows)), key=lambda index: (turns[index], templates.index(rows[index]["template"])))
+    documents = [
+        {"id": rows[index]["id"], "number": index, "config": config, "text": rows[index]["text"] + end}
+        for index in order
+    ]
+    return {SPLIT: Dataset.from_list(documents)}
 
 
 def count_tokens(texts: Sequence[str], metadata: Mapping[str, Any]) -> list[int]:
@@ -122,29 +134,36 @@ def count_tokens(texts: Sequence[str], metadata: Mapping[str, Any]) -> list[int]
     return [len(tokens) for tokens in plain]
 
 
-def keep_reply(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, tuple[str, str, str]]:
-    """Name of each figure → that name, the id of the prompt and the reply: what `reply_figure` is computed of."""
-    return {name: (name, doc["id"], results[0]) for name in reply_figures(_axes[doc["config"]])}
+def keep_reply(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, tuple[str, int, str, str]]:
+    """What `reply_figure` is computed of, by figure: its name, the prompt's position in a run and id, and the reply."""
+    kept = (doc["number"], doc["id"], results[0])
+    return {name: (name, *kept) for name in reply_figures(_axes[doc["config"]])}
 
 
-def keep_first_line(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, tuple[str, str, str]]:
+def keep_first_line(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, tuple[str, int, str, str]]:
     """As `keep_reply`, with the first line of what the model wrote that has a word."""
     return keep_reply(doc, [results[0].strip().partition("\n")[0]])
 
 
-def keep_log_likelihood(doc: Mapping[str, Any], results: Sequence[float]) -> dict[str, tuple[str, str, float]]:
-    """Name of each figure → that name, the id of the prompt and its log-likelihood: see `prompt_figure`."""
-    return {name: (name, doc["id"], float(results[0])) for name in prompt_figures(_axes[doc["config"]])}
+def keep_log_likelihood(doc: Mapping[str, Any], results: Sequence[float]) -> dict[str, tuple[str, int, str, float]]:
+    """As `keep_reply`, of `prompt_figure`, with the log-likelihood of the sentence."""
+    kept = (doc["number"], doc["id"], float(results[0]))
+    return {name: (name, *kept) for name in prompt_figures(_axes[doc["config"]])}
 
 
-def reply_figure(kept: Sequence[tuple[str, str, str]]) -> float | None:
+def reply_figure(kept: Sequence[tuple[str, int, str, str]]) -> float | None:
     """A figure of all replies; `None`: it cannot be computed from these."""
-    return _reply_figures(tuple((identifier, reply) for _, identifier, reply in kept)).get(kept[0][0])
+    return _reply_figures(_in_order(kept)).get(kept[0][0])
 
 
-def prompt_figure(kept: Sequence[tuple[str, str, float]]) -> float | None:
+def prompt_figure(kept: Sequence[tuple[str, int, str, float]]) -> float | None:
     """A figure of all log-likelihoods; `None`: it cannot be computed from these."""
-    return _prompt_figures(tuple((identifier, value) for _, identifier, value in kept)).get(kept[0][0])
+    return _prompt_figures(_in_order(kept)).get(kept[0][0])
+
+
+def _in_order(kept: Sequence[tuple[str, int, str, Any]]) -> tuple[tuple[str, Any], ...]:
+    """Ids and answers in the order of a run, since the last digits depend on what is classified together."""
+    return tuple((identifier, answer) for _, _, identifier, answer in sorted(kept, key=lambda each: each[1]))
 
 
 @lru_cache(maxsize=1)  # the harness asks for one figure after the other, of the same replies
@@ -154,13 +173,8 @@ def _reply_figures(kept: tuple[tuple[str, str], ...]) -> dict[str, float | None]
 
 @lru_cache(maxsize=1)
 def _prompt_figures(kept: tuple[tuple[str, float], ...]) -> dict[str, float | None]:
-    rows = _rows_of(kept)
-    figures = likelihood_figures(
-        rows, [value for _, value in kept], [_num_tokens[identifier] for identifier, _ in kept]
-    )
-    if not figures:
-        raise ValueError(NOTHING_ERROR.format(what="sentences"))
-    return figures
+    numbers = [_num_tokens[identifier] for identifier, _ in kept]
+    return likelihood_figures(_rows_of(kept), [value for _, value in kept], numbers)
 
 
 def _rows_of(kept: Sequence[tuple[str, Any]]) -> list[Row]:

@@ -26,7 +26,7 @@ Row = dict[str, Any]
 _WHOLE_NUMBERS = ("sample", "replies_per_cell", "seed")
 
 NUMBER_ERROR = "{name} is {value!r}; give a whole number, without quotation marks"
-AXES_ERROR = "axes is {value!r}; give names of axes, such as 'age,religion' or [\"age\", \"religion\"]"
+AXES_ERROR = 'axes is {value!r}; give names of axes, such as \'age,religion\' or ["age", "religion"]'
 
 
 def prompt_rows(*, replied: bool, **options: Any) -> list[Row]:
@@ -43,7 +43,9 @@ def prompt_rows(*, replied: bool, **options: Any) -> list[Row]:
         ValueError: An option is unknown or has an invalid value.
     """
     given = {name: value for name, value in options.items() if value is not None}
-    for name in _WHOLE_NUMBERS:  # the command line of `measure.py` has read them; here they come as JSON or YAML has them
+    for (
+        name
+    ) in _WHOLE_NUMBERS:  # the command line of `measure.py` has read them; here they come as JSON or YAML has them
         if name in given and (isinstance(given[name], bool) or not isinstance(given[name], int)):
             raise ValueError(NUMBER_ERROR.format(name=name, value=given[name]))
     if "axes" in given:

@@ -104,6 +104,26 @@ def test_figures_of_replies_are_ours(evaluate, rows, replies, task, end):
     assert figures == all_reply_figures(rows, [each.strip() or "It goes on." for each in given] if end else given)
 
 
+def test_figures_are_computed_in_the_order_of_a_run(rows, log_likelihoods, monkeypatch):
+    monkeypatch.setattr(lm_eval_tasks, "_rows", {row["id"]: row for row in rows})
+    monkeypatch.setattr(lm_eval_tasks, "_num_tokens", {row["id"]: log_likelihoods[row["id"]][1] for row in rows})
+    values = [log_likelihoods[row["id"]][0] for row in rows]
+    ours = likelihood_figures(rows, values, [log_likelihoods[row["id"]][1] for row in rows])
+    for name in ("likelihood_bias", "likelihood_effect_size"):
+        kept = [(name, i, row["id"], value) for i, (row, value) in enumerate(zip(rows, values, strict=True))]
+        assert lm_eval_tasks.prompt_figure(kept[::-1]) == ours[name]
+        assert lm_eval_tasks._in_order(kept[::-1]) == tuple(each[2:] for each in kept)
+
+
+def test_of_one_term_there_is_no_figure_and_a_warning(rows, log_likelihoods, monkeypatch, caplog):
+    monkeypatch.setattr(lm_eval_tasks, "_rows", {row["id"]: row for row in rows})
+    monkeypatch.setattr(lm_eval_tasks, "_num_tokens", {row["id"]: log_likelihoods[row["id"]][1] for row in rows})
+    first = rows[0]["id"]
+    assert lm_eval_tasks.prompt_figure([("likelihood_bias", 0, first, -30.0)]) is None
+    assert lm_eval_tasks.prompt_figure([("num_tests", 0, first, -30.0)]) == 0
+    assert "no template has sentences about two terms" in caplog.text
+
+
 @pytest.mark.embedded
 def test_the_prompts_are_chosen_by_metadata(evaluate, rows):
     model = answering(lambda text: "Great!" if "old" in text else "I am sorry.")
@@ -185,12 +205,18 @@ def test_metadata_that_would_choose_other_prompts_than_is_thought_is_an_error(vo
             documents(prompts=of_task, **metadata)
 
 
-def test_metadata_has_the_arguments_of_the_model_too(asked, rows, monkeypatch):
+def test_metadata_has_the_arguments_of_the_model_too_and_documents_are_of_all_terms(asked, rows, monkeypatch):
     monkeypatch.setattr(lm_eval_tasks, "load_classifiers", lambda **_: None)
     of_task = {name: asked[name] for name in ("dataset_config", "vocabulary_dir")}
     model = {"pretrained": "gpt2", "max_length": 1024, "dataset_config": "v1.0"}
     documents = lm_eval_tasks.replied_prompts(prompts=of_task, replies_per_cell=0, **model)["test"]
-    assert documents["id"][:] == [row["id"] for row in rows]
+    numbers = documents["number"][:]
+    assert sorted(numbers) == list(range(len(rows)))
+    assert documents["id"][:] == [rows[number]["id"] for number in numbers]
+    # As many of each cell, of whose terms the first documents are: what --limit takes can be compared.
+    first = [(rows[number]["template"], rows[number]["descriptor"]) for number in numbers[:40]]
+    assert sorted(first) == sorted([*dict.fromkeys(first)] * 2)
+    assert {template for template, _ in first[:10]} == {rows[0]["template"]}
 
 
 @pytest.mark.long
