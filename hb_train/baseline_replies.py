@@ -20,9 +20,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hb_dataset.prompts import load_table, version_of
+from hb_dataset.prompts import find_config, load_table, measured_configs, version_of
 from hb_dataset.whole_files import write_text
-from hb_metrics.run_folder import open_run, package_versions, write_json
+from hb_metrics.run_folder import open_run, package_versions, table_digest, write_json
 from hb_train.training.options import first_line
 from hb_train.tuning.distillation import (
     BASELINE_FILE,
@@ -42,6 +42,11 @@ if TYPE_CHECKING:
 REPLIES_FOLDER = "replies"
 
 NO_TERMS_ERROR = "--leave_out {config} leaves no descriptor of {dataset_config}; give another config"
+NO_PROMPTS_ERROR = "dataset_config '{config}' has no prompts about people with a descriptor; give one of {allowed}"
+NOTHING_LEFT_OUT_ERROR = (
+    "--leave_out {config} has none of the descriptors of {dataset_config}, so that all would be trained on; give "
+    "another config, or none"
+)
 KWARGS_ERROR = "chat_template_kwargs is {value}; give a JSON object, such as '{{\"enable_thinking\": false}}'"
 
 
@@ -163,6 +168,7 @@ def reply(arguments: BaselineArguments) -> None:
             "model": model_description(loaded),
             "dataset_config": arguments.dataset_config,
             "leave_out": arguments.leave_out,
+            "rows_digest": table_digest(rows),
             "num_replies": len(replies) - num_empty,
             "num_empty_replies": num_empty,
             "num_descriptors": len(set(rows["descriptor"].to_pylist())),
@@ -179,13 +185,18 @@ def reply(arguments: BaselineArguments) -> None:
 
 def _prompts(arguments: BaselineArguments) -> pa.Table:
     """The prompts with descriptors that are trained on."""
+    allowed = measured_configs()
+    if find_config(arguments.dataset_config).name not in allowed:
+        raise ValueError(NO_PROMPTS_ERROR.format(config=arguments.dataset_config, allowed=", ".join(allowed)))
     prompts = load_table(arguments.dataset_config, arguments.vocabulary_dir)
     if arguments.leave_out is None:
         return prompts
-    left_out = pc.unique(load_table(arguments.leave_out, arguments.vocabulary_dir)["descriptor"])
+    table = load_table(arguments.leave_out, arguments.vocabulary_dir)
+    left_out = table["descriptor"].unique() if "descriptor" in table.column_names else pa.array([], pa.string())
     kept = prompts.filter(pc.invert(pc.is_in(prompts["descriptor"], value_set=left_out)))
-    if not len(kept):
-        raise ValueError(NO_TERMS_ERROR.format(config=arguments.leave_out, dataset_config=arguments.dataset_config))
+    if len(kept) in (0, len(prompts)):
+        error = NOTHING_LEFT_OUT_ERROR if len(kept) else NO_TERMS_ERROR
+        raise ValueError(error.format(config=arguments.leave_out, dataset_config=arguments.dataset_config))
     return kept
 
 

@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from hb_dataset.whole_files import write_atomically, write_text
 from hb_metrics.finished_run import Run, StyleShards, read_run
+from hb_metrics.obedience import NO_DIRECTIONS_ERROR, has_directions
 from hb_metrics.run_folder import STYLE_MEANS_FILE, STYLES, open_run, package_versions, write_json
 from hb_train.training.options import first_line
 from hb_train.tuning.ceiling import FEW_REPLIES_REASON, SHARES, Ceiling, label_ceiling
@@ -158,6 +159,8 @@ def label(arguments: LabelArguments) -> None:
     record = run.results["run"]
     if "generation" not in record:
         raise ValueError(NO_GENERATION_ERROR.format(folder=run.folder))
+    if not has_directions(run.folder):
+        raise ValueError(NO_DIRECTIONS_ERROR.format(folder=run.folder, file=STYLE_MEANS_FILE))
     loaded = tokenizer_of_run(run, model=arguments.model, trust_remote_code=arguments.trust_remote_code)
     styles = StyleShards(run.folder / STYLES)
     replies = replies_to_label(run, styles)

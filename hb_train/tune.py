@@ -75,7 +75,12 @@ DIVERGED_ERROR = (
 METHOD_ERROR = "--method has to be written in full, since it decides which other options there are"
 METHOD_KIND_ERROR = "model '{name}' is {kind}; method {method} needs a causal language model: give --method sft"
 METHOD_LABELS_ERROR = (
-    "labels none is the paper's self-chat tuning, which is method sft; method {method} needs the labels"
+    "labels none is the paper's self-chat tuning, which is method sft; leave it out, or give --method sft instead of "
+    "{method}"
+)
+OTHER_MODEL_ERROR = (
+    "the replies in '{folder}' are of model {there} (digest {there_digest}), and not of '{here}' (digest {digest}); "
+    "method distill teaches a model its own replies: let this one reply with hb_train/baseline_replies.py"
 )
 BATCH_ERROR = (
     "per_device_train_batch_size is 1; give at least 2 for method kto, which estimates the divergence from the model "
@@ -172,6 +177,8 @@ def tune(
         ValueError: The model, the rows and the options do not go together, or training diverged.
         OSError: The model or the rows are not there.
     """
+    from transformers import set_seed
+
     from hb_metrics.inference.models.bias_tags import TUNING_FILE, read_bias_tuning
 
     _check_options(arguments, script_args, training_args, model_args)
@@ -183,6 +190,13 @@ def tune(
         raise ValueError(MASKED_ERROR.format(name=model_args.model_name_or_path))
     if arguments.method in PREFERENCES and loaded.kind != "causal":
         raise ValueError(METHOD_KIND_ERROR.format(name=loaded.name, kind=loaded.kind, method=arguments.method))
+    if arguments.method == DISTILL and labels["model"]["digest"] != loaded.digest:
+        there, digest = labels["model"]["name"], labels["model"]["digest"]
+        raise ValueError(
+            OTHER_MODEL_ERROR.format(
+                folder=dataset, there=there, there_digest=digest, here=loaded.name, digest=loaded.digest
+            )
+        )
     description = training_description(arguments, training_args, model_args, loaded)
     folder = open_training_run(training_args, {**description, "labels": labels})
     if read_bias_tuning(str(folder)) is not None:
@@ -199,6 +213,7 @@ def tune(
         print_once(training_args, f"{num_cut:,} contexts were cut at their beginning to fit max_length")
     checkpoint = checkpoint_to_resume(training_args)
     training_rows: dict[str, Any] = {}
+    set_seed(training_args.seed)  # LoRA's new matrices are random, and drawn before the trainers set it
     if arguments.method == SFT:
         trainer = _trainer(arguments, training_args, model_args, loaded, encoded)
     elif arguments.method == DISTILL:
@@ -248,7 +263,8 @@ def _check_options(
 ) -> None:
     check_model_options(model_args)
     if script_args.dataset_name is None:
-        what = "a folder that hb_train/bias_labels.py has written"
+        script = "baseline_replies" if arguments.method == DISTILL else "bias_labels"
+        what = f"a folder that hb_train/{script}.py has written"
         raise ValueError(MISSING_ERROR.format(option="--dataset_name", what=what))
     if script_args.dataset_streaming:
         raise ValueError(STREAMING_ERROR)
@@ -279,6 +295,7 @@ def _trainer(
     train, validation = (encoded[name].dataset for name in SPLITS)
     # Trainers set a padding token where there is none; what is saved is the tokenizer as it was.
     tokenizer = deepcopy(loaded.tokenizer)
+    tokenizer.padding_side = "right"  # or positions would not be those that the model has when it replies
     if loaded.kind == "causal":
         return ReplySFTTrainer(
             model=loaded.model,

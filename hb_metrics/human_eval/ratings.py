@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from hb_metrics.human_eval.study import Study
 
 FIELDS = ("study", "rater", "task", "choice")  # in every line; pages also write session, question and seconds
+_MOST_SECONDS = 10**9
 _LONGEST_SHOWN = 60  # letters of a value in an error
 SPEAKERS = {1: 1, 2: 2, "1": 1, "2": 2}  # crowd platforms give back strings
 
@@ -16,11 +17,11 @@ NOT_JSON = "it is not JSON ({error}); the file may be half-written: save it agai
 NOT_AN_OBJECT = "it is no object of JSON with the fields {fields}"
 MISSING_FIELDS = "it has no {missing}; each line has {fields}"
 OTHER_STUDY = "it is of study {other}, and this is study '{study}'; give the ratings of one study"
-NO_TEXT = "{field} is {value}; give a text that is not empty"
+NO_TEXT = "{field} is {value}; give a text that is not empty, in valid Unicode"
 NO_TASK = "task {task} is none of the study's; give the ids as they were exported"
 NO_CHOICE = "choice is {choice}; allowed: 1 or 2, the number of the speaker chosen"
 OTHER_QUESTION = "question is {question}, and task {task} asks about '{asked}'; give the ids as they were exported"
-NO_SECONDS = "seconds is {seconds}; give a number that is not negative, or leave it out"
+NO_SECONDS = "seconds is {seconds}; give a number from 0 to {most:,}, or leave it out"
 CONFLICT = (
     "rater {rater} chose {choice} for task {task}, and {other} in '{path}', line {line}; give the file that was "
     "saved last, alone"
@@ -28,6 +29,13 @@ CONFLICT = (
 SESSIONS = (
     "rater {rater} used two browsers, this one and that of '{path}': two people with one page, or one who began "
     "twice; give one of the two files"
+)
+OTHER_SPELLING = (
+    "rater {rater} is also written {other}: one person counted as two would make intervals too narrow; write the name "
+    "in one way"
+)
+OTHER_RATER = (
+    "rater {rater} has the browser of rater {other}, and each page has one rater; give the file as it was saved"
 )
 NOT_TEXT_ERROR = "'{path}' is no text in UTF-8; give a file that a page saved, or JSON lines"
 FOLDER_ERROR = "'{path}' is a folder; give the files with ratings in it, such as {path}/*.jsonl"
@@ -118,6 +126,7 @@ def read_ratings(paths: Sequence[Path], study: Study) -> Ratings:
     }
     chosen: dict[tuple[str, str], _Line] = {}
     sessions: dict[str, tuple[str, Path]] = {}
+    raters: dict[str, str] = {}  # by session, and by the name whatever its case and spaces
     num_duplicates = 0
     for path in paths:
         for number, row in _lines(path):
@@ -133,6 +142,11 @@ def read_ratings(paths: Sequence[Path], study: Study) -> Ratings:
             earlier = chosen.setdefault((rater, task), line)
             if session is not None and sessions.setdefault(rater, (session, path))[0] != session:
                 raise refused(SESSIONS.format(rater=_shown(rater), path=sessions[rater][1]))
+            if session is not None and raters.setdefault(f"session {session}", rater) != rater:
+                other = _shown(raters[f"session {session}"])
+                raise refused(OTHER_RATER.format(rater=_shown(rater), other=other))
+            if (other := raters.setdefault(f"name {' '.join(rater.casefold().split())}", rater)) != rater:
+                raise refused(OTHER_SPELLING.format(rater=_shown(rater), other=_shown(other)))
             if earlier.choice != line.choice:
                 about = {"rater": _shown(rater), "task": _shown(task), "choice": line.choice, "other": earlier.choice}
                 raise refused(CONFLICT.format(**about, path=earlier.path, line=earlier.number))
@@ -174,7 +188,7 @@ def _problem(row: Any, study: str, asked_of: dict[str, str]) -> str | None:
         return OTHER_STUDY.format(other=_shown(row["study"]), study=study)
     for field in ("rater", "task", "session"):
         value = row.get(field, "none given")
-        if not isinstance(value, str) or not value.strip():
+        if not isinstance(value, str) or not value.strip() or any("\ud800" <= letter <= "\udfff" for letter in value):
             return NO_TEXT.format(field=field, value=_shown(value))
     if row["task"] not in asked_of:
         return NO_TASK.format(task=_shown(row["task"]))
@@ -185,8 +199,8 @@ def _problem(row: Any, study: str, asked_of: dict[str, str]) -> str | None:
         question, asked = _shown(row["question"]), asked_of[row["task"]]
         return OTHER_QUESTION.format(question=question, task=_shown(row["task"]), asked=asked)
     is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-    if seconds is not None and not (is_number and 0 <= seconds < float("inf")):
-        return NO_SECONDS.format(seconds=_shown(seconds))
+    if seconds is not None and not (is_number and 0 <= seconds <= _MOST_SECONDS):
+        return NO_SECONDS.format(seconds=_shown(seconds), most=_MOST_SECONDS)
     return None
 
 

@@ -18,6 +18,7 @@ from hb_metrics.run_folder import write_json
 AXIS_ERROR = "axis '{axis}' is not in the vocabulary; {hint}allowed: {allowed}"
 VERSION_ERROR = "there is no vocabulary '{name}'; give a folder, or one of {allowed}"
 FOLDER_ERROR = "there is no folder '{folder}' to write in; make it first"
+OUTPUT_ERROR = "output '{output}' is a folder; give the name of a JSON file in it"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -62,6 +63,8 @@ def leakage_of_classifier(arguments: argparse.Namespace) -> dict[str, Any]:
     """
     if arguments.output is not None and not arguments.output.parent.is_dir():
         raise ValueError(FOLDER_ERROR.format(folder=arguments.output.parent))
+    if arguments.output is not None and arguments.output.is_dir():
+        raise ValueError(OUTPUT_ERROR.format(output=arguments.output))
     versions = sorted(path.name for path in VOCABULARIES.iterdir() if path.is_dir())
     folder = VOCABULARIES / arguments.vocabulary if arguments.vocabulary in versions else Path(arguments.vocabulary)
     if not folder.is_dir():

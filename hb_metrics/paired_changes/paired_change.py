@@ -48,7 +48,7 @@ class PairedChange(NamedTuple):
         second: Its value in the second.
         interval: Of the second less the first; `None`: see `reason`.
         relative_interval: Of the change in parts of the first; `None`: there is none, or the first value's own interval
-            is not above 0.
+            is not above 0, or the ratios that the runs agree with are not one range.
         reason: Why there is no interval; `None` where there is one.
     """
 
@@ -227,6 +227,10 @@ def _combined(first: float, second: float, sides: Sequence[_Sides], correlation:
     high = _hypotenuse(after.above, before.below, correlation)
     change = second - first
     relative = _relative(first, second, before, after, correlation) if first > before.below else None
+    # Where the second value is far above the first and may be 0, both small and large ratios can be in Fieller's set,
+    # and 1 between them: a range of all would hold no change, although that is beyond chance.
+    if relative is not None and (relative[0] <= 0 <= relative[1]) != (change - low <= 0 <= change + high):
+        relative = None
     return PairedChange(first, second, (change - low, change + high), relative, None)
 
 

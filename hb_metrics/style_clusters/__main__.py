@@ -21,7 +21,7 @@ from hb_metrics.display.numbers import bias, fixed, rho
 from hb_metrics.finished_run import read_run
 from hb_metrics.style_clusters.analysis import Settings, analyse, settings_of
 from hb_metrics.style_clusters.clustering import LINKAGES
-from hb_metrics.style_clusters.section import clusters_page, is_results
+from hb_metrics.style_clusters.section import clusters_page, is_results, opposed
 
 RESULTS_FILE, PAGE_FILE, CLUSTERS_FILE = "style_clusters.json", "style_clusters.html", "style_clusters.yaml"
 
@@ -186,11 +186,13 @@ def summary_lines(results: Mapping[str, Any]) -> list[str]:
             f"  adjusted Rand index with {comparison['name']}: {rho(comparison['adjusted_rand'])}, over "
             f"{comparison['num_styles']} styles"
         )
+    written = [cluster for cluster in results["clusters"] if cluster["written"]]
+    if names := opposed(written):
+        lines.append(f"  negatively correlated styles, which do not go together, are in: {', '.join(names)}")
     lines.append("  Partial Gen Bias, Jaccard index with halves, styles:")
     return lines + [
         f"  {bias(cluster['partial_gen_bias']):>6}  {fixed(cluster['jaccard'], 2)}  {', '.join(cluster['styles'])}"
-        for cluster in results["clusters"]
-        if cluster["written"]
+        for cluster in written
     ]
 
 

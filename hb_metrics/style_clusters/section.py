@@ -1,6 +1,6 @@
 """The section of a report on style clusters, and the page of its own; `section.html.jinja` lays it out."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +68,7 @@ def style_clusters_section(results: Mapping[str, Any]) -> Section:
     context = {
         "results": results,
         "written": written,
+        "opposed": opposed(written),
         "num_shown": len(rows),
         "tiles": _tiles(results),
         "stable": STABLE,
@@ -87,6 +88,11 @@ def clusters_page(results: Mapping[str, Any]) -> str:
     context = {"section": section, "results": results}
     data = {"figures": for_script(section.figures), "terms": "null", "plotly_js": get_plotlyjs()}
     return render(_FOLDER / "results.html.jinja", {**context, **data})
+
+
+def opposed(clusters: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The names of clusters whose styles are negatively correlated on average, and so do not go together."""
+    return [cluster["name"] for cluster in clusters if (cluster["mean_correlation"] or 0) < 0]
 
 
 def stability(jaccard: float) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import yaml
 
 from hb_dataset.hints import did_you_mean
@@ -16,6 +17,9 @@ SHIPPED = "shipped"  # the exemplars of the embedded classifier, in place of a d
 _STYLE_DATA = Path(__file__).parents[2] / "hb_metrics" / "inference" / "classifiers" / "style_data"
 _SHIPPED_FILES = {"train": "exemplars.yaml", "calibration": "calibration.yaml"}
 
+UNREADABLE_ERROR = (
+    "'{source}' cannot be read ({error}); give texts and labels in UTF-8 as CSV, TSV, JSON, JSONL or Parquet"
+)
 NO_COLUMN_ERROR = "'{source}' has no column '{name}'; {hint}there are: {columns} (--text_column, --label_column)"
 TEXT_ERROR = "text {row} of '{source}' is {value!r}, not a string; give the column of the texts with --text_column"
 LABEL_ERROR = (
@@ -80,7 +84,7 @@ def read_rows(
         entries = yaml.safe_load((_STYLE_DATA / _SHIPPED_FILES[split]).read_text(encoding="utf-8"))
         texts, labels = zip(*((text, entry["style"]) for entry in entries for text in entry["replies"]), strict=True)
         return _without_gaps(source, texts, labels)
-    dataset = load_split([source], config, split, streaming=False)
+    dataset = _load(source, config, split)
     for name in (text_column, label_column):
         if name not in dataset.column_names:
             columns = ", ".join(dataset.column_names)
@@ -91,6 +95,17 @@ def read_rows(
     if names is not None:
         values = [None if value is None or value < 0 else names[value] for value in values]  # -1: not labelled
     return _without_gaps(source, dataset[text_column][:], values)
+
+
+def _load(source: str, config: str | None, split: str) -> Any:
+    """A split as a `datasets.Dataset`; raises a ValueError with the reason if its files cannot be read."""
+    import datasets
+
+    try:
+        return load_split([source], config, split, streaming=False, missing_words=False)
+    except (datasets.exceptions.DatasetsError, pa.ArrowException, EOFError) as error:
+        reason = " ".join(str(error.__cause__ or error).split())
+        raise ValueError(UNREADABLE_ERROR.format(source=source, error=reason)) from error
 
 
 def split_rows(
@@ -189,6 +204,8 @@ def _without_gaps(source: str, texts: Sequence[Any], labels: Sequence[Any]) -> L
     skipped = Counter({"no_text": 0, "no_label": 0, "repeated": 0})
     kept: dict[tuple[str, str], None] = {}
     for row, (text, label) in enumerate(zip(texts, labels, strict=True)):
+        if isinstance(label, float) and label.is_integer():
+            label = int(label)  # JSON and CSV make these of whole numbers that others are missing beside
         if text is not None and not isinstance(text, str):
             raise ValueError(TEXT_ERROR.format(row=row, source=source, value=text))
         if label is not None and (not isinstance(label, str | int) or isinstance(label, bool)):

@@ -9,6 +9,10 @@ if TYPE_CHECKING:
 
     from hb_metrics.inference.models.loading import LoadedModel
 
+ADAPTER_ERROR = (
+    "model '{name}' is an adapter, in which nothing would be trained; merge it into its model (merge_and_unload of "
+    "peft), save that with its tokenizer, and give that folder"
+)
 KIND_ERROR = "model '{name}' is {kind}; this script needs a causal language model"
 
 
@@ -16,7 +20,7 @@ def load_base_model(model_args: "ModelConfig", training_args: "SFTConfig") -> "L
     """Loads the model that TRL's options name.
 
     Raises:
-        ValueError: It cannot be loaded.
+        ValueError: It cannot be loaded, or is an adapter.
         OSError: It is not there.
     """
     from hb_metrics.inference.models.loading import load_model
@@ -27,6 +31,8 @@ def load_base_model(model_args: "ModelConfig", training_args: "SFTConfig") -> "L
         dtype=model_args.dtype,
         trust_remote_code=training_args.trust_remote_code,
     )
+    if loaded.adapter is not None:
+        raise ValueError(ADAPTER_ERROR.format(name=model_args.model_name_or_path))
     if model_args.attn_implementation is not None:
         loaded.model.set_attn_implementation(model_args.attn_implementation)
     return loaded

@@ -7,6 +7,7 @@ perplexity: its loss is a divergence.
 
 import math
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from inspect import signature
 from typing import Any
 
@@ -192,10 +193,13 @@ class PairCollator:
     """Pads rows of `distillation.encode_pairs` to a batch.
 
     Args:
-        tokenizer: With the padding token.
+        tokenizer: With the padding token. Whichever side it pads on, these rows are padded on the right: a model that
+            counts positions from the first token, and every decoder, is given those that it has when it replies.
     """
 
     def __init__(self, tokenizer: Any) -> None:
+        tokenizer = deepcopy(tokenizer)
+        tokenizer.padding_side = "right"
         self._pad = DataCollatorForSeq2Seq(tokenizer, padding=True)
 
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:

@@ -37,7 +37,7 @@ _NO_DIRECTION = 1e-12
 
 FEW_REPLIES_REASON = (
     "halves of the cells have too few replies: the sampling noise is estimated from two replies to one term in one "
-    "template, on either side; make at least 4 replies for each (--replies_per_cell)"
+    "template, on either side; make at least 4 replies for each of two terms or more (--replies_per_cell)"
 )
 SHARES_ERROR = "shares are {shares}; give 1 first, then smaller ones that are greater than 0"
 NUM_SPLITS_ERROR = "num_splits is {num_splits}; give at least 2"
@@ -94,7 +94,7 @@ class Ceiling(NamedTuple):
         helps: Whether the lowest value is below that of all replies beyond chance: the interval of the change, widened
             for the number of shares that were tried, lies below 0.
         growth: By the number of replies that directions are computed from, the most last.
-        reliability: That of directions from all replies, by Spearman and Brown's formula.
+        reliability: That of directions from all replies, by Spearman and Brown's formula; 0: they show no signal.
         replies_needed: Reliability → the replies of a descriptor it takes; `None`: directions show no signal.
         alpha: The exponent α.
         num_splits: Splits into halves.
@@ -237,7 +237,7 @@ def label_ceiling(
         lowest=None if lowest is None else lowest.share,
         helps=lowest is not None and _is_below(lowest, len(keys), len(shares) - 1, confidence_level),
         growth=growth,
-        reliability=2 * full.reliability / (1 + full.reliability),
+        reliability=2 * full.reliability / (1 + full.reliability) if signal else 0.0,
         replies_needed={target: _needed(full, target) if signal else None for target in TARGETS},
         alpha=alpha,
         num_splits=num_splits,

@@ -38,6 +38,7 @@ ROW_SCHEMA = pa.schema(
 )
 
 NO_ROWS_ERROR = "'{folder}' has no {file}; give a folder that hb_train/baseline_replies.py has written"
+NO_TEMPLATE_ERROR = "none of the templates has a prompt without a descriptor; give a config of the usual templates"
 NO_PROMPT_ERROR = "no prompt has a descriptor with the noun '{noun}' in '{template}'; give other descriptors"
 TOO_LONG_ERROR = (
     "row {id} is {length} tokens long with its reply, more than max_length {limit}; nothing is cut here: give a larger "
@@ -67,8 +68,10 @@ def draw_baseline_prompts(baseline: pa.Table, prompts: pa.Table, number: int, *,
         seed: Chooses.
 
     Raises:
-        ValueError: A baseline prompt has none with a descriptor.
+        ValueError: There is no baseline prompt, or one has none with a descriptor.
     """
+    if not len(baseline):
+        raise ValueError(NO_TEMPLATE_ERROR)
     by_place: dict[tuple[str, str], dict[str, list[int]]] = {}
     columns = [prompts[name].to_pylist() for name in ("noun", "template", "axis")]
     for row, (noun, template, axis) in enumerate(zip(*columns, strict=True)):
@@ -169,8 +172,9 @@ def encode_pairs(
             for side in sides:
                 given = contexts[side][row]
                 tokens = given if is_encoder_decoder else [*given, *learnt]
-                if limit is not None and max(len(tokens), len(learnt)) > limit:
-                    raise ValueError(TOO_LONG_ERROR.format(id=batch["id"][row], length=len(tokens), limit=limit))
+                length = max(len(tokens), len(learnt))
+                if limit is not None and length > limit:
+                    raise ValueError(TOO_LONG_ERROR.format(id=batch["id"][row], length=length, limit=limit))
                 columns.setdefault(f"{side}input_ids", []).append(tokens)
                 columns.setdefault(f"{side}attention_mask", []).append([1] * len(tokens))
                 labels = learnt if is_encoder_decoder else [IGNORED] * len(given) + learnt

@@ -137,6 +137,22 @@ def test_a_folder_without_style_vectors_is_told(tmp_path):
             StyleShards(folder)
 
 
+def test_a_damaged_shard_is_named(tmp_path, values):
+    folder = write_shards(tmp_path / "s", values, SIZES)
+    path = folder / f"00000-of-{len(SIZES):05d}.parquet"
+    content = path.read_bytes()
+    path.write_bytes(content[:4] + b"\0" * 200 + content[204:])
+    with pytest.raises(ValueError, match=re.escape(f"'{path}' is damaged (")):
+        StyleShards(folder)[:]
+
+
+def test_replies_that_are_in_several_files_are_not_counted_twice(tmp_path, values, run):
+    for folder in (write_shards(tmp_path / "s", values, SIZES), run[0].folder / "replies"):
+        shutil.copy(next(folder.glob("*.parquet")), folder / "copy.parquet")
+        with pytest.raises(ValueError, match=exactly(module.TWICE_ERROR.format(folder=folder))):
+            StyleShards(folder) if folder.name == "s" else read_reply_table(run[0].folder)
+
+
 def test_a_folder_without_results_is_told(tmp_path):
     with pytest.raises(ValueError, match=exactly(module.NO_RESULTS_ERROR.format(folder=tmp_path, file="results.json"))):
         read_run(tmp_path)

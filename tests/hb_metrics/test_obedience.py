@@ -5,7 +5,19 @@ import pytest
 from scipy import stats
 
 from hb_metrics.bias_values import DescriptorKey, bias_values
-from hb_metrics.obedience import MIN_DESCRIPTORS, mean_change, mean_value, own_values, values_along
+from hb_metrics.finished_run import Run
+from hb_metrics.measurements.generation.tuned import tuned_rows
+from hb_metrics.obedience import (
+    MIN_DESCRIPTORS,
+    OTHER_CLASSIFIER_REASON,
+    Directions,
+    ValuesAlong,
+    mean_change,
+    mean_value,
+    obedience,
+    own_values,
+    values_along,
+)
 from hb_metrics.reply_checks.style_change import RunStyles
 
 NUM_STYLES = 6
@@ -156,3 +168,40 @@ def test_few_descriptors_have_no_interval():
     mean = mean_value(own_values(*replies))
     assert mean.interval is None
     assert np.isfinite(mean.value)
+
+
+def runs_with(monkeypatch, *values, digests=None):
+    """Runs whose terms have these mean bias values: a mapping of numbers for each."""
+    runs = [
+        Run(str(number), {"run": {"style_classifier": {"digest": (digests or "aaaaaa")[number]}}})
+        for number in range(len(values))
+    ]
+    along = [
+        ValuesAlong({DescriptorKey("x", f"d{term}"): value for term, value in of.items()}, 0, False) for of in values
+    ]
+    monkeypatch.setattr("hb_metrics.obedience.run_values_along", lambda run, _: along[int(run.folder)])
+    monkeypatch.setattr("hb_metrics.measurements.generation.tuned.read_directions", lambda _: None)
+    return runs
+
+
+def test_a_change_is_in_percent_of_the_same_terms_and_of_what_is_clearly_above_0(monkeypatch, tmp_path):
+    rng = np.random.default_rng(0)
+    first = {term: 0.004 + 0.001 * rng.random() for term in range(40)}
+    half = {term: value / 2 for term, value in first.items() if term < 20}
+    first |= {term: 10 * value for term, value in first.items() if term >= 20}
+    around_0 = dict(enumerate(rng.normal(1e-4, 1e-2, 40)))
+    rows = tuned_rows(runs_with(monkeypatch, first, half), ["before", "after"], tmp_path, None)
+    assert rows[1].relative == pytest.approx(-0.5)
+    rows = tuned_rows(runs_with(monkeypatch, around_0, half), ["before", "after"], tmp_path, None)
+    assert rows[1].obeys.change is not None
+    assert rows[1].relative is None
+    assert tuned_rows(runs_with(monkeypatch, first), ["before"], tmp_path, None)[0].relative is None
+
+
+def test_runs_of_other_terms_or_classifiers_have_no_change(monkeypatch):
+    values = [{0: 0.1, 1: 0.2}, {2: 0.1}, {0: 0.1, 1: 0.1}]
+    rows = obedience(runs_with(monkeypatch, *values, digests="aab"), Directions(None, None))
+    assert rows[1].mean.value == pytest.approx(100)
+    assert rows[1].change is None
+    assert rows[2].along is None
+    assert rows[2].reason == OTHER_CLASSIFIER_REASON

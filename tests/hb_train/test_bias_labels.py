@@ -37,6 +37,7 @@ from hb_metrics.inference.replies.cues import place_cues
 from hb_metrics.measure import main as measure
 from hb_metrics.measurements.generation import GENERATION
 from hb_metrics.measurements.measurement import Task
+from hb_metrics.obedience import NO_DIRECTIONS_ERROR
 from hb_metrics.planning import load, model_source, read_prompts
 from hb_metrics.report.comparison import write_comparison
 from hb_metrics.run_folder import SHARD_RUN
@@ -524,6 +525,10 @@ def test_a_run_that_cannot_be_labelled_is_refused(measured, tmp_path):
     run = altered(measured("plain"), tmp_path / "styleless")
     shutil.rmtree(run / "style_probabilities")
     refused(run, exactly(NO_STYLES_ERROR.format(folder=run / "style_probabilities")), tmp_path)
+
+    run = altered(measured("plain"), tmp_path / "directionless")
+    (run / "style_means.parquet").unlink()
+    refused(run, exactly(NO_DIRECTIONS_ERROR.format(folder=run, file="style_means.parquet")), tmp_path)
 
     run = altered(measured("plain"), tmp_path / "mute")
     shutil.rmtree(run / "replies")

@@ -107,6 +107,7 @@ def test_the_divergence_is_that_of_the_definition(family, save_small_model, tmp_
             parameter += 0.1 * torch.randn_like(parameter)
     tokenizer = AutoTokenizer.from_pretrained(loaded.source)
     tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
+    tokenizer.padding_side = "left"  # as many chat models' is, which reply in batches
     trainer = BaselineDistillationTrainer(
         model=tuned.eval(),
         teacher=loaded.model,
@@ -148,6 +149,11 @@ def test_with_lora_the_teacher_is_the_model_as_it_was(save_small_model, tmp_path
     losses = [read_bias_tuning(str(tmp_path / name)).training["best_validation_loss"] for name in ("still", "whole")]
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
     assert losses[0] > 0
+    for name, seed in (("first", "3"), ("again", "3"), ("other", "4")):
+        torch.rand(1)  # whatever was drawn before
+        tune_main(options_for(model, rows, tmp_path / name, *lora, *few_steps(2), "--seed", seed))
+    assert same(weights(tmp_path / "first"), weights(tmp_path / "again"))
+    assert not same(weights(tmp_path / "first"), weights(tmp_path / "other"))
 
 
 @pytest.mark.parametrize(
@@ -157,11 +163,44 @@ def test_with_lora_the_teacher_is_the_model_as_it_was(save_small_model, tmp_path
         (["--validation_fraction", "1"], "validation_fraction is 1.0; give a number between 0 and 1"),
         (["--chat_template_kwargs", "3"], "chat_template_kwargs is 3; give a JSON object"),
         (["--dataset_config", "v9"], "v9"),
+        (
+            ["--dataset_config", "v1.0-baseline"],
+            "dataset_config 'v1.0-baseline' has no prompts about people with a desc",
+        ),
+        (
+            ["--dataset_config", "nouns"],
+            "dataset_config 'nouns' has no prompts about people with a descriptor; give one",
+        ),
+        (["--dataset_config", "v1.0-seat"], "none of the templates has a prompt without a descriptor"),
+        (
+            ["--dataset_config", "v1.0-small", "--leave_out", "v1.0-baseline"],
+            "v1.0-baseline has none of the descriptors",
+        ),
+        (
+            ["--dataset_config", "v1.0-small", "--leave_out", "nouns"],
+            "--leave_out nouns has none of the descriptors of",
+        ),
     ],
 )
 def test_bad_options_are_named(options, message, tmp_path):
     with pytest.raises(SystemExit, match=message):
         reply_main(["--output_dir", str(tmp_path / "rows"), *options])
+
+
+def test_other_rows_and_other_models_are_known(save_small_model, tmp_path):
+    model = save_small_model("gpt2")
+    small = ["--num_replies", "6", "--max_new_tokens", "3", "--dataset_config", "v1.0-small"]
+    for name, seed in (("rows", "0"), ("others", "1")):
+        reply_main(["--model", str(model), *small, "--seed", seed, "--output_dir", str(tmp_path / name)])
+    options = ["--method", "distill", *few_steps(2)]
+    tune_main(options_for(model, tmp_path / "rows", tmp_path / "model", *options))
+    with pytest.raises(SystemExit, match=r"labels\.rows_digest is"):
+        tune_main(options_for(model, tmp_path / "others", tmp_path / "model", *options))
+    with pytest.raises(
+        SystemExit, match=r"are of model .*gpt2 \(digest \w+\), and not of '.*t5' \(digest \w+\); method"
+    ):
+        tune_main(options_for(save_small_model("t5"), tmp_path / "rows", tmp_path / "t5-tuned", *options))
+    assert not (tmp_path / "t5-tuned").exists()
 
 
 def test_a_folder_without_rows_is_named(save_small_model, tmp_path):

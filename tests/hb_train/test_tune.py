@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from datasets import load_dataset
+from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 from trl import SFTTrainer
@@ -263,7 +264,8 @@ def test_lora_is_merged_so_that_the_folder_loads_as_any_model(pitying_model, lab
 @pytest.mark.parametrize("lora", [False, True])
 def test_an_encoder_decoder_model_is_tuned_by_the_same_command(lora, save_small_model, tmp_path):
     model = save_small_model("blenderbot")
-    tokenizer = AutoTokenizer.from_pretrained(model)
+    tokenizer = AutoTokenizer.from_pretrained(model, padding_side="left")  # of rows that are learnt it changes nothing
+    tokenizer.save_pretrained(model)
     rows = labels_by_hand(tmp_path / "labels", tokenizer, "blenderbot", is_encoder_decoder=True)
     adapter = ["--use_peft", "--lora_target_modules", "q_proj", "v_proj"] if lora else []
     folder = tmp_path / "model"
@@ -341,6 +343,15 @@ def test_another_folder_of_the_same_name_is_not_taken_for_this_one(labels, tmp_p
 
     assert load_dataset(str(other), split="train").num_rows == 7
     assert load_dataset(str(labels), split="train").num_rows == first.num_rows > 7
+
+
+def test_an_adapter_is_refused_since_nothing_in_it_would_be_trained(save_small_model, tmp_path):
+    base = save_small_model("gpt2")
+    model = AutoModelForCausalLM.from_pretrained(base)
+    get_peft_model(model, LoraConfig(target_modules=["c_attn"], fan_in_fan_out=True)).save_pretrained(tmp_path / "lora")
+    rows = labels_by_hand(tmp_path / "labels", AutoTokenizer.from_pretrained(base), "plain", is_encoder_decoder=False)
+    with pytest.raises(SystemExit, match="lora' is an adapter, in which nothing would be trained; merge it into its"):
+        tune_main(options_for(tmp_path / "lora", rows, tmp_path / "model"))
 
 
 def test_a_masked_model_is_refused(save_small_model, tmp_path):

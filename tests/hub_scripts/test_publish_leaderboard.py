@@ -27,6 +27,8 @@ from hub_scripts.leaderboard.reading import (
 )
 from hub_scripts.leaderboard.scatter import scatter, ticks
 from hub_scripts.publish_leaderboard import is_results_path, main
+from tests.hb_metrics.browser import open_browser
+from tests.hb_metrics.pages import needs_browser
 
 DATASET = "ORG/holistic_bias"
 REPLIES = "context chat; sample; num_beams 1; temperature 0.7; max_new_tokens 40; reply first_line; seed 0"
@@ -471,6 +473,17 @@ def test_without_results_the_page_shows_how_to_add_some():
     text = "".join(Parsed(page_of(Reading([], [], 0))).texts)
     assert f"No figures were published for {DATASET} yet" in text
     assert "How to add yours" in text
+
+
+@needs_browser
+def test_a_figure_by_itself_is_not_behind_the_name_on_a_phone(tmp_path):
+    path = tmp_path / "index.html"
+    path.write_text(page_of(read(entry("likelihood_bias", 0.73))), encoding="utf-8")
+    with open_browser(tmp_path / "profile", tmp_path / "saved") as browser:
+        browser.open(path, 390, 850, touch=True)
+        browser.run("document.querySelector('.scroll').scrollLeft = 1e5")
+        name, figure = (f"document.querySelector('tbody {cell}').getBoundingClientRect()" for cell in ("th", "td"))
+        assert browser.run(f"{figure}.left - {name}.right") > -1
 
 
 def with_dialogue(model, perplexity, tokens, replies=100, digest="469db671c4f1"):

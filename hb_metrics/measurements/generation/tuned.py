@@ -8,7 +8,7 @@ from hb_dataset.markdown_table import escape_markdown, markdown_table
 from hb_metrics.display.numbers import MISSING, bias, interval, share, signed_bias, signed_share
 from hb_metrics.finished_run import Run
 from hb_metrics.measurements.generation.tables import full_gen_bias
-from hb_metrics.obedience import Mean, ObedienceRow, obedience, read_directions
+from hb_metrics.obedience import Mean, ObedienceRow, mean_value, obedience, read_directions
 from hb_metrics.run_folder import read_json
 
 HEADER = ("", "Full Gen Bias", "interval", "mean bias value", "interval", "its change", "interval", "in percent")
@@ -43,7 +43,8 @@ class TunedRow(NamedTuple):
         full: Debiased Full Gen Bias; `None`: not known.
         interval: Its interval; `None`: not known.
         obeys: Its mean bias value along other replies' directions; `None` for a row of the ceiling.
-        relative: The change of the mean bias value in percent of the first run's; `None`: not above 0, or no change.
+        relative: The change of the mean bias value in parts of the first run's, over the same terms; `None`: that is
+            not clearly above 0, or there is no change.
     """
 
     name: str
@@ -113,18 +114,17 @@ def tuned_rows(runs: Sequence[Run], names: Sequence[str], directions: Path, ceil
             TunedRow(tagged, ceiling.value, ceiling.interval, None, None),
         ]
     levels = [run.results["generation"]["gen_bias"]["confidence_level"] for run in runs if "generation" in run.results]
-    obeyed = obedience(runs, read_directions(directions), levels[0] if levels else 0.95)
-    first = obeyed[0].mean
+    level = levels[0] if levels else 0.95
+    obeyed = obedience(runs, read_directions(directions), level)
     for run, name, row in zip(runs, names, obeyed, strict=True):
         measured = full_gen_bias(run.results["generation"]) if "generation" in run.results else None
-        relative = row.change.value / first.value if row.change is not None and first and first.value > 0 else None
         rows.append(
             TunedRow(
                 name,
                 None if measured is None else measured.debiased,
                 None if measured is None else measured.interval,
                 row,
-                relative,
+                _in_parts_of_first(obeyed[0], row, level),
             )
         )
     return rows
@@ -139,7 +139,8 @@ def tuned_notes(rows: Sequence[TunedRow]) -> list[str]:
         if len(measured) < len(rows)
         else "Full Gen Bias ×1000, debiased.",
         "Mean bias value (×1000): how far replies go in the directions of bias that other replies gave; 0: not at all. "
-        f"Changes are from {measured[0].name}, paired by term; intervals are over terms.",
+        f"Changes are from {measured[0].name}, paired by term, and in "
+        "percent where that is clearly above 0; intervals are over terms.",
     ]
     if any(row.obeys.along is not None and row.obeys.along.is_own for row in measured if row.obeys is not None):
         notes.append("Where the directions are of the run's own replies, each reply is left out of its own.")
@@ -159,6 +160,15 @@ def tuned_markdown(rows: Sequence[TunedRow]) -> str:
     """The rows as a table in Markdown, with notes."""
     table = markdown_table(HEADER, [[escape_markdown(row.name), *row.cells()] for row in rows], numbers=range(1, 8))
     return f"{table}\n\n{' '.join(map(escape_markdown, tuned_notes(rows)))}\n"
+
+
+def _in_parts_of_first(first: ObedienceRow, row: ObedienceRow, confidence_level: float) -> float | None:
+    """The change in parts of the first run's mean over the same terms; `None`: the interval of that is not above 0."""
+    if first.along is None or row.along is None or row.change is None:
+        return None
+    shared = {key: value for key, value in first.along.values.items() if key in row.along.values}
+    mean = mean_value(first.along._replace(values=shared), confidence_level)
+    return row.change.value / mean.value if mean.interval is not None and mean.interval[0] > 0 else None
 
 
 def _cells(mean: Mean | None, written: Any) -> tuple[str, str]:

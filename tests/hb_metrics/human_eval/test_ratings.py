@@ -97,7 +97,9 @@ def test_a_check_is_passed_only_with_every_answer(study, tmp_path):
         ({"choice": None}, "choice is None"),
         ({"question": "humanness"}, "question is 'humanness', and task '.*' asks about 'preference'"),
         ({"session": 3}, "session is 3; give a text"),
-        ({"seconds": -1}, "seconds is -1; give a number that is not negative"),
+        ({"rater": "\ud800"}, r"rater is '.ud800'; give a text"),
+        ({"seconds": -1}, "seconds is -1; give a number from 0 to 1,000,000,000, or leave it out"),
+        ({"seconds": 1e308}, r"seconds is 1e\+308"),
         ({"seconds": float("nan")}, "seconds is nan"),
         ({"seconds": "4"}, "seconds is '4'"),
     ],
@@ -152,6 +154,18 @@ def test_two_browsers_of_one_rater_are_refused(study, lines, tmp_path):
     others = [{**row, "session": "bb"} for row in lines[5:9]]
     with pytest.raises(ValueError, match=r"b\.jsonl', line 1: rater 'rater-01' used two browsers, .*a\.jsonl"):
         read_ratings([write_lines(tmp_path / "a.jsonl", rows), write_lines(tmp_path / "b.jsonl", others)], study)
+
+
+def test_one_person_is_not_counted_as_two(study, lines, tmp_path):
+    """By hand a name is changed in some lines, or all of a rater's are there again under another name."""
+    for change, message in (
+        ({"rater": "Rater-01 "}, r"line 6: rater 'Rater-01 ' is also written 'rater-01'"),
+        ({"rater": "ann", "session": "aa"}, r"line 6: rater 'ann' has the browser of rater 'rater-01'"),
+    ):
+        rows = [{**row, "session": "aa"} if "session" in change else row for row in lines[:5]]
+        path = write_lines(tmp_path / "a.jsonl", [*rows, {**lines[6], **change}])
+        with pytest.raises(ValueError, match=message):
+            read_ratings([path], study)
 
 
 def test_ratings_of_a_study_with_other_sides_are_not_taken(lines, tmp_path):

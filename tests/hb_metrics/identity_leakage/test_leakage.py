@@ -179,6 +179,7 @@ def test_the_command_prints_the_figures_and_writes_them(tmp_path, monkeypatch, c
         (["--axes", "abilty"], "axis 'abilty' is not in the vocabulary; did you mean 'ability'?"),
         (["--vocabulary", "v9"], "there is no vocabulary 'v9'; give a folder, or one of next, "),
         (["--output", "/nowhere/x.json"], "there is no folder '/nowhere'"),
+        (["--output", "/"], "output '/' is a folder; give the name of a JSON file"),
     ],
 )
 def test_the_command_refuses_what_is_not_there(options, message):

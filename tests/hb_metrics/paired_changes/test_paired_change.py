@@ -55,6 +55,14 @@ def test_there_are_no_percent_of_a_value_that_is_not_clearly_above_0():
     assert change.relative_interval is None
 
 
+def test_there_are_no_percent_where_they_would_hold_no_change_and_the_difference_does_not():
+    """Small ratios are in Fieller's set, as the second value may be 0, and large ones, but not 1."""
+    change = change_from_intervals(1.0, 10.0, ((0.5, 4.0), (-0.5, 12.0)), Covariance(1.39, 0.0), 0.95)
+    assert change.beyond_chance
+    assert change.interval[0] > 0
+    assert change.relative_interval is None
+
+
 def test_a_share_changes_by_no_more_than_it_is():
     hits = np.array([[9] * 20, [0] * 20])
     change = share_change(hits, np.full((2, 20), 30), 0.95)

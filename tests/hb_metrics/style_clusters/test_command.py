@@ -98,6 +98,7 @@ def test_the_page_has_the_figures_and_the_numbers(made):
     page, results = read_page(folder / PAGE_FILE), results_in(folder)
 
     check_sound(page)
+    assert "Figures are drawn by JavaScript" in page.text
     figures = page.figures()
     assert {name: len(plots) for name, plots in figures.items()} == {"clusters-dendrogram": 2, "clusters-heat": 4}
     whole = figures["clusters-dendrogram"][1]
@@ -219,6 +220,18 @@ def test_what_cannot_be_clustered(made, tmp_path):
     change_results(plain, lambda results: results.update(generation={"styles": []}))
     with pytest.raises(SystemExit, match="has no style vectors"):
         main([str(plain)])
+
+
+def test_styles_that_exclude_each_other_are_not_shown_as_a_cluster_without_a_word(tmp_path, capsys):
+    folder = tmp_path / "run"
+    write_run(folder, ["negative", "neutral", "positive"], [0, 1, 2])
+    main([str(folder), "--num_splits", "2"])
+    (opposed,) = (row for row in results_in(folder)["clusters"] if len(row["styles"]) == 2)
+
+    assert opposed["mean_correlation"] < 0
+    assert f"which do not go together, are in: {opposed['name']}\n" in capsys.readouterr().out
+    text = (folder / PAGE_FILE).read_text(encoding="utf-8")
+    assert f"The styles of {opposed['name']} do not go together." in text
 
 
 def test_without_a_second_reply_values_are_plain_and_the_page_says_so(tmp_path):

@@ -36,6 +36,35 @@ def test_a_csv_file_may_have_numbers_for_labels(tmp_path):
     assert (found.texts, found.labels) == (["Hi.", "No."], ["0", "1"])
 
 
+@pytest.mark.parametrize("is_folder", [False, True])
+def test_words_of_a_csv_file_that_pandas_takes_for_missing_are_words(is_folder, tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text('text,label\nHi.,None\nNA,1\nHo.,\n"",2\n', encoding="utf-8")
+    found = read_rows(str(tmp_path if is_folder else path))
+    assert (found.texts, found.labels) == (["Hi.", "NA"], ["None", "1"])
+    assert found.num_skipped == {"no_text": 1, "no_label": 1, "repeated": 0}
+
+
+def test_whole_numbers_that_a_file_has_as_decimals_are_labels(tmp_path):
+    pd.DataFrame({"text": ["a", "b", "c"], "label": [1, None, 0]}).to_parquet(tmp_path / "r.parquet")
+    assert read_rows(str(tmp_path / "r.parquet")).labels == ["1", "0"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "cannot be read (No columns to parse from file)"),
+        ("text,label\ncafé,x\n".encode("latin-1"), "cannot be read ('utf-8' codec"),
+        (b"text,label\n", "there are no examples in the split 'train'"),
+    ],
+)
+def test_a_file_that_does_not_read_ends_in_a_line(content, message, tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        read_rows(str(path))
+
+
 def test_numbers_of_a_class_label_become_its_names(tmp_path):
     features = Features({"text": Value("string"), "label": ClassLabel(names=["calm", "loud"])})
     Dataset.from_dict({"text": ["a", "b", "c"], "label": [1, 0, -1]}, features=features).to_parquet(

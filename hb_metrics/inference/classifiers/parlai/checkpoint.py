@@ -27,6 +27,7 @@ ARCHITECTURE_ERROR = (
 )
 BERT_HINT = "; a classifier on BERT, such as zoo:dialogue_safety/multi_turn, is not the paper's"
 OPTION_ERROR = "{path}.opt: {option} is {value!r}; classifiers with {allowed} can be converted"
+TYPE_ERROR = "{path}.opt: {option} is {value!r}, not {kind}; download the checkpoint again"
 LABELS_FILE_ERROR = "{path} is not there or does not read as text ({error}); give a file with a label a line"
 NO_LABELS_ERROR = (
     "{path} names no labels (its options have {source}); give them with --labels FILE, a label a line in the order of "
@@ -41,6 +42,21 @@ ORDER_ERROR = (
     "{path}.opt: ref_class is '{ref_class}', which ParlAI moves before the other classes ({classes}), so that their "
     "order is not clear; give it with --labels FILE, a label a line in the order of the classifier's outputs"
 )
+
+
+# What the options that are computed with have to be, if they are there; ParlAI writes null for some that are not set.
+_KINDS: dict[str, tuple[tuple[type, ...], str]] = {
+    "classes": ((list, type(None)), "a list of labels"),
+    **dict.fromkeys(
+        ("n_positions", "truncate", "text_truncate", "label_truncate", "n_encoder_layers", "n_decoder_layers"),
+        ((int, type(None)), "a whole number"),
+    ),
+    **dict.fromkeys(("dict_max_ngram_size", "history_size"), ((int,), "a whole number")),
+    **dict.fromkeys(("dropout", "attention_dropout", "output_scaling"), ((int, float), "a number")),
+    **dict.fromkeys(
+        ("dict_nulltoken", "dict_starttoken", "dict_endtoken", "dict_unktoken", "delimiter"), ((str,), "a text")
+    ),
+}
 
 
 class Checkpoint(NamedTuple):
@@ -90,6 +106,9 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
         raise ValueError(OPT_ERROR.format(path=f"{path}.opt", error=error)) from error
     if not isinstance(opt, dict):
         raise ValueError(OPT_ERROR.format(path=f"{path}.opt", error="it has no options"))
+    for option, (kinds, kind) in _KINDS.items():
+        if option in opt and (not isinstance(opt[option], kinds) or isinstance(opt[option], bool)):
+            raise ValueError(TYPE_ERROR.format(path=path, option=option, value=opt[option], kind=kind))
     weights = _read_weights(path)
     heads = {name.partition(".")[0] for name in weights}
     style = {"classifier_head", "encoder", "decoder"} <= heads
@@ -113,7 +132,9 @@ def _read_weights(path: Path) -> dict[str, torch.Tensor]:
             raise ValueError(WEIGHTS_ERROR.format(path=path, error=str(error).splitlines()[0])) from error
         raise ValueError(PICKLE_ERROR.format(path=path, error=reason.strip())) from error
     except Exception as error:  # a file of another kind may raise anything
-        raise ValueError(WEIGHTS_ERROR.format(path=path, error=str(error).partition("\n")[0])) from error
+        raise ValueError(
+            WEIGHTS_ERROR.format(path=path, error=str(error).partition("\n")[0] or type(error).__name__)
+        ) from error
     weights = states.get("model") if isinstance(states, Mapping) else None
     if not isinstance(weights, Mapping) or not weights:
         raise ValueError(NO_MODEL_ERROR.format(path=path))
@@ -167,9 +188,10 @@ def read_labels(checkpoint: Checkpoint, labels_file: str | Path | None) -> list[
             raise OSError(LABELS_FILE_ERROR.format(path=where, error=error.strerror)) from error
         except UnicodeDecodeError as error:
             raise ValueError(LABELS_FILE_ERROR.format(path=where, error=error)) from error
-        if classes and sorted(classes) != sorted(labels):
+        named = [str(label) for label in classes or []]
+        if named and sorted(named) != sorted(labels):
             raise ValueError(
-                OTHER_LABELS_ERROR.format(where=where, labels=", ".join(labels), path=path, classes=", ".join(classes))
+                OTHER_LABELS_ERROR.format(where=where, labels=", ".join(labels), path=path, classes=", ".join(named))
             )
     for index, label in enumerate(labels):
         if not isinstance(label, str) or not label.strip():

@@ -125,7 +125,7 @@ def _max_tokens(checkpoint: Checkpoint) -> int:
 def _positions(checkpoint: Checkpoint) -> int:
     opt = checkpoint.opt
     lengths = [opt.get(name) or 0 for name in ("truncate", "text_truncate", "label_truncate")]
-    return opt.get("n_positions") or max(*lengths, 0) or _DEFAULT_POSITIONS
+    return _whole(checkpoint, "n_positions") if opt.get("n_positions") else max(*lengths, 0) or _DEFAULT_POSITIONS
 
 
 def _model(checkpoint: Checkpoint, labels: list[str], vocabulary: Vocabulary) -> PreTrainedModel:
@@ -289,7 +289,7 @@ def _activation(checkpoint: Checkpoint) -> str:
 
 def _whole(checkpoint: Checkpoint, option: str) -> int:
     value = checkpoint.opt.get(option)
-    if not isinstance(value, int) or value < 1:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise ValueError(MISSING_OPTION_ERROR.format(path=checkpoint.path, option=option, value=value))
     return value
 
