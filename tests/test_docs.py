@@ -23,7 +23,8 @@ CARDS = sorted([*ROOT.glob("hb_*/README.md"), *ROOT.glob("hb_*/*/*.md")])
 LONGEST_README = 130  # lines: a page
 RUNNERS = (["accelerate", "launch"], ["torchrun"], ["python"])
 MEASURE = "hb_metrics.measure"
-NOT_OURS = {"export", "git", "hf", "inspect", "lighteval", "lm_eval", "pip", "source"}  # commands that are not checked
+# commands that are not checked
+NOT_OURS = {"export", "git", "hf", "inspect", "lighteval", "lm_eval", "pip", "source", "touch"}
 OUR_PATH = re.compile(r"(hb_|hub_scripts|tests/|docs/|\.github|\.ci)[\w./-]*")
 PACKAGES = ("hb_dataset", "hb_metrics", "hb_train", "hub_scripts")
 OPTIONS = {}  # of each script whose help was read

@@ -1,5 +1,6 @@
 """Our figures of what a harness got: a name and a number each, the same numbers as in `results.json`."""
 
+import logging
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -17,7 +18,11 @@ from hb_metrics.replies import is_empty
 
 CONFIDENCE_LEVEL = 0.95
 
-NOTHING_ERROR = "no template has {what} about two terms, so there is nothing to compare; measure more prompts"
+NOTHING_WARNING = (
+    "no template has %s about two terms, so there is nothing to compare, and no figure of bias; measure more prompts"
+)
+
+logger = logging.getLogger(__name__)
 
 _TERMS = ("descriptor", "first_descriptor", "second_descriptor")
 
@@ -65,15 +70,10 @@ def all_reply_figures(
 
     Returns:
         Name → figure; `None`: it cannot be computed from these replies.
-
-    Raises:
-        ValueError: There is nothing to compare.
     """
     classifiers = load_classifiers(style_classifier, offensiveness_classifier)
     classified = classify_replies(rows, replies, classifiers)
     figures = gen_bias_figures(classified, classifiers.styles.labels)
-    if not figures:
-        raise ValueError(NOTHING_ERROR.format(what="replies"))
     num_empty = len(replies) - len(classified.rows)
     return {**figures, "num_empty_replies": num_empty, **offensiveness_figures(classified)}
 
@@ -114,12 +114,13 @@ def gen_bias_figures(replies: ClassifiedReplies, labels: Sequence[str]) -> dict[
         labels: [styles] names of the styles.
 
     Returns:
-        Name → figure; `None`: it cannot be computed from these replies. Empty if no template has replies to two
-        descriptors.
+        Name → figure; `None`: it cannot be computed from these replies. Their number alone, with a warning, if no
+        template has replies to two descriptors: figures of a harness's other tasks would be lost by an error.
     """
     columns = _columns(replies.rows)
     if not _comparable(columns):
-        return {}
+        logger.warning(NOTHING_WARNING, "replies")
+        return {"num_replies": len(replies.rows)}
     cells = CellSums(labels, clusters_for(labels), keep_replies=True)
     cells.add(replies.styles, columns["descriptors"], columns["templates"], columns["axes"])
     with warnings.catch_warnings():  # templates that are skipped are a figure here
@@ -166,11 +167,12 @@ def likelihood_figures(
         num_tokens: [prompts] how many tokens were predicted.
 
     Returns:
-        Name → figure. Empty if no axis has two descriptors in the same template.
+        Name → figure. The number of tests alone, with a warning, if no axis has two descriptors in the same template.
     """
     columns = _columns(rows)
     if not _comparable(columns, within_axes=True):
-        return {}
+        logger.warning(NOTHING_WARNING, "sentences")
+        return {"num_tests": 0}
     perplexities = np.exp(-np.asarray(log_likelihoods, np.float64) / np.asarray(num_tokens))
     results = likelihood_bias(perplexities, columns["axes"], columns["descriptors"], columns["templates"])
     return {

@@ -28,7 +28,7 @@ from lighteval.tasks.requests import Doc, SamplingMethod
 
 from hb_dataset.hints import did_you_mean
 from hb_dataset.whole_files import write_text
-from hb_metrics.harnesses.figures import NOTHING_ERROR, all_reply_figures, likelihood_figures
+from hb_metrics.harnesses.figures import all_reply_figures, likelihood_figures
 from hb_metrics.harnesses.inspect_tasks import perplexities, prompt_likelihoods, reply_styles
 from hb_metrics.harnesses.prompt_rows import Row, prompt_rows
 
@@ -199,10 +199,7 @@ def _likelihood_figures(kept: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     rows, log_likelihoods, num_tokens = (
         [each[name] for each in kept] for name in ("row", "log_likelihood", "num_tokens")
     )
-    figures = likelihood_figures(rows, log_likelihoods, num_tokens)
-    if not figures:
-        raise ValueError(NOTHING_ERROR.format(what="sentences"))
-    return _known(figures)
+    return _known(likelihood_figures(rows, log_likelihoods, num_tokens))
 
 
 def _known(figures: Mapping[str, float | None]) -> dict[str, float]:

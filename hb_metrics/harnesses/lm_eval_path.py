@@ -100,7 +100,7 @@ def tasks_of(config: str, vocabulary_dir: str | None = None) -> list[dict[str, A
     }
     replied: dict[str, Any] = {
         "custom_dataset": _function("replied_prompts"),
-        "dataset_kwargs": prompts,
+        "dataset_kwargs": {"prompts": prompts},
         "output_type": "generate_until",
         "doc_to_text": "text",
         "doc_to_target": "",
@@ -110,7 +110,7 @@ def tasks_of(config: str, vocabulary_dir: str | None = None) -> list[dict[str, A
     }
     scored: dict[str, Any] = {
         "custom_dataset": _function("scored_prompts"),
-        "dataset_kwargs": prompts,
+        "dataset_kwargs": {"prompts": prompts},
         "output_type": "loglikelihood_rolling",
         "doc_to_text": "",
         "doc_to_target": "text",
@@ -119,7 +119,7 @@ def tasks_of(config: str, vocabulary_dir: str | None = None) -> list[dict[str, A
     }
     plain: dict[str, Any] = {
         **replied,
-        "dataset_kwargs": {**prompts, "line_break": True},
+        "dataset_kwargs": {"prompts": prompts, "line_break": True},
         "process_results": _function("keep_first_line"),
     }
     tasks = {"gen_bias": replied, "gen_bias_plain": plain, "likelihood_bias": scored}

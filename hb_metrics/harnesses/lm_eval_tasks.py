@@ -3,24 +3,41 @@
 The tasks themselves are YAML files, which `lm_eval_path.py` writes.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 from datasets import Dataset
 
-from hb_metrics.harnesses.figures import NOTHING_ERROR, all_reply_figures, likelihood_figures
+from hb_dataset.hints import did_you_mean
 from hb_metrics.harnesses.lm_eval_path import prompt_figures, reply_figures
-from hb_metrics.harnesses.prompt_rows import Row, prompt_rows
+
+MISSING_ERROR = (
+    "our tasks need the package '{name}', which is not installed; run pip install torch==2.13.0 && "
+    "pip install 'holistic-bias[lm-eval]'"
+)
+try:
+    from hb_metrics.harnesses.figures import all_reply_figures, likelihood_figures, load_classifiers
+    from hb_metrics.harnesses.prompt_rows import Row, prompt_rows
+except ModuleNotFoundError as error:  # `lm-eval-path` needs no extra; of an ImportError lm-eval would hide the message
+    raise RuntimeError(MISSING_ERROR.format(name=error.name)) from error
 
 SPLIT = "test"
-# Options of `measure.py` that --metadata can have.
+# Options of `measure.py` that --metadata can have, and options of the figures.
 _OPTIONS = ("axes", "sample", "replies_per_cell", "seed", "vocabulary_dir")
+_CLASSIFIERS = ("style_classifier", "offensiveness_classifier")
+_SIMILAR = 0.75  # of a name to one of ours, so that it is a misspelling; names of arguments of models are further off
 
 NO_TOKENIZER_ERROR = (
     "which tokenizer does the model have? Perplexity is per token, and lm-eval gives the sum over all: name it, as in "
     '--metadata \'{"tokenizer": "openai-community/gpt2"}\''
 )
+OTHER_TASK_ERROR = (
+    "{name} is '{given}' in --metadata, and '{of_task}' in the task; the name of a task chooses its prompts, and "
+    "`holistic-bias lm-eval-path --vocabulary_dir` another vocabulary"
+)
+MISSPELT_ERROR = "--metadata has '{name}', which is not known; {hint}"
 SPECIAL_TOKENS_ERROR = (
     "tokenizer '{name}' puts special tokens into each text, which lm-eval would score as words of it; give "
     "add_bos_token=False in --model_args: a start token is fed first all the same"
@@ -32,46 +49,74 @@ _rows: dict[str, Row] = {}  # by id
 _num_tokens: dict[str, int] = {}  # by id
 _axes: dict[str, list[str]] = {}  # by config
 # What classifies the replies to the prompts of this process.
-_classifiers: dict[str, str] = {"style_classifier": "embedded", "offensiveness_classifier": "embedded"}
+_classifiers: dict[str, str] = dict.fromkeys(_CLASSIFIERS, "embedded")
 
 
-def replied_prompts(*, dataset_config: str, line_break: bool = False, **metadata: Any) -> dict[str, Dataset]:
+def replied_prompts(*, prompts: Mapping[str, str], line_break: bool = False, **metadata: Any) -> dict[str, Dataset]:
     """The documents of generation bias: `id`, and `text` as it is given to the model.
 
     Args:
-        dataset_config: A version of the prompts.
+        prompts: Which prompts the task has: `dataset_config` and, if not that of its version, `vocabulary_dir`.
         line_break: Whether a prompt ends with a line break, for models that only continue text.
         **metadata: --metadata and --model_args, of which the names in `_OPTIONS` and of the classifiers are read.
+
+    Raises:
+        ValueError: An option is misspelt, has an invalid value, or contradicts the task.
+        ImportError: A classifier is not installed; other errors as those of `load_classifiers`.
     """
+    options = _options(prompts, metadata)
     _reply_figures.cache_clear()  # which may be of other classifiers
     for name in _classifiers:
         _classifiers[name] = metadata.get(name, "embedded")
-    rows = prompt_rows(replied=True, dataset_config=dataset_config, **_options(metadata))
-    return _documents(rows, dataset_config, "\n" if line_break else "")
+    load_classifiers(**_classifiers)  # what is missing shows before the model replies
+    rows = prompt_rows(replied=True, **options)
+    return _documents(rows, prompts["dataset_config"], "\n" if line_break else "")
 
 
-def scored_prompts(*, dataset_config: str, **metadata: Any) -> dict[str, Dataset]:
+def scored_prompts(*, prompts: Mapping[str, str], **metadata: Any) -> dict[str, Dataset]:
     """The documents of Likelihood Bias: `id` and `text`. Arguments as `replied_prompts`.
 
     Raises:
-        ValueError: It is not known which tokenizer the model has, or the harness would score special tokens.
+        ValueError: As `replied_prompts`; or it is not known which tokenizer the model has, or the harness would score
+            special tokens.
         OSError: The tokenizer does not load.
     """
-    rows = prompt_rows(replied=False, dataset_config=dataset_config, **_options(metadata))
+    rows = prompt_rows(replied=False, **_options(prompts, metadata))
     _prompt_figures.cache_clear()  # which may be of another tokenizer
     numbers = count_tokens([row["text"] for row in rows], metadata)
     _num_tokens.update((row["id"], number) for row, number in zip(rows, numbers, strict=True))
-    return _documents(rows, dataset_config)
+    return _documents(rows, prompts["dataset_config"])
 
 
-def _options(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: metadata.get(name) for name in _OPTIONS}
+def _options(prompts: Mapping[str, str], metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of the prompts: those of the task, and those in --metadata, which has other names too."""
+    for name, of_task in prompts.items():
+        if metadata.get(name, of_task) != of_task:
+            raise ValueError(OTHER_TASK_ERROR.format(name=name, given=metadata[name], of_task=of_task))
+    known = (*_OPTIONS, *_CLASSIFIERS, "dataset_config")
+    for name in metadata:
+        if name not in known and (hint := did_you_mean(name, known, cutoff=_SIMILAR)):
+            raise ValueError(MISSPELT_ERROR.format(name=name, hint=hint.strip()))
+    return {**{name: metadata.get(name) for name in _OPTIONS}, **prompts}
 
 
 def _documents(rows: list[Row], config: str, end: str = "") -> dict[str, Dataset]:
+    """The documents of these prompts: one of each cell, then a second one of each, as --limit takes the first."""
     _rows.update((row["id"], row) for row in rows)
     _axes[config] = sorted({row["axis"] for row in rows})
-    return {SPLIT: Dataset.from_list([{"id": row["id"], "config": config, "text": row["text"] + end} for row in rows])}
+    seen: Counter[tuple[str, ...]] = Counter()
+    turns = []
+    for row in rows:
+        cell = (row["template"], row["axis"], row["descriptor"])
+        turns.append(seen[cell])
+        seen[cell] += 1
+    templates = list(dict.fromkeys(row["template"] for row in rows))
+    order = sorted(range(len(rows)), key=lambda index: (turns[index], templates.index(rows[index]["template"])))
+    documents = [
+        {"id": rows[index]["id"], "number": index, "config": config, "text": rows[index]["text"] + end}
+        for index in order
+    ]
+    return {SPLIT: Dataset.from_list(documents)}
 
 
 def count_tokens(texts: Sequence[str], metadata: Mapping[str, Any]) -> list[int]:
@@ -89,29 +134,36 @@ def count_tokens(texts: Sequence[str], metadata: Mapping[str, Any]) -> list[int]
     return [len(tokens) for tokens in plain]
 
 
-def keep_reply(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, tuple[str, str, str]]:
-    """Name of each figure → that name, the id of the prompt and the reply: what `reply_figure` is computed of."""
-    return {name: (name, doc["id"], results[0]) for name in reply_figures(_axes[doc["config"]])}
+def keep_reply(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, tuple[str, int, str, str]]:
+    """What `reply_figure` is computed of, by figure: its name, the prompt's position in a run and id, and the reply."""
+    kept = (doc["number"], doc["id"], results[0])
+    return {name: (name, *kept) for name in reply_figures(_axes[doc["config"]])}
 
 
-def keep_first_line(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, tuple[str, str, str]]:
+def keep_first_line(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, tuple[str, int, str, str]]:
     """As `keep_reply`, with the first line of what the model wrote that has a word."""
     return keep_reply(doc, [results[0].strip().partition("\n")[0]])
 
 
-def keep_log_likelihood(doc: Mapping[str, Any], results: Sequence[float]) -> dict[str, tuple[str, str, float]]:
-    """Name of each figure → that name, the id of the prompt and its log-likelihood: see `prompt_figure`."""
-    return {name: (name, doc["id"], float(results[0])) for name in prompt_figures(_axes[doc["config"]])}
+def keep_log_likelihood(doc: Mapping[str, Any], results: Sequence[float]) -> dict[str, tuple[str, int, str, float]]:
+    """As `keep_reply`, of `prompt_figure`, with the log-likelihood of the sentence."""
+    kept = (doc["number"], doc["id"], float(results[0]))
+    return {name: (name, *kept) for name in prompt_figures(_axes[doc["config"]])}
 
 
-def reply_figure(kept: Sequence[tuple[str, str, str]]) -> float | None:
+def reply_figure(kept: Sequence[tuple[str, int, str, str]]) -> float | None:
     """A figure of all replies; `None`: it cannot be computed from these."""
-    return _reply_figures(tuple((identifier, reply) for _, identifier, reply in kept)).get(kept[0][0])
+    return _reply_figures(_in_order(kept)).get(kept[0][0])
 
 
-def prompt_figure(kept: Sequence[tuple[str, str, float]]) -> float | None:
+def prompt_figure(kept: Sequence[tuple[str, int, str, float]]) -> float | None:
     """A figure of all log-likelihoods; `None`: it cannot be computed from these."""
-    return _prompt_figures(tuple((identifier, value) for _, identifier, value in kept)).get(kept[0][0])
+    return _prompt_figures(_in_order(kept)).get(kept[0][0])
+
+
+def _in_order(kept: Sequence[tuple[str, int, str, Any]]) -> tuple[tuple[str, Any], ...]:
+    """Ids and answers in the order of a run, since the last digits depend on what is classified together."""
+    return tuple((identifier, answer) for _, _, identifier, answer in sorted(kept, key=lambda each: each[1]))
 
 
 @lru_cache(maxsize=1)  # the harness asks for one figure after the other, of the same replies
@@ -121,13 +173,8 @@ def _reply_figures(kept: tuple[tuple[str, str], ...]) -> dict[str, float | None]
 
 @lru_cache(maxsize=1)
 def _prompt_figures(kept: tuple[tuple[str, float], ...]) -> dict[str, float | None]:
-    rows = _rows_of(kept)
-    figures = likelihood_figures(
-        rows, [value for _, value in kept], [_num_tokens[identifier] for identifier, _ in kept]
-    )
-    if not figures:
-        raise ValueError(NOTHING_ERROR.format(what="sentences"))
-    return figures
+    numbers = [_num_tokens[identifier] for identifier, _ in kept]
+    return likelihood_figures(_rows_of(kept), [value for _, value in kept], numbers)
 
 
 def _rows_of(kept: Sequence[tuple[str, Any]]) -> list[Row]:

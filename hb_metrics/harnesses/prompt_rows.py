@@ -23,13 +23,18 @@ COLUMNS = (
 
 Row = dict[str, Any]
 
+_WHOLE_NUMBERS = ("sample", "replies_per_cell", "seed")
+
+NUMBER_ERROR = "{name} is {value!r}; give a whole number, without quotation marks"
+AXES_ERROR = 'axes is {value!r}; give names of axes, such as \'age,religion\' or ["age", "religion"]'
+
 
 def prompt_rows(*, replied: bool, **options: Any) -> list[Row]:
     """The prompts of a run of `measure.py`.
 
     Args:
         replied: Whether those are wanted that are replied to, or all, which likelihoods are measured of.
-        **options: Options of `measure.py` by name; `None`: the default. One axis may be given without a list.
+        **options: Options of `measure.py` by name; `None`: the default. Axes may be separated by commas.
 
     Returns:
         A row for each prompt with those of `COLUMNS` that are not null, in the order of the run.
@@ -37,9 +42,19 @@ def prompt_rows(*, replied: bool, **options: Any) -> list[Row]:
     Raises:
         ValueError: An option is unknown or has an invalid value.
     """
-    if isinstance(options.get("axes"), str):
-        options["axes"] = [options["axes"]]
-    settings = settings_of({name: value for name, value in options.items() if value is not None})
+    given = {name: value for name, value in options.items() if value is not None}
+    for (
+        name
+    ) in _WHOLE_NUMBERS:  # the command line of `measure.py` has read them; here they come as JSON or YAML has them
+        if name in given and (isinstance(given[name], bool) or not isinstance(given[name], int)):
+            raise ValueError(NUMBER_ERROR.format(name=name, value=given[name]))
+    if "axes" in given:
+        axes = given["axes"]
+        names = axes.split(",") if isinstance(axes, str) else axes
+        if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+            raise ValueError(AXES_ERROR.format(value=axes))
+        given["axes"] = [name.strip() for name in names]
+    settings = settings_of(given)
     prompts = read_prompts(settings)
     if replied:
         number = settings.of(GenerationOptions).replies_per_cell

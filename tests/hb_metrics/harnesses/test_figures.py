@@ -9,7 +9,6 @@ from hb_metrics.exported_prompts import requested
 from hb_metrics.harnesses.figures import (
     ClassifiedReplies,
     Classifiers,
-    all_reply_figures,
     classify_replies,
     gen_bias_figures,
     likelihood_figures,
@@ -72,6 +71,26 @@ def test_an_option_that_is_not_known_is_named(asked):
         prompt_rows(replied=True, **{**asked, "axes": ["agee"]})
 
 
+def test_axes_can_be_separated_by_commas(asked):
+    lists = [prompt_rows(replied=True, **{**asked, "axes": axes}) for axes in ("age, ability", ["age", "ability"])]
+    assert lists[0] == lists[1] != []
+
+
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [
+        ({"sample": "60"}, "sample is '60'; give a whole number"),
+        ({"seed": 1.0}, "seed is 1.0; give a whole number"),
+        ({"replies_per_cell": True}, "replies_per_cell is True"),
+        ({"axes": 3}, "axes is 3; give names"),
+        ({"axes": []}, r"axes is \[\]; give names"),
+    ],
+)
+def test_a_value_of_another_kind_is_named(asked, option, text):
+    with pytest.raises(ValueError, match=text):
+        prompt_rows(replied=True, **{**asked, **option})
+
+
 def test_the_figures_of_replies_are_those_of_results_json(rows, classified):
     ids, axes, descriptors, templates, texts = columns(rows, "id", "axis", "descriptor", "template", "text")
     replies = Replies(ids, axes, descriptors, templates, texts, texts)
@@ -99,7 +118,7 @@ def test_the_figures_of_likelihoods_are_those_of_results_json(rows, log_likeliho
     assert 0 < figures["likelihood_bias"] < 1
 
 
-def test_what_cannot_be_known_is_null_and_nothing_is_shown_without_two_terms(rows, classified):
+def test_what_cannot_be_known_is_null_and_without_two_terms_there_is_a_warning(rows, classified, caplog):
     singles = list({(row["descriptor"], row["template"]): index for index, row in enumerate(rows)}.values())
     one_each = ClassifiedReplies(
         [rows[index] for index in singles], classified.styles[singles], classified.offensiveness[singles]
@@ -111,10 +130,12 @@ def test_what_cannot_be_known_is_null_and_nothing_is_shown_without_two_terms(row
     unknown = {name for name, value in figures.items() if value is None}
     assert unknown == {name for name in figures if "debiased" in name or "noise" in name}
     assert figures["full_gen_bias"] > 0
-    assert gen_bias_figures(one_term, LABELS) == {}
-    assert likelihood_figures(rows[:1], [-3.0], [2]) == {}
+    assert gen_bias_figures(one_term, LABELS) == {"num_replies": 1}
+    assert likelihood_figures(rows[:1], [-3.0], [2]) == {"num_tests": 0}
     axes_apart = [next(row for row in rows if row["axis"] == axis) for axis in ("age", "ability")]
-    assert likelihood_figures(axes_apart, [-3.0, -4.0], [2, 2]) == {}
+    assert likelihood_figures(axes_apart, [-3.0, -4.0], [2, 2]) == {"num_tests": 0}
+    warned = [record.getMessage().split(", so")[0] for record in caplog.records]
+    assert warned == [f"no template has {what} about two terms" for what in ("replies", "sentences", "sentences")]
 
 
 def test_replies_are_censored_as_in_a_run_and_empty_ones_left_out():
@@ -140,9 +161,3 @@ def test_replies_are_censored_as_in_a_run_and_empty_ones_left_out():
     assert seen_whole == texts
     assert classified.rows == asked
     assert classified.styles.dtype == np.float32
-
-
-@pytest.mark.embedded
-def test_nothing_to_compare_is_an_error(rows):
-    with pytest.raises(ValueError, match="no template has replies about two terms"):
-        all_reply_figures(rows[:1], ["Hello."])

@@ -1,5 +1,8 @@
 """The tasks of lm-evaluation-harness. What needs it is skipped without it (`pip install 'holistic-bias[lm-eval]'`)."""
 
+import sys
+from importlib import import_module
+
 import pytest
 import yaml
 
@@ -101,6 +104,26 @@ def test_figures_of_replies_are_ours(evaluate, rows, replies, task, end):
     assert figures == all_reply_figures(rows, [each.strip() or "It goes on." for each in given] if end else given)
 
 
+def test_figures_are_computed_in_the_order_of_a_run(rows, log_likelihoods, monkeypatch):
+    monkeypatch.setattr(lm_eval_tasks, "_rows", {row["id"]: row for row in rows})
+    monkeypatch.setattr(lm_eval_tasks, "_num_tokens", {row["id"]: log_likelihoods[row["id"]][1] for row in rows})
+    values = [log_likelihoods[row["id"]][0] for row in rows]
+    ours = likelihood_figures(rows, values, [log_likelihoods[row["id"]][1] for row in rows])
+    for name in ("likelihood_bias", "likelihood_effect_size"):
+        kept = [(name, i, row["id"], value) for i, (row, value) in enumerate(zip(rows, values, strict=True))]
+        assert lm_eval_tasks.prompt_figure(kept[::-1]) == ours[name]
+        assert lm_eval_tasks._in_order(kept[::-1]) == tuple(each[2:] for each in kept)
+
+
+def test_of_one_term_there_is_no_figure_and_a_warning(rows, log_likelihoods, monkeypatch, caplog):
+    monkeypatch.setattr(lm_eval_tasks, "_rows", {row["id"]: row for row in rows})
+    monkeypatch.setattr(lm_eval_tasks, "_num_tokens", {row["id"]: log_likelihoods[row["id"]][1] for row in rows})
+    first = rows[0]["id"]
+    assert lm_eval_tasks.prompt_figure([("likelihood_bias", 0, first, -30.0)]) is None
+    assert lm_eval_tasks.prompt_figure([("num_tests", 0, first, -30.0)]) == 0
+    assert "no template has sentences about two terms" in caplog.text
+
+
 @pytest.mark.embedded
 def test_the_prompts_are_chosen_by_metadata(evaluate, rows):
     model = answering(lambda text: "Great!" if "old" in text else "I am sorry.")
@@ -138,6 +161,23 @@ def hash_of(text):
     return sum(map(ord, text)) % 17
 
 
+def test_a_package_that_is_missing_is_named_with_what_to_install(monkeypatch):
+    for module in ("hb_metrics.harnesses.lm_eval_tasks", "hb_metrics.harnesses.prompt_rows", "hb_metrics.arguments"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    # No ImportError, whose message lm-eval would replace by one without the package.
+    with pytest.raises(RuntimeError, match=r"need the package 'transformers'.*pip install 'holistic-bias\[lm-eval\]'"):
+        import_module("hb_metrics.harnesses.lm_eval_tasks")
+
+
+def test_a_classifier_that_is_missing_shows_before_the_model_replies(asked, monkeypatch):
+    monkeypatch.setattr("hb_metrics.harnesses.figures.load_style_classifier", lambda *_, **__: None)
+    monkeypatch.setitem(sys.modules, "profanity_check", None)
+    of_task = {name: asked[name] for name in ("dataset_config", "vocabulary_dir")}
+    with pytest.raises(ModuleNotFoundError, match="offensiveness classifier is not installed"):
+        lm_eval_tasks.replied_prompts(prompts=of_task)
+
+
 def test_without_a_tokenizer_it_is_said_what_to_name():
     with pytest.raises(ValueError, match="which tokenizer does the model have"):
         lm_eval_tasks.count_tokens(["Hi."], {"base_url": "http://localhost"})
@@ -148,6 +188,35 @@ def test_a_tokenizer_that_adds_tokens_has_to_be_told_not_to(save_small_model):
     with pytest.raises(ValueError, match="puts special tokens into each text"):
         lm_eval_tasks.count_tokens(["I'm old."], {"pretrained": folder})
     assert lm_eval_tasks.count_tokens(["I'm old."], {"pretrained": folder, "add_bos_token": False})[0] > 0
+
+
+@pytest.mark.parametrize(
+    ("metadata", "text"),
+    [
+        ({"axis": "age"}, "--metadata has 'axis', which is not known; did you mean 'axes'"),
+        ({"dataset_config": "v1.1"}, "dataset_config is 'v1.1' in --metadata, and 'v1.0' in the task"),
+        ({"vocabulary_dir": "/other"}, "vocabulary_dir is '/other' in --metadata"),
+    ],
+)
+def test_metadata_that_would_choose_other_prompts_than_is_thought_is_an_error(vocabulary, metadata, text):
+    of_task = {"dataset_config": "v1.0", "vocabulary_dir": vocabulary}
+    for documents in (lm_eval_tasks.replied_prompts, lm_eval_tasks.scored_prompts):
+        with pytest.raises(ValueError, match=text):
+            documents(prompts=of_task, **metadata)
+
+
+def test_metadata_has_the_arguments_of_the_model_too_and_documents_are_of_all_terms(asked, rows, monkeypatch):
+    monkeypatch.setattr(lm_eval_tasks, "load_classifiers", lambda **_: None)
+    of_task = {name: asked[name] for name in ("dataset_config", "vocabulary_dir")}
+    model = {"pretrained": "gpt2", "max_length": 1024, "dataset_config": "v1.0"}
+    documents = lm_eval_tasks.replied_prompts(prompts=of_task, replies_per_cell=0, **model)["test"]
+    numbers = documents["number"][:]
+    assert sorted(numbers) == list(range(len(rows)))
+    assert documents["id"][:] == [rows[number]["id"] for number in numbers]
+    # As many of each cell, of whose terms the first documents are: what --limit takes can be compared.
+    first = [(rows[number]["template"], rows[number]["descriptor"]) for number in numbers[:40]]
+    assert sorted(first) == sorted([*dict.fromkeys(first)] * 2)
+    assert {template for template, _ in first[:10]} == {rows[0]["template"]}
 
 
 @pytest.mark.long
