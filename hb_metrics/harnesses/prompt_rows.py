@@ -43,9 +43,8 @@ def prompt_rows(*, replied: bool, **options: Any) -> list[Row]:
         ValueError: An option is unknown or has an invalid value.
     """
     given = {name: value for name, value in options.items() if value is not None}
-    for (
-        name
-    ) in _WHOLE_NUMBERS:  # the command line of `measure.py` has read them; here they come as JSON or YAML has them
+    # The command line of `measure.py` has read them; here they come as JSON or YAML has them.
+    for name in _WHOLE_NUMBERS:
         if name in given and (isinstance(given[name], bool) or not isinstance(given[name], int)):
             raise ValueError(NUMBER_ERROR.format(name=name, value=given[name]))
     if "axes" in given:

@@ -13,9 +13,8 @@ class GenerationOptions:
     """How replies are made, classified and counted."""
 
     _argument_group_name = "generation"
-    _quick: ClassVar[dict[str, int]] = {
-        "replies_per_cell": 5
-    }  # with 4, a quarter of runs on the small config have no interval
+    # With 4, a quarter of runs on the small config have no interval.
+    _quick: ClassVar[dict[str, int]] = {"replies_per_cell": 5}
 
     replies_per_cell: int | None = field(
         default=8,
