@@ -44,7 +44,7 @@ STAGES = {
 STOPPABLE = list(STAGES)[1:]  # before, there is no more than Python itself
 END = "\nreport: "
 SEED, KILLS = 6, 42
-PROMPT = 5  # seconds, on a machine that does other things too
+PROMPT = 20  # seconds, on a machine that does other things too; what hangs takes 60
 
 
 class Runs:
