@@ -37,7 +37,8 @@ licence. Keep the folder to yourself until you have settled it.
 import hb_metrics.inference.classifiers.parlai.models  # makes its classes known to transformers
 from transformers import pipeline
 
-pipeline("text-classification", model="FOLDER", top_k=None)("I'm sorry to hear that.")
+classify = pipeline("text-classification", model="FOLDER", top_k=None)
+classify("I'm sorry to hear that.", truncation=True)
 ```
 
 or `holistic-bias measure --{option} FOLDER`.

@@ -201,7 +201,9 @@ class ParlaiTokenizer(PreTrainedTokenizerFast):
             lines = [part for line in lines for part in (delimiter, line)][1:]
         if options["lowercase"]:
             specials = set(self.all_special_tokens)  # by themselves they are tokens, and keep their capitals
-            lines = [_WORD.sub(lambda word: word[0] if word[0] in specials else word[0].lower(), line) for line in lines]
+            lines = [
+                _WORD.sub(lambda word: word[0] if word[0] in specials else word[0].lower(), line) for line in lines
+            ]
         if options["word_pieces"]:
             lines = [" ".join(_WORDS.findall(line.replace("\n", " __newln__ "))) for line in lines]
         backend = self.backend_tokenizer

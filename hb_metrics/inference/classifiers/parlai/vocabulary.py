@@ -30,8 +30,8 @@ TOKENIZER_ERROR = (
 FILE_ERROR = "{path} is not there or does not read ({error}); it belongs to the checkpoint, so download it again"
 CODECS_ERROR = "{path}: {problem}; the codecs of subword-nmt have a first line '{version}' and two symbols a line"
 BERT_ERROR = (
-    "{path}: no {name}, which a classifier on BERT reads texts with, is beside it or in {folder}; ParlAI downloads it to "
-    "data/models/bert_models: copy it beside the checkpoint"
+    "{path}: no {name}, which a classifier on BERT reads texts with, is beside it or in {folder}; ParlAI downloads it "
+    "to data/models/bert_models: copy it beside the checkpoint"
 )
 DICTIONARY_ERROR = "{path}: {problem}; it is not the dictionary of a ParlAI checkpoint"
 
@@ -123,10 +123,11 @@ def read_bert_vocabulary(path: Path, opt: Mapping[str, Any], *, max_tokens: int)
         ValueError: The file has no special tokens of BERT, or a token twice.
         OSError: There is no such file.
     """
-    elsewhere = path.absolute().parents[min(2, len(path.absolute().parents) - 1)] / _BERT_FOLDER
-    file = next((folder / BERT_VOCABULARY for folder in (path.parent, elsewhere)
-                 if (folder / BERT_VOCABULARY).exists()), None)  # fmt: skip
-    if file is None:
+    # A checkpoint is in data/models/TASK/NAME/.
+    file, elsewhere = path.parent / BERT_VOCABULARY, path.absolute().parent.parent.parent / _BERT_FOLDER
+    if not file.exists():
+        file = elsewhere / BERT_VOCABULARY
+    if not file.exists():
         raise OSError(BERT_ERROR.format(path=path, name=BERT_VOCABULARY, folder=elsewhere))
     tokens = [token.strip() for token in _read(file).rstrip("\n").split("\n")]
     ids = {token: index for index, token in enumerate(tokens)}
