@@ -132,6 +132,19 @@ def test_bounds_stay_between_0_and_1_also_where_all_agree():
     assert win_rate(np.ones(40, bool), raters, pairs).interval[0] < 0.95
 
 
+@pytest.mark.parametrize("per_rater", [5, 6])
+def test_where_the_ratings_of_all_raters_and_pairs_cancel_each_counts_as_independent(per_rater):
+    """Such as of raters who always choose speaker 1: no variance shows, which is not that there is none."""
+    raters, pairs = np.repeat(np.arange(5), 10), np.tile(np.arange(10), 5)
+    wins = (2 * raters + pairs) % 10 < per_rater  # as many of each rater and of each pair
+    rate = win_rate(wins, raters, pairs)
+
+    assert rate.value == per_rater / 10
+    for bound in rate.interval:
+        distance = abs(rate.value - bound) / math.sqrt(bound * (1 - bound))
+        assert distance == pytest.approx(stats.t.ppf(0.975, 4) / math.sqrt(50))
+
+
 def test_with_few_raters_or_pairs_there_is_no_interval_and_the_reason():
     raters, pairs = np.repeat(np.arange(MIN_RATERS - 1), 20), np.tile(np.arange(20), MIN_RATERS - 1)
     wins = pairs < 13
