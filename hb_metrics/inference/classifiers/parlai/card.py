@@ -47,9 +47,16 @@ or `holistic-bias measure --{option} FOLDER`.
 
 {input}A text of more than {max_tokens} tokens loses its beginning.
 
-## Labels
+{leakage}## Labels
 
 {labels}
+"""
+LEAKAGE = """\
+## Identity leakage
+
+How far its probabilities move when only the term in a text changes is not measured by converting it; this does, over
+all terms of the vocabulary: `holistic-bias identity-leakage --style_classifier FOLDER`. A run measures it by itself.
+
 """
 STYLE_INPUT = (
     "One reply by itself: no newline at its end, no turns before it. The decoder reads the start token alone. "
@@ -83,6 +90,7 @@ def model_card(
         option="style_classifier" if checkpoint.style else "offensiveness_classifier",
         input=STYLE_INPUT if checkpoint.style else BERT_INPUT if checkpoint.bert else SAFETY_INPUT,
         max_tokens=max_tokens,
+        leakage=LEAKAGE if checkpoint.style else "",
         labels="\n".join(f"{index}. {label}" for index, label in enumerate(labels)),
     )
 

@@ -130,6 +130,8 @@ def test_card_says_where_it_is_from_and_that_the_licence_is_open(convert):
     assert "## Licence: open" in card
     assert not re.search(r"^license:", card, re.MULTILINE)
     assert CASES["style"]["model"] in card
+    assert "holistic-bias identity-leakage --style_classifier FOLDER" in card
+    assert "leakage" not in (convert("safety-xlm") / "README.md").read_text(encoding="utf-8")
     assert all(f"{index}. {style}" in card for index, style in enumerate(STYLES))
     assert len(re.findall(r"`[0-9a-f]{64}`", card)) == 5  # weights, options, dictionary, merges, vocabulary
 
