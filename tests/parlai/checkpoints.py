@@ -136,7 +136,7 @@ def random_weights(shapes: dict[str, list[int]]) -> dict[str, torch.Tensor]:
         seed = "embeddings.weight" if name.endswith("r.embeddings.weight") else name
         values = np.random.RandomState(zlib.crc32(seed.encode())).uniform(-1, 1, shape)
         is_norm = "norm" in name.lower() and name.endswith("weight")
-        size = 0.2 if name.startswith("bert_model") else 0.9  # BERT's layers are wider
+        size = 0.1 if name.startswith("bert_model") else 0.9  # BERT's layers are wider
         weights[name] = torch.tensor(1 + 0.3 * values if is_norm else size * values, dtype=torch.float32)
     return weights
 
