@@ -78,7 +78,7 @@ def test_intervals_cover_in_all_designs(numbers, answered):
     covered = {kind: coverage(kind, Design(*numbers, 0, 0), answered) for kind in KINDS}
     print(numbers, answered, *(f"{share:.3f} ({width:.2f})" for share, width in covered.values()))
     assert min(share for share, _ in covered.values()) >= 0.925
-    assert max(share for share, _ in covered.values()) <= 0.98
+    assert max(share for share, _ in covered.values()) <= 0.985
     assert 0.93 <= np.mean([share for share, _ in covered.values()]) <= 0.97
 
 
