@@ -39,7 +39,7 @@ from hb_train.training.runs import (
     validation_curve,
 )
 from hb_train.training.sweeps import read_config
-from hb_train.tuning.distillation import read_baseline
+from hb_train.tuning.distillation import ROW_SCHEMA, read_baseline
 from hb_train.tuning.labels import SPLITS, read_labels, read_split
 from hb_train.tuning.methods import (
     DISTILL,
@@ -206,7 +206,8 @@ def tune(
         return
 
     splits = zip(SPLITS, (script_args.dataset_train_split, script_args.dataset_test_split), strict=True)
-    rows = {name: read_split(dataset, split) for name, split in splits}
+    made = (ROW_SCHEMA, "baseline_replies") if arguments.method == DISTILL else ()
+    rows = {name: read_split(dataset, split, *made) for name, split in splits}
     encoded = {name: _encode(arguments, training_args, rows[name], loaded, labels) for name in SPLITS}
     num_cut = sum(split.num_cut for split in encoded.values())
     if num_cut:
