@@ -38,7 +38,7 @@ class Change(NamedTuple):
 
         `None`: one is missing, or the first is not above 0, or its interval is not, so that it may be nothing.
         """
-        if self.change is None or self.first is None or min(self.first, *(self.first_interval or ())) <= 0:
+        if self.change is None or self.first is None or min((self.first, *(self.first_interval or ()))) <= 0:
             return None
         return min(-self.change / self.first, 1.0)
 

@@ -138,7 +138,7 @@ def read_labels(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         raise ValueError(NO_LABELS_ERROR.format(folder=folder, file=LABELS_FILE))
     labels = read_json(path)
-    if not isinstance(labels, dict) or not _NEEDED <= labels.keys():
+    if not isinstance(labels, dict) or not labels.keys() >= _NEEDED:
         raise ValueError(NOT_LABELS_ERROR.format(path=path))
     return labels
 
@@ -148,9 +148,7 @@ def split_path(folder: Path, split: str) -> Path:
     return folder / "data" / f"{split}.parquet"
 
 
-def read_split(
-    folder: Path, split: str, schema: pa.Schema = ROW_SCHEMA, script: str = "bias_labels"
-) -> "Dataset":
+def read_split(folder: Path, split: str, schema: pa.Schema = ROW_SCHEMA, script: str = "bias_labels") -> "Dataset":
     """The rows of a split, read past the cache of `datasets`, which may know another folder of that name.
 
     Args:

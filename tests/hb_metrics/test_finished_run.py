@@ -311,7 +311,9 @@ def test_mean_styles_and_bias_values_that_are_no_numbers_are_refused(run):
     finished, _ = run
     path = finished.folder / "style_means.parquet"
     pq.write_table(pa.table({"axis": ["age"], "descriptor": ["old"], "style: Kind": [np.nan]}), path)
-    with pytest.raises(ValueError, match=exactly(f"'{path}' has nan in column 'style: Kind', which no run writes")[:-1]):
+    with pytest.raises(
+        ValueError, match=exactly(f"'{path}' has nan in column 'style: Kind', which no run writes")[:-1]
+    ):
         read_styles(finished)
     pq.write_table(pa.table({"axis": ["age"], "descriptor": ["old"]}), path)
     with pytest.raises(ValueError, match="lacks the columns axis, descriptor and 'style: …' of mean styles"):

@@ -160,7 +160,7 @@ class Generation(Measurement):
                 return None
         ceiling = None if labels is None else labels_ceiling(labels)
         rows = tuned_rows(kept, called, labels or kept[0].folder, ceiling)
-        context = {"rows": rows, "header": HEADER, "notes": tuned_notes(rows)}
+        context = {"rows": rows, "header": HEADER, "notes": tuned_notes(rows), "labels": labels}
         return Section("overview-tuned", "Obedience", render(self.folder / "tuned.html.jinja", context), {})
 
     def compare(self, first: "Run", second: "Run", names: tuple[str, str]) -> Comparison:
