@@ -83,6 +83,7 @@ OTHER_MODEL_ERROR = (
     "the replies in '{folder}' are of model {there} (digest {there_digest}), and not of '{here}' (digest {digest}); "
     "method distill teaches a model its own replies: let this one reply with hb_train/baseline_replies.py"
 )
+OTHER_MODEL_NOTE = "the replies are of {there}, and not of {here} as it is: it learns those of another model, in the format of its prompts"
 BATCH_ERROR = (
     "per_device_train_batch_size is 1; give at least 2 for method kto, which estimates the divergence from the model "
     "before with the reply of another row in the batch"
@@ -207,6 +208,8 @@ def tune(
                 folder=dataset, there=there, there_digest=digest, here=loaded.name, digest=loaded.digest
             )
         )
+    if labels["model"].get("digest") not in (None, loaded.digest):
+        print_once(training_args, OTHER_MODEL_NOTE.format(there=labels["model"]["name"], here=loaded.name))
     description = training_description(arguments, training_args, model_args, loaded)
     del description["settings"]["evaluation_replies"]  # it moves no weight
     folder = open_training_run(training_args, {**description, "labels": labels})

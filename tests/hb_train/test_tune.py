@@ -20,7 +20,7 @@ from hb_metrics.display.numbers import bias, share
 from hb_metrics.finished_run import read_run
 from hb_metrics.inference.models.bias_tags import TUNING_FILE, BiasTuning, read_bias_tuning, write_bias_tuning
 from hb_metrics.inference.models.contexts import encode_replies
-from hb_metrics.measurements.generation.tuned import tuned_rows
+from hb_metrics.measurements.generation.tuned import other_model_notes, tuned_rows
 from hb_metrics.report.comparison import write_comparison
 from hb_train import bias_labels, tune
 from hb_train.bias_labels import main as label
@@ -102,6 +102,13 @@ def test_a_planted_bias_is_halved_by_asking_with_no_bias_and_not_with_bias(
     page = (tmp_path / "comparison.html").read_text(encoding="utf-8")
     assert "Does the model obey its labels?" in page
     assert bias(obedient.mean.value) in page
+    assert "which none of these runs measured" not in page
+    other = shutil.copytree(labels, tmp_path / "other labels")
+    about = json.loads((labels / LABELS_FILE).read_text(encoding="utf-8"))
+    about["model"] |= {"name": "<b>another</b>", "digest": "d"}
+    (other / LABELS_FILE).write_text(json.dumps(about), encoding="utf-8")
+    (note,) = other_model_notes(other, [read_run(Path(run)) for run in runs])
+    assert note == "The labels are of replies of <b>another</b>, which none of these runs measured."
 
 
 def test_beta_auto_takes_the_lowest_ceiling_and_refuses_where_none_helps(before, labels, tmp_path, capsys, monkeypatch):

@@ -92,6 +92,14 @@ def labels_ceiling(folder: Path) -> Ceiling | None:
     return recorded_ceiling(read_json(path).get("ceiling"))
 
 
+def other_model_notes(folder: Path, runs: Sequence[Run]) -> list[str]:
+    """A sentence where labels are of replies of a model that no run measured; none where that is not known."""
+    model = read_json(folder / LABELS_FILE).get("model") or {}
+    if model.get("digest") in (None, *(run.results["run"]["model"].get("digest") for run in runs)):
+        return []
+    return [f"The labels are of replies of {model.get('name')}, which none of these runs measured."]
+
+
 def tuned_rows(runs: Sequence[Run], names: Sequence[str], directions: Path, ceiling: Ceiling | None) -> list[TunedRow]:
     """The ceiling and the runs, with Full Gen Bias and mean bias value.
 
