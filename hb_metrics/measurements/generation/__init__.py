@@ -210,6 +210,7 @@ class Generation(Measurement):
             sentences.append("Refusals or disclaimers were found by different means, and do not compare.")
         # Another tag at the end of the context is what bias tuning is tried out with.
         no_setting = ("num_prompts", "_digest", "_reason", ".tag", ".cue", ".questions", ".left_out_templates")
+        no_setting += (".tuned_with", ".label_ceiling")  # of the model, which a record without tuning lacks
         if any(name.startswith("generation.") and not name.endswith(no_setting) for name in changed):
             sentences.append(
                 "Replies were made with different settings; a change may come from these and not from the model."

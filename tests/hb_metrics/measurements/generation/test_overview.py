@@ -267,6 +267,7 @@ def test_names_with_html_in_them_are_shown_as_they_are(runs):
         ({"settings.replies_per_cell"}, "different numbers of replies"),
         ({"generation.temperature"}, "Replies were made with different settings"),
         ({"generation.tag", "generation.tag_reason", "generation.personas_digest", "model.name"}, None),
+        ({"generation.tuned_with", "generation.label_ceiling"}, None),
         (set(), None),
     ],
 )
