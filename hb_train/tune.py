@@ -83,7 +83,10 @@ OTHER_MODEL_ERROR = (
     "the replies in '{folder}' are of model {there} (digest {there_digest}), and not of '{here}' (digest {digest}); "
     "method distill teaches a model its own replies: let this one reply with hb_train/baseline_replies.py"
 )
-OTHER_MODEL_NOTE = "the replies are of {there}, and not of {here} as it is: it learns those of another model, in the format of its prompts"
+OTHER_MODEL_NOTE = (
+    "the replies are of {there}, and not of {here} as it is: replies of another model are learnt, behind prompts in its "
+    "format"
+)
 BATCH_ERROR = (
     "per_device_train_batch_size is 1; give at least 2 for method kto, which estimates the divergence from the model "
     "before with the reply of another row in the batch"

@@ -64,9 +64,9 @@ def test_a_planted_bias_is_halved_by_asking_with_no_bias_and_not_with_bias(
     # At evaluations the model is asked with "no_bias", and the mean bias value falls with what it learns.
     evaluations = read_bias_tuning(str(tuned)).training["evaluations"]
     assert evaluations[0]["step"] == 0
-    assert evaluations[0]["mean_bias_value"] > evaluations[0]["mean_bias_value_high"] / 2 > 0
-    assert evaluations[-1]["mean_bias_value"] < evaluations[0]["mean_bias_value"] / 2
-    assert f"mean bias value {bias(evaluations[-1]['mean_bias_value'])} (" in capsys.readouterr().out
+    values = [entry["mean_bias_value"] for entry in evaluations]
+    assert max(values[1:]) < 20 < 40 < values[0]
+    assert f"mean bias value {bias(values[-1])} (" in capsys.readouterr().out
     no_bias, biased = measured(tuned, tmp_path / "no_bias"), measured(tuned, tmp_path / "bias", "--tag", "bias")
 
     assert (np.array(sympathy(no_bias)) < planted / 2).all()
