@@ -84,8 +84,8 @@ OTHER_MODEL_ERROR = (
     "method distill teaches a model its own replies: let this one reply with hb_train/baseline_replies.py"
 )
 OTHER_MODEL_NOTE = (
-    "the replies are of {there}, and not of {here} as it is: replies of another model are learnt, behind prompts in its "
-    "format"
+    "the replies are of {there}, and not of {here} as it is: they are learnt all the same, behind prompts in "
+    "the format of the other"
 )
 BATCH_ERROR = (
     "per_device_train_batch_size is 1; give at least 2 for method kto, which estimates the divergence from the model "
