@@ -44,7 +44,10 @@ TUNE = $(BIN)/accelerate launch hb_train/tune.py --config $(RECIPE) --model_name
 IS_DISTILL = $(filter distill,$(METHOD))
 # Before hours of work rather than after.
 CHECK_METHOD = $(if $(filter-out distill kto dpo,$(METHOD))$(word 2,$(METHOD)),$(error \
-	METHOD is '$(METHOD)'; give distill, kto or dpo, or METHOD= for none))
+	METHOD is '$(METHOD)'; give distill, kto or dpo, or METHOD= for none))$(if \
+	$(and $(filter dpo,$(METHOD)),$(if $(findstring --replies_file,$(LABEL_ARGS)),,no)),$(error \
+	METHOD is 'dpo', which needs several replies to a prompt, and measure.py makes one; give LABEL_ARGS a --replies_file \
+	and BETA a --model (docs/bias-tuning.md), or METHOD distill or kto))
 # The folders of the runs that are compared, and their names: those that need no labels, and all.
 RUNS = $(addprefix $(TUNE_DIR)/,before $(if $(SYSTEM_PROMPT),prompt) $(IS_DISTILL))
 NAMES = before $(if $(SYSTEM_PROMPT),"system prompt") $(IS_DISTILL)
