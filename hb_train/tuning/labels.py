@@ -180,8 +180,8 @@ def _problem(rows: pa.Table) -> str | None:
     """What is wrong with rows that have the right columns; `None`: nothing."""
     if not len(rows):
         return "has no rows"
-    for name in set(rows.column_names) - {"truncated"}:
-        if rows[name].null_count:
+    for name in ("id", "prompt", "baseline_prompt", "completion", "tag", "bias_value"):
+        if name in rows.column_names and rows[name].null_count:
             return f"has rows without a value in column '{name}'"
     if "tag" in rows.column_names:
         from hb_metrics.inference.models.bias_tags import TAGS

@@ -153,7 +153,7 @@ def test_a_folder_without_labels_is_refused(tmp_path):
     ],
 )
 def test_rows_that_were_changed_by_hand_are_not_learnt(change, problem, tmp_path):
-    row = dict.fromkeys(ROW_SCHEMA.names, "a") | {"tag": "bias", "bias_value": 0.5, "truncated": None}
+    row = dict.fromkeys(ROW_SCHEMA.names, "a") | {"tag": "bias", "bias_value": 0.5, "noun": None, "truncated": None}
     table = pa.Table.from_pylist([row], ROW_SCHEMA)
     path = split_path(tmp_path, "train")
     path.parent.mkdir()
