@@ -47,10 +47,8 @@ def test_a_planted_bias_falls_without_labels(pitying_model, before, replied, tmp
     losses, evaluations = [entry["loss"] for entry in training["validation_loss"]], training["evaluations"]
     assert min(losses) < losses[0] / 2
     # Without labels there are no directions, and replies at evaluations show Full Gen Bias alone.
-    assert [entry["step"] for entry in training["evaluations"]] == [
-        entry["step"] for entry in training["validation_loss"]
-    ]
-    assert all(entry.keys() <= {"step", *BOUNDS} and "full_gen_bias" in entry for entry in training["evaluations"])
+    assert [entry["step"] for entry in evaluations] == [entry["step"] for entry in training["validation_loss"]]
+    assert all(entry.keys() <= {"step", *BOUNDS} and "full_gen_bias" in entry for entry in evaluations)
     card = (tmp_path / "tuned" / "README.md").read_text(encoding="utf-8")
     assert "as it did itself to the same prompts without it." in card
     assert "400 replies of" in card
