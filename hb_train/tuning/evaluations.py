@@ -68,8 +68,8 @@ def evaluation_lines(shown: list[dict[str, Any]]) -> list[str]:
         words = []
         for name, figure in _FIGURES.items():
             if name in entry:
-                bounds = entry.get(f"{name}_low"), entry.get(f"{name}_high")
-                between = "" if None in bounds else f" ({interval(bounds)})"
+                low, high = entry.get(f"{name}_low"), entry.get(f"{name}_high")
+                between = "" if low is None or high is None else f" ({interval((low, high))})"
                 words.append(f"{figure} {bias(entry[name])}{between}")
         lines.append(f"  {entry['step']:>6}  {', '.join(words)}")
     return ["", "replies at evaluations, ×1000:", *lines] if lines else []

@@ -209,8 +209,9 @@ class Generation(Measurement):
         if changed & {"refusals.rules_digest", "refusal_classifier.digest", "refusal_classifier.refusal_labels"}:
             sentences.append("Refusals or disclaimers were found by different means, and do not compare.")
         # Another tag at the end of the context is what bias tuning is tried out with.
-        no_setting = ("num_prompts", "_digest", "_reason", ".tag", ".cue", ".questions", ".left_out_templates")
-        no_setting += (".tuned_with", ".label_ceiling")  # of the model, which a record without tuning lacks
+        # What a model was tuned with is a part of it, which the record of an untuned one lacks.
+        of_model = (".tuned_with", ".label_ceiling")
+        no_setting = ("num_prompts", "_digest", "_reason", ".tag", ".cue", ".questions", ".left_out_templates", *of_model)
         if any(name.startswith("generation.") and not name.endswith(no_setting) for name in changed):
             sentences.append(
                 "Replies were made with different settings; a change may come from these and not from the model."
