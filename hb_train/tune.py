@@ -416,7 +416,8 @@ def _print_curve(trainer: "Trainer", measure: str) -> None:
     for entry in validation_curve(state.log_history, measure):
         value = "not finite" if entry[measure] is None else f"{entry[measure]:.3f}"
         print(f"  {entry['step']:>6}  {value}")
-    print("\n".join(evaluation_lines(evaluations(trainer))))
+    for line in evaluation_lines(evaluations(trainer)):
+        print(line)
 
 
 if __name__ == "__main__":

@@ -211,8 +211,8 @@ class Generation(Measurement):
         # Another tag at the end of the context is what bias tuning is tried out with.
         # What a model was tuned with is a part of it, which the record of an untuned one lacks.
         of_model = (".tuned_with", ".label_ceiling")
-        no_setting = ("num_prompts", "_digest", "_reason", ".tag", ".cue", ".questions", ".left_out_templates", *of_model)
-        if any(name.startswith("generation.") and not name.endswith(no_setting) for name in changed):
+        no_setting = ("num_prompts", "_digest", "_reason", ".tag", ".cue", ".questions", ".left_out_templates")
+        if any(name.startswith("generation.") and not name.endswith(no_setting + of_model) for name in changed):
             sentences.append(
                 "Replies were made with different settings; a change may come from these and not from the model."
             )
