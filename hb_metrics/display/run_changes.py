@@ -97,24 +97,31 @@ class RunChanges(NamedTuple):
     missing: dict[str, str]
     level: str
 
+    @property
+    def reading(self) -> str:
+        """How to read the intervals."""
+        return READING.format(level=self.level)
+
     def notes(self, rows: Sequence[FigureChange]) -> list[str]:
-        """Sentences for the reader of these rows."""
-        reading = [READING.format(level=self.level)] if rows else []
+        """Why some of these rows have no interval, and some measurements no changes, as sentences."""
         without: dict[str, list[str]] = {}
         for row in rows:
             if row.change.reason is not None:
                 without.setdefault(row.change.reason, []).append(row.name)
-        reading += [f"No interval of {', '.join(names)}: {reason}." for reason, names in without.items()]
-        return reading + [f"{title}: no changes, because {reason}." for title, reason in self.missing.items()]
+        notes = [f"No interval of {_listed(names)}: {reason}." for reason, names in without.items()]
+        return notes + [f"{title}: no changes, because {reason}." for title, reason in self.missing.items()]
 
 
 def joined_changes(before: str, after: str, by_title: Mapping[str, FigureChanges]) -> RunChanges:
-    """The changes of all measurements (title → changes) from a run called `before` to one called `after`."""
+    """The changes of all measurements (title → changes) from a run called `before` to one called `after`.
+
+    Figures that stand for the whole run come first.
+    """
     levels = sorted({changes.confidence_level for changes in by_title.values() if changes.confidence_level is not None})
     return RunChanges(
         before,
         after,
-        [row for changes in by_title.values() for row in changes.rows],
+        sorted((row for changes in by_title.values() for row in changes.rows), key=lambda row: not row.is_main),
         {title: changes.reason for title, changes in by_title.items() if changes.reason is not None},
         " or ".join(f"{level:.0%}" for level in levels),
     )
@@ -133,8 +140,18 @@ def changes_markdown(changes: RunChanges) -> str:
     main = [row for row in changes.rows if row.is_main]
     rows = [[escape_markdown(row.name), *map(escape_markdown, row.cells)] for row in main]
     table = markdown_table(HEADER, rows, numbers=range(1, 5)) + "\n\n" if rows else ""
-    names = f"Change from {changes.before} to {changes.after}."
-    return f"{table}{' '.join(map(escape_markdown, [names, *changes.notes(main)]))}\n"
+    reading = [changes.reading] if rows else []
+    notes = [f"Change from {changes.before} to {changes.after}.", *reading, *changes.notes(main)]
+    return f"{table}{' '.join(map(escape_markdown, notes))}\n"
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Names of figures; what several are parts of is named once: "Full Gen Bias by axis (Age, Religion)"."""
+    parts: dict[str, list[str]] = {}
+    for name in names:
+        whole, _, part = name.partition(": ")
+        parts.setdefault(whole, []).extend([part] if part else [])
+    return ", ".join(f"{whole} ({', '.join(of_whole)})" if of_whole else whole for whole, of_whole in parts.items())
 
 
 def _amount(value: float, form: Form | None) -> str:

@@ -119,7 +119,7 @@ def test_only_intervals_tell_a_change_from_chance(measured):
 
     verdicts = {row[-1] for row in page.table(f"{measurement.title} of both runs")[1:]}
     if measurement in (DIALOGUE, REGARD):
-        assert "Where two 95% intervals overlap, the change may be chance" in page.text
+        assert "Where two 95% intervals overlap, they leave open whether it changed" in page.text
         assert verdicts == ({"apart", "overlap"} if measurement is REGARD else {"apart"})
     else:
         assert "Without intervals, chance cannot be told from change." in page.text

@@ -37,3 +37,23 @@ def test_markdown_has_the_figures_of_the_whole_run_and_says_what_does_not_compar
     assert "a \\| b to no\\_bias" in notes
     assert "95%" in notes
     assert "Dialogue perplexity: no changes, because it was measured on different replies." in notes
+
+
+def test_figures_of_the_whole_run_come_first_and_parts_without_an_interval_are_named_together():
+    known = PairedChange(10, 5.9, (-6, -2), (-0.53, -0.28), None)
+    few, rough = (PairedChange(3, 2, None, None, reason) for reason in ("there are few", "it is rough"))
+    rows = [
+        FigureChange("Full Gen Bias", "bias", known, True),
+        FigureChange("Full Gen Bias: Age", "bias", few),
+        FigureChange("Full Gen Bias: Ability", "bias", few),
+        FigureChange("Partial Gen Bias: Care", "bias", rough),
+    ]
+    later = [FigureChange("Offensive replies", "share", few, True)]
+    changes = joined_changes(
+        "a", "b", {"One": FigureChanges(rows, None, 0.95), "Two": FigureChanges(later, None, 0.95)}
+    )
+    assert [row.name for row in changes.rows if row.is_main] == [row.name for row in changes.rows[:2]]
+    assert changes.notes(changes.rows) == [
+        "No interval of Offensive replies, Full Gen Bias (Age, Ability): there are few.",
+        "No interval of Partial Gen Bias (Care): it is rough.",
+    ]
