@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from scipy.stats import chisquare
+from tqdm import tqdm
 
 from hb_dataset import load_table
 from hb_dataset.variations import VARIATIONS, mixed_variations, vary_prompts
@@ -339,6 +340,21 @@ def test_generic_shards_come_back_in_the_order_of_the_data(tmp_path):
     assert table.schema == schema
     assert table["id"].to_pylist() == ids
     assert table["square"].to_pylist() == [row**2 for row in range(23)]
+
+
+def test_answers_that_were_there_are_no_part_of_the_time_left(tmp_path, monkeypatch, capsys):
+    shards = plan_row_shards(10, 10, tmp_path)
+    bars = []
+
+    def compute(mine, advance):
+        advance(7, known=True)
+        advance(3)
+        yield pa.table({"id": list("0123456789")})
+
+    monkeypatch.setattr("hb_metrics.inference.shards.tqdm", lambda **given: bars.append(tqdm(**given)) or bars[-1])
+    fill_shards(shards, list("0123456789"), pa.schema([("id", pa.string())]), compute, label="", unit="row")
+    assert (bars[0].n, bars[0].total) == (3, 3)
+    assert "7 of 10 answers were there already" in capsys.readouterr().out
 
 
 def test_shards_that_do_not_come_are_not_taken_for_done(tmp_path):
