@@ -42,7 +42,7 @@ class FigureChange(NamedTuple):
             written(change.first, self.form),
             written(change.second, self.form),
             written_change(change.change, self.form),
-            MISSING if change.interval is None else _range(change.interval, self.form, None),
+            MISSING if change.interval is None else _range(change.interval, self.form, None, 0),
             self.sentence,
         )
 
@@ -57,13 +57,15 @@ class FigureChange(NamedTuple):
         if change.relative is not None and change.relative_interval is not None:
             value, bounds = change.relative, change.relative_interval
         form = None if relative else self.form
+        digits = _percent_digits(value if change.beyond_chance else max(bounds, key=abs))
         unit = " %" if relative else " points" if self.form in ("share", "small_share") else ""
         if not change.beyond_chance:
-            return f"not beyond chance ({_range(bounds, form, None)}{unit})"
+            return f"not beyond chance ({_range(bounds, form, None, digits)}{unit})"
         sign = -1 if value < 0 else 1
         sizes = sorted(sign * bound for bound in bounds)
         verb = "fell" if value < 0 else "rose"
-        return f"{verb} by {_amount(abs(value), form).lstrip('+')}{unit} ({_range((sizes[0], sizes[1]), form, '+')})"
+        amount = _amount(abs(value), form, digits).lstrip("+")
+        return f"{verb} by {amount}{unit} ({_range((sizes[0], sizes[1]), form, '+', digits)})"
 
 
 class FigureChanges(NamedTuple):
@@ -154,11 +156,16 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(f"{whole} ({', '.join(of_whole)})" if of_whole else whole for whole, of_whole in parts.items())
 
 
-def _amount(value: float, form: Form | None) -> str:
-    """A signed amount; `None`: in percent."""
-    return fixed(100 * value, 0, "+") if form is None else written_change(value, form)
+def _amount(value: float, form: Form | None, digits: int) -> str:
+    """A signed amount; `None`: in percent, with so many digits."""
+    return fixed(100 * value, digits, "+") if form is None else written_change(value, form)
 
 
-def _range(bounds: Bounds, form: Form | None, without: str | None) -> str:
+def _range(bounds: Bounds, form: Form | None, without: str | None, digits: int) -> str:
     """Lowest and highest; a sign to leave out, where both have the same."""
-    return " to ".join(_amount(bound, form).lstrip(without or "") for bound in bounds)
+    return " to ".join(_amount(bound, form, digits).lstrip(without or "") for bound in bounds)
+
+
+def _percent_digits(value: float) -> int:
+    """The digits of a change in percent: as few as do not make it 0."""
+    return next((digits for digits in (0, 1) if abs(100 * value) >= 0.5 * 10.0**-digits), 2)

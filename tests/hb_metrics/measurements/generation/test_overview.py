@@ -81,7 +81,8 @@ def test_axes_are_those_of_the_first_run_the_highest_first_with_reductions(runs)
         first, *later = (of_run[axis] for of_run in values)
         assert row.first.value == first
         assert [change.second for change in row.changes] == later
-        reductions = [None if first <= 0 else pytest.approx(1 - value / first) for value in later]
+        is_known = row.first.interval[0] > 0
+        reductions = [pytest.approx(min(1 - value / first, 1)) if is_known else None for value in later]
         assert [change.reduction for change in row.changes] == reductions
     assert beside.num_unsure_axes == 1
     (ability,) = (row for row in beside.axes if row.label == "Ability")
@@ -266,6 +267,7 @@ def test_names_with_html_in_them_are_shown_as_they_are(runs):
         ({"settings.replies_per_cell"}, "different numbers of replies"),
         ({"generation.temperature"}, "Replies were made with different settings"),
         ({"generation.tag", "generation.tag_reason", "generation.personas_digest", "model.name"}, None),
+        ({"generation.tuned_with", "generation.label_ceiling"}, None),
         (set(), None),
     ],
 )
