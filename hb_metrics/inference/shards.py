@@ -93,7 +93,7 @@ def fill_shards(
 
         def advance(rows: int, words: str = "", *, known: bool = False) -> None:
             if known:  # they took no time: counted, they would make the time left look far shorter than it is
-                bar.total -= rows
+                bar.reset(total=total - rows)
                 if state.is_main_process:
                     print(f"{rows:,} of {total:,} answers were there already in {shards[0].path.parent}")
                 return
