@@ -169,10 +169,8 @@ $(READY): pyproject.toml
 	$(PIP) --no-deps $(WHEELS)
 	@touch $@
 
-# Tests take warnings for errors, and compiling other people's modules warns of this and that: for them all are compiled.
 $(READY)-%: $(READY)
 	$(PIP) torch==$(TORCH) --editable '.[$*]'
-	$(if $(filter dev,$*),@$(BIN)/python -m compileall -q -j 0 .venv/lib >/dev/null 2>&1 || true)
 	@touch $@
 
 # The tests on the oldest releases that pyproject.toml admits, in an environment of their own.
