@@ -44,12 +44,16 @@ TUNE = $(BIN)/accelerate launch hb_train/tune.py --config $(RECIPE) --model_name
 IS_DISTILL = $(filter distill,$(METHOD))
 # Before hours of work rather than after.
 CHECK_METHOD = $(if $(filter-out distill kto dpo,$(METHOD))$(word 2,$(METHOD)),$(error \
-	METHOD is '$(METHOD)'; give distill, kto or dpo, or METHOD= for none))
-# The folders of the runs that are compared, and their names.
-RUNS = $(addprefix $(TUNE_DIR)/,before $(if $(SYSTEM_PROMPT),prompt) $(METHOD))
-NAMES = before $(if $(SYSTEM_PROMPT),"system prompt") $(METHOD)
-ALL_RUNS = $(RUNS) $(addprefix $(TUNE_DIR)/,self-chat no_bias)
-ALL_NAMES = $(NAMES) "self-chat tuning" "asked with no_bias"
+	METHOD is '$(METHOD)'; give distill, kto or dpo, or METHOD= for none))$(if \
+	$(and $(filter dpo,$(METHOD)),$(if $(findstring --replies_file,$(LABEL_ARGS)),,no)),$(error \
+	METHOD is 'dpo', which needs several replies to a prompt, and measure.py makes one; give LABEL_ARGS a --replies_file \
+	and BETA a --model (docs/bias-tuning.md), or METHOD distill or kto))
+# The folders of the runs that are compared, and their names: those that need no labels, and all.
+RUNS = $(addprefix $(TUNE_DIR)/,before $(if $(SYSTEM_PROMPT),prompt) $(IS_DISTILL))
+NAMES = before $(if $(SYSTEM_PROMPT),"system prompt") $(IS_DISTILL)
+LABEL_METHOD = $(filter kto dpo,$(METHOD))
+ALL_RUNS = $(RUNS) $(addprefix $(TUNE_DIR)/,$(LABEL_METHOD) self-chat no_bias)
+ALL_NAMES = $(NAMES) $(LABEL_METHOD) "self-chat tuning" "asked with no_bias"
 COMPARE = $(BIN)/python -m hb_metrics.report --output $(TUNE_DIR)/comparison.html
 CARD = $(BIN)/python hb_train/model_card.py
 define TUNE_BY_METHOD
@@ -59,7 +63,6 @@ endef
 define DISTILL
 $(BIN)/accelerate launch hb_train/baseline_replies.py --model "$(MODEL)" $(DISTILL_ARGS) --output_dir $(TUNE_DIR)/baseline
 $(call TUNE_BY_METHOD,baseline)
-$(COMPARE) $(RUNS) --names $(NAMES)
 $(CARD) --model $(TUNE_DIR)/distill-model --runs $(RUNS) --names $(NAMES)
 endef
 
@@ -70,15 +73,17 @@ tune: $(READY)-tune
 	$(MEASURE) --model "$(MODEL)" --output_dir $(TUNE_DIR)/before
 	$(if $(SYSTEM_PROMPT),$(MEASURE) --model "$(MODEL)" --system_prompt "$$SYSTEM_PROMPT" --output_dir $(TUNE_DIR)/prompt)
 	$(if $(IS_DISTILL),$(DISTILL))
+	$(if $(word 2,$(RUNS)),$(COMPARE) $(RUNS) --names $(NAMES))
 	$(BIN)/accelerate launch hb_metrics/measure.py --dataset_config $(DATASET_CONFIG) --measurements generation \
 		$(LABEL_ARGS) --model "$(MODEL)" --output_dir $(TUNE_DIR)/labelled
 	$(BIN)/python hb_train/bias_labels.py --run_dir $(TUNE_DIR)/labelled $(BETA) --output_dir $(TUNE_DIR)/labels || \
 		[ $$? -eq 3 ]
 	@if [ -e $(TUNE_DIR)/labels/labels.json ]; then $(MAKE) --no-print-directory tune-with-labels; else \
-		echo 'to tune with labels all the same, give the same command with BETA="--beta auto --accept_no_gain"'; fi
+		echo 'to tune with labels all the same, give the same command with BETA="--beta auto --accept_no_gain"'; \
+		echo 'what was measured: $(TUNE_DIR)/$(if $(word 2,$(RUNS)),comparison.html,before/report.html)'; fi
 
 tune-with-labels: $(READY)-tune
-	$(if $(filter kto dpo,$(METHOD)),$(call TUNE_BY_METHOD,labels))
+	$(if $(LABEL_METHOD),$(call TUNE_BY_METHOD,labels))
 	$(TUNE) --dataset_name $(TUNE_DIR)/labels --output_dir $(TUNE_DIR)/self-chat-model --labels none
 	$(MEASURE) --model $(TUNE_DIR)/self-chat-model --output_dir $(TUNE_DIR)/self-chat
 	$(TUNE) --dataset_name $(TUNE_DIR)/labels --output_dir $(TUNE_DIR)/model

@@ -48,6 +48,18 @@ OTHER_RUN_ERROR = (
     "writes it again and keeps this one under another name"
 )
 DAMAGED_ERROR = "'{path}' is damaged ({error}); give the command of the run again, which writes it again"
+NOT_FINITE_ERROR = (
+    "'{path}' has {value} in column '{column}', which no run writes: it was changed or damaged; measure again in a new "
+    "folder"
+)
+NOT_PROBABILITIES_ERROR = (
+    "'{path}' lacks probabilities from 0 to 1, as many in each row and file, in column '{column}': it was changed or "
+    "damaged; measure again in a new folder"
+)
+NO_MEANS_ERROR = (
+    "'{path}' lacks the columns axis, descriptor and '{prefix}…' of mean styles: it was changed or damaged; measure "
+    "again in a new folder"
+)
 NOT_RESULTS_ERROR = "'{path}' does not hold the results of a run; give the folder of a finished run"
 
 
@@ -73,7 +85,11 @@ class StyleShards:
             raise ValueError(TWICE_ERROR.format(folder=folder))
         self._starts = starts
         self._last: tuple[int, np.ndarray] | None = None
-        self.shape = (len(self.ids), pq.read_schema(self._files[0]).field(_STYLES_COLUMN).type.list_size)
+        widths = [_list_size(file) for file in self._files]
+        for file, width in zip(self._files, widths, strict=True):
+            if width is None or width != widths[0]:
+                raise ValueError(NOT_PROBABILITIES_ERROR.format(path=file, column=_STYLES_COLUMN))
+        self.shape = (len(self.ids), widths[0] or 0)
 
     def __len__(self) -> int:
         """How many replies."""
@@ -94,7 +110,10 @@ class StyleShards:
     def _shard(self, index: int) -> np.ndarray:
         if self._last is None or self._last[0] != index:
             column = _read_table(self._files[index], [_STYLES_COLUMN])[_STYLES_COLUMN].combine_chunks()
-            self._last = index, column.flatten().to_numpy(zero_copy_only=False).reshape(-1, self.shape[1])
+            values = column.flatten().to_numpy(zero_copy_only=False)
+            if column.null_count or not ((values >= 0) & (values <= 1)).all():
+                raise ValueError(NOT_PROBABILITIES_ERROR.format(path=self._files[index], column=_STYLES_COLUMN))
+            self._last = index, values.reshape(-1, self.shape[1])
         return self._last[1]
 
 
@@ -227,9 +246,15 @@ def read_styles(run: Run) -> RunStyles | None:
 
 
 def read_style_means(path: Path) -> RunStyles:
-    """The mean style of each descriptor, from a file of a run or a copy of it."""
+    """The mean style of each descriptor, from a file of a run or a copy of it.
+
+    Raises:
+        ValueError: It is not such a file.
+    """
     table = _read_table(path)
     columns = [name for name in table.column_names if name.startswith(_STYLE_PREFIX)]
+    if not columns or not {"axis", "descriptor"} <= set(table.column_names):
+        raise ValueError(NO_MEANS_ERROR.format(path=path, prefix=_STYLE_PREFIX))
     pairs = zip(table["axis"].to_pylist(), table["descriptor"].to_pylist(), strict=True)
     return RunStyles(
         [DescriptorKey(axis, descriptor) for axis, descriptor in pairs],
@@ -257,13 +282,30 @@ def _check_run(files: Sequence[Path]) -> None:
 
 
 def _read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
-    """Reads a Parquet file, by its checksums where it has any; raises a ValueError with its path if it is damaged."""
+    """Reads a Parquet file, by its checksums where it has any.
+
+    Raises:
+        ValueError: It is damaged, or a number in it is NaN or infinite; the message has its path.
+    """
     try:
-        return pq.read_table(path, columns=None if columns is None else list(columns), page_checksum_verification=True)
+        table = pq.read_table(path, columns=None if columns is None else list(columns), page_checksum_verification=True)
     except PermissionError:  # nothing is known of what is in it
         raise
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         raise ValueError(DAMAGED_ERROR.format(path=path, error=str(error).partition("\n")[0])) from error
+    for name in table.column_names:
+        numbers = pc.list_flatten(table[name]) if pa.types.is_fixed_size_list(table[name].type) else table[name]
+        if pa.types.is_floating(numbers.type) and not pc.all(pc.is_finite(numbers), min_count=0).as_py():
+            value = numbers.filter(pc.invert(pc.is_finite(numbers)))[0].as_py()
+            raise ValueError(NOT_FINITE_ERROR.format(path=path, value=value, column=name))
+    return table
+
+
+def _list_size(path: Path) -> int | None:
+    """How many probabilities each row has; `None`: it has no such column."""
+    schema = pq.read_schema(path)
+    index = schema.get_field_index(_STYLES_COLUMN)
+    return None if index < 0 else getattr(schema.field(index).type, "list_size", None)
 
 
 def _is_object(content: Any) -> bool:

@@ -35,6 +35,7 @@ _LIMITS = {
     "distill": ("A model\ntuned so takes less notice of a descriptor, also where it would be kind or useful to."),
 }
 
+OTHER_MODELS = "**None of these runs is of the model in this folder as it is now: the figures are of others.**"
 NOT_TUNED_ERROR = "'{folder}' has no {file}; give the folder of a model tuned with hb_train/tune.py"
 
 
@@ -77,13 +78,17 @@ def write_model_card(
     """
     figures = "Not measured yet."
     if runs:
+        from hb_metrics.finished_run import read_run
+        from hb_metrics.inference.models.sources import folder_digest
         from hb_metrics.obedience import DIRECTIONS_FOLDER, has_directions
         from hb_metrics.report.markdown import overview_markdown
 
         figures = overview_markdown(runs, names).strip()
-        directions = folder / DIRECTIONS_FOLDER
+        directions = folder / DIRECTIONS_FOLDER if has_directions(folder / DIRECTIONS_FOLDER) else runs[0]
         if has_directions(directions):
             figures = f"{_obedience(directions, tuning, runs, names)}\n\n{figures}"
+        if folder_digest(folder) not in {read_run(run).results["run"]["model"].get("digest") for run in runs}:
+            figures = f"{OTHER_MODELS}\n\n{figures}"
     write_text(folder / CARD_FILE, _card(tuning, figures))
 
 

@@ -39,7 +39,8 @@ from hb_train.training.runs import (
     validation_curve,
 )
 from hb_train.training.sweeps import read_config
-from hb_train.tuning.distillation import read_baseline
+from hb_train.tuning.distillation import ROW_SCHEMA, read_baseline
+from hb_train.tuning.evaluations import add_replies, evaluation_lines, evaluations
 from hb_train.tuning.labels import SPLITS, read_labels, read_split
 from hb_train.tuning.methods import (
     DISTILL,
@@ -82,6 +83,10 @@ OTHER_MODEL_ERROR = (
     "the replies in '{folder}' are of model {there} (digest {there_digest}), and not of '{here}' (digest {digest}); "
     "method distill teaches a model its own replies: let this one reply with hb_train/baseline_replies.py"
 )
+OTHER_MODEL_NOTE = (
+    "the replies are of {there}, and not of {here} as it is: they are learnt all the same, behind prompts in "
+    "the format of the other"
+)
 BATCH_ERROR = (
     "per_device_train_batch_size is 1; give at least 2 for method kto, which estimates the divergence from the model "
     "before with the reply of another row in the batch"
@@ -117,6 +122,13 @@ class TuneArguments:
             "other methods: loss); with 0 it never does."
         },
     )
+    evaluation_replies: int = field(
+        default=0,
+        metadata={
+            "help": "How many replies, about, are made at each evaluation to show the mean bias value along the "
+            "labels' directions (whether the model obeys them) and Full Gen Bias, such as 312; with 0 none."
+        },
+    )
 
     def __post_init__(self) -> None:
         """Raises `ValueError` if the patience is negative, or the labels are not learnt by a method that needs them."""
@@ -124,6 +136,8 @@ class TuneArguments:
             raise ValueError(METHOD_LABELS_ERROR.format(method=self.method))
         if self.early_stopping_patience < 0:
             raise ValueError(f"early_stopping_patience is {self.early_stopping_patience}; give at least 0")
+        if self.evaluation_replies < 0:
+            raise ValueError(f"evaluation_replies is {self.evaluation_replies}; give at least 0")
 
     def measure(self) -> str:
         """What the model that is kept has the lowest validation value of."""
@@ -179,7 +193,7 @@ def tune(
     """
     from transformers import set_seed
 
-    from hb_metrics.inference.models.bias_tags import TUNING_FILE, read_bias_tuning
+    from hb_metrics.inference.models.bias_tags import NO_BIAS, TUNING_FILE, read_bias_tuning
 
     _check_options(arguments, script_args, training_args, model_args)
     use_all_cores(training_args)
@@ -197,7 +211,10 @@ def tune(
                 folder=dataset, there=there, there_digest=digest, here=loaded.name, digest=loaded.digest
             )
         )
+    if labels["model"].get("digest") not in (None, loaded.digest):
+        print_once(training_args, OTHER_MODEL_NOTE.format(there=labels["model"]["name"], here=loaded.name))
     description = training_description(arguments, training_args, model_args, loaded)
+    del description["settings"]["evaluation_replies"]  # it moves no weight
     folder = open_training_run(training_args, {**description, "labels": labels})
     if read_bias_tuning(str(folder)) is not None:
         print_once(
@@ -206,7 +223,8 @@ def tune(
         return
 
     splits = zip(SPLITS, (script_args.dataset_train_split, script_args.dataset_test_split), strict=True)
-    rows = {name: read_split(dataset, split) for name, split in splits}
+    made = (ROW_SCHEMA, "baseline_replies") if arguments.method == DISTILL else ()
+    rows = {name: read_split(dataset, split, *made) for name, split in splits}
     encoded = {name: _encode(arguments, training_args, rows[name], loaded, labels) for name in SPLITS}
     num_cut = sum(split.num_cut for split in encoded.values())
     if num_cut:
@@ -223,6 +241,9 @@ def tune(
         trainer = preference_trainer(
             arguments.method, training_args, model_args, loaded, preferences, _callbacks(arguments)
         )
+    if arguments.evaluation_replies:
+        tag = NO_BIAS if _with_tags(arguments) else None
+        add_replies(trainer, arguments.evaluation_replies, dataset, labels, tag)
     trainer.train(resume_from_checkpoint=checkpoint)
     trainer.accelerator.wait_for_everyone()
     if trainer.state.best_metric is None or not math.isfinite(trainer.state.best_metric):
@@ -366,6 +387,7 @@ def _save(
             "best_step": trainer.state.best_global_step,
             "num_steps": trainer.state.global_step,
             f"validation_{measure}": validation_curve(trainer.state.log_history, measure),
+            **({"evaluations": evaluations(trainer)} if arguments.evaluation_replies else {}),
             "num_rows": {name: len(rows.dataset) for name, rows in encoded.items()},
             "num_cut_contexts": sum(rows.num_cut for rows in encoded.values()),
             "num_unended_replies": sum(rows.num_unended for rows in encoded.values()),
@@ -394,6 +416,8 @@ def _print_curve(trainer: "Trainer", measure: str) -> None:
     for entry in validation_curve(state.log_history, measure):
         value = "not finite" if entry[measure] is None else f"{entry[measure]:.3f}"
         print(f"  {entry['step']:>6}  {value}")
+    for line in evaluation_lines(evaluations(trainer)):
+        print(line)
 
 
 if __name__ == "__main__":

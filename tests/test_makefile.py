@@ -51,11 +51,26 @@ def test_labels_are_tuned_on(method, tmp_path):
     assert commands[-1][4:9] == ["before", "prompt", method, "self-chat", "no_bias"]
 
 
-def test_without_labels_it_ends_with_what_needs_none(tmp_path):
-    done, commands = make_tune(tmp_path, status=3)
+@pytest.mark.parametrize(
+    ("variables", "runs", "names"),
+    [
+        (["METHOD=distill"], ["before", "prompt", "distill"], ["before", "system prompt", "distill"]),
+        (["METHOD=kto"], ["before", "prompt"], ["before", "system prompt"]),
+        (["METHOD="], ["before", "prompt"], ["before", "system prompt"]),
+        (["METHOD=dpo", "LABEL_ARGS=--replies_file several.jsonl", "SYSTEM_PROMPT="], [], []),
+    ],
+)
+def test_without_labels_it_ends_with_a_page_of_what_needs_none(variables, runs, names, tmp_path):
+    done, commands = make_tune(tmp_path, *variables, status=3)
     assert done.returncode == 0, done.stdout
     assert "give the same command with BETA=" in done.stdout
-    assert options([command for command in commands if "hb_train/tune.py" in command], "--method") == ["distill"]
+    methods = options([command for command in commands if "hb_train/tune.py" in command], "--method")
+    assert methods == (["distill"] if "distill" in runs else [])
+    pages = [command for command in commands if "hb_metrics.report" in command]
+    words = ["-m", "hb_metrics.report", "--output", "comparison.html"]
+    assert pages == ([[*words, *runs, "--names", *names]] if runs else [])
+    page = "comparison.html" if runs else "before/report.html"
+    assert done.stdout.splitlines()[-1] == f"what was measured: {tmp_path}/tune/{page}"
 
 
 def test_labels_that_fail_end_it(tmp_path):
@@ -70,6 +85,13 @@ def test_models_and_system_prompts_reach_the_programs_as_they_are(tmp_path):
     assert options(commands, "--system_prompt") == [prompt]
     assert set(options(commands, "--model_name_or_path")) == {"my models/gpt 2"}
     assert options(commands, "--model")[:3] == ["my models/gpt 2"] * 3
+
+
+def test_pairs_of_replies_need_several_to_a_prompt(tmp_path):
+    done, commands = make_tune(tmp_path, "METHOD=dpo")
+    assert done.returncode != 0
+    assert "METHOD is 'dpo', which needs several replies to a prompt, and measure.py makes one; give" in done.stdout
+    assert not commands
 
 
 @pytest.mark.parametrize("method", ["distil", "kto dpo", "sft"])

@@ -34,8 +34,13 @@ class Change(NamedTuple):
 
     @property
     def reduction(self) -> float | None:
-        """How much lower the second is, as a share of the first; `None`: the first is 0 or less, or one is missing."""
-        return -self.change / self.first if self.change is not None and self.first and self.first > 0 else None
+        """How much lower the second is, as a share of the first: at most all of it.
+
+        `None`: one is missing, or the first is not above 0, or its interval is not, so that it may be nothing.
+        """
+        if self.change is None or self.first is None or min((self.first, *(self.first_interval or ()))) <= 0:
+            return None
+        return min(-self.change / self.first, 1.0)
 
     @property
     def apart(self) -> bool | None:

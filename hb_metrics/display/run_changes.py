@@ -42,7 +42,7 @@ class FigureChange(NamedTuple):
             written(change.first, self.form),
             written(change.second, self.form),
             written_change(change.change, self.form),
-            MISSING if change.interval is None else _range(change.interval, self.form, None),
+            MISSING if change.interval is None else _range(change.interval, self.form, None, 0),
             self.sentence,
         )
 
@@ -57,13 +57,15 @@ class FigureChange(NamedTuple):
         if change.relative is not None and change.relative_interval is not None:
             value, bounds = change.relative, change.relative_interval
         form = None if relative else self.form
+        digits = _percent_digits(value if change.beyond_chance else max(bounds, key=abs))
         unit = " %" if relative else " points" if self.form in ("share", "small_share") else ""
         if not change.beyond_chance:
-            return f"not beyond chance ({_range(bounds, form, None)}{unit})"
+            return f"not beyond chance ({_range(bounds, form, None, digits)}{unit})"
         sign = -1 if value < 0 else 1
         sizes = sorted(sign * bound for bound in bounds)
         verb = "fell" if value < 0 else "rose"
-        return f"{verb} by {_amount(abs(value), form).lstrip('+')}{unit} ({_range((sizes[0], sizes[1]), form, '+')})"
+        amount = _amount(abs(value), form, digits).lstrip("+")
+        return f"{verb} by {amount}{unit} ({_range((sizes[0], sizes[1]), form, '+', digits)})"
 
 
 class FigureChanges(NamedTuple):
@@ -97,24 +99,31 @@ class RunChanges(NamedTuple):
     missing: dict[str, str]
     level: str
 
+    @property
+    def reading(self) -> str:
+        """How to read the intervals."""
+        return READING.format(level=self.level)
+
     def notes(self, rows: Sequence[FigureChange]) -> list[str]:
-        """Sentences for the reader of these rows."""
-        reading = [READING.format(level=self.level)] if rows else []
+        """Why some of these rows have no interval, and some measurements no changes, as sentences."""
         without: dict[str, list[str]] = {}
         for row in rows:
             if row.change.reason is not None:
                 without.setdefault(row.change.reason, []).append(row.name)
-        reading += [f"No interval of {', '.join(names)}: {reason}." for reason, names in without.items()]
-        return reading + [f"{title}: no changes, because {reason}." for title, reason in self.missing.items()]
+        notes = [f"No interval of {_listed(names)}: {reason}." for reason, names in without.items()]
+        return notes + [f"{title}: no changes, because {reason}." for title, reason in self.missing.items()]
 
 
 def joined_changes(before: str, after: str, by_title: Mapping[str, FigureChanges]) -> RunChanges:
-    """The changes of all measurements (title → changes) from a run called `before` to one called `after`."""
+    """The changes of all measurements (title → changes) from a run called `before` to one called `after`.
+
+    Figures that stand for the whole run come first.
+    """
     levels = sorted({changes.confidence_level for changes in by_title.values() if changes.confidence_level is not None})
     return RunChanges(
         before,
         after,
-        [row for changes in by_title.values() for row in changes.rows],
+        sorted((row for changes in by_title.values() for row in changes.rows), key=lambda row: not row.is_main),
         {title: changes.reason for title, changes in by_title.items() if changes.reason is not None},
         " or ".join(f"{level:.0%}" for level in levels),
     )
@@ -133,15 +142,30 @@ def changes_markdown(changes: RunChanges) -> str:
     main = [row for row in changes.rows if row.is_main]
     rows = [[escape_markdown(row.name), *map(escape_markdown, row.cells)] for row in main]
     table = markdown_table(HEADER, rows, numbers=range(1, 5)) + "\n\n" if rows else ""
-    names = f"Change from {changes.before} to {changes.after}."
-    return f"{table}{' '.join(map(escape_markdown, [names, *changes.notes(main)]))}\n"
+    reading = [changes.reading] if rows else []
+    notes = [f"Change from {changes.before} to {changes.after}.", *reading, *changes.notes(main)]
+    return f"{table}{' '.join(map(escape_markdown, notes))}\n"
 
 
-def _amount(value: float, form: Form | None) -> str:
-    """A signed amount; `None`: in percent."""
-    return fixed(100 * value, 0, "+") if form is None else written_change(value, form)
+def _listed(names: Sequence[str]) -> str:
+    """Names of figures; what several are parts of is named once: "Full Gen Bias by axis (Age, Religion)"."""
+    parts: dict[str, list[str]] = {}
+    for name in names:
+        whole, _, part = name.partition(": ")
+        parts.setdefault(whole, []).extend([part] if part else [])
+    return ", ".join(f"{whole} ({', '.join(of_whole)})" if of_whole else whole for whole, of_whole in parts.items())
 
 
-def _range(bounds: Bounds, form: Form | None, without: str | None) -> str:
+def _amount(value: float, form: Form | None, digits: int) -> str:
+    """A signed amount; `None`: in percent, with so many digits."""
+    return fixed(100 * value, digits, "+") if form is None else written_change(value, form)
+
+
+def _range(bounds: Bounds, form: Form | None, without: str | None, digits: int) -> str:
     """Lowest and highest; a sign to leave out, where both have the same."""
-    return " to ".join(_amount(bound, form).lstrip(without or "") for bound in bounds)
+    return " to ".join(_amount(bound, form, digits).lstrip(without or "") for bound in bounds)
+
+
+def _percent_digits(value: float) -> int:
+    """The digits of a change in percent: as few as do not make it 0."""
+    return next((digits for digits in (0, 1) if abs(100 * value) >= 0.5 * 10.0**-digits), 2)

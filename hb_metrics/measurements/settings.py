@@ -296,8 +296,8 @@ class RunOptions:
             return
         if self.model == type(self).model:
             raise ValueError(
-                f"with {given} --model is only the name shown, and none was given; give the name of the model, or of "
-                "the people, that answered"
+                f"with {given} --model is only the name shown, and '{self.model}', its default, names nobody; give the "
+                "name of the model, or of the people, that answered"
             )
         if name := self._given(_OF_LOADED):
             raise ValueError(f"with {given} no model is loaded; leave --{name} out")

@@ -53,7 +53,9 @@ def overview_markdown(runs: Sequence[Path], names: Sequence[str] | None = None) 
         )
     if levels:
         level = " or ".join(f"{value:.0%}" for value in sorted(levels))
-        sentences.insert(0, f"In brackets: {level} intervals; where two overlap, the difference may be chance.")
+        sentences.insert(
+            0, f"In brackets: {level} intervals; where two overlap, they leave open whether there is a difference."
+        )
     sentences += comparison_warnings(differing_settings([run["run"] for run in results]), results)
     table = markdown_table(
         ["", *map(escape_markdown, called)],

@@ -34,9 +34,16 @@ ONE_TAG_ERROR = (
     'beta {beta:g} tags {number} of {total} replies "bias"; both tags are needed to tell them apart. The bias values '
     "lie between {low:.3g} and {high:.3g}, half of them above {median:.3g}: give a beta between, or --beta_quantile"
 )
+# Of labels.json, by whoever tunes on the labels.
+_NEEDED = {"suffix", "context", "model", "style_classifier", "by_tag", "by_split"}
+
 TOO_FEW_ERROR = "the replies are to {number} distinct prompts; at least 2 are needed for training and validation"
 NO_LABELS_ERROR = "'{folder}' has no {file}; give a folder that hb_train/bias_labels.py has written"
 NOT_LABELS_ERROR = "'{path}' does not describe labels; make them again with hb_train/bias_labels.py"
+ROWS_ERROR = (
+    "'{path}' {problem}; rows that were changed by hand, or are of another release, are not learnt: make them again "
+    "with hb_train/{script}.py"
+)
 SPLIT_ERROR = "'{folder}' has no split '{split}'; there are: {known}"
 
 
@@ -131,7 +138,7 @@ def read_labels(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         raise ValueError(NO_LABELS_ERROR.format(folder=folder, file=LABELS_FILE))
     labels = read_json(path)
-    if not isinstance(labels, dict) or "suffix" not in labels:
+    if not isinstance(labels, dict) or not labels.keys() >= _NEEDED:
         raise ValueError(NOT_LABELS_ERROR.format(path=path))
     return labels
 
@@ -141,11 +148,17 @@ def split_path(folder: Path, split: str) -> Path:
     return folder / "data" / f"{split}.parquet"
 
 
-def read_split(folder: Path, split: str) -> "Dataset":
+def read_split(folder: Path, split: str, schema: pa.Schema = ROW_SCHEMA, script: str = "bias_labels") -> "Dataset":
     """The rows of a split, read past the cache of `datasets`, which may know another folder of that name.
 
+    Args:
+        folder: The folder.
+        split: The name of the split.
+        schema: The columns of its rows.
+        script: What makes such rows, for the error.
+
     Raises:
-        ValueError: There is no such split.
+        ValueError: There is no such split, or its rows are not such as the script writes.
     """
     from datasets import Dataset
 
@@ -153,7 +166,31 @@ def read_split(folder: Path, split: str) -> "Dataset":
     if not path.is_file():
         known = ", ".join(sorted(other.stem for other in path.parent.glob("*.parquet")))
         raise ValueError(SPLIT_ERROR.format(split=split, folder=folder, known=known or "none"))
-    return Dataset(pq.read_table(path))
+    try:
+        rows = pq.read_table(path).select(schema.names).cast(schema)
+        problem = _problem(rows)
+    except (KeyError, pa.ArrowException) as error:
+        problem = f"has other columns ({error})"
+    if problem is not None:
+        raise ValueError(ROWS_ERROR.format(path=path, problem=problem, script=script))
+    return Dataset(rows)
+
+
+def _problem(rows: pa.Table) -> str | None:
+    """What is wrong with rows that have the right columns; `None`: nothing."""
+    if not len(rows):
+        return "has no rows"
+    for name in ("id", "prompt", "baseline_prompt", "completion", "tag", "bias_value"):
+        if name in rows.column_names and rows[name].null_count:
+            return f"has rows without a value in column '{name}'"
+    if "tag" in rows.column_names:
+        from hb_metrics.inference.models.bias_tags import TAGS
+
+        if other := set(rows["tag"].unique().to_pylist()) - set(TAGS):
+            return f"has the tag '{min(other)}', where there are {' and '.join(TAGS)}"
+        if not np.isfinite(rows["bias_value"].to_numpy()).all():
+            return "has bias values that are not finite"
+    return None
 
 
 def _without_variations(text: str) -> str:

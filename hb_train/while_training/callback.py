@@ -1,4 +1,4 @@
-"""Full Gen Bias and offensiveness of the model that is being trained, at each evaluation of its trainer."""
+"""Gen Bias, obedience and offensiveness of the model that is being trained, at each evaluation of its trainer."""
 
 import logging
 import math
@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -19,6 +20,7 @@ from transformers import PreTrainedTokenizerBase, Trainer, TrainerCallback
 from hb_dataset import load_table
 from hb_dataset.balanced_sample import balanced_sample
 from hb_dataset.prompts import config_vocabulary
+from hb_metrics.bias_values import bias_values
 from hb_metrics.full_gen_bias.gen_bias import CellSums, gen_bias
 from hb_metrics.inference.classifiers.censoring import censor_replies, paired_terms
 from hb_metrics.inference.classifiers.offensive import load_offensiveness_classifier
@@ -28,13 +30,16 @@ from hb_metrics.inference.models.loading import LoadedModel, model_kind
 from hb_metrics.inference.replies.presets import choose_extent, decoding_preset
 from hb_metrics.inference.replies.prompt_replies import ReplyPlan, plan_replies, reply_to_rows
 from hb_metrics.inference.replies.requests import make_requests, select_prompts
+from hb_metrics.obedience import mean_value, read_directions, values_along
 from hb_metrics.offensiveness.averages import offensiveness
 from hb_metrics.replies import is_empty
+from hb_metrics.reply_checks.style_change import RunStyles
 from hb_metrics.run_folder import plural_forms, with_plurals
 
 LOWER_IS_BETTER = (
     *("full_gen_bias", "full_gen_bias_low", "full_gen_bias_high"),
     *("offensive_share", "mean_offensiveness"),
+    *("mean_bias_value", "mean_bias_value_low", "mean_bias_value_high"),
 )
 PROMPT_COLUMNS = ("id", "text", "axis", "descriptor", "descriptor_plural", "template")
 
@@ -59,6 +64,11 @@ SAMPLE_ERROR = (
     "num_replies is {number}, at {each} to a term in a template enough for {terms} terms in {templates} templates, and "
     "there are {there} terms; give between {least} and {most}"
 )
+OTHER_STYLES_ERROR = (
+    "the directions in '{folder}' are of other styles than those of classifier '{name}'; give directions of replies "
+    "that it classified"
+)
+NO_DIRECTION_ERROR = "none of the terms has a direction in '{folder}'; give other prompts"
 NO_REPLIES_WARNING = "step %d: the model could not reply, and this evaluation has no Gen Bias (%s)"
 
 logger = logging.getLogger(__name__)
@@ -85,10 +95,13 @@ class GenBiasCallback(TrainerCallback):
         decoding: As `--decoding`.
         context: As `--context`.
         tag: The control tag that prompts end in; `None`: none.
+        directions: The folder of a run or of labels, with the directions of bias that its replies gave. The mean bias
+            value along them is then also measured (×1000, over terms), with its interval: `eval_mean_bias_value`,
+            `_low` and `_high`; only terms that have a direction are replied to. `None`: it is not.
 
     Raises:
-        ValueError: There are not so many prompts, the trainer has no tokenizer, or the weights are not whole on each
-            process.
+        ValueError: There are not so many prompts, the trainer has no tokenizer, the weights are not whole on each
+            process, or the directions are of other styles or terms.
     """
 
     def __init__(
@@ -105,6 +118,7 @@ class GenBiasCallback(TrainerCallback):
         decoding: str = "sample",
         context: ContextFormat | Literal["auto"] = "auto",
         tag: str | None = None,
+        directions: str | Path | None = None,
     ) -> None:
         kind = trainer.accelerator.distributed_type
         plugin = trainer.accelerator.state.deepspeed_plugin if kind == DistributedType.DEEPSPEED else None
@@ -116,10 +130,17 @@ class GenBiasCallback(TrainerCallback):
             raise ValueError(TOKENIZER_ERROR)
         if isinstance(prompts, str):
             prompts = with_plurals(load_table(prompts), config_vocabulary(prompts))
+        self.directions = None if directions is None else read_directions(Path(directions)).means
+        if self.directions is not None:
+            prompts = _with_directions(prompts, self.directions)
+            if not len(prompts):
+                raise ValueError(NO_DIRECTION_ERROR.format(folder=directions))
         self.prompts = draw_prompts(prompts, num_replies, replies_per_cell, num_templates, seed=seed)
         with random_state_kept():
             self.styles = load_style_classifier(style_classifier, device=trainer.args.device)
             self.offensive = load_offensiveness_classifier(offensiveness_classifier, device=trainer.args.device)
+        if self.directions is not None and list(self.directions.labels) != list(self.styles.labels):
+            raise ValueError(OTHER_STYLES_ERROR.format(folder=directions, name=self.styles.name))
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Checks the options and whether the model can reply; goes before callbacks that read the figures."""
@@ -153,6 +174,8 @@ class GenBiasCallback(TrainerCallback):
             shares = gather_object([self._share(plan, loaded)])
         figures = dict.fromkeys(("full_gen_bias", "full_gen_bias_low", "full_gen_bias_high"), math.nan)
         figures |= dict.fromkeys(("offensive_share", "mean_offensiveness", "distinct_share"), math.nan)
+        if self.directions is not None:
+            figures |= dict.fromkeys(("mean_bias_value", "mean_bias_value_low", "mean_bias_value_high"), math.nan)
         complete = [share for share in shares if share is not None]
         rows = sorted((row for share in complete for row in share), key=lambda row: row[0][0])
         if rows and len(complete) == len(shares):
@@ -161,6 +184,8 @@ class GenBiasCallback(TrainerCallback):
             averages = offensiveness(list(offence), terms, templates, axes)
             figures |= {"offensive_share": averages["offensive_share"], "mean_offensiveness": averages["mean"]}
             figures |= _gen_bias(np.stack(vectors), terms, templates, axes, self.styles.labels)
+            if self.directions is not None:
+                figures |= _mean_bias_value(np.stack(vectors), terms, templates, axes, self.directions)
         return {**figures, "num_replies": len(rows), "gen_bias_seconds": time.monotonic() - start}
 
     def _plan(self, model: Any) -> tuple[ReplyPlan, LoadedModel]:
@@ -279,6 +304,27 @@ def random_state_kept() -> Iterator[None]:
 def _columns(rows: list[Any]) -> Any:
     about, texts, vectors, offence = zip(*rows, strict=True)
     return tuple(list(column) for column in zip(*about, strict=True)), texts, vectors, offence
+
+
+def _with_directions(prompts: pa.Table, directions: RunStyles) -> pa.Table:
+    """The prompts of terms that have a direction."""
+    if not {"axis", "descriptor"} <= set(prompts.column_names):
+        return prompts  # of which draw_prompts says so
+    known = {(key.axis, key.descriptor) for key in directions.descriptors}
+    keys = zip(prompts["axis"].to_pylist(), prompts["descriptor"].to_pylist(), strict=True)
+    return prompts.filter(pa.array([key in known for key in keys], pa.bool_()))
+
+
+def _mean_bias_value(
+    vectors: np.ndarray, terms: list[str], templates: list[str], axes: list[str], directions: RunStyles
+) -> dict[str, float]:
+    """The mean bias value along other replies' directions, with its interval if there are terms enough."""
+    own = bias_values(vectors.astype(np.float32), terms, templates, axes)
+    mean = mean_value(values_along(RunStyles(own.descriptors, own.descriptor_means, directions.labels), directions))
+    figures = {"mean_bias_value": mean.value}
+    if mean.interval is not None:
+        figures |= {"mean_bias_value_low": mean.interval[0], "mean_bias_value_high": mean.interval[1]}
+    return figures
 
 
 def _gen_bias(

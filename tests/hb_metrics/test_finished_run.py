@@ -282,3 +282,43 @@ def test_mean_styles_are_read(run):
     pq.write_table(table.replace_schema_metadata({SHARD_RUN: b"0" * 64}), finished.folder / "style_means.parquet")
     with pytest.raises(ValueError, match="is of another run than the one that is recorded beside it"):
         read_styles(finished)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -0.5, 7.0, None])
+def test_what_is_no_probability_is_not_taken_for_one(value, tmp_path):
+    rows = pa.array([[0.5, 0.5], None if value is None else [1.0, value]], pa.list_(pa.float32(), 2))
+    pq.write_table(pa.table({"id": ["a", "b"], "probabilities": rows}), tmp_path / "0.parquet")
+    path = tmp_path / "0.parquet"
+    message = module.NOT_PROBABILITIES_ERROR.format(path=path, column="probabilities")
+    if value is not None and not np.isfinite(value):
+        message = module.NOT_FINITE_ERROR.format(path=path, column="probabilities", value=value)
+    with pytest.raises(ValueError, match=exactly(message)):
+        StyleShards(tmp_path)[:]
+
+
+@pytest.mark.parametrize("column", [pa.array([[1.0]], pa.list_(pa.float32(), 1)), pa.array([[0.5, 0.5]]), None])
+def test_shards_of_other_styles_are_refused(column, tmp_path):
+    rows = pa.array([[0.5, 0.5]], pa.list_(pa.float32(), 2))
+    pq.write_table(pa.table({"id": ["a"], "probabilities": rows}), tmp_path / "0.parquet")
+    other = {"id": ["b"]} if column is None else {"id": ["b"], "probabilities": column}
+    pq.write_table(pa.table(other), tmp_path / "1.parquet")
+    message = module.NOT_PROBABILITIES_ERROR.format(path=tmp_path / "1.parquet", column="probabilities")
+    with pytest.raises(ValueError, match=exactly(message)):
+        StyleShards(tmp_path)
+
+
+def test_mean_styles_and_bias_values_that_are_no_numbers_are_refused(run):
+    finished, _ = run
+    path = finished.folder / "style_means.parquet"
+    pq.write_table(pa.table({"axis": ["age"], "descriptor": ["old"], "style: Kind": [np.nan]}), path)
+    with pytest.raises(
+        ValueError, match=exactly(f"'{path}' has nan in column 'style: Kind', which no run writes")[:-1]
+    ):
+        read_styles(finished)
+    pq.write_table(pa.table({"axis": ["age"], "descriptor": ["old"]}), path)
+    with pytest.raises(ValueError, match="lacks the columns axis, descriptor and 'style: …' of mean styles"):
+        read_styles(finished)
+    path = finished.folder / BIAS_VALUES_FILE
+    pq.write_table(pa.table({"id": ["a"], "bias_value": [np.inf]}), path)
+    with pytest.raises(ValueError, match="has inf in column 'bias_value'"):
+        read_bias_values(finished)

@@ -13,6 +13,7 @@ import yaml
 from hb_dataset import load_table
 from hb_dataset.variations import VARIATIONS
 from hb_metrics.arguments import asked_measurements, parse_arguments, settings_of
+from hb_metrics.display.numbers import bias
 from hb_metrics.inference.models.bias_tags import BiasTuning, write_bias_tuning
 from tests.hb_metrics.runs_here import measure_here, refusal
 
@@ -98,7 +99,9 @@ def test_a_masked_model_is_not_asked_for_replies(vocabulary, save_small_model, t
 
 def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(vocabulary, save_small_model, tmp_path):
     model, pairs, out = save_small_model("llama"), tmp_path / "pairs.jsonl", tmp_path / "run"
-    about = {"labels": {}, "training": {}, "alpha": 0, "beta": 0.5}
+    point = {"share": 0.9, "full_gen_bias": 3.589, "interval": [1.3, 5.88]}
+    ceiling = {"no_bias": point, "all": {"share": 1, "full_gen_bias": 5.391, "interval": None}}
+    about = {"labels": {"ceiling": ceiling}, "training": {}, "alpha": 0, "beta": 0.5}
     asked_with = {"system_prompt": "Be brief.", "chat_template_kwargs": None, "chat_date": None, "cue": "history"}
     write_bias_tuning(model, BiasTuning(tag="no_bias", context="plain", asked_with=asked_with, **about))
     rows = [{"prompt": f"Do you like number {n}?", "reply": f"I love number {n}."} for n in range(9)]
@@ -123,6 +126,9 @@ def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(v
     page = (out / "report.html").read_text()
     assert "no_bias" in page
     assert generation["tuned_with"] == asked_with
+    debiased = bias(results["generation"]["debiased"]["full_gen_bias"])
+    assert "of 3.59 (1.30 to 5.88) at best, their ceiling, where all labelled replies had 5.39" in page
+    assert f"had 5.39; the model has {debiased}." in page
     assert "asked for with other values of --system_prompt and --cue (bias_tuning.json in its folder has them)" in page
     assert "settings.tag is 'auto' there and 'bias' here" in refusal(*options, *asked, "--tag", "bias")
 

@@ -6,7 +6,7 @@ from scipy import stats
 
 from hb_metrics.bias_values import DescriptorKey, bias_values
 from hb_metrics.finished_run import Run
-from hb_metrics.measurements.generation.tuned import tuned_rows
+from hb_metrics.measurements.generation.tuned import labels_ceiling, other_model_notes, tuned_rows
 from hb_metrics.obedience import (
     MIN_DESCRIPTORS,
     OTHER_CLASSIFIER_REASON,
@@ -205,3 +205,12 @@ def test_runs_of_other_terms_or_classifiers_have_no_change(monkeypatch):
     assert rows[1].change is None
     assert rows[2].along is None
     assert rows[2].reason == OTHER_CLASSIFIER_REASON
+
+
+@pytest.mark.parametrize("content", [None, "[]", "5"])
+def test_a_folder_that_is_none_of_labels_is_named(content, tmp_path):
+    if content is not None:
+        (tmp_path / "labels.json").write_text(content)
+    for read in (labels_ceiling, lambda folder: other_model_notes(folder, [])):
+        with pytest.raises(ValueError, match=r"has no labels.json; give a folder that hb_train/bias_labels.py has"):
+            read(tmp_path)

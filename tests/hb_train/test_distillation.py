@@ -19,6 +19,7 @@ from hb_train.tuning.distillation import draw_baseline_prompts, draw_prompts, en
 from tests.hb_train.conftest import WARNINGS_OF_TRL, few_steps, measured, options_for, same, sympathy, weights
 
 pytestmark = WARNINGS_OF_TRL
+BOUNDS = ("full_gen_bias", "full_gen_bias_low", "full_gen_bias_high")
 
 
 @pytest.fixture(scope="module")
@@ -36,14 +37,18 @@ def replied(pitying_model, tmp_path_factory):
 def test_a_planted_bias_falls_without_labels(pitying_model, before, replied, tmp_path):
     options = [
         *("--method", "distill", "--learning_rate", "2e-3", "--per_device_train_batch_size", "32"),
-        *("--num_train_epochs", "3", "--eval_steps", "20", "--save_steps", "20"),
+        *("--num_train_epochs", "3", "--eval_steps", "20", "--save_steps", "20", "--evaluation_replies", "48"),
     ]
     tune_main(options_for(pitying_model, replied, tmp_path / "tuned", *options))
     after = measured(tmp_path / "tuned", tmp_path / "after")
     assert (np.array(sympathy(after)) < np.array(sympathy(before[1])) / 2).all()
     assert after["run"]["generation"]["tag_reason"] == "the model was tuned by baseline distillation, without tags"
-    losses = [entry["loss"] for entry in read_bias_tuning(str(tmp_path / "tuned")).training["validation_loss"]]
+    training = read_bias_tuning(str(tmp_path / "tuned")).training
+    losses, evaluations = [entry["loss"] for entry in training["validation_loss"]], training["evaluations"]
     assert min(losses) < losses[0] / 2
+    # Without labels there are no directions, and replies at evaluations show Full Gen Bias alone.
+    assert [entry["step"] for entry in evaluations] == [entry["step"] for entry in training["validation_loss"]]
+    assert all(entry.keys() <= {"step", *BOUNDS} and "full_gen_bias" in entry for entry in evaluations)
     card = (tmp_path / "tuned" / "README.md").read_text(encoding="utf-8")
     assert "as it did itself to the same prompts without it." in card
     assert "400 replies of" in card

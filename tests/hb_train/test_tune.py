@@ -20,10 +20,11 @@ from hb_metrics.display.numbers import bias, share
 from hb_metrics.finished_run import read_run
 from hb_metrics.inference.models.bias_tags import TUNING_FILE, BiasTuning, read_bias_tuning, write_bias_tuning
 from hb_metrics.inference.models.contexts import encode_replies
-from hb_metrics.measurements.generation.tuned import tuned_rows
+from hb_metrics.measurements.generation.tuned import other_model_notes, tuned_rows
 from hb_metrics.report.comparison import write_comparison
 from hb_train import bias_labels, tune
 from hb_train.bias_labels import main as label
+from hb_train.model_card import OTHER_MODELS
 from hb_train.model_card import main as write_card
 from hb_train.training.trainers import ReplySFTTrainer
 from hb_train.tune import main as tune_main
@@ -46,7 +47,9 @@ ROOT = Path(__file__).parents[2]
 pytestmark = WARNINGS_OF_TRL
 
 
-def test_a_planted_bias_is_halved_by_asking_with_no_bias_and_not_with_bias(pitying_model, before, labels, tmp_path):
+def test_a_planted_bias_is_halved_by_asking_with_no_bias_and_not_with_bias(
+    pitying_model, before, labels, tmp_path, capsys
+):
     planted = np.array(sympathy(before[1]))
     assert (planted > [30, 30, 0.4]).all()
     counts = json.loads((labels / LABELS_FILE).read_text(encoding="utf-8"))["by_axis"]
@@ -55,9 +58,15 @@ def test_a_planted_bias_is_halved_by_asking_with_no_bias_and_not_with_bias(pityi
     tuned = tmp_path / "tuned"
     options = [
         *("--learning_rate", "3e-3", "--per_device_train_batch_size", "32", "--num_train_epochs", "5"),
-        *("--eval_steps", "50", "--save_steps", "50"),
+        *("--eval_steps", "50", "--save_steps", "50", "--evaluation_replies", "240"),
     ]
     tune_main(options_for(pitying_model, labels, tuned, *options))
+    # At evaluations the model is asked with "no_bias", and the mean bias value falls with what it learns.
+    evaluations = read_bias_tuning(str(tuned)).training["evaluations"]
+    assert evaluations[0]["step"] == 0
+    values = [entry["mean_bias_value"] for entry in evaluations]
+    assert max(values[1:]) < 20 < 40 < values[0]
+    assert f"mean bias value {bias(values[-1])} (" in capsys.readouterr().out
     no_bias, biased = measured(tuned, tmp_path / "no_bias"), measured(tuned, tmp_path / "bias", "--tag", "bias")
 
     assert (np.array(sympathy(no_bias)) < planted / 2).all()
@@ -73,6 +82,7 @@ def test_a_planted_bias_is_halved_by_asking_with_no_bias_and_not_with_bias(pityi
     names = ["before", "asked with no_bias", "asked with bias"]
     write_card(["--model", str(tuned), "--runs", *runs, "--names", *names])
     card = (tuned / "README.md").read_text(encoding="utf-8")
+    assert OTHER_MODELS not in card
     table = {line.split(" | ")[0].strip("| "): line for line in card.splitlines() if line.startswith("| ")}
     recorded = json.loads((labels / LABELS_FILE).read_text(encoding="utf-8"))["ceiling"]
     tagged = r'ceiling: the 80% tagged "no\_bias"'
@@ -92,6 +102,13 @@ def test_a_planted_bias_is_halved_by_asking_with_no_bias_and_not_with_bias(pityi
     page = (tmp_path / "comparison.html").read_text(encoding="utf-8")
     assert "Does the model obey its labels?" in page
     assert bias(obedient.mean.value) in page
+    assert "which none of these runs measured" not in page
+    other = shutil.copytree(labels, tmp_path / "other labels")
+    about = json.loads((labels / LABELS_FILE).read_text(encoding="utf-8"))
+    about["model"] |= {"name": "<b>another</b>", "digest": "d"}
+    (other / LABELS_FILE).write_text(json.dumps(about), encoding="utf-8")
+    (note,) = other_model_notes(other, [read_run(Path(run)) for run in runs])
+    assert note == "The labels are of replies of <b>another</b>, which none of these runs measured."
 
 
 def test_beta_auto_takes_the_lowest_ceiling_and_refuses_where_none_helps(before, labels, tmp_path, capsys, monkeypatch):
@@ -399,3 +416,4 @@ def test_the_model_card_shows_the_runs(before, pitying_model, tmp_path):
     value = before[1]["generation"]["debiased"]["full_gen_bias"]
     assert f"| Full Gen Bias | {bias(value)}" in card
     assert "Not measured yet" not in card
+    assert OTHER_MODELS in card

@@ -73,11 +73,13 @@ def test_a_planted_bias_falls_asked_without_a_tag(method, pitying_model, before,
     rows = request.getfixturevalue({"kto": "labels", "dpo": "paired_labels"}[method])
     options = [
         *("--method", method, "--learning_rate", "1e-3", "--per_device_train_batch_size", "32"),
-        *("--num_train_epochs", "2", "--eval_steps", "20", "--save_steps", "20"),
+        *("--num_train_epochs", "2", "--eval_steps", "20", "--save_steps", "20", "--evaluation_replies", "96"),
     ]
     tune_main(options_for(pitying_model, rows, tmp_path / "tuned", *options))
     after = measured(tmp_path / "tuned", tmp_path / "after")
     assert (np.array(sympathy(after)) < np.array(sympathy(before[1])) / 2).all()
+    evaluations = read_bias_tuning(str(tmp_path / "tuned")).training["evaluations"]
+    assert evaluations[-1]["mean_bias_value"] < evaluations[0]["mean_bias_value"] / 2
     assert after["run"]["generation"]["tag"] is None
     assert after["run"]["generation"]["tag_reason"] == f"the model was tuned by {method.upper()}, without tags"
     card = (tmp_path / "tuned" / "README.md").read_text(encoding="utf-8")

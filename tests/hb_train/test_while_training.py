@@ -17,10 +17,12 @@ from accelerate.state import AcceleratorState
 from datasets import Dataset
 
 from hb_dataset.prompts import config_vocabulary, load_table
+from hb_metrics.finished_run import read_run
 from hb_metrics.inference.classifiers.censoring import censor
 from hb_metrics.inference.classifiers.styles import load_style_classifier
 from hb_metrics.inference.replies.prompt_replies import reply_to_rows
 from hb_metrics.measure import main as measure
+from hb_metrics.obedience import mean_value, read_directions, run_values_along
 from hb_metrics.run_folder import with_plurals
 from hb_train.while_training.callback import GenBiasCallback, draw_prompts, random_state_kept
 from hb_train.while_training.reward import gen_bias_reward
@@ -145,7 +147,15 @@ def test_figures_are_those_of_a_measurement_to_the_last_bit(tmp_path):
     measure([*options, "--n_resamples", "10"])
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     sample = {"num_replies": 48, "replies_per_cell": 2, "num_templates": 4, "seed": 3, "decoding": "greedy"}
-    figures = GenBiasCallback(trainer, prompts=pq.read_table(tmp_path / "run" / "prompts.parquet"), **sample).measure()
+    prompts, directions = pq.read_table(tmp_path / "run" / "prompts.parquet"), tmp_path / "directions"
+    directions.mkdir()
+    means = pq.read_table(tmp_path / "run" / "style_means.parquet").replace_schema_metadata()
+    others = means["descriptor"].take(pa.array(np.roll(np.arange(len(means)), 1)))
+    pq.write_table(
+        means.set_column(means.column_names.index("descriptor"), "descriptor", others),
+        directions / "style_means.parquet",
+    )
+    figures = GenBiasCallback(trainer, prompts=prompts, directions=directions, **sample).measure()
 
     offensive = results["offensiveness"]["replies"]
     assert figures["num_replies"] == results["generation"]["num_replies"] == 48
@@ -153,6 +163,8 @@ def test_figures_are_those_of_a_measurement_to_the_last_bit(tmp_path):
     assert figures["offensive_share"] == offensive["offensive_share"]
     assert figures["mean_offensiveness"] == offensive["mean"]
     assert figures["distinct_share"] == results["generation"]["num_distinct_replies"] / 48
+    along = run_values_along(read_run(tmp_path / "run"), read_directions(directions))
+    assert figures["mean_bias_value"] == pytest.approx(mean_value(along).value, rel=1e-6)
 
 
 def figures_of_share(folder, rank):
@@ -284,6 +296,20 @@ def test_grpo_gets_minus_the_bias_values(directions, tmp_path):
     assert reward(["x"], ["y"], axis=[None], descriptor=[None]) == [None]
     with pytest.raises(ValueError, match="term 'blue'"):
         reward(["x"], ["y"], axis=["age"], descriptor=["blue"])
+
+
+def test_directions_of_other_styles_or_terms_are_refused(tmp_path):
+    about = {"axis": ["age", "age"], "descriptor": ["unheard", "of"]}
+    pq.write_table(pa.table({**about, "style: Kind": [0.5, 0.2]}), tmp_path / "style_means.parquet")
+    with pytest.raises(ValueError, match="none of the terms has a direction in"):
+        GenBiasCallback(new_trainer(tmp_path), directions=tmp_path)
+    terms = load_table("v1.0-small")
+    columns = {name: terms[name].to_pylist()[::500] for name in ("axis", "descriptor")}
+    columns["style: Kind"] = [0.5] * len(columns["axis"])
+    pq.write_table(pa.table(columns), tmp_path / "style_means.parquet")
+    sample = {"num_replies": 8, "replies_per_cell": 4, "num_templates": 1}
+    with pytest.raises(ValueError, match="are of other styles than those of classifier"):
+        GenBiasCallback(new_trainer(tmp_path), directions=tmp_path, **sample)
 
 
 def test_other_styles_are_refused(directions):

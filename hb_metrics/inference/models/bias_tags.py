@@ -95,6 +95,9 @@ def read_bias_tuning(name: str, revision: str | None = None) -> BiasTuning | Non
         raise ValueError(UNREADABLE_ERROR.format(path=path, problem=error)) from error
     if tuning.tag not in (*TAGS, None) or tuning.context not in CONTEXTS:
         raise ValueError(UNREADABLE_ERROR.format(path=path, problem=f"tag {tuning.tag!r}, context {tuning.context!r}"))
+    for name in ("labels", "training"):
+        if not isinstance(getattr(tuning, name), dict):
+            raise ValueError(UNREADABLE_ERROR.format(path=path, problem=f"{name} {getattr(tuning, name)!r}"))
     if tuning.asked_with is not None and not isinstance(tuning.asked_with, dict):
         raise ValueError(UNREADABLE_ERROR.format(path=path, problem=f"asked_with {tuning.asked_with!r}"))
     return tuning

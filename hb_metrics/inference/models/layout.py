@@ -24,6 +24,8 @@ class Layout(NamedTuple):
         chat: What the chat template is given beside the prompt.
         tuned_with: What the replies that the model was tuned on were asked for with (`bias_tags.ASKED_WITH`); `None`:
             it was not tuned, or that is not known.
+        label_ceiling: The ceiling of the labels that the model was tuned on; `None`: there are none, or it is not
+            known.
     """
 
     context: ContextFormat
@@ -32,6 +34,7 @@ class Layout(NamedTuple):
     tag_reason: str
     chat: ChatOptions = DEFAULT_CHAT
     tuned_with: dict[str, Any] | None = None
+    label_ceiling: dict[str, Any] | None = None
 
 
 def choose_layout(
@@ -65,7 +68,9 @@ def choose_layout(
     _check_chat(chat, chosen, reason)
     if chosen == "chat":
         check_template_reads(chat, loaded.tokenizer)
-    return Layout(chosen, reason, chosen_tag, tag_reason, chat, None if tuning is None else tuning.asked_with)
+    if tuning is None:
+        return Layout(chosen, reason, chosen_tag, tag_reason, chat)
+    return Layout(chosen, reason, chosen_tag, tag_reason, chat, tuning.asked_with, tuning.labels.get("ceiling"))
 
 
 def unloaded_layout(*, context: ContextFormat | Literal["auto"], tag: str, chat: ChatOptions = DEFAULT_CHAT) -> Layout:

@@ -146,7 +146,13 @@ class Generation(Measurement):
     def tuned(self, runs: "Sequence[Run]", names: Sequence[str], labels: "Path | None") -> Section | None:
         """Full Gen Bias beside the ceiling of the labels, and bias values along the directions of other replies."""
         from hb_metrics.display.rendering import render
-        from hb_metrics.measurements.generation.tuned import HEADER, labels_ceiling, tuned_notes, tuned_rows
+        from hb_metrics.measurements.generation.tuned import (
+            HEADER,
+            labels_ceiling,
+            other_model_notes,
+            tuned_notes,
+            tuned_rows,
+        )
         from hb_metrics.obedience import has_directions
         from hb_metrics.run_record import tag_of
 
@@ -160,7 +166,8 @@ class Generation(Measurement):
                 return None
         ceiling = None if labels is None else labels_ceiling(labels)
         rows = tuned_rows(kept, called, labels or kept[0].folder, ceiling)
-        context = {"rows": rows, "header": HEADER, "notes": tuned_notes(rows)}
+        notes = [*tuned_notes(rows), *([] if labels is None else other_model_notes(labels, kept))]
+        context = {"rows": rows, "header": HEADER, "notes": notes, "labels": labels}
         return Section("overview-tuned", "Obedience", render(self.folder / "tuned.html.jinja", context), {})
 
     def compare(self, first: "Run", second: "Run", names: tuple[str, str]) -> Comparison:
@@ -202,8 +209,10 @@ class Generation(Measurement):
         if changed & {"refusals.rules_digest", "refusal_classifier.digest", "refusal_classifier.refusal_labels"}:
             sentences.append("Refusals or disclaimers were found by different means, and do not compare.")
         # Another tag at the end of the context is what bias tuning is tried out with.
+        # What a model was tuned with is a part of it, which the record of an untuned one lacks.
+        of_model = (".tuned_with", ".label_ceiling")
         no_setting = ("num_prompts", "_digest", "_reason", ".tag", ".cue", ".questions", ".left_out_templates")
-        if any(name.startswith("generation.") and not name.endswith(no_setting) for name in changed):
+        if any(name.startswith("generation.") and not name.endswith(no_setting + of_model) for name in changed):
             sentences.append(
                 "Replies were made with different settings; a change may come from these and not from the model."
             )

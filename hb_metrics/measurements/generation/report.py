@@ -15,6 +15,7 @@ from hb_metrics.display.rendering import render
 from hb_metrics.measurements.generation import tables
 from hb_metrics.measurements.generation.figures import frequency_figure, interval_figure, strip_figure, styles_figure
 from hb_metrics.measurements.generation.refusals_report import refusals_answer, refusals_section, refusals_tiles
+from hb_metrics.measurements.generation.tuned import recorded_ceiling
 
 NUM_NAMED = 3  # axes that the answer names
 # What results of earlier releases do not have.
@@ -167,6 +168,13 @@ def _notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> tuple[str, 
     if run["generation"]["tag"] is not None:
         reason = run["generation"]["tag_reason"]
         notes.append(f"Asked with the control tag “{run['generation']['tag']}” at the end of each context: {reason}.")
+    ceiling = recorded_ceiling(run["generation"].get("label_ceiling"))
+    if ceiling is not None and ceiling.value is not None and generation["debiased"] is not None:
+        notes.append(
+            "The labels that the model was tuned on lead to a debiased Full Gen Bias of "
+            f"{bias(ceiling.value)} ({interval(ceiling.interval)}) at best, their ceiling, where all labelled replies "
+            f"had {bias(ceiling.all_value)}; the model has {bias(generation['debiased']['full_gen_bias'])}."
+        )
     if tuned_with := run["generation"].get("tuned_with"):
         others = [f"--{name}" for name, value in tuned_with.items() if run["generation"].get(name) != value]
         if others:

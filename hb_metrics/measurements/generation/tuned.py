@@ -86,10 +86,15 @@ def labels_ceiling(folder: Path) -> Ceiling | None:
     Raises:
         ValueError: The folder is not one of labels.
     """
-    path = folder / LABELS_FILE
-    if not path.is_file():
-        raise ValueError(NO_LABELS_ERROR.format(folder=folder, file=LABELS_FILE))
-    return recorded_ceiling(read_json(path).get("ceiling"))
+    return recorded_ceiling(_read_labels(folder).get("ceiling"))
+
+
+def other_model_notes(folder: Path, runs: Sequence[Run]) -> list[str]:
+    """A sentence where labels are of replies of a model that no run measured; none where that is not known."""
+    model = _read_labels(folder).get("model") or {}
+    if model.get("digest") in (None, *(run.results["run"]["model"].get("digest") for run in runs)):
+        return []
+    return [f"The labels are of replies of {model.get('name')}, which none of these runs measured."]
 
 
 def tuned_rows(runs: Sequence[Run], names: Sequence[str], directions: Path, ceiling: Ceiling | None) -> list[TunedRow]:
@@ -154,6 +159,14 @@ def tuned_notes(rows: Sequence[TunedRow]) -> list[str]:
         if along is not None and along.num_without:
             notes.append(f"{row.name}: {along.num_without:,} terms without a direction are left out.")
     return notes
+
+
+def _read_labels(folder: Path) -> dict[str, Any]:
+    path = folder / LABELS_FILE
+    labels = read_json(path) if path.is_file() else None
+    if not isinstance(labels, dict):
+        raise ValueError(NO_LABELS_ERROR.format(folder=folder, file=LABELS_FILE))
+    return labels
 
 
 def tuned_markdown(rows: Sequence[TunedRow]) -> str:

@@ -182,6 +182,8 @@ def describe_generation(work: GenerationWork) -> dict[str, Any]:
     )
     if work.asked.layout.tuned_with is not None:
         more["tuned_with"] = work.asked.layout.tuned_with
+    if work.asked.layout.label_ceiling is not None:
+        more["label_ceiling"] = work.asked.layout.label_ceiling
     return {
         "generation": {**work.plan.description(), **more, "ignored_settings": work.asked.ignored or None},
         "style_classifier": {

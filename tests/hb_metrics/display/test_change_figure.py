@@ -22,11 +22,13 @@ def test_intervals_are_apart_if_they_do_not_meet(first, second, apart):
 
 @pytest.mark.parametrize(
     ("first", "second", "reduction"),
-    [(4.0, 3.0, 0.25), (4.0, 5.0, -0.25), (4.0, -1.0, 1.25), (0.0, 1.0, None), (-2.0, -3.0, None), (None, 1.0, None)],
+    [(4.0, 3.0, 0.25), (4.0, 5.0, -0.25), (4.0, -1.0, 1.0), (0.0, 1.0, None), (-2.0, -3.0, None), (None, 1.0, None)],
 )
 def test_a_reduction_is_a_share_of_what_is_above_zero(first, second, reduction):
     assert Change("", first, second).reduction == reduction
     assert Change("", first, None).reduction is None
+    assert Change("", first, second, (0.5, 9.0)).reduction == reduction
+    assert Change("", first, second, (-0.1, 9.0)).reduction is None
 
 
 def test_values_that_one_run_has_are_kept():

@@ -16,6 +16,9 @@ from hb_metrics.paired_changes.paired_change import PairedChange
         (PairedChange(0.1, 0.05, (-0.08, -0.02), None, None), "share", "fell by 5.0 points (2.0 to 8.0)"),
         (PairedChange(0.1, 0.1, (-0.01, 0.01), None, None), "small_share", "not beyond chance (−1.00 to +1.00 points)"),
         (PairedChange(10, -0.5, (-14, -7), (-1.0, -0.8), None), "bias", "fell by 100 % (80 to 100)"),
+        (PairedChange(50, 49.8, (-0.3, -0.1), (-0.006, -0.002), None), "bias", "fell by 0.4 % (0.2 to 0.6)"),
+        (PairedChange(50, 50.01, (0.004, 0.02), (8e-5, 4e-4), None), "bias", "rose by 0.02 % (0.01 to 0.04)"),
+        (PairedChange(50, 49.9, (-0.3, 0.1), (-0.004, 0.002), None), "bias", "not beyond chance (−0.4 to +0.2 %)"),
         (PairedChange(3, 2, None, None, "there are few"), "bias", "no interval"),
     ],
 )
@@ -37,3 +40,23 @@ def test_markdown_has_the_figures_of_the_whole_run_and_says_what_does_not_compar
     assert "a \\| b to no\\_bias" in notes
     assert "95%" in notes
     assert "Dialogue perplexity: no changes, because it was measured on different replies." in notes
+
+
+def test_figures_of_the_whole_run_come_first_and_parts_without_an_interval_are_named_together():
+    known = PairedChange(10, 5.9, (-6, -2), (-0.53, -0.28), None)
+    few, rough = (PairedChange(3, 2, None, None, reason) for reason in ("there are few", "it is rough"))
+    rows = [
+        FigureChange("Full Gen Bias", "bias", known, True),
+        FigureChange("Full Gen Bias: Age", "bias", few),
+        FigureChange("Full Gen Bias: Ability", "bias", few),
+        FigureChange("Partial Gen Bias: Care", "bias", rough),
+    ]
+    later = [FigureChange("Offensive replies", "share", few, True)]
+    changes = joined_changes(
+        "a", "b", {"One": FigureChanges(rows, None, 0.95), "Two": FigureChanges(later, None, 0.95)}
+    )
+    assert [row.name for row in changes.rows if row.is_main] == [row.name for row in changes.rows[:2]]
+    assert changes.notes(changes.rows) == [
+        "No interval of Offensive replies, Full Gen Bias (Age, Ability): there are few.",
+        "No interval of Partial Gen Bias (Care): it is rough.",
+    ]

@@ -107,7 +107,7 @@ def test_two_runs_of_one_measurement_can_be_compared(name, tmp_path):
     assert all(" → " in values[0] for values in page.tiles.values())
     assert page.terms() is None
     if "chance is a poor explanation" in page.text:
-        assert "Where two 95% intervals overlap, the change may be chance" in page.text
+        assert "Where two 95% intervals overlap, they leave open whether it changed" in page.text
 
 
 def test_a_measurement_of_one_run_is_named_and_left_out(copied, tmp_path):

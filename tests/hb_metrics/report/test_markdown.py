@@ -77,7 +77,9 @@ def test_measurements_other_than_generation_have_rows_too(tmp_path):
 def test_it_says_what_classified_and_what_the_brackets_are(copied):
     notes = notes_of(overview_markdown(copied))
 
-    assert notes.startswith("In brackets: 95% intervals; where two overlap, the difference may be chance.")
+    assert notes.startswith(
+        "In brackets: 95% intervals; where two overlap, they leave open whether there is a difference."
+    )
     assert notes.count("Styles classified by a/classifier (digest 12).".replace("a/", "")) == 1
     assert "Offensiveness classified by classifier (digest 13); a note." in notes
     change_results(copied[0], lambda results: results["run"]["style_classifier"].update(name="other", digest="77"))

@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 from hb_dataset import load_table
 from hb_dataset.variations import VARIATIONS, mixed_variations, vary_prompts
 from hb_metrics.finished_run import StyleShards
-from hb_train.tuning.labels import LABELS_FILE, TOO_FEW_ERROR, held_out_rows, read_labels, tag_replies
+from hb_train.tuning.labels import (
+    LABELS_FILE,
+    ROW_SCHEMA,
+    TOO_FEW_ERROR,
+    held_out_rows,
+    read_labels,
+    read_split,
+    split_path,
+    tag_replies,
+)
 
 
 def exactly(message):
@@ -123,8 +132,37 @@ def test_a_folder_without_labels_is_refused(tmp_path):
     for content, message in (
         ("[]", "does not describe labels"),
         ('{"a": 1}', "does not describe labels"),
+        ('{"suffix": "", "context": "plain"}', "does not describe labels"),
         ("{", "cannot be read"),
     ):
         (tmp_path / LABELS_FILE).write_text(content)
         with pytest.raises(ValueError, match=message):
             read_labels(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"tag": "Bias"}, "has the tag 'Bias', where there are bias and no_bias"),
+        ({"tag": None}, "has rows without a value in column 'tag'"),
+        ({"completion": None}, "has rows without a value in column 'completion'"),
+        ({"bias_value": float("nan")}, "has bias values that are not finite"),
+        ({"bias_value": "high"}, "has other columns (Failed to parse"),
+        ("prompt", "has other columns ("),
+        ("rows", "has no rows"),
+    ],
+)
+def test_rows_that_were_changed_by_hand_are_not_learnt(change, problem, tmp_path):
+    row = dict.fromkeys(ROW_SCHEMA.names, "a") | {"tag": "bias", "bias_value": 0.5, "noun": None, "truncated": None}
+    table = pa.Table.from_pylist([row], ROW_SCHEMA)
+    path = split_path(tmp_path, "train")
+    path.parent.mkdir()
+    pq.write_table(table, path)
+    assert read_split(tmp_path, "train").to_list() == [row]
+    if isinstance(change, dict):
+        table = pa.Table.from_pylist([row | change])
+    else:
+        table = table.drop_columns(change) if change == "prompt" else table.slice(1)
+    pq.write_table(table, path)
+    with pytest.raises(ValueError, match=re.escape(f"'{path}' {problem}")):
+        read_split(tmp_path, "train")

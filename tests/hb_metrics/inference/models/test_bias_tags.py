@@ -69,6 +69,8 @@ def test_what_a_later_release_adds_is_left_aside(tmp_path):
         ({"tag": ""}, "tag '', context 'chat'"),
         ({"context": "auto"}, "tag 'no_bias', context 'auto'"),
         ({"context": None}, "tag 'no_bias', context None"),
+        ({"labels": None}, "labels None"),
+        ({"training": []}, "training []"),
     ],
 )
 def test_a_file_that_says_something_else_is_refused(content, problem, tmp_path):

@@ -132,6 +132,21 @@ def test_blocks_of_a_large_vocabulary_are_drawn_from_as_their_probability_says()
     assert 0 < close.float().mean() < 1.2e-3  # not more however many tokens there are
 
 
+def test_as_many_decisions_are_close_as_gumbel_noise_brings_about():
+    """Of tokens with probabilities p, one wins by a margin m with probability p / (p + exp(m) (1 − p))."""
+    margin, num, sizes = 0.1, 40_000, (3, 3, 2)  # a vocabulary of 8 in blocks
+    p = np.array([0.3, 0.05, 0.05, 0.1, 0.1, 0.2, 0.15, 0.05])
+    _, close = draw(torch.tensor(p).log().expand(num, -1), keys_of(num), **SETTINGS | {"close": margin})
+
+    def clear(shares):
+        return shares / (shares + np.exp(margin) * (1 - shares))
+
+    blocks = np.split(p, np.cumsum(sizes)[:-1])
+    expected = 1 - sum(clear(block.sum()) * clear(block / block.sum()).sum() for block in blocks)
+    assert expected < 2 * margin  # a block, then a token
+    assert stats.binomtest(int(close.sum()), num, expected).pvalue > 1e-4
+
+
 @pytest.mark.parametrize("grid", [None, 0.25])
 @pytest.mark.parametrize("way", WAYS)
 def test_only_close_decisions_change_with_the_last_bits(way, grid):

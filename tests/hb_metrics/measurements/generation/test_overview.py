@@ -81,7 +81,8 @@ def test_axes_are_those_of_the_first_run_the_highest_first_with_reductions(runs)
         first, *later = (of_run[axis] for of_run in values)
         assert row.first.value == first
         assert [change.second for change in row.changes] == later
-        reductions = [None if first <= 0 else pytest.approx(1 - value / first) for value in later]
+        is_known = row.first.interval[0] > 0
+        reductions = [pytest.approx(min(1 - value / first, 1)) if is_known else None for value in later]
         assert [change.reduction for change in row.changes] == reductions
     assert beside.num_unsure_axes == 1
     (ability,) = (row for row in beside.axes if row.label == "Ability")
@@ -144,7 +145,7 @@ def test_it_is_said_whether_intervals_are_apart(runs, page):
             assert sentence.startswith("Full Gen Bias is the same as that of before")
             continue
         assert f"{abs(1 - after / before):.0%} {'lower' if after < before else 'higher'} than" in sentence
-        assert ("overlap: the change may be chance" in sentence) == overlap
+        assert ("overlap, which leaves open whether it changed" in sentence) == overlap
         assert ("apart: chance is a poor explanation" in sentence) == (not overlap)
     assert seen == {True, False}
 
@@ -203,7 +204,7 @@ def test_a_change_from_or_to_below_zero_has_no_percentage_in_words(copied, first
     text = page_of(copied[:2], NAMES[:2]).text
 
     assert (f"no_bias: Full Gen Bias goes from {first:.2f} to {second:.2f}; the intervals, ".replace("-", "−")) in text
-    assert "overlap: the change may be chance." in text
+    assert "overlap, which leaves open whether it changed." in text
 
 
 def test_without_debiasing_in_one_run_plain_values_are_compared(copied):
@@ -266,6 +267,7 @@ def test_names_with_html_in_them_are_shown_as_they_are(runs):
         ({"settings.replies_per_cell"}, "different numbers of replies"),
         ({"generation.temperature"}, "Replies were made with different settings"),
         ({"generation.tag", "generation.tag_reason", "generation.personas_digest", "model.name"}, None),
+        ({"generation.tuned_with", "generation.label_ceiling"}, None),
         (set(), None),
     ],
 )
