@@ -29,7 +29,7 @@ sys.modules["transformers"] = None
 import evaluate
 del sys.modules["transformers"]
 """
-RUN_SCRIPT = IMPORT_EVALUATE + """
+RUN_SCRIPT = f"""{IMPORT_EVALUATE}
 import runpy
 sys.argv = sys.argv[1:]
 runpy.run_path(sys.argv[0], run_name="__main__")
