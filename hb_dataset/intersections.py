@@ -119,7 +119,8 @@ def sample_intersections(
     kept = _pairs(vocabulary, positions, Counter())
     for _, group in itertools.groupby(kept, key=lambda pair: (terms[pair[0]].axis, terms[pair[1]].axis)):
         pairs = list(group)
-        order = sorted(range(len(pairs)), key=lambda number: _rank(*(terms[term] for term in pairs[number]), seed))
+        ranks = [_rank(terms[first], terms[second], seed) for first, second in pairs]
+        order = sorted(range(len(pairs)), key=ranks.__getitem__)
         firsts, seconds = np.array(pairs)[order].T
         free = np.ones(len(pairs), dtype=bool)
         for _ in range(min(pairs_per_axis_pair, len(pairs))):
