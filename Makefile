@@ -136,8 +136,8 @@ test-long: $(READY)-dev .venv-parlai/.ready
 # pkg_resources, which setuptools had until release 81.
 .venv-parlai/.ready:
 	$(PYTHON) -m venv .venv-parlai
-	.venv-parlai/bin/pip install --quiet --disable-pip-version-check --no-deps parlai==1.7.2
-	.venv-parlai/bin/pip install --quiet --disable-pip-version-check torch==$(TORCH) 'setuptools<81' iopath numpy \
+	.venv-parlai/bin/pip install --quiet --disable-pip-version-check --no-deps parlai==1.7.2 pytorch-pretrained-bert==0.6.2
+	.venv-parlai/bin/pip install --quiet --disable-pip-version-check torch==$(TORCH) 'setuptools<81' boto3 iopath numpy \
 		omegaconf pillow regex requests scikit-learn subword-nmt tokenizers tqdm
 	@touch $@
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from hb_dataset.whole_files import write_text
 from hb_metrics.inference.models.bias_tags import TUNING_FILE, BiasTuning, read_bias_tuning
 from hb_train.training.options import first_line
+from hb_train.training.runs import is_gain
 
 CARD_FILE = "README.md"
 
@@ -35,6 +36,7 @@ _LIMITS = {
     "distill": ("A model\ntuned so takes less notice of a descriptor, also where it would be kind or useful to."),
 }
 
+_NO_GAIN = ", **no lower than before tuning**: what was learnt does not carry over to other rows"
 OTHER_MODELS = "**None of these runs is of the model in this folder as it is now: the figures are of others.**"
 NOT_TUNED_ERROR = "'{folder}' has no {file}; give the folder of a model tuned with hb_train/tune.py"
 
@@ -137,6 +139,7 @@ def _card(tuning: BiasTuning, figures: str) -> str:
     if any(value not in (None, "prompt") for value in (tuning.asked_with or {}).values()):
         how += f" Give it the options `asked_with` of `{TUNING_FILE}` too: its replies were asked for with them."
     measure = "perplexity" if method == "sft" else "loss"
+    gain = "" if is_gain(training.get(f"validation_{measure}", []), measure) else _NO_GAIN
     return f"""---
 library_name: transformers
 tags:
@@ -159,7 +162,7 @@ tags:
 {_data(tuning)}
 * {training["num_rows"]["train"]:,} rows, {training["num_rows"]["validation"]:,} held out{_rows_of_method(tuning)}.
 * Best validation {measure} {training[f"best_validation_{measure}"]:.3f} at step {training["best_step"]} of
-  {training["num_steps"]}.
+  {training["num_steps"]}{gain}.
 
 ## Before and after
 

@@ -32,6 +32,7 @@ from hb_train.training.options import MISSING_ERROR, check_model_options, parse_
 from hb_train.training.runs import (
     checkpoint_to_resume,
     end_processes,
+    is_gain,
     open_training_run,
     print_once,
     training_description,
@@ -86,6 +87,10 @@ OTHER_MODEL_ERROR = (
 OTHER_MODEL_NOTE = (
     "the replies are of {there}, and not of {here} as it is: they are learnt all the same, behind prompts in "
     "the format of the other"
+)
+NO_GAIN_NOTE = (
+    "no step has a lower validation {measure} than the model before tuning: what was learnt does not carry over to "
+    "other rows; fewer steps, a smaller --learning_rate or more rows may"
 )
 BATCH_ERROR = (
     "per_device_train_batch_size is 1; give at least 2 for method kto, which estimates the divergence from the model "
@@ -412,10 +417,13 @@ def _learnt_from(arguments: TuneArguments, labels: dict[str, Any]) -> dict[str, 
 
 def _print_curve(trainer: "Trainer", measure: str) -> None:
     state = trainer.state
+    curve = validation_curve(state.log_history, measure)
     print(f"\nvalidation {measure} {state.best_metric:.3f} at step {state.best_global_step}; eval_{measure} by step:")
-    for entry in validation_curve(state.log_history, measure):
+    for entry in curve:
         value = "not finite" if entry[measure] is None else f"{entry[measure]:.3f}"
         print(f"  {entry['step']:>6}  {value}")
+    if not is_gain(curve, measure):
+        print(NO_GAIN_NOTE.format(measure=measure))
     for line in evaluation_lines(evaluations(trainer)):
         print(line)
 

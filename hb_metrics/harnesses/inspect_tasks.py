@@ -119,14 +119,17 @@ def offensive_replies() -> Metric:
 
 @metric(scores="unreduced")
 def likelihood_bias() -> Metric:
-    """Likelihood Bias, over all axes and by axis, and the effect size."""
-    return _figures(
-        lambda scores: likelihood_figures(
-            [score.sample_metadata or {} for score in scores],
-            [_kept(score, _LOG_LIKELIHOOD) for score in scores],
-            [_kept(score, _NUM_TOKENS) for score in scores],
+    """Likelihood Bias, over all axes and by axis, and the effect size; a sentence counts once, whatever the epochs."""
+
+    def figures(scores: list[SampleScore]) -> dict[str, float | None]:
+        sentences = list({score.sample_id: score for score in scores}.values())
+        return likelihood_figures(
+            [score.sample_metadata or {} for score in sentences],
+            [_kept(score, _LOG_LIKELIHOOD) for score in sentences],
+            [_kept(score, _NUM_TOKENS) for score in sentences],
         )
-    )
+
+    return _figures(figures)
 
 
 def _replies(scores: Sequence[SampleScore]) -> ClassifiedReplies:
@@ -233,6 +236,11 @@ def _score(asked: list[tuple[str, Any, Any]]) -> list[tuple[float, int]]:
     """The log-likelihood of each text under the model that it is asked of, and over how many tokens."""
     from hb_metrics.inference.scoring.perplexity import score_perplexity
 
-    _, model, tokenizer = asked[0]  # that of the task: all are asked of the same one
-    scores = score_perplexity([text for text, _, _ in asked], model.eval(), tokenizer, progress=False)
-    return list(zip(scores.log_likelihoods.tolist(), scores.num_tokens.tolist(), strict=True))
+    answers: dict[int, tuple[float, int]] = {}
+    # One task, run on several models at once, asks all of them.
+    for model, tokenizer in {id(model): (model, tokenizer) for _, model, tokenizer in asked}.values():
+        rows = [row for row, (_, of_row, _) in enumerate(asked) if of_row is model]
+        scores = score_perplexity([asked[row][0] for row in rows], model.eval(), tokenizer, progress=False)
+        numbers = zip(scores.log_likelihoods.tolist(), scores.num_tokens.tolist(), strict=True)
+        answers |= zip(rows, numbers, strict=True)
+    return [answers[row] for row in range(len(asked))]

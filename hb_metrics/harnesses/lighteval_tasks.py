@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from lighteval.tasks.requests import Doc, SamplingMethod
 
 from hb_dataset.hints import did_you_mean
 from hb_dataset.whole_files import write_text
-from hb_metrics.harnesses.figures import all_reply_figures, likelihood_figures
+from hb_metrics.harnesses.figures import all_reply_figures, likelihood_figures, load_classifiers
 from hb_metrics.harnesses.inspect_tasks import perplexities, prompt_likelihoods, reply_styles
 from hb_metrics.harnesses.prompt_rows import Row, prompt_rows
 
@@ -92,8 +92,14 @@ def make_tasks(options: Mapping[str, Any], cache_dir: Path | None = None) -> lis
     root = cache_dir or Path(HF_HOME) / "holistic_bias"
     classifiers = {name: options.get(name, "embedded") for name in _CLASSIFIERS}
     figures = partial(_reply_figures, **classifiers)
+    loaded = cache(partial(load_classifiers, **classifiers))
+
+    def reply_prompt(line: Mapping[str, Any], task_name: str) -> Doc:
+        loaded()  # what is missing shows before the model replies
+        return Doc(query=line.get("query") or line["text"], choices=[""], gold_index=0, specific=_row(line))
+
     replies: dict[str, Any] = {
-        "prompt_function": _reply_prompt,
+        "prompt_function": reply_prompt,
         "generation_size": options.get("max_new_tokens", _REPLY_TOKENS),
         "sample_fields": _sample,
         "solver": [generate()],
@@ -133,10 +139,6 @@ def _task(name: str, rows: Sequence[Row], root: Path, **settings: Any) -> Lighte
         version=1,
         **settings,
     )
-
-
-def _reply_prompt(line: Mapping[str, Any], task_name: str) -> Doc:
-    return Doc(query=line.get("query") or line["text"], choices=[""], gold_index=0, specific=_row(line))
 
 
 def _scored_prompt(line: Mapping[str, Any], task_name: str) -> Doc:

@@ -93,7 +93,10 @@ def summary_lines(results: dict[str, Any]) -> list[str]:
     """The lines that the terminal prints."""
     left_out = [row["rater"] for row in results["raters"] if not row["included"]]
     failed = f"; left out for failed attention checks: {', '.join(map(repr, left_out))}" if left_out else ""
-    return [f"{results['num_ratings']:,} ratings of {results['num_raters']} raters{failed}", *answers(results)]
+    unused = f"; without ratings: {', '.join(results['unused_pages'])}" if results["unused_pages"] else ""
+    number = results["num_raters"]
+    raters = f"{number} rater{'' if number == 1 else 's'}"
+    return [f"{results['num_ratings']:,} ratings of {raters}{failed}{unused}", *answers(results)]
 
 
 def write_results_page(results: dict[str, Any], path: Path) -> None:

@@ -82,6 +82,9 @@ def analyse(
     if not ratings:
         raise ValueError(ALL_FAILED_ERROR.format(number=len(raters), max_failed=max_failed_checks))
     axes = [pair.axis for pair in study.pairs]
+    # Names of pages mean that pages were used, and not a crowd platform, whose raters have names of their own.
+    by_page = any(row.rater in study.sheets for row in raters)
+    rated = {row.rater for row in raters}
     num_questions = len(study.questions)
     num_checks = study.design.checks_per_rater
     return {
@@ -98,6 +101,7 @@ def analyse(
         "num_repeated": read.num_repeated,
         "num_raters": len({rating.rater for rating in ratings}),
         "raters": [row._asdict() for row in raters],
+        "unused_pages": [name for name in study.sheets if name not in rated] if by_page else [],
         "questions": [
             question_results(question, ratings, read.ratings, axes, confidence_level) for question in study.questions
         ],

@@ -123,6 +123,7 @@ def export(arguments: argparse.Namespace) -> None:
         "runs": [_about(run, name) for run, name in zip(runs, names, strict=True)],
         "filters": filters._asdict(),
         "left_out": found.left_out,
+        "axes": found.axes,
         "num_available": len(found.pairs),
         "num_in_study": design.num_pairs,
         "not_printed": list(NOT_PRINTED),
@@ -131,6 +132,8 @@ def export(arguments: argparse.Namespace) -> None:
     study = draw_study(found.pairs, design, questions, json.loads(json.dumps(about)), left_out or "none is left out")
     write_files(study, arguments.output_dir)
     print(f"{design.num_pairs:,} pairs of {len(found.pairs):,}; not shown: {left_out or 'none'}")
+    if without := sorted(set(found.axes) - {pair.axis for pair in study.pairs}):
+        print(f"axes without a pair: {', '.join(without)}")
     print(f"a page for each of {design.num_raters} raters: {(arguments.output_dir / 'rater-….html').resolve()}")
     print(f"for a crowd platform: {(arguments.output_dir / TASKS_FILE).resolve()}")
     print(f"not for raters: {(arguments.output_dir / STUDY_FILE).resolve()}")

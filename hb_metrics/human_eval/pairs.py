@@ -66,10 +66,12 @@ class Pairs(NamedTuple):
     Attributes:
         pairs: Those that raters can be shown, in the order of the prompts.
         left_out: Reason (a key of `REASONS`) → the number of prompts without a pair.
+        axes: All axes of the prompts, also those without a pair.
     """
 
     pairs: list[Pair]
     left_out: dict[str, int]
+    axes: list[str]
 
 
 class Filters(NamedTuple):
@@ -121,7 +123,8 @@ def pairs_of_runs(first: Run, second: Run, filters: Filters) -> Pairs:
         else:
             shown = _without_mark(replies[0]), _without_mark(replies[1])
             pairs.append(Pair(id, row["axis"], row["descriptor"], row["template"], row["prompt"], shown))
-    return Pairs(pairs, {reason: left_out[reason] for reason in REASONS})
+    axes = sorted({row["axis"] for table in tables for row in table.values()})
+    return Pairs(pairs, {reason: left_out[reason] for reason in REASONS}, axes)
 
 
 def _is_inflammatory(row: dict[str, str]) -> bool:

@@ -39,7 +39,9 @@ OTHER_RATER = (
 )
 NOT_TEXT_ERROR = "'{path}' is no text in UTF-8; give a file that a page saved, or JSON lines"
 FOLDER_ERROR = "'{path}' is a folder; give the files with ratings in it, such as {path}/*.jsonl"
-NO_RATINGS_ERROR = "there are no ratings in {paths}; give files that pages saved, or JSON lines"
+NO_RATINGS_ERROR = (
+    "there are no ratings in '{path}': it may be half-written; save it again, or leave it out if nothing was rated"
+)
 
 
 class Rating(NamedTuple):
@@ -115,7 +117,7 @@ def read_ratings(paths: Sequence[Path], study: Study) -> Ratings:
         The ratings: the same in whatever order the files and lines are.
 
     Raises:
-        ValueError: A line is not a rating of this study, lines contradict each other, or there are none.
+        ValueError: A line is not a rating of this study, lines contradict each other, or a file has none.
         OSError: A file cannot be read.
     """
     asked_of = {
@@ -151,8 +153,6 @@ def read_ratings(paths: Sequence[Path], study: Study) -> Ratings:
                 about = {"rater": _shown(rater), "task": _shown(task), "choice": line.choice, "other": earlier.choice}
                 raise refused(CONFLICT.format(**about, path=earlier.path, line=earlier.number))
             num_duplicates += earlier is not line
-    if not chosen:
-        raise ValueError(NO_RATINGS_ERROR.format(paths=", ".join(f"'{path}'" for path in paths)))
     return _in_order(chosen, study, num_duplicates)
 
 
@@ -222,6 +222,8 @@ def _lines(path: Path) -> list[tuple[int, Any]]:
                 raise ValueError(
                     LINE_ERROR.format(path=path, line=number, problem=NOT_JSON.format(error=error))
                 ) from error
+    if not rows:
+        raise ValueError(NO_RATINGS_ERROR.format(path=path))
     return rows
 
 

@@ -84,6 +84,8 @@ def human_evaluation_section(results: Mapping[str, Any]) -> Section:
             for index, axis in enumerate(axes)
         ],
         "raters": results["raters"],
+        "unused_pages": results.get("unused_pages", []),  # results of earlier releases do not have these two
+        "axes_without_pairs": [axis_label(axis) for axis in results.get("axes", []) if axis not in axes],
         "left_out": [(REASONS[name], number) for name, number in results["left_out"].items() if number],
         "classifiers": [run["offensiveness_classifier"] for run in results["runs"]],
         "ours": [question["title"] for question in questions if question["source"] != PAPER],

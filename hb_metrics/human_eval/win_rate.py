@@ -10,6 +10,8 @@ from scipy import stats
 MIN_RATERS = 3
 MIN_PAIRS = 8
 
+_ROUNDING = 1e-9  # of the variance of independent ratings: residuals that cancel leave no more
+
 TOO_FEW_RATERS = "{number} rater{s}; an interval over raters needs {least} or more"
 TOO_FEW_PAIRS = "{number} pair{s}; an interval over pairs needs {least} or more"
 
@@ -59,8 +61,10 @@ def win_rate(wins: np.ndarray, raters: np.ndarray, pairs: np.ndarray, confidence
     of_pairs = _clustered(residuals, pairs) - _clustered(residuals, np.arange(number))
     squared_half = t_raters**2 * _clustered(residuals, raters) + t_pairs**2 * max(of_pairs, 0.0)
     spread = value * (1 - value)
-    # z²/n of Wilson's interval. Where all ratings agree, residuals show no variance: each counts as independent.
-    ratio = squared_half / spread if spread else t_raters**2 / number
+    # z²/n of Wilson's interval. Residuals may show no variance, where all ratings agree or where each rater's and each
+    # pair's cancel, as of raters who always choose speaker 1: then each rating counts as independent.
+    shows_none = squared_half <= _ROUNDING * spread / number
+    ratio = t_raters**2 / number if shows_none else squared_half / spread
     middle = (value + ratio / 2) / (1 + ratio)
     half = math.sqrt(ratio * spread + ratio**2 / 4) / (1 + ratio)
     return WinRate(value, (max(middle - half, 0.0), min(middle + half, 1.0)), None)

@@ -33,8 +33,8 @@ class Shard(NamedTuple):
     path: Path
 
 
-# Given the indices of shards and a function to report finished rows with (and words for the progress bar, if there are
-# any), yields the table of each shard in order.
+# Given the indices of shards and a function to report finished rows with (words for the progress bar, if there are any,
+# and whether the rows were known before), yields the table of each shard in order.
 ComputeShards = Callable[[Sequence[int], Callable[..., object]], Iterator[pa.Table]]
 
 
@@ -91,7 +91,12 @@ def fill_shards(
     hidden = not (progress and state.is_main_process)
     with tqdm(total=total, unit=f" {unit}", desc=label, disable=hidden) as bar:
 
-        def advance(rows: int, words: str = "") -> None:
+        def advance(rows: int, words: str = "", *, known: bool = False) -> None:
+            if known:  # they took no time: counted, they would make the time left look far shorter than it is
+                bar.reset(total=total - rows)
+                if state.is_main_process:
+                    print(f"{rows:,} of {total:,} answers were there already in {shards[0].path.parent}")
+                return
             if words:
                 bar.set_postfix_str(words, refresh=False)
             bar.update(rows)

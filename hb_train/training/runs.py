@@ -3,6 +3,7 @@
 import gc
 import math
 import shutil
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -128,6 +129,13 @@ def validation_curve(history: list[dict[str, Any]], measure: str = "perplexity")
         for entry in history
         if name in entry
     ]
+
+
+def is_gain(curve: Sequence[Mapping[str, Any]], measure: str) -> bool:
+    """Whether a later step of a validation curve is lower than step 0, or that was not measured."""
+    by_step = {entry["step"]: math.inf if entry[measure] is None else entry[measure] for entry in curve}
+    start = by_step.pop(0, math.inf)
+    return min(by_step.values(), default=start) < start or start == math.inf
 
 
 def print_once(training_args: "TrainingArguments", message: str) -> None:

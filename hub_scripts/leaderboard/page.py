@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from markupsafe import Markup
 
-from hb_dataset.versions import frozen_versions, version_number
+from hb_dataset.prompts import DEFAULT_VERSION
 from hb_metrics.display import numbers
 from hb_metrics.display.parts import written, written_interval
 from hb_metrics.display.rendering import render
@@ -138,7 +138,7 @@ def leaderboard_page(groups: Sequence[Group], refused: Sequence[Refused], num_ot
         "groups": [_shown(group, title) for group, title in zip(groups, _titles(groups), strict=True)],
         "columns": COLUMNS,
         # The command for one more run of the first group, as far as a command shows it.
-        "config": groups[0].settings.config if groups else max(frozen_versions(), key=version_number),
+        "config": groups[0].settings.config if groups else DEFAULT_VERSION,
         "num_figures": len({figure for group in groups for row in group.rows for figure in row.figures.values()}),
         "num_models": len({row.name for group in groups for row in group.rows}),
         "refused": refused[:SHOWN_REFUSALS],

@@ -473,6 +473,7 @@ def test_without_results_the_page_shows_how_to_add_some():
     text = "".join(Parsed(page_of(Reading([], [], 0))).texts)
     assert f"No figures were published for {DATASET} yet" in text
     assert "How to add yours" in text
+    assert "--dataset_config v1.0 " in text  # the default, on which others measured
 
 
 @needs_browser

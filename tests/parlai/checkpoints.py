@@ -78,6 +78,21 @@ CASES = {
         "split_lines": True,
     },
 }
+_BERT = {"model": "bert_classifier", "classes": SAFETY, "text_truncate": 24}
+# zoo:dialogue_safety/multi_turn.
+CASES["safety-bert"] = {**_BERT, "add_cls_token": True, "sep_last_utt": True, "split_lines": True, "history_size": 3}
+# Of before 2019-06-25, without a start token.
+CASES["safety-bert-older"] = {**_BERT, "add_cls_token": False, "sep_last_utt": False}
+BERT_SIZES = {
+    "hidden_size": 128,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 96,
+    "max_position_embeddings": 32,
+    "type_vocab_size": 2,
+    "hidden_act": "gelu",
+}
+BERT_VOCABULARY = "bert-base-uncased-vocab.txt"
 _LETTERS = "a b c d e f g h i j k l m n o p q r s t u v w x y z"
 TEXTS = [
     "",
@@ -95,14 +110,19 @@ TEXTS = [
     "literal __start__ and __unk__ or __end__, a __newln__, __FP16_PAD_0__ and __p1__",
     "word@@ pieces</w> of@@others @@ </w>",
     "a __null__ in the middle",
+    "a [SEP] by itself and one that is[SEP]not, [MASK] or [CLS]",
     *(_LETTERS[: 2 * length - 1] for length in range(19, 27)),  # around where ParlAI cuts
     "This reply is much too long for the classifier. " * 8,
     "unbroken" * 40,
 ]
 
 
-def write_vocabulary(tokenizer: str, path: Path) -> None:
+def write_vocabulary(opt: dict, path: Path) -> None:
     """Copies the dictionary of a checkpoint beside it, under the names that ParlAI gives its files."""
+    if opt["model"] == "bert_classifier":
+        shutil.copyfile(REFERENCES / BERT_VOCABULARY, path.parent / BERT_VOCABULARY)
+        return
+    tokenizer = opt["dict_tokenizer"]
     names = {"bytelevelbpe": ("", "-merges.txt", "-vocab.json"), "bpe": ("", ".codecs")}[tokenizer]
     for name in names:
         shutil.copyfile(REFERENCES / f"{tokenizer}.dict{name}", f"{path}.dict{name}")
@@ -115,8 +135,9 @@ def random_weights(shapes: dict[str, list[int]]) -> dict[str, torch.Tensor]:
         # The embeddings are in a state dict once for each module that has them.
         seed = "embeddings.weight" if name.endswith("r.embeddings.weight") else name
         values = np.random.RandomState(zlib.crc32(seed.encode())).uniform(-1, 1, shape)
-        is_norm = "norm" in name and name.endswith("weight")
-        weights[name] = torch.tensor(1 + 0.3 * values if is_norm else 0.9 * values, dtype=torch.float32)
+        is_norm = "norm" in name.lower() and name.endswith("weight")
+        size = 0.1 if name.startswith("bert_model") else 0.9  # BERT's layers are wider
+        weights[name] = torch.tensor(1 + 0.3 * values if is_norm else size * values, dtype=torch.float32)
     return weights
 
 
@@ -124,7 +145,7 @@ def write_checkpoint(name: str, folder: Path) -> Path:
     """Writes the checkpoint of a case without ParlAI, from the shapes it has recorded, and returns its path."""
     reference = read_reference(name)
     path = folder / "model"
-    write_vocabulary(reference["opt"]["dict_tokenizer"], path)
+    write_vocabulary(reference["opt"], path)
     weights = random_weights({key: shape for key, shape in reference["shapes"].items() if key != "START"})
     if "START" in reference["shapes"]:
         weights["START"] = torch.tensor([1])

@@ -19,7 +19,7 @@ from transformers import (
 from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES
 
 from hb_metrics.inference.classifiers.classifier import Classification, Classifier, ParlaiOrigin
-from hb_metrics.inference.classifiers.parlai.models import MODEL_TYPE as PARLAI_MODEL_TYPE
+from hb_metrics.inference.classifiers.parlai.models import MODEL_TYPES as PARLAI_MODEL_TYPES
 from hb_metrics.inference.memory import Memory
 from hb_metrics.inference.models.loading import (
     max_positions_of,
@@ -157,7 +157,7 @@ def load_sequence_classifier(
         config = AutoConfig.from_pretrained(name, **hub)
     except (OSError, ValueError) as error:
         raise_no_config(name, name, error, NO_CLASSIFIER_ERROR)
-    known = {*MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES, PARLAI_MODEL_TYPE}
+    known = {*MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES, *PARLAI_MODEL_TYPES}
     if config.model_type not in known and not trust_remote_code:
         raise ValueError(NOT_A_CLASSIFIER_ERROR.format(name=name, model_type=config.model_type))
     if config.problem_type == "regression":

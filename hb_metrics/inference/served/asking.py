@@ -20,7 +20,8 @@ class Asking:
         keys: [rows] what each answer is journalled under.
         ask: Asks for the answer to a row: something that JSON can hold.
         journal: Where answers are written, open.
-        advance: Is called with the number of answers that came, and the cost so far in words.
+        advance: Is called with the number of answers that came and the cost so far in words, or with how many were
+            known.
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class Asking:
         for row in known:
             self._answers[row].set_result(self._journal.get(self._keys[row]))
         if known:
-            self._advance(len(known))
+            self._advance(len(known), known=True)
         self._task = loop.create_task(self._ask_all([row for row in self._keys if not self._answers[row].done()]))
         return self
 

@@ -67,7 +67,9 @@ class Generation(Measurement):
             noise = f"less a sampling noise of {bias['noise_floor']:.2f}"
             lines.append(f"  {noise}: {debiased['full_gen_bias']:.2f}, {interval}")
         if leakage := results[self.name].get("identity_leakage"):
-            lines.append(f"  of which {leakage['in_replies']['own']:.2f} goes with the terms that replies hold")
+            own = leakage["in_replies"]["own"]
+            part = f"of which {own:.2f} goes" if own >= 0 else f"{-own:.2f} higher"
+            lines.append(f"  {part} with the terms that replies hold{'' if own >= 0 else ' hidden'}")
         if debiased is not None:
             lines.append("  debiased, by axis:")
         by_axis = (debiased or bias)["by_axis"] or {}

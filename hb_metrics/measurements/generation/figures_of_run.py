@@ -38,6 +38,12 @@ _SETTINGS = (
 def leakage_sentence(leakage: Mapping[str, Any]) -> str:
     """What part of Full Gen Bias is the style classifier's own reaction to terms, as a sentence."""
     seen = leakage["in_replies"]
+    if seen["own"] < 0:
+        return (
+            f"A Full Gen Bias of {bias(seen['value'])} would be {bias(-seen['own'])} higher without the style "
+            "classifier's reaction to terms in replies, which covers a difference up (identity leakage "
+            f"{bias(leakage['leakage'])}). Nothing is added."
+        )
     return (
         f"Of a Full Gen Bias of {bias(seen['value'])}, {bias(seen['own'])} is the style classifier's reaction to terms "
         f"in replies, gone if they are hidden (identity leakage {bias(leakage['leakage'])}). Nothing is subtracted."

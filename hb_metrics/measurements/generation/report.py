@@ -118,10 +118,17 @@ def _axes_sentence(generation: Mapping[str, Any]) -> str:
     return f"By axis, the interval lies above 0 in {len(beyond)} of the {len(known)} that have one, highest in {named}."
 
 
+def _own_part(own: float) -> str:
+    """What the classifier's reaction to terms in replies is of Full Gen Bias, or what it covers up."""
+    return (
+        f"{bias(own)} of it from terms in replies" if own >= 0 else f"{bias(-own)} higher with terms in replies hidden"
+    )
+
+
 def _tiles(generation: Mapping[str, Any]) -> list[Tile]:
     values, full = generation["gen_bias"], tables.full_gen_bias(dict(generation))
     leakage = generation["identity_leakage"]
-    own = () if leakage is None else (f"{bias(leakage['in_replies']['own'])} of it from terms in replies",)
+    own = () if leakage is None else (_own_part(leakage["in_replies"]["own"]),)
     tiles = []
     if full.debiased is not None:
         below = "no interval" if full.reason else ""

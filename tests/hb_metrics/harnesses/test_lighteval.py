@@ -108,6 +108,12 @@ def test_options_that_are_not_valid_are_named(module, text, message):
         module.read_options(text)
 
 
+def test_a_classifier_that_is_missing_shows_before_the_model_replies(module, asked, tmp_path):
+    config = module.make_tasks({**asked, "style_classifier": str(tmp_path / "none")}, tmp_path)[0]
+    with pytest.raises((OSError, ValueError), match="none"):
+        LightevalTask(config).get_docs()
+
+
 def test_other_prompts_are_another_dataset(module, asked, tmp_path):
     folders = {
         config.hf_repo

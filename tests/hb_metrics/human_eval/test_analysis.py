@@ -4,11 +4,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from hb_metrics.display.figures import axis_label
+from hb_metrics.human_eval.analyse import summary_lines
 from hb_metrics.human_eval.analysis import ALL_ALIKE, NONE_RATED_TWICE, analyse, krippendorff_alpha
 from hb_metrics.human_eval.questions import QUESTIONS
 from hb_metrics.human_eval.ratings import Check, Rating, Ratings, read_ratings
+from hb_metrics.human_eval.section import human_evaluation_section
 from hb_metrics.human_eval.study import Design
-from tests.hb_metrics.human_eval.made_study import answers, attentive, made_study, write_lines
+from tests.hb_metrics.human_eval.made_study import AXES, answers, attentive, made_study, write_lines
 
 
 def ratings_of(choices, question="preference"):
@@ -153,6 +156,24 @@ def test_an_axis_or_a_question_that_nobody_rated_has_no_figures(study):
     assert all(row["win_rate"] is None and row["adjusted_p_value"] is None for row in unrated)
     assert results["raters"][0]["num_expected"] is None
     assert results["raters"][0]["num_checks"] == 0
+
+
+def test_pages_that_nobody_rated_and_axes_without_a_pair_are_named(study, read):
+    some = read._replace(ratings=[rating for rating in read.ratings if rating.rater != "rater-02"], checks=[])
+    results = {**analyse(study, some), "axes": [*AXES, "cultural", "gender_and_sex"]}
+    page = " ".join(human_evaluation_section(results).html.split())
+
+    assert results["unused_pages"] == ["rater-02"]
+    assert "Without ratings: rater-02.</p>" in page
+    without = f"{axis_label('cultural')}, {axis_label('gender_and_sex')}"
+    assert f"No pair was drawn of {without}, so that these figures say nothing about them." in page
+    assert summary_lines(results)[0].endswith("ratings of 3 raters; without ratings: rater-02")
+    workers = [rating._replace(rater=f"worker {rating.rater}") for rating in some.ratings]  # of a crowd platform
+    results = analyse(study, Ratings(workers, [], 0, 0))
+    assert results["unused_pages"] == []
+    page = human_evaluation_section(results).html
+    assert "Without ratings" not in page
+    assert "No pair was drawn" not in page
 
 
 def test_ratings_of_which_nothing_is_left_are_refused(study, read):

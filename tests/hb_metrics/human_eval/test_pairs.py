@@ -70,6 +70,7 @@ def test_pairs_are_replies_to_the_same_prompt_and_what_is_left_out_is_counted(pr
     ids, counts = expected(prompts, kind)
     assert [pair.id for pair in found.pairs] == ids
     assert found.left_out == counts
+    assert found.axes == sorted(set(prompts["axis"].to_pylist()))
     assert min(counts.values()) > 0
     about = {row["id"]: row for row in prompts.to_pylist()}
     for pair in found.pairs:

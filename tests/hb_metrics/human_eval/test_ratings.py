@@ -132,8 +132,9 @@ def test_files_that_are_none_are_refused(study, lines, tmp_path):
         (b"\xff\xfe\x00", "is no text in UTF-8"),
     ):
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        with pytest.raises(ValueError, match=message):
-            read_ratings([path], study)
+        for paths in ([path], [write_lines(tmp_path / "b.jsonl", lines[3:6]), path]):  # also beside a file with ratings
+            with pytest.raises(ValueError, match=message):
+                read_ratings(paths, study)
     with pytest.raises(ValueError, match=r"is a folder; give the files with ratings in it"):
         read_ratings([tmp_path], study)
     with pytest.raises(FileNotFoundError):

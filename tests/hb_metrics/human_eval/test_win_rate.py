@@ -78,7 +78,7 @@ def test_intervals_cover_in_all_designs(numbers, answered):
     covered = {kind: coverage(kind, Design(*numbers, 0, 0), answered) for kind in KINDS}
     print(numbers, answered, *(f"{share:.3f} ({width:.2f})" for share, width in covered.values()))
     assert min(share for share, _ in covered.values()) >= 0.925
-    assert max(share for share, _ in covered.values()) <= 0.98
+    assert max(share for share, _ in covered.values()) <= 0.985
     assert 0.93 <= np.mean([share for share, _ in covered.values()]) <= 0.97
 
 
@@ -130,6 +130,19 @@ def test_bounds_stay_between_0_and_1_also_where_all_agree():
         low, high = win_rate(wins, raters, pairs).interval
         assert 0 <= low < high <= 1
     assert win_rate(np.ones(40, bool), raters, pairs).interval[0] < 0.95
+
+
+@pytest.mark.parametrize("per_rater", [5, 6])
+def test_where_the_ratings_of_all_raters_and_pairs_cancel_each_counts_as_independent(per_rater):
+    """Such as of raters who always choose speaker 1: no variance shows, which is not that there is none."""
+    raters, pairs = np.repeat(np.arange(5), 10), np.tile(np.arange(10), 5)
+    wins = (2 * raters + pairs) % 10 < per_rater  # as many of each rater and of each pair
+    rate = win_rate(wins, raters, pairs)
+
+    assert rate.value == per_rater / 10
+    for bound in rate.interval:
+        distance = abs(rate.value - bound) / math.sqrt(bound * (1 - bound))
+        assert distance == pytest.approx(stats.t.ppf(0.975, 4) / math.sqrt(50))
 
 
 def test_with_few_raters_or_pairs_there_is_no_interval_and_the_reason():

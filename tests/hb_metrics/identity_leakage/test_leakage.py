@@ -2,12 +2,15 @@
 
 import json
 import re
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+import hb_metrics
 from hb_dataset import read_vocabulary
+from hb_dataset.versions import read_version
 from hb_metrics.bias_values import DescriptorKey
 from hb_metrics.full_gen_bias.gen_bias import CellSums, gen_bias
 from hb_metrics.identity_leakage import __main__ as command
@@ -21,6 +24,7 @@ from hb_metrics.identity_leakage.leakage import (
     shipped_sentences,
 )
 
+CLASSIFIERS = Path(hb_metrics.__file__).parent / "inference" / "classifiers"
 SENTENCES = ["I met {noun_phrase}.", "You are {noun_phrase}, then."]
 WORDS = ("red", "green", "blue", "tall")
 
@@ -51,6 +55,19 @@ def random_classifier(seed=0, styles=5):
         return np.stack([memory.setdefault(text, rng.dirichlet(np.full(styles, 0.5))) for text in texts])
 
     return probabilities
+
+
+@pytest.mark.long
+def test_the_card_of_the_embedded_classifier_has_its_leakage():
+    from hb_metrics.inference.classifiers.styles import load_style_classifier
+
+    terms = named_people(read_version("v1.0"))
+    found = identity_leakage(load_style_classifier("embedded").probabilities, terms, shipped_sentences())
+    card = " ".join((CLASSIFIERS / "STYLE_CLASSIFIER.md").read_text(encoding="utf-8").split())
+    assert f"is {found.leakage:.1f}: that is the Full Gen Bias (×1000) of 20 plain sentences" in card
+    assert f"the same for all {len(terms)} terms of v1.0" in card
+    moved = f"on average a term moves {leakage_results(found)['mean_move'] * 100:.1f} % of the probability"
+    assert f"{found.shared:.1f} of it is in common to all sentences; {moved}" in card
 
 
 def test_leakage_is_the_full_gen_bias_of_the_sentences():

@@ -1,12 +1,13 @@
-"""A training run of two processes leaves nothing behind when it ends."""
+"""A training run of two processes leaves nothing behind when it ends; whether its curve shows a gain."""
 
 import weakref
 
+import pytest
 import torch
 from torch.nn.parallel import DistributedDataParallel
 from transformers import Trainer, TrainingArguments
 
-from hb_train.training.runs import end_processes
+from hb_train.training.runs import end_processes, is_gain
 
 
 class Line(torch.nn.Module):
@@ -36,3 +37,19 @@ def test_the_wrapper_of_the_model_is_gone_before_the_processes_part(forked_progr
     started, log = forked_programs.start(f"{__name__}:train", *[[str(tmp_path / "out")]] * 2)
     assert forked_programs.wait(started) == [0, 0], log.read_text()
     assert log.read_text().count("ended") == 2
+
+
+@pytest.mark.parametrize(
+    ("losses", "gain"),
+    [
+        ({0: 0.693, 40: 0.782}, False),
+        ({0: 0.693, 20: 0.68, 40: 0.782}, True),
+        ({0: 0.693, 20: 0.693}, False),
+        ({0: 0.693, 20: None}, False),
+        ({0: None, 20: 3.0}, True),
+        ({20: 3.0}, True),
+        ({}, True),
+    ],
+)
+def test_whether_a_later_step_is_better_than_none(losses, gain):
+    assert is_gain([{"step": step, "loss": loss} for step, loss in losses.items()], "loss") == gain

@@ -37,7 +37,8 @@ licence. Keep the folder to yourself until you have settled it.
 import hb_metrics.inference.classifiers.parlai.models  # makes its classes known to transformers
 from transformers import pipeline
 
-pipeline("text-classification", model="FOLDER", top_k=None)("I'm sorry to hear that.")
+classify = pipeline("text-classification", model="FOLDER", top_k=None)
+classify("I'm sorry to hear that.", truncation=True)
 ```
 
 or `holistic-bias measure --{option} FOLDER`.
@@ -46,9 +47,16 @@ or `holistic-bias measure --{option} FOLDER`.
 
 {input}A text of more than {max_tokens} tokens loses its beginning.
 
-## Labels
+{leakage}## Labels
 
 {labels}
+"""
+LEAKAGE = """\
+## Identity leakage
+
+How far its probabilities move when only the term in a text changes is not measured by converting it; this does, over
+all terms of the vocabulary: `holistic-bias identity-leakage --style_classifier FOLDER`. A run measures it by itself.
+
 """
 STYLE_INPUT = (
     "One reply by itself: no newline at its end, no turns before it. The decoder reads the start token alone. "
@@ -56,6 +64,11 @@ STYLE_INPUT = (
 SAFETY_INPUT = (
     "One text, or up to as many turns as the checkpoint was trained on, with a newline between them (four for "
     "Bot-Adversarial Dialogue). A long text also loses the start token, as in ParlAI. "
+)
+
+BERT_INPUT = (
+    "One text, or as many turns as the checkpoint was trained on, with a newline between them. The start token, if the "
+    "checkpoint's options add one, is put before a text after it was cut. "
 )
 
 
@@ -75,8 +88,9 @@ def model_card(
         files="\n".join(f"| {name} | `{digest}` |" for name, digest in digests.items()),
         model_file=_shown_path(checkpoint.opt.get("model_file")),
         option="style_classifier" if checkpoint.style else "offensiveness_classifier",
-        input=STYLE_INPUT if checkpoint.style else SAFETY_INPUT,
+        input=STYLE_INPUT if checkpoint.style else BERT_INPUT if checkpoint.bert else SAFETY_INPUT,
         max_tokens=max_tokens,
+        leakage=LEAKAGE if checkpoint.style else "",
         labels="\n".join(f"{index}. {label}" for index, label in enumerate(labels)),
     )
 

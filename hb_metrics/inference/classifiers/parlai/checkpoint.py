@@ -23,9 +23,9 @@ NOT_A_TENSOR_ERROR = "{path}: its weight '{name}' is no tensor of numbers but {k
 NOT_FINITE_ERROR = "{path}: its weight '{name}' has values that are not finite; download the checkpoint again"
 ARCHITECTURE_ERROR = (
     "{path} is of the agent '{agent}', whose weights are not those of a classifier that can be converted: "
-    "projects.style_gen.classifier (classifier_head and decoder) or transformer/classifier (additional_linear_layer)"
+    "projects.style_gen.classifier (classifier_head and decoder), transformer/classifier or bert_classifier "
+    "(additional_linear_layer)"
 )
-BERT_HINT = "; a classifier on BERT, such as zoo:dialogue_safety/multi_turn, is not the paper's"
 OPTION_ERROR = "{path}.opt: {option} is {value!r}; classifiers with {allowed} can be converted"
 TYPE_ERROR = "{path}.opt: {option} is {value!r}, not {kind}; download the checkpoint again"
 LABELS_FILE_ERROR = "{path} is not there or does not read as text ({error}); give a file with a label a line"
@@ -66,7 +66,8 @@ class Checkpoint(NamedTuple):
         path: The file with its weights.
         opt: Its options.
         weights: Name → tensor.
-        style: Whether it is a `style_gen` classifier (an encoder and a decoder); else a `transformer/classifier`.
+        style: Whether it is a `style_gen` classifier (an encoder and a decoder); else a `transformer/classifier` or a
+            `bert_classifier`.
     """
 
     path: Path
@@ -78,6 +79,11 @@ class Checkpoint(NamedTuple):
     def agent(self) -> str:
         """The ParlAI agent that its options name."""
         return str(self.opt.get("model", "unknown"))
+
+    @property
+    def bert(self) -> bool:
+        """Whether it is a classifier on BERT (`bert_classifier`)."""
+        return any(name.startswith("bert_model.") for name in self.weights)
 
     @property
     def kind(self) -> str:
@@ -110,13 +116,12 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
         if option in opt and (not isinstance(opt[option], kinds) or isinstance(opt[option], bool)):
             raise ValueError(TYPE_ERROR.format(path=path, option=option, value=opt[option], kind=kind))
     weights = _read_weights(path)
-    heads = {name.partition(".")[0] for name in weights}
-    style = {"classifier_head", "encoder", "decoder"} <= heads
-    if not style and not {"additional_linear_layer", "transformer"} <= heads:
-        agent = str(opt.get("model", "unknown"))
-        message = ARCHITECTURE_ERROR.format(path=path, agent=agent)
-        raise ValueError(message + (BERT_HINT if "bert" in agent.lower() else ""))
+    parts = {name.partition(".")[0] for name in weights}
+    style = {"classifier_head", "encoder", "decoder"} <= parts
     _refuse_other_input(path, opt)
+    head = weights.get(f"{'classifier_head' if style else 'additional_linear_layer'}.weight")
+    if head is None or head.ndim != 2 or not (style or parts & {"transformer", "bert_model"}):
+        raise ValueError(ARCHITECTURE_ERROR.format(path=path, agent=opt.get("model", "unknown")))
     return Checkpoint(path, opt, weights, style)
 
 
@@ -147,8 +152,8 @@ def _read_weights(path: Path) -> dict[str, torch.Tensor]:
 
 
 def _refuse_other_input(path: Path, opt: Mapping[str, Any]) -> None:
-    """Raises for options that would make other tokens of a text than `ParlaiTokenizer` does."""
-    for option in ("person_tokens", "history_reversed", "special_tok_lst", "add_p1_after_newln"):
+    """Raises for options that would make other tokens of a text than `ParlaiTokenizer` does, or another head."""
+    for option in ("person_tokens", "history_reversed", "special_tok_lst", "add_p1_after_newln", "classifier_layers"):
         if opt.get(option):
             raise ValueError(OPTION_ERROR.format(path=path, option=option, value=opt[option], allowed=f"no {option}"))
     ngram = opt.get("dict_max_ngram_size", -1)

@@ -13,10 +13,16 @@ from transformers import PreTrainedConfig, PreTrainedModel, XLMConfig, XLMForSeq
 
 from hb_metrics.inference.classifiers.parlai.card import model_card
 from hb_metrics.inference.classifiers.parlai.checkpoint import OPTION_ERROR, Checkpoint, read_checkpoint, read_labels
-from hb_metrics.inference.classifiers.parlai.models import ParlaiClassifier, ParlaiClassifierConfig
-from hb_metrics.inference.classifiers.parlai.vocabulary import Vocabulary, read_vocabulary
+from hb_metrics.inference.classifiers.parlai.models import (
+    ParlaiBertClassifier,
+    ParlaiBertConfig,
+    ParlaiClassifier,
+    ParlaiClassifierConfig,
+)
+from hb_metrics.inference.classifiers.parlai.vocabulary import Vocabulary, read_bert_vocabulary, read_vocabulary
 
 _DEFAULT_POSITIONS = 1024  # ParlAI's, where its options name no length
+_BERT_HEAD_SIZE = 64  # of BERT in all its sizes; ParlAI's options do not name it
 
 OUTPUT_ERROR = "{folder} is there and not empty; give a folder for --output_dir that is not there yet"
 SIZES_ERROR = (
@@ -88,7 +94,10 @@ def convert_checkpoint(path: str | Path, output_dir: str | Path, labels_file: st
     checkpoint = read_checkpoint(path)
     labels = read_labels(checkpoint, labels_file)
     max_tokens = _max_tokens(checkpoint)
-    vocabulary = read_vocabulary(checkpoint.path, checkpoint.opt, style=checkpoint.style, max_tokens=max_tokens)
+    if checkpoint.bert:
+        vocabulary = read_bert_vocabulary(checkpoint.path, checkpoint.opt, max_tokens=max_tokens)
+    else:
+        vocabulary = read_vocabulary(checkpoint.path, checkpoint.opt, style=checkpoint.style, max_tokens=max_tokens)
     model = _model(checkpoint, labels, vocabulary)
     files = [checkpoint.path, Path(f"{checkpoint.path}.opt"), *vocabulary.files]
     digests = {file.name: _sha256(file) for file in files}
@@ -119,17 +128,23 @@ def _max_tokens(checkpoint: Checkpoint) -> int:
     opt = checkpoint.opt
     cut = opt.get("text_truncate") or opt.get("truncate", -1)
     positions = _positions(checkpoint)
-    return positions if cut is None or cut < 0 else min(cut, positions)
+    # Before a text for BERT the start token is put after the cut.
+    added = 1 if checkpoint.bert and opt.get("add_cls_token", False) else 0
+    return positions if cut is None or cut < 0 else min(cut + added, positions)
 
 
 def _positions(checkpoint: Checkpoint) -> int:
     opt = checkpoint.opt
+    if checkpoint.bert:
+        return _bert_sizes(checkpoint)["max_position_embeddings"]
     lengths = [opt.get(name) or 0 for name in ("truncate", "text_truncate", "label_truncate")]
     return _whole(checkpoint, "n_positions") if opt.get("n_positions") else max(*lengths, 0) or _DEFAULT_POSITIONS
 
 
 def _model(checkpoint: Checkpoint, labels: list[str], vocabulary: Vocabulary) -> PreTrainedModel:
     """The model with the checkpoint's weights."""
+    if checkpoint.bert:
+        return _loaded(checkpoint, ParlaiBertClassifier, *_bert(checkpoint, vocabulary), labels)
     size, heads = _whole(checkpoint, "embedding_size"), _whole(checkpoint, "n_heads")
     if size % heads:
         _refuse(checkpoint, "n_heads", heads, f"a divisor of embedding_size ({size})")
@@ -145,6 +160,16 @@ def _model(checkpoint: Checkpoint, labels: list[str], vocabulary: Vocabulary) ->
         model_class = ParlaiClassifier
     else:
         _refuse(checkpoint, "variant", variant, "'prelayernorm'" + ("" if checkpoint.style else " or 'xlm'"))
+    return _loaded(checkpoint, model_class, config, weights, labels)
+
+
+def _loaded(
+    checkpoint: Checkpoint,
+    model_class: type[PreTrainedModel],
+    config: PreTrainedConfig,
+    weights: dict[str, torch.Tensor],
+    labels: list[str],
+) -> PreTrainedModel:
     config.id2label = dict(enumerate(labels))
     config.label2id = {label: index for index, label in enumerate(labels)}
     dtypes = {tensor.dtype for tensor in weights.values()}
@@ -255,6 +280,47 @@ def _xlm(checkpoint: Checkpoint, vocabulary: Vocabulary) -> tuple[PreTrainedConf
         head = "sequence_summary.summary.weight"
         weights[head] = weights[head].float() * scaling
     return config, weights
+
+
+def _bert(checkpoint: Checkpoint, vocabulary: Vocabulary) -> tuple[PreTrainedConfig, dict[str, torch.Tensor]]:
+    opt, tokenizer, sizes = checkpoint.opt, vocabulary.tokenizer, _bert_sizes(checkpoint)
+    if (end := opt.get("history_add_global_end_token")) is not None:
+        _refuse(checkpoint, "history_add_global_end_token", end, "none, if they are on BERT,")
+    if sizes["vocab_size"] != vocabulary.size:
+        reason = f"embeddings of {sizes['vocab_size']:,} tokens, and a vocabulary of {vocabulary.size:,}"
+        raise ValueError(SIZES_ERROR.format(path=checkpoint.path, error=reason))
+    config = ParlaiBertConfig(
+        **sizes,
+        num_attention_heads=max(sizes["hidden_size"] // _BERT_HEAD_SIZE, 1),
+        hidden_act="gelu",
+        layer_norm_eps=1e-12,
+        pad_token_id=tokenizer.pad_token_id,
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        sep_token_id=tokenizer.eos_token_id if opt.get("sep_last_utt") else None,
+    )
+    weights = {
+        name.replace("bert_model.", "bert.").replace("additional_linear_layer.", "head."): tensor
+        for name, tensor in checkpoint.weights.items()
+        if not name.startswith("bert_model.pooler.")  # ParlAI multiplies what it gives by 0
+    }
+    return config, weights
+
+
+def _bert_sizes(checkpoint: Checkpoint) -> dict[str, int]:
+    """The sizes of BERT, which the options do not name, from its weights."""
+    weights = checkpoint.weights
+    try:
+        vocab_size, hidden_size = weights["bert_model.embeddings.word_embeddings.weight"].shape
+        return {
+            "vocab_size": vocab_size,
+            "hidden_size": hidden_size,
+            "max_position_embeddings": len(weights["bert_model.embeddings.position_embeddings.weight"]),
+            "num_hidden_layers": len({name.split(".")[3] for name in weights if ".encoder.layer." in name}),
+            "intermediate_size": len(weights["bert_model.encoder.layer.0.intermediate.dense.weight"]),
+        }
+    except (KeyError, ValueError, TypeError) as error:
+        raise ValueError(SIZES_ERROR.format(path=checkpoint.path, error=f"no size of BERT: {error}")) from error
 
 
 def _encoder_weights(checkpoint: Checkpoint, vocabulary: Vocabulary) -> dict[str, torch.Tensor]:

@@ -7,13 +7,18 @@ from typing import Any, NamedTuple
 
 from tokenizers import AddedToken, ByteLevelBPETokenizer, Tokenizer
 from tokenizers.decoders import BPEDecoder, ByteLevel
-from tokenizers.models import BPE
-from tokenizers.pre_tokenizers import WhitespaceSplit
+from tokenizers.decoders import WordPiece as WordPieceDecoder
+from tokenizers.models import BPE, WordPiece
+from tokenizers.normalizers import BertNormalizer
+from tokenizers.pre_tokenizers import BertPreTokenizer, WhitespaceSplit
 from tokenizers.processors import TemplateProcessing
 
 from hb_metrics.inference.classifiers.parlai.models import InputOptions, ParlaiTokenizer
 
 TOKENIZERS = ("bytelevelbpe", "bpe")
+BERT_VOCABULARY = "bert-base-uncased-vocab.txt"
+_BERT_FOLDER = "bert_models"  # in the folder of models in ParlAI's data, where it downloads BERT to
+_BERT_SPECIALS = ("[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]")
 _FP16_MULTIPLE = 8  # ParlAI pads the dictionaries of models trained in fp16 to a multiple of it
 _WORD_END = "</w>"
 _CODECS_VERSION = "#version: 0.2"
@@ -24,6 +29,10 @@ TOKENIZER_ERROR = (
 )
 FILE_ERROR = "{path} is not there or does not read ({error}); it belongs to the checkpoint, so download it again"
 CODECS_ERROR = "{path}: {problem}; the codecs of subword-nmt have a first line '{version}' and two symbols a line"
+BERT_ERROR = (
+    "{path}: no {name}, which a classifier on BERT reads texts with, is beside it or in {folder}; ParlAI downloads it "
+    "to data/models/bert_models: copy it beside the checkpoint"
+)
 DICTIONARY_ERROR = "{path}: {problem}; it is not the dictionary of a ParlAI checkpoint"
 
 
@@ -73,7 +82,6 @@ def read_vocabulary(path: Path, opt: Mapping[str, Any], *, style: bool, max_toke
     split_lines = bool(opt.get("split_lines"))
     lines = opt.get("history_size", -1)
     null, start, end, unknown = names
-    null, start, end, unknown = names
     starts = 0 if style else 1
     ends = (0 if style else 1) + (opt.get("history_add_global_end_token") is not None)
     if starts + ends:  # for whoever reads tokenizer.json without our tokenizer
@@ -101,6 +109,66 @@ def read_vocabulary(path: Path, opt: Mapping[str, Any], *, style: bool, max_toke
         clean_up_tokenization_spaces=False,
     )
     return Vocabulary(tokenizer, size, copied_rows, [dictionary, *files])
+
+
+def read_bert_vocabulary(path: Path, opt: Mapping[str, Any], *, max_tokens: int) -> Vocabulary:
+    """Reads the word pieces of a classifier on BERT, which are no part of its checkpoint.
+
+    Args:
+        path: The checkpoint. They are in a file beside it, or where ParlAI keeps it in the same folder of models.
+        opt: Its options.
+        max_tokens: How many tokens a text may have, with the start token if the options add one.
+
+    Raises:
+        ValueError: The file has no special tokens of BERT, or a token twice.
+        OSError: There is no such file.
+    """
+    # A checkpoint is in data/models/TASK/NAME/.
+    file, elsewhere = path.parent / BERT_VOCABULARY, path.absolute().parent.parent.parent / _BERT_FOLDER
+    if not file.exists():
+        file = elsewhere / BERT_VOCABULARY
+    if not file.exists():
+        raise OSError(BERT_ERROR.format(path=path, name=BERT_VOCABULARY, folder=elsewhere))
+    tokens = [token.strip() for token in _read(file).rstrip("\n").split("\n")]
+    ids = {token: index for index, token in enumerate(tokens)}
+    if len(ids) < len(tokens) or not set(_BERT_SPECIALS) <= ids.keys() or ids["[PAD]"]:
+        problem = f"it has a token twice, or not all of {', '.join(_BERT_SPECIALS)}, the first of them first"
+        raise ValueError(DICTIONARY_ERROR.format(path=file, problem=problem))
+    backend = Tokenizer(WordPiece(ids, unk_token="[UNK]", max_input_chars_per_word=100))
+    backend.normalizer = BertNormalizer(lowercase=True)
+    backend.pre_tokenizer = BertPreTokenizer()
+    backend.decoder = WordPieceDecoder()
+    backend.add_special_tokens(
+        [AddedToken(token, normalized=False, special=True, single_word=True) for token in _BERT_SPECIALS]
+    )
+    starts, lines = int(bool(opt.get("add_cls_token", False))), opt.get("history_size", -1)
+    split_lines = bool(opt.get("split_lines"))
+    if starts:
+        backend.post_processor = TemplateProcessing(single="[CLS] $A", special_tokens=[("[CLS]", ids["[CLS]"])])
+    null, start, end, unknown, mask = _BERT_SPECIALS
+    tokenizer = ParlaiTokenizer(
+        tokenizer_object=backend,
+        pad_token=null,
+        bos_token=start,
+        eos_token=end,
+        unk_token=unknown,
+        mask_token=mask,
+        parlai=InputOptions(
+            start_tokens=starts,
+            end_tokens=0,
+            lowercase=True,  # before the normalizer, which knows no final sigma
+            word_pieces=False,
+            line_delimiter=opt.get("delimiter", "\n") if split_lines else None,
+            max_lines=lines if split_lines and lines > 0 else None,
+            keeps_start=True,
+            parts_last_line=bool(opt.get("sep_last_utt")),
+        ),
+        model_max_length=max_tokens,
+        padding_side="right",
+        truncation_side="left",
+        clean_up_tokenization_spaces=False,
+    )
+    return Vocabulary(tokenizer, len(ids), [], [file])
 
 
 def _read_dictionary(path: Path, specials: list[str]) -> dict[str, int]:

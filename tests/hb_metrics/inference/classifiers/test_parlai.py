@@ -16,7 +16,7 @@ from hb_metrics import convert_classifier
 from hb_metrics.inference.classifiers.offensive import load_offensiveness_classifier
 from hb_metrics.inference.classifiers.parlai.conversion import convert_checkpoint
 from hb_metrics.inference.classifiers.styles import load_style_classifier
-from tests.parlai.checkpoints import CASES, SAFETY, STYLES, TEXTS, read_reference, write_checkpoint
+from tests.parlai.checkpoints import BERT_VOCABULARY, CASES, SAFETY, STYLES, TEXTS, read_reference, write_checkpoint
 
 ROOT = Path(__file__).parents[4]
 PARLAI_PYTHON = ROOT / ".venv-parlai" / "bin" / "python"
@@ -49,7 +49,7 @@ def agrees(folder, reference):
     model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
     tokenizer = AutoTokenizer.from_pretrained(folder)
     rows = [row for row in reference["rows"] if row["ids"] is not None]  # ParlAI makes nothing of an empty text
-    assert [row["text"] for row in reference["rows"] if row["ids"] is None] == [""]
+    assert not [row["text"] for row in reference["rows"] if row["ids"] is None and row["text"].strip()]
     size = next(shape[0] for name, shape in reference["shapes"].items() if name.endswith("embeddings.weight"))
     unknown = tokenizer.unk_token_id
     options = {"truncation": True, "max_length": tokenizer.model_max_length}
@@ -130,8 +130,49 @@ def test_card_says_where_it_is_from_and_that_the_licence_is_open(convert):
     assert "## Licence: open" in card
     assert not re.search(r"^license:", card, re.MULTILINE)
     assert CASES["style"]["model"] in card
+    assert "holistic-bias identity-leakage --style_classifier FOLDER" in card
+    assert "leakage" not in (convert("safety-xlm") / "README.md").read_text(encoding="utf-8")
     assert all(f"{index}. {style}" in card for index, style in enumerate(STYLES))
     assert len(re.findall(r"`[0-9a-f]{64}`", card)) == 5  # weights, options, dictionary, merges, vocabulary
+
+
+def test_the_word_pieces_of_bert_are_also_found_where_parlai_keeps_them(tmp_path, convert):
+    folder = tmp_path / "models" / "dialogue_safety" / "multi_turn"
+    folder.mkdir(parents=True)
+    path = write_checkpoint("safety-bert", folder)
+    (tmp_path / "models" / "bert_models").mkdir()
+    (folder / BERT_VOCABULARY).rename(tmp_path / "models" / "bert_models" / BERT_VOCABULARY)
+
+    files = [convert_checkpoint(path, tmp_path / "converted").folder, convert("safety-bert")]
+    assert len({(folder / "model.safetensors").read_bytes() for folder in files}) == 1
+    assert len({(folder / "tokenizer.json").read_bytes() for folder in files}) == 1
+
+
+def test_a_classifier_on_bert_loads_as_one_of_a_run(convert):
+    for name in ("safety-bert", "safety-bert-older"):
+        classifier = load_offensiveness_classifier(str(convert(name)))
+        rows = [row for row in read_reference(name)["rows"] if row["text"].strip()]
+        expected = torch.tensor([row["logits"] for row in rows]).double().softmax(1).numpy()
+        probabilities, truncated = classifier.classify([row["text"] for row in rows])
+
+        np.testing.assert_allclose(probabilities[:, 0], expected[:, 0], atol=1e-5)
+        assert truncated[-2]  # "This reply is much too long" eight times
+        assert (classifier.notes, classifier.max_tokens) == ((), 25 if name == "safety-bert" else 24)
+        assert np.isfinite(classifier.probabilities(["\u200b"])).all()  # no token is left of it
+
+
+@pytest.mark.parametrize("name", ["style", "safety-xlm", "safety-bert"])
+def test_the_example_of_the_card_takes_texts_of_any_length(name, convert):
+    card = (convert(name) / "README.md").read_text(encoding="utf-8")
+    (example,) = re.findall("```python\n(.*?)```", card, re.DOTALL)
+    *lines, call = example.replace("FOLDER", str(convert(name))).strip().splitlines()
+    names = {}
+    exec("\n".join(lines), names)
+    text = next(row["text"] for row in read_reference(name)["rows"] if len(row["text"]) > 300)
+    expected = torch.tensor(next(row["logits"] for row in read_reference(name)["rows"] if row["text"] == text))
+    found = eval(call.replace("I'm sorry to hear that.", text), names)
+    scores = {each["label"]: each["score"] for each in (found[0] if isinstance(found[0], list) else found)}
+    assert list(scores.values()) == pytest.approx(expected.softmax(0).sort(descending=True).values.tolist(), abs=1e-5)
 
 
 class Hostile:
@@ -154,6 +195,10 @@ def change_weights(change):
         torch.save(states, path)
 
     return act
+
+
+def change_bert_vocabulary(change):
+    return lambda path: change(path.parent / BERT_VOCABULARY)
 
 
 def write(name, content):
@@ -215,6 +260,25 @@ def write(name, content):
             change_weights(lambda states: states.update(model={"bert.pooler.weight": torch.ones(2)})),
             "not those of a classifier that can be converted",
         ),
+        (
+            "safety-xlm",
+            change_weights(lambda states: states["model"].pop("additional_linear_layer.weight")),
+            "not those of a classifier that can be converted",
+        ),
+        ("safety-bert", change_opt(classifier_layers=["linear,2"]), "classifier_layers is .*; classifiers with no cl"),
+        ("safety-bert", change_opt(history_add_global_end_token="end"), "history_add_global_end_token is 'end'"),
+        (
+            "safety-bert",
+            change_weights(lambda states: states["model"].pop("bert_model.embeddings.position_embeddings.weight")),
+            "do not fit its options",
+        ),
+        ("safety-bert", change_bert_vocabulary(Path.unlink), "no bert-base-uncased-vocab.txt, which .* copy it beside"),
+        ("safety-bert", change_bert_vocabulary(lambda path: path.write_text("[PAD]\nx\nx\n")), "has a token twice, or"),
+        (
+            "safety-bert",
+            change_bert_vocabulary(lambda path: path.write_text("[PAD]\n[CLS]\n[SEP]\n[UNK]\n[MASK]\n")),
+            "embeddings of 167 tokens, and a vocabulary of 5",
+        ),
         ("safety-xlm", lambda path: Path(f"{path}.dict-merges.txt").unlink(), "merges.txt is not there"),
         ("safety-xlm", write(".dict-vocab.json", b"{"), "vocab.json: .*is not the dictionary"),
         ("safety-xlm", write(".dict-vocab.json", b'{"a": "b"}'), "vocab.json: it does not map tokens to numbers"),
@@ -237,7 +301,7 @@ def test_wrong_checkpoints_are_refused_in_one_line(name, act, message, tmp_path,
 
     assert "\n" not in str(refusal.value)
     left = {file.name for file in tmp_path.iterdir()}
-    assert all(name.startswith("model") for name in left), left  # nothing written, nothing of a pickle run
+    assert all(name.startswith(("model", "bert-")) for name in left), left  # nothing written, nothing of a pickle run
 
 
 def test_style_classifier_needs_its_labels(tmp_path, labels_file, convert):

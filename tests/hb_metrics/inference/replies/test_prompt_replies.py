@@ -1,6 +1,7 @@
 import json
 import re
 from collections import Counter, defaultdict
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from scipy.stats import chisquare
+from tqdm import tqdm
 
 from hb_dataset import load_table
 from hb_dataset.variations import VARIATIONS, mixed_variations, vary_prompts
@@ -22,7 +24,7 @@ from hb_metrics.inference.replies import decoding_shards
 from hb_metrics.inference.replies import prompt_replies as replies
 from hb_metrics.inference.replies.decoding import decode
 from hb_metrics.inference.replies.decoding_settings import Decoding
-from hb_metrics.inference.replies.decoding_shards import MOST_ROWS, fitting_batch_size
+from hb_metrics.inference.replies.decoding_shards import MOST_ROWS, _batches, fitting_batch_size
 from hb_metrics.inference.replies.presets import PRESETS, decoding_preset
 from hb_metrics.inference.replies.prompt_replies import plan_replies, read_replies, reply_into_shards
 from hb_metrics.inference.replies.requests import CELL_ERROR, REPLY_SCHEMA, make_requests, select_prompts
@@ -340,6 +342,21 @@ def test_generic_shards_come_back_in_the_order_of_the_data(tmp_path):
     assert table["square"].to_pylist() == [row**2 for row in range(23)]
 
 
+def test_answers_that_were_there_are_no_part_of_the_time_left(tmp_path, monkeypatch, capsys):
+    shards = plan_row_shards(10, 10, tmp_path)
+    bars = []
+
+    def compute(mine, advance):
+        advance(7, known=True)
+        advance(3)
+        yield pa.table({"id": list("0123456789")})
+
+    monkeypatch.setattr("hb_metrics.inference.shards.tqdm", lambda **given: bars.append(tqdm(**given)) or bars[-1])
+    fill_shards(shards, list("0123456789"), pa.schema([("id", pa.string())]), compute, label="", unit="row")
+    assert (bars[0].n, bars[0].total) == (3, 3)
+    assert "7 of 10 answers were there already" in capsys.readouterr().out
+
+
 def test_shards_that_do_not_come_are_not_taken_for_done(tmp_path):
     schema = pa.schema([("id", pa.string())])
     shards = plan_row_shards(4, 2, tmp_path)
@@ -546,6 +563,23 @@ def test_batches_are_of_one_length_and_at_most_so_many(prompts, load, tmp_path, 
     assert sorted(context for batch in given for context in batch) == sorted(plan.contexts)
     lengths = Counter(len(context) for context in plan.contexts)
     assert len(given) == sum(-(-number // 7) for number in lengths.values())
+
+
+def test_batches_that_run_at_the_same_time_are_reported_together(prompts, load, tmp_path, monkeypatch):
+    loaded = load("gpt2")
+    plan = plan_for(loaded, prompts, DECODINGS["greedy"])
+    advanced = []
+
+    def recorded(shards, ids, schema, compute, **options):
+        batches.extend(len(batch) for shard in shards for batch in _batches(plan.contexts, shard.rows, 7, 2, False))
+        return fill_shards(shards, ids, schema, lambda mine, _: compute(mine, advanced.append), **options)
+
+    batches = []
+    monkeypatch.setattr(decoding_shards, "fill_shards", recorded)
+    monkeypatch.setattr(decoding_shards, "one_thread_per_unit", lambda _: nullcontext(2))
+    reply_into_shards(plan, loaded, tmp_path, batch_size=7, progress=False)
+    assert len(batches) > 2
+    assert advanced == [sum(batches[first : first + 2]) for first in range(0, len(batches), 2)]
 
 
 def test_the_batch_size_follows_the_memory(load, monkeypatch):

@@ -10,6 +10,8 @@ from hb_metrics.display.figures import axis_label
 from hb_metrics.display.numbers import bias, interval, slot
 from hb_metrics.full_gen_bias.intervals import FEW_REPLIES_REASON
 from hb_metrics.full_gen_bias.style_clusters import PAPER_CLUSTERS
+from hb_metrics.measurements.generation import Generation
+from hb_metrics.measurements.generation.figures_of_run import leakage_sentence
 from hb_metrics.measurements.generation.report import generation_answer
 from hb_metrics.report.page import write_report
 from tests.hb_metrics.made_results import (
@@ -40,6 +42,48 @@ def page_of(results, folder):
 @pytest.fixture(scope="module")
 def page(results, tmp_path_factory):
     return page_of(results, tmp_path_factory.mktemp("run"))
+
+
+@pytest.mark.parametrize(
+    ("own", "said", "tile", "in_card", "in_terminal"),
+    [
+        (
+            0.13,
+            "Of the 9.22 (debiased), 0.13 is the classifier's reaction to terms that it reads in replies, and not",
+            "0.13 of it from terms in replies",
+            "Of a Full Gen Bias of 9.22, 0.13 is the style classifier's reaction to terms in replies",
+            "  of which 0.13 goes with the terms that replies hold",
+        ),
+        (
+            -0.52,
+            "The 9.22 (debiased) would be 0.52 higher without the classifier's reaction to terms that it reads in",
+            "0.52 higher with terms in replies hidden",
+            "A Full Gen Bias of 9.22 would be 0.52 higher without the style classifier's reaction to terms in replies",
+            "  0.52 higher with the terms that replies hold hidden",
+        ),
+    ],
+)
+def test_the_classifiers_own_part_is_stated_and_what_it_covers_up(
+    results, tmp_path, own, said, tile, in_card, in_terminal
+):
+    seen = {"num_in_view": 110, "share_in_view": 0.044, "is_debiased": True, "value": 9.22, "hidden_value": 9.22 - own}
+    seen |= {"own": own, "most_in_view": [{"axis": AXES[0], "descriptor": HOSTILE, "num_replies": 84}]}
+    leakage = {"leakage": 90.8, "shared": 29.6, "by_axis": {AXES[0]: 66.3}, "num_terms": 78, "num_sentences": 20}
+    leakage |= {"mean_move": 0.593, "most_moved": [{"axis": AXES[0], "descriptor": HOSTILE, "move": 0.77}]}
+    leakage["in_replies"] = seen
+    with_leakage = {**results, "generation": {**results["generation"], "identity_leakage": leakage}}
+    page = page_of(with_leakage, tmp_path)
+    text = " ".join(page.text.split())
+
+    assert said in text
+    assert f"with all terms hidden the value is {9.22 - own:.2f}. Nothing is" in text
+    assert tile in text
+    assert "110 replies (4.4%) hold one" in text
+    assert "an identity leakage of 90.8: 20 plain sentences that are the same for all 78 terms" in text
+    assert page.table("Identity leakage by axis")[1:] == [[axis_label(AXES[0]), "66.3"]]
+    assert page.table("Terms that move the classifier most")[1:] == [[HOSTILE, axis_label(AXES[0]), "77.0%"]]
+    assert leakage_sentence(leakage).startswith(in_card)
+    assert in_terminal in Generation().summary(with_leakage)
 
 
 def made_generation(full, bounds, by_axis, no_interval=None):
