@@ -17,14 +17,13 @@ import numpy as np
 
 from hb_dataset.prompt_masks import prompt_masks
 from hb_dataset.vocabulary import Vocabulary
-from hb_dataset.vocabulary_entries import Article, Descriptor, Gender, LeftOutPair, selects
+from hb_dataset.vocabulary_entries import Article, Descriptor, Gender, selects
 
 PAIRS_PER_AXIS_PAIR = 16
 AROUND = "around"
 
 # After the noun, short phrases come before long ones: "a woman in the Navy with a PhD who stutters".
 _AFTER_ORDER = ("of", "born", "living", "in", "on", "with", "without", "who")
-_Reasons = dict[Descriptor, list[tuple[int, LeftOutPair, frozenset[Descriptor] | None]]]
 _ENDS_IN_PEOPLE = re.compile(r"\b(kids?|child(ren)?|boys?|girls?)$")
 
 
@@ -89,31 +88,9 @@ def all_intersections(vocabulary: Vocabulary, left_out: Counter[str] | None = No
     Raises:
         ValueError: The vocabulary has no order of adjectives.
     """
-    left_out = Counter() if left_out is None else left_out
     positions = _positions(vocabulary)
-    reasons = _reasons(vocabulary)
-    prompts = _prompts(vocabulary)
-    seen: dict[tuple[str, str], set[Gender | None]] = {}
-    for axis, other_axis in itertools.combinations(vocabulary.axes, 2):
-        of_axis, of_other = (
-            [(descriptor, bits) for descriptor, bits in prompts.items() if descriptor.axis == name]
-            for name in (axis, other_axis)
-        )
-        for (first, of_first), (second, of_second) in itertools.product(of_axis, of_other):
-            because = _because(first, second, reasons)
-            if because is None and not of_first & of_second:
-                because = "no_noun"
-            if because is None:
-                intersection = intersect(first, second, positions)
-                genders = seen.setdefault((intersection.before, intersection.after), set())
-                # A pair without a gender takes every noun, so it shares nouns with a pair of any gender.
-                repeated = bool(genders) and (intersection.gender in {None, *genders} or None in genders)
-                because = "repeated" if repeated else None
-            if because is not None:
-                left_out[because] += 1
-                continue
-            genders.add(intersection.gender)
-            yield intersection
+    for first, second in _pairs(vocabulary, positions, Counter() if left_out is None else left_out):
+        yield intersect(vocabulary.descriptors[first], vocabulary.descriptors[second], positions)
 
 
 def sample_intersections(
@@ -136,14 +113,15 @@ def sample_intersections(
     """
     if pairs_per_axis_pair < 1:
         raise ValueError(f"pairs_per_axis_pair is {pairs_per_axis_pair}; give 1 or more")
-    index = {descriptor: number for number, descriptor in enumerate(vocabulary.descriptors)}
-    used = np.zeros(len(index), dtype=np.int64)
+    terms, positions = vocabulary.descriptors, _positions(vocabulary)
+    used = np.zeros(len(terms), dtype=np.int64)
     sample = []
-    for _, group in itertools.groupby(all_intersections(vocabulary), key=lambda pair: pair.axis):
+    kept = _pairs(vocabulary, positions, Counter())
+    for _, group in itertools.groupby(kept, key=lambda pair: (terms[pair[0]].axis, terms[pair[1]].axis)):
         pairs = list(group)
-        order = sorted(range(len(pairs)), key=lambda number: _rank(pairs[number], seed))
-        firsts = np.array([index[pairs[number].first] for number in order])
-        seconds = np.array([index[pairs[number].second] for number in order])
+        ranks = [_rank(terms[first], terms[second], seed) for first, second in pairs]
+        order = sorted(range(len(pairs)), key=ranks.__getitem__)
+        firsts, seconds = np.array(pairs)[order].T
         free = np.ones(len(pairs), dtype=bool)
         for _ in range(min(pairs_per_axis_pair, len(pairs))):
             # Of the pairs whose terms were used least, the first in the order of the hash.
@@ -151,7 +129,8 @@ def sample_intersections(
             free[best] = False
             used[firsts[best]] += 1
             used[seconds[best]] += 1
-        sample += [pairs[number] for number in sorted(np.array(order)[~free])]
+        chosen = (pairs[number] for number in sorted(np.array(order)[~free]))
+        sample += [intersect(terms[first], terms[second], positions) for first, second in chosen]
     return sample
 
 
@@ -168,17 +147,71 @@ def intersect(first: Descriptor, second: Descriptor, positions: dict[Descriptor,
         "queer Black …", "homeless and disabled …" (two of one class), "… with a PhD who stutters", "… with dementia and
         with a PhD" (two phrases of one kind), "Deaf … with a PhD".
     """
-    before = sorted((term for term in (first, second) if term.before), key=lambda term: positions[term])
-    after = sorted((term for term in (first, second) if term.after), key=lambda term: _after_rank(term.after))
-    same_class = len({positions[term][0] for term in before}) == 1
+    before, after = _in_order(first, second, positions)
     return Intersection(
         first=first,
         second=second,
-        before=(" and " if same_class else " ").join(term.before for term in before),
+        before=_join_before(before, positions),
         after=_join_after([term.after for term in after]),
         plural_after=_join_after([term.plural_after for term in after]),
         article=before[0].article if before else None,
     )
+
+
+def _pairs(
+    vocabulary: Vocabulary, positions: dict[Descriptor, tuple[int, int]], left_out: Counter[str]
+) -> Iterator[tuple[int, int]]:
+    """The pairs of `all_intersections`, by the indices of their terms; counts those left out."""
+    reasons = _reasons(vocabulary)
+    prompts = _prompts(vocabulary)
+    numbered = list(enumerate(vocabulary.descriptors))
+    seen: dict[tuple[str, str], set[Gender | None]] = {}
+    for axis, other_axis in itertools.combinations(vocabulary.axes, 2):
+        of_axis, of_other = (
+            [(number, term) for number, term in numbered if term.axis == name] for name in (axis, other_axis)
+        )
+        for (number, first), (other, second) in itertools.product(of_axis, of_other):
+            because = reasons[number].get(other)
+            if because is None and _plain(first.term) == _plain(second.term):
+                because = "same"
+            if because is None and not prompts[number] & prompts[other]:
+                because = "no_noun"
+            if because is None:
+                before, after = _in_order(first, second, positions)
+                words = _join_before(before, positions), _join_after([term.after for term in after])
+                gender = first.gender or second.gender
+                genders = seen.setdefault(words, set())
+                # A pair without a gender takes every noun, so it shares nouns with a pair of any gender.
+                repeated = bool(genders) and (gender in {None, *genders} or None in genders)
+                because = "repeated" if repeated else None
+            if because is not None:
+                left_out[because] += 1
+                continue
+            genders.add(gender)
+            yield number, other
+
+
+def _in_order(
+    first: Descriptor, second: Descriptor, positions: dict[Descriptor, tuple[int, int]]
+) -> tuple[list[Descriptor], list[Descriptor]]:
+    """Of two terms those before the noun, and those after it, in the order of English."""
+    before: list[Descriptor] = []
+    after: list[Descriptor] = []
+    for term in (first, second):
+        (after if term.placement == "after" else before).append(term)
+    if len(before) == 2:
+        before.sort(key=positions.__getitem__)
+    elif len(after) == 2:
+        after.sort(key=lambda term: _after_rank(term.after))
+    return before, after
+
+
+def _join_before(terms: Sequence[Descriptor], positions: dict[Descriptor, tuple[int, int]]) -> str:
+    if len(terms) < 2:
+        return "".join(term.before for term in terms)
+    one, other = terms
+    same_class = positions[one][0] == positions[other][0]
+    return f"{one.before} and {other.before}" if same_class else f"{one.before} {other.before}"
 
 
 def _join_after(phrases: Sequence[str]) -> str:
@@ -221,50 +254,27 @@ def _positions(vocabulary: Vocabulary) -> dict[Descriptor, tuple[int, int]]:
     return positions
 
 
-def _prompts(vocabulary: Vocabulary) -> dict[Descriptor, int]:
+def _prompts(vocabulary: Vocabulary) -> list[int]:
     """The prompts of each term: a bit for each noun in each template. A pair has the bits that both its terms have."""
     masks = prompt_masks(vocabulary.descriptors, vocabulary.nouns, vocabulary.templates, vocabulary.left_out_nouns)
-    return {
-        descriptor: int.from_bytes(np.packbits(mask).tobytes())
-        for descriptor, mask in zip(vocabulary.descriptors, masks, strict=True)
-    }
+    return [int.from_bytes(np.packbits(mask).tobytes()) for mask in masks]
 
 
-def _reasons(vocabulary: Vocabulary) -> _Reasons:
-    """The entries that leave out pairs of each term: the entry's index, the entry, and the other terms it names.
-
-    Other terms that are `None` stand for all.
-    """
-    reasons: _Reasons = {}
-    for number, pair in enumerate(vocabulary.left_out_pairs):
-        ones = [term for term in vocabulary.descriptors if selects(term, pair.axis, pair.buckets, pair.terms)]
-        others = None
+def _reasons(vocabulary: Vocabulary) -> list[dict[int, str]]:
+    """Of each term, the terms that it is left out with, and why: of several entries the one that comes first."""
+    terms = vocabulary.descriptors
+    everything = range(len(terms))
+    reasons: list[dict[int, str]] = [{} for _ in terms]
+    for pair in reversed(vocabulary.left_out_pairs):
+        ones = [one for one in everything if selects(terms[one], pair.axis, pair.buckets, pair.terms)]
+        others: Sequence[int] = everything
         if pair.other_axis is not None:
-            others = frozenset(
-                term
-                for term in vocabulary.descriptors
-                if selects(term, pair.other_axis, pair.other_buckets, pair.other_terms)
-            )
-        for one in ones:
-            reasons.setdefault(one, []).append((number, pair, others))
-        for other in others or ():
-            reasons.setdefault(other, []).append((number, pair, frozenset(ones)))
+            of_others = (pair.other_axis, pair.other_buckets, pair.other_terms)
+            others = [other for other in everything if selects(terms[other], *of_others)]
+        for one, other in itertools.product(ones, others):
+            if not pair.both_before or (terms[one].before and terms[other].before):
+                reasons[one][other] = reasons[other][one] = pair.because
     return reasons
-
-
-def _because(first: Descriptor, second: Descriptor, reasons: _Reasons) -> str | None:
-    """Why a pair is left out, if it is; of several entries the one that comes first in the file."""
-    matching = [
-        (number, pair.because)
-        for one, other in ((first, second), (second, first))
-        for number, pair, others in reasons.get(one, ())
-        if (others is None or other in others) and (not pair.both_before or (one.before and other.before))
-    ]
-    if matching:
-        return min(matching)[1]
-    if _plain(first.term) == _plain(second.term):
-        return "same"
-    return None
 
 
 @cache
@@ -272,6 +282,6 @@ def _plain(term: str) -> str:
     return re.sub(r"[- ]", "", term.casefold())
 
 
-def _rank(pair: Intersection, seed: int) -> bytes:
-    words = (str(seed), pair.first.axis, pair.first.term, pair.second.axis, pair.second.term)
+def _rank(first: Descriptor, second: Descriptor, seed: int) -> bytes:
+    words = (str(seed), first.axis, first.term, second.axis, second.term)
     return hashlib.sha256("\x1f".join(words).encode()).digest()

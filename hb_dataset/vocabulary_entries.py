@@ -56,6 +56,10 @@ class Descriptor:
     note: Remark | None = None
     source: Remark | None = None
 
+    def __hash__(self) -> int:
+        """Of what tells terms apart: hashing all of it would take most of the time of making intersections."""
+        return hash((self.axis, self.term))
+
     @property
     def placement(self) -> Placement:
         """Whether the term is written before or after its noun."""

@@ -2,7 +2,8 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
+from itertools import compress
 from typing import Any, NamedTuple
 
 from hb_dataset.noun_phrases import at_sentence_start, noun_phrase, plural_noun_phrase
@@ -133,20 +134,14 @@ def effect(before: Contents, after: Contents, changes: Changes, *, seed: int, mo
         seed: The seed that chooses the sentences.
         most: The number of entries of which sentences are chosen; the others are counted.
     """
-    rows_before, rows_after = (
-        [
-            sentence.text
-            for _, sentence in _rows(entries.descriptors, entries.nouns, entries.templates, entries.left_out_nouns)
-        ]
-        for entries in (before, after)
-    )
+    rows_before, rows_after = _texts(before), _texts(after)
     known = set(rows_before)
     num_new: dict[Entry, int] = {}
     to_read: list[NewSentences] = []
     num_not_shown = 0
     same_sentences = {change.after for change in changes.changed if not _rewords(change)}
     for entry in (entry for entry in changes.touched if entry not in same_sentences):
-        new = {sentence.text: sentence for sentence in _sentences(entry, after) if sentence.text not in known}
+        new = {sentence.text: sentence for sentence in _new_sentences(entry, after, known)}
         num_new[entry] = len(new)
         if new and len(to_read) < most:
             chosen = _choose(list(new.values()), seed)
@@ -193,40 +188,48 @@ def _rewords(change: Changed) -> bool:
     )
 
 
+def _texts(contents: Contents) -> list[str]:
+    """The sentences of the full config, row by row, as `hb_dataset.prompt_table` makes them."""
+    rows = _rows(contents.descriptors, contents.nouns, contents.templates, contents.left_out_nouns)
+    return [text for _, _, texts, in_templates in rows for text in compress(texts, in_templates)]
+
+
 def _rows(
     descriptors: Sequence[Descriptor],
     nouns: Sequence[PersonNoun],
     templates: Sequence[Template],
     left_out_nouns: Sequence[LeftOutNoun],
-) -> Iterator[tuple[Descriptor, _Sentence]]:
-    """The sentences of the full config, row by row, as `hb_dataset.prompt_table` makes them; beside each, its noun."""
-    parts = [(template.plural, *template.parts) for template in templates]
+) -> Iterator[tuple[Descriptor, PersonNoun, list[str], list[bool]]]:
+    """Each descriptor and noun, their sentence in each template, and whether there is such a prompt."""
+    # A template takes one of four forms of each phrase: singular, plural, and both at the start of a sentence.
+    parts = [(template.plural + 2 * (not template.parts[0]), *template.parts) for template in templates]
     of_descriptors = prompt_masks(descriptors, nouns, templates, left_out_nouns)
     for descriptor, takes in zip(descriptors, of_descriptors, strict=True):
         for noun, in_templates in zip(nouns, takes.tolist(), strict=True):
-            if not any(in_templates):
-                continue
-            forms = (noun_phrase(descriptor, noun), plural_noun_phrase(descriptor, noun))
-            for template, (plural, prefix, suffix), takes_it in zip(templates, parts, in_templates, strict=True):
-                if takes_it:
-                    text = f"{prefix}{forms[plural] if prefix else at_sentence_start(forms[plural])}{suffix}"
-                    yield descriptor, _Sentence(text, noun.noun, plural, template.template)
+            if any(in_templates):
+                phrases = (noun_phrase(descriptor, noun), plural_noun_phrase(descriptor, noun))
+                forms = (*phrases, *map(at_sentence_start, phrases))
+                yield descriptor, noun, [prefix + forms[form] + suffix for form, prefix, suffix in parts], in_templates
 
 
-def _sentences(entry: Entry, contents: Contents) -> Iterator[_Sentence]:
-    """The sentences that an entry is in: of the full config, or of standalone noun phrases."""
+def _new_sentences(entry: Entry, contents: Contents, known: Set[str]) -> Iterator[_Sentence]:
+    """The sentences that an entry is in, of the full config or of standalone noun phrases, and that are not known."""
     descriptors = [entry.value] if entry.kind == TERM else contents.descriptors
     nouns = [entry.value] if entry.kind == NOUN else contents.nouns
     templates = [entry.value] if entry.kind == TEMPLATE else contents.templates
     if entry.kind == STANDALONE:
         table = standalone_table([entry.value], contents.templates)
         for text, plural, template in zip(*(table[name].to_pylist() for name in _COLUMNS), strict=True):
-            yield _Sentence(text, entry.name, plural, template)
+            if text not in known:
+                yield _Sentence(text, entry.name, plural, template)
         return
     if entry.kind == SEAT_TEMPLATE or (entry.kind == TEMPLATE and entry.value not in contents.templates):
         return
-    for descriptor, sentence in _rows(descriptors, nouns, templates, contents.left_out_nouns):
-        yield sentence if entry.kind == TERM else sentence._replace(beside=descriptor.term)
+    for descriptor, noun, texts, in_templates in _rows(descriptors, nouns, templates, contents.left_out_nouns):
+        beside = noun.noun if entry.kind == TERM else descriptor.term
+        for text, template in compress(zip(texts, templates, strict=True), in_templates):
+            if text not in known:
+                yield _Sentence(text, beside, template.plural, template.template)
 
 
 def _choose(sentences: Sequence[_Sentence], seed: int) -> list[_Sentence]:

@@ -2,6 +2,7 @@
 
 import gc
 import json
+import os
 from functools import cache
 
 import numpy as np
@@ -10,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 import transformers
+from filelock import FileLock
 from safetensors.torch import load_file
 from tokenizers import Tokenizer, decoders, pre_tokenizers, trainers
 from tokenizers.models import BPE, WordLevel
@@ -92,9 +94,30 @@ def pitying_tokenizer():
 
 
 @pytest.fixture(scope="session")
-def pitying_model(tmp_path_factory):
-    """The folder of the model, taught in a few seconds."""
-    folder = tmp_path_factory.mktemp("pitying")
+def made_once(tmp_path_factory):
+    """Makes a folder by a function that is given it, in the first worker of pytest-xdist that needs it."""
+    root = tmp_path_factory.getbasetemp()
+    root = root.parent if "PYTEST_XDIST_WORKER" in os.environ else root
+
+    def make(name, write):
+        folder, done = root / name, root / f"{name}.made"
+        with FileLock(root / f"{name}.lock"):
+            if not done.exists():
+                write(folder)
+                done.touch()
+        return folder
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def pitying_model(made_once):
+    """The folder of the model."""
+    return made_once("pitying", teach_pity)
+
+
+def teach_pity(folder):
+    """Writes the model, taught in a few seconds."""
     tokenizer = pitying_tokenizer()
     texts, replies = planted_replies()
     rendered = render_contexts(texts, [[]] * len(texts), tokenizer, "plain", is_encoder_decoder=False)
@@ -128,7 +151,6 @@ def pitying_model(tmp_path_factory):
         optimizer.zero_grad()
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture(scope="session")
@@ -173,9 +195,9 @@ def measured(model, folder, *options):
 
 
 @pytest.fixture(scope="session")
-def before(pitying_model, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("runs") / "before"
-    return folder, measured(pitying_model, folder)
+def before(pitying_model, made_once):
+    folder = made_once("before", lambda folder: measured(pitying_model, folder))
+    return folder, json.loads((folder / "results.json").read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="session")

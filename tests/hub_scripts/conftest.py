@@ -9,8 +9,12 @@ from types import SimpleNamespace
 import huggingface_hub.constants
 import huggingface_hub.utils._http
 import pytest
+import typeguard
 
 from tests.hub_scripts.hub_stand_in import Hub
+
+# Otherwise `inflect` is compiled again on import, so that its types are checked as it runs, which takes seconds.
+typeguard.typechecked = lambda target: target
 
 
 def pytest_collection_modifyitems(items):
@@ -60,7 +64,8 @@ def run_python(hub, tmp_path):
         folder.mkdir(exist_ok=True)
         finished = subprocess.run(
             [sys.executable, *map(str, arguments)],
-            env={**inherited, **hub.environment(token), "HF_HOME": str(home), **environment},
+            # Without torch, which `datasets` would import for streams.
+            env={**inherited, **hub.environment(token), "HF_HOME": str(home), "USE_TORCH": "0", **environment},
             cwd=folder,
             capture_output=True,
             text=True,

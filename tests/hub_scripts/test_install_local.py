@@ -29,6 +29,11 @@ sys.modules["transformers"] = None
 import evaluate
 del sys.modules["transformers"]
 """
+RUN_SCRIPT = f"""{IMPORT_EVALUATE}
+import runpy
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
 LOAD_ALL = """
 import json
 from datasets import load_dataset
@@ -59,7 +64,8 @@ def run_python(*arguments, home, folder, **environment):
     folder.mkdir(exist_ok=True)
     run = subprocess.run(
         [sys.executable, *map(str, arguments)],
-        env={**inherited, "HF_HOME": str(home), **environment},
+        # Without torch, which `datasets` would import for streams.
+        env={**inherited, "HF_HOME": str(home), "USE_TORCH": "0", **environment},
         cwd=folder,
         capture_output=True,
         text=True,
@@ -82,7 +88,7 @@ def num_rows(intersections):
 def installed(tmp_path_factory):
     """A Hugging Face home after the script, and what the script printed."""
     home = tmp_path_factory.mktemp("installed") / "home"
-    printed = run_python(SCRIPT, home=home, folder=home.parent / "elsewhere", HF_HUB_OFFLINE="1")
+    printed = run_python("-c", RUN_SCRIPT, SCRIPT, home=home, folder=home.parent / "elsewhere", HF_HUB_OFFLINE="1")
     yield home, printed
     shutil.rmtree(home)  # v1.0 is large, and pytest keeps its folders
 

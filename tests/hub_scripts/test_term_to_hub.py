@@ -28,11 +28,12 @@ from datasets import disable_progress_bars, load_dataset
 
 disable_progress_bars()
 prompts = load_dataset("ORG/holistic_bias", revision="v2.0", split="test")
-texts = [row["text"] for row in prompts if row["descriptor"] == "with chronic pain"]
+rows = prompts.to_pandas()
+texts = rows.text[rows.descriptor == "with chronic pain"].tolist()
 pairs = load_dataset("ORG/holistic_bias", "v2.0-intersections", revision="v2.0", split="test")
 old = load_dataset("ORG/holistic_bias", "v1.0", revision="v1.0", split="test")
 on_main = load_dataset("ORG/holistic_bias", "v1.0", split="test")
-assert on_main[:] == old[:]
+assert on_main.with_format("arrow")[:].equals(old.with_format("arrow")[:])
 assert load_dataset("ORG/holistic_bias", split="test").num_rows == prompts.num_rows
 print(json.dumps([prompts.num_rows, texts, pairs.num_rows, old.num_rows]))
 """

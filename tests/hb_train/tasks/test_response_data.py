@@ -1,6 +1,7 @@
 """The data of response generation: how pairs are split, what is learnt, and the contexts that are responded to."""
 
 import pytest
+import transformers
 
 from hb_dataset.dialogue_pairs import Dialogue
 from hb_metrics.inference.models.contexts import encode_contexts
@@ -8,7 +9,19 @@ from hb_metrics.inference.models.loading import load_model
 from hb_metrics.inference.replies.presets import decoding_preset
 from hb_train.tasks.response_data import encode_responses, plan_responses, split_pairs
 from hb_train.training.encoding import IGNORED
-from tests.hb_train.conftest import ANSWER, planted_replies
+from tests.hb_train.conftest import ANSWER, pitying_tokenizer, planted_replies
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory):
+    """A model that was taught nothing: only its tokenizer and its length count here."""
+    folder, tokenizer = tmp_path_factory.mktemp("untaught"), pitying_tokenizer()
+    config = transformers.GPT2Config(
+        vocab_size=len(tokenizer), n_embd=8, n_layer=1, n_head=1, n_positions=64, bos_token_id=None, eos_token_id=0
+    )
+    transformers.GPT2LMHeadModel(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return load_model(str(folder))
 
 
 def test_a_prompt_and_all_its_replies_are_in_one_split():
@@ -27,8 +40,7 @@ def test_a_prompt_and_all_its_replies_are_in_one_split():
         split_pairs(dialogue, 25, 0)
 
 
-def test_only_the_response_is_learnt_after_the_context_of_generation(pitying_model):
-    loaded = load_model(str(pitying_model))
+def test_only_the_response_is_learnt_after_the_context_of_generation(loaded):
     texts, replies = (column[:8] for column in planted_replies())
     rows = [(str(index), *pair) for index, pair in enumerate(zip(texts, replies, strict=True))]
     contexts = encode_contexts(texts, [[]] * len(texts), loaded.model, loaded.tokenizer, "plain")
@@ -41,8 +53,7 @@ def test_only_the_response_is_learnt_after_the_context_of_generation(pitying_mod
         assert loaded.tokenizer.decode(learnt) == reply + "</s>"
 
 
-def test_contexts_are_cut_from_the_left_and_long_responses_left_out(pitying_model):
-    loaded = load_model(str(pitying_model))
+def test_contexts_are_cut_from_the_left_and_long_responses_left_out(loaded):
     long = " ".join(["I am a person who has a friend."] * 10)
     rows = [("0", long, ANSWER), ("1", "Hi.", long)]
     encoded = encode_responses(rows, loaded, "plain", 30)
