@@ -23,7 +23,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# Imports make a million objects, next to none of them garbage; to search them again and again takes a fifth of the time.
+# Imports make a million objects, next to none of them garbage; searching them takes a fifth of the time.
 gc.disable()
 
 

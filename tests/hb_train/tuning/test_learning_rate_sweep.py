@@ -239,7 +239,7 @@ def test_a_sweep_that_is_done_repeats_only_what_failed_and_keeps_the_best(folder
 
     main(options(folder))
 
-    out, err = capsys.readouterr()
+    out = capsys.readouterr().out
     assert weights(folder) == {NOTHING: set(), BEST: both, TOO_HIGH: set(), IMPOSSIBLE: set()}
     assert json.loads((folder / "out" / "sweep.json").read_text(encoding="utf-8")) == swept
     assert {name for name, text in logs(folder).items() if text != logs_before[name]} == {IMPOSSIBLE}
