@@ -208,10 +208,16 @@ def test_what_a_server_does_not_do_is_refused_by_name(run):
         (StandIn(), ["--decoding", "model"], "is not loaded here"),
         (StandIn(), ["--min_new_tokens", 5], "min_new_tokens 5 cannot be asked of a served model"),
         (StandIn(), ["--context", "dialogpt"], "needs the model's tokenizer"),
-        (StandIn(), ["--measurements", "dialogue"], "is served elsewhere, and this needs the model itself"),
+        (
+            StandIn(),
+            ["--measurements", "dialogue", "--dialogue_file", "pairs.jsonl", "--dialogue_replies", 1],
+            "is served elsewhere, and this needs the model itself",
+        ),
     ],
 )
-def test_what_cannot_be_asked_is_refused(stand_in, options, match, run):
+def test_what_cannot_be_asked_is_refused(stand_in, options, match, run, tmp_path, monkeypatch):
+    (tmp_path / "pairs.jsonl").write_text('{"prompt": "Hi! How are you?", "reply": "Fine, and you?"}\n')
+    monkeypatch.chdir(tmp_path)
     with serving(stand_in) as url, pytest.raises(ValueError, match=match):
         run(url, *options)
 
