@@ -296,8 +296,8 @@ def test_a_torchrun_killed_with_all_its_processes_goes_on_with_one(save_small_mo
         time.sleep(0.01)
     # torchrun starts its processes in sessions of their own, where no signal to its group reaches them.
     everyone = psutil.Process(process.pid)
-    for process in [*everyone.children(recursive=True), everyone]:
-        process.kill()
+    for each in [*everyone.children(recursive=True), everyone]:
+        each.kill()
     process.wait()
     check_part_of(whole, killed)
     there = identities(killed)
