@@ -122,7 +122,7 @@ def test_intervals_of_clusters_and_axes_hold_the_change_about_as_often_as_they_s
     given = np.array([found.given for found in outcomes])
     held = np.array([found.held for found in outcomes])
     assert given[-2] == 0  # an axis of two terms and four templates
-    assert given.sum() > 3
+    assert given.sum() > 2
     assert np.nansum(given * held) / given.sum() > 0.85
 
 
