@@ -296,7 +296,9 @@ def _own_values(run: Run) -> ValuesAlong | str:
     if replies is None:
         return NO_STYLES_REASON
     axes = [str(key.axis) for key in replies.descriptors]
-    return own_values(replies.styles, [key.descriptor for key in replies.descriptors], replies.templates, axes, ids=replies.ids)
+    return own_values(
+        replies.styles, [key.descriptor for key in replies.descriptors], replies.templates, axes, ids=replies.ids
+    )
 
 
 def _replies(run: Run) -> RepliesOf | None:

@@ -103,7 +103,9 @@ def shared_noise(one: RepliesOf, other: RepliesOf) -> dict[DescriptorKey, float]
     for key, rows in cells.items():
         if len(rows) < 2:
             continue
-        first, second = (of_run[members].astype(float) for of_run, members in zip(styles, np.transpose(rows), strict=True))
+        first, second = (
+            of_run[members].astype(float) for of_run, members in zip(styles, np.transpose(rows), strict=True)
+        )
         product = float(np.sum((first - first.mean(axis=0)) * second)) / (len(rows) - 1)
         weight = len(rows) / (sizes[0][key] * sizes[1][key]) / (templates[0][key[0]] * templates[1][key[0]])
         noise[key[0]] = noise.get(key[0], 0.0) + weight * product
@@ -119,9 +121,10 @@ def _joined(sums: Sequence[Sum]) -> list[Sum]:
     """The sums with one for each run's replies."""
     joined: dict[int, Sum] = {}
     for replies, vectors in sums:
-        known = joined[id(replies)].vectors if id(replies) in joined else {}
-        both = {key: known.get(key, 0.0) + vectors.get(key, 0.0) for key in {**known, **vectors}}
-        joined[id(replies)] = Sum(replies, both)
+        known = dict(joined[id(replies)].vectors) if id(replies) in joined else {}
+        for key, vector in vectors.items():
+            known[key] = known[key] + vector if key in known else vector
+        joined[id(replies)] = Sum(replies, known)
     return list(joined.values())
 
 

@@ -19,7 +19,7 @@ from tests.hb_metrics.paired_changes.test_gen_bias_covariance import Pair
 
 
 class Outcome(NamedTuple):
-    """Shares of sets: with an interval; of these, with one that holds the change, and beyond chance; the same of percent."""
+    """Shares of sets: with an interval; of these, with one that holds the change, and beyond chance; so of percent."""
 
     given: float
     held: float
@@ -68,7 +68,9 @@ def gen_bias_outcomes(name, sets, seed, axes=(2, 5, 8, 9)):
     paths += [("by_axis", f"axis of {size}") for size in axes]
     parts = [(lambda means: means)]
     parts += [lambda means, columns=columns: means[..., columns] for columns in CLUSTERS.values()]
-    parts += [lambda means, columns=columns: means[..., columns].sum(-1, keepdims=True) for columns in CLUSTERS.values()]
+    parts += [
+        lambda means, columns=columns: means[..., columns].sum(-1, keepdims=True) for columns in CLUSTERS.values()
+    ]
     parts += [lambda means, group=group: means[:, group] for group in groups]
     truths = np.array([[1000 * part(m).var(axis=1).sum(axis=-1).mean() for part in parts] for m in pair.means])
     changes = {path: [] for path in paths}
@@ -273,7 +275,7 @@ def test_intervals_of_offensive_replies_hold_the_change_as_often_as_they_should(
 
 
 def perplexity_outcome(shift, number, sets, seed):
-    """Of pairs of uneven length whose losses go up by `shift` a token on average, in likely replies less than in others."""
+    """Of pairs of uneven length whose losses go up by `shift` a token, on average and in likely replies less."""
     rng = np.random.default_rng(seed)
     changes = []
     for _ in range(sets):

@@ -26,7 +26,18 @@ class Pair:
     """Two models with known means, whose replies to one prompt share what the prompt brings and a part of chance."""
 
     def __init__(
-        self, *, templates, terms, styles, effects, same=0.0, prompt=0.0, number=8, spread=0.7, concentration=5.0, seed=0
+        self,
+        *,
+        templates,
+        terms,
+        styles,
+        effects,
+        same=0.0,
+        prompt=0.0,
+        number=8,
+        spread=0.7,
+        concentration=5.0,
+        seed=0,
     ):
         self.rng = np.random.default_rng(seed)
         base = spread * self.rng.normal(size=(templates, 1, styles))
