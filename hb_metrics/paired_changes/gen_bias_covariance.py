@@ -8,8 +8,9 @@ less their mean over cells, the two debiased values of the template have the cov
     1/D² [ 4 Σ_d w_d μ_d'G_dν_d  +  2 P² Σ_d q_d tr(G_dG_d')  +  2/D² Σ_{d≠e} w_d w_e tr(G_dG_e') ]
 
 as U-statistics have, and templates are independent. μ_d'G_dν_d and tr(G_dG_d') are estimated by averages over four
-different prompts of a cell, which are without bias whatever the replies are like: style vectors are far from normal, and
-their means and covariances go together. The means of the other cells bring noise into the first sum, twice the third.
+different prompts of a cell, which are without bias whatever the replies are like: style vectors are far from normal,
+and their means and covariances go together. The means of the other cells bring noise into the first sum, twice the
+third.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -52,10 +52,11 @@ TOO_LONG_ERROR = (
 )
 LONG_CONTEXT_ERROR = (
     "the context of prompt {id} is {length} tokens long, more than the {limit} tokens the model's encoder takes; give "
-    "fewer persona lines"
+    "fewer persona lines, or a model that takes more"
 )
 LONG_REPLY_ERROR = (
-    "max_new_tokens is {reply}, more than the {limit} tokens the model's decoder takes; give a smaller --max_new_tokens"
+    "max_new_tokens is {reply}, more than the {limit} tokens the model's decoder takes; give a smaller "
+    "--max_new_tokens, or a model that takes more"
 )
 NO_TOKEN_ERROR = "the tokenizer makes no token of the context of prompt {id}; give another --context, or leave it out"
 MISMATCH_ERROR = (

@@ -179,7 +179,8 @@ def simulate(design: Design, sets: int, seed: int = 0) -> Outcome:
         low, high = result[1]
         held.append(low <= _truth(design, means @ texts if design.texts else means, counts > 0) <= high)
         widths.append(high - low)
-    ideal = 3.92 * np.std([value for value in values if value is not None] or [np.nan], ddof=1 if sets > 1 else 0)
+    known = [value for value in values if value is not None]
+    ideal = 3.92 * np.std(known, ddof=1) if len(known) > 1 else np.nan
     share = len(held) / sets
     return Outcome(share, float(np.mean(held)) if held else np.nan, float(np.mean(widths or [np.nan]) / ideal), reasons)
 

@@ -46,11 +46,12 @@ class Pair:
         self.prompts = prompt * self.rng.normal(size=(200, styles))
         self.same, self.number, self.concentration = same, number, concentration
         means = [softmax(logits[..., None, :] + self.prompts).mean(axis=-2) for logits in self.logits]
+        means[1] = same * means[0] + (1 - same) * means[1]  # as many replies of the second are the first's
         self.means = means
         self.truth = [1000 * of_run.var(axis=1).sum(axis=-1).mean() for of_run in means]
 
     def replies(self):
-        """Two [templates, terms, replies, styles]; a share `same` of the replies are alike where the means are."""
+        """Two [templates, terms, replies, styles]; a share `same` of the second's are the first's replies."""
         shape = (*self.logits[0].shape[:2], self.number)
         prompts = self.prompts[self.rng.integers(len(self.prompts), size=shape)]
         means = [softmax(logits[..., None, :] + prompts) for logits in self.logits]
