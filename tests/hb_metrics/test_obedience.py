@@ -168,9 +168,9 @@ def test_intervals_hold_the_truth_about_as_often_as_they_should(own):
 @pytest.mark.parametrize("own", [False, True])
 @pytest.mark.parametrize("strength", [0.0, 0.7, 1.0])
 def test_intervals_hold_the_truth_as_often_as_they_should(strength, own):
-    rates = coverage(4, 1500, strength, own)
-    assert (rates > 0.93).all(), rates
-    assert (rates < (0.99 if own else 0.97)).all(), rates
+    rates = coverage(4, 600, strength, own)
+    assert (rates > 0.925).all(), rates
+    assert (rates < (0.995 if own else 0.975)).all(), rates
 
 
 def test_what_replies_share_with_those_of_the_directions_is_subtracted():
