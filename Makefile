@@ -178,7 +178,7 @@ $(READY): pyproject.toml
 # Without an environment to build in: torch has brought setuptools.
 RARELY_IMPORTED := /(_inductor|graph_objs|models|mypyc?|onnx|openai|pip|pygments|rdflib|testing|tests?|validators)/
 $(READY)-%: $(READY)
-	$(if $(filter dev,$*),$(BIN)/python -m compileall -q -j 0 -x '$(RARELY_IMPORTED)' .venv/lib >/dev/null 2>&1 &) \
+	$(if $(filter dev,$*),$(BIN)/python -m compileall -q -j 0 -x '$(RARELY_IMPORTED)' .venv/lib hb_* hub_scripts >/dev/null 2>&1 &) \
 		$(PIP) --no-build-isolation torch==$(TORCH) --editable '.[$*]' && wait
 	@touch $@
 

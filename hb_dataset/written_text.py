@@ -85,6 +85,8 @@ def check_remark(value: str) -> str:
     if not value.strip():
         raise ValueError("is empty; write something, or leave the key out")
     _check_length(value, MAX_REMARK_CHARACTERS)
+    if value.isascii() and value.replace("\n", " ").replace("\t", " ").isprintable():  # most are, and soon seen to be
+        return value
     for position, character in enumerate(value, start=1):
         space = character in "\n\t" or unicodedata.category(character) == "Zs"
         if not space and is_invisible(character):
@@ -106,7 +108,8 @@ def _check_length(value: str, most: int) -> None:
 
 def _check_signs(value: str, signs: str) -> None:
     before = " "
-    for position, character in enumerate(value, start=1):
+    unusual = [] if _PLAIN.fullmatch(value) else enumerate(value, start=1)
+    for position, character in unusual:
         plain = character.isascii() and (character.isalnum() or character in signs or character == " ")
         if not plain and not _is_latin(character) and not (_MARKS.match(character) and _is_latin(before)):
             number = f"U+{ord(character):04X}"

@@ -163,7 +163,12 @@ def test_windows_are_mostly_those_of_the_authors(bias_type):
 
 @with_data
 @pytest.mark.parametrize(
-    ("bias_type", "share", "share_of_all"), [("gender", 0.95, 0.95), ("race", 0.90, 0.90), ("religion1", 0.63, 0.84)]
+    ("bias_type", "share", "share_of_all"),
+    [
+        pytest.param("gender", 0.95, 0.95, marks=pytest.mark.long),
+        pytest.param("race", 0.90, 0.90, marks=pytest.mark.long),
+        ("religion1", 0.63, 0.84),
+    ],
 )
 def test_the_share_of_published_phrases_that_comments_give_is_that_of_the_documentation(bias_type, share, share_of_all):
     (path,) = (REDDIT_BIAS / bias_type).glob("*_annotated.csv")

@@ -1,6 +1,7 @@
 """What the metrics are given: what would be read as something else than was meant is refused, and named."""
 
 import decimal
+import itertools
 import json
 
 import numpy as np
@@ -47,10 +48,14 @@ CLUSTERS = {"labels": ["Calm", "Kind"], "clusters": {"Mine": ["Kind"]}}
 def computes(tmp_path):
     """Every way to compute, by name: the predictions and further inputs → results."""
 
+    numbers = itertools.count()  # one that refused keeps its file, and each new one would wait for it
+
+    def compute(name, **inputs):
+        return MODULES[name](cache_dir=str(tmp_path), experiment_id=f"{name}{next(numbers)}").compute(**inputs)
+
     def module(name):
-        metric = MODULES[name](cache_dir=str(tmp_path / name))
         more = CLUSTERS if name in ("PartialGenBias", "SummedClusterGenBias") else {}
-        return lambda predictions, **inputs: metric.compute(predictions=predictions, **{**more, **inputs})
+        return lambda predictions, **inputs: compute(name, predictions=predictions, **{**more, **inputs})
 
     return {
         **{name: lambda predictions, f=f, **inputs: f(predictions, **inputs) for name, f in FUNCTIONS.items()},

@@ -81,8 +81,6 @@ def test_after_a_machine_has_died_the_same_commands_end_in_the_same_bytes(dying,
     assert 0 < len(there) < len(identities(whole))
     assert [agent.wait(LONGEST) for agent in [both.start(number) for number in (0, 1)]] == [0, 0]
     check_same(whole, out, there)
-    fitted = [sorted(path.name for path in both.cache(number).rglob("styles-*.npz")) for number in (0, 1)]
-    assert fitted[0] == fitted[1] != []  # the first process of each machine fills the cache there
 
 
 @pytest.mark.long

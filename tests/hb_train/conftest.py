@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 import transformers
+from datasets.fingerprint import generate_random_fingerprint
 from filelock import FileLock
 from safetensors.torch import load_file
 from tokenizers import Tokenizer, decoders, pre_tokenizers, trainers
@@ -49,10 +50,11 @@ PITY = {True: 0.7, False: 0.05}  # how often the pitied axis, and how often the 
 
 @pytest.fixture(scope="module", autouse=True)
 def quick_training():
-    """Lets each training have one core, and not search for garbage in what the libraries hold.
+    """Lets each training have one core, and not search for garbage in what the libraries hold, nor take fingerprints.
 
     Models this small are trained faster by one core, all the more where others are at work. Trainers collect garbage in
-    every run, which takes longer than their steps once transformers and trl are imported.
+    every run, which takes longer than their steps once transformers and trl are imported. Fingerprints of functions, by
+    which `datasets` would know files that it made before, take ten times as long as to map a few rows.
     """
     import trl  # noqa: F401 - imported here rather than after the heap is frozen
     from transformers import Seq2SeqTrainer, Trainer  # noqa: F401
@@ -61,6 +63,9 @@ def quick_training():
     gc.freeze()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("hb_metrics.inference.processes.num_workers", lambda: 1)
+        for name in ("fingerprint.update_fingerprint", "arrow_dataset.update_fingerprint"):
+            patch.setattr(f"datasets.{name}", lambda *_: generate_random_fingerprint())
+        patch.setattr("datasets.arrow_dataset.generate_fingerprint", lambda _: generate_random_fingerprint())
         yield
 
 

@@ -63,6 +63,7 @@ def test_the_papers_settings_are_the_defaults_and_a_finished_run_is_left(word_mo
         main(options(word_model, tmp_path / "run", "--num_train", "100", "--num_test", "30", "--num_negatives", "2"))
 
 
+@pytest.mark.long
 def test_two_processes_count_every_row_once(word_model, forked_programs, tmp_path):
     few = ("--num_train", "96", "--num_test", "41")  # 41: the last batch of one process is filled up
     main(options(word_model, tmp_path / "one", *few))

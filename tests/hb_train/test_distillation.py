@@ -37,7 +37,7 @@ def replied(pitying_model, tmp_path_factory):
 def test_a_planted_bias_falls_without_labels(pitying_model, before, replied, tmp_path):
     options = [
         *("--method", "distill", "--learning_rate", "2e-3", "--per_device_train_batch_size", "32"),
-        *("--num_train_epochs", "3", "--eval_steps", "20", "--save_steps", "20", "--evaluation_replies", "48"),
+        *("--num_train_epochs", "3", "--eval_steps", "30", "--save_steps", "30", "--evaluation_replies", "48"),
     ]
     tune_main(options_for(pitying_model, replied, tmp_path / "tuned", *options))
     after = measured(tmp_path / "tuned", tmp_path / "after")

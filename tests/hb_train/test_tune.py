@@ -58,7 +58,7 @@ def test_a_planted_bias_is_halved_by_asking_with_no_bias_and_not_with_bias(
     tuned = tmp_path / "tuned"
     options = [
         *("--learning_rate", "3e-3", "--per_device_train_batch_size", "32", "--num_train_epochs", "5"),
-        *("--eval_steps", "50", "--save_steps", "50", "--evaluation_replies", "240"),
+        *("--eval_steps", "100", "--save_steps", "100", "--evaluation_replies", "240"),
     ]
     tune_main(options_for(pitying_model, labels, tuned, *options))
     # At evaluations the model is asked with "no_bias", and the mean bias value falls with what it learns.

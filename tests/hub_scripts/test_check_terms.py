@@ -948,11 +948,15 @@ def test_no_text_of_the_vocabulary_gets_out_of_the_report_s_code(tmp_path, words
             assert token.info == "text"
 
 
-@pytest.mark.parametrize("limit", [3_000, 20_000, MARKDOWN_BYTES])
-def test_a_long_report_is_cut_and_counts_what_is_left_out(tmp_path, limit):
+@pytest.fixture(scope="module")
+def long_report(tmp_path_factory):
     terms = "".join(f"  - term: wörd{number}\n" for number in range(300))
-    report = checked(tmp_path, appended(terms), show=300)
-    markdown = as_markdown(report, limit=limit)
+    return checked(tmp_path_factory.mktemp("long"), appended(terms), show=300)
+
+
+@pytest.mark.parametrize("limit", [3_000, 20_000, MARKDOWN_BYTES])
+def test_a_long_report_is_cut_and_counts_what_is_left_out(long_report, limit):
+    markdown = as_markdown(long_report, limit=limit)
     assert len(markdown.encode()) <= limit
     shown = {"faults": "\n- `mood.yaml:", "added": "\n| `wörd", "entries with sentences": "\n```text"}
     for what, start in shown.items():

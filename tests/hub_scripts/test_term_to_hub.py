@@ -16,6 +16,8 @@ from hb_dataset.versions import frozen_versions
 from tests.hub_scripts.versions_on_disk import record_as_frozen
 
 AXES = ("ability", "age", "sexual_orientation")
+# Beside the four of the small config; the second is the one of a kind that some terms are not put into.
+TEMPLATES = ("I have a friend who is {noun_phrase}.", "I used to be {noun_phrase}.")
 NEW_TERM = """\
   - term: {term}
     bucket: {bucket}
@@ -41,7 +43,7 @@ print(json.dumps([prompts.num_rows, texts, pairs.num_rows, old.num_rows]))
 
 @pytest.fixture
 def checkout(tmp_path):
-    """A clone of the project, its vocabularies cut down to three axes."""
+    """A clone of the project, its vocabularies cut down to three axes and six templates."""
     checkout = tmp_path / "checkout"
     for package in (hb_dataset, hub_scripts):
         folder = Path(package.__file__).parent
@@ -51,6 +53,11 @@ def checkout(tmp_path):
         document = yaml.safe_load(file.read_text(encoding="utf-8"))
         if "axis" in document and document["axis"] not in AXES:
             file.unlink()
+        if "templates" in document:
+            document["templates"] = [
+                entry for entry in document["templates"] if entry.get("small") or entry["template"] in TEMPLATES
+            ] or document["templates"]  # those of SEAT stay
+            file.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
         for entries in ("classes", "pairs", "combinations", "noun_phrases"):
             if entries in document:
                 document[entries] = [
@@ -98,7 +105,7 @@ def test_a_term_goes_from_a_contributor_to_the_hub(checkout, run, run_python, hu
         for line in printed.splitlines()
         if line.startswith("  ") and line.endswith(("with chronic pain.", "with chronic pain?"))
     ]
-    assert 5 <= len(sentences) <= 10
+    assert len(sentences) >= 10  # its own, and those of other entries that have it
 
     status, printed = run("publish_dataset", "--repo_id", "ORG/holistic_bias", "--version", "v1.0", token=hub.token)
     assert status == 0, printed
@@ -117,8 +124,8 @@ def test_a_term_goes_from_a_contributor_to_the_hub(checkout, run, run_python, hu
     rows, texts, pairs, old = json.loads(run_python("-c", LOAD).stdout)
     counts = json.loads((checkout / "hb_dataset" / "vocabulary" / "frozen.json").read_text())["v2.0"]["counts"]
     assert rows == counts["rows"]["v2.0"]
-    assert len(texts) == len(set(texts)) == 35 * 26 - 4 * 3  # nobody hates children
+    assert len(texts) == len(set(texts)) == 35 * 6 - 4  # nobody hates children
     assert "I have a friend who is an enby with chronic pain." in texts
     assert "I love children with chronic pain." in texts
     assert pairs == counts["rows"]["v2.0-intersections"]
-    assert old == 138_424  # of three axes
+    assert old == 31_944  # of three axes; 6 of the 26 templates of 138,424

@@ -30,7 +30,7 @@ KINDS = {
 }
 # Recurrent and hybrid models, windows, chunks, text models of image models: what is tried in every run of the tests.
 SHORT = {
-    "causal": "bamba gpt_oss jamba lfm2 llama4_text minimax mistral nemotron_h olmo3",
+    "causal": "bamba gpt_oss lfm2 llama4_text minimax mistral olmo3",
     "encoder-decoder": "t5gemma",
     "image-text": "mistral3 qwen3_vl",
 }

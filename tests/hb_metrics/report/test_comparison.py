@@ -275,7 +275,7 @@ document.body.dataset.done = "yes";
 
 
 @needs_browser
-@pytest.mark.parametrize("width", [1200, 500])
+@pytest.mark.parametrize("width", [500, pytest.param(1200, marks=pytest.mark.long)])
 def test_a_browser_draws_the_comparison_and_shows_both_runs_replies(folders, page, tmp_path, width):
     path = tmp_path / "comparison.html"
     write_comparison(folders, path, NAMES)

@@ -225,7 +225,7 @@ document.body.dataset.done = "yes";
 
 
 @needs_browser
-@pytest.mark.parametrize("width", [1200, 500])
+@pytest.mark.parametrize("width", [500, pytest.param(1200, marks=pytest.mark.long)])
 def test_a_browser_draws_all_plots_and_terms_can_be_chosen(results, page, folder, tmp_path, width):
     path = tmp_path / "report.html"
     text = (folder / "report.html").read_text(encoding="utf-8")

@@ -5,6 +5,7 @@ from copy import deepcopy
 
 import pytest
 from datasets import Dataset
+from datasets.fingerprint import update_fingerprint
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tokenizers import AddedToken
@@ -261,8 +262,9 @@ def test_one_tag_is_not_taken_for_the_end_of_the_other():
         without_tag("I'm Deaf. no_bias\n", "bias", "\n", "a")
 
 
-def test_the_weights_of_a_model_are_left_alone(get_small_model):
+def test_the_weights_of_a_model_are_left_alone(get_small_model, monkeypatch):
     """`datasets` pickles all that it maps with, for a fingerprint; of a model that would take its size in memory."""
+    monkeypatch.setattr("datasets.arrow_dataset.update_fingerprint", update_fingerprint)  # which other tests do without
     pickled = []
 
     class Weights:

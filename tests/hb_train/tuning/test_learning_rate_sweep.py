@@ -231,24 +231,35 @@ def weights(folder):
     return {name: names & {"model.safetensors", "checkpoint-2"} for name, names in files.items()}
 
 
-def test_a_sweep_that_is_done_repeats_only_what_failed_and_keeps_the_best(folder, swept, capsys):
+def test_a_sweep_that_is_done_repeats_only_what_failed_and_keeps_the_best(folder, swept, capsys, monkeypatch):
+    monkeypatch.setattr("hb_train.tuning.learning_rate_sweep.run_processes", run_here)
     before = {path: path.stat().st_mtime_ns for path in (folder / "out").rglob("*")}
     logs_before, both = logs(folder), {"model.safetensors", "checkpoint-2"}
     assert weights(folder) == {NOTHING: both, BEST: both, TOO_HIGH: {"checkpoint-2"}, IMPOSSIBLE: set()}
 
     main(options(folder))
 
-    out, err = capsys.readouterr()
+    out = capsys.readouterr().out
     assert weights(folder) == {NOTHING: set(), BEST: both, TOO_HIGH: set(), IMPOSSIBLE: set()}
     assert json.loads((folder / "out" / "sweep.json").read_text(encoding="utf-8")) == swept
     assert {name for name, text in logs(folder).items() if text != logs_before[name]} == {IMPOSSIBLE}
-    assert logs(folder)[IMPOSSIBLE].rstrip().endswith(OVERFLOW)  # of a process of its own
     assert logs(folder)[IMPOSSIBLE].count(OVERFLOW) == 2
     changed = {path for path, time_before in before.items() if path.exists() and path.stat().st_mtime_ns != time_before}
     assert not {path for path in changed if path.parent.name in (NOTHING, BEST, TOO_HIGH)}
-    assert "4/4" in err
-    assert err.count("\n") <= 1  # nothing but the bar
     assert out.rstrip().endswith(f"model: {(folder / 'out' / BEST).resolve()}")
+
+
+@pytest.mark.long
+def test_each_run_is_a_process_of_its_own(folder, capsys):
+    main(options(folder, "--lowest", "1", "--num_runs", "2", output="processes"))
+
+    out, err = capsys.readouterr()
+    sweep = json.loads((folder / "processes" / "sweep.json").read_text(encoding="utf-8"))
+    assert [(run["folder"], run["failed"]) for run in sweep["runs"]] == [(BEST, None), (IMPOSSIBLE, OVERFLOW)]
+    assert (folder / "processes" / f"{IMPOSSIBLE}.log").read_text(encoding="utf-8").rstrip().endswith(OVERFLOW)
+    assert "2/2" in err
+    assert err.count("\n") <= 1  # nothing but the bar
+    assert out.rstrip().endswith(f"model: {(folder / 'processes' / BEST).resolve()}")
 
 
 def test_a_sweep_with_other_options_needs_another_folder(folder, swept):

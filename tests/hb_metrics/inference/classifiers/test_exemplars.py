@@ -1,6 +1,7 @@
 import hashlib
 import re
 import sys
+from functools import cache, partial
 from itertools import combinations
 from pathlib import Path
 
@@ -295,6 +296,8 @@ def damages(path, discriminant):
 def test_a_kept_file_that_is_damaged_or_of_others_is_made_again(few_styles, tmp_path, monkeypatch):
     first = ExemplarClassifier(few_styles, tmp_path / "cache")
     monkeypatch.setattr(exemplars.BertModel, "from_pretrained", lambda _: first.model)  # is the same each time
+    embed = cache(partial(ExemplarClassifier.features, first))
+    monkeypatch.setattr(ExemplarClassifier, "features", lambda _, texts: embed(tuple(texts)))
     (path,) = (tmp_path / "cache" / "holistic_bias").iterdir()
     for number, _ in enumerate(damages(path, first.discriminant)):
         again = ExemplarClassifier(few_styles, tmp_path / "cache")

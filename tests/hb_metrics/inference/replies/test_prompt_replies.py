@@ -156,14 +156,15 @@ def test_another_seed_samples_other_replies(prompts, load, tmp_path):
     assert sum(np.equal(first["reply"].to_pylist(), second["reply"].to_pylist())) <= 5
 
 
-def reply_as_one_of_two(folder, number_of_rows):
+def reply_as_one_of_two(folder, number_of_rows, *names):
     """In a process of its own."""
     replies.ROWS_PER_SHARD = number_of_rows
     prompts = pq.read_table(f"{folder}/prompts.parquet")
-    for name, context in MODELS.items():
+    for name in names:
         loaded = load_model(f"{folder}/{name}")
         for how, decoding in DECODINGS.items():
-            plan = plan_replies(make_requests(prompts, decoding=decoding, seed=3), loaded, context=context)
+            request = make_requests(prompts, decoding=decoding, seed=3)
+            plan = plan_replies(request, loaded, context=MODELS[name])
             target = Path(f"{folder}/{name}-{how}")
             table = reply_into_shards(plan, loaded, target, progress=False)
             state = process_state()
@@ -174,14 +175,17 @@ def reply_as_one_of_two(folder, number_of_rows):
             assert table is None or rows.equals(table)
 
 
-def test_two_processes_write_the_same_bytes(prompts, load, save_small_model, tmp_path, small_shards, forked_programs):
+@pytest.mark.parametrize("names", [["llama"], pytest.param([*MODELS], marks=pytest.mark.long)])
+def test_two_processes_write_the_same_bytes(
+    names, prompts, load, save_small_model, tmp_path, small_shards, forked_programs
+):
     pq.write_table(prompts, tmp_path / "prompts.parquet")
-    for name in MODELS:
+    for name in names:
         save_small_model(name)
-    arguments = [str(tmp_path), ROWS_PER_SHARD]
+    arguments = [str(tmp_path), ROWS_PER_SHARD, *names]
     started, log = forked_programs.start(f"{__name__}:{reply_as_one_of_two.__name__}", arguments, arguments)
     assert forked_programs.wait(started) == [0, 0], log.read_text()
-    for name in MODELS:
+    for name in names:
         loaded = load(name)
         for how, decoding in DECODINGS.items():
             alone = tmp_path / f"alone-{name}-{how}"

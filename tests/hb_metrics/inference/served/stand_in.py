@@ -105,6 +105,7 @@ class StandIn:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # headers and body are two writes, and the second would wait for 40 ms
 
     def do_GET(self):
         self.send(404, {"error": "nothing here"})

@@ -115,7 +115,7 @@ def test_a_server_is_not_asked_before_it_wants_to_be():
 
 def test_a_server_that_slows_down_but_answers_is_not_given_up():
     stand_in = StandIn(
-        faults=lambda number, body: {"status": 429, "retry_after": "0.01"} if number % 4 else None, delay=0.002
+        faults=lambda number, body: {"status": 429, "retry_after": "0.01"} if number % 4 else None, delay=0.04
     )
     with serving(stand_in) as url:
         answers, cost = ask([url], 15, concurrency=8)

@@ -172,6 +172,7 @@ def test_the_summary_and_the_report_have_the_numbers(finished):
     assert "8 to 17 %" not in page
 
 
+@pytest.mark.long
 def test_two_processes_end_in_the_same_bytes(options, finished, forked_programs, tmp_path):
     printed = forked_programs.run_two("hb_metrics.measure", [*options, "--output_dir", tmp_path / "run"])
     assert "x 2" in printed

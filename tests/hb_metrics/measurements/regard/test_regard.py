@@ -152,6 +152,7 @@ def test_the_run_says_what_it_was(finished):
     assert 'id="regard"' in page
 
 
+@pytest.mark.long
 def test_two_processes_with_other_batches_give_the_same_bytes(finished, model, forked_programs, tmp_path):
     options = ["--model", model, *OPTIONS, "--regard_smoothing", 0.5, "--batch_size", 7]
     forked_programs.run_two("hb_metrics.measure", [*options, "--output_dir", tmp_path / "run"])
