@@ -3,18 +3,18 @@
 A model tuned on labels is to make replies with lower bias values when it is asked with "no_bias". The bias value of a
 reply is one number, where Full Gen Bias is a variance over all styles, so that as many replies show a smaller change of
 it. Directions come from other replies than those that are measured: along its own directions every run goes far, by
-chance alone.
+chance alone. Intervals are for other replies to the same descriptors and templates along the same directions; a run's
+own directions are those of other replies too.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from scipy import stats
 
 from hb_metrics.bias_values import BATCH_SIZE, DescriptorKey, StyleRows, descriptor_codes
 from hb_metrics.finished_run import (
@@ -26,14 +26,13 @@ from hb_metrics.finished_run import (
     recorded_run,
 )
 from hb_metrics.full_gen_bias.inputs import check_lengths, text_codes
+from hb_metrics.obedience_errors import RepliesOf, Sum, half_width, shared_noise
 from hb_metrics.reply_checks.style_change import RunStyles
 from hb_metrics.run_folder import STYLE_MEANS_FILE, STYLES, run_digest
 
 SCALE = 1000
 # In a tuned model's folder; a folder of its own is no part of the digest of the model.
 DIRECTIONS_FOLDER = "directions"
-# With fewer descriptors, the error of a mean over them is known too roughly.
-MIN_DESCRIPTORS = 10
 
 NO_DIRECTIONS_ERROR = "'{folder}' has no {file}; give the folder of a run with replies, or one of labels"
 NO_STYLES_REASON = "it has no style vectors, or others than those of its replies"
@@ -49,11 +48,19 @@ class ValuesAlong(NamedTuple):
         values: Descriptor → the mean over its templates of the mean bias value in each.
         num_without: Descriptors of the replies that have no direction.
         is_own: Whether the directions are those of the same replies, so that each was left out of its own.
+        shifts: [descriptors, styles] m_d less their mean, in the order of the values.
+        ways: [descriptors, styles] the directions n_d less their mean.
+        replies: The replies, for intervals; `None`: not known.
+        sources: The replies that gave the directions, if other ones might have; `None`: the directions are given.
     """
 
     values: dict[DescriptorKey, float]
     num_without: int
     is_own: bool
+    shifts: np.ndarray
+    ways: np.ndarray
+    replies: RepliesOf | None
+    sources: RepliesOf | None = None
 
 
 class Mean(NamedTuple):
@@ -61,7 +68,7 @@ class Mean(NamedTuple):
 
     Attributes:
         value: The mean.
-        interval: Its lowest and highest value, descriptors drawn anew; `None`: there are fewer than `MIN_DESCRIPTORS`.
+        interval: Its lowest and highest value with other replies; `None`: the replies are not known, or too few.
         num_descriptors: The number of descriptors.
     """
 
@@ -70,7 +77,7 @@ class Mean(NamedTuple):
     num_descriptors: int
 
 
-def values_along(means: RunStyles, directions: RunStyles) -> ValuesAlong:
+def values_along(means: RunStyles, directions: RunStyles, replies: RepliesOf | None = None) -> ValuesAlong:
     """Mean bias values (α = 0) of replies along the directions of other replies.
 
     The value of a reply is (p − m̄)·(n_d − n̄), with n of the other replies and m̄ of the replies themselves: a shift
@@ -79,6 +86,7 @@ def values_along(means: RunStyles, directions: RunStyles) -> ValuesAlong:
     Args:
         means: The m_d of the replies.
         directions: The n_d of others.
+        replies: The replies, for intervals.
 
     Returns:
         The mean of each descriptor that both have; m̄ is over these.
@@ -87,13 +95,15 @@ def values_along(means: RunStyles, directions: RunStyles) -> ValuesAlong:
     both = [row for row, key in enumerate(means.descriptors) if key in rows]
     keys = [means.descriptors[row] for row in both]
     if not both:
-        return ValuesAlong({}, len(means.descriptors), is_own=False)
+        none = np.zeros((0, len(means.labels)))
+        return ValuesAlong({}, len(means.descriptors), False, none, none, replies)
     others = np.asarray(directions.descriptor_means, dtype=np.float64)
     ways = others[[rows[key] for key in keys]] - others.mean(axis=0)
     own = np.asarray(means.descriptor_means, dtype=np.float64)[both]
-    along = np.einsum("ds,ds->d", own - own.mean(axis=0), ways)
+    shifts = own - own.mean(axis=0)
+    along = np.einsum("ds,ds->d", shifts, ways)
     values = dict(zip(keys, along.tolist(), strict=True))
-    return ValuesAlong(values, len(means.descriptors) - len(both), is_own=False)
+    return ValuesAlong(values, len(means.descriptors) - len(both), False, shifts, ways, replies)
 
 
 def own_values(
@@ -102,6 +112,7 @@ def own_values(
     templates: Sequence[str],
     axes: Sequence[str],
     *,
+    ids: Sequence[str] | None = None,
     batch_size: int = BATCH_SIZE,
 ) -> ValuesAlong:
     """Mean bias values (α = 0) of replies along their own directions, each reply left out of m_d and m̄ for its own.
@@ -111,6 +122,7 @@ def own_values(
         descriptors: [replies] the descriptor in each reply's prompt.
         templates: [replies] the template of its prompt.
         axes: [replies] its axis.
+        ids: [replies] their ids, which pair them with other runs'; `None`: they are not paired.
         batch_size: Replies in a block.
 
     Returns:
@@ -143,18 +155,53 @@ def own_values(
     has_others = np.bincount(codes, minlength=len(keys)) > 1
     by_descriptor = np.bincount(owners, sums / sizes, minlength=len(keys)) / num_templates
     values = {key: float(by_descriptor[row]) for row, key in enumerate(keys) if has_others[row]}
-    return ValuesAlong(values, int((~has_others).sum()), is_own=True)
+    shifts = (means - overall)[has_others]
+    names = [f"own {row}" for row in range(len(codes))] if ids is None else ids
+    replies = RepliesOf(style_probabilities, names, [keys[code] for code in codes], templates)
+    return ValuesAlong(values, int((~has_others).sum()), True, shifts, shifts, replies, replies)
 
 
-def mean_value(along: ValuesAlong, confidence_level: float = 0.95) -> Mean:
-    """The mean bias value over descriptors, ×1000, with its interval."""
-    return _mean(np.array(list(along.values.values())), confidence_level)
+def less_shared_noise(along: ValuesAlong, others: RepliesOf) -> ValuesAlong:
+    """The values less what replies to the same prompts have in common by chance with those that gave the directions.
+
+    Args:
+        along: The values along the directions.
+        others: The replies that gave them; intervals are then for other directions too.
+    """
+    if along.replies is None or not along.values:
+        return along
+    noise = shared_noise(along.replies, others)
+    known = {key: noise.get(key, 0.0) for key in along.values}
+    number = len(known)
+    # Of (m_d − m̄)·(n_d − n̄), where m̄ and n̄ have it too.
+    mean = sum(known.values()) / number
+    values = {key: value - (1 - 2 / number) * known[key] - mean / number for key, value in along.values.items()}
+    return along._replace(values=values, sources=others)
+
+
+def mean_value(
+    along: ValuesAlong, confidence_level: float = 0.95, among: Collection[DescriptorKey] | None = None
+) -> Mean:
+    """The mean bias value over descriptors, ×1000, with its interval.
+
+    Args:
+        along: The values.
+        confidence_level: Of the interval.
+        among: Those of the descriptors that the mean is over; `None`: all.
+    """
+    keys = [key for key in along.values if among is None or key in among]
+    if not keys:
+        return Mean(math.nan, None, 0)
+    return _mean([along.values[key] for key in keys], [(along, 1)], keys, confidence_level)
 
 
 def mean_change(before: ValuesAlong, after: ValuesAlong, confidence_level: float = 0.95) -> Mean:
     """The change of the mean bias value, over the descriptors of both runs and paired by them: after less before."""
     both = [key for key in before.values if key in after.values]
-    return _mean(np.array([after.values[key] - before.values[key] for key in both]), confidence_level)
+    if not both:
+        return Mean(math.nan, None, 0)
+    differences = [after.values[key] - before.values[key] for key in both]
+    return _mean(differences, [(after, 1), (before, -1)], both, confidence_level)
 
 
 class Directions(NamedTuple):
@@ -205,11 +252,15 @@ def has_directions(folder: Path) -> bool:
 def obedience(runs: Sequence[Run], directions: Directions, confidence_level: float = 0.95) -> list[ObedienceRow]:
     """How far the replies of runs go along directions, and how that differs from the first run.
 
-    The replies that the directions are made of are known by the digest of their run; each is left out of its own.
+    The replies that the directions are made of are known by the digest of their run; each is left out of its own. What
+    other runs' replies to the same prompts have in common with them by chance is subtracted.
     """
     rows: list[ObedienceRow] = []
-    for run in runs:
-        along = run_values_along(run, directions)
+    values = [run_values_along(run, directions) for run in runs]
+    own = next((along.replies for along in values if not isinstance(along, str) and along.is_own), None)
+    for run, along in zip(runs, values, strict=True):
+        if own is not None and not isinstance(along, str) and not along.is_own:
+            along = less_shared_noise(along, own)
         if rows and rows[0].along is not None and _classifier(run) != _classifier(runs[0]):
             along = OTHER_CLASSIFIER_REASON
         if isinstance(along, str):
@@ -235,19 +286,33 @@ def run_values_along(run: Run, directions: Directions) -> ValuesAlong | str:
         return NO_STYLES_REASON
     if list(own.labels) != list(directions.means.labels):
         return OTHER_STYLES_REASON
-    along = _own_values(run) if directions.run == run_digest(run.folder) else values_along(own, directions.means)
+    is_own = directions.run == run_digest(run.folder)
+    along = _own_values(run) if is_own else values_along(own, directions.means, _replies(run))
     return along if isinstance(along, str) or along.values else NONE_IN_COMMON_REASON
 
 
 def _own_values(run: Run) -> ValuesAlong | str:
-    if not any((run.folder / STYLES).glob("*.parquet")):
+    replies = _replies(run)
+    if replies is None:
         return NO_STYLES_REASON
+    axes = [str(key.axis) for key in replies.descriptors]
+    return own_values(
+        replies.styles, [key.descriptor for key in replies.descriptors], replies.templates, axes, ids=replies.ids
+    )
+
+
+def _replies(run: Run) -> RepliesOf | None:
+    """The replies of a run with style vectors; `None`: it lacks some of the files."""
+    if not any((run.folder / STYLES).glob("*.parquet")):
+        return None
     styles, replies = StyleShards(run.folder / STYLES), read_reply_table(run.folder)
     rows = None if replies is None else pc.index_in(pa.array(styles.ids), replies["id"])
     if replies is None or rows is None or rows.null_count:
-        return NO_STYLES_REASON
+        return None
     about = replies.select(["descriptor", "template", "axis"]).take(rows)
-    return own_values(styles, *(about[name].to_pylist() for name in ("descriptor", "template", "axis")))
+    descriptors, templates, axes = (about[name].to_pylist() for name in ("descriptor", "template", "axis"))
+    keys = [DescriptorKey(axis, descriptor) for axis, descriptor in zip(axes, descriptors, strict=True)]
+    return RepliesOf(styles, styles.ids, keys, templates)
 
 
 def _cell_means(styles: np.ndarray | StyleRows, members: np.ndarray, sizes: np.ndarray, batch_size: int) -> np.ndarray:
@@ -259,12 +324,24 @@ def _cell_means(styles: np.ndarray | StyleRows, members: np.ndarray, sizes: np.n
     return means / sizes[:, None]
 
 
-def _mean(values: np.ndarray, confidence_level: float) -> Mean:
-    """The mean of descriptors' values (×1000), with a t-interval."""
-    number = len(values)
-    value = SCALE * float(values.mean()) if number else math.nan
-    if number < MIN_DESCRIPTORS:
-        return Mean(value, None, number)
-    error = SCALE * float(values.std(ddof=1)) / math.sqrt(number)
-    half = float(stats.t.ppf((1 + confidence_level) / 2, number - 1)) * error
-    return Mean(value, (value - half, value + half), number)
+def _mean(
+    values: Sequence[float], parts: Sequence[tuple[ValuesAlong, int]], keys: Sequence[DescriptorKey], level: float
+) -> Mean:
+    """The mean of descriptors' values (×1000) with its interval, from the runs that they are of, with their signs."""
+    value = SCALE * float(np.mean(values))
+    if any(along.replies is None for along, _ in parts):
+        return Mean(value, None, len(values))
+    sums: list[Sum] = []
+    for along, sign in parts:
+        for replies, slope in ((along.replies, along.ways), (along.sources, along.shifts)):
+            if replies is not None:
+                sums.append(Sum(replies, _vectors(along, keys, sign * slope)))
+    half = half_width(sums, level)
+    return Mean(value, None if half is None else (value - SCALE * half, value + SCALE * half), len(values))
+
+
+def _vectors(along: ValuesAlong, keys: Sequence[DescriptorKey], slope: np.ndarray) -> dict[DescriptorKey, np.ndarray]:
+    """What the mean over some descriptors grows by with each m_d or n_d; their own mean is over all of them."""
+    among = set(keys)
+    chosen = np.array([key in among for key in along.values])[:, None] * slope
+    return dict(zip(along.values, (chosen - chosen.sum(axis=0) / len(chosen)) / len(keys), strict=True))

@@ -1,15 +1,16 @@
 """The covariance of two runs' debiased Gen Bias, which replies to the same prompts bring about.
 
-In a template, G_d is the covariance of the two runs' style vectors of a reply to one prompt in cell d, estimated from
-the n_d prompts that both replied to; the first run has N_d replies there and the second M_d, and w_d = n_d / (N_d M_d).
-With D descriptors, P = 1 − 1/D, and μ_d and ν_d the means of the cells less their mean over cells, the two debiased
-values of the template have the covariance
+In a template, G_d is the covariance of the two runs' style vectors of a reply to one prompt in cell d, to n_d prompts
+that both replied to; the first run has N_d replies there and the second M_d, w_d = n_d / (N_d M_d) and q_d =
+n_d (n_d − 1) / (N_d (N_d − 1) M_d (M_d − 1)). With D descriptors, P = 1 − 1/D, and μ_d and ν_d the means of the cells
+less their mean over cells, the two debiased values of the template have the covariance
 
-    1/D² [ 4 Σ_d w_d μ_d'G_dν_d  +  2 P² Σ_d w_d² tr(G_dG_d')  +  2/D² Σ_{d≠e} w_d w_e tr(G_dG_e') ]
+    1/D² [ 4 Σ_d w_d μ_d'G_dν_d  +  2 P² Σ_d q_d tr(G_dG_d')  +  2/D² Σ_{d≠e} w_d w_e tr(G_dG_e') ]
 
-as U-statistics have, and templates are independent. The estimated means put into the first sum bring noise with them
-that is on average twice the other two. So the covariance is that sum less *once* the other two, in which products of
-two different cells stand for tr(G_dG_d') too: those of a cell with itself are too large by their sampling noise.
+as U-statistics have, and templates are independent. μ_d'G_dν_d and tr(G_dG_d') are estimated by averages over four
+different prompts of a cell, which are without bias whatever the replies are like: style vectors are far from normal,
+and their means and covariances go together. The means of the other cells bring noise into the first sum, twice the
+third.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,6 +19,9 @@ from typing import NamedTuple
 import numpy as np
 
 from hb_metrics.full_gen_bias.intervals import groups_of
+
+# Different prompts that the averages need; a cell that shares fewer counts as sharing none.
+MIN_SHARED = 4
 
 
 class PairedCell(NamedTuple):
@@ -95,28 +99,43 @@ def _by_metric(cells: Sequence[PairedCell], columns: Mapping[str, Sequence[int]]
 
 def _part(cells: Sequence[PairedCell]) -> _Part:
     number, width = len(cells), cells[0].first.shape[1]
-    share = 1 - 1 / number
-    before, after = (np.array([cell[run].mean(axis=0) for cell in cells]) for run in (0, 1))
-    before, after = before - before.mean(axis=0), after - after.mean(axis=0)
-    linear, own, weights = np.zeros(number), np.zeros(number), np.zeros(number)
-    total, weighted = np.zeros((width, width)), np.zeros((width, width))
-    pairs = [(cell.first[cell.shared[0]], cell.second[cell.shared[1]]) for cell in cells]
-    pairs = [(first - first.mean(axis=0), second - second.mean(axis=0)) for first, second in pairs if len(first) > 1]
-    known = [row for row, cell in enumerate(cells) if cell.shared.shape[1] > 1]
-    for row, (first, second) in zip(known, pairs, strict=True):
-        freedom = len(first) - 1
-        weights[row] = len(first) / (len(cells[row].first) * len(cells[row].second))
-        linear[row] = weights[row] * float((first @ before[row]) @ (second @ after[row])) / freedom
-        own[row] = float(np.sum((first @ first.T) * (second @ second.T))) / freedom**2
-        matrix = first.T @ second / freedom
-        total += matrix
-        weighted += weights[row] * matrix
-    cross = np.zeros(number)
-    for row, (first, second) in zip(known, pairs, strict=True):
-        cross[row] = (float(np.sum((first @ total) * second)) / (len(first) - 1) - own[row]) / max(len(pairs) - 1, 1)
-    between = float(np.sum(weighted**2) - weights**2 @ own)
-    by_cell = 4 * linear - 2 * share**2 * weights**2 * cross
+    means = np.array([[rows.mean(axis=0) for rows in cell[:2]] for cell in cells])
+    of_others = (means.sum(axis=0) - means) / (number - 1)
+    by_cell, squares = np.zeros(number), 0.0
+    weighted = np.zeros((width, width))
+    for row, (first, second, shared) in enumerate(cells):
+        count = shared.shape[1]
+        if count < MIN_SHARED:
+            continue
+        one, other = first[shared[0]] - of_others[row, 0], second[shared[1]] - of_others[row, 1]
+        linear, square = _moments(one, other)
+        weight = count / (len(first) * len(second))
+        both = weight * (count - 1) / ((len(first) - 1) * (len(second) - 1))
+        by_cell[row] = (1 - 1 / number) ** 2 * (4 * weight * linear + 2 * both * square)
+        matrix = weight / (count - 1) * (one - one.mean(axis=0)).T @ (other - other.mean(axis=0))
+        weighted += matrix
+        squares += float(np.sum(matrix**2))
+    between = float(np.sum(weighted**2)) - squares
     return _Part(by_cell / number**2, -2 / number**4 * between)
+
+
+def _moments(one: np.ndarray, other: np.ndarray) -> tuple[float, float]:
+    """Of [prompts, styles] of two runs with means m and n and covariance G: m'Gn and tr(GG'), without bias.
+
+    By the inner products a of one run's replies and b of the other's, over different prompts i, j, k, l:
+    m'Gn is the mean of a_ki b_il − a_ki b_jl, and tr(GG') that of a_ik b_ik − 2 a_ik b_il + a_ik b_jl.
+    """
+    count = len(one)
+    products, others = one @ one.T, other @ other.T
+    np.fill_diagonal(products, 0)
+    np.fill_diagonal(others, 0)
+    same = float(np.sum(products * others))
+    chained = float(products.sum(axis=0) @ others.sum(axis=0)) - same
+    apart = float(products.sum() * others.sum()) - 4 * chained - 2 * same
+    two = same / (count * (count - 1))
+    three = chained / (count * (count - 1) * (count - 2))
+    four = apart / (count * (count - 1) * (count - 2) * (count - 3))
+    return three - four, two - 2 * three + four
 
 
 def _covariance(templates: Sequence[_Part]) -> Covariance:

@@ -20,7 +20,7 @@ from transformers import PreTrainedTokenizerBase, Trainer, TrainerCallback
 from hb_dataset import load_table
 from hb_dataset.balanced_sample import balanced_sample
 from hb_dataset.prompts import config_vocabulary
-from hb_metrics.bias_values import bias_values
+from hb_metrics.bias_values import DescriptorKey, bias_values
 from hb_metrics.full_gen_bias.gen_bias import CellSums, gen_bias
 from hb_metrics.inference.classifiers.censoring import censor_replies, paired_terms
 from hb_metrics.inference.classifiers.offensive import load_offensiveness_classifier
@@ -31,6 +31,7 @@ from hb_metrics.inference.replies.presets import choose_extent, decoding_preset
 from hb_metrics.inference.replies.prompt_replies import ReplyPlan, plan_replies, reply_to_rows
 from hb_metrics.inference.replies.requests import make_requests, select_prompts
 from hb_metrics.obedience import mean_value, read_directions, values_along
+from hb_metrics.obedience_errors import RepliesOf
 from hb_metrics.offensiveness.averages import offensiveness
 from hb_metrics.replies import is_empty
 from hb_metrics.reply_checks.style_change import RunStyles
@@ -96,7 +97,7 @@ class GenBiasCallback(TrainerCallback):
         context: As `--context`.
         tag: The control tag that prompts end in; `None`: none.
         directions: The folder of a run or of labels, with the directions of bias that its replies gave. The mean bias
-            value along them is then also measured (×1000, over terms), with its interval: `eval_mean_bias_value`,
+            value along them is then also measured (×1000), with its interval: `eval_mean_bias_value`,
             `_low` and `_high`; only terms that have a direction are replied to. `None`: it is not.
 
     Raises:
@@ -318,9 +319,12 @@ def _with_directions(prompts: pa.Table, directions: RunStyles) -> pa.Table:
 def _mean_bias_value(
     vectors: np.ndarray, terms: list[str], templates: list[str], axes: list[str], directions: RunStyles
 ) -> dict[str, float]:
-    """The mean bias value along other replies' directions, with its interval if there are terms enough."""
+    """The mean bias value along other replies' directions, with its interval if there are replies enough."""
     own = bias_values(vectors.astype(np.float32), terms, templates, axes)
-    mean = mean_value(values_along(RunStyles(own.descriptors, own.descriptor_means, directions.labels), directions))
+    keys = [DescriptorKey(axis, term) for axis, term in zip(axes, terms, strict=True)]
+    replies = RepliesOf(vectors, [str(row) for row in range(len(vectors))], keys, templates)
+    means = RunStyles(own.descriptors, own.descriptor_means, directions.labels)
+    mean = mean_value(values_along(means, directions, replies))
     figures = {"mean_bias_value": mean.value}
     if mean.interval is not None:
         figures |= {"mean_bias_value_low": mean.interval[0], "mean_bias_value_high": mean.interval[1]}

@@ -145,7 +145,7 @@ def tuned_notes(rows: Sequence[TunedRow]) -> list[str]:
         else "Full Gen Bias ×1000, debiased.",
         "Mean bias value (×1000): how far replies go in the directions of bias that other replies gave; 0: not at all. "
         f"Changes are from {measured[0].name}, paired by term, and in "
-        "percent where that is clearly above 0; intervals are over terms.",
+        "percent where that is clearly above 0. Intervals are for other replies to the same terms and templates.",
     ]
     if any(row.obeys.along is not None and row.obeys.along.is_own for row in measured if row.obeys is not None):
         notes.append("Where the directions are of the run's own replies, each reply is left out of its own.")
@@ -179,8 +179,7 @@ def _in_parts_of_first(first: ObedienceRow, row: ObedienceRow, confidence_level:
     """The change in parts of the first run's mean over the same terms; `None`: the interval of that is not above 0."""
     if first.along is None or row.along is None or row.change is None:
         return None
-    shared = {key: value for key, value in first.along.values.items() if key in row.along.values}
-    mean = mean_value(first.along._replace(values=shared), confidence_level)
+    mean = mean_value(first.along, confidence_level, among=row.along.values)
     return row.change.value / mean.value if mean.interval is not None and mean.interval[0] > 0 else None
 
 
