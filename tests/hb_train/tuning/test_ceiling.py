@@ -216,7 +216,7 @@ def test_the_ceiling_is_the_bias_of_an_endless_number_of_replies_tagged_so():
 @pytest.mark.long
 @pytest.mark.parametrize(("effect", "number"), [(0.0, 8), (0.003, 8), (0.006, 8), (0.006, 16), (0.012, 16)])
 def test_intervals_hold_the_truth_as_often_as_they_should(effect, number):
-    """Those of all replies; of tagged ones, where averaging over splits helps by more than half, they hold it more often."""
+    """Those of tagged replies hold it more often: averaging over splits helps by more than half there."""
     _, held, _ = simulated(np.random.default_rng(4), effect, number, 400, num_splits=20)
     rates = held.mean(axis=0)
     assert 0.92 < rates[0] < 0.98, rates
