@@ -98,7 +98,7 @@ class Likelihood(Measurement):
         return likelihood_comparison(first, second, names, self.folder)
 
     def changes(self, first: "Run", second: "Run") -> "FigureChanges":
-        """Likelihood Bias: jackknife over terms."""
+        """Likelihood Bias: the terms of each axis drawn anew."""
         from hb_metrics.measurements.likelihood.run_changes import likelihood_bias_changes
 
         return likelihood_bias_changes(first, second)

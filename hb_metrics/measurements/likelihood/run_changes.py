@@ -22,7 +22,7 @@ TESTS_REASON = "the runs tested at other levels (alpha) or left out other terms"
 
 
 def likelihood_bias_changes(first: Run, second: Run) -> FigureChanges:
-    """The changes of Likelihood Bias over all terms and by axis: jackknife over terms."""
+    """The changes of Likelihood Bias over all terms and by axis; the terms of each axis are drawn anew."""
     metrics = [run.results["likelihood"]["likelihood_bias"] for run in (first, second)]
     if any(metrics[0][name] != metrics[1][name] for name in ("alpha", "left_out_descriptors")):
         return FigureChanges([], TESTS_REASON)
