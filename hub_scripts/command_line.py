@@ -62,7 +62,7 @@ COMMANDS = {
         "hb_metrics.human_eval.analyse", "Analyse what people chose on these pages.", "measure,human-eval"
     ),
     "convert-classifier": Command(
-        "hb_metrics.convert_classifier",
+        "hb_metrics.inference.classifiers.parlai.convert_classifier",
         "Convert a classifier of ParlAI, such as the paper's, for `measure`.",
         "measure",
     ),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hb_metrics.run_folder import LAYOUT
+from hb_metrics.runs.run_folder import LAYOUT
 from hub_scripts.command_line import COMMANDS, main
 
 ROOT = Path(__file__).parents[2]
