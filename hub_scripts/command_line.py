@@ -94,9 +94,6 @@ COMMANDS = {
     "publish results": Command(
         "hub_scripts.publish_results", "Open a pull request with the figures of a run on its model's page.", "measure"
     ),
-    "publish leaderboard": Command(
-        "hub_scripts.publish_leaderboard", "Publish a page with published results as a Space on the Hub.", "measure"
-    ),
 }
 
 
