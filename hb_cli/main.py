@@ -36,7 +36,9 @@ COMMANDS = {
     "export-prompts": Command("hb_metrics.export_prompts", "Write the prompts of `measure` into a file.", "measure"),
     "human-eval export": Command("hb_metrics.human_eval.export", "Write pages for raters of two runs.", "measure"),
     "human-eval analyse": Command("hb_metrics.human_eval.analyse", "Analyse the ratings.", "measure,human-eval"),
-    "convert-classifier": Command("hb_metrics.convert_classifier", "Convert a classifier of ParlAI.", "measure"),
+    "convert-classifier": Command(
+        "hb_metrics.inference.classifiers.parlai.convert_classifier", "Convert a classifier of ParlAI.", "measure"
+    ),
     "lm-eval-path": Command("hb_metrics.harnesses.lm_eval_path", "Write the tasks for lm-evaluation-harness."),
     "report": Command("hb_metrics.report.__main__", "Rewrite a run's report, or compare several runs.", "measure"),
     "label": Command("hb_train.bias_labels", "Label a run's replies by their bias, as data for `tune`.", "measure"),
