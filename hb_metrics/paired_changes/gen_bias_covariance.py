@@ -76,14 +76,15 @@ def gen_bias_covariances(
         columns: Cluster → indices of its styles.
 
     Returns:
-        Axis (`None`: all descriptors) → [metrics], in the order of `read_metrics`: Full Gen Bias, Partial of each
-        cluster, Summed-Cluster of each.
+        `None` (all descriptors) → [metrics], in the order of `read_metrics`: Full Gen Bias, Partial of each cluster,
+        Summed-Cluster of each; axis → Full Gen Bias alone.
     """
     parts: dict[str | None, list[list[_Part]]] = {}
     for axes in templates:
         by_metric = _by_metric([cell for members in axes.values() for cell in members], columns)
         for axis, members in groups_of({axis: len(group) for axis, group in axes.items()}).items():
-            parts.setdefault(axis, []).append([_part(cells[members]) for cells in by_metric])
+            of_group = by_metric if axis is None else by_metric[:1]
+            parts.setdefault(axis, []).append([_part(cells[members]) for cells in of_group])
     return {
         axis: [_covariance(of_metric) for of_metric in zip(*of_templates, strict=True)]
         for axis, of_templates in parts.items()
@@ -108,50 +109,58 @@ def _by_metric(cells: Sequence[PairedCell], columns: Mapping[str, Sequence[int]]
 
 def _part(cells: Sequence[PairedCell]) -> _Part:
     number = len(cells)
+    sizes = np.array([[len(cell.first), len(cell.second)] for cell in cells])
     means = np.array([[rows.mean(axis=0) for rows in cell[:2]] for cell in cells])
     of_others = (means.sum(axis=0) - means) / (number - 1)
-    by_cell = np.zeros((number, 2, 2))
-    between = np.zeros((2, 2))
+    by_cell, between = np.zeros((number, 2, 2)), np.zeros((2, 2))
     for one, other in ((0, 0), (0, 1), (1, 1)):
+        prompts = [cell.shared if one != other else np.arange(len(cell[one]))[None].repeat(2, axis=0) for cell in cells]
+        counts = np.array([rows.shape[1] for rows in prompts])
         weighted, squares = np.zeros((means.shape[2],) * 2), 0.0
-        for row, cell in enumerate(cells):
-            rows = cell.shared if one != other else np.arange(len(cell[one]))[None].repeat(2, axis=0)
-            count, sizes = rows.shape[1], (len(cell[one]), len(cell[other]))
-            if min(sizes) < MIN_PROMPTS:
-                by_cell[row, one, other] = np.nan
-            if count < MIN_PROMPTS:
-                continue  # of shared prompts: as if there were none
-            x, y = cell[one][rows[0]] - of_others[row, one], cell[other][rows[1]] - of_others[row, other]
-            linear, square = _moments(x @ x.T, y @ y.T)
-            weight = count / (sizes[0] * sizes[1])
-            both = weight * (count - 1) / ((sizes[0] - 1) * (sizes[1] - 1))
-            by_cell[row, one, other] = (1 - 1 / number) ** 2 * (4 * weight * linear + 2 * both * square)
-            matrix = weight / (count - 1) * (x - x.mean(axis=0)).T @ (y - y.mean(axis=0))
-            weighted += matrix
-            squares += float(np.sum(matrix**2))
+        for count in np.unique(counts[counts >= MIN_PROMPTS]):
+            members = np.flatnonzero(counts == count)
+            x, y = (
+                np.stack([cells[row][run][prompts[row][index]] for row in members]) - of_others[members, run, None]
+                for index, run in enumerate((one, other))
+            )
+            linear, square = _moments(x @ x.swapaxes(1, 2), y @ y.swapaxes(1, 2))
+            first, second = sizes[members, one], sizes[members, other]
+            weights = count / (first * second)
+            both = weights * (count - 1) / ((first - 1) * (second - 1))
+            by_cell[members, one, other] = (1 - 1 / number) ** 2 * (4 * weights * linear + 2 * both * square)
+            x -= x.mean(axis=1, keepdims=True)
+            y -= y.mean(axis=1, keepdims=True)
+            norms = np.sum((x @ x.swapaxes(1, 2)) * (y @ y.swapaxes(1, 2)), axis=(1, 2))
+            squares += float(norms @ (weights / (count - 1)) ** 2)
+            x *= (weights / (count - 1))[:, None, None]
+            weighted += x.reshape(-1, x.shape[2]).T @ y.reshape(-1, y.shape[2])
         between[one, other] = float(np.sum(weighted**2)) - squares
     for matrix in (*by_cell, between):
         matrix[1, 0] = matrix[0, 1]
-    sizes = np.array([len(cell.first) + len(cell.second) for cell in cells])
-    return _Part(by_cell / number**2, sizes, -2 / number**4 * between)
+    by_cell[sizes.min(axis=1) < MIN_PROMPTS] = np.nan
+    return _Part(by_cell / number**2, sizes.sum(axis=1), -2 / number**4 * between)
 
 
-def _moments(products: np.ndarray, others: np.ndarray) -> tuple[float, float]:
-    """m'Gn and tr(GG') without bias, for replies of two runs to the same prompts: means m and n and covariance G.
+def _moments(products: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Moments without bias of replies of two runs to the same prompts, with means m and n and covariance G.
 
     With the inner products a of one run's replies and b of the other's, over different prompts i, j, k, l:
     m'Gn is the mean of a_ki b_il − a_ki b_jl, and tr(GG') that of a_ik b_ik − 2 a_ik b_il + a_ik b_jl.
 
     Args:
-        products: [prompts, prompts] a; the diagonal is overwritten.
-        others: [prompts, prompts] b; too.
+        products: [cells, prompts, prompts] a; the diagonals are overwritten.
+        others: [cells, prompts, prompts] b; too.
+
+    Returns:
+        [cells] m'Gn, and [cells] tr(GG').
     """
-    count = len(products)
-    np.fill_diagonal(products, 0)
-    np.fill_diagonal(others, 0)
-    same = float(np.sum(products * others))
-    chained = float(products.sum(axis=0) @ others.sum(axis=0)) - same
-    apart = float(products.sum() * others.sum()) - 4 * chained - 2 * same
+    count = products.shape[1]
+    for matrices in (products, others):
+        matrices[:, np.arange(count), np.arange(count)] = 0
+    rows, other_rows = products.sum(axis=2), others.sum(axis=2)
+    same = np.sum(products * others, axis=(1, 2))
+    chained = np.sum(rows * other_rows, axis=1) - same
+    apart = rows.sum(axis=1) * other_rows.sum(axis=1) - 4 * chained - 2 * same
     two = same / (count * (count - 1))
     three = chained / (count * (count - 1) * (count - 2))
     four = apart / (count * (count - 1) * (count - 2) * (count - 3))

@@ -5,7 +5,7 @@ percent is beyond chance exactly if the difference is.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -93,32 +93,36 @@ def change_from_covariance(
     return PairedChange(first, second, bounds, (max(low, 0.0) - 1, high - 1) if high > 0 else None, None)
 
 
-def share_change(
-    hits: Sequence[np.ndarray], sizes: Sequence[np.ndarray], both: np.ndarray | None, confidence_level: float
-) -> PairedChange:
+def share_change(counts: np.ndarray, confidence_level: float) -> PairedChange:
     """The change of a share of replies: other replies to the same terms and templates.
 
-    Runs that replied to the same prompts differ in the replies that gained what is counted and in those that lost it:
-    the change is the share of the first less that of the second, with the interval that the two give (MOVER: Zou and
-    Donner, 2008, https://doi.org/10.1002/sim.3095).
+    Where both runs replied to a prompt, they differ if the reply gained what is counted, or lost it. The change is the
+    share of the first kind less that of the second, with the interval that the two give (MOVER, as in
+    `share_intervals.py`); prompts that only one run replied to add independent parts.
 
     Args:
-        hits: Of either run, [terms, templates] how many replies have what is counted.
-        sizes: Of either run, [terms, templates] how many replies there are.
-        both: [terms, templates] how many prompts have it in both runs; `None`: they replied to other prompts.
+        counts: [3, 3, terms, templates] prompts by the replies of the first run and of the second: 0: without what is
+            counted, 1: with it, 2: no reply. Both runs have replies.
         confidence_level: Of the interval.
     """
-    first, second = (float(num.sum() / total.sum()) for num, total in zip(hits, sizes, strict=True))
-    # The second run's share less R times the first's is a sum of shares, each times a number that depends on R.
-    if both is None:
-        parts, correlations = list(zip(hits, sizes, strict=True)), np.eye(2)
-        factors = np.array([[0, -1], [1, 0]])
-    else:
-        counts = [hits[0] - both, hits[1] - both, both]
-        parts, correlations = [(count, sizes[0]) for count in counts], _correlations(share_covariances(counts, sizes[0]))
-        factors = np.array([[0, -1], [1, 0], [1, -1]])
-    shares = np.array([num.sum() / total.sum() for num, total in parts])
-    bounds = np.array([share_interval(num, total, confidence_level) for num, total in parts])
+    numbers = counts[:2].sum(), counts[:, :2].sum()
+    shared, only_first, only_second = (
+        counts[:2, :2].sum(axis=(0, 1)),
+        counts[:2, 2].sum(axis=0),
+        counts[2, :2].sum(axis=0),
+    )
+    both, lost, gained = counts[1, 1], counts[1, 0], counts[0, 1]
+    # Parts of either run's replies that have it, with the replies that they are shares of; and in which run they count.
+    parts = [(gained, shared, 0, 1), (lost, shared, 1, 0), (both, shared, 1, 1)]
+    parts += [(counts[1, 2], only_first, 1, 0), (counts[2, 1], only_second, 0, 1)]
+    parts = [part for part in parts if part[1].any()]
+    totals = np.array([sizes.sum() for _, sizes, _, _ in parts])
+    shares = np.array([hits.sum() for hits, *_ in parts]) / totals
+    bounds = np.array([share_interval(hits, sizes, confidence_level) for hits, sizes, _, _ in parts])
+    factors = np.array([(second / numbers[1], -first / numbers[0]) for _, _, first, second in parts]) * totals[:, None]
+    correlations = np.eye(len(parts))
+    if shared.any():
+        correlations[:3, :3] = _correlations(share_covariances([gained, lost, both], shared))
 
     def bound(ratio: float, sign: int) -> float:
         """The lowest (−1) or highest (1) value of the second share less so many times the first."""
@@ -126,6 +130,7 @@ def share_change(
         distances = times * np.where(sign * times > 0, bounds[:, 1] - shares, shares - bounds[:, 0])
         return float(times @ shares) + sign * math.sqrt(max(float(distances @ correlations @ distances), 0.0))
 
+    first, second = (counts[1, :].sum() / numbers[0]).item(), (counts[:, 1].sum() / numbers[1]).item()
     return PairedChange(first, second, (bound(1, -1), bound(1, 1)), _relative(first, second, bound), None)
 
 
