@@ -66,6 +66,10 @@ def test_export_says_in_a_line_what_is_wrong(root, tmp_path):
     ):
         with pytest.raises(SystemExit, match=f"^hb_metrics.human_eval: .*{message}"):
             export.main([*arguments, "--output_dir", out])
+    for option, number in (("num_raters", 0), ("pairs_per_rater", 0), ("checks_per_rater", -1), ("raters_per_pair", 7)):
+        with pytest.raises(SystemExit) as ended:
+            export.main([a, b, "--output_dir", out, f"--{option}", str(number)])
+        assert ended.value.code == 2
 
 
 def test_the_page_has_the_results_and_the_papers_table(rated):

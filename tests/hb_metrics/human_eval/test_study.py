@@ -103,15 +103,9 @@ def test_a_study_is_read_only_as_it_was_written(tmp_path):
             read_study(path)
 
 
-def test_numbers_that_do_not_go_together_are_rejected():
-    for design, message in (
-        (Design(0, 5, 1, 0, 0), "num_raters is 0; set at least 1"),
-        (Design(2, 5, 2, -1, 0), "checks_per_rater is -1; set at least 0"),
-        (Design(2, 5, 3, 0, 0), "raters_per_pair is 3; .* at most num_raters"),
-        (Design(5, 100, 1, 0, 0), "needs 500 pairs, and raters can be shown 120"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            made_study(design=design)
+def test_a_study_with_too_few_pairs_is_rejected():
+    with pytest.raises(ValueError, match="needs 500 pairs, and raters can be shown 120"):
+        made_study(design=Design(5, 100, 1, 0, 0))
 
 
 def test_the_inflammatory_templates_are_those_of_dislike():
