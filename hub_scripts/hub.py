@@ -88,10 +88,10 @@ class Published(NamedTuple):
     """
 
     url: str
-    written: Sequence[str] = ()
-    deleted: Sequence[str] = ()
-    kept: Sequence[str] = ()
-    tagged: bool = False
+    written: Sequence[str]
+    deleted: Sequence[str]
+    kept: Sequence[str]
+    tagged: bool
 
     def __str__(self) -> str:
         """What was written, deleted and left alone, in a line."""
@@ -210,7 +210,7 @@ def publish(
                 f"{repository} already has a tag {tag}, with other content ({_listed([*missing, *outdated])}). A tag "
                 "is never moved. Nothing was written; publish these files as another version"
             )
-        return Published(repository.page(f"commit/{at}"), kept=kept)
+        return Published(repository.page(f"commit/{at}"), [], [], kept, tagged=False)
     in_the_way = [path for path in missing if path in present and path not in ours]
     theirs = in_the_way if RECORD_FILE in ours else in_the_way + kept
     if theirs and not among_other_files:
@@ -298,11 +298,11 @@ def _reason(error: BaseException, api: "HfApi") -> str:
     from huggingface_hub.errors import HfHubHTTPError
 
     if isinstance(error, HfHubHTTPError):
-        text = f"HTTP {error.response.status_code}, {error.server_message or str(error)}"
+        text = f"HTTP {error.response.status_code}, {error.server_message or str(error).splitlines()[0]}"
     else:
         text = f"{type(error).__name__}: {error}"
-    if error.__cause__ is not None:
-        text += f" ({_reason(error.__cause__, api)})"
+        if error.__cause__ is not None:
+            text += f" ({_reason(error.__cause__, api)})"
     for secret in (api.token, repr(api.token)[1:-1]):
         text = text.replace(str(secret), "…")
     return re.sub(r"\?[^\s'\")]*", "?…", " ".join(text.split())).rstrip(".")
@@ -333,7 +333,7 @@ def _ours(repository: Repository, revision: str, present: Mapping[str, str]) -> 
             repository.repo_id, repo_type=repository.repo_type, revision=revision
         )
         if [commit.title.lower() for commit in commits] == ["initial commit"]:
-            return set(present)  # with which the Hub creates a repository
+            return present.keys() & {CARD_FILE}  # with which the Hub creates a Space
     return set()
 
 
