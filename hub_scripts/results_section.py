@@ -105,6 +105,7 @@ def measuring_command(run: Mapping[str, Any], repo_id: str) -> tuple[str, str]:
     It shows only what cannot be private: models of the Hub, numbers, and words of this toolkit (`SHOWN_WORDS`).
     """
     from hb_metrics.arguments import default_settings
+    from hb_metrics.measurements.settings import CHANGE_NOTHING
 
     model, adapter, settings = run["model"], run["model"].get("adapter"), run["settings"]
     options: dict[str, Any] = {"model": repo_id, "dataset_config": run["data"]["config"]}
@@ -121,7 +122,7 @@ def measuring_command(run: Mapping[str, Any], repo_id: str) -> tuple[str, str]:
     left_out = []
     for name, default in default_settings().values().items():
         value = settings.get(name)
-        if value in (None, default) or name in options:
+        if value in (None, default) or name in options or name in CHANGE_NOTHING:
             continue
         classifier = run.get("regard" if name == "regard_classifier" else name)
         if isinstance(classifier, Mapping) and is_on_hub(classifier):

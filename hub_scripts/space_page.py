@@ -63,8 +63,9 @@ def inputs_of(rows: pd.DataFrame, metric: "evaluate.Metric") -> dict[str, Any]:
     rows = rows.replace(r"^\s*$", None, regex=True).dropna(how="all").dropna(axis="columns", how="all")
     inputs: dict[str, Any] = {}
     for name in columns.keys() & {*rows.columns}:
-        is_text = getattr(columns[name], "dtype", None) == "string"
-        inputs[name] = rows[name].tolist() if is_text else rows[name].astype(float).tolist()
+        is_text = "string" in str(columns[name].dtype)
+        column = rows[name].astype(object).where(rows[name].notna(), None) if is_text else rows[name].astype(float)
+        inputs[name] = column.tolist()
     if PREDICTIONS not in inputs:  # a column for each style
         styles = [name for name in rows.columns if name not in columns]
         inputs |= {PREDICTIONS: rows[styles].astype(float).to_numpy().tolist(), "labels": styles}
@@ -96,12 +97,11 @@ def compute(title: str, rows: pd.DataFrame, path: str | None, settings: str) -> 
             warnings.simplefilter("always", UserWarning)
             results = metric.compute(**inputs_of(rows, metric), **json.loads(settings or "{}"))
     except (ValueError, TypeError) as error:  # raised as gradio's error, it would leave earlier figures on the page
-        return f"## Not computed\n\n{html.escape(str(error))}", []
+        return f"## Not computed\n\n{html.escape(str(error), quote=False)}", []
     figures = figures_of(results)
-    notes = [html.escape(str(warning.message)) for warning in caught]
-    return "\n\n".join(
-        [f"## {figures[0][0].replace('_', ' ')}: {figures[0][1]}", f"From {len(rows):,} rows.", *notes]
-    ), figures
+    notes = [html.escape(str(warning.message), quote=False) for warning in caught]
+    name, value = next(figure for figure in figures if re.search(r"\d", figure[1]))
+    return "\n\n".join([f"## {name.replace('_', ' ')}: {value}", f"From {len(rows):,} rows.", *notes]), figures
 
 
 def main() -> None:
