@@ -13,7 +13,7 @@ TUNE_DIR ?= runs/tune
 # What is labelled: replies drawn from all of the model's own distribution, since others would make it sharper, and to
 # other prompts than it is measured with.
 LABEL_ARGS ?= --seed 1 --temperature 1 --top_k 0 --top_p 1 --min_new_tokens 1 --reply whole --max_new_tokens 24
-# The other way to tune beside the paper's: distill, kto or dpo; what tune.py is given for it beside the recipe; and the
+# The other way to tune beside the paper's: distill or kto; what tune.py is given for it beside the recipe; and the
 # baseline that costs nothing. Empty ones are left out, as SYSTEM_PROMPT= for a model that is given no chat.
 METHOD ?= distill
 METHOD_ARGS ?=
@@ -43,15 +43,12 @@ MEASURE = $(BIN)/accelerate launch hb_metrics/measure.py --dataset_config $(DATA
 TUNE = $(BIN)/accelerate launch hb_train/tune.py --config $(RECIPE) --model_name_or_path "$(MODEL)"
 IS_DISTILL = $(filter distill,$(METHOD))
 # Before hours of work rather than after.
-CHECK_METHOD = $(if $(filter-out distill kto dpo,$(METHOD))$(word 2,$(METHOD)),$(error \
-	METHOD is '$(METHOD)'; give distill, kto or dpo, or METHOD= for none))$(if \
-	$(and $(filter dpo,$(METHOD)),$(if $(findstring --replies_file,$(LABEL_ARGS)),,no)),$(error \
-	METHOD is 'dpo', which needs several replies to a prompt, and measure.py makes one; give LABEL_ARGS a --replies_file \
-	and BETA a --model (docs/bias-tuning.md), or METHOD distill or kto))
+CHECK_METHOD = $(if $(filter-out distill kto,$(METHOD))$(word 2,$(METHOD)),$(error \
+	METHOD is '$(METHOD)'; give distill or kto, or METHOD= for none))
 # The folders of the runs that are compared, and their names: those that need no labels, and all.
 RUNS = $(addprefix $(TUNE_DIR)/,before $(if $(SYSTEM_PROMPT),prompt) $(IS_DISTILL))
 NAMES = before $(if $(SYSTEM_PROMPT),"system prompt") $(IS_DISTILL)
-LABEL_METHOD = $(filter kto dpo,$(METHOD))
+LABEL_METHOD = $(filter kto,$(METHOD))
 ALL_RUNS = $(RUNS) $(addprefix $(TUNE_DIR)/,$(LABEL_METHOD) self-chat no_bias)
 ALL_NAMES = $(NAMES) $(LABEL_METHOD) "self-chat tuning" "asked with no_bias"
 COMPARE = $(BIN)/python -m hb_metrics.report --output $(TUNE_DIR)/comparison.html

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from hb_dataset.prompts import find_config, load_table, measured_configs, version_of
 from hb_dataset.whole_files import write_text
 from hb_metrics.run_folder import open_run, package_versions, table_digest, write_json
-from hb_train.training.options import first_line
+from hb_train.training.options import check_least, check_shares, first_line, run_script
 from hb_train.tuning.distillation import (
     BASELINE_FILE,
     ROW_SCHEMA,
@@ -98,11 +98,8 @@ class BaselineArguments:
 
     def __post_init__(self) -> None:
         """Raises `ValueError` if a number is out of range."""
-        for name, least in (("num_replies", 2), ("terms_per_reply", 1), ("max_new_tokens", 1), ("seed", 0)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} is {getattr(self, name)}; give at least {least}")
-        if not 0 < self.validation_fraction < 1:
-            raise ValueError(f"validation_fraction is {self.validation_fraction}; give a number between 0 and 1")
+        check_least(self, num_replies=2, terms_per_reply=1, max_new_tokens=1, seed=0)
+        check_shares(self, "validation_fraction")
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -111,12 +108,7 @@ def main(argv: list[str] | None = None) -> None:
 
     parser = HfArgumentParser(BaselineArguments, description=first_line(__doc__), allow_abbrev=False)
     options = vars(parser.parse_args(sys.argv[1:] if argv is None else argv))
-    try:
-        reply(BaselineArguments(**options))
-    except (ValueError, OSError, ImportError) as error:
-        raise SystemExit(f"baseline_replies.py: {error}") from error
-    except KeyboardInterrupt:
-        raise SystemExit("\ninterrupted; to resume, give the same command again") from None
+    run_script("baseline_replies.py", lambda: reply(BaselineArguments(**options)))
 
 
 def reply(arguments: BaselineArguments) -> None:

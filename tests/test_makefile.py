@@ -57,7 +57,7 @@ def test_labels_are_tuned_on(method, tmp_path):
         (["METHOD=distill"], ["before", "prompt", "distill"], ["before", "system prompt", "distill"]),
         (["METHOD=kto"], ["before", "prompt"], ["before", "system prompt"]),
         (["METHOD="], ["before", "prompt"], ["before", "system prompt"]),
-        (["METHOD=dpo", "LABEL_ARGS=--replies_file several.jsonl", "SYSTEM_PROMPT="], [], []),
+        (["METHOD=kto", "SYSTEM_PROMPT="], [], []),
     ],
 )
 def test_without_labels_it_ends_with_a_page_of_what_needs_none(variables, runs, names, tmp_path):
@@ -87,16 +87,9 @@ def test_models_and_system_prompts_reach_the_programs_as_they_are(tmp_path):
     assert options(commands, "--model")[:3] == ["my models/gpt 2"] * 3
 
 
-def test_pairs_of_replies_need_several_to_a_prompt(tmp_path):
-    done, commands = make_tune(tmp_path, "METHOD=dpo")
-    assert done.returncode != 0
-    assert "METHOD is 'dpo', which needs several replies to a prompt, and measure.py makes one; give" in done.stdout
-    assert not commands
-
-
 @pytest.mark.parametrize("method", ["distil", "kto dpo", "sft"])
 def test_a_method_that_there_is_not_is_named_at_once(method, tmp_path):
     done, commands = make_tune(tmp_path, f"METHOD={method}")
     assert done.returncode != 0
-    assert f"METHOD is '{method}'; give distill, kto or dpo, or METHOD= for none" in done.stdout
+    assert f"METHOD is '{method}'; give distill or kto, or METHOD= for none" in done.stdout
     assert not commands
