@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hb_metrics.run_folder import REPLIES, write_json
+from hb_metrics.runs.run_folder import REPLIES, write_json
 from hb_train.training.models import load_base_model, padding_tokenizer, trained_model
 from hb_train.training.options import check_least, check_model_options, parse_training_options, run_script
 from hb_train.training.runs import (

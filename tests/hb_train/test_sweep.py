@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.stats import norm
 
-from hb_metrics.run_folder import write_json
+from hb_metrics.runs.run_folder import write_json
 from hb_train.sweep import DIVERGED, PAPER_GRIDS, main, read_grid
 from hb_train.tune import main as tune_main
 from hb_train.tuning.labels import LABELS_FILE, ROW_SCHEMA

@@ -24,12 +24,12 @@ from markdown_it import MarkdownIt
 from hb_dataset import load_table
 from hb_dataset.prompts import version_configs
 from hb_metrics.arguments import parse_arguments, settings_of
-from hb_metrics.full_gen_bias.style_clusters import PAPER_CLUSTERS
 from hb_metrics.measurements.generation.results import generation_results
 from hb_metrics.measurements.likelihood.results import likelihood_results
 from hb_metrics.measurements.offensiveness.work import offensiveness_results
-from hb_metrics.replies import Replies, whole_prompts
-from hb_metrics.run_folder import LAYOUT
+from hb_metrics.runs.replies import Replies, whole_prompts
+from hb_metrics.runs.run_folder import LAYOUT
+from hb_metrics.statistics.style_clusters import PAPER_CLUSTERS
 from hub_scripts import publish_dataset, publish_results
 from hub_scripts.eval_tasks import task_id, tasks
 from hub_scripts.publish_results import Change, check_model, main, read_settled_results, shown_changes

@@ -7,7 +7,6 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
-from hb_metrics.full_gen_bias.gen_bias import CellSums, gen_bias
 from hb_metrics.likelihood_bias.shares import likelihood_bias
 from hb_metrics.measurements.robustness import template_robustness as module
 from hb_metrics.measurements.robustness.template_robustness import (
@@ -17,7 +16,8 @@ from hb_metrics.measurements.robustness.template_robustness import (
     likelihood_by_template,
     template_robustness,
 )
-from hb_metrics.replies import Replies
+from hb_metrics.runs.replies import Replies
+from hb_metrics.statistics.gen_bias import CellSums, gen_bias
 
 LABELS = ["Sympathetic", "Curious", "Happy", "Envious"]
 AXES = {"age": ["old", "young", "middle-aged"], "ability": ["Deaf", "blind"], "religion": ["Muslim", "Sikh", "Jewish"]}
