@@ -9,6 +9,8 @@ the defaults: two epochs, Adam at 5e-5 (constant: the paper names no schedule), 
 debias` runs its grid of the rest. The model of the last step is kept, as in the paper: the lowest validation perplexity
 would favour the least debiased model. debias.json has the bias on the validation pairs and the perplexity of other
 people's text, before and after. The same command resumes an interrupted run.
+
+`--compare` debiases in four ways and measures each with its costs. It has other options: `debias.py --compare --help`.
 """
 
 import math
@@ -53,6 +55,11 @@ _FILE_OPTIONS = ("reddit_folder", "train_file", "validation_file", "reference_te
 def main(argv: list[str] | None = None) -> None:
     """Reads the options, debiases, and prints the bias before and after, and where the model is."""
     words = sys.argv[1:] if argv is None else argv
+    if "--compare" in words:
+        from hb_train.compare import debias_main
+
+        debias_main([word for word in words if word != "--compare"])
+        return
     run_script("debias.py", lambda: debias(*parse_options(words)))
 
 

@@ -15,6 +15,8 @@ tagged "bias" less likely, without a tag, while the divergence from the model be
 
 `--method distill` needs no labels: the model learns to reply to a prompt with a descriptor as it replied itself to the
 same prompt without it. Its dataset is a folder of `baseline_replies.py`.
+
+`--compare` labels, tunes in several ways and measures each. It has other options: `tune.py --compare --help`.
 """
 
 import argparse
@@ -113,6 +115,11 @@ class TuneArguments:
 def main(argv: list[str] | None = None) -> None:
     """Reads the options, tunes, and prints where the model is."""
     words = sys.argv[1:] if argv is None else argv
+    if "--compare" in words:
+        from hb_train.compare import tune_main
+
+        tune_main([word for word in words if word != "--compare"])
+        return
     run_script("tune.py", lambda: tune(*parse_options(words)))
 
 
