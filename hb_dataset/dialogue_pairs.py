@@ -71,8 +71,7 @@ def read_dialogue(path: Path | None = None, *, num_replies: int = 500, seed: int
     A larger `num_replies` adds pairs to those of a smaller one.
 
     Args:
-        path: A CSV, JSONL, JSON or Parquet file with the columns `prompt` and `reply`; a `convos.txt` of DSTC-7;
-            `None`: the chit-chat dataset.
+        path: A CSV, JSONL, JSON or Parquet file with the columns `prompt` and `reply`; `None`: the chit-chat dataset.
         num_replies: The number of pairs to draw.
         seed: The seed of the draw.
 
@@ -196,32 +195,12 @@ def _read_rows(path: Path) -> list[tuple[str | None, str | None]]:
     """The prompt and the reply of each row of a file."""
     if not path.is_file():
         raise FileNotFoundError(NO_FILE_ERROR.format(path=path))
-    if path.suffix == ".txt":
-        return _read_convos(path)
     dataset = load_file(path, "CSV, JSONL or Parquet")
     for name in FILE_COLUMNS:
         if not has_text_column(dataset, name):
             columns = ", ".join(dataset.column_names) or "none"
             raise ValueError(COLUMN_ERROR.format(path=path, name=name, columns=columns))
     return list(zip(*(dataset[name] for name in FILE_COLUMNS), strict=True))
-
-
-def _read_convos(path: Path) -> list[tuple[str, str]]:
-    """The last turn before each response of a DSTC-7 file, and the response.
-
-    A line has seven columns; the sixth holds the turns so far, "START" and then " EOS " before each, and the last the
-    response. The first comment of a conversation answers nobody: its prompt is empty.
-    """
-    rows = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        columns = line.split("\t")
-        if len(columns) != 7:
-            raise ValueError(
-                f"line {number} of '{path}' has {len(columns)} columns; a convos.txt of DSTC-7 has 7, separated by tabs"
-            )
-        _, _, last = columns[5].strip().rpartition("EOS")
-        rows.append((last.strip().removeprefix("START"), columns[6]))
-    return rows
 
 
 def _draw_from_rows(
