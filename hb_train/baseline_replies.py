@@ -12,6 +12,7 @@ learnt, so that a measurement on it shows what becomes of descriptors that were 
 
 import json
 import sys
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,9 +30,8 @@ from hb_train.tuning.distillation import (
     ROW_SCHEMA,
     draw_baseline_prompts,
     draw_prompts,
-    write_splits,
 )
-from hb_train.tuning.labels import SPLITS, held_out_rows
+from hb_train.tuning.labels import SPLITS, held_out_rows, write_split
 
 if TYPE_CHECKING:
     from hb_metrics.inference.models.layout import Layout
@@ -40,14 +40,6 @@ if TYPE_CHECKING:
 # torch and transformers take seconds to import: not before the options are known to be right.
 
 REPLIES_FOLDER = "replies"
-
-NO_TERMS_ERROR = "--leave_out {config} leaves no descriptor of {dataset_config}; give another config"
-NO_PROMPTS_ERROR = "dataset_config '{config}' has no prompts about people with a descriptor; give one of {allowed}"
-NOTHING_LEFT_OUT_ERROR = (
-    "--leave_out {config} has none of the descriptors of {dataset_config}, so that all would be trained on; give "
-    "another config, or none"
-)
-KWARGS_ERROR = "chat_template_kwargs is {value}; give a JSON object, such as '{{\"enable_thinking\": false}}'"
 
 
 @dataclass
@@ -153,7 +145,8 @@ def reply(arguments: BaselineArguments) -> None:
         texts = dict(zip(drawn.table["id"].to_pylist(), drawn.table["text"].to_pylist(), strict=True))
         replied_to = [texts[identifier.rpartition("-")[0]] for identifier in rows["id"].to_pylist()]
         held_out = held_out_rows(replied_to, arguments.validation_fraction, arguments.seed)
-        write_splits(folder, rows, held_out)
+        for split, in_split in zip(SPLITS, (~held_out, held_out), strict=True):
+            write_split(folder, split, rows.filter(pa.array(in_split)))
         content = {
             "context": layout.context,
             "asked_with": {**plan.chat_description, "cue": "prompt"},
@@ -179,7 +172,10 @@ def _prompts(arguments: BaselineArguments) -> pa.Table:
     """The prompts with descriptors that are trained on."""
     allowed = measured_configs()
     if find_config(arguments.dataset_config).name not in allowed:
-        raise ValueError(NO_PROMPTS_ERROR.format(config=arguments.dataset_config, allowed=", ".join(allowed)))
+        raise ValueError(
+            f"dataset_config '{arguments.dataset_config}' has no prompts about people with a descriptor; set one of "
+            f"{', '.join(allowed)}"
+        )
     prompts = load_table(arguments.dataset_config, arguments.vocabulary_dir)
     if arguments.leave_out is None:
         return prompts
@@ -187,22 +183,25 @@ def _prompts(arguments: BaselineArguments) -> pa.Table:
     left_out = table["descriptor"].unique() if "descriptor" in table.column_names else pa.array([], pa.string())
     kept = prompts.filter(pc.invert(pc.is_in(prompts["descriptor"], value_set=left_out)))
     if len(kept) in (0, len(prompts)):
-        error = NOTHING_LEFT_OUT_ERROR if len(kept) else NO_TERMS_ERROR
-        raise ValueError(error.format(config=arguments.leave_out, dataset_config=arguments.dataset_config))
+        left = "all of the descriptors" if len(kept) else "no descriptor"
+        raise ValueError(
+            f"--leave_out {arguments.leave_out} leaves {left} of {arguments.dataset_config}; set another config"
+        )
     return kept
 
 
 def _chat(arguments: BaselineArguments) -> Any:
     from hb_metrics.inference.models.chats import ChatOptions
 
-    kwargs: Any = {}
+    kwargs: Any = {} if arguments.chat_template_kwargs is None else None
     if arguments.chat_template_kwargs is not None:
-        try:
+        with suppress(ValueError):
             kwargs = json.loads(arguments.chat_template_kwargs)
-        except ValueError:
-            kwargs = None
         if not isinstance(kwargs, dict):
-            raise ValueError(KWARGS_ERROR.format(value=arguments.chat_template_kwargs))
+            raise ValueError(
+                f"chat_template_kwargs is {arguments.chat_template_kwargs}; set a JSON object, such as "
+                """'{"enable_thinking": false}'"""
+            )
     return ChatOptions(kwargs, arguments.system_prompt)
 
 

@@ -165,26 +165,14 @@ def test_with_lora_the_teacher_is_the_model_as_it_was(save_small_model, tmp_path
     ("options", "message"),
     [
         (["--num_replies", "1"], "num_replies is 1"),
-        (["--validation_fraction", "1"], "validation_fraction is 1.0; give a number between 0 and 1"),
-        (["--chat_template_kwargs", "3"], "chat_template_kwargs is 3; give a JSON object"),
+        (["--validation_fraction", "1"], "validation_fraction is 1.0"),
+        (["--chat_template_kwargs", "3"], "chat_template_kwargs is 3; set a JSON object"),
         (["--dataset_config", "v9"], "v9"),
-        (
-            ["--dataset_config", "v1.0-baseline"],
-            "dataset_config 'v1.0-baseline' has no prompts about people with a desc",
-        ),
-        (
-            ["--dataset_config", "nouns"],
-            "dataset_config 'nouns' has no prompts about people with a descriptor; give one",
-        ),
-        (["--dataset_config", "v1.0-seat"], "none of the templates has a prompt without a descriptor"),
-        (
-            ["--dataset_config", "v1.0-small", "--leave_out", "v1.0-baseline"],
-            "v1.0-baseline has none of the descriptors",
-        ),
-        (
-            ["--dataset_config", "v1.0-small", "--leave_out", "nouns"],
-            "--leave_out nouns has none of the descriptors of",
-        ),
+        (["--dataset_config", "v1.0-baseline"], "'v1.0-baseline' has no prompts about people with a descriptor"),
+        (["--dataset_config", "nouns"], "'nouns' has no prompts about people with a descriptor"),
+        (["--dataset_config", "v1.0-seat"], "some templates have no prompts both with and without a descriptor"),
+        (["--dataset_config", "v1.0-small", "--leave_out", "v1.0-baseline"], "v1.0-baseline leaves all of the desc"),
+        (["--dataset_config", "v1.0-small", "--leave_out", "nouns"], "--leave_out nouns leaves all of the descriptors"),
     ],
 )
 def test_bad_options_are_named(options, message, tmp_path):
@@ -207,5 +195,5 @@ def test_other_rows_and_other_models_are_known(save_small_model, tmp_path):
 
 
 def test_a_folder_without_rows_is_named(save_small_model, tmp_path):
-    with pytest.raises(SystemExit, match=r"has no baseline\.json; give a folder that hb_train/baseline_replies\.py"):
+    with pytest.raises(SystemExit, match=r"has no baseline\.json; set a folder that hb_train/baseline_replies\.py"):
         tune_main(options_for(save_small_model("gpt2"), tmp_path, tmp_path / "model", "--method", "distill"))

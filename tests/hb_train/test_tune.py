@@ -4,7 +4,6 @@ import json
 import math
 import shutil
 from pathlib import Path
-from xml.etree import ElementTree
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -127,9 +126,6 @@ def test_beta_auto_takes_the_lowest_ceiling_and_refuses_where_none_helps(before,
     card = (tmp_path / "auto" / "README.md").read_text(encoding="utf-8")
     assert f"| **{share(lowest['share'], 0)}** | {bias(lowest['full_gen_bias'])} |" in card
     assert f"The lowest ceiling is {bias(lowest['full_gen_bias'])}" in printed
-    svg = (tmp_path / "auto" / "ceiling.svg").read_text(encoding="utf-8")
-    assert svg.count("<circle") == sum(point["full_gen_bias"] is not None for point in ceiling["curve"])
-    ElementTree.fromstring(svg)
     given = json.loads((labels / LABELS_FILE).read_text(encoding="utf-8"))["ceiling"]["no_bias"]
     assert given["share"] == 0.8
 
@@ -139,7 +135,7 @@ def test_beta_auto_takes_the_lowest_ceiling_and_refuses_where_none_helps(before,
         label([*options, str(tmp_path / "refused")])
     assert error.value.code == bias_labels.NO_GAIN_STATUS == 3
     captured = capsys.readouterr()
-    assert captured.err == f"bias_labels.py: {bias_labels.NO_GAIN_ERROR}\n"
+    assert captured.err.startswith("bias_labels.py: no labels were written")
     assert "No β helps" in captured.out
     assert not (tmp_path / "refused").exists()
     label([*options, str(tmp_path / "refused"), "--accept_no_gain"])
@@ -148,8 +144,6 @@ def test_beta_auto_takes_the_lowest_ceiling_and_refuses_where_none_helps(before,
     monkeypatch.setattr(bias_labels, "label_ceiling", lambda *a, **k: None)
     with pytest.raises(SystemExit, match="--beta auto needs the ceiling"):
         label([*options, str(tmp_path / "none"), "--accept_no_gain"])
-    with pytest.raises(SystemExit, match=r"beta is .lowest.; give a number, such as 0.0003, or auto"):
-        label(["--run_dir", str(before[0]), "--beta", "lowest", "--output_dir", str(tmp_path / "none")])
 
 
 KEEP = ["--save_total_limit", "3"]
