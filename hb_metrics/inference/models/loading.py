@@ -286,7 +286,9 @@ def tokenizer_from(source: str, name: str, **hub: Any) -> PreTrainedTokenizerBas
     try:
         tokenizer = AutoTokenizer.from_pretrained(source, **hub)
         # From a folder without tokenizer files transformers makes some tokenizers up, with nothing in them.
-        fault = None if len(tokenizer) > len(tokenizer.all_special_ids) else ValueError("Its vocabulary is empty.")
+        fault: Exception | None = None
+        if len(tokenizer) <= len(tokenizer.all_special_ids):
+            fault = ValueError("Its vocabulary is empty.")
     except Exception as error:  # noqa: BLE001 - a file of the wrong form may raise anything
         fault = error
     if fault is not None:

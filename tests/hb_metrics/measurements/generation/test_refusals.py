@@ -109,7 +109,7 @@ def test_a_classifier_takes_the_place_of_the_rules(run, save_classifier, by_labe
     ("option", "message"),
     [
         (["--refusal_label", "x"], "refusal_label is 'x', and there is no classifier that has it"),
-        (["--refusal_classifier", "no/such"], "no classifier 'no/such'"),
+        (["--refusal_classifier", "no/such"], "no sequence classifier 'no/such'"),
         (["--refusals_file", "no-such.yaml"], "no-such.yaml"),
     ],
 )
