@@ -38,20 +38,8 @@ FROZEN_CHANGED = (
     f"folder `{NEXT}`"
 )
 FROZEN_MISSING = "the frozen version {version} is missing; restore it (git checkout -- {folder})"
-FROZEN_RECORD = (
-    "the record of the frozen version {version} was changed; undo the change (git checkout -- {file}): the record of a "
-    "version never changes"
-)
-NOT_NEWER = (
-    "{version} is not a name for a version after {newest}, such as v2.0; freeze versions only with "
-    "hub_scripts/freeze_version.py"
-)
 NOT_RECORDED = "is not recorded as a frozen version; remove it (hub_scripts/freeze_version.py freezes versions)"
 NO_PART = "does not belong to the versions of the vocabulary; remove it"
-NEWLY_FROZEN = (
-    "{version} is newly frozen here, and cannot be changed later; that is for maintainers, who check that "
-    "hub_scripts/freeze_version.py gives the same"
-)
 
 # Limits of the check, which compares each entry with all others and builds all sentences, and has to end in minutes.
 MAX_FILES, MAX_FOLDER_BYTES = 100, 1_000_000  # `next` has 20 files of 110,000 bytes
@@ -99,14 +87,26 @@ def frozen_faults(folder: Path) -> list[Fault]:
     recorded = _recorded(root)
     for version, record in own.items():
         if recorded.get(version) != record:
-            message = FROZEN_RECORD.format(version=version, file=version_name(root / FROZEN_FILE))
+            message = (
+                f"the record of the frozen version {version} was changed; undo the change (git checkout -- "
+                f"{version_name(root / FROZEN_FILE)}): the record of a version never changes"
+            )
             faults.append(Fault(f"../{FROZEN_FILE}", 1, message))
         counts = _counts(root, version, record["digest"]) if root.resolve() == own_root else None
         faults += _version_faults(root, version, record, counts)
     newest = max(own, key=version_number)
     for version in recorded.keys() - own:
         if VERSION_NAME.fullmatch(version) is None or version_number(version) < version_number(newest):
-            faults.append(Fault(f"../{FROZEN_FILE}", 1, NOT_NEWER.format(version=repr(version), newest=newest)))
+            faults.append(
+                Fault(
+                    f"../{FROZEN_FILE}",
+                    1,
+                    (
+                        f"{version!r} is not a name for a version after {newest}, such as v2.0; freeze versions "
+                        "only with hub_scripts/freeze_version.py"
+                    ),
+                )
+            )
         else:
             faults += _version_faults(root, version, recorded[version])
     for path in root.iterdir():
@@ -120,7 +120,17 @@ def newly_frozen(folder: Path) -> list[Fault]:
     """One entry for each version that is recorded beside a folder, and not in our own package."""
     root = folder.absolute().parent
     new = sorted(_recorded(root).keys() - read_frozen())
-    return [Fault(f"../{FROZEN_FILE}", 1, NEWLY_FROZEN.format(version=repr(version))) for version in new]
+    return [
+        Fault(
+            f"../{FROZEN_FILE}",
+            1,
+            (
+                f"{version!r} is newly frozen here, and cannot be changed later; that is for maintainers, "
+                "who check that hub_scripts/freeze_version.py gives the same"
+            ),
+        )
+        for version in new
+    ]
 
 
 def unrecorded(version: str) -> Fault:
