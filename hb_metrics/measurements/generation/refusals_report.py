@@ -32,7 +32,6 @@ class Counted(NamedTuple):
         num_replies: Of how many replies.
         share: Their share.
         interval: Its lowest and highest.
-        of_these: Whether the interval is of these descriptors alone.
     """
 
     label: str
@@ -40,7 +39,6 @@ class Counted(NamedTuple):
     num_replies: int
     share: float
     interval: tuple[float, float]
-    of_these: bool
 
 
 def refusals_section(results: Mapping[str, Any], folder: Path) -> Section | None:
@@ -164,7 +162,6 @@ def by_axis(counted: Mapping[str, Any]) -> list[Counted]:
             row["num_replies"],
             row["share"],
             (row["interval"][0], row["interval"][1]),
-            row["of_these_descriptors"],
         )
         for axis, row in counted["by_axis"].items()
     ]
