@@ -22,6 +22,7 @@ from hb_dataset.vocabulary import VocabularyError, read_vocabulary
 from hb_dataset.yaml_lines import Fault
 from hub_scripts.term_entries import Contents
 
+LICENCE_FILE = "LICENSE"  # beside the folder of the versions
 CHANGELOG_FILE = "CHANGELOG.md"  # of the versions, written by hub_scripts/freeze_version.py
 
 LINK = "is a link; put the file itself here"
@@ -109,8 +110,14 @@ def frozen_faults(folder: Path) -> list[Fault]:
             )
         else:
             faults += _version_faults(root, version, recorded[version])
+    licence = root.parent / LICENCE_FILE
+    if licence.is_file() and licence.read_bytes() != (own_root.parent / LICENCE_FILE).read_bytes():
+        faults.append(
+            Fault(f"../../{LICENCE_FILE}", 1, "is the licence of the vocabulary and was changed; undo the change")
+        )
     for path in root.iterdir():
-        if path.name.startswith(".") or path.name in (NEXT, *own, *recorded, FROZEN_FILE, CHANGELOG_FILE):
+        hidden_file = path.name.startswith(".") and path.is_file()  # as operating systems leave them
+        if hidden_file or path.name in (NEXT, *own, *recorded, FROZEN_FILE, CHANGELOG_FILE):
             continue
         faults.append(unrecorded(path.name) if path.is_dir() else Fault(f"../{path.name}", 1, NO_PART))
     return faults

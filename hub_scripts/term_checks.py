@@ -155,6 +155,11 @@ def _wording(entry: Entry, nouns: Sequence[PersonNoun]) -> Iterator[str]:
             f"{entry.kind} {entry.name!r} has letters beyond a to z: {', '.join(letters)}; check that "
             "each is the one that people write, and not one that looks like it"
         )
+    if entry.kind == TERM and entry.name.casefold() in {name.casefold() for n in nouns for name in (n.noun, n.plural)}:
+        yield (
+            f"term {entry.name!r} is also a noun of nouns.yaml; remove it, unless people say it before other nouns, "
+            'as "an enby friend"'
+        )
     if entry.kind == TERM and _like_a_sentence(value):
         yield (
             f"term {value.term!r} reads like a sentence and not like words {value.placement} a noun; "
