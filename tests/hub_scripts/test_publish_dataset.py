@@ -164,7 +164,7 @@ def test_the_newest_frozen_version_is_the_default(tmp_path):
 def test_the_changelog_of_a_version_is_on_its_card(tmp_path):
     for version in ("v1.0", "v2.0"):
         freeze_small(tmp_path, version)
-    changelog = "# Changes\n\n## v2.0\n\n1 → 2 prompts.\n\n### Added\n\n* age: a, b\n\n## v1.0\n\nfirst\n"
+    changelog = "# Changes\n\n##  \n\n## v2.0\n\n1 → 2 prompts.\n\n### Added\n\n* age: a, b\n\n## v1.0\n\nfirst\n"
     (tmp_path / "CHANGELOG.md").write_text(changelog)
     card = files_of(tmp_path, "v2.0")["README.md"].decode()
     folded = "<details>\n<summary>Which ones</summary>\n\n### Added\n\n* age: a, b\n\n</details>"
