@@ -83,8 +83,8 @@ def head_layer(model: Any) -> torch.nn.Linear:
     if layers and _scales_logits(model, layers[-1]):
         return layers[-1]
     raise ValueError(
-        f"the head of '{model.config.model_type}' classifiers does not end in a linear layer with one output a label, "
-        "so it cannot be calibrated; set an encoder such as of the BERT, RoBERTa, DeBERTa or ModernBERT family"
+        f"the head of a '{model.config.model_type}' classifier does not end in a linear layer, so no temperature fits; "
+        "set an encoder such as of the BERT, RoBERTa, DeBERTa or ModernBERT family"
     )
 
 
