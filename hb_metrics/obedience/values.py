@@ -208,14 +208,14 @@ def has_directions(folder: Path) -> bool:
 def obedience(runs: Sequence[Run], directions: Directions, confidence_level: float = 0.95) -> list[ObedienceRow]:
     """How far the replies of runs go along directions, and how that differs from the first run.
 
-    The replies that the directions are made of are known by the digest of their run. What they have in common by chance
-    with the directions is subtracted, and so is what other runs' replies to the same prompts have.
+    The replies that the directions are made of are known by the digest of their run. What they, and other runs' replies
+    to the same prompts, have in common with the directions by chance is subtracted.
     """
     rows: list[ObedienceRow] = []
     values = [run_values_along(run, directions) for run in runs]
-    own = next((along.sources for along in values if not isinstance(along, str) and along.is_own), None)
+    own = next((along.replies for along in values if not isinstance(along, str) and along.is_own), None)
     for run, along in zip(runs, values, strict=True):
-        if own is not None and not isinstance(along, str) and not along.is_own:
+        if own is not None and not isinstance(along, str):
             along = less_shared_noise(along, own)
         if rows and rows[0].along is not None and _classifier(run) != _classifier(runs[0]):
             along = OTHER_CLASSIFIER_REASON
@@ -236,19 +236,22 @@ def _classifier(run: Run) -> list[Any]:
 
 
 def run_values_along(run: Run, directions: Directions) -> ValuesAlong | str:
-    """The mean bias values of a finished run; a string: why there are none."""
+    """The mean bias values of a finished run, with what chance makes it share with directions of its own.
+
+    Returns:
+        The values; a string: why there are none.
+    """
     own = read_styles(run)
     if own is None:
         return NO_STYLES_REASON
     if list(own.labels) != list(directions.means.labels):
         return OTHER_STYLES_REASON
     replies = _replies(run)
-    along = values_along(own, directions.means, replies)
-    if directions.run == run_digest(run.folder):
-        if replies is None:
-            return NO_STYLES_REASON
-        along = less_shared_noise(along._replace(is_own=True), replies)
-    return along if isinstance(along, str) or along.values else NONE_IN_COMMON_REASON
+    is_own = directions.run == run_digest(run.folder)
+    if is_own and replies is None:
+        return NO_STYLES_REASON
+    along = values_along(own, directions.means, replies)._replace(is_own=is_own)
+    return along if along.values else NONE_IN_COMMON_REASON
 
 
 def _replies(run: Run) -> RepliesOf | None:
