@@ -10,6 +10,7 @@ from scipy import stats
 MIN_RATERS, MIN_PAIRS = 2.5, 6
 # Up to the first ratio of variances, raters count as alike; from the second on, as unlike (docs/human-evaluation.md).
 _ALIKE, _UNLIKE = 0.7, 1.2
+_QUANTILE = 0.975
 
 
 class WinRate(NamedTuple):
@@ -26,8 +27,8 @@ class WinRate(NamedTuple):
     reason: str | None
 
 
-def win_rate(wins: np.ndarray, raters: np.ndarray, pairs: np.ndarray, confidence_level: float = 0.95) -> WinRate:
-    """The share of ratings that are wins, with an interval clustered by rater and by pair.
+def win_rate(wins: np.ndarray, raters: np.ndarray, pairs: np.ndarray) -> WinRate:
+    """The share of ratings that are wins, with a 95% interval clustered by rater and by pair.
 
     Ratings of one rater are alike, and so are ratings of one pair; a study draws both. The variance is that of two-way
     clustering (Cameron, Gelbach & Miller, 2011): V_rater + V_pair − V_0, where V_0 is the variance of
@@ -38,9 +39,8 @@ def win_rate(wins: np.ndarray, raters: np.ndarray, pairs: np.ndarray, confidence
 
     Args:
         wins: [ratings] 1 or 0.
-        raters: [ratings] index of the rater.
-        pairs: [ratings] index of the pair.
-        confidence_level: Coverage of the interval.
+        raters: [ratings] the rater.
+        pairs: [ratings] the pair.
 
     Returns:
         The share; without an interval if raters or pairs are too few, or a few of them have most of the ratings.
@@ -53,15 +53,17 @@ def win_rate(wins: np.ndarray, raters: np.ndarray, pairs: np.ndarray, confidence
         _, codes, sizes = np.unique(groups, return_inverse=True, return_counts=True)
         freedom = degrees_of_freedom(sizes)
         if round(freedom + 1, 6) < least:
-            counted = f"{len(sizes)} {name}{'' if len(sizes) == 1 else 's'}"
+            reason = (
+                f"{len(sizes)} {name}{'' if len(sizes) == 1 else 's'}; an interval needs {math.ceil(least)} or more"
+            )
             if len(sizes) >= least:
-                counted += f" of unequal numbers of ratings count as {freedom + 1:.1f}"
-            return WinRate(value, None, f"{counted}; an interval needs {math.ceil(least)} or more")
-        squared_t.append(float(stats.t.ppf((1 + confidence_level) / 2, freedom)) ** 2)
+                reason = f"{len(sizes)} {name}s of unequal work count as {freedom + 1:.1f}; an interval needs {least:g}"
+            return WinRate(value, None, reason)
+        squared_t.append(float(stats.t.ppf(_QUANTILE, freedom)) ** 2)
         sums = np.bincount(codes, residuals)
         variance = float((sums**2 / (1 - sizes / number)).sum()) / number**2
         ratios.append(variance * (number - 1) / spread if spread > 0 else 1.0)
-    squared_z = float(stats.norm.ppf((1 + confidence_level) / 2)) ** 2
+    squared_z = float(stats.norm.ppf(_QUANTILE)) ** 2
     unlike = min(max((ratios[0] - _ALIKE) / (_UNLIKE - _ALIKE), 0), 1)
     of_raters = (1 - unlike) * squared_z + unlike * squared_t[0] * ratios[0]
     of_pairs = squared_t[1] * (ratios[1] - 1)
@@ -84,8 +86,3 @@ def degrees_of_freedom(sizes: np.ndarray) -> float:
     # Σ weights · (group's sum − share · total)², as a quadratic form of independent group means.
     form = np.outer(sizes, sizes) * (np.diag(weights) - cross[:, None] - cross + cross @ shares)
     return float(np.trace(form) ** 2 / (form**2).sum())
-
-
-def exact_binomial_test(num_wins: int, num_ratings: int) -> float:
-    """The two-sided p of so many wins if either run were chosen as often, all ratings being independent."""
-    return float(stats.binomtest(num_wins, num_ratings).pvalue)

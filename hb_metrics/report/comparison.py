@@ -7,7 +7,7 @@ from typing import Any
 from hb_metrics.display.parts import Section
 from hb_metrics.display.rendering import write_page
 from hb_metrics.display.run_changes import RunChanges, changes_section, joined_changes
-from hb_metrics.human_eval.section import check_runs, human_evaluation_section, read_results
+from hb_metrics.human_eval.section import human_evaluation_section, read_results
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.report.differences import Difference, differing_settings
 from hb_metrics.report.run_names import run_names
@@ -70,8 +70,7 @@ def write_comparison(
     ]
     sections = [section for comparison in compared for section in comparison.sections]
     if human_evaluation is not None:
-        of_people = read_results(human_evaluation)
-        check_runs(of_people, [run_digest(folder) for folder in runs], human_evaluation)
+        of_people = read_results(human_evaluation, [run_digest(folder) for folder in runs])
         sections.append(human_evaluation_section(of_people))
     context = {
         "names": called,
