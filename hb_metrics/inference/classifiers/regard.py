@@ -19,7 +19,7 @@ from hb_metrics.inference.classifiers.sequence_classifier import (
     LoadOptions,
     load_classifier,
     normalised,
-    refuse_for_embedded,
+    reject_for_embedded,
 )
 from hb_metrics.inference.models.sources import EMBEDDED
 
@@ -28,7 +28,6 @@ REGARDS = ("negative", "neutral", "positive", "other")
 OTHER = "other"
 REGARD_DATA = Path(__file__).parent / "regard_data"
 REGARD_EXEMPLARS = ExemplarSet(
-    name="regard",
     title="MiniLM regard exemplars (embedded)",
     note="it stands in for the classifier of Sheng et al. (2019), and was learnt from written lines",
     exemplars=REGARD_DATA / "exemplars.yaml",
@@ -38,19 +37,6 @@ REGARD_EXEMPLARS = ExemplarSet(
     lines_key="lines",
     depths=(0, 2, 4, 6),  # these and the shrinkage were chosen on the calibration lines
     shrinkage=0.7,
-)
-
-NOT_REGARD_ERROR = (
-    "classifier '{name}' has the labels {labels}; those of regard are negative, neutral, positive and, at best, other. "
-    '{problem}; give a classifier of regard, or say which label is which, as in labels="{example}"'
-)
-MAPPING_ERROR = (
-    "labels names '{label}', which classifier '{name}' does not have; its labels are {labels}: name those only"
-)
-UNKNOWN_REGARD_ERROR = "labels takes '{label}' for '{regard}', which is no regard; allowed: {allowed}"
-LABELS_ERROR = (
-    "regard labels '{text}': {problem}; write LABEL=REGARD for each label of the classifier, with commas between them, "
-    "as in 'LABEL_0=negative,LABEL_1=neutral,LABEL_2=positive'"
 )
 
 
@@ -75,7 +61,7 @@ def load_regard_classifier(
         ImportError: As `load_classifier`.
     """
     if name == EMBEDDED:
-        refuse_for_embedded(labels=labels)
+        reject_for_embedded(labels=labels)
     embedded = partial(load_exemplar_classifier, REGARD_EXEMPLARS, REGARDS)
     return load_classifier(name, embedded=embedded, read_labels=partial(_regards, mapping=labels), **options)
 
@@ -90,9 +76,12 @@ def parse_regard_labels(text: str) -> dict[str, str]:
     for part in text.split(","):
         label, equals, regard = (side.strip() for side in part.rpartition("="))
         if not (label and equals and regard):
-            raise ValueError(LABELS_ERROR.format(text=text, problem=f"'{part.strip()}' is no LABEL=REGARD"))
+            raise ValueError(
+                f"regard labels: '{part.strip()}' is no LABEL=REGARD; write one for each label of the classifier, with "
+                "commas between them, as in 'LABEL_0=negative,LABEL_1=neutral,LABEL_2=positive'"
+            )
         if label in regards:
-            raise ValueError(LABELS_ERROR.format(text=text, problem=f"'{label}' is there twice"))
+            raise ValueError(f"regard labels: '{label}' is there twice; name each label once")
         regards[label] = _regard(label, regard)
     return regards
 
@@ -118,21 +107,20 @@ def _columns(name: str, labels: Sequence[str], mapping: Mapping[str, str]) -> di
     quoted = ", ".join(f"'{label}'" for label in labels)
     for label in mapping:
         if label not in labels:
-            raise ValueError(MAPPING_ERROR.format(label=label, name=name, labels=quoted))
+            raise ValueError(f"classifier '{name}' has no label '{label}'; name only those that it has: {quoted}")
     regards = [_regard(label, mapping[label]) if label in mapping else label.strip().lower() for label in labels]
     unknown = [label for label, regard in zip(labels, regards, strict=True) if regard not in REGARDS]
     missing = [regard for regard in REGARDS if regard != OTHER and regard not in regards]
     if unknown or missing:
-        problem = " and ".join(
-            [f"{', '.join(map(repr, unknown))} is not one of them"] * bool(unknown)
-            + [f"{', '.join(missing)} is missing"] * bool(missing)
+        raise ValueError(
+            f"classifier '{name}' has the labels {quoted}; a classifier of regard has negative, neutral, positive and, "
+            f"at best, other (not known: {', '.join(unknown) or 'none'}; missing: {', '.join(missing) or 'none'}). "
+            "Pass a classifier of regard"
         )
-        example = ",".join(f"{label}={regard}" for label, regard in zip(labels, REGARDS, strict=False))
-        raise ValueError(NOT_REGARD_ERROR.format(name=name, labels=quoted, problem=problem, example=example))
     return {regard: [index for index, other in enumerate(regards) if other == regard] for regard in REGARDS}
 
 
 def _regard(label: str, regard: str) -> str:
     if regard.strip().lower() not in REGARDS:
-        raise ValueError(UNKNOWN_REGARD_ERROR.format(label=label, regard=regard, allowed=", ".join(REGARDS)))
+        raise ValueError(f"label '{label}' means '{regard}', which is no regard; allowed: {', '.join(REGARDS)}")
     return regard.strip().lower()
