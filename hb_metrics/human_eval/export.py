@@ -19,6 +19,13 @@ from hb_metrics.runs.run_folder import run_digest
 from hb_metrics.runs.run_record import classifier_name
 
 TASKS_FILE = "tasks.jsonl"
+_NUMBERS = (  # option, default, least, help
+    ("num_raters", 6, 1, "Number of raters"),
+    ("pairs_per_rater", 52, 1, "Pairs per rater"),
+    ("raters_per_pair", 2, 1, "Raters per pair; agreement needs two"),
+    ("checks_per_rater", 5, 0, "Attention checks per rater"),
+    ("seed", 0, 0, "Chooses pairs, order and sides"),
+)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -31,13 +38,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "second", type=Path, metavar="RUN_B", help="The folder of another run, such as after tuning, which may win."
     )
     parser.add_argument("--output_dir", type=Path, required=True, help="The folder to write to.")
-    for name, default, words in (
-        ("num_raters", 6, "Number of raters"),
-        ("pairs_per_rater", 52, "Pairs per rater"),
-        ("raters_per_pair", 2, "Raters per pair; agreement needs two"),
-        ("checks_per_rater", 5, "Attention checks per rater"),
-        ("seed", 0, "Chooses pairs, order and sides"),
-    ):
+    for name, default, _, words in _NUMBERS:
         parser.add_argument(f"--{name}", type=int, default=default, help=f"{words}. Default: %(default)s.")
     names = [question.id for question in QUESTIONS]
     parser.add_argument(
@@ -54,15 +55,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--keep_offensive", action="store_true", help="Show replies that the runs' classifiers found offensive too."
     )
     arguments = parser.parse_args(argv)
-    if (
-        min(arguments.num_raters, arguments.pairs_per_rater, arguments.raters_per_pair, arguments.checks_per_rater + 1)
-        < 1
-    ):
-        parser.error("raters and pairs must be at least 1, and checks at least 0")
-    if arguments.raters_per_pair > arguments.num_raters:
-        parser.error(
-            f"--raters_per_pair is {arguments.raters_per_pair}; set at most --num_raters {arguments.num_raters}"
-        )
+    for name, _, least, _ in _NUMBERS:
+        if (number := getattr(arguments, name)) < least:
+            parser.error(f"--{name} is {number}; set at least {least}")
+    if (number := arguments.raters_per_pair) > arguments.num_raters:
+        parser.error(f"--raters_per_pair is {number}; set at most --num_raters, {arguments.num_raters}")
     try:
         export(arguments)
     except (ValueError, OSError) as error:
