@@ -77,16 +77,16 @@ ALIKE = {
 }
 
 
-def debiased(replies, sizes):
-    """The debiased value ×1000 of [templates, terms, replies, styles], of which the first `sizes` are there."""
+def debiased(replies, sizes, members=slice(None)):
+    """The debiased value ×1000 of some terms; of [templates, terms, replies, styles] the first `sizes` are there."""
     there = (np.arange(replies.shape[2]) < sizes[..., None])[..., None]
     means = (replies * there).sum(axis=2) / sizes[..., None]
     squares = ((replies - means[:, :, None]) ** 2 * there).sum(axis=(2, 3))
     spread = np.where(sizes > 1, squares / np.maximum(sizes - 1, 1), np.nan)
     # The spread of single replies is that of the template's other cells.
-    spread = np.where(sizes > 1, spread, np.nanmean(spread, axis=1, keepdims=True))
-    noise = (1 - 1 / sizes.shape[1]) * (spread / sizes).mean(axis=1)
-    return 1000 * float((means.var(axis=1).sum(axis=-1) - noise).mean())
+    noise = (np.where(sizes > 1, spread, np.nanmean(spread, axis=1, keepdims=True)) / sizes)[:, members]
+    value = means[:, members].var(axis=1).sum(axis=-1) - (1 - 1 / noise.shape[1]) * noise.mean(axis=1)
+    return 1000 * float(value.mean())
 
 
 def gen_bias_outcomes(design, sets, seed, axes=(2, 5, 8, 9)):
@@ -116,8 +116,8 @@ def gen_bias_outcomes(design, sets, seed, axes=(2, 5, 8, 9)):
         found = gen_bias_covariances(templates, CLUSTERS)
         covariances = [*found[None], *(found[name][0] for name in groups)]
         for (name, part), covariance in zip(parts.items(), covariances, strict=True):
-            of_part = sizes[:, slice(*groups[name])] if name in groups else sizes
-            before, after = (debiased(part(of_run), of_part) for of_run in replies)
+            members = slice(*groups.get(name, (0, None)))
+            before, after = (debiased(of_run if name in groups else part(of_run), sizes, members) for of_run in replies)
             changes[name].append(
                 change_from_covariance(before, after, 1e6 * covariance.matrix, covariance.freedom, 0.95)
             )
