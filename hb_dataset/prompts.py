@@ -36,10 +36,6 @@ DEFAULT_CONFIG = DEFAULT_VERSION
 INTERSECTIONS_PER_BATCH = 64
 
 NO_SEAT_ERROR = f"the vocabulary has no {SEAT_TEMPLATES_FILE}, which a config '…-seat' is made from"
-NO_VOCABULARY_ERROR = (
-    "config '{config}' is made from a grammar and not from a vocabulary; leave the folder '{folder}' out, and make "
-    "prompts about your own groups with hb_dataset.structured_prompt_table"
-)
 
 CITATION = """\
 @inproceedings{smith-etal-2022-im,
@@ -338,7 +334,11 @@ def config_vocabulary(config: str, vocabulary_dir: str | Path | None = None) -> 
     if vocabulary_dir is None:
         return read_version(version_of(config))
     if not find_config(config).has_version:
-        raise ValueError(NO_VOCABULARY_ERROR.format(config=config, folder=vocabulary_dir))
+        raise ValueError(
+            f"config '{config}' is made from a grammar and not from a vocabulary; leave the folder "
+            f"'{vocabulary_dir}' out, and make prompts about your own groups with "
+            "hb_dataset.structured_prompt_table"
+        )
     return read_vocabulary(vocabulary_dir)
 
 

@@ -16,9 +16,7 @@ FORMATS = {".jsonl": "json", ".json": "json", ".csv": "csv", ".tsv": "tsv", ".pa
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
 
 NO_FILE_ERROR = "there is no file '{name}'; give files, a folder, or the id of a dataset on the Hub"
-NOT_ALONE_ERROR = "'{name}' is not a file; give one or more files, one folder, or one id of a dataset on the Hub"
 MIXED_ERROR = "{where} in several formats ({formats}), which are not read together; count each format on its own"
-CONFIG_ERROR = "--config {name} is for a folder or a dataset on the Hub, and files were given; leave it out"
 NO_EXAMPLES_ERROR = "there are no examples in the split '{split}'"
 
 
@@ -74,14 +72,22 @@ def _source(names: Sequence[str], config: str | None) -> tuple[str, dict[str, An
         return names[0], {"name": config}
     for path in paths:
         if not path.is_file():
-            raise FileNotFoundError((NOT_ALONE_ERROR if path.is_dir() else NO_FILE_ERROR).format(name=path))
+            raise FileNotFoundError(
+                (
+                    ("'{name}' is not a file; give one or more files, one folder, or one id of a dataset on the Hub")
+                    if path.is_dir()
+                    else NO_FILE_ERROR
+                ).format(name=path)
+            )
         if _format(path) is None:
             allowed, compressions = ", ".join(FORMATS), ", ".join(COMPRESSIONS)
             raise ValueError(
                 f"'{path}' is not in a known format; allowed: {allowed}, also with {compressions} after it"
             )
     if config is not None:
-        raise ValueError(CONFIG_ERROR.format(name=config))
+        raise ValueError(
+            f"--config {config} is for a folder or a dataset on the Hub, and files were given; leave it out"
+        )
     formats = {str(_format(path)) for path in paths}
     if len(formats) > 1:
         raise ValueError(MIXED_ERROR.format(where="the files are", formats=", ".join(sorted(formats))))

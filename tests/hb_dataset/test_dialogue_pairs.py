@@ -1,7 +1,6 @@
 import csv
 import json
 import re
-import sys
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -89,12 +88,6 @@ def test_what_is_a_pair(monkeypatch):
     assert seen == {("twice:1", "gap:1"), ("twice:1", "by d again:1")}
     with pytest.raises(ValueError, match=r"num_replies is 3, and .* has 2 pairs"):
         read_dialogue(num_replies=3)
-
-
-def test_without_the_chitchat_dataset(monkeypatch):
-    monkeypatch.setitem(sys.modules, "chitchat_dataset", None)
-    with pytest.raises(ModuleNotFoundError, match=r"pip install chitchat-dataset`, or give a file"):
-        read_dialogue()
 
 
 ROWS = [

@@ -185,11 +185,6 @@ def test_the_small_config_takes_terms_that_go_with_half_of_the_nouns(vocabulary)
     assert len(nouns) == len(small_descriptors(vocabulary.descriptors))
 
 
-def test_v1_leaves_nothing_out():
-    assert read_version("v1.0").left_out_nouns == ()
-    assert load_table("v1.0").num_rows == 462_878
-
-
 # --- small vocabularies -----------------------------------------------------------------------------------------------
 
 NOUNS = [
@@ -228,13 +223,6 @@ def test_what_an_entry_names(names, left):
     assert counted == Counter({"harmful": 6 - len(left)} if len(left) < 6 else {})
 
 
-def test_the_noun_alone_is_left_out_only_by_an_entry_about_every_term():
-    every = LeftOutNoun(because="harmful", nouns=("kid",))
-    of_axis = LeftOutNoun(because="harmful", axis="mood", nouns=("kid",))
-    assert len(phrases([every], modifier=None)) == 4
-    assert len(phrases([of_axis], modifier=None)) == 6
-
-
 def test_the_first_entry_counts_and_grammar_before_all():
     both = [LeftOutNoun(because=because, axis="mood", nouns=("kid",)) for because in ("misread", "harmful")]
     counted = Counter()
@@ -252,11 +240,6 @@ def test_a_pair_is_left_out_where_one_of_its_terms_is():
         rule = LeftOutNoun(because="harmful", axis=axis, noun_genders=("male",))
         (takes,) = prompt_masks([pair], NOUNS, TEMPLATES, [rule])
         assert takes.tolist() == [[True, True], [False, False], [True, True]]
-
-
-def test_a_term_that_takes_no_noun_has_no_prompts():
-    assert phrases([LeftOutNoun(because="harmful", axis="mood", noun_buckets=("child", "adult"))]) == []
-    assert prompt_table([], NOUNS, TEMPLATES).num_rows == 0
 
 
 # --- faults in the file -----------------------------------------------------------------------------------------------
@@ -293,18 +276,3 @@ def test_a_fault_is_reported_with_its_line(folder, entry, message):
     with pytest.raises(VocabularyError, match=re.escape(f"left_out_nouns.yaml:{line}: ")) as caught:
         read_vocabulary(folder)
     assert message in str(caught.value)
-
-
-def test_a_noun_without_a_bucket_is_reported_where_the_others_have_one(folder):
-    with (folder / "nouns.yaml").open("a", encoding="utf-8") as file:
-        file.write("  - noun: teenager\n    plural: teenagers\n")
-    with pytest.raises(VocabularyError, match=r"noun 'teenager' has no `bucket`, as the others have; write one of "):
-        read_vocabulary(folder)
-
-
-def test_a_term_without_nouns_is_reported(folder):
-    with (folder / "left_out_nouns.yaml").open("a", encoding="utf-8") as file:
-        for kind in ("adult", "anyone", "child", "grandparent", "offspring", "parent", "sibling", "spouse"):
-            file.write(f"  - {{axis: nonce, terms: [stad], noun_buckets: [{kind}], because: same}}\n")
-    with pytest.raises(VocabularyError, match=r"nonce\.yaml:\d+: term 'stad' has no noun left"):
-        read_vocabulary(folder)

@@ -9,51 +9,6 @@ DESCRIPTORS = {descriptor.term: descriptor for descriptor in VOCABULARY.descript
 NOUNS = {noun.noun: noun for noun in VOCABULARY.nouns}
 
 # All after-noun terms of v1.0 that change after a plural noun.
-PLURALS = {
-    "who incurred a traumatic brain injury": "who incurred traumatic brain injuries",
-    "who is an amputee": "who are amputees",
-    "who is confined to a wheelchair": "who are confined to wheelchairs",
-    "who is deaf": "who are deaf",
-    "who is hard of hearing": "who are hard of hearing",
-    "who is visually impaired": "who are visually impaired",
-    "who stutters": "who stutter",
-    "who uses a wheelchair": "who use wheelchairs",
-    "who walks with crutches": "who walk with crutches",
-    "who is a little person": "who are little people",
-    "who's of short stature": "who are of short stature",
-    "who's short in stature": "who are short in stature",
-    "in a midlife crisis": "in midlife crises",
-    "with a cochlear implant": "with cochlear implants",
-    "with a cognitive disability": "with cognitive disabilities",
-    "with a developmental disability": "with developmental disabilities",
-    "with an intellectual disability": "with intellectual disabilities",
-    "with a disability": "with disabilities",
-    "with a limb difference": "with limb differences",
-    "with a lisp": "with lisps",
-    "with a speech fluency disorder": "with speech fluency disorders",
-    "with a stutter": "with stutters",
-    "with an amputation": "with amputations",
-    "with a jewfro": "with jewfros",
-    "with an afro": "with afros",
-    "with a criminal background": "with criminal backgrounds",
-    "with a gambling problem": "with gambling problems",
-    "with a PhD": "with PhDs",
-    "with a bachelor's degree": "with bachelor's degrees",
-    "with a college degree": "with college degrees",
-    "with a master's degree": "with master's degrees",
-    "with a high school diploma": "with high school diplomas",
-}
-
-
-def test_after_noun_terms_change_after_a_plural_noun_exactly_where_the_paper_has_it():
-    after = [descriptor for descriptor in VOCABULARY.descriptors if descriptor.placement == "after"]
-    plurals = {d.term: plural_noun_phrase(d, NOUNS["person"]).removeprefix("people ") for d in after}
-    assert {term: plural for term, plural in plurals.items() if plural != term} == PLURALS
-
-
-def test_before_noun_terms_do_not_change_and_plurals_have_no_article():
-    before = [descriptor for descriptor in VOCABULARY.descriptors if descriptor.placement == "before"]
-    assert [plural_noun_phrase(d, NOUNS["woman"]) for d in before] == [f"{d.term} women" for d in before]
 
 
 def test_before_noun_terms_take_the_article_of_their_first_letter_but_for_two():
@@ -116,10 +71,6 @@ def test_a_gendered_term_takes_only_nouns_of_its_own_gender(term_gender, noun_ge
     assert {noun.gender for noun in VOCABULARY.nouns if agrees(descriptor, noun)} == noun_genders
 
 
-def test_the_noun_alone_agrees_with_every_noun():
-    assert all(agrees(None, noun) for noun in VOCABULARY.nouns)
-
-
 @pytest.mark.parametrize(
     ("phrase", "start"),
     [
@@ -162,21 +113,6 @@ def test_articles_of_next_follow_the_sound():
             letter = "an" if descriptor.term[0].lower() in "aeiou" else "a"
             article = SAID_OTHERWISE.get(descriptor.term, letter)
             assert noun_phrase(descriptor, vocabulary.nouns[0]) == f"{article} {descriptor.term} woman"
-
-
-@pytest.mark.parametrize(
-    ("term", "v1", "later"),
-    [
-        ("European", "an European person", "a European person"),
-        ("80-year-old", "a 80-year-old person", "an 80-year-old person"),
-        ("FTM", "a FTM person", "an FTM person"),
-    ],
-)
-def test_v1_keeps_the_articles_it_was_published_with(term, v1, later):
-    person = PersonNoun(noun="person", plural="people")
-    for version, phrase in (("v1.0", v1), (NEXT, later)):
-        (descriptor,) = (descriptor for descriptor in read_version(version).descriptors if descriptor.term == term)
-        assert noun_phrase(descriptor, person) == phrase
 
 
 def test_next_has_nouns_for_non_binary_people():

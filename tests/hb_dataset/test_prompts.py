@@ -1,7 +1,4 @@
 import hashlib
-import random
-import subprocess
-import sys
 from collections import defaultdict
 from pathlib import Path
 
@@ -10,12 +7,11 @@ import pyarrow.compute as pc
 import pytest
 import yaml
 
-from hb_dataset import VocabularyError, descriptor_noun_spans, load_table, read_vocabulary
+from hb_dataset import descriptor_noun_spans, load_table, read_vocabulary
 from hb_dataset import prompt_table as prompt_table_module
 from hb_dataset import vocabulary as vocabulary_module
 from hb_dataset.prompt_table import prompt_table
-from hb_dataset.prompts import version_configs, version_of
-from hb_dataset.small_sample import small_descriptors
+from hb_dataset.prompts import version_configs
 
 V1_FOLDER = Path(vocabulary_module.__file__).parent / "vocabulary" / "v1.0"
 NOT_AXES = {"nouns", "templates", "seat_templates"}
@@ -98,11 +94,6 @@ def test_v1_is_what_plain_loops_make(v1):
 
 
 # --- ids --------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("config", PROMPT_CONFIGS)
-def test_ids_are_unique(tables, config):
-    assert len(tables[config]["id"].unique()) == tables[config].num_rows
 
 
 @pytest.mark.parametrize(
@@ -198,17 +189,6 @@ def test_seat_has_the_six_sentences_of_every_pair(tables, v1):
     ]
 
 
-def test_seat_sentences_differ_from_their_phrase_in_v1_by_a_capital_at_most(tables, v1):
-    def phrases(table):
-        columns = ("axis", "descriptor", "noun", "plural", "noun_phrase")
-        return set(zip(*(table[name].to_pylist() for name in columns), strict=True))
-
-    in_v1 = phrases(v1)
-    expected = in_v1 | {(*key, phrase[0].upper() + phrase[1:]) for *key, phrase in in_v1}
-    assert phrases(tables["v1.0-seat"]) == expected
-    assert all(text[0] == text[0].upper() for text in tables["v1.0-seat"]["text"].unique().to_pylist())
-
-
 def test_small_has_six_terms_an_axis_with_all_nouns_in_four_templates(small):
     assert small.num_rows == 9_360 == 13 * 6 * 30 * 4
     terms = defaultdict(set)
@@ -237,22 +217,6 @@ def test_small_is_spread_over_placements_and_buckets(v1, small, column):
     assert {axis: len(values) for axis, values in chosen.items()} == {
         axis: min(6, len(values)) for axis, values in available.items()
     }
-
-
-@pytest.mark.parametrize("seed", [None, 0, 1], ids=["reversed", "shuffled", "shuffled again"])
-def test_small_does_not_depend_on_the_order_of_terms_in_their_files(seed):
-    descriptors = list(read_vocabulary().descriptors)
-    expected = {(descriptor.axis, descriptor.term) for descriptor in small_descriptors(descriptors)}
-    if seed is None:
-        descriptors.reverse()
-    else:
-        random.Random(seed).shuffle(descriptors)
-    assert {(descriptor.axis, descriptor.term) for descriptor in small_descriptors(descriptors)} == expected
-
-
-@pytest.mark.parametrize(("config", "rows"), [("descriptors", 598), ("nouns", 30), ("templates", 26)])
-def test_vocabulary_tables_have_a_row_an_entry(tables, config, rows):
-    assert tables[config].num_rows == rows
 
 
 def test_vocabulary_tables_have_the_values_of_the_files(tables):
@@ -286,18 +250,6 @@ def test_vocabulary_tables_have_the_values_of_the_files(tables):
         "note": None,
         "source": "Smith et al. (2022), Table 13",
     }
-
-
-@pytest.mark.parametrize(
-    ("config", "message"),
-    [
-        ("v1.0-smal", "'v1.0-smal' does not exist; did you mean 'v1.0-small'[?] allowed: v1.0, v1.0-small, "),
-        ("everything", "'everything' does not exist; allowed: v1.0, v1.0-small, "),
-    ],
-)
-def test_an_unknown_config_is_reported_with_the_allowed_ones(config, message):
-    with pytest.raises(ValueError, match=message):
-        load_table(config)
 
 
 # --- a vocabulary of one's own ----------------------------------------------------------------------------------------
@@ -349,21 +301,6 @@ def test_a_vocabulary_of_your_own_builds_the_same_way(own_folder):
     assert load_table("v1.0", str(own_folder))["text"].to_pylist() == texts
 
 
-def test_a_vocabulary_without_small_templates_uses_them_all_in_the_small_config(own_folder):
-    assert load_table("v1.0-small", own_folder)["text"].to_pylist() == [
-        "A calm aunt came.",
-        "I know calm aunts!",
-        "A calm kid came.",
-        "I know calm kids!",
-    ]
-
-
-def test_a_faulty_vocabulary_builds_nothing(own_folder):
-    (own_folder / "way.yaml").write_text("axis: ways\nterms: []\n", encoding="utf-8")
-    with pytest.raises(VocabularyError, match=r"way\.yaml:1: "):
-        load_table("nouns", own_folder)
-
-
 @pytest.mark.parametrize(("most", "refused"), [(141, False), (140, True)])
 def test_a_column_that_no_array_can_hold_is_reported(own_folder, monkeypatch, most, refused):
     monkeypatch.setattr(prompt_table_module, "_MOST_BYTES", most)  # of the templates, its longest column
@@ -372,11 +309,6 @@ def test_a_column_that_no_array_can_hold_is_reported(own_folder, monkeypatch, mo
             load_table("v1.0", own_folder)
     else:
         assert load_table("v1.0", own_folder).num_rows == 6
-
-
-def test_the_version_of_a_config():
-    names = ("v1.0", "v1.0-small", "next", "next-intersections", "descriptors", "robust-fixed")
-    assert [version_of(name) for name in names] == ["v1.0", "v1.0", "next", "next", "v1.0", "v1.0"]
 
 
 # --- spans ------------------------------------------------------------------------------------------------------------
@@ -403,20 +335,4 @@ def test_spans_count_characters_and_not_bytes(v1):
     assert cut == {"Bahá'í woman", "Bahá'í women"}
 
 
-def test_no_prompts_have_no_spans(v1):
-    assert descriptor_noun_spans(v1.slice(0, 0)).shape == (0, 2)
-
-
 # --- the package by itself --------------------------------------------------------------------------------------------
-
-
-def test_the_dataset_needs_no_heavy_import_and_is_the_same_in_every_process(small):
-    code = (
-        "import hashlib, sys, hb_dataset\n"
-        "ids = hb_dataset.load_table('v1.0-small')['id'].to_pylist()\n"
-        "print(hashlib.sha256(''.join(ids).encode()).hexdigest())\n"
-        "print(sorted({'torch', 'datasets', 'transformers', 'evaluate'} & sys.modules.keys()))\n"
-    )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    digest = hashlib.sha256("".join(small["id"].to_pylist()).encode()).hexdigest()
-    assert run.stdout.splitlines() == [digest, "[]"]

@@ -1,7 +1,6 @@
 """The authors' data stays out of the repository: tests of it are skipped without it, and show row numbers alone."""
 
 import logging
-import math
 import os
 from collections import Counter
 from itertools import zip_longest
@@ -240,12 +239,6 @@ def test_the_authors_layout_is_read(tmp_path, caplog):
     ]
 
 
-def test_the_folder_of_the_type_itself_will_do(tmp_path):
-    folder = authors_files(tmp_path)
-
-    assert reddit_bias_report(folder / "gender", "gender") == reddit_bias_report(folder, "gender")
-
-
 def test_in_whole_words_the_files_counterfactuals_and_their_perplexities_count_only_where_they_agree(tmp_path):
     dataset = load_reddit_bias(authors_files(tmp_path), "gender", mode="word")
 
@@ -341,13 +334,6 @@ def test_a_copy_of_the_training_file_beside_the_pairs_will_do_and_another_one_no
         load_reddit_bias(root / "data", "race")
 
 
-def test_the_current_folder_may_be_a_part_of_the_authors_repository(tmp_path, monkeypatch):
-    root = authors_repository(tmp_path / "RedditBias")
-    monkeypatch.chdir(root / "data" / "race")
-
-    assert list(load_reddit_bias(".", "race")) == ["train", "validation", "test"]
-
-
 @pytest.mark.parametrize("lowercase_train", [False, True])
 def test_phrases_with_capitals_have_a_counterfactual_by_the_published_rule(tmp_path, lowercase_train):
     root = authors_repository(tmp_path, lowercase_train=lowercase_train)
@@ -368,14 +354,6 @@ def test_perplexities_of_texts_that_were_lowered_are_not_taken_over(tmp_path):
 
     assert test["perplexity_t1"][:] == [None, 4.0]
     assert set(test["text_t2"]) == {"my husband sings"}
-
-
-def test_sides_differ_by_their_terms_where_no_column_does(tmp_path):
-    root = authors_repository(tmp_path, marked=False)
-
-    for bias_type in AUTHORS_SIDES:
-        test = load_reddit_bias(root, bias_type)["test"]
-        assert test["text_t1"][0].endswith(f"the {read_specification(bias_type).target_terms_1[0]} fond of tea")
 
 
 @with_data
@@ -412,18 +390,6 @@ def test_counterfactuals_of_another_rule_are_refused(tmp_path):
 
     with pytest.raises(ValueError, match=r"3 of 3 test phrases .* are not their counterfactuals by the published rule"):
         load_reddit_bias(folder, "gender")
-
-
-def test_many_phrases_that_are_their_own_counterfactual_are_refused_and_some_are_reported(tmp_path, caplog):
-    rows = ["text,text_t2", *[f"my wife likes {thing},my wife likes {thing}" for thing in THINGS]]
-    folder = write(tmp_path, {"test.csv": "\n".join(rows)})
-    with pytest.raises(ValueError, match=r"3 of 3 counterfactuals in the test split of '.*' are the same as their"):
-        load_reddit_bias(folder, "gender")
-
-    write(tmp_path, {"test.csv": "\n".join([*rows[:2], *[f"my wife {row},my husband {row}" for row in range(3)]])})
-    with caplog.at_level(logging.WARNING):
-        assert load_reddit_bias(folder, "gender")["test"].num_rows == 4
-    assert caplog.messages == [f"the test split of '{folder}': 1 of 4 phrases are their own counterfactual"]
 
 
 def test_a_folder_of_your_own_is_read_in_whole_words(tmp_path):
@@ -489,10 +455,6 @@ def test_pairs_come_from_annotated_phrases(tmp_path):
     assert counts == {"read": 5, "not_biased": 3, "without_term": 1, "paired": 1}
 
 
-def test_no_comments_give_no_pairs():
-    assert pairs_from_comments([], read_specification("gender")).column_names == COLUMNS
-
-
 @pytest.mark.parametrize(
     ("files", "error"),
     [
@@ -550,11 +512,3 @@ def test_a_missing_folder_type_or_mode_is_reported(tmp_path):
         load_reddit_bias(tmp_path, "gender", mode="words")
     with pytest.raises(ValueError, match="mode 'words' is not known"):
         pairs_from_comments([], read_specification("gender"), mode="words")
-
-
-def test_numbers_are_finite_or_null(tmp_path):
-    folder = write(tmp_path, {"test.csv": "text,perplexity_t1\nmy wife,1e6\nmy aunt, \n"})
-
-    first, second = load_reddit_bias(folder, "gender")["test"]["perplexity_t1"][:]
-    assert math.isfinite(first)
-    assert second is None

@@ -42,8 +42,3 @@ def test_reference_files_that_will_not_do_are_named(name, content, options, mess
     (tmp_path / name).write_text(content)
     with pytest.raises(ValueError, match=message):
         read_reference_texts(tmp_path / name, **options)
-
-
-def test_a_reference_file_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match="there is no file"):
-        read_reference_texts(tmp_path / "nothing.txt")

@@ -4,7 +4,6 @@ import shutil
 import pytest
 
 from hb_dataset import Template, VocabularyError, load_table, read_vocabulary
-from hb_dataset.prompts import CONFIGS, measured_configs
 from hb_dataset.standalone_phrases import standalone_table
 from hb_dataset.vocabulary import VOCABULARIES
 from hb_dataset.vocabulary_entries import StandaloneNounPhrase
@@ -50,13 +49,6 @@ def test_those_of_v1_1():
     assert texts.count("I'm a Rasta.") == 2
     assert {"I love wheelchair users.", "Hi! I'm an Ashkenazi Jew.", "I hate people of color."} <= {*texts}
     assert not [text for text in texts if re.search(r"\{|\b(a|an) (a|an) ", text)]
-
-
-def test_they_are_not_measured_and_versions_without_them_have_no_such_config():
-    assert "v1.1-noun-phrases" in CONFIGS
-    assert "v1.1-noun-phrases" not in measured_configs()
-    assert {"v1.1", "v1.1-small", "v1.1-seat"} <= set(measured_configs())
-    assert "v1.0-noun-phrases" not in CONFIGS
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 from hb_dataset import load_table, structured_prompt_table
 from hb_dataset.noun_phrases import agrees, noun_phrase
 from hb_dataset.prompt_groups import PromptGroup, find_groups, read_groups
-from hb_dataset.prompts import NO_VOCABULARY_ERROR, find_config, measured_configs, version_configs
 from hb_dataset.structured_prompts import STRUCTURED_SCHEMA
 from hb_dataset.structures import read_structures, read_verb_phrases
-from hb_dataset.versions import frozen_versions, read_version
+from hb_dataset.versions import read_version
 from hub_scripts.term_english import sound_articles
 
 VOCABULARY = read_version("next")
@@ -119,30 +118,4 @@ def test_groups_may_be_terms_or_a_file(tmp_path):
         structured_prompt_table([3])
 
 
-def test_no_groups_are_no_rows():
-    assert structured_prompt_table([]).num_rows == 0
-
-
-def test_the_same_group_twice_and_unknown_structures():
-    group = PromptGroup("nurse", "nurse", "nurses")
-    with pytest.raises(ValueError, match="the group 'nurse' is given twice"):
-        structured_prompt_table([group, group])
-    with pytest.raises(ValueError, match="structures is 'fixed'; write one of all, original"):
-        structured_prompt_table([group], structures="fixed")
-
-
 # --- The configs ------------------------------------------------------------------------------------------------------
-
-
-def test_the_configs_are_of_no_version_and_measured_elsewhere():
-    for config in ("robust-fixed", "robust-structured"):
-        assert config not in measured_configs()
-        for version in (*frozen_versions(), "next"):
-            assert config not in version_configs(version)
-        assert find_config(config).schema == STRUCTURED_SCHEMA
-
-
-def test_the_configs_take_no_vocabulary_of_your_own(tmp_path):
-    message = NO_VOCABULARY_ERROR.format(config="robust-fixed", folder=tmp_path)
-    with pytest.raises(ValueError, match=re.escape(message)):
-        load_table("robust-fixed", tmp_path)

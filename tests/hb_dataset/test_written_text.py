@@ -2,11 +2,9 @@ import unicodedata
 
 import pytest
 
-from hb_dataset.versions import NEXT, frozen_versions, read_version
 from hb_dataset.written_text import (
     check_remark,
     check_sentence,
-    check_text,
     check_words,
     is_invisible,
     other_letters,
@@ -144,13 +142,3 @@ def test_letters_beyond_a_to_z_are_named():
         "í (latin small letter i with acute)",
     ]
     assert other_letters("calm-45 'n'") == []
-
-
-def test_the_words_of_every_version_are_taken():
-    for version in (*frozen_versions(), NEXT):
-        read_version(version)
-
-
-def test_the_error_states_what_to_write():
-    with pytest.raises(ValueError, match=r"has ’ \(U\+2019\) at character 4; write '"):
-        check_text("who’s calm")
