@@ -13,7 +13,6 @@ from hb_metrics.statistics.gen_bias import GenBias, gen_bias
 from hb_metrics.statistics.gen_bias_metric import ARGUMENTS, COUNTS, GenBiasMetric, module_info, values_of
 from hb_metrics.statistics.inputs import number_column
 from hb_metrics.statistics.intervals import intervals
-from hb_metrics.statistics.reply_spread import reply_spread
 from hb_metrics.statistics.style_clusters import PAPER_CLUSTERS
 
 # `evaluate` fetches the files that the lines above name, but not the files which those import in turn: hence all here.
@@ -25,7 +24,6 @@ __all__ = [
     "gen_bias",
     "intervals",
     "number_column",
-    "reply_spread",
 ]
 
 _DESCRIPTION = """\
