@@ -20,7 +20,7 @@ from hb_dataset.structures import FIXED_STRUCTURE
 from hb_dataset.vocabulary import read_vocabulary
 from hb_metrics.inference.classifiers.censoring import mask_groups
 from hb_metrics.inference.classifiers.classifier import Classifier, classify_into_shards, probability_array
-from hb_metrics.inference.classifiers.regard import REGARDS, load_regard_classifier, parse_regard_labels
+from hb_metrics.inference.classifiers.regard import REGARDS, load_regard_classifier
 from hb_metrics.inference.processes import process_state
 from hb_metrics.inference.replies.continuations import (
     ContinuationPlan,
@@ -101,7 +101,6 @@ def plan_regard(task: Task) -> RegardWork:
         options.regard_classifier,
         device=input_device(task.loaded.model),
         trust_remote_code=shared.trust_remote_code,
-        labels=None if options.regard_labels is None else parse_regard_labels(options.regard_labels),
     )
     return RegardWork(
         prompts=prompts,

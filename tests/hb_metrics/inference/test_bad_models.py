@@ -666,7 +666,7 @@ def test_a_classifier_cuts_and_counts_them(save_classifier):
 
 
 def test_an_encoder_context_has_a_limit_too(get_small_model):
-    with pytest.raises(ValueError, match=r"encoder_context is \d+ tokens long; the model takes at most 64"):
+    with pytest.raises(ValueError, match=r"encoder_context is \d+ tokens long; the model takes .* at most 64"):
         score_perplexity(["I love women."], *get_small_model("blenderbot"), encoder_context=LONG, progress=False)
 
 
