@@ -398,5 +398,5 @@ def test_merging_never_reverts_what_the_owner_committed_since(in_process, model)
     assert model.files() == RESULTS | {"config.json": b'{"a": 1}'}
     model.commit({"README.md": b"The owner's."})
     suggest(in_process, RESULTS | {"README.md": CARD}, parent=seen.oid)
-    with pytest.raises(ValueError, match=r"README\.md is in conflict"):
+    with pytest.raises(ValueError, match="is in conflict"):
         model.merge(2)
