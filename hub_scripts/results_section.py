@@ -30,7 +30,7 @@ _PAPER = "https://aclanthology.org/2022.emnlp-main.625/"
 _DATASET_PAGE = "https://huggingface.co/datasets/{dataset_id}"
 _NO_INTERVAL = "–"
 # Settings whose value is a file on the machine of the run.
-_FILES = ("style_clusters", "personas_file", "cue_questions", "phrases_file", "frequencies", "dialogue_file")
+_FILES = ("style_clusters", "personas_file", "cue_questions", "frequencies", "dialogue_file")
 
 
 def card_section(
@@ -121,9 +121,7 @@ def measuring_command(run: Mapping[str, Any], repo_id: str) -> str:
     if adapter is not None:
         if not is_on_hub(model):
             options["model"] = "embedded" if run["settings"]["model"] == "embedded" else public_name(model)
-        options["adapter"] = adapter["name"] if is_on_hub(adapter) else repo_id
-        if is_on_hub(adapter):
-            options["adapter_revision"] = adapter["digest"]
+        options["adapter"] = f"{adapter['name']}@{adapter['digest']}" if is_on_hub(adapter) else repo_id
     defaults = default_settings().values()
     changed = {name: value for name, value in run["settings"].items() if value not in (None, defaults.get(name))}
     for name, value in changed.items():

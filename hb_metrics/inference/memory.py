@@ -14,7 +14,7 @@ OUT_OF_MEMORY_ERROR = (
     "memory runs out even for {what} alone ({error}); use a machine or device with more, fewer processes on it, or "
     "--dtype bfloat16"
 )
-HALVED_NOTE = "{what} run in halves because memory ran out: {times:,}; {remedy}"
+HALVED_NOTE = "{what} run in halves because memory ran out: {times:,}{remedy}"
 
 Result = TypeVar("Result")
 
@@ -63,7 +63,7 @@ class Memory:
                 waiting += reversed(halves)
         return results
 
-    def report(self, what: str, remedy: str) -> None:
+    def report(self, what: str, remedy: str = "") -> None:
         """Prints how often memory ran out, if it did."""
         if self.num_halved:
             print(HALVED_NOTE.format(times=self.num_halved, what=what, remedy=remedy))

@@ -71,8 +71,8 @@ class Measurement:
         title: The title of its sections.
         words: What it measures, in the subtitle of a report.
         done: What `measure` has done, to print with the seconds it took.
-        options: A dataclass of options, each of which has a default and a help that is a whole sentence. Its
-            `__post_init__` raises a ValueError for an impossible value. `_argument_group_name` heads them in the help.
+        options: A dataclass of options, each with a default and a help; `None`: it has none. Its `__post_init__` raises
+            a ValueError for an impossible value. `_argument_group_name` heads them in the help.
         by_default: Whether it is measured without being asked for.
         has_own_prompts: Whether it measures other prompts than those of `--dataset_config`.
         needs: What it needs of the engine (`engines.engine.Ability`): "replies", which masked models do not give,
@@ -85,7 +85,7 @@ class Measurement:
     title: ClassVar[str]
     words: ClassVar[str]
     done: ClassVar[str]
-    options: ClassVar[type]
+    options: ClassVar[type | None] = None
     by_default: ClassVar[bool] = False
     has_own_prompts: ClassVar[bool] = False
     needs: "ClassVar[tuple[Ability, ...]]" = ()

@@ -62,6 +62,7 @@ def quick_sentence(settings: Mapping[str, Any], measurements: Sequence[Measureme
     less = [
         f"--{name} {value}, where the default is {getattr(measurement.options, name)}"
         for measurement in measurements
+        if measurement.options is not None
         for name, value in quick_values([measurement.options]).items()
         if settings.get(name) == value
     ]

@@ -20,10 +20,12 @@ from hb_metrics import measure
 from hb_metrics.inference import machines as shared_files
 from hb_metrics.inference import shards
 from hb_metrics.inference.classifiers import classifier
+from hb_metrics.inference.engines import local
 from hb_metrics.inference.replies import decoding_shards
 from hb_metrics.inference.replies import prompt_replies as replies
 from hb_metrics.inference.scoring import scoring_shards
 from hb_metrics.measurements.offensiveness import work as offensiveness_work
+from hb_metrics.measurements.regard import work as regard_work
 
 
 def main(options, writes=None, stalled=None, machines=False):
@@ -31,10 +33,12 @@ def main(options, writes=None, stalled=None, machines=False):
 
     The process whose rank is `stalled` takes ten minutes to decode a batch.
     """
+    local.MAX_POSITIONS = 16
     scoring_shards.UNITS_PER_SHARD = 2
     replies.ROWS_PER_SHARD = 16
     classifier.ROWS_PER_SHARD = 16
     offensiveness_work.ROWS_PER_SHARD = 64
+    regard_work.MAX_TOKENS = 60
     rank = int(os.environ.get("RANK", "0"))
     if machines:
         shared_files.LATEST = 2

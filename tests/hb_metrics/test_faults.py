@@ -90,9 +90,9 @@ def options(tmp_path_factory, get_small_model):
         (folder / "vocabulary" / name).write_text(yaml.safe_dump(content))
     rows = [{"prompt": f"Do you like number {n}?", "reply": f"I love number {n}."} for n in range(20)]
     (folder / "pairs.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    options = ["--model", folder / "model", "--vocabulary_dir", folder / "vocabulary", "--max_positions", 16]
+    options = ["--model", folder / "model", "--vocabulary_dir", folder / "vocabulary"]
     options += ["--measurements", "likelihood,generation,offensiveness,dialogue", "--replies_per_cell", 1]
-    options += ["--n_resamples", 0, "--max_new_tokens", 10]
+    options += ["--max_new_tokens", 10]
     options += ["--dialogue_file", folder / "pairs.jsonl", "--dialogue_replies", 10]
     return list(map(str, options))
 

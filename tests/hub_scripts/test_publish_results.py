@@ -76,7 +76,7 @@ def measured(replies_per_cell=8):
         "num_truncated_replies": 7,
     }
     return {
-        "likelihood": likelihood_results(prompts, scores, 0.05, True),
+        "likelihood": likelihood_results(prompts, scores),
         "generation": {**counts, **generation},
         "offensiveness": {
             "prompts": offensiveness_results(whole, rng.random(len(prompts)), 0),
@@ -277,7 +277,7 @@ def test_card_shows_each_figure_with_its_interval(results):
 
 
 def test_command_in_the_card_measures_the_same(results):
-    results["run"]["settings"] |= {"seed": 3, "encoder_context": "two words", "include_gendered": False}
+    results["run"]["settings"] |= {"seed": 3, "system_prompt": "two words", "variations": True}
     words = measuring_command(results["run"], MODEL).removeprefix("python -m hb_metrics.measure ")
     asked = subprocess.run(
         ["sh", "-c", f"printf '%s\\n' {words}"], capture_output=True, text=True, check=True

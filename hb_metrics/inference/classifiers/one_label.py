@@ -12,10 +12,10 @@ from hb_metrics.inference.classifiers.classifier import Classification, Classifi
 _UNNAMED_LABELS = ["LABEL_0", "LABEL_1"]
 
 NO_LABEL_ERROR = (
-    "which label of classifier '{name}' means {label} is not clear; name it with --{option}, or several with "
-    "commas: {labels}"
+    "which label of classifier '{name}' means {label} is not clear: {labels}; rename it to '{label}' in its "
+    "config.json (id2label)"
 )
-UNKNOWN_LABEL_ERROR = "classifier '{name}' has no label '{label}'; {hint}allowed for --{option}: {labels}"
+UNKNOWN_LABEL_ERROR = "classifier '{name}' has no label '{label}'; {hint}allowed for {option}: {labels}"
 
 
 def one_label(
@@ -77,4 +77,4 @@ def _columns(
         return columns, []
     if labels == _UNNAMED_LABELS and not classifier.multi_label:
         return [1], [f"its labels have no names; LABEL_1, the second of two, is taken for {label}"]
-    raise ValueError(NO_LABEL_ERROR.format(name=name, label=label, option=option, labels=listed))
+    raise ValueError(NO_LABEL_ERROR.format(name=name, label=label, labels=listed))

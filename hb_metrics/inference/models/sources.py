@@ -66,7 +66,6 @@ def find_source(
     revision: str | None = None,
     *,
     adapter: str | None = None,
-    adapter_revision: str | None = None,
     gguf_file: str | None = None,
 ) -> Source:
     """Where the files of a model are; the embedded one is converted the first time.
@@ -74,8 +73,7 @@ def find_source(
     Args:
         name: `"embedded"`, a Hub id, a folder, a GGUF file; or an adapter, which is then loaded on its base.
         revision: Branch, tag or commit of a Hub id.
-        adapter: A folder or Hub id of a PEFT adapter.
-        adapter_revision: Of its Hub id.
+        adapter: A folder or Hub id of a PEFT adapter; of a Hub id also as `id@revision`.
         gguf_file: The name of a GGUF file in the folder or Hub repository.
 
     Raises:
@@ -86,8 +84,6 @@ def find_source(
     if name == EMBEDDED and (revision, gguf_file) != (None, None):
         what = f"revision '{revision}'" if revision is not None else f"gguf_file '{gguf_file}'"
         raise ValueError(f"the embedded model has no {what}; leave it out")
-    if adapter_revision is not None and adapter is None:
-        raise ValueError(f"adapter_revision '{adapter_revision}' without adapter; give --adapter, or leave it out")
     path = None if name == EMBEDDED else split_gguf(name)
     if path is not None:
         if gguf_file is not None:
@@ -111,6 +107,9 @@ def find_source(
     if source.gguf_file is not None:
         check_gguf_package(source.gguf_file)
     if adapter is not None:
+        adapter_revision = None
+        if "@" in adapter and not Path(adapter).exists():
+            adapter, _, adapter_revision = adapter.rpartition("@")
         config = _file_of(adapter, ADAPTER_CONFIG, adapter_revision)
         if config is None:
             is_model = _file_of(adapter, "config.json", adapter_revision) is not None

@@ -60,7 +60,6 @@ def measure_dialogue(task: Task, work: DialogueWork) -> dict[str, Any]:
     return dialogue_results(
         scores,
         work.dialogue,
-        n_resamples=task.settings.of(DialogueOptions).n_resamples,
         confidence_level=task.settings.run.confidence_level,
         seed=task.settings.run.seed,
     )

@@ -39,7 +39,7 @@ from hb_metrics.measurements.generation.results import (
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.replies import Replies, nonempty_replies, questions_of, replied_prompts
-from hb_metrics.reply_checks.phrase_rates import PAPER_PHRASES, read_phrases
+from hb_metrics.reply_checks.phrase_rates import PAPER_PHRASES
 from hb_metrics.reply_checks.refusal_rules import read_refusal_rules
 from hb_metrics.run_folder import (
     BIAS_VALUES_FILE,
@@ -104,8 +104,6 @@ def read_files(settings: Settings) -> None:
         ValueError: A file is not valid.
     """
     options = settings.of(GenerationOptions)
-    if options.phrases_file is not None:
-        read_phrases(options.phrases_file)
     if options.refusals_file is not None:
         read_refusal_rules(options.refusals_file)
     if options.frequencies is not None:
@@ -220,9 +218,7 @@ def measure_generation(task: Task, work: GenerationWork) -> dict[str, Any]:
     censored = censor_replies(
         replies.texts, replies.descriptors, plural_forms(work.asked.prompts), paired_terms(work.asked.prompts)
     )
-    styles = classify_into_shards(
-        censored, replies.ids, work.classifier, folder / STYLES, label="styles", precision=options.style_precision
-    )
+    styles = classify_into_shards(censored, replies.ids, work.classifier, folder / STYLES, label="styles")
     refusals = measure_refusals(work.refusals, replies, task)
     if styles is None or refusals is None:
         return {}
@@ -233,7 +229,7 @@ def measure_generation(task: Task, work: GenerationWork) -> dict[str, Any]:
         StyleShards(folder / STYLES),
         work.classifier.labels,
         clusters=work.clusters,
-        phrases=PAPER_PHRASES if options.phrases_file is None else read_phrases(options.phrases_file),
+        phrases=PAPER_PHRASES,
         confidence_level=task.settings.run.confidence_level,
         asked=[prompt if question is None else question for question, prompt in last_said],
     )
@@ -268,7 +264,7 @@ def _identity_leakage(
         results: What `generation_results` returned.
 
     Returns:
-        As `leakage_results`, with `in_replies` (`RunLeakage`); `None`: it was not asked for, or there is one term.
+        As `leakage_results`, with `in_replies` (`RunLeakage`); `None`: there is one term.
     """
     shared = task.settings.run
     keys = {
@@ -278,7 +274,7 @@ def _identity_leakage(
         for key in zip(*(task.prompts[name].to_pylist() for name in names), strict=True)
     }
     people = named_people(config_vocabulary(shared.dataset_config, shared.vocabulary_dir), keys)
-    if not task.settings.of(GenerationOptions).identity_leakage or len(people) < 2:
+    if len(people) < 2:
         return None
     leakage = kept_leakage(classifier, people)
     in_replies = run_leakage(

@@ -1,11 +1,10 @@
 """Likelihood Bias: are sentences about some people likelier than about others (Smith et al., 2022, 3.1)?"""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from hb_metrics.display.numbers import counted
 from hb_metrics.display.parts import Comparison, Figure, Report
-from hb_metrics.measurements.likelihood.options import LikelihoodOptions
 from hb_metrics.measurements.measurement import Measurement, Task
 from hb_metrics.run_record import measure_of
 
@@ -23,7 +22,6 @@ class Likelihood(Measurement):
     title = "Likelihood Bias"
     words = "Likelihood Bias"
     done = "prompts scored"
-    options = LikelihoodOptions
     by_default = True
     needs = ("likelihoods",)
     tasks = ("likelihood_bias",)
@@ -54,9 +52,6 @@ class Likelihood(Measurement):
     def figures(self, results: Mapping[str, Any]) -> list[Figure]:
         """Likelihood Bias and the mean effect size."""
         bias = results[self.name]["likelihood_bias"]
-        left_out = counted(bias["num_skipped_tests"], "tests skipped") + counted(
-            len(bias["left_out_descriptors"]), "terms left out"
-        )
         return [
             Figure(
                 "Likelihood Bias",
@@ -65,7 +60,10 @@ class Likelihood(Measurement):
                 f"Of {bias['num_tests']:,} tests between two terms of one axis in one template, how many find the "
                 f"sentences' {measure_of(results)} to differ (p < {bias['alpha']:g}).",
                 task="likelihood_bias",
-                notes=(f"share of {bias['num_tests']:,} tests with p < {bias['alpha']:g}", *left_out),
+                notes=(
+                    f"share of {bias['num_tests']:,} tests with p < {bias['alpha']:g}",
+                    *counted(bias["num_skipped_tests"], "tests skipped"),
+                ),
             ),
             Figure(
                 "Likelihood Bias, effect size",
@@ -81,9 +79,8 @@ class Likelihood(Measurement):
         return (*self.tasks, "likelihood_effect_size")
 
     def figure_settings(self, results: Mapping[str, Any]) -> list[str]:
-        """Whether the score is perplexity or pseudo-perplexity, and whether terms were left out."""
-        gendered = results["run"]["settings"]["include_gendered"]
-        return [measure_of(results)] + ([] if gendered else ["without terms for one gender"])
+        """Whether the score is perplexity or pseudo-perplexity."""
+        return [measure_of(results)]
 
     def report(self, results: Mapping[str, Any]) -> Report:
         """Likelihood Bias by axis, and perplexities by axis and template."""
@@ -102,12 +99,6 @@ class Likelihood(Measurement):
         from hb_metrics.measurements.likelihood.run_changes import likelihood_bias_changes
 
         return likelihood_bias_changes(first, second)
-
-    def warnings(self, changed: set[str], runs: Sequence[Mapping[str, Any]]) -> list[str]:
-        """Warns of tests with different settings, which do not compare."""
-        if changed & {"settings.alpha", "settings.include_gendered"}:
-            return ["Likelihood Bias was tested with different settings."]
-        return []
 
 
 LIKELIHOOD = Likelihood()

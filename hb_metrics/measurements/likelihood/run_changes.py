@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hb_metrics.bias_values import descriptor_codes
 from hb_metrics.display.figures import axis_label
@@ -18,14 +17,10 @@ from hb_metrics.replies import replied_prompts
 from hb_metrics.run_folder import PERPLEXITIES, PROMPTS_FILE
 
 PROMPTS_REASON = "the runs scored different prompts"
-TESTS_REASON = "the runs tested at other levels (alpha) or left out other terms"
 
 
 def likelihood_bias_changes(first: Run, second: Run) -> FigureChanges:
     """The changes of Likelihood Bias over all terms and by axis; the terms of each axis are drawn anew."""
-    metrics = [run.results["likelihood"]["likelihood_bias"] for run in (first, second)]
-    if any(metrics[0][name] != metrics[1][name] for name in ("alpha", "left_out_descriptors")):
-        return FigureChanges([], TESTS_REASON)
     tables = [
         read_shards(run, PERPLEXITIES, ("id", "perplexity")) if (run.folder / PROMPTS_FILE).is_file() else None
         for run in (first, second)
@@ -40,9 +35,8 @@ def likelihood_bias_changes(first: Run, second: Run) -> FigureChanges:
     names = ["axis", "descriptor", "template"]
     if not prompts.select(names).equals(others.select(names)):
         return FigureChanges([], PROMPTS_REASON)
-    kept = pc.invert(pc.is_in(prompts["descriptor"], pa.array(metrics[0]["left_out_descriptors"], pa.string())))
-    values = [table["perplexity"].filter(kept).to_numpy() for table in (before, after)]
-    tests = _tests(prompts.filter(kept), values, metrics[0]["alpha"])
+    values = [table["perplexity"].to_numpy() for table in (before, after)]
+    tests = _tests(prompts, values, first.results["likelihood"]["likelihood_bias"]["alpha"])
     level = first.results["run"]["settings"].get("confidence_level", 0.95)
     rows = [FigureChange("Likelihood Bias", "share", _change(tests, np.ones(len(tests.firsts), bool), level), True)]
     for code, axis in enumerate(tests.axes):

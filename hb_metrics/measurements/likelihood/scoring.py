@@ -4,7 +4,6 @@ from typing import Any
 
 from hb_dataset.prompt_table import descriptor_noun_spans
 from hb_metrics.inference.engines.engine import LikelihoodRequests, Plan
-from hb_metrics.measurements.likelihood.options import LikelihoodOptions
 from hb_metrics.measurements.likelihood.results import likelihood_results
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.replies import replied_prompts
@@ -26,17 +25,12 @@ def plan_scoring(task: Task) -> Plan:
     terms = task.prompts.group_by(["axis", "template"]).aggregate([("descriptor", "count_distinct")])
     if max(terms["descriptor_count_distinct"].to_pylist(), default=0) < 2:  # known before hours of scoring
         raise ValueError(ONE_TERM_ERROR)
-    options, shared = task.settings.of(LikelihoodOptions), task.settings.run
     masked = task.engine.kind == "masked"
     return task.engine.plan_likelihoods(
         LikelihoodRequests(
             ids=task.prompts["id"].to_pylist(),
             texts=task.prompts["text"].to_pylist(),
             spans=[(start, end) for start, end in descriptor_noun_spans(task.prompts).tolist()] if masked else None,
-            scoring=shared.scoring,
-            max_positions=shared.max_positions,
-            add_start_token=options.add_start_token,
-            encoder_context=options.encoder_context,
         )
     )
 
@@ -50,5 +44,4 @@ def measure_likelihood(task: Task, plan: Plan) -> dict[str, Any]:
     scores = task.engine.score_into_shards(plan, task.folder / PERPLEXITIES)
     if scores is None:
         return {}
-    include_gendered = task.settings.of(LikelihoodOptions).include_gendered
-    return likelihood_results(replied_prompts(task.prompts, scores), scores, task.settings.run.alpha, include_gendered)
+    return likelihood_results(replied_prompts(task.prompts, scores), scores)

@@ -26,7 +26,6 @@ def plan_offensiveness(task: Task) -> Classifier:
         options.offensiveness_classifier,
         device=task.state.device,
         trust_remote_code=task.settings.run.trust_remote_code,
-        offensive_label=options.offensive_label,
     )
 
 

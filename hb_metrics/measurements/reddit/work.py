@@ -15,7 +15,6 @@ from hb_metrics.inference.scoring.pair_perplexity import (
     plan_reference,
     texts_into_shards,
 )
-from hb_metrics.inference.scoring.perplexity import MAX_POSITIONS
 from hb_metrics.language_model_bias.paired_test import language_model_bias
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.reddit.options import RedditOptions
@@ -24,6 +23,7 @@ from hb_metrics.measurements.settings import Settings
 if TYPE_CHECKING:
     import pyarrow as pa
 
+SPLIT = "test"
 REDDIT = "reddit"  # the folder of the shards
 PAIRS, REFERENCE = "pairs", "reference"  # subfolders
 
@@ -100,9 +100,9 @@ def read_reddit(settings: Settings) -> RedditFiles:
         bias_type = read_specification(name).bias_type
         if bias_type in data:
             raise ValueError(TWICE_ERROR.format(bias_type=bias_type))
-        data[bias_type] = _read_pairs(options, options.reddit_folder, name, bias_type)
+        data[bias_type] = _read_pairs(options.reddit_folder, name, bias_type)
     path = None if options.reference_texts is None else Path(options.reference_texts)
-    texts = read_reference_texts(path, number=options.num_reference_texts, seed=settings.run.seed)
+    texts = read_reference_texts(path, seed=settings.run.seed)
     return RedditFiles(data, texts)
 
 
@@ -117,18 +117,15 @@ def plan_reddit(task: Task, files: RedditFiles) -> RedditWork:
     Raises:
         ValueError: The model cannot score them.
     """
-    shared = task.settings.run
-    max_positions = MAX_POSITIONS if shared.max_positions is None else shared.max_positions
-    how: dict[str, Any] = {"scoring": shared.scoring, "max_positions": max_positions}
     pairs = {
         bias_type: RedditPairs(
             data,
-            plan_pairs(data.texts_t1, data.texts_t2, task.loaded, ids=data.ids, **how),
+            plan_pairs(data.texts_t1, data.texts_t2, task.loaded, ids=data.ids),
             hashlib.sha256(json.dumps(data[:3]).encode()).hexdigest(),
         )
         for bias_type, data in files.pairs.items()
     }
-    reference = plan_reference(files.texts.texts, task.loaded, ids=files.texts.ids, **how)
+    reference = plan_reference(files.texts.texts, task.loaded, ids=files.texts.ids)
     return RedditWork(pairs, reference, files.texts)
 
 
@@ -156,7 +153,7 @@ def measure_reddit(task: Task, work: RedditWork) -> dict[str, Any]:
     for bias_type, pairs in work.pairs.items():
         scores = texts_into_shards(pairs.plan, task.loaded, folder / PAIRS / bias_type, label=bias_type)
         if scores is not None:
-            by_bias_type[bias_type] = _bias_type_results(task.settings, pairs, scores)
+            by_bias_type[bias_type] = _bias_type_results(pairs, scores)
     scores = texts_into_shards(work.reference, task.loaded, folder / REFERENCE, label=REFERENCE)
     if scores is None:
         return {}
@@ -169,13 +166,11 @@ def measure_reddit(task: Task, work: RedditWork) -> dict[str, Any]:
     }
 
 
-def _read_pairs(options: RedditOptions, folder: str, name: str, bias_type: str) -> RedditData:
-    split = options.reddit_split
-    mode = None if options.reddit_pairs == "auto" else options.reddit_pairs
-    data = load_reddit_bias(folder, name, mode=mode)
-    if split not in data:
-        raise ValueError(NO_SPLIT_ERROR.format(folder=folder, split=split, bias_type=bias_type, splits=", ".join(data)))
-    ids, t1, t2 = (list(data[split][column]) for column in ("id", "text_t1", "text_t2"))
+def _read_pairs(folder: str, name: str, bias_type: str) -> RedditData:
+    data = load_reddit_bias(folder, name)
+    if SPLIT not in data:
+        raise ValueError(NO_SPLIT_ERROR.format(folder=folder, split=SPLIT, bias_type=bias_type, splits=", ".join(data)))
+    ids, t1, t2 = (list(data[SPLIT][column]) for column in ("id", "text_t1", "text_t2"))
     trained = set(data["train"]["text_t1"]) if "train" in data else None
     return RedditData(
         ids,
@@ -186,16 +181,13 @@ def _read_pairs(options: RedditOptions, folder: str, name: str, bias_type: str) 
     )
 
 
-def _bias_type_results(settings: Settings, pairs: RedditPairs, scores: "pa.Table") -> dict[str, Any]:
-    options = settings.of(RedditOptions)
+def _bias_type_results(pairs: RedditPairs, scores: "pa.Table") -> dict[str, Any]:
     perplexities = scores["perplexity"].to_numpy()
     number = len(pairs.plan.kept)
-    test = language_model_bias(
-        perplexities[:number], perplexities[number:], outliers=options.reddit_outliers, alpha=settings.run.alpha
-    )
+    test = language_model_bias(perplexities[:number], perplexities[number:])
     return {
         **test._asdict(),
-        "split": options.reddit_split,
+        "split": SPLIT,
         "num_read": len(pairs.data.ids),
         "num_skipped": pairs.plan.num_skipped,
         "num_identical": pairs.data.num_identical,

@@ -39,11 +39,9 @@ def regard_report(results: Mapping[str, Any], folder: Path) -> Report:
         plots["regard-gap-ends"] = ends_figure(gap_ends, [row.over_all["gap"] for row in gaps], "gap", ends)
     content = {
         **{name: value for name, value in regard.items() if name.startswith("num_")},
-        "mask": regard["mask"],
         "level": f"{level:.0%}",
         "labels": bias["labels"],
         "k": bias["k"],
-        "smoothing": bias["smoothing"],
         "groups": groups,
         "gaps": gaps,
         "compared": tables.compared(bias) is not None,
@@ -58,9 +56,7 @@ def regard_report(results: Mapping[str, Any], folder: Path) -> Report:
         "kl_groups": tables.group_names(bias),
         "kl_most": max((value for row in kl.values() for value in row.values()), default=0.0) if kl else 0.0,
         "kl_error": regard["kl_error"] if len(groups) > 1 else None,
-        "robustness": bias["robustness"] if several else None,
         "examples": tables.examples_by_structure(regard),
-        "choices": tables.choices(regard),
         "left_out": tables.left_out(regard),
         "without_interval": tables.without_interval(bias),
         "interval_of": tables.interval_of,

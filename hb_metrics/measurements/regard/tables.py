@@ -9,11 +9,6 @@ DIGITS = 3
 ALL_PAIRS = "all"  # in the rankings by gap: the mean gap over the pairs
 UNDECIDED = "undecided"
 
-_OTHER = {
-    "drop": "texts labelled other are left out",
-    "neutral": "texts labelled other count as neutral",
-    "keep": "texts labelled other are a class of their own in distributions, with no part in means and gaps",
-}
 _REASONS = {
     "lost_group": "lost the group",
     "lost_meaning": "lost the meaning",
@@ -235,7 +230,7 @@ def left_out(regard: dict[str, Any]) -> list[str]:
         sentences.append(f"{regard['num_blank']:,} continuations were blank and are left out.")
     num_other = sum(bias["num_other"].values())
     if num_other:
-        sentences.append(f"{num_other:,} of {bias['num_rows']:,} were labelled other: {_OTHER[bias['other']]}.")
+        sentences.append(f"{num_other:,} of {bias['num_rows']:,} were labelled other and are left out.")
     if regard["num_cut_for_classifier"]:
         sentences.append(f"{regard['num_cut_for_classifier']:,} were too long for the classifier and cut.")
     paraphrases = regard["paraphrases"]
@@ -275,16 +270,6 @@ def without_interval(bias: dict[str, Any]) -> list[str]:
         f"No interval{where} for {', '.join(labels)}{f': {reason}' if reason else ''}."
         for (where, reason), labels in names.items()
     ]
-
-
-def choices(regard: dict[str, Any]) -> str:
-    """States the two settings of the run that change the result most: masking, and texts labelled other."""
-    masked = (
-        "mentions of the group were replaced by XYZ before a text was classified"
-        if regard["mask"]
-        else "the classifier saw the group's name"
-    )
-    return f"{masked[:1].upper()}{masked[1:]}; {_OTHER[regard['bias']['other']]}. Both choices change the result."
 
 
 def summary_lines(regard: dict[str, Any]) -> list[str]:
@@ -382,9 +367,7 @@ def _turned(row: GapRow) -> str:
     if flipped is None or number < 2:
         return ""
     nil = f", and in {row.over_all['num_zero']} it is 0" if row.over_all["num_zero"] else ""
-    by_chance = row.over_all["num_flipped_by_chance"]
-    chance = "" if by_chance is None else f"; if structures made no difference, chance alone would turn {by_chance:.0f}"
-    return f" In {flipped} of {number} structures, each taken alone, the gap has the other sign{nil}{chance}."
+    return f" In {flipped} of {number} structures, each taken alone, the gap has the other sign{nil}."
 
 
 def _ascii(value: float | None) -> str:

@@ -5,7 +5,6 @@ from typing import Any
 
 from hb_metrics.display.parts import Figure, Form, Report
 from hb_metrics.measurements.measurement import Measurement, Task
-from hb_metrics.measurements.robustness.options import RobustnessOptions
 
 
 class Robustness(Measurement):
@@ -15,7 +14,6 @@ class Robustness(Measurement):
     title = "Robustness over templates"
     words = "robustness over templates"
     done = "templates compared"
-    options = RobustnessOptions
     requires = ("likelihood", "generation")
 
     def plan(self, task: Task, files: Any) -> None:

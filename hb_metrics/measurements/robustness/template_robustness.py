@@ -182,7 +182,7 @@ def check_templates(prompts: pa.Table) -> None:
 
 def likelihood_robustness(likelihood: Mapping[str, Any], prompts: pa.Table, *, seed: int) -> dict[str, Any]:
     """Robustness of Likelihood Bias, as written to results.json: `likelihood_bias`."""
-    values = likelihood_by_template(likelihood, prompts, likelihood["left_out_descriptors"])
+    values = likelihood_by_template(likelihood, prompts)
     return {"likelihood_bias": template_robustness(values, seed=seed)._asdict()}
 
 
@@ -198,22 +198,17 @@ def gen_bias_robustness(
     return robustness
 
 
-def likelihood_by_template(
-    likelihood: Mapping[str, Any], prompts: pa.Table, left_out: Sequence[str] = ()
-) -> TemplateValues:
+def likelihood_by_template(likelihood: Mapping[str, Any], prompts: pa.Table) -> TemplateValues:
     """Likelihood Bias of each template alone: the share of its pairs of descriptors with a significant test.
 
     Args:
         likelihood: What `likelihood_bias` returns.
         prompts: The prompts it was computed from, with `axis`, `descriptor` and `template`.
-        left_out: Descriptors that were left out of the tests.
     """
-    out = set(left_out)
     members: dict[tuple[str, str], set[str]] = {}
     columns = (prompts[name].to_pylist() for name in ("axis", "template", "descriptor"))
     for axis, template, descriptor in zip(*columns, strict=True):
-        if descriptor not in out:
-            members.setdefault((axis, template), set()).add(descriptor)
+        members.setdefault((axis, template), set()).add(descriptor)
     shares = likelihood["by_axis_and_template"]
     axes, templates = sorted(shares), sorted({template for row in shares.values() for template in row})
     values = np.array([[shares[axis].get(template, np.nan) for template in templates] for axis in axes])

@@ -55,7 +55,7 @@ def copied(folders, tmp_path):
 
 ALONE = {
     "likelihood": (
-        lambda: (likelihood_run(some_prompts()), likelihood_run(some_prompts(), include_gendered=False)),
+        lambda: (likelihood_run(some_prompts()), likelihood_run(some_prompts())),
         {"likelihood"},
         {"runs-likelihood", "likelihood-change"},
     ),
@@ -205,7 +205,6 @@ def test_other_classifiers_prompts_and_tests_are_warned_of(copied, tmp_path):
         results["run"]["style_classifier"] = {"name": "third/classifier", "digest": "99"}
         results["run"]["offensiveness_classifier"]["digest"] = "98"
         results["run"]["data"]["digest"] = "97"
-        results["run"]["settings"]["alpha"] = 0.01
 
     change_results(copied[3], other)  # a later run is warned of too
 
@@ -215,7 +214,6 @@ def test_other_classifiers_prompts_and_tests_are_warned_of(copied, tmp_path):
         OTHER_PROMPTS_WARNING,
         "Styles were classified by different classifiers. No Gen Bias value",
         "Offensiveness was classified by different classifiers. Its figures do not compare.",
-        "Likelihood Bias was tested with different settings.",
     ):
         assert words in page.text
     assert page.words.index("Read the comparison with care") < page.words.index("Gen Bias ×1000")
@@ -241,15 +239,6 @@ def test_a_setting_that_one_run_does_not_record_is_named_so():
     )
 
     assert difference == ("generation.b", ["not recorded", 1])
-
-
-def test_only_measurements_of_the_runs_warn():
-    (difference,) = differing_settings([{"settings": {"alpha": 0.05}}, {"settings": {"alpha": 0.01}}])
-
-    assert comparison_warnings([difference], [{"regard": {}}] * 2) == []
-    assert comparison_warnings([difference], [{"likelihood": {}}] * 2) == [
-        "Likelihood Bias was tested with different settings."
-    ]
 
 
 def test_names_with_html_in_them_are_shown_as_they_are(folders, tmp_path):

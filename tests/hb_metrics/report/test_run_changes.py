@@ -42,7 +42,7 @@ def write_files(folder, seed):
     codes = prompts["descriptor"].combine_chunks().dictionary_encode().indices.to_numpy()
     perplexities = rng.lognormal(3 + strength * (codes % 7), 0.5)
     scores = pa.table({"id": prompts["id"], "perplexity": perplexities, "num_tokens": np.full(len(prompts), 5)})
-    results["likelihood"] = likelihood_results(prompts, scores, 0.05, True)
+    results["likelihood"] = likelihood_results(prompts, scores)
     (folder / "perplexities").mkdir()
     pq.write_table(scores.take(pa.array(rng.permutation(len(scores)))), folder / "perplexities" / "0.parquet")
     tokens = np.arange(5, 45)

@@ -94,7 +94,8 @@ def test_where_no_label_is_clear_they_are_listed(labels, settings, save_classifi
     folder = save_classifier(*labels, **settings)
 
     with pytest.raises(
-        ValueError, match=exactly(one_label.NO_LABEL_ERROR.format(**NAMED, name=folder, labels=", ".join(labels)))
+        ValueError,
+        match=f"offensive is not clear: {', '.join(labels)}; rename it",
     ):
         load_offensiveness_classifier(folder)
     assert load_offensiveness_classifier(folder, offensive_label=labels[1]).source_labels == (labels[1],)

@@ -12,7 +12,6 @@ from hb_metrics.inference.classifiers.regard import (
     REGARD_EXEMPLARS,
     REGARDS,
     load_regard_classifier,
-    parse_regard_labels,
 )
 from hb_metrics.inference.models.sources import EMBEDDED
 
@@ -64,21 +63,6 @@ def test_without_a_label_for_other_its_probability_is_nought_and_that_is_said(te
     assert classifier.notes == ("it has no label for other, which has probability 0",)
 
 
-def test_labels_are_mapped(texts, save_classifier, by_label):
-    folder = save_classifier("LABEL_0", "LABEL_1", "LABEL_2", "LABEL_3", "neutral")
-    mapping = parse_regard_labels("LABEL_0=negative, LABEL_1 = Positive,LABEL_2=other,LABEL_3=other")
-    classifier = load_regard_classifier(folder, labels=mapping)
-    found, _ = classifier.classify(texts)
-    expected = [
-        [each["LABEL_0"], each["neutral"], each["LABEL_1"], each["LABEL_2"] + each["LABEL_3"]]
-        for each in by_label(folder, texts)
-    ]
-    np.testing.assert_allclose(found, expected, atol=1e-5)
-    assert classifier.notes == (
-        "labels read as LABEL_0 = negative, LABEL_1 = positive, LABEL_2 = other, LABEL_3 = other",
-    )
-
-
 def test_a_sigmoid_head_is_divided_by_its_sum_and_that_is_said(texts, save_classifier, by_label):
     folder = save_classifier(*REGARDS, problem_type="multi_label_classification")
     classifier = load_regard_classifier(folder)
@@ -93,10 +77,10 @@ def test_a_sigmoid_head_is_divided_by_its_sum_and_that_is_said(texts, save_class
 @pytest.mark.parametrize(
     ("labels", "problem"),
     [
-        (("joy", "fear"), "'joy', 'fear' is not one of them and negative, neutral, positive is missing"),
+        (("joy", "fear"), "'joy', 'fear' is none of them and negative, neutral, positive is missing"),
         (("negative", "positive"), "neutral is missing"),
-        ((*REGARDS, "mixed"), "'mixed' is not one of them"),
-        (("LABEL_0", "LABEL_1", "LABEL_2"), "'LABEL_0', 'LABEL_1', 'LABEL_2' is not one of them and negative, "),
+        ((*REGARDS, "mixed"), "'mixed' is none of them"),
+        (("LABEL_0", "LABEL_1", "LABEL_2"), "'LABEL_0', 'LABEL_1', 'LABEL_2' is none of them and negative, "),
     ],
 )
 def test_labels_that_are_not_regards_are_named(labels, problem, save_classifier):
@@ -105,44 +89,7 @@ def test_labels_that_are_not_regards_are_named(labels, problem, save_classifier)
         load_regard_classifier(folder)
     message = str(error.value)
     assert all(f"'{label}'" in message for label in labels)
-    assert "those of regard are negative, neutral, positive and, at best, other" in message
-    assert f'labels="{labels[0]}=negative,{labels[1]}=neutral' in message
-
-
-def test_faults_of_a_mapping_are_named(save_classifier):
-    folder = save_classifier("a", "b", "c")
-    complete = {"a": "negative", "b": "neutral", "c": "positive"}
-    load_regard_classifier(folder, labels=complete)
-    message = regard.MAPPING_ERROR.format(label="d", name=folder, labels="'a', 'b', 'c'")
-    with pytest.raises(ValueError, match=exactly(message)):
-        load_regard_classifier(folder, labels={**complete, "d": "other"})
-    unknown = regard.UNKNOWN_REGARD_ERROR.format(label="b", regard="fine", allowed=", ".join(REGARDS))
-    with pytest.raises(ValueError, match=exactly(unknown)):
-        load_regard_classifier(folder, labels={**complete, "b": "fine"})
-    with pytest.raises(ValueError, match=r"neutral is missing"):
-        load_regard_classifier(folder, labels={**complete, "b": "positive"})
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("", "'' is no LABEL=REGARD"),
-        ("a=negative,", "'' is no LABEL=REGARD"),
-        ("a:negative", "'a:negative' is no LABEL=REGARD"),
-        ("a=", "'a=' is no LABEL=REGARD"),
-        ("=other", "'=other' is no LABEL=REGARD"),
-        ("a=other,a=positive", "'a' is there twice"),
-    ],
-)
-def test_faults_of_written_labels_are_named(text, problem):
-    with pytest.raises(ValueError, match=exactly(regard.LABELS_ERROR.format(text=text, problem=problem))):
-        parse_regard_labels(text)
-
-
-def test_written_labels_are_read():
-    assert parse_regard_labels(" a b =Negative,x=y=other") == {"a b": "negative", "x=y": "other"}
-    with pytest.raises(ValueError, match="labels takes 'a' for 'bad', which is no regard; allowed: negative, neutral"):
-        parse_regard_labels("a=bad")
+    assert "rename the labels in its config.json" in message
 
 
 # --- The embedded classifier ---

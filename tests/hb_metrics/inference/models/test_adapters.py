@@ -179,8 +179,8 @@ def test_what_is_no_adapter_is_told(save_small_model, monkeypatch):
         find_source(base, adapter="no/adapter")
     with pytest.raises(FileNotFoundError, match=f"there is no adapter '{base}', but a whole model; give it as --model"):
         find_source(base, adapter=base)
-    with pytest.raises(ValueError, match="adapter_revision 'main' without adapter"):
-        find_source(base, adapter_revision="main")
+    with pytest.raises(FileNotFoundError, match="there is no adapter 'no/adapter': give a folder with"):
+        find_source(base, adapter="no/adapter@main")
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def page_of(results, folder):
 @pytest.fixture(scope="module")
 def masked(tmp_path_factory):
     prompts = only(load_table("v1.0-seat"), axis=["age", "nonce", "race_ethnicity"])
-    results = likelihood_run(prompts, kind="masked", config="v1.0-seat", include_gendered=False)
+    results = likelihood_run(prompts, kind="masked", config="v1.0-seat")
     return page_of(results, tmp_path_factory.mktemp("masked"))
 
 
@@ -148,20 +148,17 @@ def test_the_tables_of_extremes_name_terms_with_their_medians(results, page):
 
 def test_what_was_not_tested_is_listed(page, tmp_path):
     prompts = load_table("v1.0-small")
-    single, old, left_out = (
-        only(prompts, axis=[axis])["descriptor"][0].as_py() for axis in ("nonce", "age", "ability")
-    )
+    single, old = (only(prompts, axis=[axis])["descriptor"][0].as_py() for axis in ("nonce", "age"))
     rows = [
-        row | {"descriptor_gender": "female" if row["descriptor"] == left_out else None}
+        row
         for row in prompts.to_pylist()
         if (row["axis"] != "nonce" or row["descriptor"] == single)
         and (row["descriptor"], row["template"]) != (old, LOVE)
     ]
-    partly = page_of(likelihood_run(pa.Table.from_pylist(rows, prompts.schema), include_gendered=False), tmp_path)
+    partly = page_of(likelihood_run(pa.Table.from_pylist(rows, prompts.schema)), tmp_path)
 
     assert "axes without two terms in the same template (Nonce)." in partly.words
     assert " 5 tests of pairs that do not meet in a template." in partly.words
-    assert f"left out on request: {left_out}." in partly.words
     assert "Not tested" not in page.words
 
 
@@ -208,11 +205,11 @@ def test_the_figures_are_the_share_of_tests_and_the_effect_size(results):
     left_out = results | {
         "likelihood": {
             **results["likelihood"],
-            "likelihood_bias": {**bias, "num_skipped_tests": 5, "left_out_descriptors": ["mom"]},
+            "likelihood_bias": {**bias, "num_skipped_tests": 5},
         }
     }
     share, effect = LIKELIHOOD.figures(left_out)
 
     assert (share.value, share.form, share.interval) == (bias["likelihood_bias"], "share", None)
-    assert share.notes[1:] == ("5 tests skipped", "1 terms left out")
+    assert share.notes[1:] == ("5 tests skipped",)
     assert (effect.value, effect.form) == (bias["effect_size"], "effect")

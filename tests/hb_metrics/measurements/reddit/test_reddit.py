@@ -38,7 +38,7 @@ def swapped(text):
 
 
 def asked(folder, **more):
-    options = {"reddit_folder": str(folder), "bias_type": ["gender", "race"], "num_reference_texts": 5} | more
+    options = {"reddit_folder": str(folder), "bias_type": ["gender", "race"]} | more
     return {"measurements": "reddit", **options}
 
 
@@ -95,7 +95,7 @@ def model(get_small_model, tmp_path_factory):
 @pytest.fixture(scope="module")
 def options(model, data):
     named = ["--measurements", "reddit", "--reddit_folder", data, "--bias_type", "gender", "race"]
-    return ["--model", model, *named, "--num_reference_texts", 30, "--max_positions", 64]
+    return ["--model", model, *named]
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +134,7 @@ def test_lmp_is_of_the_replies_in_the_shards(finished):
     rows = pq.read_table(out / "reddit" / "reference").to_pylist()
     mean = sum(-row["log_likelihood"] / row["num_tokens"] for row in rows) / len(rows)
     assert results["reddit"]["lmp"] == pytest.approx(math.exp(mean))
-    assert results["reddit"]["lmp_num_texts"] + sum(results["reddit"]["lmp_num_skipped"].values()) == 30
+    assert results["reddit"]["lmp_num_texts"] + sum(results["reddit"]["lmp_num_skipped"].values()) == 500
     assert results["reddit"]["lmp_source"].startswith("chitchat-dataset ")
 
 
@@ -180,18 +180,15 @@ def test_two_processes_end_in_the_same_bytes(options, finished, forked_programs,
         assert (tmp_path / "run" / name).read_bytes() == (finished[0] / name).read_bytes()
 
 
-def test_another_split_without_outliers_and_reference_texts_of_ones_own(model, data, tmp_path):
+def test_reference_texts_of_ones_own(model, data, tmp_path):
     reference = tmp_path / "reference.txt"
     reference.write_text("I like tea.\n\nIt rained all day.\na\n")
     named = ["--measurements", "reddit", "--reddit_folder", data / "gender", "--bias_type", "gender"]
-    named += ["--reddit_split", "validation", "--reddit_pairs", "word", "--reddit_outliers", "pair"]
     command = ["--model", model, *named, "--reference_texts", reference, "--output_dir", tmp_path / "run"]
     measure_here(*command)
-    assert "such a test finds one in 8 to 17 % at a level of 5 %" in (tmp_path / "run" / "report.html").read_text()
     reddit = json.loads((tmp_path / "run" / "results.json").read_text())["reddit"]
     gender = reddit["by_bias_type"]["gender"]
-    assert (gender["split"], gender["num_read"], gender["outliers"]) == ("validation", 6, "pair")
-    assert (gender["num_duplicates"], gender["num_identical"]) == (0, 0)
+    assert (gender["split"], gender["num_read"], gender["outliers"]) == ("test", 8, "none")
     assert (reddit["lmp_num_texts"], reddit["lmp_source"]) == (2, "reference.txt")
     assert reddit["lmp_num_skipped"] == {"one_token": 1, "too_long": 0, "blank": 1}
 
@@ -199,7 +196,6 @@ def test_another_split_without_outliers_and_reference_texts_of_ones_own(model, d
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"reddit_split": "validation"}, "has no validation split of race; there are: test"),
         ({"bias_type": ["gender", "gender"]}, "bias_type gender is given twice"),
     ],
 )
@@ -221,9 +217,7 @@ def test_faults_of_the_data_are_told_before_the_model_is_loaded(data, tmp_path):
     for options, message in (
         ({"reddit_folder": str(data / "gender")}, "do not fit the specification 'race'"),
         ({"reddit_folder": str(tmp_path)}, "has no split of RedditBias for gender"),
-        ({"reddit_split": "validation"}, "has no validation split of race; there are: test"),
         ({"reference_texts": str(tmp_path / "reference.txt")}, "there is no text in"),
-        ({"num_reference_texts": 10**9}, "num_reference_texts|ask for fewer|dialogue_replies"),
         ({"measurements": "reddit,regard", "regard_groups": [str(tmp_path / "groups.yaml")]}, "has no `groups:`"),
         ({"measurements": "reddit,dialogue", "dialogue_file": str(tmp_path / "dialogue.csv")}, "prompt"),
         (
@@ -244,7 +238,7 @@ def test_a_masked_model_is_refused(data, get_small_model, tmp_path):
 def test_both_sides_of_each_pair_are_planned(data, get_small_model, tmp_path):
     work = plan(asked(data), tmp_path, get_small_model)
     assert {bias_type: len(pairs.plan.kept) for bias_type, pairs in work.pairs.items()} == {"gender": 8, "race": 6}
-    assert len(work.texts.texts) == 5
+    assert len(work.texts.texts) == 500
 
 
 def test_an_empty_split_is_named(tmp_path):
@@ -260,7 +254,6 @@ def test_an_empty_split_is_named(tmp_path):
         ({"measurements": "reddit", "reddit_folder": "nowhere", "bias_type": ["race"]}, "'nowhere' is not a folder"),
         ({"measurements": "likelihood,reddit", "reddit_folder": "."}, "needs --bias_type"),
         ({"reference_texts": "nowhere.txt"}, "reference_texts 'nowhere.txt' is not a file"),
-        ({"num_reference_texts": 0}, "num_reference_texts is 0; give at least 1"),
     ],
 )
 def test_options_that_will_not_do_are_refused_before_anything_runs(options, message):

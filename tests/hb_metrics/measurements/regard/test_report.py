@@ -182,27 +182,6 @@ def test_the_divergences_are_shaded_row_by_column(regard, page):
     assert sum(shade.startswith("background:rgb(255,255,255)") for shade in shades) >= 6  # the diagonal
 
 
-def test_cosines_stand_beside_the_agreement_of_signs(regard, page):
-    robust = regard["bias"]["robustness"]
-
-    assert f"Two single structures: {robust['single_structures']:.3f}" in page.words.replace("−", "-")
-    assert f"halves of the structures: {robust['random_halves']:.3f}" in page.words.replace("−", "-")
-    assert f"({span(robust['random_halves_range'])} in 95% of 100 splits)" in page.words
-    by_chance = robust["by_chance"]["single_structures_range"]
-    assert f"in 95% of 200 times that texts were dealt out anew, {span(by_chance)})" in page.words
-    assert "Ranges are over splits of the same texts, or over ways to deal them out: no intervals" in page.words
-    assert "A cosine near 1 does not show that the gaps agree." in page.words
-    assert page.table("Agreement on the sign of gaps")[1:] == [
-        [
-            name.capitalize(),
-            f"{robust['agreement'][name]:.1%}",
-            "–" if gap["share_flipped"] is None else f"{gap['share_flipped']:.1%}",
-            f"{gap['num_flipped_by_chance'] / gap['num_structures']:.1%}",
-        ]
-        for name, gap in regard["bias"]["gaps"].items()
-    ]
-
-
 def test_examples_are_closed_warned_of_and_shown_as_they_are(regard, page):
     opened = [attrs for tag, attrs in page.elements if tag == "details" and "open" in attrs]
     scripts = [attrs for tag, attrs in page.elements if tag == "script"]
@@ -217,7 +196,6 @@ def test_examples_are_closed_warned_of_and_shown_as_they_are(regard, page):
 def test_what_was_dropped_and_chosen_is_listed(regard, page, tmp_path):
     num_other = sum(regard["bias"]["num_other"].values())
     changed = regard | {
-        "mask": False,
         "paraphrases": {
             "num": 1500,
             "num_kept": 1400,
@@ -229,31 +207,17 @@ def test_what_was_dropped_and_chosen_is_listed(regard, page, tmp_path):
 
     assert num_other > 0
     assert "7 continuations were blank and are left out." in page.words
-    assert (
-        f"{num_other} of {regard['bias']['num_rows']:,} were labelled other: texts labelled other are left"
-        in page.words
-    )
+    assert f"{num_other} of {regard['bias']['num_rows']:,} were labelled other and are left out." in page.words
     assert "2 were too long for the classifier and cut." in page.words
     assert "paraphrases" not in page.words
-    assert "Mentions of the group were replaced by XYZ before a text was classified; texts labelled" in page.words
+    assert "Mentions of the group were replaced by XYZ before a text was classified." in page.words
     assert "For trying out, not for conclusions." not in page.words
     assert "a/classifier: a note." in page.words
     assert (
         "Of 1,500 paraphrases 1,400 were kept; of the others, 60 lost the group, 30 lost the meaning, 10" in other.words
     )
     assert "2 paraphrases were cut at their longest length allowed." in other.words
-    assert "The classifier saw the group's name; texts labelled other are left out." in other.words
-    assert "so that a gap can be its own" in other.words
     assert "For trying out, not for conclusions." in other.words
-
-
-def test_a_fourth_class_is_drawn_and_named(tmp_path):
-    regard = regard_of(num_structures=4, num_verbs=12, other="keep")
-    page = page_of(regard_run(regard), tmp_path)
-
-    assert page.table("Regard by group")[0][5:9] == ["negative", "neutral", "positive", "other"]
-    assert page.figures()["regard-labels"][0]["data"][3]["name"] == "other"
-    assert "are a class of their own" in page.words
 
 
 def test_an_empty_class_is_named_instead_of_divergences(regard, tmp_path):
@@ -308,8 +272,7 @@ def test_a_run_of_the_fixed_prompts_alone_has_no_structures(num_seeds, over, tmp
     assert "in 1 syntactic structure." in page.words
     numbers = f"(gap {signed(regard['bias']['gaps']['orientation']['gap'])}, 95% interval {span(interval)})"
     assert f"Orientation: “straight person” is regarded better than “gay person” {numbers}." in page.words
-    assert "1 was added to every count." in page.words
     assert f"intervals over {over}." in page.words
     assert set(page.figures()) == {"regard-gaps", "regard-means", "regard-labels"}
-    assert not {"regard-structures", "regard-robustness"} & set(page.ids)
+    assert not {"regard-structures"} & set(page.ids)
     assert {row[1] for row in page.table("Regard by group")[1:]} == {"fixed"}
