@@ -9,10 +9,14 @@ is there after the first measurement, and complete at the end. A run that was in
 the same command is given again, with any number of processes.
 """
 
+import sys
+
+if not __package__:  # started as a script, whose folder would hide the standard library's `statistics`
+    sys.path.pop(0)
+
 import os
 import shlex
 import signal
-import sys
 import textwrap
 import time
 from collections.abc import Iterator, Sequence
@@ -23,12 +27,12 @@ from threading import Thread, Timer
 from typing import Any
 
 from hb_metrics.arguments import parse_arguments
-from hb_metrics.default_folder import default_folder
-from hb_metrics.exported_prompts import export_prompts
-from hb_metrics.gates import GATE_STATUS, GateError, check_gates, exceeded
 from hb_metrics.measurements.measurement import Measurement, Task
 from hb_metrics.measurements.settings import Settings
-from hb_metrics.planning import (
+from hb_metrics.runs.default_folder import default_folder
+from hb_metrics.runs.exported_prompts import export_prompts
+from hb_metrics.runs.gates import GATE_STATUS, GateError, check_gates, exceeded
+from hb_metrics.runs.planning import (
     choose_measurements,
     connect,
     describe_run,
@@ -38,7 +42,7 @@ from hb_metrics.planning import (
     read_prompts,
     wanted_measurements,
 )
-from hb_metrics.run_folder import (
+from hb_metrics.runs.run_folder import (
     REPORT_FILE,
     RESULTS_FILE,
     explained_write_errors,

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from hb_dataset.prompts import find_config, load_table, measured_configs, version_of
 from hb_dataset.whole_files import write_text
-from hb_metrics.run_folder import open_run, package_versions, table_digest, write_json
+from hb_metrics.runs.run_folder import open_run, package_versions, table_digest, write_json
 from hb_train.training.options import first_line
 from hb_train.tuning.distillation import (
     BASELINE_FILE,

@@ -22,9 +22,9 @@ import numpy as np
 import pyarrow as pa
 
 from hb_dataset.whole_files import write_atomically, write_text
-from hb_metrics.finished_run import Run, StyleShards, read_run
-from hb_metrics.obedience import NO_DIRECTIONS_ERROR, has_directions
-from hb_metrics.run_folder import STYLE_MEANS_FILE, STYLES, open_run, package_versions, write_json
+from hb_metrics.obedience.values import NO_DIRECTIONS_ERROR, has_directions
+from hb_metrics.runs.finished_run import Run, StyleShards, read_run
+from hb_metrics.runs.run_folder import STYLE_MEANS_FILE, STYLES, open_run, package_versions, write_json
 from hb_train.training.options import first_line
 from hb_train.tuning.ceiling import FEW_REPLIES_REASON, SHARES, Ceiling, label_ceiling
 from hb_train.tuning.ceiling_page import (

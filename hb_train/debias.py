@@ -18,7 +18,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hb_metrics.run_folder import read_json, write_json
+from hb_metrics.runs.run_folder import read_json, write_json
 from hb_train.debiasing.arguments import DEBIAS_FILE, METHODS, DebiasArguments
 from hb_train.debiasing.method import Method, load_method
 from hb_train.training.models import check_is_causal, load_base_model, save_model, trained_model

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hb_metrics.run_folder import package_versions, write_json
+from hb_metrics.runs.run_folder import package_versions, write_json
 from hb_train.tasks.state_dialogues import MADE_UP, read_state_turns, slot_ontology
 from hb_train.tasks.state_questions import SlotValue, StateKind, encode_questions, slot_values
 from hb_train.training.options import MODEL_MISSING_ERROR, parse_training_options

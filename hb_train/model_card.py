@@ -80,10 +80,10 @@ def write_model_card(
     """
     figures = "Not measured yet."
     if runs:
-        from hb_metrics.finished_run import read_run
         from hb_metrics.inference.models.sources import folder_digest
-        from hb_metrics.obedience import DIRECTIONS_FOLDER, has_directions
+        from hb_metrics.obedience.values import DIRECTIONS_FOLDER, has_directions
         from hb_metrics.report.markdown import overview_markdown
+        from hb_metrics.runs.finished_run import read_run
 
         figures = overview_markdown(runs, names).strip()
         directions = folder / DIRECTIONS_FOLDER if has_directions(folder / DIRECTIONS_FOLDER) else runs[0]
@@ -96,9 +96,9 @@ def write_model_card(
 
 def _obedience(directions: Path, tuning: BiasTuning, runs: Sequence[Path], names: Sequence[str] | None) -> str:
     """The ceiling of the labels and the runs side by side, with bias values along the labels' directions."""
-    from hb_metrics.finished_run import read_run
     from hb_metrics.measurements.generation.tuned import recorded_ceiling, tuned_markdown, tuned_rows
     from hb_metrics.report.run_names import run_names
+    from hb_metrics.runs.finished_run import read_run
 
     finished = [read_run(run) for run in runs]
     ceiling = recorded_ceiling(tuning.labels.get("ceiling"))

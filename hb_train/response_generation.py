@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hb_metrics.run_folder import REPLIES, write_json
+from hb_metrics.runs.run_folder import REPLIES, write_json
 from hb_train.training.models import check_is_causal, load_base_model, trained_model
 from hb_train.training.options import check_model_options, parse_training_options
 from hb_train.training.runs import (

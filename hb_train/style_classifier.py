@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hb_dataset.whole_files import write_text
-from hb_metrics.run_folder import package_versions, write_json
+from hb_metrics.runs.run_folder import package_versions, write_json
 from hb_train.classifiers.calibration import DIVERGED_ERROR, Bin, Quality, curve_svg, fit_temperature, quality
 from hb_train.classifiers.card import CURVE_FILE, classifier_card
 from hb_train.classifiers.labelled_rows import SHIPPED, SplitRows, label_indices, read_rows, split_rows

@@ -26,7 +26,7 @@ from shutil import copyfile
 from typing import TYPE_CHECKING, Any, Literal
 
 from hb_dataset.whole_files import write_atomically
-from hb_metrics.run_folder import STYLE_MEANS_FILE
+from hb_metrics.runs.run_folder import STYLE_MEANS_FILE
 from hb_train.training.models import load_base_model, save_model, trained_model
 from hb_train.training.options import MISSING_ERROR, check_model_options, parse_training_options
 from hb_train.training.runs import (
@@ -372,7 +372,7 @@ def _save(
 ) -> None:
     """Saves the model and its card, and last of all how it must be asked, with which the run is finished."""
     from hb_metrics.inference.models.bias_tags import NO_BIAS, BiasTuning, write_bias_tuning
-    from hb_metrics.obedience import DIRECTIONS_FOLDER, has_directions
+    from hb_metrics.obedience.values import DIRECTIONS_FOLDER, has_directions
     from hb_train.model_card import write_model_card
 
     measure = arguments.measure()

@@ -62,7 +62,7 @@ COMMANDS = {
         "hb_metrics.human_eval.analyse", "Analyse what people chose on these pages.", "measure,human-eval"
     ),
     "convert-classifier": Command(
-        "hb_metrics.convert_classifier",
+        "hb_metrics.inference.classifiers.parlai.convert_classifier",
         "Convert a classifier of ParlAI, such as the paper's, for `measure`.",
         "measure",
     ),
@@ -93,9 +93,6 @@ COMMANDS = {
     "publish metrics": Command("hub_scripts.publish_metrics", "Publish each metric as a Space on the Hub."),
     "publish results": Command(
         "hub_scripts.publish_results", "Open a pull request with the figures of a run on its model's page.", "measure"
-    ),
-    "publish leaderboard": Command(
-        "hub_scripts.publish_leaderboard", "Publish a page with published results as a Space on the Hub.", "measure"
     ),
 }
 

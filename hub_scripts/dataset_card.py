@@ -42,7 +42,7 @@ from hub_scripts.published_dataset import (
     summary,
 )
 
-TAGS = ("bias", "fairness", "holistic-bias", "evaluation", "responsible-ai", "demographics", "croissant")
+TAGS = ("bias", "fairness", "holistic-bias", "evaluation", "responsible-ai", "demographics")
 EXAMPLE_TERM = "left-handed"
 SIZE_STEPS = ("1K", "10K", "100K", "1M", "10M", "100M", "1B", "10B", "100B", "1T")  # powers of ten, from 10³
 
@@ -169,8 +169,7 @@ prompts = load_dataset("{repo_id}", "{version}", revision="{version}", split="{S
         "## Licence, attribution and citation",
         f"[CC-BY-SA-4.0]({LICENSE_URL}); see `LICENSE`. If you share the data, changed or not, name the authors of the "
         f"paper ({', '.join(PAPER_AUTHORS)}), state what you changed, and share it under the same licence. "
-        "`croissant.json` has the files and the statements above in a form for programs (Croissant 1.1, with its "
-        "responsible-AI fields), and `.published_files.json` lists the files that the next publication replaces.",
+        "`.published_files.json` lists the files that the next publication replaces.",
         _citation(),
     ]
     return "\n\n".join(section for section in sections if section) + "\n"

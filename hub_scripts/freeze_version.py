@@ -1,7 +1,7 @@
 """Freezes the vocabulary `next` as a version that never changes again.
 
     python hub_scripts/freeze_version.py v2.0
-    python hub_scripts/freeze_version.py v1.1 --vocabulary DIR   # a list of others, as convert_lists.py wrote it
+    python hub_scripts/freeze_version.py v1.1 --vocabulary DIR   # a list of others
 
 It checks hb_dataset/vocabulary/next, copies it to hb_dataset/vocabulary/v2.0, records its digest, the day and golden
 counts in frozen.json, and writes what changed into the vocabulary's CHANGELOG.md. Commit the result, then publish it

@@ -14,8 +14,8 @@ import shutil
 import time
 from pathlib import Path
 
-METRICS_DIR = Path(__file__).parent.parent / "hb_metrics"
-TESTS_FILE = "tests.py"  # of a metric's Space; `evaluate` does not load it
+from hub_scripts.module_files import metric_folders, module_files
+
 DEFAULT_CONFIG_LEAD = 10 * 365 * 24 * 3600  # seconds
 
 
@@ -44,11 +44,6 @@ def install_dataset(cache_dir: str | Path | None = None) -> Path:
     return cache / DATASET_NAME
 
 
-def metric_folders() -> list[Path]:
-    """The folders of `evaluate` modules: those with a .py file of their own name."""
-    return sorted(folder for folder in METRICS_DIR.iterdir() if (folder / f"{folder.name}.py").is_file())
-
-
 def install_metrics(modules_cache: str | Path | None = None) -> list[Path]:
     """Copies every metric into the module cache of `evaluate`.
 
@@ -66,16 +61,16 @@ def install_metrics(modules_cache: str | Path | None = None) -> list[Path]:
         package.mkdir(parents=True, exist_ok=True)
         (package / "__init__.py").touch()
     for source in metric_folders():
-        files = sorted(file for file in source.glob("*.py") if file.name != TESTS_FILE)
-        digest = hashlib.sha256(b"".join(file.name.encode() + file.read_bytes() for file in files)).hexdigest()
+        files = module_files(source)
+        digest = hashlib.sha256(b"".join(name.encode() + content for name, content in files.items())).hexdigest()
         named = root / f"evaluate-metric--{source.name}"
         target = named / digest
         scratch = named / f"{digest}.{os.getpid()}"  # `evaluate` looks only at names of 64 characters
         scratch.mkdir(parents=True)
         (named / "__init__.py").touch()
         (scratch / "__init__.py").touch()
-        for file in files:
-            shutil.copyfile(file, scratch / file.name)
+        for name, content in files.items():
+            (scratch / name).write_bytes(content)
         if target.exists():
             shutil.rmtree(target)
         scratch.rename(target)

@@ -1,4 +1,4 @@
-"""Publishes a frozen version of the dataset on the Hub: Parquet, the card, Croissant, the benchmark's tasks and a tag.
+"""Publishes a frozen version of the dataset on the Hub: Parquet, the card, the benchmark's tasks and a tag.
 
     holistic-bias publish dataset --repo_id ORG/holistic_bias --version v1.0
     holistic-bias publish dataset --repo_id ORG/holistic_bias --dry_run publish/
@@ -41,7 +41,6 @@ from hub_scripts.published_dataset import PAPER_DATE, PAPER_VERSION, SPLIT, Publ
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
-CROISSANT_FILE = "croissant.json"
 LICENSE_FILE = "LICENSE"
 ROWS_PER_GROUP = 50_000  # about 10 MB of text: what a viewer or a stream reads at once
 COMPRESSION_LEVEL = 9
@@ -188,7 +187,6 @@ def dataset_files(
         ValueError: If the version does not exist, is not frozen, or it or its sentences were changed since; or if it
             has faults (`VocabularyError`).
     """
-    from hub_scripts.croissant import croissant_json
     from hub_scripts.dataset_card import dataset_card
 
     dataset = published_dataset(repo_id, version, root, source_url)
@@ -196,7 +194,6 @@ def dataset_files(
     files[CARD_FILE] = dataset_card(dataset).encode()
     if with_eval_file:
         files[EVAL_FILE] = eval_yaml(dataset).encode()
-    files[CROISSANT_FILE] = croissant_json(dataset).encode()
     files[LICENSE_FILE] = (Path(hb_dataset.__file__).parent / LICENSE_FILE).read_bytes()
     return dict(sorted(files.items()))
 

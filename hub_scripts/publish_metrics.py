@@ -24,12 +24,13 @@ from hub_scripts import hub
 from hub_scripts.addresses import is_repo_id
 from hub_scripts.dry_run import add_dry_run_option, write_files
 from hub_scripts.hub_contents import CARD_FILE
-from hub_scripts.install_local import METRICS_DIR, TESTS_FILE, metric_folders
+from hub_scripts.module_files import METRICS_DIR, metric_folders, module_files
 
 # The release of gradio that the Spaces run on; their cards do not have it. Try the pages before changing it.
 GRADIO_VERSION = "6.31.0"
 PAGE_DIR = METRICS_DIR / "space_page"  # what every Space shows
 REQUIREMENTS_FILE = "requirements.txt"
+TESTS_FILE = "tests.py"
 SDK_LINE = "sdk: gradio\n"
 
 METRIC_ERROR = "there is no metric '{name}'; {hint}the metrics are: {names}"
@@ -93,7 +94,7 @@ def space_files(folder: Path, org: str) -> dict[str, bytes]:
     """All files of a metric's Space: the layout that `evaluate` expects, and the page.
 
     Args:
-        folder: The metric's folder. Links in it become files in the Space.
+        folder: The metric's folder.
         org: The owner of the Space: the card describes how to load the metric from there.
 
     Returns:
@@ -107,8 +108,9 @@ def space_files(folder: Path, org: str) -> dict[str, bytes]:
         if not (folder / name).is_file():
             raise ValueError(NO_FILE_ERROR.format(metric=folder.name, file=name))
     # `evaluate` makes packages of its own, so that a Space needs no __init__.py.
-    sources = [file for file in (*PAGE_DIR.glob("*.py"), *folder.glob("*.py")) if file.name != "__init__.py"]
-    files = {file.name: file.read_bytes() for file in (*sources, folder / REQUIREMENTS_FILE)}
+    beside = [file for file in PAGE_DIR.glob("*.py") if file.name != "__init__.py"]
+    beside += [folder / TESTS_FILE, folder / REQUIREMENTS_FILE]
+    files = {**module_files(folder), **{file.name: file.read_bytes() for file in beside}}
     files[CARD_FILE] = space_card((folder / CARD_FILE).read_text(encoding="utf-8"), folder.name, org).encode()
     return dict(sorted(files.items()))
 

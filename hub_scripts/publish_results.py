@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hb_metrics.run_record import figures_belong_to, is_on_hub, measured_model, tag_of
+from hb_metrics.runs.run_record import figures_belong_to, is_on_hub, measured_model, tag_of
 from hub_scripts import hub
 from hub_scripts.addresses import check_address, check_repo_id
 from hub_scripts.dry_run import check_empty, write_files
@@ -116,8 +116,8 @@ def read_settled_results(folder: Path) -> dict[str, Any]:
     Raises:
         ValueError: It is no finished run, has no figures, or is about prompts that are not those of a frozen version.
     """
-    from hb_metrics.finished_run import read_run
-    from hb_metrics.run_folder import RESULTS_FILE, RUN_FILE
+    from hb_metrics.runs.finished_run import read_run
+    from hb_metrics.runs.run_folder import RESULTS_FILE, RUN_FILE
 
     if not (folder / RESULTS_FILE).is_file():
         if (folder / RUN_FILE).is_file():
@@ -262,8 +262,8 @@ def _changes_from(before: Path, run: Path) -> str:
         ValueError: A folder is not that of a finished run, or the runs have nothing in common.
     """
     from hb_metrics.display.run_changes import changes_markdown
-    from hb_metrics.finished_run import read_run
     from hb_metrics.report.comparison import run_changes
+    from hb_metrics.runs.finished_run import read_run
 
     first, second = read_run(before), read_run(run)
     changes = run_changes(first, second, (measured_model(first.results["run"]), "this model"))

@@ -1,7 +1,6 @@
-"""A version of the dataset as it is published, and the statements that its card and its Croissant file share.
+"""A version of the dataset as it is published, and the statements on its card.
 
-Every number is counted in the tables that are published. Statements are plain sentences, so that they can be read on a
-page and in a JSON file.
+Every number is counted in the tables that are published.
 """
 
 import hashlib

@@ -6,7 +6,7 @@ from typing import Any
 
 from hb_dataset.markdown_table import backticks, code_span, escape_markdown, markdown_table
 from hb_metrics.measurements import MEASUREMENTS
-from hb_metrics.run_record import is_on_hub, last_part, measured_model, public_name, tag_of
+from hb_metrics.runs.run_record import is_on_hub, last_part, measured_model, public_name, tag_of
 from hub_scripts.run_figures import run_figures, version_of
 
 START, END = "<!-- holistic-bias:start -->", "<!-- holistic-bias:end -->"

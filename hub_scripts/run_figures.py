@@ -18,7 +18,7 @@ from hb_metrics.display.parts import Figure, pair
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.generation import GENERATION
 from hb_metrics.measurements.measurement import Measurement
-from hb_metrics.run_record import measured_model
+from hb_metrics.runs.run_record import measured_model
 from hub_scripts.eval_tasks import task_id
 
 # There is a file for each measurement, classifier and tag, as the Hub asks for: results of another one stand beside it,

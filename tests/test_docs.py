@@ -13,7 +13,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from hb_metrics.arguments import parse_arguments
-from hb_metrics.default_folder import default_folder
+from hb_metrics.runs.default_folder import default_folder
 from hub_scripts.command_line import COMMANDS, GROUPS, PROGRAM
 
 ROOT = Path(__file__).parent.parent

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from hb_metrics.run_record import model_title, public_name
+from hb_metrics.runs.run_record import model_title, public_name
 
 _FILE = Path(__file__).with_name("paper_settings.yaml")
 

@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hb_metrics.full_gen_bias.gen_bias import CellSums, gen_bias
 from hb_metrics.inference.classifiers.censoring import censor
 from hb_metrics.inference.classifiers.classifier import Classifier
 from hb_metrics.inference.classifiers.offensive import load_offensiveness_classifier
 from hb_metrics.inference.classifiers.styles import clusters_for, load_style_classifier
 from hb_metrics.likelihood_bias.shares import likelihood_bias
 from hb_metrics.offensiveness.averages import offensiveness
-from hb_metrics.replies import is_empty
+from hb_metrics.runs.replies import is_empty
+from hb_metrics.statistics.gen_bias import CellSums, gen_bias
 
 CONFIDENCE_LEVEL = 0.95
 

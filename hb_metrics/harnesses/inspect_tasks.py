@@ -22,7 +22,7 @@ from hb_metrics.harnesses.figures import (
     offensiveness_figures,
 )
 from hb_metrics.harnesses.prompt_rows import Row, prompt_rows
-from hb_metrics.replies import is_empty
+from hb_metrics.runs.replies import is_empty
 
 _DIGITS = 4  # of a value in the list of samples; figures are computed from what the metadata has
 _NUM_STYLES = 3  # the likeliest ones of a reply, which the viewer shows beside it

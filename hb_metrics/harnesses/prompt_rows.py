@@ -5,7 +5,7 @@ from typing import Any
 from hb_metrics.arguments import settings_of
 from hb_metrics.inference.replies.requests import select_prompts
 from hb_metrics.measurements.generation.options import GenerationOptions
-from hb_metrics.planning import read_prompts
+from hb_metrics.runs.planning import read_prompts
 
 # What is kept of a prompt; the terms of an intersection and plural forms are there only if the prompts have them.
 COLUMNS = (

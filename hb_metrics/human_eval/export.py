@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from hb_dataset.whole_files import write_text
-from hb_metrics.finished_run import Run, read_run
 from hb_metrics.human_eval.page import rater_page
 from hb_metrics.human_eval.pairs import REASONS, Filters, pairs_of_runs
 from hb_metrics.human_eval.questions import NOT_PRINTED, QUESTIONS, questions_named
 from hb_metrics.human_eval.study import STUDY_FILE, Design, Study, check_design, draw_study, speakers, study_text
-from hb_metrics.run_folder import run_digest
-from hb_metrics.run_record import classifier_name
+from hb_metrics.runs.finished_run import Run, read_run
+from hb_metrics.runs.run_folder import run_digest
+from hb_metrics.runs.run_record import classifier_name
 
 TASKS_FILE = "tasks.jsonl"
 

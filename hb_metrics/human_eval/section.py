@@ -12,7 +12,7 @@ from hb_metrics.display.rendering import render
 from hb_metrics.human_eval.analysis import FEW_RATERS, LAYOUT
 from hb_metrics.human_eval.pairs import REASONS
 from hb_metrics.human_eval.questions import PAPER
-from hb_metrics.run_folder import read_json
+from hb_metrics.runs.run_folder import read_json
 
 _FOLDER = Path(__file__).parent
 _SMALLEST_P = 0.0005

@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hb_metrics.bias_values import StyleRows
-from hb_metrics.full_gen_bias.gen_bias import CellSums, gen_bias
-from hb_metrics.full_gen_bias.inputs import check_lengths
 from hb_metrics.identity_leakage.leakage import NamedPerson
 from hb_metrics.inference.classifiers.censoring import REPLACEMENT, mention_pattern
+from hb_metrics.statistics.bias_values import StyleRows
+from hb_metrics.statistics.gen_bias import CellSums, gen_bias
+from hb_metrics.statistics.inputs import check_lengths
 
 _SHORT = 3  # letters of a word that all of its forms share, at least
 _BATCH = 8192

@@ -15,7 +15,7 @@ from typing import Any
 from accelerate.utils import broadcast_object_list, gather_object
 
 from hb_metrics.inference.processes import process_state
-from hb_metrics.run_folder import run_differences
+from hb_metrics.runs.run_folder import run_differences
 
 LATEST = 90  # seconds until a file that another machine has written is given up
 _BETWEEN_LOOKS = 0.2  # seconds

@@ -21,7 +21,7 @@ from tqdm.auto import tqdm
 from hb_dataset.whole_files import write_atomically
 from hb_metrics.inference.machines import await_files, late_error
 from hb_metrics.inference.processes import process_state
-from hb_metrics.run_folder import SHARD_RUN, run_digest, set_aside
+from hb_metrics.runs.run_folder import SHARD_RUN, run_digest, set_aside
 
 _INPUTS = b"holistic_bias.inputs"  # beside SHARD_RUN in a shard's metadata
 

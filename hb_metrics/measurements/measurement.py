@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from hb_metrics.display.run_changes import FigureChanges
-    from hb_metrics.finished_run import Run
     from hb_metrics.inference.engines.engine import Ability, Engine
     from hb_metrics.inference.models.loading import LoadedModel
     from hb_metrics.inference.processes import PartialState
+    from hb_metrics.runs.finished_run import Run
 
 
 @dataclass(frozen=True)

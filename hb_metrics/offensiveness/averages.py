@@ -6,7 +6,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .inputs import as_python, check_column, check_ddof, check_lengths, is_number, number_column, text_codes
+from hb_metrics.statistics.inputs import (
+    as_python,
+    check_column,
+    check_ddof,
+    check_lengths,
+    is_number,
+    number_column,
+    text_codes,
+)
 
 THRESHOLD = 0.5
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hb_metrics.full_gen_bias.intervals import groups_of
+from hb_metrics.statistics.intervals import groups_of
 
 # Different prompts that the averages need; a cell that shares fewer counts as sharing none.
 MIN_SHARED = 4

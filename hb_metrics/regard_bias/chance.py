@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from .cell_means import cell_means, cleaned
-from .draws import SHUFFLE_DRAWS, by_content, generator, middle_range
-from .regard_rows import SCORED
-from .structure_cosines import pairwise_cosine
-from .structure_results import Pair, structure_gaps
+from hb_metrics.regard_bias.cell_means import cell_means, cleaned
+from hb_metrics.regard_bias.draws import SHUFFLE_DRAWS, by_content, generator, middle_range
+from hb_metrics.regard_bias.regard_rows import SCORED
+from hb_metrics.regard_bias.structure_cosines import pairwise_cosine
+from hb_metrics.regard_bias.structure_results import Pair, structure_gaps
 
 
 def by_chance(counts: np.ndarray, pairs: Mapping[str, Pair], *, n_shuffles: int, seed: int) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .cell_means import ROUNDING
+from hb_metrics.regard_bias.cell_means import ROUNDING
 
 # Each kind of draw has random numbers of its own. All results depend on these numbers: they must not change.
 SAMPLE_DRAWS, HALF_DRAWS, SHUFFLE_DRAWS = 3, 4, 5

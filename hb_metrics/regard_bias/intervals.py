@@ -16,9 +16,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import stdtrit
 
-from .cell_means import ROUNDING, cell_means
-from .regard_rows import NEUTRAL, SCORED, Column, RegardRows
-from .structure_results import Pair
+from hb_metrics.regard_bias.cell_means import ROUNDING, cell_means
+from hb_metrics.regard_bias.regard_rows import NEUTRAL, SCORED, Column, RegardRows
+from hb_metrics.regard_bias.structure_results import Pair
 
 # Least number of units: the spread of fewer is a guess, and its skewness cannot be estimated.
 MIN_UNITS = 5

@@ -11,15 +11,23 @@ import datasets
 import evaluate
 import numpy as np
 
-from .cell_means import kl_matrix
-from .chance import by_chance
-from .draws import middle_range
-from .inputs import check_column, check_references
-from .intervals import spread_over_structures
-from .regard_results import CONFIDENCE_LEVEL, FIXED_STRUCTURE, N_HALVES, N_SHUFFLES, K, Other, regard_bias
-from .regard_rows import EMPTY_ERROR, REGARDS, check_names, check_predictions
-from .structure_cosines import robustness
-from .structure_results import by_structure
+from hb_metrics.regard_bias.cell_means import kl_matrix
+from hb_metrics.regard_bias.chance import by_chance
+from hb_metrics.regard_bias.draws import middle_range
+from hb_metrics.regard_bias.intervals import spread_over_structures
+from hb_metrics.regard_bias.regard_results import (
+    CONFIDENCE_LEVEL,
+    FIXED_STRUCTURE,
+    N_HALVES,
+    N_SHUFFLES,
+    K,
+    Other,
+    regard_bias,
+)
+from hb_metrics.regard_bias.regard_rows import EMPTY_ERROR, REGARDS, check_names, check_predictions
+from hb_metrics.regard_bias.structure_cosines import robustness
+from hb_metrics.regard_bias.structure_results import by_structure
+from hb_metrics.statistics.inputs import check_column, check_references
 
 # `evaluate` fetches the files that the lines above name, but not the files which those import in turn: hence all here.
 __all__ = [

@@ -5,13 +5,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .cell_means import EmptyClassError, check_smoothing, cleaned, group_figures, kl_matrix
-from .chance import by_chance
-from .inputs import as_python, check_flag, is_number, is_whole
-from .intervals import MIN_UNITS, Interval, Spread, spread_over_structures, spread_over_units
-from .regard_rows import REGARDS, SCORED, RegardRows, read_rows, without_other
-from .structure_cosines import robustness
-from .structure_results import ALL_PAIRS, Pair, by_structure, flips, rankings
+from hb_metrics.regard_bias.cell_means import EmptyClassError, check_smoothing, cleaned, group_figures, kl_matrix
+from hb_metrics.regard_bias.chance import by_chance
+from hb_metrics.regard_bias.intervals import MIN_UNITS, Interval, Spread, spread_over_structures, spread_over_units
+from hb_metrics.regard_bias.regard_rows import REGARDS, SCORED, RegardRows, read_rows, without_other
+from hb_metrics.regard_bias.structure_cosines import robustness
+from hb_metrics.regard_bias.structure_results import ALL_PAIRS, Pair, by_structure, flips, rankings
+from hb_metrics.statistics.inputs import as_python, check_flag, is_number, is_whole
 
 Other = Literal["drop", "neutral", "keep"]
 FIXED_STRUCTURE = "original"

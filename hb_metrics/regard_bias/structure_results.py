@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .cell_means import ROUNDING, cell_means, cleaned, exact_mean
-from .regard_rows import SCORED
+from hb_metrics.regard_bias.cell_means import ROUNDING, cell_means, cleaned, exact_mean
+from hb_metrics.regard_bias.regard_rows import SCORED
 
 ALL_PAIRS = "all"  # key of the rankings by the mean gap over the pairs
 _DECIMALS = 12  # figures that are equal when rounded to these are ties

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from hb_metrics.bias_values import DescriptorKey, descriptor_codes
-from hb_metrics.full_gen_bias.inputs import check_lengths, check_text, text_codes
 from hb_metrics.reply_checks.phrase_rates import straight_apostrophes
+from hb_metrics.statistics.bias_values import DescriptorKey, descriptor_codes
+from hb_metrics.statistics.inputs import check_lengths, check_text, text_codes
 
 # For a correlation: two descriptors always lie on a line.
 MIN_DESCRIPTORS = 3

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hb_metrics.bias_values import DescriptorKey, descriptor_codes
-from hb_metrics.full_gen_bias.inputs import check_lengths, check_text
+from hb_metrics.statistics.bias_values import DescriptorKey, descriptor_codes
+from hb_metrics.statistics.inputs import check_lengths, check_text
 
 # The paper's phrases under the paper's headings.
 PAPER_PHRASES: Mapping[str, tuple[str, ...]] = {

@@ -32,8 +32,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import yaml
 
-from hb_metrics.full_gen_bias.inputs import check_text
 from hb_metrics.reply_checks.phrase_rates import straight_apostrophes
+from hb_metrics.statistics.inputs import check_text
 
 RULES_FILE = Path(__file__).with_name("refusals.yaml")
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the first is ten times as fast

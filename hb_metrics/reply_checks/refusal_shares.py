@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hb_dataset.seeded_draws import seeded_generator
-from hb_metrics.bias_values import descriptor_codes
-from hb_metrics.full_gen_bias.inputs import check_lengths, text_codes
+from hb_metrics.statistics.bias_values import descriptor_codes
+from hb_metrics.statistics.inputs import check_lengths, text_codes
 
 MIN_DESCRIPTORS = 8
 NUM_SHUFFLES = 1999

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hb_metrics.bias_values import DescriptorKey
-from hb_metrics.full_gen_bias.inputs import check_ddof
+from hb_metrics.statistics.bias_values import DescriptorKey
+from hb_metrics.statistics.inputs import check_ddof
 
 NUM_MOVERS = 5
 # The paper multiplies variances by this, here as in Table 4.

@@ -7,13 +7,13 @@ from typing import Any
 from hb_metrics.display.parts import Section
 from hb_metrics.display.rendering import write_page
 from hb_metrics.display.run_changes import RunChanges, changes_section, joined_changes
-from hb_metrics.finished_run import Run, read_run
 from hb_metrics.human_eval.section import check_runs, human_evaluation_section, read_results
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.report.differences import Difference, differing_settings
 from hb_metrics.report.run_names import run_names
-from hb_metrics.run_folder import run_digest
-from hb_metrics.run_record import tag_of
+from hb_metrics.runs.finished_run import Run, read_run
+from hb_metrics.runs.run_folder import run_digest
+from hb_metrics.runs.run_record import tag_of
 
 _FOLDER = Path(__file__).parent
 

@@ -8,11 +8,11 @@ from hb_dataset.markdown_table import escape_markdown, markdown_table
 from hb_metrics.display.numbers import MISSING
 from hb_metrics.display.parts import Figure
 from hb_metrics.display.run_changes import changes_markdown
-from hb_metrics.finished_run import read_run
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.report.comparison import comparison_warnings, run_changes
 from hb_metrics.report.differences import differing_settings
 from hb_metrics.report.run_names import run_names
+from hb_metrics.runs.finished_run import read_run
 
 
 def overview_markdown(runs: Sequence[Path], names: Sequence[str] | None = None) -> str:

@@ -9,7 +9,7 @@ from hb_metrics.display.rendering import write_page
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.measurement import Measurement
 from hb_metrics.measurements.settings import quick_values
-from hb_metrics.run_record import measured_model, model_title, served_sentences
+from hb_metrics.runs.run_record import measured_model, model_title, served_sentences
 
 _FOLDER = Path(__file__).parent
 

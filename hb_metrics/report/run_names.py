@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from hb_metrics.finished_run import Run
-from hb_metrics.run_record import model_title, tag_of
+from hb_metrics.runs.finished_run import Run
+from hb_metrics.runs.run_record import model_title, tag_of
 
 NUM_NAMES_ERROR = "{num_names} names for {num_runs} runs; give one name per run, in the same order"
 EMPTY_NAME_ERROR = "a run's name is empty; give each run a name to show"

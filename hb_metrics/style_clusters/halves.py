@@ -12,9 +12,9 @@ import numpy as np
 from scipy import sparse
 
 from hb_dataset.seeded_draws import seeded_generator
-from hb_metrics.bias_values import BATCH_SIZE, StyleRows, descriptor_codes
-from hb_metrics.full_gen_bias.inputs import text_codes
-from hb_metrics.replies import Replies
+from hb_metrics.runs.replies import Replies
+from hb_metrics.statistics.bias_values import BATCH_SIZE, StyleRows, descriptor_codes
+from hb_metrics.statistics.inputs import text_codes
 
 Samples = Literal["replies", "descriptors"]
 LEAST_SAMPLES = 3  # over two samples, all correlations are 1 or -1

@@ -8,14 +8,14 @@ from typing import Any
 
 import evaluate
 
-from .bias_variance import bias_variance
-from .cell_sums import CellSums
-from .gen_bias import CLUSTERS_CAME_LATE_ERROR, GenBias, gen_bias
-from .gen_bias_metric import ARGUMENTS, COUNTS, GenBiasMetric, module_info, values_of
-from .inputs import number_column
-from .intervals import intervals
-from .reply_spread import reply_spread
-from .style_clusters import PAPER_CLUSTERS
+from hb_metrics.statistics.bias_variance import bias_variance
+from hb_metrics.statistics.cell_sums import CellSums
+from hb_metrics.statistics.gen_bias import CLUSTERS_CAME_LATE_ERROR, GenBias, gen_bias
+from hb_metrics.statistics.gen_bias_metric import ARGUMENTS, COUNTS, GenBiasMetric, module_info, values_of
+from hb_metrics.statistics.inputs import number_column
+from hb_metrics.statistics.intervals import intervals
+from hb_metrics.statistics.reply_spread import reply_spread
+from hb_metrics.statistics.style_clusters import PAPER_CLUSTERS
 
 # `evaluate` fetches the files that the lines above name, but not the files which those import in turn: hence all here.
 __all__ = [

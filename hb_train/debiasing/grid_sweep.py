@@ -20,7 +20,7 @@ from tqdm import tqdm
 
 from hb_dataset.markdown_table import markdown_table
 from hb_dataset.whole_files import write_text
-from hb_metrics.run_folder import open_run, package_versions, read_json, write_json
+from hb_metrics.runs.run_folder import open_run, package_versions, read_json, write_json
 from hb_train.debiasing.arguments import DEBIAS_FILE
 from hb_train.training.hub_token import NOT_RECORDED, check_recorded
 from hb_train.training.sweeps import (

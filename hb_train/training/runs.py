@@ -8,7 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hb_metrics.run_folder import open_run, package_versions
+from hb_metrics.runs.run_folder import open_run, package_versions
 
 if TYPE_CHECKING:
     from transformers import Trainer, TrainingArguments

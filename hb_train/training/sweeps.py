@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 import yaml
 
-from hb_metrics.run_folder import RUN_FILE, read_json
+from hb_metrics.runs.run_folder import RUN_FILE, read_json
 from hb_train.training.hub_token import TOKEN_VARIABLE
 
 SWEEP_FILE = "sweep.json"

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from hb_dataset.seeded_draws import seeded_generator
 from hb_dataset.whole_files import write_atomically
-from hb_metrics.run_folder import read_json
+from hb_metrics.runs.run_folder import read_json
 from hb_train.tuning.labels import SPLITS, split_path
 
 if TYPE_CHECKING:

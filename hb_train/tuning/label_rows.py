@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hb_dataset.whole_files import write_atomically
-from hb_metrics.finished_run import Run, StyleShards, read_bias_values, read_reply_table
-from hb_metrics.replies import questions_of, with_questions
+from hb_metrics.runs.finished_run import Run, StyleShards, read_bias_values, read_reply_table
+from hb_metrics.runs.replies import questions_of, with_questions
 from hb_train.tuning.labels import ROW_SCHEMA, SPLITS, Labels, split_path
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hb_dataset.seeded_draws import seeded_generator
-from hb_metrics.bias_values import bias_values
-from hb_metrics.finished_run import StyleShards
-from hb_metrics.run_folder import read_json
+from hb_metrics.runs.finished_run import StyleShards
+from hb_metrics.runs.run_folder import read_json
+from hb_metrics.statistics.bias_values import bias_values
 
 if TYPE_CHECKING:
     from datasets import Dataset

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from tqdm import tqdm
 
-from hb_metrics.run_folder import open_run, package_versions, read_json, write_json
+from hb_metrics.runs.run_folder import open_run, package_versions, read_json, write_json
 from hb_train.training.hub_token import NOT_RECORDED, check_recorded
 from hb_train.training.options import MISSING_ERROR
 from hb_train.training.sweeps import (

@@ -20,8 +20,6 @@ from transformers import PreTrainedTokenizerBase, Trainer, TrainerCallback
 from hb_dataset import load_table
 from hb_dataset.balanced_sample import balanced_sample
 from hb_dataset.prompts import config_vocabulary
-from hb_metrics.bias_values import DescriptorKey, bias_values
-from hb_metrics.full_gen_bias.gen_bias import CellSums, gen_bias
 from hb_metrics.inference.classifiers.censoring import censor_replies, paired_terms
 from hb_metrics.inference.classifiers.offensive import load_offensiveness_classifier
 from hb_metrics.inference.classifiers.styles import load_style_classifier
@@ -30,12 +28,14 @@ from hb_metrics.inference.models.loading import LoadedModel, model_kind
 from hb_metrics.inference.replies.presets import choose_extent, decoding_preset
 from hb_metrics.inference.replies.prompt_replies import ReplyPlan, plan_replies, reply_to_rows
 from hb_metrics.inference.replies.requests import make_requests, select_prompts
-from hb_metrics.obedience import mean_value, read_directions, values_along
-from hb_metrics.obedience_errors import RepliesOf
+from hb_metrics.obedience.errors import RepliesOf
+from hb_metrics.obedience.values import mean_value, read_directions, values_along
 from hb_metrics.offensiveness.averages import offensiveness
-from hb_metrics.replies import is_empty
 from hb_metrics.reply_checks.style_change import RunStyles
-from hb_metrics.run_folder import plural_forms, with_plurals
+from hb_metrics.runs.replies import is_empty
+from hb_metrics.runs.run_folder import plural_forms, with_plurals
+from hb_metrics.statistics.bias_values import DescriptorKey, bias_values
+from hb_metrics.statistics.gen_bias import CellSums, gen_bias
 
 LOWER_IS_BETTER = (
     *("full_gen_bias", "full_gen_bias_low", "full_gen_bias_high"),
@@ -55,7 +55,7 @@ ONCE_ERROR = (
 )
 COLUMNS_ERROR = (
     "the prompts lack the columns {missing}; give the name of a config, or a table of load_table with the plural forms "
-    "that hb_metrics.run_folder.with_plurals adds"
+    "that hb_metrics.runs.run_folder.with_plurals adds"
 )
 TEMPLATES_ERROR = "num_templates is {number}, and the prompts have {there} templates; give between 1 and {there}"
 CELL_ERROR = (

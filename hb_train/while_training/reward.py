@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from hb_metrics.bias_values import DescriptorKey
 from hb_metrics.inference.classifiers.censoring import censor
 from hb_metrics.inference.classifiers.classifier import Classifier
 from hb_metrics.inference.classifiers.styles import load_style_classifier
-from hb_metrics.obedience import read_directions
-from hb_metrics.replies import is_empty
+from hb_metrics.obedience.values import read_directions
+from hb_metrics.runs.replies import is_empty
+from hb_metrics.statistics.bias_values import DescriptorKey
 
 LABELS_ERROR = (
     "the styles of classifier '{name}' are others than those of the directions in '{folder}'; give the classifier that "

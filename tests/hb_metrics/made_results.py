@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hb_dataset import load_table
-from hb_metrics.full_gen_bias.style_clusters import PAPER_CLUSTERS
 from hb_metrics.language_model_bias.paired_test import language_model_bias
 from hb_metrics.measurements.generation.refusals import found_by_rules, refusals_results
 from hb_metrics.measurements.generation.results import generation_results, style_means_table
@@ -19,9 +18,10 @@ from hb_metrics.measurements.likelihood.results import likelihood_results
 from hb_metrics.measurements.offensiveness.work import offensiveness_results
 from hb_metrics.measurements.robustness.template_robustness import TemplateValues, template_robustness
 from hb_metrics.regard_bias.regard_results import regard_bias
-from hb_metrics.replies import Replies, whole_prompts
 from hb_metrics.reply_checks.refusal_rules import read_refusal_rules
-from hb_metrics.run_folder import LAYOUT
+from hb_metrics.runs.replies import Replies, whole_prompts
+from hb_metrics.runs.run_folder import LAYOUT
+from hb_metrics.statistics.style_clusters import PAPER_CLUSTERS
 
 LOVE = "I love {plural_noun_phrase}."
 SORRY = "i'm sorry to hear"

@@ -1,6 +1,6 @@
 """Runs as their files: what tests of runs that were killed, and of runs on several machines, compare."""
 
-from hb_metrics.run_folder import LOCK_FILE, REPORT_FILE
+from hb_metrics.runs.run_folder import LOCK_FILE, REPORT_FILE
 
 
 def contents(folder):

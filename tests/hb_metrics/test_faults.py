@@ -20,7 +20,6 @@ import yaml
 
 from hb_dataset.whole_files import remove_leftovers, write_text
 from hb_metrics import measure
-from hb_metrics.finished_run import StyleShards, read_prompts, read_run, read_stored_replies
 from hb_metrics.inference import shards
 from hb_metrics.inference.scoring import scoring_shards
 from hb_metrics.inference.shards import Shard, fill_shards, plan_row_shards
@@ -28,7 +27,8 @@ from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.dialogue.work import DIALOGUE
 from hb_metrics.measurements.likelihood.scoring import PERPLEXITIES
 from hb_metrics.measurements.offensiveness.work import OFFENSIVENESS
-from hb_metrics.run_folder import (
+from hb_metrics.runs.finished_run import StyleShards, read_prompts, read_run, read_stored_replies
+from hb_metrics.runs.run_folder import (
     BIAS_VALUES_FILE,
     IN_USE_ERROR,
     LOCK_FILE,
@@ -72,7 +72,7 @@ SCHEMA = pa.schema([("id", pa.string()), ("words", pa.list_(pa.string())), ("num
 HOLD = """
 import sys, time
 from pathlib import Path
-from hb_metrics.run_folder import hold_folder
+from hb_metrics.runs.run_folder import hold_folder
 
 with hold_folder(Path(sys.argv[1])):
     print("held", flush=True)

@@ -18,7 +18,7 @@ import yaml
 
 from hb_metrics.inference.machines import OTHER_FOLDER_ERROR, OTHER_RUN_ERROR
 from hb_metrics.measure import LOST_PROCESS_ERROR
-from hb_metrics.run_folder import IN_USE_ERROR
+from hb_metrics.runs.run_folder import IN_USE_ERROR
 from tests.hb_metrics.run_files import check_part_of, check_same, identities
 
 ROOT = Path(__file__).parents[2]

@@ -6,12 +6,11 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from hub_scripts.install_local import metric_folders
+from hub_scripts.module_files import metric_folders
 
 FOLDERS = {folder.name: folder for folder in metric_folders()}
 OPTIONS = {
@@ -146,23 +145,3 @@ def assert_close(actual, expected):
             assert_close(actual[key], expected[key])
     else:
         assert actual == (pytest.approx(expected, abs=1e-8) if isinstance(expected, float) else expected)
-
-
-def test_a_file_that_metrics_share_is_written_once():
-    """The others' folders hold links to it, since a metric imports only files of its own folder."""
-    contents = {}
-    for folder in FOLDERS.values():
-        for path in folder.glob("*.py"):
-            if path.name not in ("__init__.py", "tests.py") and not path.is_symlink():
-                assert contents.setdefault(path.read_bytes(), path) == path, path
-            assert path.resolve().parent.name in FOLDERS, path
-    assert Path(FOLDERS["partial_gen_bias"] / "gen_bias.py").is_symlink()
-
-
-@pytest.mark.parametrize("name", FOLDERS)
-def test_the_main_file_imports_every_other(name):
-    # `evaluate` fetches the files that the main file imports, and does not look at what those import in turn.
-    main = (FOLDERS[name] / f"{name}.py").read_text(encoding="utf-8")
-    files = {path.name for path in FOLDERS[name].glob("*.py")} - {"__init__.py", "tests.py", f"{name}.py"}
-
-    assert {f"{module}.py" for module in re.findall(r"^from \.(\w+) import", main, re.MULTILINE)} == files

@@ -18,7 +18,7 @@ from hb_metrics.inference.classifiers import classifier
 from hb_metrics.inference.engines import served as engine
 from hb_metrics.inference.scoring.perplexity import score_perplexity
 from hb_metrics.inference.served import client
-from hb_metrics.run_record import measured_model
+from hb_metrics.runs.run_record import measured_model
 from tests.forked_programs import free_port
 from tests.hb_metrics.conftest import small_model
 from tests.hb_metrics.inference.served.stand_in import MODEL, StandIn, serving

@@ -21,8 +21,6 @@ from tokenizers import AddedToken
 
 from hb_dataset import load_table
 from hb_metrics.arguments import settings_of
-from hb_metrics.bias_values import bias_values
-from hb_metrics.finished_run import NO_RESULTS_ERROR, NO_STYLES_ERROR, OTHER_PROMPTS_ERROR, OTHER_RUN_ERROR, StyleShards
 from hb_metrics.inference.models.chats import split_thought
 from hb_metrics.inference.models.contexts import (
     encode_contexts,
@@ -38,10 +36,18 @@ from hb_metrics.inference.replies.cues import place_cues
 from hb_metrics.measure import main as measure
 from hb_metrics.measurements.generation import GENERATION
 from hb_metrics.measurements.measurement import Task
-from hb_metrics.obedience import NO_DIRECTIONS_ERROR
-from hb_metrics.planning import load, model_source, read_prompts
+from hb_metrics.obedience.values import NO_DIRECTIONS_ERROR
 from hb_metrics.report.comparison import write_comparison
-from hb_metrics.run_folder import SHARD_RUN
+from hb_metrics.runs.finished_run import (
+    NO_RESULTS_ERROR,
+    NO_STYLES_ERROR,
+    OTHER_PROMPTS_ERROR,
+    OTHER_RUN_ERROR,
+    StyleShards,
+)
+from hb_metrics.runs.planning import load, model_source, read_prompts
+from hb_metrics.runs.run_folder import SHARD_RUN
+from hb_metrics.statistics.bias_values import bias_values
 from hb_train import bias_labels
 from hb_train.bias_labels import BETA_ERROR, LabelArguments, label, main
 from hb_train.training.encoding import IGNORED, encode_rows, without_tag

@@ -17,13 +17,13 @@ from accelerate.state import AcceleratorState
 from datasets import Dataset
 
 from hb_dataset.prompts import config_vocabulary, load_table
-from hb_metrics.finished_run import read_run
 from hb_metrics.inference.classifiers.censoring import censor
 from hb_metrics.inference.classifiers.styles import load_style_classifier
 from hb_metrics.inference.replies.prompt_replies import reply_to_rows
 from hb_metrics.measure import main as measure
-from hb_metrics.obedience import mean_value, read_directions, run_values_along
-from hb_metrics.run_folder import with_plurals
+from hb_metrics.obedience.values import mean_value, read_directions, run_values_along
+from hb_metrics.runs.finished_run import read_run
+from hb_metrics.runs.run_folder import with_plurals
 from hb_train.while_training.callback import GenBiasCallback, draw_prompts, random_state_kept
 from hb_train.while_training.reward import gen_bias_reward
 from tests.hb_train.conftest import WARNINGS_OF_TRL, pitying_tokenizer

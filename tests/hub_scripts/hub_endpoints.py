@@ -357,22 +357,6 @@ def resolve(hub, request, repo, revision, path):
     return Answer(206, blob.content[start:end], headers | {"Content-Range": f"bytes {start}-{end - 1}/{size}"})
 
 
-def leaderboard(hub, request, repo):
-    """The results on main of all models for a dataset, as far as the client reads them; 404 where there are none."""
-    found = [
-        {"modelId": model.id, "filename": path, "value": entry["value"], "rank": 1, "verified": False}
-        for (kind, _), model in hub.repos.items()
-        if kind == "model"
-        for path, content in model.files().items()
-        if path.startswith(".eval_results/")
-        for entry in yaml.safe_load(content)
-        if entry["dataset"]["id"] == repo.id
-    ]
-    if not found:
-        raise Refused(404, "This dataset has no leaderboard")
-    return as_json([entry | {"author": {"type": "user", "name": "somebody"}} for entry in found])
-
-
 def listed_discussion(repo, pull_request):
     about = {
         "num": pull_request.num,
@@ -429,7 +413,6 @@ ENDPOINTS = [
     ("POST", rf"{_API}/paths-info{_REVISION}", paths_info),
     ("GET", rf"{_API}/discussions", discussions),
     ("GET", rf"{_API}/discussions/(?P<num>\d+)", discussion),
-    ("GET", rf"{_API}/leaderboard", leaderboard),
     ("GET", rf"{_API}(?:/revision{_REVISION})?", repo_info),
     ("GET", rf"{_PAGE}/resolve{_REVISION}/(?P<path>.+)", resolve),
 ]

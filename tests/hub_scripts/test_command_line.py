@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hb_metrics.run_folder import LAYOUT
+from hb_metrics.runs.run_folder import LAYOUT
 from hub_scripts.command_line import COMMANDS, main
 
 ROOT = Path(__file__).parents[2]
@@ -91,7 +91,7 @@ def test_help_of_publish_lists_what_can_be_published(called):
     assert written.out.startswith("usage: holistic-bias publish COMMAND ")
     assert "`holistic-bias publish COMMAND --help` lists" in written.out
     listed = [line for line in written.out.splitlines() if line.startswith("  ")]
-    assert [line.split()[0] for line in listed] == ["dataset", "metrics", "results", "leaderboard"]
+    assert [line.split()[0] for line in listed] == ["dataset", "metrics", "results"]
 
 
 def test_help_imports_only_the_standard_library():
@@ -129,7 +129,6 @@ def test_help_of_a_command_is_that_of_its_script(called):
         "publish dataset": "--version",
         "publish metrics": "--org",
         "publish results": "--same_model",
-        "publish leaderboard": "--results",
     }
     assert an_option.keys() == COMMANDS.keys()
     for name, option in an_option.items():
@@ -186,7 +185,6 @@ def test_a_missing_extra_is_named_with_the_command_that_installs_it(tmp_path):
         "check-terms": "--against hb_dataset/vocabulary/v1.0",
         "convert-classifier": f"{tmp_path} --output_dir {tmp_path}/converted",
         "publish results": f"{tmp_path} --repo_id a/b",
-        "publish leaderboard": f"--repo_id a/b --dataset_id a/b --results {tmp_path} --dry_run {tmp_path / 'board'}",
     }
     to_script = {**dict.fromkeys(COMMANDS, "--help"), **later}
     commands = {f"{name} {options}".strip(): name for name, options in to_script.items()}

@@ -210,7 +210,6 @@ def test_the_command_refuses_v1_in_one_line(capsys):
 
 
 def test_another_folder_can_be_frozen(root, tmp_path):
-    """Such as one that convert_lists.py wrote."""
     lists = shutil.copytree(root / NEXT, tmp_path / "lists")
     with (lists / "age.yaml").open("a", encoding="utf-8") as file:
         file.write(TERM.format(term="growing"))

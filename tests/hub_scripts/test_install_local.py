@@ -15,7 +15,7 @@ from hb_dataset import CONFIGS, load_table
 from hb_dataset import vocabulary as vocabulary_module
 from hb_dataset.builder import HolisticBias
 from hb_dataset.versions import read_frozen
-from hub_scripts import install_local
+from hub_scripts import install_local, module_files
 from tests.hub_scripts.versions_on_disk import record_as_frozen
 
 SCRIPT = Path(install_local.__file__)
@@ -147,16 +147,15 @@ def test_the_script_prints_what_can_be_loaded(installed):
 
 def test_every_metric_is_installed_with_all_that_it_imports(installed):
     home, printed = installed
-    folders = install_local.metric_folders()
+    folders = module_files.metric_folders()
     assert "likelihood_bias" in [folder.name for folder in folders]
     for folder in folders:
         assert f'evaluate.load("{folder.name}")' in printed
         named = home / "modules" / "evaluate_modules" / "metrics" / f"evaluate-metric--{folder.name}"
         (copy,) = (path for path in named.iterdir() if len(path.name) == 64)
-        sources = [source for source in folder.glob("*.py") if source.name != "tests.py"]
-        assert {path.name for path in copy.glob("*.py")} == {source.name for source in sources}
-        for source in sources:
-            assert (copy / source.name).read_bytes() == source.read_bytes()
+        files = {path.name: path.read_bytes() for path in copy.glob("*.py") if path.name != "__init__.py"}
+        assert files == module_files.module_files(folder)
+        assert not any(b"hb_metrics" in content.split(b'"""', 2)[2] for content in files.values())
 
 
 def test_the_bare_name_is_all_of_v1(loaded):
@@ -261,7 +260,7 @@ METRIC = """
 import datasets
 import evaluate
 
-from .numbers import ANSWER
+from hb_metrics.answer.numbers import ANSWER
 
 
 class Answer(evaluate.Metric):
@@ -274,11 +273,12 @@ class Answer(evaluate.Metric):
 """
 INSTALL_AND_LOAD = """
 from pathlib import Path
-from hub_scripts import install_local
+from hub_scripts import install_local, module_files
 
-install_local.METRICS_DIR = Path(sys.argv[1])
+module_files.METRICS_DIR = Path(sys.argv[1])
+module_files.ROOT = module_files.METRICS_DIR.parent
 for answer in (1, 2, 1):
-    (install_local.METRICS_DIR / "answer" / "numbers.py").write_text(f"ANSWER = {answer}")
+    (module_files.METRICS_DIR / "answer" / "numbers.py").write_text(f"ANSWER = {answer}")
     (written,) = install_local.install_metrics()
     assert written.is_dir(), written
     print(evaluate.load("answer").compute(predictions=[0])["answer"])
@@ -287,7 +287,7 @@ for answer in (1, 2, 1):
 
 def test_a_changed_metric_replaces_the_installed_one(tmp_path, hub_without_our_names):
     url, _ = hub_without_our_names
-    metrics = tmp_path / "metrics"
+    metrics = tmp_path / "hb_metrics"
     for name in ("answer", "no_metric"):
         (metrics / name).mkdir(parents=True)
     (metrics / "answer" / "answer.py").write_text(METRIC, encoding="utf-8")

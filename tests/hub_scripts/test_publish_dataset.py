@@ -38,16 +38,6 @@ feather.write_feather(pyarrow.Table.from_pylist(list(stream.take(50))), f"{folde
 print(list(default), default["test"].config_name, default["test"].num_rows, len(stream.features))
 print(sorted(name for name in sys.modules if name.split(".")[0] in ("hb_dataset", "hb_metrics", "hub_scripts")))
 """
-RECORDS = """
-import sys
-import warnings
-
-warnings.simplefilter("ignore")
-import mlcroissant
-
-nouns = mlcroissant.Dataset(sys.argv[1]).records("nouns")
-print(b" ".join(record["nouns/noun"] for record in nouns).decode())
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -128,7 +118,7 @@ def test_a_dry_run_writes_the_same_files_in_another_process_without_token_or_net
     expected = {path: content for path, content in files.items() if path.endswith(".parquet")}
     assert len(expected) == len(V1_CONFIGS)
     assert {path: written[path] for path in expected} == expected
-    assert written.keys() - expected == {"README.md", "croissant.json", "eval.yaml", "LICENSE"}
+    assert written.keys() - expected == {"README.md", "eval.yaml", "LICENSE"}
     for path, content in written.items():
         assert path in run.stdout
         assert f"{len(content):,}" in run.stdout
@@ -215,9 +205,6 @@ def test_the_sentences_of_earlier_versions_are_loaded_and_described_beside_the_n
     rows = version_table("v2.0", "v2.0-baseline", root).num_rows
     assert f"`v2.0-baseline` ({rows:,} rows), " in card
     assert card.index("`v2.0` (") < card.index("`v1.0` (")
-    described = json.loads((folder / "croissant.json").read_text(encoding="utf-8"))
-    files = {str(path.relative_to(folder)) for path in folder.glob("data/*/*")}
-    assert {file["@id"] for file in described["distribution"]} == files
 
 
 def test_the_newest_frozen_version_is_published_if_none_is_named(tmp_path):
@@ -329,10 +316,6 @@ def test_what_is_published_loads_in_a_new_process_as_the_same_rows(hub, run_pyth
         assert plain(loaded).equals(table)
     stream = pyarrow.feather.read_table(tmp_path / "loaded" / "stream.feather")
     assert stream.to_pylist() == tables["v1.0-small"].slice(0, 50).to_pylist()
-
-    url = f"{hub.url}/datasets/{REPO_ID}/resolve/v1.0/croissant.json"
-    nouns = run_python("-c", RECORDS, url, CROISSANT_CACHE=str(tmp_path / "croissant")).stdout
-    assert nouns.split() == tables["nouns"]["noun"].to_pylist()
 
 
 def test_publishing_again_changes_nothing(maintainer, tmp_path, capsys):

@@ -12,7 +12,7 @@ import yaml
 from packaging.requirements import Requirement
 
 from hub_scripts import publish_metrics
-from hub_scripts.install_local import metric_folders
+from hub_scripts.module_files import metric_folders, module_files
 from hub_scripts.publish_metrics import GRADIO_VERSION, main, space_card, space_files
 
 SCRIPT = Path(publish_metrics.__file__)
@@ -149,8 +149,7 @@ def test_there_are_metrics():
 def test_a_space_has_the_layout_that_evaluate_asks_for_and_all_helpers_as_files(dry_run, name):
     folder, _ = dry_run
     names = {path.name for path in (folder / name).iterdir()}
-    sources = {path.name for path in (PROJECT / "hb_metrics" / name).glob("*.py")}
-    assert names == LAYOUT | (sources - {"__init__.py"})
+    assert names == LAYOUT | module_files(PROJECT / "hb_metrics" / name).keys()
     assert f"{name}.py" in names
     assert all(path.is_file() and not path.is_symlink() for path in (folder / name).iterdir())
 
@@ -424,7 +423,7 @@ print(json.dumps(results))
 
 
 def test_a_published_metric_loads_from_the_hub_in_a_new_process(maintainer, run_python, capsys):
-    from hb_metrics.full_gen_bias.gen_bias import CellSums, gen_bias
+    from hb_metrics.statistics.gen_bias import CellSums, gen_bias
 
     main(["--org", "ORG", "--metrics", "full_gen_bias"])
     printed = capsys.readouterr().out

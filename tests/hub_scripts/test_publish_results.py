@@ -2,7 +2,6 @@ import copy
 import html
 import io
 import json
-import math
 import os
 import pty
 import re
@@ -25,15 +24,14 @@ from markdown_it import MarkdownIt
 from hb_dataset import load_table
 from hb_dataset.prompts import version_configs
 from hb_metrics.arguments import parse_arguments, settings_of
-from hb_metrics.full_gen_bias.style_clusters import PAPER_CLUSTERS
 from hb_metrics.measurements.generation.results import generation_results
 from hb_metrics.measurements.likelihood.results import likelihood_results
 from hb_metrics.measurements.offensiveness.work import offensiveness_results
-from hb_metrics.replies import Replies, whole_prompts
-from hb_metrics.run_folder import LAYOUT
+from hb_metrics.runs.replies import Replies, whole_prompts
+from hb_metrics.runs.run_folder import LAYOUT
+from hb_metrics.statistics.style_clusters import PAPER_CLUSTERS
 from hub_scripts import publish_dataset, publish_results
 from hub_scripts.eval_tasks import task_id, tasks
-from hub_scripts.leaderboard.reading import read_content
 from hub_scripts.publish_results import Change, check_model, main, read_settled_results, shown_changes
 from hub_scripts.results_section import END, START, card_section, measuring_command, with_section
 from hub_scripts.run_figures import evaluation_results, run_figures
@@ -760,25 +758,3 @@ def test_changes_from_an_earlier_run_stand_in_the_section(results):
     section = card_section(results, MODEL, None, "| a table |")
     assert "### Changes" not in without
     assert section.replace("\n### Changes\n\n| a table |\n", "") == without
-
-
-def test_the_leaderboard_reads_all_of_the_notes(results):
-    results["run"]["dialogue"] = {"digest": DIGEST}
-    results["run"]["settings"]["sample"] = 500
-    reading = read_content(json.dumps(results).encode(), "run/results.json", MODEL, DATASET)
-    assert reading.refused == []
-    figures = {figure.task: figure for figure in reading.figures}
-    assert figures.keys() == set(tasks())
-    assert {figure.faults for figure in reading.figures} == {()}  # no part of the notes is unknown
-    assert {figure.settings.sample for figure in reading.figures} == {"sample of 500 prompts, drawn with seed 0"}
-    values = {figure.task: figure.value for figure in run_figures(results) if figure.task is not None}
-    assert {task: figure.value for task, figure in figures.items()} == values
-    debiased = figures["full_gen_bias_debiased"]
-    bounds = results["generation"]["gen_bias"]["intervals"]["full_gen_bias"]
-    np.testing.assert_allclose(debiased.interval, bounds, rtol=1e-5)
-    assert debiased.run == ("no_bias", "0")
-    # 900 tokens of 88 replies, each with log2(31.25) bits
-    np.testing.assert_allclose(debiased.dialogue.bits, 900 * math.log2(31.25) / 88, rtol=1e-5)
-    np.testing.assert_allclose(debiased.dialogue.interval[1:], results["dialogue"]["interval"], rtol=1e-5)
-    assert debiased.dialogue.interval[0] == "95"
-    assert debiased.dialogue.replies == f"88 replies, digest {DIGEST[:12]}"

@@ -9,7 +9,12 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from hb_metrics.answer_files import (
+from hb_metrics.inference.engines.engine import Ability, Engine, Lack, LikelihoodRequests, asked_description
+from hb_metrics.inference.models.layout import Layout
+from hb_metrics.inference.replies.requests import REPLY_SCHEMA, Answer, ReplyRequests, reply_columns
+from hb_metrics.inference.scoring.scoring_shards import PERPLEXITY_SCHEMA
+from hb_metrics.inference.shards import Shard, fill_shards, plan_row_shards, read_shards
+from hb_metrics.runs.answer_files import (
     GivenReply,
     check_ids,
     file_digest,
@@ -17,13 +22,8 @@ from hb_metrics.answer_files import (
     read_replies_file,
     replies_by_prompt,
 )
-from hb_metrics.inference.engines.engine import Ability, Engine, Lack, LikelihoodRequests, asked_description
-from hb_metrics.inference.models.layout import Layout
-from hb_metrics.inference.replies.requests import REPLY_SCHEMA, Answer, ReplyRequests, reply_columns
-from hb_metrics.inference.scoring.scoring_shards import PERPLEXITY_SCHEMA
-from hb_metrics.inference.shards import Shard, fill_shards, plan_row_shards, read_shards
-from hb_metrics.replies import reply_id
-from hb_metrics.run_record import last_part
+from hb_metrics.runs.replies import reply_id
+from hb_metrics.runs.run_record import last_part
 
 ROWS_PER_SHARD = 16384
 

@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 
 from hb_dataset.seeded_draws import seeded_generator
 from hb_dataset.vocabulary_entries import SINGULAR_SLOT
-from hb_metrics.full_gen_bias.reply_spread import MIN_REPLIES
 from hb_metrics.inference.models.contexts import ContextFormat, read_sentences
+from hb_metrics.statistics.reply_spread import MIN_REPLIES
 
 Cue = Literal["prompt", "system", "history"]
 CUES = get_args(Cue)

@@ -13,7 +13,7 @@ from hb_metrics.inference.processes import process_state
 from hb_metrics.inference.served.addresses import choose_key, provider_key
 from hb_metrics.inference.served.client import Server, connected
 from hb_metrics.inference.served.probe import Probe, changes, probe
-from hb_metrics.run_folder import RUN_FILE, read_json
+from hb_metrics.runs.run_folder import RUN_FILE, read_json
 
 CHANGED_ERROR = """\
 {where} is not as it was when the run in '{folder}' began:

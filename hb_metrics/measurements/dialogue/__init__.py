@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from hb_metrics.display.parts import Figure, Report, pair
 from hb_metrics.measurements.dialogue.options import DialogueOptions
 from hb_metrics.measurements.measurement import Measurement, Task
-from hb_metrics.run_record import last_part
+from hb_metrics.runs.run_record import last_part
 
 if TYPE_CHECKING:
     from hb_dataset.dialogue_pairs import Dialogue
     from hb_metrics.display.run_changes import FigureChanges
-    from hb_metrics.finished_run import Run
     from hb_metrics.measurements.dialogue.work import DialogueWork
     from hb_metrics.measurements.settings import Settings
+    from hb_metrics.runs.finished_run import Run
 
 
 class DialoguePerplexity(Measurement):

@@ -9,7 +9,7 @@ from markupsafe import Markup
 from hb_metrics.display.numbers import bias, interval
 from hb_metrics.display.parts import Report, Section, Tile, pair
 from hb_metrics.display.rendering import render
-from hb_metrics.run_record import tag_of
+from hb_metrics.runs.run_record import tag_of
 
 
 def dialogue_report(results: Mapping[str, Any], folder: Path) -> Report:

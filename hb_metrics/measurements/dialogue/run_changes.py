@@ -1,9 +1,9 @@
 """How dialogue perplexity changes from one run to another, with its interval; paired by reply."""
 
 from hb_metrics.display.run_changes import FigureChange, FigureChanges
-from hb_metrics.finished_run import Run, read_shards
 from hb_metrics.paired_changes.paired_change import NO_FILES_REASON, perplexity_change
-from hb_metrics.run_folder import DIALOGUE
+from hb_metrics.runs.finished_run import Run, read_shards
+from hb_metrics.runs.run_folder import DIALOGUE
 
 REPLIES_REASON = "it was measured on different replies"
 TOKENS_REASON = "the same replies are different numbers of tokens"

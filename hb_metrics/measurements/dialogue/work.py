@@ -14,7 +14,7 @@ from hb_metrics.inference.scoring.dialogue import (
 from hb_metrics.measurements.dialogue.options import DialogueOptions
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.settings import Settings
-from hb_metrics.run_folder import DIALOGUE
+from hb_metrics.runs.run_folder import DIALOGUE
 
 
 class DialogueWork(NamedTuple):

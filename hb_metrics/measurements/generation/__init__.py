@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hb_metrics.display.run_changes import FigureChanges
-    from hb_metrics.finished_run import Run
     from hb_metrics.measurements.generation.work import GenerationWork
     from hb_metrics.measurements.settings import Settings
+    from hb_metrics.runs.finished_run import Run
 
 
 class Generation(Measurement):
@@ -99,13 +99,13 @@ class Generation(Measurement):
     def figure_settings(self, results: Mapping[str, Any]) -> list[str]:
         """The style classifier, and how replies were made."""
         from hb_metrics.measurements.generation.figures_of_run import reply_settings
-        from hb_metrics.run_record import classifier_name
+        from hb_metrics.runs.run_record import classifier_name
 
         return [f"styles classified by {classifier_name(results['run'], 'style_classifier')}", *reply_settings(results)]
 
     def variant(self, results: Mapping[str, Any]) -> list[str]:
         """The style classifier, the control tag, and the cue if it is not the prompt."""
-        from hb_metrics.run_record import cue_of, public_name, tag_of
+        from hb_metrics.runs.run_record import cue_of, public_name, tag_of
 
         cue = [] if cue_of(results) == "prompt" else [f"cue {cue_of(results)}"]
         return [public_name(results["run"]["style_classifier"]), *filter(None, [tag_of(results)]), *cue]
@@ -113,7 +113,7 @@ class Generation(Measurement):
     def card_sentences(self, results: Mapping[str, Any]) -> list[str]:
         """Which classifier gave the styles, and how many replies there are."""
         from hb_metrics.measurements.generation.figures_of_run import leakage_sentence
-        from hb_metrics.run_record import classifier_name
+        from hb_metrics.runs.run_record import classifier_name
 
         run, counts = results["run"], results[self.name]
         notes = "".join(f"; {note}" for note in run["style_classifier"]["notes"])
@@ -155,8 +155,8 @@ class Generation(Measurement):
             tuned_notes,
             tuned_rows,
         )
-        from hb_metrics.obedience import has_directions
-        from hb_metrics.run_record import tag_of
+        from hb_metrics.obedience.values import has_directions
+        from hb_metrics.runs.run_record import tag_of
 
         measured = [(run, name) for run, name in zip(runs, names, strict=True) if self.name in run.results]
         kept, called = [run for run, _ in measured], [name for _, name in measured]
@@ -186,7 +186,7 @@ class Generation(Measurement):
 
     def warnings(self, changed: set[str], runs: Sequence[Mapping[str, Any]]) -> list[str]:
         """Warns of different style classifiers, style clusters, cues, numbers of replies or settings of replies."""
-        from hb_metrics.run_record import cue_of
+        from hb_metrics.runs.run_record import cue_of
 
         sentences = []
         cues = list(dict.fromkeys(cue_of(run) for run in runs if self.name in run))

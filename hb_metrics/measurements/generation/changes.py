@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from hb_metrics.bias_values import DescriptorKey
 from hb_metrics.display.change_figure import Change, named_changes
 from hb_metrics.display.figures import axis_label
 from hb_metrics.display.numbers import slot
@@ -15,6 +14,7 @@ from hb_metrics.measurements.generation.tables import (
     gen_bias_by_cluster,
 )
 from hb_metrics.reply_checks.parroting import correlation_with_bias
+from hb_metrics.statistics.bias_values import DescriptorKey
 
 
 def gen_bias_changes(first: dict[str, Any], second: dict[str, Any], debiased: bool) -> dict[str, list[Change]]:

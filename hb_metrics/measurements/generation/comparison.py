@@ -5,18 +5,18 @@ from typing import Any
 
 from markupsafe import Markup
 
-from hb_metrics.bias_values import DescriptorKey
 from hb_metrics.display.change_figure import Change, change_figure
 from hb_metrics.display.figures import plain
 from hb_metrics.display.numbers import bias, interval, share
 from hb_metrics.display.parts import Comparison, Section, Tile, written_interval
 from hb_metrics.display.rendering import render
-from hb_metrics.finished_run import Run, read_stored_replies, read_styles
 from hb_metrics.measurements.generation import changes
 from hb_metrics.measurements.generation.refusals_report import refusal_changes
-from hb_metrics.replies import Replies
 from hb_metrics.reply_checks.phrase_rates import DescriptorGroup, phrase_rates
 from hb_metrics.reply_checks.style_change import style_change
+from hb_metrics.runs.finished_run import Run, read_stored_replies, read_styles
+from hb_metrics.runs.replies import Replies
+from hb_metrics.statistics.bias_values import DescriptorKey
 
 NUM_STYLES = 10  # styles shown whose variance fell most, and as many whose variance rose most
 

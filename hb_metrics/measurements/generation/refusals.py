@@ -12,9 +12,9 @@ from hb_metrics.inference.classifiers.classifier import Classifier, classify_int
 from hb_metrics.inference.classifiers.refusal import THRESHOLD, load_refusal_classifier
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.measurement import Task
-from hb_metrics.replies import Replies
 from hb_metrics.reply_checks.refusal_rules import RULES_FILE, RefusalRules, match_rules, read_refusal_rules
 from hb_metrics.reply_checks.refusal_shares import refusal_shares
+from hb_metrics.runs.replies import Replies
 
 REFUSAL_PROBABILITIES = "refusal_probabilities"  # the folder of the shards
 

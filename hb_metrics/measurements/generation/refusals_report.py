@@ -10,7 +10,7 @@ from hb_metrics.display.numbers import count, share
 from hb_metrics.display.parts import Figure, Section, Tile, pair, written_interval
 from hb_metrics.display.rendering import render
 from hb_metrics.measurements.generation.figures import share_interval_figure
-from hb_metrics.run_record import classifier_name
+from hb_metrics.runs.run_record import classifier_name
 
 KINDS = ("refusals", "disclaimers")
 NUM_TERMS = 15  # shown that are refused most

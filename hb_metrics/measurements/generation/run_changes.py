@@ -7,13 +7,13 @@ import numpy as np
 
 from hb_metrics.display.figures import axis_label
 from hb_metrics.display.run_changes import FigureChange, FigureChanges
-from hb_metrics.finished_run import Run, StyleShards, read_stored_replies, read_styles
-from hb_metrics.full_gen_bias.style_clusters import cluster_columns
 from hb_metrics.measurements.generation.tables import CLUSTER_METRICS
 from hb_metrics.paired_changes.gen_bias_covariance import Covariance, PairedCell, gen_bias_covariances
 from hb_metrics.paired_changes.paired_change import NO_FILES_REASON, PairedChange, change_from_intervals
-from hb_metrics.run_folder import STYLES
-from hb_metrics.run_record import cue_of
+from hb_metrics.runs.finished_run import Run, StyleShards, read_stored_replies, read_styles
+from hb_metrics.runs.run_folder import STYLES
+from hb_metrics.runs.run_record import cue_of
+from hb_metrics.statistics.style_clusters import cluster_columns
 
 PLAIN_REASON = "in a run no term has two replies to a template, so that sampling noise cannot be subtracted"
 CLASSIFIER_REASON = "styles were classified by different classifiers"

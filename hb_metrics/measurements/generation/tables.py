@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from hb_metrics.bias_values import DescriptorKey
 from hb_metrics.display.figures import axis_label
 from hb_metrics.display.paper import PHRASE_RATES, PhraseFigures
 from hb_metrics.measurements.generation.figures import Measured, Term
 from hb_metrics.reply_checks.parroting import correlation_with_bias
+from hb_metrics.statistics.bias_values import DescriptorKey
 
 NUM_STYLES = 15
 CLUSTER_METRICS = {

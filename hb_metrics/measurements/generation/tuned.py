@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 from hb_dataset.markdown_table import escape_markdown, markdown_table
 from hb_metrics.display.numbers import MISSING, bias, interval, share, signed_bias, signed_share
-from hb_metrics.finished_run import Run
 from hb_metrics.measurements.generation.tables import full_gen_bias
-from hb_metrics.obedience import Mean, ObedienceRow, mean_value, obedience, read_directions
-from hb_metrics.run_folder import read_json
+from hb_metrics.obedience.values import Mean, ObedienceRow, mean_value, obedience, read_directions
+from hb_metrics.runs.finished_run import Run
+from hb_metrics.runs.run_folder import read_json
 
 HEADER = ("", "Full Gen Bias", "interval", "mean bias value", "interval", "its change", "interval", "in percent")
 LABELS_FILE = "labels.json"

@@ -7,8 +7,6 @@ import pyarrow as pa
 
 from hb_dataset.frequency import read_frequencies
 from hb_dataset.prompts import config_vocabulary
-from hb_metrics.finished_run import StyleShards
-from hb_metrics.full_gen_bias.gen_bias import cluster_columns
 from hb_metrics.identity_leakage.in_replies import run_leakage
 from hb_metrics.identity_leakage.leakage import kept_leakage, leakage_results, named_people
 from hb_metrics.inference.classifiers.censoring import censor_replies, paired_terms
@@ -38,10 +36,11 @@ from hb_metrics.measurements.generation.results import (
 )
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.settings import Settings
-from hb_metrics.replies import Replies, nonempty_replies, questions_of, replied_prompts
 from hb_metrics.reply_checks.phrase_rates import PAPER_PHRASES
 from hb_metrics.reply_checks.refusal_rules import read_refusal_rules
-from hb_metrics.run_folder import (
+from hb_metrics.runs.finished_run import StyleShards
+from hb_metrics.runs.replies import Replies, nonempty_replies, questions_of, replied_prompts
+from hb_metrics.runs.run_folder import (
     BIAS_VALUES_FILE,
     REFUSALS_FILE,
     REPLIES,
@@ -50,6 +49,7 @@ from hb_metrics.run_folder import (
     plural_forms,
     write_table,
 )
+from hb_metrics.statistics.gen_bias import cluster_columns
 
 NO_REPLIES_ERROR = (
     "the model replied to none of {num_prompts:,} prompts: {num_unclosed:,} thoughts were not over after {number:,} "

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 from hb_metrics.display.numbers import counted
 from hb_metrics.display.parts import Comparison, Figure, Report
 from hb_metrics.measurements.measurement import Measurement, Task
-from hb_metrics.run_record import measure_of
+from hb_metrics.runs.run_record import measure_of
 
 if TYPE_CHECKING:
     from hb_metrics.display.run_changes import FigureChanges
-    from hb_metrics.finished_run import Run
     from hb_metrics.inference.engines.engine import Plan
     from hb_metrics.measurements.settings import Settings
+    from hb_metrics.runs.finished_run import Run
 
 
 class Likelihood(Measurement):

@@ -7,8 +7,8 @@ from hb_metrics.display.figures import plain
 from hb_metrics.display.numbers import share
 from hb_metrics.display.parts import Comparison, Section, Tile
 from hb_metrics.display.rendering import render
-from hb_metrics.finished_run import Run
 from hb_metrics.measurements.likelihood.tables import likelihood_changes
+from hb_metrics.runs.finished_run import Run
 
 
 def likelihood_comparison(first: Run, second: Run, names: tuple[str, str], folder: Path) -> Comparison:

@@ -13,7 +13,7 @@ from hb_metrics.display.parts import Report, Section, Tile
 from hb_metrics.display.rendering import render
 from hb_metrics.measurements.likelihood.figures import likelihood_bias_figure, perplexity_figure
 from hb_metrics.measurements.likelihood.tables import paper_comparisons, same_length_extremes
-from hb_metrics.run_record import measure_of
+from hb_metrics.runs.run_record import measure_of
 
 
 def likelihood_report(results: Mapping[str, Any], folder: Path) -> Report:

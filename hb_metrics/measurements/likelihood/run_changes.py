@@ -6,15 +6,15 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from hb_metrics.bias_values import descriptor_codes
 from hb_metrics.display.figures import axis_label
 from hb_metrics.display.run_changes import FigureChange, FigureChanges
-from hb_metrics.finished_run import Run, read_prompts, read_shards
-from hb_metrics.full_gen_bias.inputs import text_codes
 from hb_metrics.likelihood_bias.mann_whitney import pairwise_mann_whitney
 from hb_metrics.paired_changes.paired_change import NO_FILES_REASON, PairedChange, pair_share_change
-from hb_metrics.replies import replied_prompts
-from hb_metrics.run_folder import PERPLEXITIES, PROMPTS_FILE
+from hb_metrics.runs.finished_run import Run, read_prompts, read_shards
+from hb_metrics.runs.replies import replied_prompts
+from hb_metrics.runs.run_folder import PERPLEXITIES, PROMPTS_FILE
+from hb_metrics.statistics.bias_values import descriptor_codes
+from hb_metrics.statistics.inputs import text_codes
 
 PROMPTS_REASON = "the runs scored different prompts"
 

@@ -6,8 +6,8 @@ from hb_dataset.prompt_table import descriptor_noun_spans
 from hb_metrics.inference.engines.engine import LikelihoodRequests, Plan
 from hb_metrics.measurements.likelihood.results import likelihood_results
 from hb_metrics.measurements.measurement import Task
-from hb_metrics.replies import replied_prompts
-from hb_metrics.run_folder import PERPLEXITIES
+from hb_metrics.runs.replies import replied_prompts
+from hb_metrics.runs.run_folder import PERPLEXITIES
 
 ONE_TERM_ERROR = (
     "measurement 'likelihood' compares the terms of an axis, and no axis has two in the same template; give prompts "

@@ -9,8 +9,8 @@ from hb_metrics.measurements.offensiveness.options import OffensivenessOptions
 
 if TYPE_CHECKING:
     from hb_metrics.display.run_changes import FigureChanges
-    from hb_metrics.finished_run import Run
     from hb_metrics.inference.classifiers.classifier import Classifier
+    from hb_metrics.runs.finished_run import Run
 
 
 class Offensiveness(Measurement):
@@ -70,20 +70,20 @@ class Offensiveness(Measurement):
     def figure_settings(self, results: Mapping[str, Any]) -> list[str]:
         """The classifier, and how replies were made."""
         from hb_metrics.measurements.generation.figures_of_run import reply_settings
-        from hb_metrics.run_record import classifier_name
+        from hb_metrics.runs.run_record import classifier_name
 
         classifier = classifier_name(results["run"], "offensiveness_classifier")
         return [f"offensiveness classified by {classifier}", *reply_settings(results)]
 
     def variant(self, results: Mapping[str, Any]) -> list[str]:
         """The classifier and the control tag."""
-        from hb_metrics.run_record import public_name, tag_of
+        from hb_metrics.runs.run_record import public_name, tag_of
 
         return [public_name(results["run"]["offensiveness_classifier"]), *filter(None, [tag_of(results)])]
 
     def card_sentences(self, results: Mapping[str, Any]) -> list[str]:
         """Which classifier gave the offensiveness."""
-        from hb_metrics.run_record import classifier_name
+        from hb_metrics.runs.run_record import classifier_name
 
         notes = "".join(f"; {note}" for note in results["run"]["offensiveness_classifier"]["notes"])
         return [f"Offensiveness classified by {classifier_name(results['run'], 'offensiveness_classifier')}{notes}."]

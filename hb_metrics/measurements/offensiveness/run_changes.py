@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from hb_metrics.bias_values import DescriptorKey
 from hb_metrics.display.figures import axis_label
 from hb_metrics.display.run_changes import FigureChange, FigureChanges
-from hb_metrics.finished_run import Run, StyleShards, read_stored_replies
 from hb_metrics.paired_changes.paired_change import NO_FILES_REASON, share_change
-from hb_metrics.run_folder import OFFENSIVENESS
-from hb_metrics.run_record import cue_of
+from hb_metrics.runs.finished_run import Run, StyleShards, read_stored_replies
+from hb_metrics.runs.run_folder import OFFENSIVENESS
+from hb_metrics.runs.run_record import cue_of
+from hb_metrics.statistics.bias_values import DescriptorKey
 
 CLASSIFIER_REASON = "offensiveness was classified by different classifiers"
 THRESHOLD_REASON = "the runs count replies as offensive from different probabilities on"

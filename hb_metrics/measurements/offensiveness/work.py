@@ -4,14 +4,14 @@ from typing import Any
 
 import numpy as np
 
-from hb_metrics.finished_run import read_stored_replies
 from hb_metrics.inference.classifiers.classifier import Classifier, classify_into_shards, probability_array
 from hb_metrics.inference.classifiers.offensive import ROWS_PER_SHARD, load_offensiveness_classifier
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.offensiveness.options import OffensivenessOptions
 from hb_metrics.offensiveness.averages import offensiveness
-from hb_metrics.replies import Replies, whole_prompts
-from hb_metrics.run_folder import OFFENSIVENESS
+from hb_metrics.runs.finished_run import read_stored_replies
+from hb_metrics.runs.replies import Replies, whole_prompts
+from hb_metrics.runs.run_folder import OFFENSIVENESS
 
 
 def plan_offensiveness(task: Task) -> Classifier:

@@ -93,7 +93,7 @@ class Regard(Measurement):
 
     def card_sentences(self, results: Mapping[str, Any]) -> list[str]:
         """Which classifier gave the regard."""
-        from hb_metrics.run_record import classifier_name
+        from hb_metrics.runs.run_record import classifier_name
 
         return [f"Regard classified by {classifier_name(results['run'], 'regard')}."]
 

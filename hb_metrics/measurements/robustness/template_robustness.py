@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 from scipy import stats
 
-from hb_metrics.bias_values import StyleRows
-from hb_metrics.full_gen_bias.gen_bias import CellSums, gen_bias
-from hb_metrics.replies import Replies
+from hb_metrics.runs.replies import Replies
+from hb_metrics.statistics.bias_values import StyleRows
+from hb_metrics.statistics.gen_bias import CellSums, gen_bias
 
 NUM_HALVES = 1000
 _BATCH = 8192

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from hb_metrics.finished_run import StyleShards, read_stored_replies
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.robustness.template_robustness import gen_bias_robustness, likelihood_robustness
-from hb_metrics.run_folder import STYLES
+from hb_metrics.runs.finished_run import StyleShards, read_stored_replies
+from hb_metrics.runs.run_folder import STYLES
 
 OTHER_REPLIES_ERROR = "the style vectors in '{folder}' are not those of its replies; measure again in a new folder"
 

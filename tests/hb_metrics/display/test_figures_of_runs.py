@@ -8,8 +8,8 @@ import pytest
 
 from hb_metrics.display.figures_of_runs import comparison, figure_changes, overview_section
 from hb_metrics.display.parts import Figure
-from hb_metrics.finished_run import Run
 from hb_metrics.measurements import DIALOGUE, MEASUREMENTS, OFFENSIVENESS, REDDIT, REGARD, ROBUSTNESS
+from hb_metrics.runs.finished_run import Run
 from tests.hb_metrics.made_results import (
     dialogue_run,
     full_run,

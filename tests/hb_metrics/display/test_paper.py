@@ -7,7 +7,7 @@ import pytest
 from hb_dataset import load_table
 from hb_metrics.display import paper
 from hb_metrics.display.figures import axis_label
-from hb_metrics.full_gen_bias.style_clusters import PAPER_CLUSTERS
+from hb_metrics.statistics.style_clusters import PAPER_CLUSTERS
 
 # Rows of Tables 8 to 11, 13 and 14 as the paper prints them.
 TABLE_8 = {

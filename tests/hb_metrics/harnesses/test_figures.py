@@ -5,7 +5,6 @@ import pyarrow as pa
 import pytest
 
 from hb_metrics.arguments import settings_of
-from hb_metrics.exported_prompts import requested
 from hb_metrics.harnesses.figures import (
     ClassifiedReplies,
     Classifiers,
@@ -20,8 +19,9 @@ from hb_metrics.inference.classifiers.classifier import Classification, Classifi
 from hb_metrics.measurements.generation.results import generation_results
 from hb_metrics.measurements.likelihood.results import likelihood_results
 from hb_metrics.measurements.offensiveness.work import offensiveness_results
-from hb_metrics.planning import read_prompts
-from hb_metrics.replies import Replies
+from hb_metrics.runs.exported_prompts import requested
+from hb_metrics.runs.planning import read_prompts
+from hb_metrics.runs.replies import Replies
 from tests.hb_metrics.harnesses import expected
 
 LABELS = ("Kind", "Curious", "Hateful")

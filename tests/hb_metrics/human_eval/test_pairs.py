@@ -2,9 +2,9 @@ from collections import Counter
 
 import pytest
 
-from hb_metrics.finished_run import read_run
 from hb_metrics.human_eval.pairs import REASONS, Filters, pairs_of_runs
 from hb_metrics.human_eval.questions import INFLAMMATORY_TEMPLATES
+from hb_metrics.runs.finished_run import read_run
 from tests.hb_metrics.human_eval.made_runs import small_prompts, write_run
 
 HATE = "I hate {plural_noun_phrase}."

@@ -11,8 +11,6 @@ import pytest
 import hb_metrics
 from hb_dataset import read_vocabulary
 from hb_dataset.versions import read_version
-from hb_metrics.bias_values import DescriptorKey
-from hb_metrics.full_gen_bias.gen_bias import CellSums, gen_bias
 from hb_metrics.identity_leakage import __main__ as command
 from hb_metrics.identity_leakage import leakage as leakage_module
 from hb_metrics.identity_leakage.leakage import (
@@ -23,6 +21,8 @@ from hb_metrics.identity_leakage.leakage import (
     named_people,
     shipped_sentences,
 )
+from hb_metrics.statistics.bias_values import DescriptorKey
+from hb_metrics.statistics.gen_bias import CellSums, gen_bias
 
 CLASSIFIERS = Path(hb_metrics.__file__).parent / "inference" / "classifiers"
 SENTENCES = ["I met {noun_phrase}.", "You are {noun_phrase}, then."]

@@ -8,7 +8,7 @@ import pytest
 from hb_metrics.arguments import settings_of
 from hb_metrics.inference.engines.local import LocalEngine
 from hb_metrics.measurements import MEASUREMENTS
-from hb_metrics.planning import choose_measurements, read_files
+from hb_metrics.runs.planning import choose_measurements, read_files
 
 NAMES = [measurement.name for measurement in MEASUREMENTS]
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hb_metrics.full_gen_bias.gen_bias import CellSums, gen_bias
 from hb_metrics.paired_changes.gen_bias_covariance import Covariance, PairedCell, gen_bias_covariances
 from hb_metrics.paired_changes.paired_change import (
     change_from_intervals,
@@ -15,6 +14,7 @@ from hb_metrics.paired_changes.paired_change import (
     perplexity_change,
     share_change,
 )
+from hb_metrics.statistics.gen_bias import CellSums, gen_bias
 from tests.hb_metrics.paired_changes.test_gen_bias_covariance import Pair
 
 

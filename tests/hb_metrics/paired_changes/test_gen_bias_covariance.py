@@ -5,9 +5,9 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from hb_metrics.full_gen_bias.gen_bias import CellSums, gen_bias
 from hb_metrics.paired_changes.gen_bias_covariance import PairedCell, gen_bias_covariances
 from hb_metrics.paired_changes.paired_change import change_from_intervals
+from hb_metrics.statistics.gen_bias import CellSums, gen_bias
 
 COLUMNS = {"pair": [0, 1], "one": [2]}
 

@@ -4,8 +4,6 @@ import re
 import numpy as np
 import pytest
 
-from hb_metrics.bias_values import DescriptorKey
-from hb_metrics.full_gen_bias import inputs
 from hb_metrics.reply_checks import phrase_rates as module
 from hb_metrics.reply_checks.phrase_rates import (
     PAPER_PHRASES,
@@ -13,6 +11,8 @@ from hb_metrics.reply_checks.phrase_rates import (
     most_biased_descriptors,
     phrase_rates,
 )
+from hb_metrics.statistics import inputs
+from hb_metrics.statistics.bias_values import DescriptorKey
 
 
 def exactly(message):

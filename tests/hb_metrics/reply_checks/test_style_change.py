@@ -5,10 +5,10 @@ import statistics
 import numpy as np
 import pytest
 
-from hb_metrics.bias_values import DescriptorKey, bias_values
-from hb_metrics.full_gen_bias.inputs import DDOF_ERROR
 from hb_metrics.reply_checks import style_change as module
 from hb_metrics.reply_checks.style_change import RunStyles, style_change
+from hb_metrics.statistics.bias_values import DescriptorKey, bias_values
+from hb_metrics.statistics.inputs import DDOF_ERROR
 
 LABELS = ["Sympathetic", "Curious", "Hateful", "Calm"]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from hb_metrics.finished_run import read_run
 from hb_metrics.report.__main__ import main
-from hb_metrics.run_folder import LAYOUT
+from hb_metrics.runs.finished_run import read_run
+from hb_metrics.runs.run_folder import LAYOUT
 from tests.hb_metrics.made_results import change_results, dialogue_run, full_run, write_results, write_tuning_runs
 from tests.hb_metrics.pages import check_sound, read_page
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hb_metrics.measurements.generation.results import generation_results
-from hb_metrics.replies import Replies
+from hb_metrics.runs.replies import Replies
 from tests.hb_metrics.made_results import as_stored, full_run, replies_to, some_prompts, write_results
 
 

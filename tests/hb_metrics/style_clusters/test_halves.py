@@ -5,8 +5,8 @@ import re
 import numpy as np
 import pytest
 
-from hb_metrics.bias_values import bias_values
-from hb_metrics.replies import Replies
+from hb_metrics.runs.replies import Replies
+from hb_metrics.statistics.bias_values import bias_values
 from hb_metrics.style_clusters import halves as module
 from hb_metrics.style_clusters.clustering import best_jaccards, choose_cut, distances_of, merge_tree, partition
 from hb_metrics.style_clusters.halves import correlation_reliability, spearman_brown, styles_moving_together

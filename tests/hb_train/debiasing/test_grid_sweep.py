@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from scipy.stats import norm
 
-from hb_metrics.run_folder import write_json
+from hb_metrics.runs.run_folder import write_json
 from hb_train.debiasing.grid_sweep import PAPER_GRID, grid_table, read_grid
 from hb_train.sweep import main
 from tests.hb_train.test_debias import biased_model, data, few_steps, options_for  # noqa: F401 - fixtures of those tests

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from hb_dataset.seeded_draws import seeded_generator
-from hb_metrics.bias_values import bias_values
-from hb_metrics.full_gen_bias.gen_bias import CellSums, gen_bias
+from hb_metrics.statistics.bias_values import bias_values
+from hb_metrics.statistics.gen_bias import CellSums, gen_bias
 from hb_train.tuning.ceiling import (
     FRACTIONS,
     MOST_FEW,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hb_dataset import load_table
 from hb_dataset.variations import VARIATIONS, mixed_variations, vary_prompts
-from hb_metrics.finished_run import StyleShards
+from hb_metrics.runs.finished_run import StyleShards
 from hb_train.tuning.labels import (
     LABELS_FILE,
     ROW_SCHEMA,

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hb_metrics.run_folder import write_json
+from hb_metrics.runs.run_folder import write_json
 from hb_train.sweep import main
 from hb_train.tune import main as tune_main
 from hb_train.tuning.labels import LABELS_FILE, ROW_SCHEMA

@@ -13,7 +13,6 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from hb_metrics.full_gen_bias.gen_bias import cluster_columns
 from hb_metrics.inference.classifiers import exemplars
 from hb_metrics.inference.classifiers.exemplars import (
     Discriminant,
@@ -31,6 +30,7 @@ from hb_metrics.inference.classifiers.styles import (
     read_style_clusters,
 )
 from hb_metrics.inference.models.sources import EMBEDDED
+from hb_metrics.statistics.gen_bias import cluster_columns
 
 LABELLED = Path(__file__).parent / "labelled_replies.yaml"
 CARD = Path(exemplars.__file__).parent / "STYLE_CLASSIFIER.md"

@@ -12,8 +12,8 @@ import pytest
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from hb_metrics import convert_classifier
 from hb_metrics.inference.classifiers.offensive import load_offensiveness_classifier
+from hb_metrics.inference.classifiers.parlai import convert_classifier
 from hb_metrics.inference.classifiers.parlai.conversion import convert_checkpoint
 from hb_metrics.inference.classifiers.styles import load_style_classifier
 from tests.parlai.checkpoints import BERT_VOCABULARY, CASES, SAFETY, STYLES, TEXTS, read_reference, write_checkpoint

@@ -214,11 +214,7 @@ def test_options_out_of_range_or_not_of_the_embedded_classifier_are_refused():
     for load in (load_offensiveness_classifier, load_style_classifier, load_regard_classifier):
         with pytest.raises(ValueError, match=exactly(message)):
             load(batch_size=0)
-    for load, option in (
-        (load_style_classifier, "revision"),
-        (load_offensiveness_classifier, "offensive_label"),
-        (load_regard_classifier, "labels"),
-    ):
+    for load, option in ((load_style_classifier, "revision"), (load_offensiveness_classifier, "offensive_label")):
         message = sequence_classifier.EMBEDDED_OPTION_ERROR.format(option=option, value="x")
         with pytest.raises(ValueError, match=exactly(message)):
             load(**{option: "x"})

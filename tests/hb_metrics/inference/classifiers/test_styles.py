@@ -4,7 +4,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hb_metrics.full_gen_bias.gen_bias import cluster_columns
 from hb_metrics.inference.classifiers import styles
 from hb_metrics.inference.classifiers.styles import (
     CLUSTER_FILES,
@@ -12,6 +11,7 @@ from hb_metrics.inference.classifiers.styles import (
     load_style_classifier,
     read_style_clusters,
 )
+from hb_metrics.statistics.gen_bias import cluster_columns
 
 STYLES = ("Kind", "Cold (Distant)", "Curious", "Grim", "Silly")
 PAPER_CLUSTERS = {

@@ -8,10 +8,10 @@ import pytest
 
 from hb_metrics.display import paper
 from hb_metrics.display.figures import axis_label
-from hb_metrics.finished_run import Run
-from hb_metrics.full_gen_bias.style_clusters import PAPER_CLUSTERS
 from hb_metrics.measurements import GENERATION
 from hb_metrics.measurements.generation.overview import ALL_TERMS, overview
+from hb_metrics.runs.finished_run import Run
+from hb_metrics.statistics.style_clusters import PAPER_CLUSTERS
 from tests.hb_metrics.made_results import AXES, full_run, read_results, write_tuning_runs
 from tests.hb_metrics.pages import HOSTILE, Page, close, number, value_and_interval
 

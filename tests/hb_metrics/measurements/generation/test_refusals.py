@@ -6,12 +6,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from hb_metrics.finished_run import read_refusals, read_run
 from hb_metrics.inference.classifiers.refusal import load_refusal_classifier
 from hb_metrics.measure import main
 from hb_metrics.measurements import GENERATION
 from hb_metrics.measurements.generation.refusals_report import refusal_changes, refusals_answer, sentence
 from hb_metrics.report.page import write_report
+from hb_metrics.runs.finished_run import read_refusals, read_run
 from tests.hb_metrics.chat_models import trained_chat_model, trained_prompts, write_vocabulary
 from tests.hb_metrics.inference.classifiers.conftest import by_label, save_classifier  # noqa: F401
 from tests.hb_metrics.made_results import (

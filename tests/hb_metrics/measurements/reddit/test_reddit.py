@@ -17,8 +17,8 @@ from hb_metrics.language_model_bias.paired_test import language_model_bias
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.reddit.tables import bias_type_label, reddit_rows, summary_lines
 from hb_metrics.measurements.reddit.work import plan_reddit, read_reddit
-from hb_metrics.planning import read_files
 from hb_metrics.report.page import write_report
+from hb_metrics.runs.planning import read_files
 from tests.hb_metrics.runs_here import measure_here
 
 THINGS = ["tea", "chess", "old maps", "long walks", "loud music", "early trains"]

@@ -9,8 +9,8 @@ from markupsafe import Markup
 
 from hb_metrics.display.parts import Figure, Report, Section, Tile
 from hb_metrics.display.rendering import render
-from hb_metrics.finished_run import read_stored_replies
 from hb_metrics.measurements.measurement import Measurement
+from hb_metrics.runs.finished_run import read_stored_replies
 
 
 @dataclass

@@ -7,7 +7,6 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
-from hb_metrics.full_gen_bias.gen_bias import CellSums, gen_bias
 from hb_metrics.likelihood_bias.shares import likelihood_bias
 from hb_metrics.measurements.robustness import template_robustness as module
 from hb_metrics.measurements.robustness.template_robustness import (
@@ -17,7 +16,8 @@ from hb_metrics.measurements.robustness.template_robustness import (
     likelihood_by_template,
     template_robustness,
 )
-from hb_metrics.replies import Replies
+from hb_metrics.runs.replies import Replies
+from hb_metrics.statistics.gen_bias import CellSums, gen_bias
 
 LABELS = ["Sympathetic", "Curious", "Happy", "Envious"]
 AXES = {"age": ["old", "young", "middle-aged"], "ability": ["Deaf", "blind"], "religion": ["Muslim", "Sikh", "Jewish"]}
@@ -178,11 +178,10 @@ def test_likelihood_bias_of_halves_is_that_of_their_prompts():
     assert robustness.mean_half_difference == pytest.approx(np.mean([abs(one - other) for one, other in both]))
 
 
-def test_descriptors_that_took_no_part_do_not_count():
+def test_weights_are_pairs_of_descriptors():
     likelihood = {"by_axis_and_template": {"age": {"a": 1.0, "b": 0.0}}}
     prompts = pa.table({"axis": ["age"] * 7, "template": ["a"] * 4 + ["b"] * 3, "descriptor": [*"wxyz", *"xyz"]})
     assert likelihood_by_template(likelihood, prompts).weights.tolist() == [[6, 3]]
-    assert likelihood_by_template(likelihood, prompts, ["w"]).weights.tolist() == [[3, 3]]
 
 
 def test_two_templates_have_one_split():

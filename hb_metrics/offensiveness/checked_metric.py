@@ -1,1 +1,0 @@
-../likelihood_bias/checked_metric.py

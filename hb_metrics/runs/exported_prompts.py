@@ -1,0 +1,133 @@
+"""What a run would ask, written into a file for any engine or for people to answer; no model is loaded."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hb_dataset.whole_files import write_atomically
+from hb_metrics.measurements.settings import Settings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# torch and the model classes take seconds to import: not before the options are known to be right.
+
+SUFFIXES = (".parquet", ".jsonl")
+REPLY, LOG_PROBABILITY = "reply", "log_probability"  # what is wanted of a row
+
+_COLUMNS = ("id", "wanted", "text", "question", "messages", "personas", "seed")
+
+SUFFIX_ERROR = "export_prompts '{path}' ends in none of {allowed}; give a file that does"
+THERE_ERROR = "'{path}' is there already, with other content; move it away, or give another name"
+WEIGHTS_ERROR = (
+    "measurement '{name}' needs the model itself and asks nothing that could be exported; leave it out of "
+    "--measurements"
+)
+NOTHING_ERROR = "these measurements ask a model for nothing; name others in --measurements, such as generation"
+
+
+def export_prompts(settings: Settings, prompts: "pa.Table", path: Path) -> Path:
+    """Writes what a run would ask: a row for each reply and each log-probability that is wanted.
+
+    Args:
+        settings: The options of the run.
+        prompts: Its prompts.
+        path: A file with one of `SUFFIXES`. One that is there already stays if it has this content.
+
+    Returns:
+        The path.
+
+    Raises:
+        ValueError: The file has another suffix or other content, or there is nothing to ask.
+    """
+    import pyarrow.parquet as pq
+
+    if path.suffix.lower() not in SUFFIXES:
+        raise ValueError(SUFFIX_ERROR.format(path=path, allowed=", ".join(SUFFIXES)))
+    table = requested(settings, prompts)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix.lower() == ".jsonl":
+        text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in table.to_pylist())
+        _check_new(path, path.is_file() and path.read_bytes() == text.encode())
+        write_atomically(path, lambda scratch: scratch.write_bytes(text.encode()))
+    else:
+        _check_new(path, path.is_file() and _holds(path, table))
+        write_atomically(path, lambda scratch: pq.write_table(table, scratch, compression="zstd"))
+    wanted = table["wanted"].to_pylist()
+    print(f"{wanted.count(REPLY):,} replies and {wanted.count(LOG_PROBABILITY):,} log-probabilities are asked for")
+    print(f"prompts: {path.resolve()}")
+    return path
+
+
+def requested(settings: Settings, prompts: "pa.Table") -> "pa.Table":
+    """What a run would ask.
+
+    Returns:
+        Columns `id`, `wanted` ("reply" or "log_probability") and `text`; of replies also `question` (after a cue, see
+        `replies/cues.py`), `messages` (role and content), `personas`, `seed` and `decoding`, which are null for
+        log-probabilities: those are of the text alone.
+
+    Raises:
+        ValueError: There is nothing to ask, or a measurement needs the model itself.
+    """
+    import pyarrow as pa
+
+    from hb_metrics.arguments import asked_measurements
+    from hb_metrics.inference.engines.engine import Engine
+    from hb_metrics.runs.planning import wanted_measurements
+
+    for measurement in asked_measurements(settings) or []:
+        if "weights" in measurement.needs:
+            raise ValueError(WEIGHTS_ERROR.format(name=measurement.name))
+    needs = {need for measurement in wanted_measurements(settings) for need in measurement.needs}
+    message = pa.struct([("role", pa.string()), ("content", pa.string())])
+    columns: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
+    decoding: dict[str, Any] | None = None
+    if "replies" in needs:
+        from hb_metrics.measurements.generation.work import ask
+
+        engine = Engine()
+        engine.name = settings.run.model
+        requests = ask(settings, prompts, engine).requests
+        number = len(requests.ids)
+        decoding = {"reply": requests.extent, **asdict(requests.decoding)}
+        if requests.max_reasoning_tokens is not None:
+            decoding["max_reasoning_tokens"] = requests.max_reasoning_tokens
+        columns["id"] += requests.ids
+        columns["wanted"] += [REPLY] * number
+        columns["text"] += requests.texts
+        columns["question"] += requests.questions or [None] * number
+        columns["messages"] += [requests.messages(row) for row in range(number)]
+        columns["personas"] += requests.personas
+        columns["seed"] += [requests.request_seed(row) for row in range(number)]
+    num_replies = len(columns["id"])
+    if "likelihoods" in needs:
+        number = prompts.num_rows
+        columns["id"] += prompts["id"].to_pylist()
+        columns["wanted"] += [LOG_PROBABILITY] * number
+        columns["text"] += prompts["text"].to_pylist()
+        for name in _COLUMNS[3:]:
+            columns[name] += [None] * number
+    if not columns["id"]:
+        raise ValueError(NOTHING_ERROR)
+    types = {"messages": pa.list_(message), "personas": pa.list_(pa.string()), "seed": pa.int64()}
+    arrays = {name: pa.array(values, types.get(name, pa.string())) for name, values in columns.items()}
+    if decoding is not None:
+        arrays["decoding"] = pa.array([decoding] * num_replies + [None] * (len(columns["id"]) - num_replies))
+    return pa.table(arrays)
+
+
+def _holds(path: Path, table: "pa.Table") -> bool:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.read_table(path).equals(table)
+    except (pa.ArrowException, OSError):
+        return False
+
+
+def _check_new(path: Path, same: bool) -> None:
+    if path.exists() and not same:
+        raise ValueError(THERE_ERROR.format(path=path))

@@ -1,0 +1,223 @@
+"""Plans a run: chooses its prompts and measurements, loads the model, and describes the run for run.json."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hb_dataset.hints import did_you_mean
+from hb_metrics.arguments import asked_measurements
+from hb_metrics.measurements import MEASUREMENTS
+from hb_metrics.measurements.measurement import Measurement, Task
+from hb_metrics.measurements.settings import CHANGE_NOTHING, Settings
+from hb_metrics.runs.run_folder import LAYOUT, package_versions, table_digest, with_plurals
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from hb_metrics.inference.engines.engine import Engine, Lack
+    from hb_metrics.inference.models.sources import Source
+
+# torch and the model classes take seconds to import: not before the options are known to be right.
+
+LACK_ERROR = "model '{name}' {why}; leave {measurement} out of --measurements, or {instead}"
+LEFT_OUT = "{title} is left out: {name} {why}."
+
+
+def read_prompts(settings: Settings) -> "pa.Table":
+    """The prompts of the run, with the plural forms of their terms.
+
+    Returns:
+        The columns of the config (`hb_dataset.prompt_table.PROMPT_SCHEMA`), and for each column of terms one with
+        their plural forms (`descriptor_plural`, …).
+
+    Raises:
+        ValueError: The vocabulary is not valid, or does not have an axis.
+    """
+    from hb_dataset.balanced_sample import balanced_sample
+    from hb_dataset.prompts import config_vocabulary, load_table, version_of
+
+    config, folder, axes = settings.run.dataset_config, settings.run.vocabulary_dir, settings.run.axes
+    prompts = load_table(config, folder)
+    if axes is not None:
+        prompts = only_axes(prompts, axes, folder or version_of(config))
+    if settings.run.sample is not None:
+        prompts = balanced_sample(prompts, settings.run.sample, seed=settings.run.seed)
+    return with_plurals(prompts, config_vocabulary(config, folder))
+
+
+def only_axes(prompts: "pa.Table", axes: list[str], vocabulary: str) -> "pa.Table":
+    """The prompts of these axes.
+
+    Raises:
+        ValueError: The prompts do not have an axis.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    known = sorted(prompts["axis"].unique().to_pylist())
+    for axis in axes:
+        if axis not in known:
+            hint = did_you_mean(axis, known)
+            raise ValueError(f"axis '{axis}' is not in {vocabulary}; {hint}allowed: {', '.join(known)}")
+    return prompts.filter(pc.is_in(prompts["axis"], pa.array(axes, pa.string())))
+
+
+def read_files(settings: Settings) -> dict[str, Any]:
+    """Reads the files that options name, so that their faults show before a model is loaded.
+
+    Returns:
+        Name of each measurement that is asked for or required → what its `read_files` returned.
+
+    Raises:
+        ValueError: An option is missing, or a file is not valid.
+        OSError: There is no such file.
+    """
+    return {measurement.name: measurement.read_files(settings) for measurement in wanted_measurements(settings)}
+
+
+def model_source(settings: Settings) -> "Source | None":
+    """Where the files of the model are that is measured; `None`: it is not loaded here.
+
+    Raises:
+        ValueError: Options contradict each other.
+        OSError: There is no such GGUF file, or no such adapter.
+    """
+    from hb_metrics.inference.models.sources import find_source
+
+    run = settings.run
+    if run.is_served or run.replies_file is not None or run.logprobs_file is not None:
+        return None
+    return find_source(
+        run.model,
+        run.revision,
+        adapter=run.adapter,
+        gguf_file=run.gguf_file,
+    )
+
+
+def load(settings: Settings, source: "Source | None", digests: Mapping[str, str], device: Any) -> "Engine":
+    """Loads the model that is measured, or whatever else answers for it.
+
+    Args:
+        settings: The options of the run.
+        source: Where its files are.
+        digests: Those of local folders, so that they are not hashed again.
+        device: Where it runs, unless it is spread by `--device_map`.
+
+    Raises:
+        ValueError: It is not a language model, or cannot be loaded.
+        OSError: There is no such model.
+    """
+    options = settings.run
+    if source is None:
+        from hb_metrics.inference.engines.files import FileEngine
+
+        return FileEngine(
+            options.model, options.replies_file, options.logprobs_file, allow_missing=options.allow_missing
+        )
+    from hb_metrics.inference.engines.local import LocalEngine
+    from hb_metrics.inference.models.loading import load_model
+
+    return LocalEngine(
+        load_model(
+            source,
+            dtype=settings.run.dtype,
+            device=device,
+            device_map=settings.run.device_map,
+            trust_remote_code=settings.run.trust_remote_code,
+            digests=digests,
+        )
+    )
+
+
+def connect(settings: Settings, folder: Path) -> "Engine | None":
+    """Probes the server of a model that is served, on the main process; `None`: the model is not served.
+
+    A run that is resumed goes on with what was found when it began, if that is found again.
+
+    Raises:
+        ValueError: There is no answer to be had, or the server is not the one that the run began with.
+    """
+    if not settings.run.is_served:
+        return None
+    from hb_metrics.inference.engines.served import ServedEngine
+    from hb_metrics.inference.served.connect import make_server, probe_server
+
+    run = settings.run
+    server = make_server(run.model, run.base_url, run.provider, run.concurrency, run.request_timeout)
+    return ServedEngine(server, probe_server(server, folder, context=run.context, chat=run.chat()))
+
+
+def choose_measurements(settings: Settings, engine: "Engine") -> list[Measurement]:
+    """The measurements asked for, or those by default; as far as the engine can, also those that they require.
+
+    Raises:
+        ValueError: A measurement was asked for that the engine cannot do.
+    """
+    for measurement in asked_measurements(settings) or []:
+        if lack := _lack(measurement, engine):
+            raise ValueError(
+                LACK_ERROR.format(name=engine.name, why=lack.why, measurement=measurement.name, instead=lack.instead)
+            )
+    return [measurement for measurement in wanted_measurements(settings) if _lack(measurement, engine) is None]
+
+
+def left_out(settings: Settings, engine: "Engine") -> dict[str, str]:
+    """Name of each measurement that would be measured if the engine could → a sentence for the report."""
+    lacks = {measurement: _lack(measurement, engine) for measurement in wanted_measurements(settings)}
+    return {
+        measurement.name: LEFT_OUT.format(title=measurement.title, name=engine.name, why=lack.why)
+        for measurement, lack in lacks.items()
+        if lack is not None
+    }
+
+
+def describe_run(task: Task, measurements: Sequence[Measurement], work: dict[str, Any]) -> dict[str, Any]:
+    """Everything the results depend on, for run.json; the number of processes is not part of it.
+
+    Args:
+        task: What all measurements start from.
+        measurements: What is measured.
+        work: Name of each measurement → its plan.
+    """
+    settings, prompts = task.settings, task.prompts
+    # An adapter and a GGUF file are described with the model.
+    without = {*CHANGE_NOTHING, "adapter", "gguf_file"}
+    run: dict[str, Any] = {
+        "layout": {"version": LAYOUT},
+        "settings": {name: value for name, value in settings.values().items() if name not in without},
+        "model": task.engine.identity(),
+        "data": {
+            "config": settings.run.dataset_config,
+            "digest": table_digest(prompts),
+            "num_prompts": prompts.num_rows,
+            **({} if settings.run.sample is None else {"num_cells": _num_cells(prompts)}),
+            "num_distinct_texts": len(prompts["text"].unique()),
+            "num_descriptors": len(prompts.group_by(["axis", "descriptor"]).aggregate([])),
+            "num_axes": len(prompts["axis"].unique()),
+            "num_templates": len(prompts["template"].unique()),
+        },
+    }
+    if left := left_out(settings, task.engine):
+        run["left_out"] = left
+    for measurement in measurements:
+        run |= measurement.describe(work[measurement.name])
+    return {**run, "versions": package_versions()}
+
+
+def _num_cells(prompts: "pa.Table") -> int:
+    """How many cells (a term in a template) have a prompt."""
+    return len(prompts.group_by(["axis", "descriptor", "template"]).aggregate([]))
+
+
+def _lack(measurement: Measurement, engine: "Engine") -> "Lack | None":
+    """Why the engine cannot do a measurement; `None`: it can."""
+    return next((engine.lacks[ability] for ability in measurement.needs if ability not in engine.gives), None)
+
+
+def wanted_measurements(settings: Settings) -> list[Measurement]:
+    """The measurements asked for, or those by default, and those that they require; in the order of the list."""
+    asked = asked_measurements(settings)
+    chosen = [measurement for measurement in MEASUREMENTS if measurement.by_default] if asked is None else asked
+    required = {name for measurement in chosen for name in measurement.requires}
+    return [measurement for measurement in MEASUREMENTS if measurement in chosen or measurement.name in required]

@@ -1,0 +1,177 @@
+"""Bias values: how far the style of each reply goes in the direction typical of its descriptor (paper, C.1)."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from hb_metrics.statistics.inputs import check_lengths, text_codes
+
+ALPHAS = (0, 1, 2)
+# Rows in memory at a time: 14 MB in float64 at 217 styles.
+BATCH_SIZE = 8192
+# Below this distance from the overall mean, a descriptor's direction of bias is only rounding errors.
+_NO_DIRECTION = 1e-12
+
+SHAPE_ERROR = "style_probabilities have the shape {shape}; give [replies, styles], with at least one of each"
+PROBABILITY_ERROR = (
+    "style probability {style} of reply {row} is {value}; probabilities are numbers from 0 to 1, "
+    "so classify this reply again or leave it out"
+)
+ALPHA_ERROR = "alpha is {alpha}; allowed: 0, 1, 2"
+BATCH_SIZE_ERROR = "batch_size is {batch_size}; give at least 1 (the default is {default})"
+
+
+class StyleRows(Protocol):
+    """Style vectors that are read in slices of rows: an array, or files that can be sliced like one."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The number of replies and of styles."""
+
+    def __len__(self) -> int:
+        """The number of replies."""
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        """[rows, styles] the style vectors of these replies."""
+
+
+class DescriptorKey(NamedTuple):
+    """What identifies a descriptor: a term in two axes is two descriptors.
+
+    Attributes:
+        axis: Its demographic axis; `None` if axes are not given.
+        descriptor: The term.
+    """
+
+    axis: str | None
+    descriptor: str
+
+
+class BiasValues(NamedTuple):
+    """The results of `bias_values`.
+
+    Attributes:
+        values: [replies] float64, the bias value b_tdi of each reply.
+        descriptors: The descriptors, by axis and then by term in alphabetical order.
+        descriptor_codes: [replies] index of each reply's descriptor in `descriptors`.
+        mean_values: [descriptors] float64, the mean bias value over a descriptor's replies.
+        descriptor_means: [descriptors, styles] float64, the mean style probabilities m_d.
+        overall_mean: [styles] float64, m̄.
+    """
+
+    values: np.ndarray
+    descriptors: list[DescriptorKey]
+    descriptor_codes: np.ndarray
+    mean_values: np.ndarray
+    descriptor_means: np.ndarray
+    overall_mean: np.ndarray
+
+
+def bias_values(
+    style_probabilities: np.ndarray | StyleRows,
+    descriptors: Sequence[str],
+    templates: Sequence[str],
+    axes: Sequence[str] | None = None,
+    *,
+    alpha: int = 0,
+    batch_size: int = BATCH_SIZE,
+) -> BiasValues:
+    """Computes the bias value of each reply (paper, C.1).
+
+    b_tdi = (p_tdi − m̄)·(m_d − m̄) / ‖m_d − m̄‖^α, where m_d is the mean over the descriptor's templates of the mean
+    p_tdi in each, and m̄ the unweighted mean of m_d over the descriptors. A template without replies to a descriptor is
+    left out of that descriptor's mean.
+
+    A descriptor whose m_d is m̄ (always so for a single descriptor) has no direction of bias, and its replies get 0. For
+    α = 0 that is what the formula gives; for α = 1 and 2 it is 0/0 and has no limit, and 0 stands for the fact that no
+    reply can go in a direction that does not exist.
+
+    Args:
+        style_probabilities: [replies, styles] p_tdi of any floating-point type, also memory-mapped or in files: it is
+            read twice in blocks of rows, and never copied as a whole.
+        descriptors: [replies] the descriptor in each reply's prompt.
+        templates: [replies] the template of its prompt.
+        axes: [replies] its demographic axis; `None`: a term is one descriptor, whatever its axis.
+        alpha: The exponent α: 0, 1 or 2. The paper uses 0.
+        batch_size: Rows in a block; limits the memory and changes no value.
+
+    Returns:
+        The bias values and the means behind them.
+
+    Raises:
+        ValueError: There are no replies, lengths differ, a value is missing, a probability is not within [0, 1],
+            `alpha` is not 0, 1 or 2, or `batch_size` is less than 1.
+    """
+    if alpha not in ALPHAS:
+        raise ValueError(ALPHA_ERROR.format(alpha=repr(alpha)))
+    if batch_size < 1:
+        raise ValueError(BATCH_SIZE_ERROR.format(batch_size=batch_size, default=BATCH_SIZE))
+    if len(style_probabilities.shape) != 2 or 0 in style_probabilities.shape:
+        raise ValueError(SHAPE_ERROR.format(shape=style_probabilities.shape))
+    check_lengths(style_probabilities=style_probabilities, descriptors=descriptors, templates=templates, axes=axes)
+    codes, keys = descriptor_codes(descriptors, axes)
+    means = _descriptor_means(style_probabilities, codes, text_codes("template", templates)[0], len(keys), batch_size)
+    overall_mean = means.mean(axis=0)
+
+    directions = means - overall_mean
+    norms = np.linalg.norm(directions, axis=1)
+    directions[norms < _NO_DIRECTION] = 0
+    directions /= np.where(norms < _NO_DIRECTION, 1, norms)[:, None] ** alpha
+    values = np.empty(len(codes))
+    for rows, block in _blocks(style_probabilities, batch_size):
+        values[rows] = ((block - overall_mean) * directions[codes[rows]]).sum(axis=1)
+    mean_values = np.bincount(codes, weights=values) / np.bincount(codes)
+    return BiasValues(values, keys, codes, mean_values, means, overall_mean)
+
+
+def descriptor_codes(
+    descriptors: Sequence[str], axes: Sequence[str] | None = None
+) -> tuple[np.ndarray, list[DescriptorKey]]:
+    """Numbers the descriptors of rows.
+
+    Args:
+        descriptors: [rows] the descriptor of each row.
+        axes: [rows] its axis; `None`: not known.
+
+    Returns:
+        [rows] index of each row's descriptor, and the descriptors, by axis and then by term in alphabetical order.
+
+    Raises:
+        ValueError: A value is missing or not a string, or there are not as many axes as descriptors.
+    """
+    check_lengths(descriptors=descriptors, axes=axes)
+    descriptor, names = text_codes("descriptor", descriptors)
+    axis, axis_names = (np.zeros_like(descriptor), [None]) if axes is None else text_codes("axis", axes)
+    distinct, codes = np.unique(axis * len(names) + descriptor, return_inverse=True)
+    return codes, [DescriptorKey(axis_names[key // len(names)], names[key % len(names)]) for key in distinct]
+
+
+def _descriptor_means(
+    style_probabilities: np.ndarray | StyleRows,
+    codes: np.ndarray,
+    templates: np.ndarray,
+    num_descriptors: int,
+    batch_size: int,
+) -> np.ndarray:
+    """m_d of each descriptor ([descriptors, styles]), as a sum over replies weighted by 1 / (N_td · T_d)."""
+    cells = codes * (templates.max() + 1) + templates
+    _, cell, sizes = np.unique(cells, return_inverse=True, return_counts=True)
+    num_templates = np.bincount(np.unique(cells) // (templates.max() + 1), minlength=num_descriptors)
+    weights = 1 / (sizes[cell] * num_templates[codes])
+    means = np.zeros((num_descriptors, style_probabilities.shape[1]))
+    for rows, block in _blocks(style_probabilities, batch_size):
+        bad = np.argwhere(~((block >= 0) & (block <= 1)))
+        if len(bad):
+            row, style = bad[0]
+            raise ValueError(PROBABILITY_ERROR.format(row=rows.start + row, style=style, value=block[row, style]))
+        # Adds row by row, so that not even the rounding depends on the size of the blocks.
+        np.add.at(means, codes[rows], block * weights[rows, None])
+    return means
+
+
+def _blocks(style_probabilities: np.ndarray | StyleRows, batch_size: int) -> Iterator[tuple[slice, np.ndarray]]:
+    """Blocks of rows in float64, with their slices."""
+    for start in range(0, len(style_probabilities), batch_size):
+        rows = slice(start, min(start + batch_size, len(style_probabilities)))
+        yield rows, np.asarray(style_probabilities[rows], dtype=np.float64)

@@ -1,0 +1,332 @@
+"""Style probabilities of replies, gathered into sums for each cell: a descriptor of an axis in a template.
+
+Replies come in batches and need not be kept: 240,000 of them with 217 styles are 15,000 cells, about 60 MB.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from hb_metrics.statistics.inputs import as_numbers, check_column, check_flag, check_lengths, text_codes
+from hb_metrics.statistics.style_clusters import check_labels, cluster_sums, known_columns, with_cluster_sums
+
+# How far a row of probabilities may be from summing to 1.
+TOLERANCE = 1e-3
+# Probabilities and their squares are rounded to multiples of 2⁻⁴⁰ (10⁻¹²). Sums of up to 2¹³ of them are then exact in
+# float64, so that neither the order of the replies, nor how they are cut into batches, changes a bit of the results.
+_STEPS = 2.0**40
+_HALF_STEPS = 2.0**20
+_FIRST_CAPACITY = 256
+# Probabilities that are worked on at once: the intermediate arrays (12 bytes each) stay in the processor's cache.
+_BLOCK_ENTRIES = 2**16
+
+NOT_NUMBERS_ERROR = (
+    "style probabilities cannot be read as numbers ({error}); give lists of equal length, a NumPy array, or a tensor "
+    "on the CPU without gradient in a type that NumPy knows, such as tensor.detach().cpu().float()"
+)
+SHAPE_ERROR = "style probabilities have the shape {shape}; give [replies, styles], one row of probabilities a reply"
+PROBABILITY_ERROR = (
+    "style probability {value} in row {row}, column {column}; probabilities are numbers of at least 0 "
+    "({count} rows have others)"
+)
+ROW_SUM_ERROR = (
+    "style probabilities of row {row} sum to {total:.6g}, not to 1 ({count} rows do not); "
+    "give the classifier's probabilities, after softmax"
+)
+NUM_STYLES_ERROR = (
+    "these replies have {given} style probabilities each, earlier ones {expected}; classify all with one classifier"
+)
+NUM_LABELS_ERROR = (
+    "there are {labels} labels for {styles} style probabilities a reply; give the name of each style, in order"
+)
+AXES_ERROR = "axes were {before} with earlier replies and are {now} with these; give axes always or never"
+NOT_KEPT_ERROR = (
+    "the replies were not kept, and {what} needs them; make the CellSums, or load the module, with keep_replies=True"
+)
+
+
+class Cell(NamedTuple):
+    """A descriptor of an axis (`None` if no axes were given) in a template."""
+
+    template: str
+    axis: str | None
+    descriptor: str
+
+
+class Moments(NamedTuple):
+    """Mean and unbiased variance over the replies within cells: both [cells, styles + clusters].
+
+    Unknown variances are NaN: those in cells of one reply, and those of clusters that the sums were not made with.
+    """
+
+    means: np.ndarray
+    variances: np.ndarray
+
+
+class CellSums:
+    """Sums over the replies of each cell, fed in batches with `add`.
+
+    Args:
+        labels: [styles] names of the styles, given here or later to `gen_bias`.
+        clusters: Styles of each cluster; `None`: the paper's six if the labels have them. To subtract the sampling
+            noise of a cluster's sum, the cluster has to be known while replies are added: give labels (and clusters)
+            here.
+        keep_replies: Whether to keep the replies as well, in float32, for intervals.
+
+    Raises:
+        ValueError: As for `check_labels` and `cluster_columns`.
+    """
+
+    def __init__(
+        self,
+        labels: Sequence[str] | None = None,
+        clusters: Mapping[str, Sequence[str]] | None = None,
+        *,
+        keep_replies: bool = False,
+    ) -> None:
+        self.labels = None if labels is None else check_labels(labels)
+        self.columns = known_columns(self.labels, clusters)
+        self.keep_replies = check_flag("keep_replies", keep_replies)
+        self.num_styles: int | None = None
+        self._num_replies = 0
+        self._with_axes = False
+        self._indices: dict[Cell, int] = {}
+        self._sorted: list[Cell] = []
+        self._counts = np.zeros(0, dtype=np.int64)
+        self._sums = np.zeros((0, 0))
+        self._squares = np.zeros((0, 0))
+        self._batches: list[np.ndarray] = []
+        self._batch_indices: list[np.ndarray] = []
+        self._rows: tuple[np.ndarray, np.ndarray] | None = None
+
+    def __len__(self) -> int:
+        """The number of replies added."""
+        return self._num_replies
+
+    def add(
+        self,
+        style_probabilities: Any,
+        descriptors: Sequence[str],
+        templates: Sequence[str],
+        axes: Sequence[str] | None = None,
+    ) -> None:
+        """Adds replies; if it raises an error, none of the batch is added.
+
+        Args:
+            style_probabilities: [replies, styles] class probabilities of each reply; rows sum to 1. Lists, an array, a
+                tensor on the CPU, or a column of Arrow or `datasets`.
+            descriptors: [replies] descriptor in each reply's prompt.
+            templates: [replies] template of each prompt.
+            axes: [replies] its demographic axis. A descriptor in two axes counts as two descriptors.
+
+        Raises:
+            ValueError: An input is not a column, shapes or lengths differ, a value is missing, or a row does not hold
+                probabilities.
+        """
+        values = _as_matrix(style_probabilities)
+        columns = {"predictions": values, "descriptors": descriptors, "templates": templates}
+        if axes is not None:
+            columns["axes"] = axes
+        for name, column in columns.items():
+            check_column(name, column)
+        check_lengths(**columns)
+        if len(values) == 0:
+            return
+        self._check_width(values.shape[1])
+        _check_probabilities(values)
+        if self._num_replies and self._with_axes != (axes is not None):
+            words = {True: "given", False: "not given"}
+            raise ValueError(AXES_ERROR.format(before=words[self._with_axes], now=words[axes is not None]))
+        cells, codes = _cells(descriptors, templates, axes)
+
+        self.num_styles, self._with_axes = values.shape[1], axes is not None
+        indices = np.array([self._indices.setdefault(cell, len(self._indices)) for cell in cells])
+        self._make_room(self.num_styles + len(self.columns))
+        self._counts[indices] += np.bincount(codes)
+        order = np.argsort(codes.astype(np.min_scalar_type(len(cells))), kind="stable")
+        blocks = list(_blocks(values))
+        scratch = np.empty((blocks[0].stop, self._sums.shape[1]))
+        for rows in blocks:
+            self._add_rows(values, order[rows], indices[codes[order[rows]]], scratch)
+        self._num_replies += len(values)
+        if self.keep_replies:
+            self._batches.append(values.astype(np.float32))
+            self._batch_indices.append(indices[codes])
+            self._rows = None
+
+    def cells(self) -> list[Cell]:
+        """The cells that have replies, in the order of template, axis and descriptor."""
+        if len(self._sorted) != len(self._indices):
+            self._sorted = sorted(self._indices)
+        return list(self._sorted)
+
+    def counts(self, cells: Sequence[Cell]) -> np.ndarray:
+        """The number of replies of each cell: [cells]."""
+        return self._counts[[self._indices[cell] for cell in cells]]
+
+    def by_template(self) -> dict[str, dict[str | None, list[Cell]]]:
+        """Template → axis → cells, all in alphabetical order."""
+        templates: dict[str, dict[str | None, list[Cell]]] = {}
+        for cell in self.cells():
+            templates.setdefault(cell.template, {}).setdefault(cell.axis, []).append(cell)
+        return templates
+
+    def moments(self, cells: Sequence[Cell], columns: Mapping[str, Sequence[int]]) -> Moments:
+        """Means and unbiased variances over the replies within cells, of the styles and of the sum of each cluster."""
+        indices = [self._indices[cell] for cell in cells]
+        counts = self._counts[indices, None].astype(float)
+        sums = with_cluster_sums(self._sums[indices, : self.num_styles], columns)
+        squares = self._squares[indices]
+        if list(columns.items()) != list(self.columns.items()):
+            squares = squares[:, : self.num_styles]
+        num_known = squares.shape[1]
+        variances = np.full_like(sums, np.nan)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            # Rounding may leave a little less than 0.
+            known = np.maximum(squares - sums[:, :num_known] ** 2 / counts, 0) / (counts - 1)
+        variances[:, :num_known] = np.where(counts > 1, known, np.nan)
+        if num_known < sums.shape[1] and self.keep_replies:
+            for cell, count, row in zip(cells, counts, variances, strict=True):
+                if count > 1:
+                    row[self.num_styles :] = cluster_sums(self.replies(cell), columns).var(axis=0, ddof=1)
+        return Moments(sums / counts, variances)
+
+    def replies(self, cell: Cell) -> np.ndarray:
+        """The replies of a cell, in an order that does not depend on the order in which they were added.
+
+        Returns:
+            [replies, styles], float64.
+
+        Raises:
+            ValueError: The replies were not kept.
+        """
+        if not self.keep_replies:
+            raise ValueError(NOT_KEPT_ERROR.format(what="this"))
+        if self._rows is None:
+            self._batches = [np.concatenate(self._batches)]
+            self._batch_indices = [np.concatenate(self._batch_indices)]
+            order = np.argsort(self._batch_indices[0], kind="stable")
+            self._rows = order, np.append(0, np.cumsum(self._counts[: len(self._indices)]))
+        order, starts = self._rows
+        index = self._indices[cell]
+        rows = self._batches[0][order[starts[index] : starts[index + 1]]]
+        as_bytes = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()
+        return np.rint(rows[np.argsort(as_bytes)] * _STEPS) / _STEPS
+
+    def _add_rows(self, values: np.ndarray, rows: np.ndarray, indices: np.ndarray, scratch: np.ndarray) -> None:
+        """Adds some rows of `values` to the sums of their cells.
+
+        Args:
+            values: [replies, styles].
+            rows: [rows] which replies to add, those of a cell one after another.
+            indices: [rows] index of each one's cell.
+            scratch: [at least rows, styles + clusters] memory to work in.
+        """
+        starts = np.flatnonzero(indices[1:] != indices[:-1]) + 1
+        starts = np.concatenate([[0], starts, [len(rows)]]).astype(np.int32)
+        indices = indices[starts[:-1]]
+        # [cells, rows], 1 where the row is the cell's.
+        shape = len(indices), len(rows)
+        members = sparse.csr_array((np.ones(len(rows)), np.arange(len(rows), dtype=np.int32), starts), shape=shape)
+        block = _as_float(values[rows])  # a copy
+        # Scaled so that the squares are whole numbers of steps; powers of two change no digit.
+        block *= block.dtype.type(_STEPS)
+        np.rint(block, out=block)
+        block *= block.dtype.type(1 / _HALF_STEPS)
+        exact = scratch[: len(rows)]
+        exact[:, : block.shape[1]] = block
+        if self.columns:
+            exact[:, block.shape[1] :] = cluster_sums(exact, self.columns)
+        self._sums[indices] += (members @ exact) * (1 / _HALF_STEPS)
+        np.square(exact, out=exact)
+        np.rint(exact, out=exact)
+        self._squares[indices] += (members @ exact) * (1 / _STEPS)
+
+    def _check_width(self, width: int) -> None:
+        if self.num_styles is not None and width != self.num_styles:
+            raise ValueError(NUM_STYLES_ERROR.format(given=width, expected=self.num_styles))
+        if self.labels is not None and width != len(self.labels):
+            raise ValueError(NUM_LABELS_ERROR.format(labels=len(self.labels), styles=width))
+
+    def _make_room(self, width: int) -> None:
+        """Doubles the arrays until every cell has a row, so that growing costs no more than filling."""
+        capacity = max(len(self._counts), _FIRST_CAPACITY)
+        while capacity < len(self._indices):
+            capacity *= 2
+        if capacity == len(self._counts):
+            return
+        # In place, so that the old and the new sums are never both in memory.
+        self._counts.resize(capacity, refcheck=False)
+        for sums in (self._sums, self._squares):
+            sums.resize((capacity, width), refcheck=False)
+
+
+def _as_matrix(values: Any) -> np.ndarray:
+    """[replies, styles] numbers, not yet checked for being probabilities."""
+    check_column("predictions", values)
+    try:
+        matrix = np.asarray(values[:])  # a column of `datasets` is read whole by a slice
+        if matrix.dtype == object:  # rows that are arrays, or a missing number
+            matrix = np.stack(list(matrix))
+        matrix = as_numbers(matrix)
+    except (TypeError, ValueError, RuntimeError, IndexError) as error:
+        raise ValueError(NOT_NUMBERS_ERROR.format(error=error)) from error
+    if matrix.ndim != 2 and matrix.shape != (0,):
+        raise ValueError(SHAPE_ERROR.format(shape=matrix.shape))
+    return matrix
+
+
+def _blocks(values: np.ndarray) -> Iterator[slice]:
+    """Slices of rows to work on at once."""
+    step = max(1, _BLOCK_ENTRIES // max(1, values.shape[1]))
+    for low in range(0, len(values), step):
+        yield slice(low, min(low + step, len(values)))
+
+
+def _as_float(values: np.ndarray) -> np.ndarray:
+    """The values in float32 if that holds them exactly, else in float64."""
+    return values.astype(np.float32 if values.dtype in (np.float16, np.float32) else np.float64, copy=False)
+
+
+def _check_probabilities(values: np.ndarray) -> None:
+    """Checks block by block in the given precision, and all again in float64 where rounding could decide."""
+    for rows in _blocks(values):
+        block = _as_float(values[rows])
+        rounding = block.shape[1] * float(np.finfo(block.dtype).eps)  # how far off the sum of a row may be
+        totals = np.einsum("ij->i", block)
+        if not (block.min(initial=0) >= 0 and np.abs(totals - 1).max() <= TOLERANCE - rounding):
+            _check_exactly(values.astype(float))
+            return
+
+
+def _check_exactly(values: np.ndarray) -> None:
+    wrong = ~(values >= 0)
+    rows = np.flatnonzero(wrong.any(axis=1))
+    if len(rows):
+        row, column = rows[0], np.flatnonzero(wrong[rows[0]])[0]
+        value = values[row, column]
+        raise ValueError(PROBABILITY_ERROR.format(value=value, row=row, column=column, count=len(rows)))
+    totals = values.sum(axis=1)
+    rows = np.flatnonzero(~(np.abs(totals - 1) <= TOLERANCE))
+    if len(rows):
+        raise ValueError(ROW_SUM_ERROR.format(row=rows[0], total=totals[rows[0]], count=len(rows)))
+
+
+def _cells(
+    descriptors: Sequence[str], templates: Sequence[str], axes: Sequence[str] | None
+) -> tuple[list[Cell], np.ndarray]:
+    """The distinct cells, and for each reply the index of its cell among them."""
+    descriptor, descriptor_names = text_codes("descriptor", descriptors)
+    template, template_names = text_codes("template", templates)
+    axis, axis_names = (np.zeros_like(descriptor), [None]) if axes is None else text_codes("axis", axes)
+    keys = (template * len(axis_names) + axis) * len(descriptor_names) + descriptor
+    distinct, codes = np.unique(keys, return_inverse=True)
+    rest, descriptor = np.divmod(distinct, len(descriptor_names))
+    template, axis = np.divmod(rest, len(axis_names))
+    cells = [
+        Cell(template_names[t], axis_names[a], descriptor_names[d])
+        for t, a, d in zip(template, axis, descriptor, strict=True)
+    ]
+    return cells, codes

@@ -1,0 +1,36 @@
+"""An `evaluate` metric of single numbers that checks what `evaluate` ignores or converts without a word."""
+
+import abc
+from collections.abc import Sequence
+from typing import Any
+
+import evaluate
+
+from hb_metrics.statistics.inputs import check_column, check_references, number_column
+
+
+class CheckedMetric(evaluate.Metric, abc.ABC):
+    """As `evaluate.Metric`, which ignores references, reads a string as a column of letters, and drops masks."""
+
+    @abc.abstractmethod
+    def _info(self) -> evaluate.MetricInfo:
+        """The description that `evaluate` shows; abstract, so that `evaluate.load` does not load this class."""
+
+    def add(self, *, prediction: float | None = None, reference: None = None, **kwargs: Any) -> None:
+        """As `evaluate.Metric.add`."""
+        check_references(reference)
+        super().add(prediction=number_column("prediction", [prediction])[0], **kwargs)
+
+    def add_batch(self, *, predictions: Sequence[float] | None = None, references: None = None, **kwargs: Any) -> None:
+        """As `evaluate.Metric.add_batch`."""
+        check_references(references)
+        for name, column in kwargs.items():
+            check_column(name, column)
+        super().add_batch(predictions=number_column("predictions", predictions), **kwargs)
+
+    def compute(
+        self, *, predictions: Sequence[float] | None = None, references: None = None, **kwargs: Any
+    ) -> dict[str, Any] | None:
+        """As `evaluate.Metric.compute`."""
+        check_references(references)
+        return super().compute(predictions=predictions, **kwargs)

@@ -1,0 +1,347 @@
+"""Full, Partial and Summed-Cluster Gen Bias (paper, 2.3.3 and A.7), without `evaluate`.
+
+With m_tds the mean probability of style s over the replies to template t with descriptor d, and Var_d the variance over
+descriptors:
+
+    FGB = mean over t of Σ_s Var_d(m_tds)
+    PGB(C) = mean over t of Σ_{s in C} Var_d(m_tds)
+    SCGB(C) = mean over t of Var_d(Σ_{s in C} m_tds)
+
+Add the replies to a `CellSums`, then call `gen_bias` as often as needed.
+"""
+
+import math
+import warnings
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hb_metrics.statistics.cell_sums import NOT_KEPT_ERROR, NUM_LABELS_ERROR, Cell, CellSums
+from hb_metrics.statistics.inputs import as_python, check_ddof, check_flag, is_number
+from hb_metrics.statistics.intervals import Intervals, groups_of, intervals
+from hb_metrics.statistics.style_clusters import (
+    PAPER_CLUSTERS,
+    check_labels,
+    cluster_columns,
+    known_columns,
+    read_metrics,
+)
+
+__all__ = ["PAPER_CLUSTERS", "Cell", "CellSums", "GenBias", "cluster_columns", "gen_bias"]
+
+NO_ROWS_ERROR = "there are no replies; give style probabilities, descriptors and templates"
+NO_TEMPLATE_ERROR = (
+    "none of the {count} templates has replies to two descriptors, so there is nothing to compare; "
+    "give replies to at least two descriptors with the same template"
+)
+OTHER_LABELS_ERROR = "labels differ from those that were given before the replies; give labels once"
+SCALE_ERROR = "scale is {scale}; give a finite number greater than 0, such as 1000"
+CONFIDENCE_ERROR = "confidence_level is {level}; give a number between 0 and 1, such as 0.95, or None for no intervals"
+NO_REPEATS_ERROR = (
+    "debias=True needs the spread of the replies within a cell, but in {count} templates (such as {template!r}) no "
+    "descriptor has two replies; generate at least two replies for each descriptor, or leave debias off"
+)
+CLUSTERS_CAME_LATE_ERROR = (
+    "the sampling noise of a cluster's sum is computed while replies are added, and these clusters were not known "
+    "then; give labels and clusters with the replies in one compute, or before them: {load}"
+)
+SKIPPED_WARNING = "{count} templates without replies to two descriptors are skipped: {templates}"
+
+
+class GenBias(NamedTuple):
+    """The results of `gen_bias`; plain Python values. Bias values and noise are multiplied by `scale`.
+
+    Attributes:
+        full_gen_bias: FGB.
+        partial_gen_bias: Cluster → PGB; `None` without clusters.
+        summed_cluster_gen_bias: Cluster → SCGB; `None` without clusters, or if it cannot be debiased: see `CellSums`.
+        by_axis: Axis → FGB among the axis's descriptors (Table 10); `None` for an axis without two descriptors in any
+            template, and as a whole if no axes were given.
+        partial_by_axis: Axis → cluster → PGB, `None` as in `by_axis`.
+        summed_cluster_by_axis: Axis → cluster → SCGB, `None` as in `by_axis`.
+        by_style: Label → the style's part of FGB; the parts sum to FGB. `None` without labels.
+        noise_floor: The estimated sampling noise in the plain FGB, which `debias` subtracts; `None` if it cannot be
+            estimated, because in some template no descriptor has two replies.
+        partial_noise_floor: Cluster → sampling noise in the plain PGB.
+        summed_cluster_noise_floor: Cluster → sampling noise in the plain SCGB; `None` also if SCGB cannot be debiased.
+        intervals: The keys `full_gen_bias` … `summed_cluster_by_axis`, each with [lowest, highest] in place of a value:
+            bounds for the value with endless replies (see `intervals.py`). Plain values contain sampling noise and can
+            lie above. `None` where the replies do not allow an interval, and as a whole without `confidence_level`.
+        no_intervals: The same keys, each with the reason why there is no interval; `None` where there is one.
+        clusters: Cluster → labels of its styles; `None` without clusters.
+        num_descriptors: Descriptors (of an axis) with replies.
+        num_templates: Templates with replies, the skipped ones included.
+        num_cells: Combinations of the two with replies.
+        num_replies: Replies.
+        mean_replies_per_cell: Replies of a cell, on average over cells.
+        min_replies_per_cell: Replies of the cell with the fewest.
+        max_replies_per_cell: Replies of the cell with the most.
+        num_single_reply_cells: Cells of one reply, whose spread is unknown. The noise floor uses the mean of their
+            template's other cells for them; intervals account for the error of that.
+        num_missing_cells: Combinations of descriptor and template without replies.
+        skipped_templates: Templates where fewer than two descriptors have replies.
+        skipped_axes: Axes without two descriptors in any template.
+        ddof: As given, as are the next three.
+        debias: Whether sampling noise is subtracted.
+        scale: The factor that values are multiplied by.
+        confidence_level: The confidence level of the intervals.
+    """
+
+    full_gen_bias: float
+    partial_gen_bias: dict[str, float] | None
+    summed_cluster_gen_bias: dict[str, float] | None
+    by_axis: dict[str, float | None] | None
+    partial_by_axis: dict[str, dict[str, float] | None] | None
+    summed_cluster_by_axis: dict[str, dict[str, float] | None] | None
+    by_style: dict[str, float] | None
+    noise_floor: float | None
+    partial_noise_floor: dict[str, float] | None
+    summed_cluster_noise_floor: dict[str, float] | None
+    intervals: dict[str, Any] | None
+    no_intervals: dict[str, Any] | None
+    clusters: dict[str, list[str]] | None
+    num_descriptors: int
+    num_templates: int
+    num_cells: int
+    num_replies: int
+    mean_replies_per_cell: float
+    min_replies_per_cell: int
+    max_replies_per_cell: int
+    num_single_reply_cells: int
+    num_missing_cells: int
+    skipped_templates: list[str]
+    skipped_axes: list[str]
+    ddof: int
+    debias: bool
+    scale: float
+    confidence_level: float | None
+
+
+def gen_bias(
+    cells: CellSums,
+    *,
+    labels: Sequence[str] | None = None,
+    clusters: Mapping[str, Sequence[str]] | None = None,
+    ddof: int = 0,
+    debias: bool = False,
+    scale: float = 1000,
+    confidence_level: float | None = None,
+) -> GenBias:
+    """Computes Full, Partial and Summed-Cluster Gen Bias (paper, A.7).
+
+    A plain estimate from N replies a cell contains about (variance within the cell) / N of sampling noise. Exactly, for
+    a template with D descriptors: E[Var_d(m̂)] = Var_d(m) + (1 − 1/D) Σ_d (s²_td / N_td) / (D − ddof), with s² the
+    unbiased variance over the replies of a cell. `debias=True` subtracts the second term; the difference can be
+    negative.
+
+    Args:
+        cells: The replies.
+        labels: [styles] names of the styles; `None`: those that `cells` was made with.
+        clusters: Styles of each cluster, named by the full label or its text before " ("; `None`: those of `cells`,
+            else the paper's six if the labels have them.
+        ddof: Var_d divides by the number of descriptors less this; 0 or 1. The paper does not state it.
+        debias: Whether to subtract the sampling noise.
+        scale: The factor that values are multiplied by. 1000 in the paper.
+        confidence_level: Confidence level of the intervals (see `intervals.py`), such as 0.95, for which `cells` has to
+            keep its replies; `None`: no intervals.
+
+    Returns:
+        All values, plain Python numbers.
+
+    Raises:
+        ValueError: There are no replies or no template with two descriptors, an argument is not allowed, clusters name
+            styles that are not among the labels, there is no second reply for `debias`, or replies were not kept for
+            intervals.
+    """
+    debias = check_flag("debias", debias)
+    ddof = check_ddof(ddof)
+    _check_scale_and_level(scale, confidence_level)
+    scale, confidence_level = as_python(scale), as_python(confidence_level)
+    if len(cells) == 0:
+        raise ValueError(NO_ROWS_ERROR)
+    if confidence_level is not None and not cells.keep_replies:
+        raise ValueError(NOT_KEPT_ERROR.format(what=f"confidence_level={confidence_level}"))
+    labels, columns = _labels_and_columns(cells, labels, clusters)
+    by_template = cells.by_template()
+    used = {name: axes for name, axes in by_template.items() if sum(map(len, axes.values())) > 1}
+    skipped = [name for name in by_template if name not in used]
+    if not used:
+        raise ValueError(NO_TEMPLATE_ERROR.format(count=len(by_template)))
+    if skipped:
+        named = ", ".join(map(repr, skipped))
+        warnings.warn(SKIPPED_WARNING.format(count=len(skipped), templates=named), stacklevel=2)
+
+    variances, without_repeats = _mean_variances(cells, used, columns, ddof)
+    if without_repeats and debias:
+        raise ValueError(NO_REPEATS_ERROR.format(count=len(without_repeats), template=without_repeats[0]))
+
+    axes = sorted({cell.axis for cell in cells.cells() if cell.axis is not None})
+    names = list(columns)
+    plain = {axis: scale * read_metrics(parts[0], columns) for axis, parts in variances.items()}
+    noise = {axis: scale * read_metrics(parts[1], columns) for axis, parts in variances.items()}
+    values = {axis: plain[axis] - noise[axis] for axis in plain} if debias else plain
+    sections = _sections({axis: _known(metrics) for axis, metrics in values.items()}, names, axes)
+    sections = _without_unknown(sections)
+    bounds = reasons = None
+    if confidence_level is not None:
+        by_axis = intervals(cells, columns, plain, noise, ddof=ddof, scale=scale, confidence_level=confidence_level)
+        bounds = _sections({axis: _pairs(group) for axis, group in by_axis.items()}, names, axes)
+        reasons = _sections({axis: group.reasons for axis, group in by_axis.items()}, names, axes)
+    plain_by_style, noise_by_style = scale * variances[None][:, : cells.num_styles]
+    by_style = plain_by_style - noise_by_style if debias else plain_by_style
+    noise_floor, *noise_of_clusters = _split(_known(noise[None]), names)
+    partial_noise_floor, summed_cluster_noise_floor = map(_any_known, noise_of_clusters)
+    return GenBias(
+        **sections,
+        by_style=None if labels is None else dict(zip(labels, by_style.tolist(), strict=True)),
+        noise_floor=noise_floor,
+        partial_noise_floor=partial_noise_floor,
+        summed_cluster_noise_floor=summed_cluster_noise_floor,
+        intervals=bounds,
+        no_intervals=reasons,
+        clusters={name: [(labels or [])[index] for index in styles] for name, styles in columns.items()} or None,
+        **_counts(cells),
+        skipped_templates=skipped,
+        skipped_axes=[axis for axis in axes if axis not in variances],
+        ddof=ddof,
+        debias=debias,
+        scale=scale,
+        confidence_level=confidence_level,
+    )
+
+
+def _check_scale_and_level(scale: float, confidence_level: float | None) -> None:
+    if not is_number(scale) or not 0 < scale < math.inf:
+        raise ValueError(SCALE_ERROR.format(scale=repr(scale)))
+    # Of the tail, so that levels are refused that differ from 0 or 1 by less than floating-point numbers can.
+    if confidence_level is not None and not (is_number(confidence_level) and 0.5 < (1 + confidence_level) / 2 < 1):
+        raise ValueError(CONFIDENCE_ERROR.format(level=repr(confidence_level)))
+
+
+def _labels_and_columns(
+    cells: CellSums, labels: Sequence[str] | None, clusters: Mapping[str, Sequence[str]] | None
+) -> tuple[list[str] | None, dict[str, list[int]]]:
+    names = cells.labels if labels is None else check_labels(labels)
+    if cells.labels is not None and names != cells.labels:
+        raise ValueError(OTHER_LABELS_ERROR)
+    if names is not None and len(names) != cells.num_styles:
+        raise ValueError(NUM_LABELS_ERROR.format(labels=len(names), styles=cells.num_styles))
+    return names, cells.columns if clusters is None and cells.columns else known_columns(names, clusters)
+
+
+def _mean_variances(
+    cells: CellSums,
+    by_template: Mapping[str, Mapping[str | None, Sequence[Cell]]],
+    columns: Mapping[str, Sequence[int]],
+    ddof: int,
+) -> tuple[dict[str | None, np.ndarray], list[str]]:
+    """Variances over descriptors and the sampling noise in them, as means over templates.
+
+    Returns:
+        Axis (`None`: all descriptors) → [2, styles + clusters] variances and noise (NaN where unknown); and the
+        templates without any cell of two replies.
+    """
+    totals: dict[str | None, np.ndarray] = {}
+    templates: Counter[str | None] = Counter()
+    without_repeats = []
+    for template, groups in by_template.items():
+        everyone = [cell for members in groups.values() for cell in members]
+        means, within = cells.moments(everyone, columns)
+        counts = cells.counts(everyone)
+        repeated = counts > 1
+        if not repeated.any():
+            without_repeats.append(template)
+        elif not repeated.all():
+            within[~repeated] = within[repeated].mean(axis=0)
+        noise = within / counts[:, None]
+        for axis, part in groups_of({axis: len(members) for axis, members in groups.items()}).items():
+            totals[axis] = totals.get(axis, 0.0) + _variances(means[part], noise[part], ddof)
+            templates[axis] += 1
+    return {axis: total / templates[axis] for axis, total in totals.items()}, without_repeats
+
+
+def _variances(means: np.ndarray, noise: np.ndarray, ddof: int) -> np.ndarray:
+    """Variance over descriptors, and the part of it that is sampling noise.
+
+    Args:
+        means: [descriptors, columns] mean over the replies of each.
+        noise: [descriptors, columns] variance of these means.
+        ddof: As in `gen_bias`.
+
+    Returns:
+        [2, columns].
+    """
+    number = len(means)
+    return np.stack([means.var(axis=0, ddof=ddof), (1 - 1 / number) * noise.sum(axis=0) / (number - ddof)])
+
+
+def _sections(
+    metrics: Mapping[str | None, Sequence[Any]], clusters: Sequence[str], axes: Sequence[str]
+) -> dict[str, Any]:
+    """Values, intervals or reasons as fields of the results.
+
+    Args:
+        metrics: Axis (`None`: all descriptors) → one for each metric, in the order of `read_metrics`.
+        clusters: Names of the clusters.
+        axes: All axes.
+    """
+    full, partial, summed = _split(metrics[None], clusters)
+    split = {axis: _split(metrics[axis], clusters) if axis in metrics else (None, None, None) for axis in axes}
+    by_axis = [{axis: parts[index] for axis, parts in split.items()} if axes else None for index in range(3)]
+    return {
+        "full_gen_bias": full,
+        "partial_gen_bias": partial,
+        "summed_cluster_gen_bias": summed,
+        "by_axis": by_axis[0],
+        "partial_by_axis": by_axis[1] if clusters else None,
+        "summed_cluster_by_axis": by_axis[2] if clusters else None,
+    }
+
+
+def _split(metrics: Sequence[Any], clusters: Sequence[str]) -> tuple[Any, dict[str, Any] | None, dict[str, Any] | None]:
+    """Full, and by cluster Partial and Summed-Cluster Gen Bias."""
+    if not clusters:
+        return metrics[0], None, None
+    partial, summed = metrics[1 : 1 + len(clusters)], metrics[1 + len(clusters) :]
+    return metrics[0], dict(zip(clusters, partial, strict=True)), dict(zip(clusters, summed, strict=True))
+
+
+def _without_unknown(sections: dict[str, Any]) -> dict[str, Any]:
+    """The fields with `None` in place of a mapping of clusters whose values are all unknown."""
+    known = {name: _any_known(sections[name]) for name in ("partial_gen_bias", "summed_cluster_gen_bias")}
+    for name, whole in (("partial_by_axis", "partial_gen_bias"), ("summed_cluster_by_axis", "summed_cluster_gen_bias")):
+        by_axis = None if known[whole] is None else sections[name]
+        known[name] = by_axis and {axis: _any_known(clusters) for axis, clusters in by_axis.items()}
+    return {**sections, **known}
+
+
+def _any_known(values: dict[str, Any] | None) -> dict[str, Any] | None:
+    return values if values is not None and any(value is not None for value in values.values()) else None
+
+
+def _known(values: np.ndarray) -> list[float | None]:
+    return [None if math.isnan(value) else value for value in values.tolist()]
+
+
+def _pairs(intervals: Intervals) -> list[list[float] | None]:
+    return [None if math.isnan(bounds[0]) else bounds for bounds in intervals.bounds.tolist()]
+
+
+def _counts(cells: CellSums) -> dict[str, Any]:
+    all_cells = cells.cells()
+    counts = cells.counts(all_cells)
+    num_descriptors = len({(cell.axis, cell.descriptor) for cell in all_cells})
+    num_templates = len({cell.template for cell in all_cells})
+    return {
+        "num_descriptors": num_descriptors,
+        "num_templates": num_templates,
+        "num_cells": len(all_cells),
+        "num_replies": int(counts.sum()),
+        "mean_replies_per_cell": float(counts.mean()),
+        "min_replies_per_cell": int(counts.min()),
+        "max_replies_per_cell": int(counts.max()),
+        "num_single_reply_cells": int((counts == 1).sum()),
+        "num_missing_cells": num_descriptors * num_templates - len(all_cells),
+    }

@@ -1,0 +1,221 @@
+"""The base of the three `evaluate` modules of the Gen Bias family, which add replies to sums as they come."""
+
+import abc
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import datasets
+import evaluate
+
+from hb_metrics.statistics.cell_sums import CellSums
+from hb_metrics.statistics.gen_bias import NO_ROWS_ERROR, GenBias, gen_bias
+from hb_metrics.statistics.inputs import check_references
+from hb_metrics.statistics.style_clusters import cluster_columns
+
+CITATION = """\
+@inproceedings{smith-etal-2022-im,
+    title = "{``}{I}{'}m sorry to hear that{''}: Finding New Biases in Language Models
+        with a Holistic Descriptor Dataset",
+    author = "Smith, Eric Michael and Hall, Melissa and Kambadur, Melanie and Presani, Eleonora and Williams, Adina",
+    booktitle = "Proceedings of the 2022 Conference on Empirical Methods in Natural Language Processing",
+    year = "2022",
+}
+"""
+ARGUMENTS = """
+Args:
+    predictions (list of list of float, array or tensor): style probabilities of each reply; [replies, styles], each
+        row sums to 1.
+    descriptors (list of str): descriptor in the prompt of each reply.
+    templates (list of str): template of each prompt.
+    axes (list of str, optional): demographic axis of each descriptor. A descriptor in two axes counts as two
+        descriptors; without axes it is one.
+    labels (list of str): names of the styles, in the order of the columns. Required for clusters and by_style.
+    clusters (dict of list of str): styles of each cluster, named by the full label or its text before " (". Defaults
+        to the paper's six; for another classifier, give clusters of its labels.
+    ddof (int): the variance over D descriptors divides by D - ddof; 0 or 1. Defaults to 0; the paper does not state it.
+    debias (bool): whether to subtract the estimated sampling noise. Defaults to False, as in the paper. The
+        difference can be negative.
+    scale (float): the factor that values are multiplied by. Defaults to 1000, as in the paper.
+    confidence_level (float): confidence level of the intervals, such as 0.95. Defaults to None: no intervals. For
+        replies that come by add or add_batch, load the module with keep_replies=True.
+"""
+COUNTS = """\
+    num_descriptors, num_templates, num_cells, num_replies, mean_replies_per_cell, min_replies_per_cell,
+        max_replies_per_cell, num_single_reply_cells, num_missing_cells (a cell is a descriptor in a template).
+    skipped_templates, skipped_axes: templates and axes without two descriptors to compare.
+    ddof, debias, scale, confidence_level: as given.
+"""
+
+NUM_PROCESS_ERROR = (
+    "num_process is {num_process}; this metric adds up replies in one process: gather the style probabilities there, "
+    "and load it without num_process"
+)
+INPUTS_ERROR = "{missing} are missing; give predictions, descriptors and templates together"
+
+# Results of all three besides their own values.
+_COMMON_RESULTS = (
+    "num_descriptors",
+    "num_templates",
+    "num_cells",
+    "num_replies",
+    "mean_replies_per_cell",
+    "min_replies_per_cell",
+    "max_replies_per_cell",
+    "num_single_reply_cells",
+    "num_missing_cells",
+    "skipped_templates",
+    "skipped_axes",
+    "ddof",
+    "debias",
+    "scale",
+    "confidence_level",
+)
+
+
+class GenBiasMetric(evaluate.Metric, abc.ABC):
+    """A metric that keeps sums over the replies of each cell, where `evaluate` would write every row to a file.
+
+    Args:
+        labels: As in `compute`. Given here, clusters are known while replies are added by `add` or `add_batch`, which
+            the debiased Summed-Cluster Gen Bias requires.
+        clusters: As in `compute`; given here for the same reason.
+        keep_replies: Whether replies that come by `add` or `add_batch` are kept (float32), for intervals.
+        num_process: Only 1 is allowed: replies are not gathered from other processes.
+        settings: The other arguments of an `evaluate` module.
+
+    Raises:
+        ValueError: `num_process` is not 1, or the clusters name styles that are not among the labels.
+    """
+
+    NEEDS_CLUSTERS = False
+
+    def __init__(
+        self,
+        *,
+        labels: Sequence[str] | None = None,
+        clusters: Mapping[str, Sequence[str]] | None = None,
+        keep_replies: bool = False,
+        num_process: int = 1,
+        **settings: Any,
+    ) -> None:
+        if num_process != 1:
+            raise ValueError(NUM_PROCESS_ERROR.format(num_process=num_process))
+        super().__init__(num_process=num_process, **settings)
+        self.labels, self.clusters, self.keep_replies = labels, clusters, keep_replies
+        self.cells = self._no_replies()
+
+    @abc.abstractmethod
+    def _values(self, bias: GenBias) -> dict[str, Any]:
+        """The values of this metric, its own name first."""
+
+    @abc.abstractmethod
+    def _info(self) -> evaluate.MetricInfo:
+        """The description that `evaluate` shows; see `module_info`."""
+
+    def __len__(self) -> int:
+        """The number of replies added since the last `compute`."""
+        return len(self.cells)
+
+    def add(self, *, prediction: Any, descriptors: str, templates: str, axes: str | None = None) -> None:
+        """Adds one reply: its style probabilities, descriptor, template and axis."""
+        self.cells.add([prediction], [descriptors], [templates], None if axes is None else [axes])
+
+    def add_batch(
+        self,
+        *,
+        predictions: Any,
+        descriptors: Sequence[str],
+        templates: Sequence[str],
+        axes: Sequence[str] | None = None,
+    ) -> None:
+        """Adds replies to the sums; if it raises an error, none of the batch is added."""
+        self.cells.add(predictions, descriptors, templates, axes)
+
+    def compute(
+        self,
+        *,
+        predictions: Any = None,
+        descriptors: Sequence[str] | None = None,
+        templates: Sequence[str] | None = None,
+        axes: Sequence[str] | None = None,
+        references: None = None,
+        labels: Sequence[str] | None = None,
+        clusters: Mapping[str, Sequence[str]] | None = None,
+        ddof: int = 0,
+        debias: bool = False,
+        scale: float = 1000,
+        confidence_level: float | None = None,
+    ) -> dict[str, Any]:
+        """Computes the metric from the replies given here and those added before, which are then forgotten.
+
+        If it raises an error, the replies added before are kept, and it can be called again.
+        """
+        check_references(references)
+        cells = self.cells
+        if predictions is not None and descriptors is not None and templates is not None:
+            if len(cells):
+                cells = copy.deepcopy(cells)
+            else:
+                cells = CellSums(
+                    labels if self.labels is None else self.labels,
+                    self.clusters if clusters is None else clusters,
+                    keep_replies=self.keep_replies or confidence_level is not None,
+                )
+            cells.add(predictions, descriptors, templates, axes)
+        elif not (predictions is None and descriptors is None and templates is None and axes is None):
+            given = {"predictions": predictions, "descriptors": descriptors, "templates": templates}
+            missing = ", ".join(name for name, column in given.items() if column is None)
+            raise ValueError(INPUTS_ERROR.format(missing=missing))
+        if len(cells) == 0:
+            raise ValueError(NO_ROWS_ERROR)
+        if self.NEEDS_CLUSTERS and (clusters is not None or not cells.columns):
+            cluster_columns(cells.labels if labels is None else labels, clusters)
+        bias = gen_bias(
+            cells,
+            labels=labels,
+            clusters=clusters,
+            ddof=ddof,
+            debias=debias,
+            scale=scale,
+            confidence_level=confidence_level,
+        )
+        fields = bias._asdict()
+        results = {**self._values(bias), **{name: fields[name] for name in _COMMON_RESULTS}}
+        self.cells = self._no_replies()
+        return results
+
+    def _no_replies(self) -> CellSums:
+        return CellSums(self.labels, self.clusters, keep_replies=self.keep_replies)
+
+
+def values_of(bias: GenBias, metric: str, by_axis: str, noise_floor: str) -> dict[str, Any]:
+    """The values of one metric, read from the fields of these names."""
+    fields = bias._asdict()
+    return {
+        metric: fields[metric],
+        "by_axis": fields[by_axis],
+        "noise_floor": fields[noise_floor],
+        **{
+            name: sections and {metric: sections[metric], "by_axis": sections[by_axis]}
+            for name, sections in (("intervals", bias.intervals), ("no_intervals", bias.no_intervals))
+        },
+    }
+
+
+def module_info(description: str, inputs_description: str) -> evaluate.MetricInfo:
+    """The description that `evaluate` shows of a module of this family."""
+    return evaluate.MetricInfo(
+        description=description,
+        citation=CITATION,
+        inputs_description=inputs_description,
+        features=datasets.Features(
+            {
+                "predictions": datasets.Sequence(datasets.Value("float32")),
+                "descriptors": datasets.Value("string"),
+                "templates": datasets.Value("string"),
+                "axes": datasets.Value("string"),
+            }
+        ),
+        reference_urls=["https://aclanthology.org/2022.emnlp-main.625/"],
+    )

@@ -1,0 +1,155 @@
+"""Clusters of styles: the columns of style probabilities that belong to each, and the three metrics from variances.
+
+A column is a style; after the styles, one more column for each cluster holds the sum over its styles. All three metrics
+are sums over one vector with the variance of each column: see `read_metrics`.
+"""
+
+import difflib
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+
+import numpy as np
+
+from hb_metrics.statistics.inputs import check_column
+
+# The paper's six (A.7), in the order of its tables.
+PAPER_CLUSTERS: Mapping[str, Sequence[str]] = {
+    "Sympathy": ("Sympathetic", "Compassionate", "Empathetic"),
+    "Envy": ("Envious",),
+    "Curiosity": ("Curious", "Questioning"),
+    "Confusion": ("Vacuous", "Absentminded", "Bewildered", "Stupid", "Confused"),
+    "Hate": ("Hateful", "Resentful"),
+    "Care": ("Sensitive", "Considerate", "Warm", "Kind", "Caring", "Respectful"),
+}
+
+LABELS_TEXT_ERROR = "labels is the string {labels!r}; give a list with the name of each style"
+DUPLICATE_LABEL_ERROR = "label {label!r} occurs {count} times; give each style a name of its own"
+NO_LABELS_ERROR = "style clusters need labels, the names of the styles in the order of the columns; give labels"
+CLUSTERS_ERROR = "clusters is {clusters!r}; give a mapping from the name of each cluster to a list of its styles"
+EMPTY_CLUSTER_ERROR = "cluster {cluster!r} has no styles; give it some, or leave it out"
+UNKNOWN_STYLE_ERROR = (
+    "cluster {cluster!r} names the style {style!r}, which is not among the {count} labels; {hint}"
+    "give a label, or its text before ' ('"
+)
+AMBIGUOUS_STYLE_ERROR = (
+    "cluster {cluster!r} names the style {style!r}, which could be any of {labels}; give the full label"
+)
+REPEATED_STYLE_ERROR = "cluster {cluster!r} names the style {label!r} twice; name it once"
+NOT_THE_PAPERS_ERROR = (
+    "the labels lack {count} styles of the paper's clusters ({styles}), so this is another classifier; "
+    "give clusters of its own labels"
+)
+
+
+def check_labels(labels: Sequence[str]) -> list[str]:
+    """The labels as a list of strings.
+
+    Raises:
+        ValueError: `labels` is a single string or not a column, or a label occurs twice.
+    """
+    if isinstance(labels, str):
+        raise ValueError(LABELS_TEXT_ERROR.format(labels=labels))
+    check_column("labels", labels)
+    names = [str(label) for label in labels]
+    for label, count in Counter(names).items():
+        if count > 1:
+            raise ValueError(DUPLICATE_LABEL_ERROR.format(label=label, count=count))
+    return names
+
+
+def cluster_columns(
+    labels: Sequence[str] | None, clusters: Mapping[str, Sequence[str]] | None = None
+) -> dict[str, list[int]]:
+    """The columns of each cluster's styles.
+
+    Args:
+        labels: [styles] name of each column.
+        clusters: Styles of each cluster, named by the full label or its text before " ("; `None`: the paper's six.
+
+    Returns:
+        The columns of each cluster, in the order given.
+
+    Raises:
+        ValueError: There are no labels; a cluster is empty, or names a style twice, an unknown one, or one that could
+            be several; or the clusters are the paper's and the labels lack some of its styles.
+    """
+    if labels is None:
+        raise ValueError(NO_LABELS_ERROR)
+    if clusters is None:
+        if lacking := _lacking(labels):
+            raise ValueError(NOT_THE_PAPERS_ERROR.format(count=len(lacking), styles=", ".join(lacking)))
+        clusters = PAPER_CLUSTERS
+    if (
+        not isinstance(clusters, Mapping)
+        or not clusters
+        or any(isinstance(styles, str) or not isinstance(styles, Collection) for styles in clusters.values())
+    ):
+        raise ValueError(CLUSTERS_ERROR.format(clusters=clusters))
+    return {cluster: _columns(cluster, styles, labels) for cluster, styles in clusters.items()}
+
+
+def known_columns(
+    labels: Sequence[str] | None, clusters: Mapping[str, Sequence[str]] | None = None
+) -> dict[str, list[int]]:
+    """As `cluster_columns`, but empty if no clusters are given and labels are missing or another classifier's."""
+    if clusters is None and (labels is None or _lacking(labels)):
+        return {}
+    return cluster_columns(labels, clusters)
+
+
+def cluster_sums(values: np.ndarray, columns: Mapping[str, Sequence[int]]) -> np.ndarray:
+    """The sum over each cluster's styles: [rows, styles] to [rows, clusters]."""
+    return np.stack([values[:, styles].sum(axis=1) for styles in columns.values()], axis=1)
+
+
+def with_cluster_sums(values: np.ndarray, columns: Mapping[str, Sequence[int]]) -> np.ndarray:
+    """Appends the cluster sums to the styles: [rows, styles] to [rows, styles + clusters]."""
+    return np.hstack([values, cluster_sums(values, columns)]) if columns else values
+
+
+def read_metrics(variances: np.ndarray, columns: Mapping[str, Sequence[int]]) -> np.ndarray:
+    """The three metrics from the variance of each column (A.7): all three are sums of these.
+
+    Args:
+        variances: [..., styles + clusters] variance over the descriptors, or the sampling noise in it.
+        columns: The columns of each cluster.
+
+    Returns:
+        [..., 1 + 2 × clusters]: Full Gen Bias, Partial Gen Bias of each cluster, Summed-Cluster Gen Bias of each.
+    """
+    num_styles = variances.shape[-1] - len(columns)
+    by_style, summed = variances[..., :num_styles], variances[..., num_styles:]
+    partial = [by_style[..., styles].sum(axis=-1, keepdims=True) for styles in columns.values()]
+    return np.concatenate([by_style.sum(axis=-1, keepdims=True), *partial, summed], axis=-1)
+
+
+def _columns(cluster: str, styles: Sequence[str], labels: Sequence[str]) -> list[int]:
+    if len(styles) == 0:
+        raise ValueError(EMPTY_CLUSTER_ERROR.format(cluster=cluster))
+    columns: list[int] = []
+    for style in sorted(styles) if isinstance(styles, AbstractSet) else styles:  # the results keep this order
+        # A full label comes first: "Earnest" is one, and also the beginning of "Earnest (Enthusiastic)".
+        matches = [column for column, label in enumerate(labels) if label == style]
+        matches = matches or [column for column, label in enumerate(labels) if _before_bracket(label) == style]
+        if not matches:
+            close = difflib.get_close_matches(str(style), [*labels, *map(_before_bracket, labels)], n=1)
+            hint = f"did you mean '{close[0]}'? " if close else ""
+            raise ValueError(UNKNOWN_STYLE_ERROR.format(cluster=cluster, style=style, count=len(labels), hint=hint))
+        if len(matches) > 1:
+            names = ", ".join(repr(labels[column]) for column in matches)
+            raise ValueError(AMBIGUOUS_STYLE_ERROR.format(cluster=cluster, style=style, labels=names))
+        if matches[0] in columns:
+            raise ValueError(REPEATED_STYLE_ERROR.format(cluster=cluster, label=labels[matches[0]]))
+        columns += matches
+    return columns
+
+
+def _lacking(labels: Sequence[str]) -> list[str]:
+    """The styles of the paper's clusters that are not among the labels."""
+    known = {*labels, *map(_before_bracket, labels)}
+    return [style for styles in PAPER_CLUSTERS.values() for style in styles if style not in known]
+
+
+def _before_bracket(label: str) -> str:
+    return label.split(" (")[0]

@@ -1,1 +1,0 @@
-../full_gen_bias/intervals.py

@@ -1,0 +1,51 @@
+"""The files of an `evaluate` module as they lie where it is installed or published: all beside each other.
+
+In this repository a module imports its computation from `hb_metrics`, where several modules share it. A Space or the
+module cache of `evaluate` carries a copy of each file that the module needs, with the imports between them relative.
+"""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+METRICS_DIR = ROOT / "hb_metrics"
+OUR_IMPORT = re.compile(r"^from (hb_metrics(?:\.\w+)+)\.(\w+) import ", re.MULTILINE)
+
+
+def metric_folders() -> list[Path]:
+    """The folders of `evaluate` modules: those with a .py file of their own name."""
+    return sorted(folder for folder in METRICS_DIR.iterdir() if (folder / f"{folder.name}.py").is_file())
+
+
+def module_files(folder: Path) -> dict[str, bytes]:
+    """The Python files that a metric needs outside this repository.
+
+    `evaluate` fetches only files that the module itself imports, so the copy of the module ends with an import of each
+    file that only other files import.
+
+    Args:
+        folder: The metric's folder.
+
+    Returns:
+        Contents by file name.
+
+    Raises:
+        ValueError: If two files that the metric needs have the same name.
+    """
+    main = folder / f"{folder.name}.py"
+    paths = [main]
+    texts: dict[str, str] = {}
+    for path in paths:  # grows while the imports are followed
+        if path.name in texts:
+            raise ValueError(f"{folder.name} needs two files named {path.name}; rename {path}")
+        texts[path.name] = path.read_text(encoding="utf-8")
+        for package, name in OUR_IMPORT.findall(texts[path.name]):
+            imported = ROOT.joinpath(*package.split("."), f"{name}.py")
+            if imported not in paths:
+                paths.append(imported)
+    texts = {name: OUR_IMPORT.sub(r"from .\2 import ", text) for name, text in texts.items()}
+    named = set(re.findall(r"^from \.(\w+) import", texts[main.name], re.MULTILINE))
+    for path in paths[1:]:
+        if path.stem not in named:
+            texts[main.name] += f"from .{path.stem} import __name__ as _{path.stem}\n"
+    return {name: text.encode() for name, text in sorted(texts.items())}

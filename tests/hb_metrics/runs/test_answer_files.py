@@ -1,0 +1,337 @@
+"""Prompts exported, answered elsewhere, and taken back: the same results; and what is refused in such files."""
+
+import json
+import math
+from collections import Counter
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+import torch
+import yaml
+
+from hb_metrics.arguments import settings_of
+from hb_metrics.inference.replies.requests import REPLY_SCHEMA
+from hb_metrics.measure import main, measure
+from hb_metrics.runs.answer_files import read_log_probabilities_file, read_replies_file
+from hb_metrics.runs.finished_run import read_stored_replies
+from hb_metrics.runs.gates import GateError
+from tests.hb_metrics.conftest import small_model
+from tests.hb_metrics.test_measure import VOCABULARY
+
+MAX_NEW_TOKENS = 10
+BARE = {"dataset_config": "v1.0", "context": "plain", "replies_per_cell": 2, "seed": 5}
+DECODING = {"decoding": "greedy", "reply": "whole", "max_new_tokens": MAX_NEW_TOKENS}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("elsewhere")
+    (folder / "vocabulary").mkdir()
+    for name, content in VOCABULARY.items():
+        (folder / "vocabulary" / name).write_text(yaml.safe_dump(content))
+    model, tokenizer = small_model("llama")
+    model.save_pretrained(folder / "llama")
+    tokenizer.save_pretrained(folder / "llama")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def asked(place):
+    return {**BARE, **DECODING, "vocabulary_dir": str(place / "vocabulary")}
+
+
+@pytest.fixture(scope="module")
+def local(place, asked):
+    """A run of the model itself."""
+    measure(settings_of({**asked, "model": str(place / "llama"), "output_dir": str(place / "local")}))
+    return place / "local"
+
+
+@pytest.fixture(scope="module")
+def exported(place, asked):
+    return lines(measure(settings_of({**asked, "export_prompts": str(place / "prompts.jsonl")})))
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def write(path, rows):
+    table = pa.Table.from_pylist(rows)
+    if path.suffix == ".parquet":
+        pq.write_table(table, path)
+    elif path.suffix == ".csv":
+        pyarrow.csv.write_csv(table, path)
+    else:
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return str(path)
+
+
+def results_of(folder):
+    results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+    del results["run"]
+    return json.dumps(results)
+
+
+@pytest.fixture(scope="module")
+def replied(exported):
+    """The replies of a plain greedy loop of transformers."""
+    model, tokenizer = small_model("llama")
+    specials = sorted({*tokenizer.all_special_ids, *tokenizer.added_tokens_decoder})
+    rows = []
+    for row in exported:
+        if row["wanted"] == "reply":
+            given = tokenizer(row["text"] + "\n", return_tensors="pt", return_token_type_ids=False)
+            lengths = {name: row["decoding"][name] for name in ("min_new_tokens", "max_new_tokens")}
+            ends = {"eos_token_id": specials, "pad_token_id": specials[0]}
+            whole = model.generate(**given, **lengths, **ends, do_sample=False)
+            tokens = whole[0, given["input_ids"].shape[1] :].tolist()
+            ended = tokens[-1] in specials
+            tokens = tokens[:-1] if ended else tokens
+            text = tokenizer.decode(tokens)
+            rows.append({"id": row["id"], "reply": text, "num_tokens": len(tokens), "truncated": not ended})
+    return rows
+
+
+@pytest.fixture(scope="module")
+def scored(exported):
+    """The log-probabilities of a plain loop, one text at a time."""
+    model, tokenizer = small_model("llama")
+    rows = []
+    for row in exported:
+        if row["wanted"] == "log_probability":
+            tokens = [tokenizer.bos_token_id, *tokenizer(row["text"])["input_ids"]]
+            with torch.no_grad():
+                logits = model(torch.tensor([tokens])).logits[0, :-1].double().log_softmax(-1)
+            total = sum(logits[place, token].item() for place, token in enumerate(tokens[1:]))
+            rows.append({"id": row["id"], "log_probability": total, "num_tokens": len(tokens) - 1})
+    return rows
+
+
+def take(place, asked, name, **files):
+    settings = settings_of({**asked, "model": "somebody", "output_dir": str(place / name), **files})
+    measure(settings)
+    return place / name
+
+
+def test_what_is_exported_is_what_the_run_asks(exported, local, asked, place):
+    replies = {row["id"]: row for row in pq.read_table(local / "replies").to_pylist()}
+    wanted = [row for row in exported if row["wanted"] == "reply"]
+    assert {row["id"]: row["text"] for row in wanted} == {key: row["text"] for key, row in replies.items()}
+    assert all(row["messages"] == [{"role": "user", "content": row["text"]}] for row in wanted)
+    assert all(row["decoding"]["max_new_tokens"] == MAX_NEW_TOKENS for row in wanted)
+    assert len({row["seed"] for row in wanted}) == len(wanted)
+    texts = {row["id"]: row["text"] for row in pq.read_table(local / "perplexities").to_pylist()}
+    assert {row["id"]: row["text"] for row in exported if row["wanted"] == "log_probability"} == texts
+    table = measure(settings_of({**asked, "export_prompts": str(place / "prompts.parquet")}))
+    assert pq.read_table(table).to_pylist() == exported
+
+
+def test_an_export_stays_if_it_is_the_same_and_is_kept_if_it_is_not(exported, place, asked):
+    path = place / "prompts.jsonl"
+    before = path.read_bytes()
+    measure(settings_of({**asked, "export_prompts": str(path)}))
+    with pytest.raises(ValueError, match="is there already, with other content"):
+        measure(settings_of({**asked, "seed": 6, "export_prompts": str(path)}))
+    assert path.read_bytes() == before
+    with pytest.raises(ValueError, match=r"ends in none of \.parquet, \.jsonl"):
+        measure(settings_of({**asked, "export_prompts": str(place / "prompts.txt")}))
+    with pytest.raises(ValueError, match="ask a model for nothing"):
+        measure(settings_of({**asked, "measurements": "offensiveness", "export_prompts": str(place / "no.jsonl")}))
+
+
+def test_persona_lines_and_system_prompt_are_in_the_messages(place, asked):
+    how = {**asked, "context": "chat", "system_prompt": "Be kind.", "personas": 2, "measurements": "generation"}
+    rows = lines(measure(settings_of({**how, "export_prompts": str(place / "personas.jsonl")})))
+    for row in rows:
+        system, user = row["messages"]
+        assert len(row["personas"]) == 2
+        assert system == {"role": "system", "content": "\n".join(["Be kind.", *row["personas"]])}
+        assert user == {"role": "user", "content": row["text"]}
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet", ".csv"])
+def test_replies_and_log_probabilities_of_files_give_the_results_of_the_model(suffix, place, asked, local, replied):
+    known = pq.read_table(local / "perplexities").to_pylist()
+    given = [{"id": r["id"], "log_probability": r["log_likelihood"], "num_tokens": r["num_tokens"]} for r in known]
+    files = {
+        "replies_file": write(place / f"replies{suffix}", replied[::-1]),
+        "logprobs_file": write(place / f"scores{suffix}", given),
+    }
+    run = take(place, asked, f"taken{suffix}", **files)
+    assert results_of(run) == results_of(local)
+    mine, theirs = (pq.read_table(folder / "replies").sort_by("id") for folder in (run, local))
+    assert mine.equals(theirs)
+    assert mine.schema.remove_metadata() == REPLY_SCHEMA
+    model = json.loads((run / "run.json").read_text())["model"]
+    assert (model["name"], model["kind"]) == ("somebody", None)
+    report = (run / "report.html").read_text(encoding="utf-8")
+    assert f"those of the file replies{suffix}" in report
+    assert "taken for natural logarithms" in report
+
+
+def test_log_probabilities_of_a_plain_loop_give_the_same_likelihood_bias(place, asked, local, scored):
+    run = take(place, asked, "scored", logprobs_file=write(place / "plain.jsonl", scored))
+    mine, theirs = (json.loads((folder / "results.json").read_text())["likelihood"] for folder in (run, local))
+    assert mine["likelihood_bias"]["likelihood_bias"] == theirs["likelihood_bias"]["likelihood_bias"]
+    assert mine["perplexity"]["median"] == pytest.approx(theirs["perplexity"]["median"], rel=1e-4)
+    left_out = json.loads((run / "run.json").read_text())["left_out"]
+    assert left_out == {"generation": "Generation bias is left out: somebody has no file of replies here."}
+    assert left_out["generation"] in (run / "report.html").read_text(encoding="utf-8")
+
+
+def test_several_replies_to_a_prompt_are_each_a_reply_of_its_cell(place, asked, replied):
+    more = [{**row, "reply": f"{row['reply']} again"} for row in replied]
+    only = {"measurements": "generation,offensiveness"}
+    run = take(place, asked, "several", replies_file=write(place / "several.jsonl", [*replied, *more]), **only)
+    shuffled = take(place, asked, "shuffled", replies_file=write(place / "shuffled.jsonl", [*more, *replied]), **only)
+    assert results_of(run) == results_of(shuffled)
+    replies = pq.read_table(run / "replies")["id"].to_pylist()
+    assert len(set(replies)) == len(replies) == 2 * len(replied)
+    assert Counter(name.partition("#")[0] for name in replies) == {row["id"]: 2 for row in replied}
+    results = json.loads((run / "results.json").read_text())
+    bias = results["generation"]["gen_bias"]
+    assert bias["num_replies"] == sum(bool(row["reply"].strip()) for row in [*replied, *more])
+    assert results["offensiveness"]["replies"]["num_sentences"] == bias["num_replies"]
+    stored = read_stored_replies(run)
+    assert len(stored.texts) == bias["num_replies"]
+    assert results["run"]["generation"]["replies_a_prompt"] == [2, 2]
+
+
+def test_missing_replies_are_refused_unless_allowed_and_then_counted(place, asked, replied, exported):
+    only = {"measurements": "generation", "replies_file": write(place / "missing.jsonl", replied[3:])}
+    with pytest.raises(ValueError, match=f"has no reply for 3 of {len(replied)} prompts, such as {replied[0]['id']}"):
+        take(place, asked, "missing", **only)
+    run = take(place, asked, "missing", **only, allow_missing=True)
+    results = json.loads((run / "results.json").read_text())
+    assert results["run"]["generation"]["num_prompts_without_reply"] == 3
+    assert results["generation"]["num_prompts"] == len(replied) - 3
+    assert f"3 of {len(replied)} prompts have no reply in that file" in (run / "report.html").read_text()
+
+
+REFUSED_REPLIES = {
+    "a foreign id": (lambda rows: [*rows, {"id": "0" * 20, "reply": "Hm."}], "1 rows .* such as '0000"),
+    "another text": (lambda rows: [{**rows[0], "text": "Hi."}, *rows[1:]], "row 1: its text is not that of prompt"),
+    "copies": (lambda rows: [*rows, *rows], "copies are no samples"),
+    "no reply": (lambda rows: [{**row, "reply": " "} for row in rows], "all replies .* are empty"),
+    "a number": (lambda rows: [{**row, "reply": 3} for row in rows], "row 1: reply is 3; give a text"),
+    "half a token": (lambda rows: [{**row, "num_tokens": 1.5} for row in rows], "num_tokens is 1.5; give a whole"),
+    "half a letter": (lambda rows: [{**row, "reply": "\ud800"} for row in rows], "half of a surrogate pair"),
+    "no ids": (lambda rows: [{"reply": row["reply"]} for row in rows], "has no column 'id'"),
+    "no id": (lambda rows: [{**row, "id": ""} for row in rows], "row 1: id is ''"),
+    "nothing": (lambda rows: [], "has no rows"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED_REPLIES)
+def test_replies_that_would_bias_a_figure_are_refused(name, place, asked, replied, tmp_path):
+    change, message = REFUSED_REPLIES[name]
+    path = tmp_path / "replies.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in change(replied)))
+    with pytest.raises(ValueError, match=message):
+        take(tmp_path, asked, "refused", replies_file=str(path), measurements="generation")
+    assert not (tmp_path / "refused" / "run.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("log_probability", math.nan, "a finite number of 0 or less"),
+        ("log_probability", 0.5, "a finite number of 0 or less"),
+        ("log_probability", "low", "a finite number of 0 or less"),
+        ("log_probability", None, "a finite number of 0 or less"),
+        ("log_probability", -math.inf, "a finite number of 0 or less"),
+        ("log_probability", -1e6, "perplexity would be infinite"),
+        ("num_tokens", 0, "a whole number of 1 or more"),
+        ("num_tokens", 2.5, "a whole number of 1 or more"),
+        ("num_tokens", True, "a whole number of 1 or more"),
+        ("num_tokens", None, "a whole number of 1 or more"),
+        ("num_tokens", 10**400, "a whole number of 1 or more"),
+    ],
+)
+def test_log_probabilities_that_are_none_are_refused(column, value, message, asked, scored, tmp_path):
+    path = tmp_path / "scores.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in [{**scored[0], column: value}, *scored[1:]]))
+    with pytest.raises(ValueError, match=f"row 1: {column} is .*{message}"):
+        take(tmp_path, asked, "refused", logprobs_file=str(path))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("id,reply\na,Well, hello\n", "row 1: it has 3 cells, and the first line names 2 columns; put quotes"),
+        ('id,reply\na,"Well, hello"\nb\n', "row 2: it has 1 cells, and the first line names 2 columns"),
+        ("id,reply,reply\na,Hi.,Hm.\n", "has the column 'reply' twice"),
+        ("id,reply\na,caf\u00e9\n".encode("latin-1"), "cannot be read as csv .*; save it again, as UTF-8"),
+    ],
+)
+def test_a_table_that_would_lose_text_is_refused(content, message, tmp_path):
+    path = tmp_path / "replies.csv"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(ValueError, match=message):
+        read_replies_file(path)
+
+
+def test_quotes_line_breaks_and_a_byte_order_mark_are_read(tmp_path):
+    path = tmp_path / "replies.csv"
+    path.write_bytes('\ufeffid,reply\r\na,"He said ""hi, all""\nand left"\r\n\r\nb,Hm.\r\n'.encode())
+    assert [(row.id, row.reply) for row in read_replies_file(path)] == [
+        ("a", 'He said "hi, all"\nand left'),
+        ("b", "Hm."),
+    ]
+
+
+def test_log_probabilities_that_are_all_the_same_are_refused(tmp_path):
+    path = write(tmp_path / "scores.jsonl", [{"id": name, "log_probability": 0, "num_tokens": 9} for name in "ab"])
+    with pytest.raises(ValueError, match=r"all log-probabilities in .* are 0"):
+        read_log_probabilities_file(path)
+
+
+def test_log_probabilities_are_of_each_prompt_once(asked, scored, tmp_path):
+    twice = write(tmp_path / "twice.jsonl", [*scored, scored[0]])
+    with pytest.raises(ValueError, match=f"has 1 ids more than once, such as {scored[0]['id']}"):
+        take(tmp_path, asked, "twice", logprobs_file=twice)
+    few = write(tmp_path / "few.jsonl", scored[1:])
+    with pytest.raises(ValueError, match="has no log-probability for 1 of"):
+        take(tmp_path, asked, "few", logprobs_file=few)
+    run = take(tmp_path, asked, "few", logprobs_file=few, allow_missing=True)
+    assert json.loads((run / "run.json").read_text())["scoring"]["num_prompts_without_log_probability"] == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"model": "embedded"}, "--model is only the name shown"),
+        ({"revision": "main"}, "leave --revision out"),
+        ({"adapter": "org/adapter"}, "leave --adapter out"),
+        ({"measurements": "likelihood"}, "has no file of log-probabilities here; leave likelihood out"),
+        ({"measurements": "regard"}, "leave regard out of --measurements"),
+        ({"decoding": "model"}, "'somebody' is not loaded here"),
+    ],
+)
+def test_what_a_file_cannot_give_is_refused(options, message, asked, replied, tmp_path):
+    path = write(tmp_path / "replies.jsonl", replied)
+    with pytest.raises(ValueError, match=message):
+        take(tmp_path, asked, "refused", replies_file=path, **options)
+
+
+def test_a_gate_ends_a_finished_run_with_its_own_status_and_is_no_part_of_it(place, asked, replied, capsys):
+    path = write(place / "gated.jsonl", replied)
+    options = {**asked, "model": "somebody", "replies_file": path, "output_dir": str(place / "gated")}
+    options["measurements"] = "generation,offensiveness"
+    argv = [f"--{name}={value}" for name, value in options.items()]
+    with pytest.raises(SystemExit) as ended:
+        main([*argv, "--fail_above=full_gen_bias=0,offensive_replies=0.999"])
+    assert ended.value.code == 3
+    assert "full_gen_bias is above its limit 0" in capsys.readouterr().err
+    report = place / "gated" / "report.html"
+    before = {file: file.stat().st_mtime_ns for file in (place / "gated" / "replies").iterdir()}
+    assert report.is_file()
+    main([*argv, "--fail_above=full_gen_bias=1e6"])
+    assert before == {file: file.stat().st_mtime_ns for file in (place / "gated" / "replies").iterdir()}
+    with pytest.raises(GateError, match="full_gen_bias is above"):
+        measure(settings_of({**options, "fail_above": "full_gen_bias=0"}))
+    with pytest.raises(ValueError, match=r"'likelihood_bias', which this run does not have; .*allowed: full_gen_bias,"):
+        measure(settings_of({**options, "fail_above": "likelihood_bias=1"}))

@@ -1,0 +1,80 @@
+"""Limits of figures: how they are read, judged by hand-made figures, and what they end a run with."""
+
+import pytest
+
+from hb_metrics.arguments import settings_of
+from hb_metrics.display.parts import Figure
+from hb_metrics.measurements import MEASUREMENTS
+from hb_metrics.runs.gates import check_gates, exceeded, read_gates
+
+
+class OneFigure:
+    name = "one"
+
+    def __init__(self, value, interval=None, level=None, form="bias"):
+        self.figure = Figure("One", value, form, "", interval, level, gate="one_figure")
+
+    def figures(self, results):
+        return [self.figure]
+
+
+@pytest.mark.parametrize(
+    ("value", "interval", "limit", "expected"),
+    [
+        (1.0, None, 1.0, []),
+        (1.5, None, 1.0, ["one_figure is above its limit 1: it is 1.5, and has no interval"]),
+        (1.0, (0.5, 2.0), 2.0, []),
+        (1.0, (0.5, 2.5), 2.0, ["one_figure is above its limit 2: it is 1, with an interval from 0.5 to 2.5"]),
+        (-3.0, None, -2.0, []),
+        (None, None, 100.0, ["one_figure cannot be judged against its limit 100: this run has no value of it"]),
+        (float("nan"), None, 1.0, ["one_figure cannot be judged against its limit 1: this run has no value of it"]),
+    ],
+)
+def test_the_upper_end_counts_and_what_has_no_value_fails(value, interval, limit, expected):
+    measurement = OneFigure(value, interval)
+    assert exceeded({"one": {}}, [measurement], {"one_figure": limit}) == expected
+
+
+def test_a_figure_without_the_interval_that_it_should_have_fails():
+    sentences = exceeded({"one": {}}, [OneFigure(0.5, None, 0.95)], {"one_figure": 100})
+    assert sentences == [
+        "one_figure cannot be judged against its limit 100: it is 0.5, and its interval could not be estimated from so "
+        "few replies"
+    ]
+
+
+@pytest.mark.parametrize("form", ["share", "small_share"])
+def test_a_limit_that_no_share_can_be_above_is_no_gate(form):
+    (sentence,) = exceeded({"one": {}}, [OneFigure(0.01, form=form)], {"one_figure": 2})
+    assert sentence.endswith("limit 2: it is a share, which is never above 1; 2% is written 0.02")
+    assert exceeded({"one": {}}, [OneFigure(0.01, form=form)], {"one_figure": 0.02}) == []
+
+
+def test_a_figure_that_was_not_measured_fails():
+    assert len(exceeded({}, [OneFigure(0.0)], {"one_figure": 1})) == 1
+
+
+def test_how_limits_are_written():
+    assert read_gates(None) == {}
+    assert read_gates("full_gen_bias=12, offensive_replies=.02") == {"full_gen_bias": 12, "offensive_replies": 0.02}
+    assert read_gates('{"full_gen_bias": 12}') == {"full_gen_bias": 12}
+
+
+@pytest.mark.parametrize("text", ["", "full_gen_bias", "full_gen_bias=", "=1", "a=nan", "a=inf", "a=1,,b=2", "{1"])
+def test_limits_of_another_form_are_refused(text):
+    with pytest.raises(ValueError, match="write figure=limit"):
+        read_gates(text)
+
+
+def test_a_limit_given_twice_is_refused():
+    with pytest.raises(ValueError, match="names the figure 'a' twice"):
+        read_gates("a=1,a=2")
+
+
+def test_names_differ_and_others_are_refused_with_those_allowed():
+    settings = settings_of({"fail_above": "full_gen_bia=1", "bias_type": ["gender"], "reddit_folder": "."})
+    names = [name for measurement in MEASUREMENTS for name in measurement.gate_names(settings)]
+    assert len(set(names)) == len(names)
+    assert {"likelihood_bias", "full_gen_bias", "full_gen_bias_debiased", "offensive_replies", "lmp"} <= {*names}
+    with pytest.raises(ValueError, match=r"'full_gen_bia', which .* did you mean 'full_gen_bias'\? allowed: likeli"):
+        check_gates(settings, MEASUREMENTS)

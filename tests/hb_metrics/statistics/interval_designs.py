@@ -1,0 +1,222 @@
+"""Designs over which the intervals of the Gen Bias family are tried, and models with known truth to try them with.
+
+A model has a distribution of style vectors for each cell: a Dirichlet distribution, whose mean is the cell's m_td and
+whose concentration says how much replies vary. Its truth is the metric of these means. A design is asked again and
+again; in each set, replies (and, where cells are lost at random, which ones) are drawn anew.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from hb_metrics.statistics.gen_bias import CellSums, gen_bias
+
+Counts = Callable[[np.random.Generator, int, int], np.ndarray]
+CLUSTERS = {"three": ["s1", "s2", "s3"], "one": ["s4"]}
+
+
+class Design(NamedTuple):
+    """A model and how it is asked.
+
+    Attributes:
+        name: What is special about it.
+        counts: Replies of each cell, drawn anew in each set: [templates, descriptors].
+        descriptors: D.
+        templates: T.
+        styles: S.
+        effect: Standard deviation of the descriptors' shifts in the logits of the means; 0: no difference.
+        concentration: Of the Dirichlet distributions; 0.3: replies are nearly of one style each.
+        unequal: Standard deviation of the logarithm of the cells' concentrations.
+        peaked: Whether few styles have most of the probability.
+        metric: Which value, a path in the results.
+        ddof: As in `gen_bias`.
+        texts: Replies are one of so many texts, each of a style vector of its own; 0: no two are alike.
+        given: Whether there is an interval in most sets; else there is none in most.
+    """
+
+    name: str
+    counts: Counts
+    descriptors: int = 30
+    templates: int = 4
+    styles: int = 20
+    effect: float = 0.4
+    concentration: float = 5.0
+    unequal: float = 0.0
+    peaked: bool = False
+    metric: tuple[str, ...] = ("full_gen_bias",)
+    ddof: int = 0
+    texts: int = 0
+    given: bool = True
+
+
+def constant(number: int) -> Counts:
+    """As many replies in each cell."""
+    return lambda rng, templates, descriptors: np.full((templates, descriptors), number)
+
+
+def some(number: int, share: float, others: int) -> Counts:
+    """Cells of `number` replies; a random share has `others`."""
+    return lambda rng, templates, descriptors: np.where(rng.random((templates, descriptors)) < share, others, number)
+
+
+def between(lowest: int, highest: int) -> Counts:
+    """Any number of replies from the lowest to the highest."""
+    return lambda rng, templates, descriptors: rng.integers(lowest, highest + 1, size=(templates, descriptors))
+
+
+PARTIAL, ONE_STYLE = ("partial_gen_bias", "three"), ("partial_gen_bias", "one")
+SUMMED, AXIS = ("summed_cluster_gen_bias", "three"), ("by_axis", "first")
+
+# In `make test`: what a user is most likely to have, and what was wrong before.
+SMALL = [
+    Design("no difference", constant(8), 20, 4, 12, effect=0.0),
+    Design("a difference", constant(8), 10, 3, 8, effect=0.6),
+    Design("one reply in a tenth of the cells", some(8, 0.1, 1), 12, 3, 8),
+    Design("two replies in each cell", constant(2), 10, 3, 8, given=False),
+]
+ALL = [
+    *SMALL,
+    Design("no effect", constant(8), effect=0.0),
+    Design("small effect", constant(8), effect=0.15),
+    Design("medium effect", constant(8)),
+    Design("large effect", constant(8), effect=1.2),
+    Design("large effect, ddof 1", constant(8), effect=1.2, ddof=1),
+    Design("1 % of cells have one reply", some(8, 0.01, 1)),
+    Design("10 % have one", some(8, 0.1, 1)),
+    Design("10 % have one, no effect", some(8, 0.1, 1), effect=0.0),
+    Design("10 % have one, large effect", some(8, 0.1, 1), effect=1.2),
+    Design("10 % have one, unequal spread", some(8, 0.1, 1), unequal=0.7),
+    Design("30 % have one", some(8, 0.3, 1)),
+    Design("30 % have two", some(8, 0.3, 2), effect=1.2),
+    Design(
+        "30 % have two, unequal and peaked", some(8, 0.3, 2), effect=1.2, concentration=0.3, unequal=0.7, peaked=True
+    ),
+    Design("10 % are missing", some(8, 0.1, 0)),
+    Design("two replies, 10 % missing", some(2, 0.1, 0), given=False),
+    Design("three replies", constant(3), given=False),
+    Design("one reply", constant(1), given=False),
+    Design("four replies, no effect", constant(4), descriptors=60, effect=0.0),
+    Design("four replies, peaked", constant(4), effect=1.2, concentration=0.3, unequal=0.7, peaked=True),
+    Design("five replies", constant(5)),
+    Design("thirty replies", constant(30), effect=0.15),
+    Design("1 to 30 replies, unequal spread", between(1, 30), effect=0.3, unequal=0.4),
+    Design("6 to 30 replies, unequal spread", between(6, 30), effect=0.5, unequal=0.7),
+    Design("unequal spread", constant(8), unequal=0.7),
+    Design("unequal spread, large effect", constant(8), effect=1.2, unequal=0.7),
+    Design("very unequal spread", constant(8), unequal=1.0),
+    Design("peaked", constant(8), concentration=0.3, peaked=True),
+    Design("peaked, large effect", constant(8), effect=1.2, concentration=0.3, peaked=True),
+    Design("flat", constant(8), concentration=50.0),
+    Design("eight texts, no effect", constant(8), descriptors=80, effect=0.0, concentration=1.0, texts=8),
+    Design("eight texts, large effect", constant(8), effect=1.2, concentration=1.0, texts=8),
+    Design("three texts, ten replies", constant(10), effect=0.4, concentration=0.3, texts=3),
+    Design("217 styles", constant(8), descriptors=80, styles=217, concentration=3.0),
+    Design("217 styles, each reply of one", constant(8), styles=217, concentration=1.0, given=False),
+    Design("two descriptors, 26 templates", constant(8), descriptors=2, templates=26, effect=0.6),
+    Design("two descriptors, thirty replies", constant(30), descriptors=2, templates=10, effect=1.2),
+    Design("two descriptors, thirty replies, four templates", constant(30), descriptors=2, effect=1.2, given=False),
+    Design("ten descriptors, one template, no effect", constant(20), 10, 1, 5, effect=0.0, given=False),
+    Design("ten descriptors, two templates, no effect", constant(20), 10, 2, 5, effect=0.0),
+    Design("two descriptors, four templates", constant(4), descriptors=2, given=False),
+    Design("five descriptors, one template", constant(5), descriptors=5, templates=1, given=False),
+    Design("six descriptors", constant(8), descriptors=6),
+    Design("600 descriptors", constant(4), descriptors=600, templates=2, effect=0.2),
+    Design("partial", constant(8), metric=PARTIAL),
+    Design("summed cluster", constant(8), metric=SUMMED),
+    Design("summed cluster, no effect", constant(8), effect=0.0, metric=SUMMED),
+    Design("summed cluster, large effect", constant(8), effect=1.2, metric=SUMMED),
+    Design("summed cluster, five descriptors, 26 templates", constant(8), 5, 26, effect=0.6, metric=SUMMED),
+    Design("summed cluster, two descriptors", constant(8), descriptors=2, effect=0.6, metric=SUMMED, given=False),
+    Design("a rare style", constant(8), concentration=0.3, peaked=True, metric=ONE_STYLE, given=False),
+    Design("an axis of ten", constant(8), metric=AXIS),
+    Design("an axis of ten, 10 % have one reply", some(8, 0.1, 1), metric=AXIS),
+]
+
+
+class Outcome(NamedTuple):
+    """What many sets of one design gave.
+
+    Attributes:
+        share: How often there was an interval.
+        coverage: How often it held the truth, of those.
+        width: Its mean width, in parts of 3.92 standard deviations of the debiased value.
+        reasons: Why there was none, each once.
+    """
+
+    share: float
+    coverage: float
+    width: float
+    reasons: set[str]
+
+
+def simulate(design: Design, sets: int, seed: int = 0) -> Outcome:
+    """Asks a design's model `sets` times for replies and counts how often intervals of 95 % hold its truth."""
+    rng = np.random.default_rng(seed)
+    shape = design.templates, design.descriptors, design.texts or design.styles
+    logits = rng.normal(size=(design.templates, 1, shape[2])) * (2 if design.peaked else 0.7)
+    shared, own = rng.normal(size=(2, *shape))
+    logits = logits + design.effect * np.sqrt(0.5) * (shared[:1] + own)
+    means = np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
+    texts = rng.dirichlet(np.full(design.styles, design.concentration), design.texts)
+    spread = design.concentration * np.exp(design.unequal * rng.normal(size=(*shape[:2], 1)))
+
+    held, widths, values, reasons = [], [], [], set()
+    for _ in range(sets):
+        counts = design.counts(rng, *shape[:2])
+        template, descriptor = (np.repeat(codes.ravel(), counts.ravel()) for codes in np.indices(counts.shape))
+        if design.texts:
+            chosen = (means[template, descriptor].cumsum(axis=1) > rng.random((len(template), 1))).argmax(axis=1)
+            replies = texts[chosen]
+        else:
+            drawn = rng.standard_gamma((means * spread)[template, descriptor]) + 1e-300
+            replies = drawn / drawn.sum(axis=1, keepdims=True)
+        result = _debiased_with_interval(design, replies, template, descriptor)
+        values.append(result[0])
+        if result[1] is None:
+            reasons.add(result[2])
+            continue
+        low, high = result[1]
+        held.append(low <= _truth(design, means @ texts if design.texts else means, counts > 0) <= high)
+        widths.append(high - low)
+    known = [value for value in values if value is not None]
+    ideal = 3.92 * np.std(known, ddof=1) if len(known) > 1 else np.nan
+    share = len(held) / sets
+    return Outcome(share, float(np.mean(held)) if held else np.nan, float(np.mean(widths or [np.nan]) / ideal), reasons)
+
+
+def _debiased_with_interval(
+    design: Design, replies: np.ndarray, template: np.ndarray, descriptor: np.ndarray
+) -> tuple[float | None, list[float] | None, str | None]:
+    labels = [f"s{number}" for number in range(design.styles)]
+    # Only what the design looks at: clusters and axes are values of their own, and take most of the time.
+    cells = CellSums(labels, CLUSTERS if design.metric in (PARTIAL, ONE_STYLE, SUMMED) else None, keep_replies=True)
+    cells.add(
+        replies,
+        [f"d{code:03}" for code in descriptor],
+        [f"t{code:02}" for code in template],
+        ["first" if code < 10 else "second" for code in descriptor] if design.metric == AXIS else None,
+    )
+    plain = gen_bias(cells, confidence_level=0.95, ddof=design.ddof)
+    debiased = None
+    if plain.noise_floor is not None:
+        debiased = value_at(gen_bias(cells, debias=True, ddof=design.ddof)._asdict(), design.metric)
+    return debiased, value_at(plain.intervals, design.metric), value_at(plain.no_intervals, design.metric)
+
+
+def _truth(design: Design, means: np.ndarray, there: np.ndarray) -> float:
+    columns = {PARTIAL: [1, 2, 3], SUMMED: [1, 2, 3], ONE_STYLE: [4]}.get(design.metric, slice(None))
+    variances = []
+    for of_template, present in zip(means, there, strict=True):
+        wanted = of_template[:10][present[:10]] if design.metric == AXIS else of_template[present]
+        wanted = wanted[:, columns]
+        wanted = wanted.sum(axis=1, keepdims=True) if design.metric == SUMMED else wanted
+        variances.append(wanted.var(axis=0, ddof=design.ddof).sum())
+    return 1000 * float(np.mean(variances))
+
+
+def value_at(result: dict | None, path: tuple[str, ...]):
+    """The value at a path of keys; `None` where there is none."""
+    for key in path:
+        result = None if result is None else result[key]
+    return result

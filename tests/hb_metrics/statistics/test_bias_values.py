@@ -1,0 +1,234 @@
+import re
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from hb_metrics.statistics import bias_values as module
+from hb_metrics.statistics import inputs
+from hb_metrics.statistics.bias_values import DescriptorKey, bias_values, descriptor_codes
+
+ROW = {"descriptors": ["old", "young"], "templates": ["t", "t"], "axes": ["age", "age"]}
+
+
+def exactly(message):
+    return f"^{re.escape(message)}$"
+
+
+def make_replies(seed=0, styles=5):
+    """Unequal cells, a term in two axes, and a descriptor without a reply in one template."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for axis, names in {"age": ["old", "queer", "young"], "orientation": ["queer", "gay"]}.items():
+        for name in names:
+            for template in ["I love {}.", "Hi, {}!", "a {}"]:
+                if (axis, name, template) != ("age", "queer", "a {}"):
+                    rows += [(axis, name, template)] * int(rng.integers(1, 6))
+    rows = [rows[index] for index in rng.permutation(len(rows))]
+    axes, descriptors, templates = (list(column) for column in zip(*rows, strict=True))
+    return rng.dirichlet(np.ones(styles), len(rows)), descriptors, templates, axes
+
+
+def brute_force(probabilities, descriptors, templates, axes, alpha):
+    """The paper's formulas one after the other, in loops over replies, templates, descriptors and styles."""
+    axes = axes or [None] * len(descriptors)
+    rows = list(zip(zip(axes, descriptors, strict=True), templates, probabilities.tolist(), strict=True))
+    styles = range(probabilities.shape[1])
+    means = {}
+    for key in {row[0] for row in rows}:
+        in_template = []
+        for template in {row[1] for row in rows if row[0] == key}:
+            replies = [row[2] for row in rows if row[:2] == (key, template)]
+            in_template.append([sum(p[s] for p in replies) / len(replies) for s in styles])
+        means[key] = [sum(m[s] for m in in_template) / len(in_template) for s in styles]
+    overall = [sum(m[s] for m in means.values()) / len(means) for s in styles]
+    values = []
+    for key, _, p in rows:
+        direction = [means[key][s] - overall[s] for s in styles]
+        norm = sum(x**2 for x in direction) ** 0.5
+        values.append(sum((p[s] - overall[s]) * direction[s] for s in styles) / norm**alpha)
+    return values, means, overall
+
+
+@pytest.mark.parametrize("with_axes", [True, False], ids=["axes", "no axes"])
+@pytest.mark.parametrize("alpha", [0, 1, 2])
+def test_the_values_are_the_papers_formula(alpha, with_axes):
+    probabilities, descriptors, templates, axes = make_replies()
+    axes = axes if with_axes else None
+
+    result = bias_values(probabilities, descriptors, templates, axes, alpha=alpha)
+
+    values, means, overall = brute_force(probabilities, descriptors, templates, axes, alpha)
+    np.testing.assert_allclose(result.values, values, rtol=1e-10)
+    np.testing.assert_allclose(result.overall_mean, overall, rtol=1e-12)
+    assert len(result.descriptors) == (5 if with_axes else 4)
+    assert result.descriptors == sorted(means)
+    np.testing.assert_allclose(result.descriptor_means, [means[key] for key in sorted(means)], rtol=1e-12)
+    keys = list(zip(axes or [None] * len(descriptors), descriptors, strict=True))
+    assert [result.descriptors[code] for code in result.descriptor_codes] == keys
+    for key, mean in zip(result.descriptors, result.mean_values, strict=True):
+        own = [value for value, of in zip(values, keys, strict=True) if of == key]
+        assert mean == pytest.approx(sum(own) / len(own), rel=1e-10)
+
+
+def test_by_hand():
+    # m_a = (1, 0), m_b = (0.5, 0.5), m̄ = (0.75, 0.25), directions ±(0.25, −0.25)
+    probabilities = np.array([[1.0, 0.0], [0.9, 0.1], [0.1, 0.9]])
+    names = {"descriptors": ["a", "b", "b"], "templates": ["t", "t", "t"]}
+
+    np.testing.assert_allclose(bias_values(probabilities, **names).values, [0.125, -0.075, 0.325])
+    norm = 0.125**0.5
+    np.testing.assert_allclose(
+        bias_values(probabilities, **names, alpha=1).values, np.array([0.125, -0.075, 0.325]) / norm
+    )
+    np.testing.assert_allclose(bias_values(probabilities, **names, alpha=2).values, [1, -0.6, 2.6])
+
+
+@pytest.mark.parametrize("alpha", [0, 1, 2])
+def test_where_all_cells_are_of_one_size_the_mean_value_is_a_power_of_the_distance(alpha):
+    rng = np.random.default_rng(1)
+    descriptors, templates = [list(column) for column in zip(*[(d, t) for d in "abc" for t in "xyz"] * 4, strict=True)]
+    probabilities = rng.dirichlet(np.ones(7), len(descriptors))
+
+    result = bias_values(probabilities, descriptors, templates, alpha=alpha)
+
+    distances = np.linalg.norm(result.descriptor_means - result.overall_mean, axis=1)
+    np.testing.assert_allclose(result.mean_values, distances ** (2 - alpha))
+
+
+def test_descriptors_weigh_the_same_whatever_the_number_of_their_replies():
+    probabilities = np.array([[1.0, 0.0]] + [[0.0, 1.0]] * 99)
+    result = bias_values(probabilities, ["a"] + ["b"] * 99, ["t"] * 100)
+
+    np.testing.assert_allclose(result.overall_mean, [0.5, 0.5])
+
+
+@pytest.mark.parametrize("alpha", [0, 1, 2])
+@pytest.mark.parametrize("names", [["a"] * 6, ["a", "b", "c"] * 2], ids=["one descriptor", "the same for all"])
+def test_a_descriptor_without_a_direction_has_values_of_0(names, alpha):
+    # Numbers whose means are not exact in binary.
+    probabilities = np.repeat(np.random.default_rng(2).dirichlet(np.ones(9), 2), 3, axis=0)
+
+    result = bias_values(probabilities, names, ["t"] * 6, alpha=alpha)
+
+    assert result.values.tolist() == [0] * 6
+    np.testing.assert_allclose(result.descriptor_means, np.broadcast_to(result.overall_mean, (len(set(names)), 9)))
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 7, 1000])
+def test_the_size_of_blocks_changes_nothing(batch_size):
+    probabilities, *names = make_replies(styles=217)
+    whole = bias_values(probabilities, *names)
+
+    for result, expected in zip(bias_values(probabilities, *names, batch_size=batch_size), whole, strict=True):
+        assert np.array_equal(result, expected)
+
+
+def test_the_order_of_replies_changes_nothing_but_rounding():
+    probabilities, *names = make_replies()
+    order = np.random.default_rng(3).permutation(len(probabilities))
+
+    result = bias_values(probabilities[order], *([column[index] for index in order] for column in names))
+
+    expected = bias_values(probabilities, *names)
+    np.testing.assert_allclose(result.values, expected.values[order], rtol=1e-9)
+    assert result.descriptors == expected.descriptors
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_a_memory_mapped_array_is_read_in_blocks(dtype, tmp_path):
+    rng = np.random.default_rng(4)
+    probabilities = rng.dirichlet(np.ones(100), 20_000).astype(dtype)
+    np.save(tmp_path / "styles.npy", probabilities)
+    descriptors, templates = (rng.choice(list(letters), 20_000).tolist() for letters in ("abcdefgh", "xyz"))
+    mapped = np.load(tmp_path / "styles.npy", mmap_mode="r")
+
+    tracemalloc.start()
+    result = bias_values(mapped, descriptors, templates, batch_size=64)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    in_float64 = probabilities.astype(np.float64)
+    values, _, _ = brute_force(in_float64, descriptors, templates, None, 0)
+    np.testing.assert_allclose(result.values, values, rtol=1e-6, atol=1e-12)
+    assert peak < in_float64.nbytes / 3
+
+
+class Shards:
+    """Rows that are stored in parts and known by a shape, a length and slices alone."""
+
+    def __init__(self, parts):
+        self.parts, self.asked = parts, []
+        self.shape = (sum(map(len, parts)), parts[0].shape[1])
+
+    def __len__(self):
+        return self.shape[0]
+
+    def __getitem__(self, rows):
+        self.asked.append(rows)
+        return np.concatenate(self.parts)[rows]
+
+
+@pytest.mark.parametrize("alpha", [0, 1, 2])
+def test_rows_that_are_read_in_slices_are_as_good_as_an_array(alpha):
+    probabilities, *names = make_replies()
+    shards = Shards(np.array_split(probabilities, 4))
+
+    result = bias_values(shards, *names, alpha=alpha, batch_size=7)
+
+    for mine, expected in zip(result, bias_values(probabilities, *names, alpha=alpha), strict=True):
+        assert np.array_equal(mine, expected)
+    number = len(probabilities)
+    once = [slice(start, min(start + 7, number)) for start in range(0, number, 7)]
+    assert shards.asked == once * 2  # in order, never more than a block
+
+
+def test_descriptors_are_numbered_by_axis_and_term():
+    codes, keys = descriptor_codes(["b", "a", "b", "b"], ["y", "y", "x", "y"])
+
+    assert keys == [DescriptorKey("x", "b"), DescriptorKey("y", "a"), DescriptorKey("y", "b")]
+    assert codes.tolist() == [2, 1, 0, 2]
+    assert descriptor_codes(["b", "a"])[1] == [DescriptorKey(None, "a"), DescriptorKey(None, "b")]
+
+
+@pytest.mark.parametrize("value", [float("nan"), -0.1, 1.1, float("inf")])
+def test_what_is_no_probability_is_named(value):
+    probabilities = np.full((5, 3), 1 / 3)
+    probabilities[3, 1] = value
+
+    with pytest.raises(ValueError, match=exactly(module.PROBABILITY_ERROR.format(style=1, row=3, value=value))):
+        bias_values(probabilities, ["a"] * 5, ["t"] * 5, batch_size=2)
+
+
+@pytest.mark.parametrize("short", list(ROW))
+def test_columns_have_to_be_of_one_length(short):
+    columns = {**ROW, short: ["x"]}
+    lengths = ", ".join(f"{len(column)} {name}" for name, column in {"style_probabilities": "xx", **columns}.items())
+
+    with pytest.raises(ValueError, match=exactly(inputs.UNEQUAL_LENGTHS_ERROR.format(lengths))):
+        bias_values(np.full((2, 2), 0.5), **columns)
+
+
+@pytest.mark.parametrize(
+    ("column", "name"), [("axes", "axis"), ("descriptors", "descriptor"), ("templates", "template")]
+)
+def test_a_missing_value_is_named(column, name):
+    with pytest.raises(ValueError, match=exactly(inputs.MISSING_ERROR.format(name=name, row=1))):
+        bias_values(np.full((2, 2), 0.5), **{**ROW, column: ["x", None]})
+    with pytest.raises(ValueError, match=exactly(inputs.NOT_TEXT_ERROR.format(name=name, row=0, value=1.5))):
+        bias_values(np.full((2, 2), 0.5), **{**ROW, column: [1.5, "x"]})
+
+
+@pytest.mark.parametrize(
+    ("shape", "options", "message"),
+    [
+        ((2, 2), {"alpha": 3}, module.ALPHA_ERROR.format(alpha=3)),
+        ((2, 2), {"alpha": 0.5}, module.ALPHA_ERROR.format(alpha=0.5)),
+        ((2, 2), {"batch_size": 0}, module.BATCH_SIZE_ERROR.format(batch_size=0, default=module.BATCH_SIZE)),
+        ((0, 2), {}, module.SHAPE_ERROR.format(shape=(0, 2))),
+        ((2,), {}, module.SHAPE_ERROR.format(shape=(2,))),
+    ],
+)
+def test_other_input_that_cannot_be_used_is_refused(shape, options, message):
+    with pytest.raises(ValueError, match=exactly(message)):
+        bias_values(np.full(shape, 0.5), **ROW, **options)

@@ -1,0 +1,200 @@
+"""What the metrics are given: what would be read as something else than was meant is refused, and named."""
+
+import decimal
+import itertools
+import json
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import torch
+
+from hb_metrics.full_gen_bias.full_gen_bias import FullGenBias
+from hb_metrics.likelihood_bias.likelihood_bias import LikelihoodBias
+from hb_metrics.likelihood_bias.shares import likelihood_bias
+from hb_metrics.offensiveness.averages import offensiveness
+from hb_metrics.offensiveness.offensiveness import Offensiveness
+from hb_metrics.partial_gen_bias.partial_gen_bias import PartialGenBias
+from hb_metrics.statistics.cell_sums import CellSums
+from hb_metrics.statistics.gen_bias import gen_bias
+from hb_metrics.statistics.inputs import number_column
+from hb_metrics.summed_cluster_gen_bias.summed_cluster_gen_bias import SummedClusterGenBias
+
+NAMES = {"descriptors": ["old", "old", "young", "young"], "templates": ["t"] * 4, "axes": ["age"] * 4}
+NUMBERS = [0.1, 0.2, 0.3, 0.4]
+STYLES = [[0.1, 0.9], [0.2, 0.8], [0.3, 0.7], [0.4, 0.6]]
+
+
+def of_styles(predictions, descriptors, templates, axes=None, **options):
+    """`gen_bias` of replies that come in one batch."""
+    cells = CellSums(keep_replies=options.pop("keep_replies", True))
+    cells.add(predictions, descriptors, templates, axes)
+    return gen_bias(cells, **options)._asdict()
+
+
+FUNCTIONS = {"likelihood_bias": likelihood_bias, "offensiveness": offensiveness, "gen_bias": of_styles}
+MODULES = {
+    "LikelihoodBias": LikelihoodBias,
+    "Offensiveness": Offensiveness,
+    "FullGenBias": FullGenBias,
+    "PartialGenBias": PartialGenBias,
+    "SummedClusterGenBias": SummedClusterGenBias,
+}
+CLUSTERS = {"labels": ["Calm", "Kind"], "clusters": {"Mine": ["Kind"]}}
+
+
+@pytest.fixture
+def computes(tmp_path):
+    """Every way to compute, by name: the predictions and further inputs → results."""
+
+    numbers = itertools.count()  # one that refused keeps its file, and each new one would wait for it
+
+    def compute(name, **inputs):
+        return MODULES[name](cache_dir=str(tmp_path), experiment_id=f"{name}{next(numbers)}").compute(**inputs)
+
+    def module(name):
+        more = CLUSTERS if name in ("PartialGenBias", "SummedClusterGenBias") else {}
+        return lambda predictions, **inputs: compute(name, predictions=predictions, **{**more, **inputs})
+
+    return {
+        **{name: lambda predictions, f=f, **inputs: f(predictions, **inputs) for name, f in FUNCTIONS.items()},
+        **{name: module(name) for name in MODULES},
+    }
+
+
+def numbers_of(name):
+    return STYLES if "gen" in name.lower() else NUMBERS
+
+
+def test_what_is_no_column_of_numbers_is_refused(computes):
+    for name, compute in computes.items():
+        good = numbers_of(name)
+        masked = np.ma.array(good)
+        masked[2] = np.ma.masked
+        hidden = [*good[:3], np.ma.masked_array(good[3], mask=True)]
+        bad = {
+            "predictions: a single string was given": ["1234", b"1234", bytearray(b"1234")],
+            "predictions: a set, which has no order, was given": [{1, 2, 3, 4}],
+            "predictions: a mapping was given": [dict.fromkeys(range(4), 0.5)],
+            "predictions: a single value or an iterator": [3, iter(good), np.array(0.5), np.ma.masked],
+            r"predictions has masked values \(1 rows, the first is 2\)": [masked],
+            r"predictions has masked values \(1 rows, the first is 3\)": [hidden],
+            "cannot be read as numbers": [
+                np.array(good).astype(str).tolist(),
+                np.array(good).astype(str),
+                np.array(good).astype(str).astype(object),
+                np.array(good).astype(complex),
+                np.array([1, 2, 3, 4], "datetime64[D]"),
+                [object()] * 4,
+                torch.tensor(good, requires_grad=True),
+            ],
+        }
+        for message, wrong in bad.items():
+            for predictions in wrong:
+                with pytest.raises(ValueError, match=message):
+                    compute(predictions, **NAMES)
+
+
+def test_what_is_no_column_of_names_is_refused(computes):
+    for name, compute in computes.items():
+        for column in NAMES:
+            for bad, message in (
+                ("abcd", "a single string"),
+                ({"a", "b", "c", "d"}, "a set, which has no order,"),
+                (frozenset("abcd"), "a frozenset, which has no order,"),
+                (dict.fromkeys("abcd"), "a mapping"),
+                (dict.fromkeys("abcd").keys(), "a dict_keys, which has no order,"),
+                (iter("abcd"), "a single value or an iterator"),
+            ):
+                with pytest.raises(ValueError, match=f"{column}: {message}"):
+                    compute(numbers_of(name), **{**NAMES, column: bad})
+            masked = np.ma.array(NAMES[column], mask=[False, True, False, False])
+            with pytest.raises(ValueError, match=f"{column} has masked values"):
+                compute(numbers_of(name), **{**NAMES, column: masked})
+
+
+def test_columns_of_other_libraries_give_what_lists_give(computes):
+    for name, compute in computes.items():
+        good = numbers_of(name)
+        expected = json.dumps(compute(good, **NAMES))
+        rows = np.array(good)
+        forms = [rows, np.ma.array(rows), torch.tensor(rows), tuple(map(tuple, good)) if rows.ndim > 1 else tuple(good)]
+        if rows.ndim == 1:
+            forms += [
+                pd.Series(good),
+                pa.array(good),
+                pa.chunked_array([good]),
+                [decimal.Decimal(str(x)) for x in good],
+            ]
+        else:
+            forms += [pd.DataFrame(good), [np.ma.array(row) for row in good], [*map(torch.tensor, rows)]]
+        for form in forms:
+            assert json.dumps(compute(form, **NAMES)) == expected, (name, type(form))
+        for kind in (np.array, tuple, pd.Series, np.ma.array):
+            assert json.dumps(compute(good, **{key: kind(column) for key, column in NAMES.items()})) == expected, (
+                name,
+                kind,
+            )
+
+
+def test_what_is_missing_among_numbers_is_not_a_number():
+    for column in ([1.0, None], pd.Series([1.0, None]), pa.array([1.0, None]), np.array([1.0, None], object)):
+        np.testing.assert_array_equal(number_column("x", column), [1.0, np.nan])
+
+
+@pytest.mark.parametrize(
+    ("names", "option", "allowed", "refused"),
+    [
+        (["likelihood_bias", "LikelihoodBias"], "alpha", [0.5, np.float64(0.5), np.float32(0.5)], ["0.05", True, None]),
+        (["likelihood_bias", "LikelihoodBias"], "include_gendered", [True, np.True_, False], ["false", 1, None]),
+        (
+            ["likelihood_bias", "LikelihoodBias"],
+            "gendered_descriptors",
+            [{"x"}, ["x"], ("x",), frozenset("x")],
+            ["x", b"x", None, 3],
+        ),
+        (["offensiveness", "Offensiveness"], "threshold", [1, 0.5, np.float32(0.5)], ["0.5", True, None]),
+        (["offensiveness", "Offensiveness"], "ddof", [0, 1, np.int64(1)], ["0", True, 1.0, None]),
+        (["gen_bias", "FullGenBias"], "ddof", [0, 1, np.int64(1)], ["0", True, 1.0, None]),
+        (["gen_bias", "FullGenBias", "PartialGenBias"], "debias", [False, np.True_], ["false", 1, None, "True"]),
+        (["gen_bias", "SummedClusterGenBias"], "scale", [1, np.int64(1000), np.float32(1)], ["1000", True, None]),
+        (["gen_bias", "FullGenBias"], "confidence_level", [0.9, np.float32(0.9), None], ["0.9", True, 95]),
+    ],
+)
+def test_settings_of_another_type_are_refused_and_those_of_numpy_taken(names, option, allowed, refused, computes):
+    for name in names:
+        for value in allowed:
+            json.dumps(computes[name](numbers_of(name), **NAMES, **{option: value}))
+        for value in refused:
+            with pytest.raises(ValueError, match=f"^{option} is "):
+                computes[name](numbers_of(name), **NAMES, **{option: value})
+
+
+def test_references_are_refused_in_every_call(tmp_path):
+    for name, module in MODULES.items():
+        metric = module(cache_dir=str(tmp_path))
+        with pytest.raises(ValueError, match="references were given"):
+            metric.compute(predictions=numbers_of(name), references=[1, 2, 3, 4], **NAMES)
+    for module in (LikelihoodBias, Offensiveness):
+        metric = module(cache_dir=str(tmp_path))
+        with pytest.raises(ValueError, match="references were given"):
+            metric.add_batch(predictions=NUMBERS, references=[1, 2, 3, 4], **NAMES)
+        with pytest.raises(ValueError, match="references were given"):
+            metric.add(prediction=0.5, reference=1, **{name: column[0] for name, column in NAMES.items()})
+        with pytest.raises(ValueError, match="prediction cannot be read as numbers"):
+            metric.add(prediction="0.5", **{name: column[0] for name, column in NAMES.items()})
+        with pytest.raises(ValueError, match="predictions: nothing was given"):
+            metric.add_batch(**NAMES)
+
+
+def test_flags_of_the_module_and_labels_are_checked_too():
+    for module in (FullGenBias, CellSums):
+        with pytest.raises(ValueError, match="keep_replies is 'false'; give True or False"):
+            module(keep_replies="false")
+        with pytest.raises(ValueError, match="labels: a set, which has no order, was given"):
+            module(labels={"Calm", "Kind"})
+    with pytest.raises(ValueError, match="clusters is"):
+        of_styles(STYLES, **NAMES, labels=["Calm", "Kind"], clusters={"Mine": 3})
+    results = of_styles(STYLES, **NAMES, labels=["Kind", "Calm"], clusters={"Mine": {"Kind", "Calm"}})
+    assert results["clusters"] == {"Mine": ["Calm", "Kind"]}
