@@ -24,6 +24,7 @@ import yaml
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hb_dataset.seeded_draws import seeded_generator
+from hb_metrics.inference.models.architecture import max_positions_of, num_known_tokens
 from hb_metrics.inference.models.chats import (
     DEFAULT_CHAT,
     ChatOptions,
@@ -32,7 +33,6 @@ from hb_metrics.inference.models.chats import (
     find_thoughts,
     render_chats,
 )
-from hb_metrics.inference.models.loading import max_positions_of
 
 ContextFormat = Literal["plain", "dialogpt", "chat", "blenderbot"]
 CONTEXTS = get_args(ContextFormat)
@@ -227,7 +227,7 @@ def check_lengths(
     max_reasoning_tokens: int = 0,
 ) -> None:
     """Raises a ValueError that names the first prompt whose context, thought and reply the model cannot take."""
-    size = model.get_input_embeddings().num_embeddings
+    size = num_known_tokens(model)
     for identifier, context in zip(ids, contexts, strict=True):
         if not context:
             raise ValueError(NO_TOKEN_ERROR.format(id=identifier))

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hb_metrics.inference.models.architecture import max_positions_of
 from hb_metrics.inference.models.contexts import (
     EndTokens,
     check_lengths,
@@ -26,7 +27,7 @@ from hb_metrics.inference.models.contexts import (
     end_tokens,
     reply_text,
 )
-from hb_metrics.inference.models.loading import LoadedModel, max_positions_of
+from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.replies.decoding import is_invariant
 from hb_metrics.inference.replies.decoding_settings import Decoded, Decoding
 from hb_metrics.inference.replies.decoding_shards import DecodingPlan, decode_into_shards, read_decoded
