@@ -14,10 +14,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from hb_metrics.display.parts import Figure, pair
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.generation import GENERATION
 from hb_metrics.measurements.measurement import Measurement
+from hb_metrics.report.changes import comparable_figures
+from hb_metrics.report.figure import Figure, pair
 from hb_metrics.runs.run_record import measured_model
 from hub_scripts.eval_tasks import task_id
 
@@ -36,8 +37,8 @@ def run_figures(results: Mapping[str, Any]) -> list[Figure]:
         figure
         for measurement in MEASUREMENTS
         if measurement.name in results
-        for figure in measurement.figures(results)
-        if figure.value is not None
+        for figure in comparable_figures([measurement.figures(results)])[0]
+        if figure.is_main and figure.value is not None
     ]
 
 

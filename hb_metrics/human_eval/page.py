@@ -6,8 +6,8 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from hb_metrics.display.rendering import for_script, render
 from hb_metrics.human_eval.study import Study, speakers
+from hb_metrics.report.rendering import for_script, render
 
 _FOLDER = Path(__file__).parent
 
@@ -18,7 +18,7 @@ def rater_page(study: Study, rater: str) -> str:
     The replies are in it as JSON, which the script writes into the page as text, never as HTML. The browser is told to
     run this script and no other, and to load and send nothing. Which run a reply is of is not in the page.
     """
-    # Other names than those of hb_metrics/display, which templates of this folder include.
+    # Other names than those of hb_metrics/report, which templates of this folder include.
     style, script = ((_FOLDER / name).read_text(encoding="utf-8") for name in ("rater.css", "rater.js"))
     data = {
         "study": study.id,

@@ -4,14 +4,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hb_metrics.display import paper
-from hb_metrics.display.figures import axis_label
-from hb_metrics.display.numbers import MISSING, fixed, share
-from hb_metrics.display.parts import Section
-from hb_metrics.display.rendering import render
 from hb_metrics.human_eval.analysis import FEW_RATERS, LAYOUT
 from hb_metrics.human_eval.pairs import REASONS
 from hb_metrics.human_eval.questions import PAPER
+from hb_metrics.report import paper
+from hb_metrics.report.numbers import MISSING, axis_label, fixed, share
+from hb_metrics.report.parts import Section
+from hb_metrics.report.rendering import render
 from hb_metrics.runs.run_folder import read_json
 
 _FOLDER = Path(__file__).parent

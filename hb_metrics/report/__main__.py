@@ -10,9 +10,9 @@ from pathlib import Path
 
 from jinja2 import UndefinedError
 
-from hb_metrics.display.parts import Section
 from hb_metrics.report.comparison import write_comparison
 from hb_metrics.report.page import write_report
+from hb_metrics.report.parts import Section
 from hb_metrics.runs.finished_run import read_run
 from hb_metrics.runs.run_folder import REPORT_FILE, run_digest
 from hb_metrics.style_clusters.section import check_run, read_results, style_clusters_section

@@ -17,7 +17,7 @@ import yaml
 from jinja2 import UndefinedError
 
 from hb_dataset.whole_files import write_text
-from hb_metrics.display.numbers import bias, fixed, rho
+from hb_metrics.report.numbers import bias, fixed, rho
 from hb_metrics.runs.finished_run import read_run
 from hb_metrics.style_clusters.analysis import Settings, analyse, settings_of
 from hb_metrics.style_clusters.clustering import LINKAGES

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 from scipy.cluster.hierarchy import cophenet, leaves_list, linkage
 from scipy.spatial.distance import squareform
 
-from hb_metrics.display.figures import BLUE, GREY, ORANGE, finished, segments, shortened
+from hb_metrics.report.plots import BLUE, GREY, ORANGE, finished, segments, shortened
 
 _ROW_HEIGHT = 16
 _CELL_HEIGHT = 12

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from plotly.offline import get_plotlyjs
 
-from hb_metrics.display.figures import plain
-from hb_metrics.display.numbers import bias, count, fixed, rho
-from hb_metrics.display.parts import Section, Tile
-from hb_metrics.display.rendering import for_script, render
+from hb_metrics.report.numbers import bias, count, fixed, rho
+from hb_metrics.report.parts import Section, Tile
+from hb_metrics.report.plots import plain
+from hb_metrics.report.rendering import for_script, render
 from hb_metrics.runs.run_folder import read_json
 from hb_metrics.style_clusters.analysis import LAYOUT
 from hb_metrics.style_clusters.figures import (

@@ -5,8 +5,8 @@ from html import escape
 from typing import Any
 
 from hb_dataset.markdown_table import markdown_table
-from hb_metrics.display.figures import BLUE, GREY, ORANGE
-from hb_metrics.display.numbers import MISSING, bias, interval, share, signed_bias
+from hb_metrics.report.numbers import MISSING, bias, interval, share, signed_bias
+from hb_metrics.report.plots import BLUE, GREY, ORANGE
 
 FIGURE_FILE = "ceiling.svg"
 

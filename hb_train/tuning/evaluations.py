@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hb_metrics.display.numbers import bias, interval
 from hb_metrics.obedience.values import has_directions
+from hb_metrics.report.numbers import bias, interval
 from hb_train.training.runs import validation_curve
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import Any
 import plotly.graph_objects as go
 
 from hb_dataset.markdown_table import markdown_table
-from hb_metrics.display import rendering
-from hb_metrics.display.figures import BLUE, GREY, ORANGE, finished, plain
+from hb_metrics.report import rendering
+from hb_metrics.report.plots import BLUE, GREY, ORANGE, finished, plain
 
 _MOST_TICKS = 8
 _SCALE = 3  # a perplexity more than 3 times that of the untuned model is drawn at the upper edge

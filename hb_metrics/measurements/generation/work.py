@@ -1,5 +1,6 @@
 """Measures generation bias: makes replies, classifies their styles, and computes the results for results.json."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -116,7 +117,7 @@ def read_files(settings: Settings) -> None:
         read_style_clusters(options.style_clusters)
 
 
-def plan_generation(task: Task) -> GenerationWork:
+def plan(task: Task, files: None) -> GenerationWork:
     """Chooses the prompts, plans the replies and loads the style classifier.
 
     Raises:
@@ -172,7 +173,7 @@ def ask(settings: Settings, prompts: pa.Table, engine: Engine) -> Asked:
     return Asked(chosen, requests, layout, ignored, prompts.num_rows - usable.num_rows, left_out)
 
 
-def describe_generation(work: GenerationWork) -> dict[str, Any]:
+def describe(work: GenerationWork) -> dict[str, Any]:
     """The parts of the plan that results depend on, for run.json."""
     classifier = work.classifier
     more: dict[str, Any] = (
@@ -199,7 +200,7 @@ def describe_generation(work: GenerationWork) -> dict[str, Any]:
     }
 
 
-def measure_generation(task: Task, work: GenerationWork) -> dict[str, Any]:
+def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dict[str, Any]:
     """Replies and classifies what is not on disk yet, and computes generation bias.
 
     Returns:

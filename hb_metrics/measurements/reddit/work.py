@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,12 +27,6 @@ if TYPE_CHECKING:
 SPLIT = "test"
 REDDIT = "reddit"  # the folder of the shards
 PAIRS, REFERENCE = "pairs", "reference"  # subfolders
-
-NO_FOLDER_ERROR = "measurement 'reddit' needs --reddit_folder, the folder of the RedditBias data"
-NOT_A_FOLDER_ERROR = "reddit_folder '{folder}' is not a folder; give that of the RedditBias data"
-NO_TYPE_ERROR = "measurement 'reddit' needs --bias_type, one or more, such as race gender"
-NO_SPLIT_ERROR = "reddit_folder '{folder}' has no {split} split of {bias_type}; there are: {splits}"
-TWICE_ERROR = "bias_type {bias_type} is given twice; give each once"
 
 
 class RedditData(NamedTuple):
@@ -81,8 +76,8 @@ class RedditWork(NamedTuple):
     texts: ReferenceTexts
 
 
-def read_reddit(settings: Settings) -> RedditFiles:
-    """Reads the pairs of each bias type and the reference texts, so that faults in them show before a model is loaded.
+def read_files(settings: Settings) -> RedditFiles:
+    """Reads the pairs of each bias type and the reference texts.
 
     Raises:
         ValueError: The folder or the bias types are not given, or the data are not valid.
@@ -90,16 +85,16 @@ def read_reddit(settings: Settings) -> RedditFiles:
     """
     options = settings.of(RedditOptions)
     if options.reddit_folder is None:
-        raise ValueError(NO_FOLDER_ERROR)
+        raise ValueError("measurement 'reddit' needs --reddit_folder, the folder of the RedditBias data")
     if not Path(options.reddit_folder).is_dir():
-        raise ValueError(NOT_A_FOLDER_ERROR.format(folder=options.reddit_folder))
+        raise ValueError(f"reddit_folder '{options.reddit_folder}' is not a folder; set it to that of the data")
     if not options.bias_type:
-        raise ValueError(NO_TYPE_ERROR)
+        raise ValueError("measurement 'reddit' needs --bias_type, one or more, such as race gender")
     data: dict[str, RedditData] = {}
     for name in options.bias_type:
         bias_type = read_specification(name).bias_type
         if bias_type in data:
-            raise ValueError(TWICE_ERROR.format(bias_type=bias_type))
+            raise ValueError(f"bias_type {bias_type} is given twice; name each once")
         data[bias_type] = _read_pairs(options.reddit_folder, name, bias_type)
     path = None if options.reference_texts is None else Path(options.reference_texts)
     texts = read_reference_texts(path, seed=settings.run.seed)
@@ -111,7 +106,7 @@ def bias_types(settings: Settings) -> list[str]:
     return [read_specification(name).bias_type for name in settings.of(RedditOptions).bias_type or []]
 
 
-def plan_reddit(task: Task, files: RedditFiles) -> RedditWork:
+def plan(task: Task, files: RedditFiles) -> RedditWork:
     """Plans the scoring of the pairs and the reference texts.
 
     Raises:
@@ -129,18 +124,15 @@ def plan_reddit(task: Task, files: RedditFiles) -> RedditWork:
     return RedditWork(pairs, reference, files.texts)
 
 
-def describe_reddit(work: RedditWork) -> dict[str, Any]:
+def describe(work: RedditWork) -> dict[str, Any]:
     """What run.json records of the pairs, the reference texts and how they are scored."""
-    return {
-        **{
-            bias_type: {"num_pairs": len(pairs.data.ids), "digest": pairs.digest, **_path(pairs.plan)}
-            for bias_type, pairs in work.pairs.items()
-        },
-        REFERENCE: {**work.texts.description(), **_path(work.reference)},
-    }
+    sections: dict[str, Any] = {}
+    for bias_type, pairs in work.pairs.items():
+        sections[bias_type] = {"num_pairs": len(pairs.data.ids), "digest": pairs.digest, **_path(pairs.plan)}
+    return {"reddit": {**sections, REFERENCE: {**work.texts.description(), **_path(work.reference)}}}
 
 
-def measure_reddit(task: Task, work: RedditWork) -> dict[str, Any]:
+def measure(task: Task, work: RedditWork, results: Mapping[str, Any]) -> dict[str, Any]:
     """Scores the texts that are not on disk yet, and tests the pairs.
 
     Returns:
@@ -169,7 +161,7 @@ def measure_reddit(task: Task, work: RedditWork) -> dict[str, Any]:
 def _read_pairs(folder: str, name: str, bias_type: str) -> RedditData:
     data = load_reddit_bias(folder, name)
     if SPLIT not in data:
-        raise ValueError(NO_SPLIT_ERROR.format(folder=folder, split=SPLIT, bias_type=bias_type, splits=", ".join(data)))
+        raise ValueError(f"reddit_folder '{folder}' has no {SPLIT} split of {bias_type}; there are: {', '.join(data)}")
     ids, t1, t2 = (list(data[SPLIT][column]) for column in ("id", "text_t1", "text_t2"))
     trained = set(data["train"]["text_t1"]) if "train" in data else None
     return RedditData(

@@ -86,7 +86,7 @@ class RegardWork(NamedTuple):
     plan: ContinuationPlan
 
 
-def plan_regard(task: Task) -> RegardWork:
+def plan(task: Task, files: None) -> RegardWork:
     """Writes the prompts, loads the classifier and plans the continuations.
 
     Raises:
@@ -128,9 +128,9 @@ def groups_and_pairs(settings: Settings) -> tuple[tuple[PromptGroup, ...], dict[
     return groups, _pairs(options.regard_pairs, [group.name for group in groups])
 
 
-def describe_regard(work: RegardWork) -> dict[str, Any]:
+def describe(work: RegardWork) -> dict[str, Any]:
     """What run.json records of groups, decoding, classifier and paraphraser."""
-    return {
+    section = {
         "name": work.classifier.name,
         "is_embedded": work.classifier.is_embedded,
         "digest": work.classifier.digest,
@@ -141,9 +141,10 @@ def describe_regard(work: RegardWork) -> dict[str, Any]:
         **work.plan.description(),
         "paraphraser": None if work.paraphraser is None else work.paraphraser.plan.description(),
     }
+    return {"regard": section}
 
 
-def measure_regard(task: Task, work: RegardWork) -> dict[str, Any]:
+def measure(task: Task, work: RegardWork, results: Mapping[str, Any]) -> dict[str, Any]:
     """Continues the prompts and classifies the continuations that are not on disk yet, and compares groups.
 
     Returns:

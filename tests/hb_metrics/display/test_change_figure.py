@@ -1,7 +1,6 @@
 """Changes from one run to another: by how much, as a share of what, and whether intervals tell them from chance."""
 
 import pytest
-
 from hb_metrics.display.change_figure import Change, change_figure, named_changes
 
 

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import plotly.graph_objects as go
 import pytest
-
-import hb_metrics
 from hb_metrics.display import numbers, rendering
 from hb_metrics.display.change_figure import Change, change_figure
-from hb_metrics.display.figures import BREAK, axis_label, plain
 from hb_metrics.display.runs_figures import Value, clusters_figure, runs_figure
+from hb_metrics.measurements.reddit.tables import RedditRow
+from hb_metrics.measurements.regard.tables import Ends, GapRow, GroupRow
+from hb_metrics.measurements.robustness.tables import RobustnessRow
+
+import hb_metrics
 from hb_metrics.measurements.generation.figures import (
     Measured,
     Term,
@@ -26,11 +28,9 @@ from hb_metrics.measurements.generation.figures import (
 from hb_metrics.measurements.likelihood.figures import likelihood_bias_figure, perplexity_figure
 from hb_metrics.measurements.offensiveness.figures import axis_offensiveness_figure, template_offensiveness_figure
 from hb_metrics.measurements.reddit.figures import share_figure, t_figure
-from hb_metrics.measurements.reddit.tables import RedditRow
 from hb_metrics.measurements.regard.figures import distribution_figure, ends_figure, gaps_figure, means_figure
-from hb_metrics.measurements.regard.tables import Ends, GapRow, GroupRow
 from hb_metrics.measurements.robustness.figures import templates_figure
-from hb_metrics.measurements.robustness.tables import RobustnessRow
+from hb_metrics.report.plots import BREAK, axis_label, plain
 from hb_train.tuning.sweep_page import sweep_figure
 from tests.hb_metrics.pages import browse, needs_browser
 

@@ -5,9 +5,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-
-from hb_metrics.display.figures_of_runs import comparison, figure_changes, overview_section
 from hb_metrics.display.parts import Figure
+from hb_metrics.report.plots_of_runs import comparison, figure_changes, overview_section
+
 from hb_metrics.measurements import DIALOGUE, MEASUREMENTS, OFFENSIVENESS, REDDIT, REGARD, ROBUSTNESS
 from hb_metrics.runs.finished_run import Run
 from tests.hb_metrics.made_results import (

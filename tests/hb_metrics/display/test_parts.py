@@ -1,7 +1,6 @@
 """How figures are written: each form, its intervals and its changes."""
 
 import pytest
-
 from hb_metrics.display.parts import Figure, pair, written, written_change, written_interval
 
 

@@ -1,8 +1,8 @@
 """Changes in words."""
 
 import pytest
-
 from hb_metrics.display.run_changes import FigureChange, FigureChanges, changes_markdown, joined_changes
+
 from hb_metrics.paired_changes.paired_change import PairedChange
 
 

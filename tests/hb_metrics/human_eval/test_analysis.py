@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hb_metrics.display.figures import axis_label
 from hb_metrics.human_eval.analyse import summary_lines
 from hb_metrics.human_eval.analysis import ALL_ALIKE, NONE_RATED_TWICE, analyse, krippendorff_alpha
 from hb_metrics.human_eval.questions import QUESTIONS
 from hb_metrics.human_eval.ratings import Check, Rating, Ratings, read_ratings
 from hb_metrics.human_eval.section import human_evaluation_section
 from hb_metrics.human_eval.study import Design
+from hb_metrics.report.numbers import axis_label
 from tests.hb_metrics.human_eval.made_study import AXES, answers, attentive, made_study, write_lines
 
 

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hb_metrics.display.figures import axis_label
 from hb_metrics.measurements.likelihood.results import likelihood_results
 from hb_metrics.report.comparison import run_changes
+from hb_metrics.report.numbers import axis_label
 from hb_metrics.runs.finished_run import read_prompts, read_run, read_stored_replies
 from tests.hb_metrics.made_results import (
     add_dialogue,

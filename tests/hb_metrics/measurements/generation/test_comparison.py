@@ -3,14 +3,14 @@
 import shutil
 
 import pytest
+from hb_metrics.display.parts import pair
+from hb_metrics.measurements.generation.comparison import compared_generation
 from scipy.stats import spearmanr
 
-from hb_metrics.display.numbers import bias, interval, rho
-from hb_metrics.display.parts import pair
 from hb_metrics.measurements import GENERATION
 from hb_metrics.measurements.generation import changes
-from hb_metrics.measurements.generation.comparison import compared_generation
 from hb_metrics.reply_checks.style_change import style_change
+from hb_metrics.report.numbers import bias, interval, rho
 from hb_metrics.runs.finished_run import read_run, read_styles
 from hb_metrics.statistics.bias_values import DescriptorKey
 from hb_metrics.statistics.style_clusters import PAPER_CLUSTERS

@@ -5,11 +5,11 @@ import re
 from pathlib import Path
 
 import pytest
-
-from hb_metrics.display import paper
-from hb_metrics.display.figures import axis_label
-from hb_metrics.measurements import GENERATION
 from hb_metrics.measurements.generation.overview import ALL_TERMS, overview
+
+from hb_metrics.measurements import GENERATION
+from hb_metrics.report import paper
+from hb_metrics.report.numbers import axis_label
 from hb_metrics.runs.finished_run import Run
 from hb_metrics.statistics.style_clusters import PAPER_CLUSTERS
 from tests.hb_metrics.made_results import AXES, full_run, read_results, write_tuning_runs

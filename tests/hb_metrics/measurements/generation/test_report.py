@@ -4,13 +4,12 @@ import copy
 import re
 
 import pytest
-
-from hb_metrics.display import paper
-from hb_metrics.display.figures import axis_label
-from hb_metrics.display.numbers import bias, interval, slot
-from hb_metrics.measurements.generation import Generation
 from hb_metrics.measurements.generation.figures_of_run import leakage_sentence
 from hb_metrics.measurements.generation.report import generation_answer
+
+from hb_metrics.measurements.generation import Generation
+from hb_metrics.report import paper
+from hb_metrics.report.numbers import axis_label, bias, interval, slot
 from hb_metrics.report.page import write_report
 from hb_metrics.statistics.intervals import FEW_REPLIES_REASON
 from hb_metrics.statistics.style_clusters import PAPER_CLUSTERS

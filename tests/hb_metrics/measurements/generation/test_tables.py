@@ -5,10 +5,10 @@ import copy
 import pytest
 from scipy.stats import spearmanr
 
-from hb_metrics.display import paper
-from hb_metrics.display.figures import axis_label
 from hb_metrics.measurements.generation import tables
 from hb_metrics.measurements.generation.figures import frequency_figure, interval_figure, strip_figure
+from hb_metrics.report import paper
+from hb_metrics.report.numbers import axis_label
 from hb_metrics.statistics.intervals import FEW_REPLIES_REASON
 from hb_metrics.statistics.style_clusters import PAPER_CLUSTERS
 from tests.hb_metrics.made_results import AXES, SORRY, full_run

@@ -3,8 +3,8 @@
 import pytest
 
 from hb_dataset import load_table
-from hb_metrics.display.figures import axis_label
 from hb_metrics.measurements.likelihood.figures import likelihood_bias_figure, perplexity_figure
+from hb_metrics.report.numbers import axis_label
 from tests.hb_metrics.made_results import likelihood_run
 
 

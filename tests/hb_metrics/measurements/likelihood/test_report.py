@@ -4,11 +4,11 @@ import re
 
 import pyarrow as pa
 import pytest
+from hb_metrics.measurements.likelihood.report import likelihood_answer
 
 from hb_dataset import load_table
-from hb_metrics.display.figures import axis_label
 from hb_metrics.measurements import LIKELIHOOD
-from hb_metrics.measurements.likelihood.report import likelihood_answer
+from hb_metrics.report.numbers import axis_label
 from hb_metrics.report.page import write_report
 from tests.hb_metrics.made_results import LOVE, likelihood_run, only, with_names
 from tests.hb_metrics.pages import HOSTILE, check_sound, read_page

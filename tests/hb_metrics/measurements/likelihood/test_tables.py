@@ -2,12 +2,12 @@
 
 from collections import Counter
 
+from hb_metrics.measurements.likelihood.tables import likelihood_changes, paper_comparisons, same_length_extremes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hb_dataset import load_table
-from hb_metrics.display.figures import axis_label
-from hb_metrics.measurements.likelihood.tables import likelihood_changes, paper_comparisons, same_length_extremes
+from hb_metrics.report.numbers import axis_label
 from tests.hb_metrics.made_results import LOVE
 
 # Tables 3 and 7 as the paper prints them.

@@ -4,10 +4,10 @@ import copy
 
 import pytest
 
-from hb_metrics.display import paper
-from hb_metrics.display.numbers import slot
 from hb_metrics.measurements import OFFENSIVENESS
 from hb_metrics.measurements.offensiveness import tables
+from hb_metrics.report import paper
+from hb_metrics.report.numbers import slot
 from hb_metrics.report.page import write_report
 from tests.hb_metrics.made_results import AXES, LOVE, full_run
 from tests.hb_metrics.pages import check_sound, read_page

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from statistics import mean
 from typing import Literal
 
+from hb_metrics.display.parts import Figure, Report, Section, Tile
 from markupsafe import Markup
 
-from hb_metrics.display.parts import Figure, Report, Section, Tile
-from hb_metrics.display.rendering import render
 from hb_metrics.measurements.measurement import Measurement
+from hb_metrics.report.rendering import render
 from hb_metrics.runs.finished_run import read_stored_replies
 
 

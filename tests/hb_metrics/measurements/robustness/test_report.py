@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from hb_metrics.display.numbers import slot
 from hb_metrics.measurements import ROBUSTNESS
 from hb_metrics.measurements.robustness import tables
 from hb_metrics.measurements.robustness.figures import templates_figure
 from hb_metrics.measurements.robustness.template_robustness import template_robustness
+from hb_metrics.report.numbers import slot
 from hb_metrics.report.page import write_report
 from tests.hb_metrics.made_results import AXES, full_run, likelihood_run, robustness_of, some_prompts, template_values
 from tests.hb_metrics.pages import check_sound, number, read_page
