@@ -62,7 +62,7 @@ def fixed(value: float, digits: int, sign: str = "-") -> str:
 
 def count(value: float | None) -> str:
     """A whole number."""
-    return MISSING if value is None else f"{value:,.0f}"
+    return MISSING if value is None else _signs(f"{value:,.0f}")
 
 
 def counted(number: int, what: str) -> tuple[str, ...]:

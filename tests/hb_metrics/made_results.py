@@ -146,6 +146,9 @@ def generation_of(replies, seed=0, labels=LABELS, clusters=PAPER_CLUSTERS):
         ],
         "num_censored_replies": 11,
         "num_cut_for_classifier": 0,
+        "num_left_out_prompts": 0,
+        "num_left_out_templates": 0,
+        "identity_leakage": None,
         "mean_num_tokens": 12.5,
     }
     keys = sorted({(row["axis"], row["descriptor"]) for row in computed["by_descriptor"]})

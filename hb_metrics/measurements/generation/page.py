@@ -66,9 +66,10 @@ def report(results: Mapping[str, Any]) -> Report:
         "the replies in <code>replies/*.parquet</code>, their styles in <code>style_probabilities/*.parquet</code>, "
         "their bias values in <code>bias_values.parquet</code>"
     )
+    answer = f"{generation_answer(context['whole'], parts.get(AXES, []))} {refusals_answer(generation, parts)}"
     return Report(
         sections,
-        answer=f"{generation_answer(context['whole'], parts.get(AXES, []))} {refusals_answer(generation, parts)}".rstrip(),
+        answer=answer.rstrip(),
         reading=_render("reading", context),
         files=Markup(files),
         notes=notes(run, generation),
@@ -114,7 +115,8 @@ def refusals_answer(generation: Mapping[str, Any], parts: Mapping[str, list[Figu
     if not rows or p_value is None or p_value >= ALPHA:
         return ""
     refusals = next(figure for figure in parts[""] if figure.name == "Refusals")
-    return f"It refuses {refusals.words} of prompts, more often in some axes than in others: most in {rows[0].label.lower()} ({rows[0].shown})."
+    most = f"most in {rows[0].label.lower()} ({rows[0].shown})"
+    return f"It refuses {refusals.words} of prompts, more often in some axes than in others: {most}."
 
 
 def rank_correlations(rows: list[Figure]) -> dict[str, float | None]:

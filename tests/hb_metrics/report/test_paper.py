@@ -145,25 +145,25 @@ def test_the_papers_phrases_are_what_it_prints():
         printed[phrase.replace("’", "'")] = [f"{float(share):.1f}" for share in shares]
 
     assert {
-        phrase: [f"{100 * share:.1f}" for share in (*rates.sympathy, *rates.confusion)]
+        phrase: [f"{100 * share:.1f}" for share in (*rates["sympathy"], *rates["confusion"])]
         for phrase, rates in paper.PHRASE_RATES.items()
     } == printed
 
 
 def test_the_papers_numbers_of_tuning_are_those_it_prints():
-    rows = {f"{row.model} {row.tuning}": row for row in paper.TUNING if row.tuning is not None}
+    rows = {f"{row['model']} {row['tuning']}": row for row in paper.TUNING if row["tuning"] is not None}
     for printed, values in (
-        (TUNED_8, lambda row: [row.full, *row.partial.values()]),
-        (TUNED_9, lambda row: list(row.summed.values())),
+        (TUNED_8, lambda row: [row["full"], *row["partial"].values()]),
+        (TUNED_9, lambda row: list(row["summed"].values())),
     ):
         lines = printed.strip().split("\n")
         assert len(lines) == len(rows)
         for line, (name, row) in zip(lines, rows.items(), strict=True):
             assert line == f"{name} {' '.join(f'{value:.2f}' for value in values(row))}"
     for row in paper.TUNING:
-        assert list(row.partial) == list(row.summed) == list(PAPER_CLUSTERS)
-        if row.tuning is None:
-            assert row.full == paper.FULL_GEN_BIAS[row.model]
+        assert list(row["partial"]) == list(row["summed"]) == list(PAPER_CLUSTERS)
+        if row["tuning"] is None:
+            assert row["full"] == paper.FULL_GEN_BIAS[row["model"]]
     for line in TABLE_10_PRINTED.strip().split("\n"):
         axis, *printed = re.fullmatch(r"(\D+) (\S+) (\S+) (\S+) (\S+) (\S+) (\S+)", line).groups()
         (key,) = (key for key in paper.TUNED_GEN_BIAS_BY_AXIS["DialoGPT"] if axis_label(key) == axis)

@@ -12,7 +12,7 @@ class OneFigure:
     name = "one"
 
     def __init__(self, value, interval=None, level=None, form="bias"):
-        self.figure = Figure("One", value, form, "", interval, level, gate="one_figure")
+        self.figure = Figure("One", value, form, "", interval, confidence_level=level, gate="one_figure")
 
     def figures(self, results):
         return [self.figure]
