@@ -12,6 +12,7 @@ learnt, so that a measurement on it shows what becomes of descriptors that were 
 
 import json
 import sys
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,15 +24,14 @@ import pyarrow.compute as pc
 from hb_dataset.prompts import find_config, load_table, measured_configs, version_of
 from hb_dataset.whole_files import write_text
 from hb_metrics.runs.run_folder import open_run, package_versions, table_digest, write_json
-from hb_train.training.options import first_line
+from hb_train.training.options import check_least, check_shares, first_line, run_script
 from hb_train.tuning.distillation import (
     BASELINE_FILE,
     ROW_SCHEMA,
     draw_baseline_prompts,
     draw_prompts,
-    write_splits,
 )
-from hb_train.tuning.labels import SPLITS, held_out_rows
+from hb_train.tuning.labels import SPLITS, held_out_rows, write_split
 
 if TYPE_CHECKING:
     from hb_metrics.inference.models.layout import Layout
@@ -40,14 +40,6 @@ if TYPE_CHECKING:
 # torch and transformers take seconds to import: not before the options are known to be right.
 
 REPLIES_FOLDER = "replies"
-
-NO_TERMS_ERROR = "--leave_out {config} leaves no descriptor of {dataset_config}; give another config"
-NO_PROMPTS_ERROR = "dataset_config '{config}' has no prompts about people with a descriptor; give one of {allowed}"
-NOTHING_LEFT_OUT_ERROR = (
-    "--leave_out {config} has none of the descriptors of {dataset_config}, so that all would be trained on; give "
-    "another config, or none"
-)
-KWARGS_ERROR = "chat_template_kwargs is {value}; give a JSON object, such as '{{\"enable_thinking\": false}}'"
 
 
 @dataclass
@@ -98,11 +90,8 @@ class BaselineArguments:
 
     def __post_init__(self) -> None:
         """Raises `ValueError` if a number is out of range."""
-        for name, least in (("num_replies", 2), ("terms_per_reply", 1), ("max_new_tokens", 1), ("seed", 0)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} is {getattr(self, name)}; give at least {least}")
-        if not 0 < self.validation_fraction < 1:
-            raise ValueError(f"validation_fraction is {self.validation_fraction}; give a number between 0 and 1")
+        check_least(self, num_replies=2, terms_per_reply=1, max_new_tokens=1, seed=0)
+        check_shares(self, "validation_fraction")
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -111,12 +100,7 @@ def main(argv: list[str] | None = None) -> None:
 
     parser = HfArgumentParser(BaselineArguments, description=first_line(__doc__), allow_abbrev=False)
     options = vars(parser.parse_args(sys.argv[1:] if argv is None else argv))
-    try:
-        reply(BaselineArguments(**options))
-    except (ValueError, OSError, ImportError) as error:
-        raise SystemExit(f"baseline_replies.py: {error}") from error
-    except KeyboardInterrupt:
-        raise SystemExit("\ninterrupted; to resume, give the same command again") from None
+    run_script("baseline_replies.py", lambda: reply(BaselineArguments(**options)))
 
 
 def reply(arguments: BaselineArguments) -> None:
@@ -161,7 +145,8 @@ def reply(arguments: BaselineArguments) -> None:
         texts = dict(zip(drawn.table["id"].to_pylist(), drawn.table["text"].to_pylist(), strict=True))
         replied_to = [texts[identifier.rpartition("-")[0]] for identifier in rows["id"].to_pylist()]
         held_out = held_out_rows(replied_to, arguments.validation_fraction, arguments.seed)
-        write_splits(folder, rows, held_out)
+        for split, in_split in zip(SPLITS, (~held_out, held_out), strict=True):
+            write_split(folder, split, rows.filter(pa.array(in_split)))
         content = {
             "context": layout.context,
             "asked_with": {**plan.chat_description, "cue": "prompt"},
@@ -187,7 +172,10 @@ def _prompts(arguments: BaselineArguments) -> pa.Table:
     """The prompts with descriptors that are trained on."""
     allowed = measured_configs()
     if find_config(arguments.dataset_config).name not in allowed:
-        raise ValueError(NO_PROMPTS_ERROR.format(config=arguments.dataset_config, allowed=", ".join(allowed)))
+        raise ValueError(
+            f"dataset_config '{arguments.dataset_config}' has no prompts about people with a descriptor; set one of "
+            f"{', '.join(allowed)}"
+        )
     prompts = load_table(arguments.dataset_config, arguments.vocabulary_dir)
     if arguments.leave_out is None:
         return prompts
@@ -195,22 +183,25 @@ def _prompts(arguments: BaselineArguments) -> pa.Table:
     left_out = table["descriptor"].unique() if "descriptor" in table.column_names else pa.array([], pa.string())
     kept = prompts.filter(pc.invert(pc.is_in(prompts["descriptor"], value_set=left_out)))
     if len(kept) in (0, len(prompts)):
-        error = NOTHING_LEFT_OUT_ERROR if len(kept) else NO_TERMS_ERROR
-        raise ValueError(error.format(config=arguments.leave_out, dataset_config=arguments.dataset_config))
+        left = "all of the descriptors" if len(kept) else "no descriptor"
+        raise ValueError(
+            f"--leave_out {arguments.leave_out} leaves {left} of {arguments.dataset_config}; set another config"
+        )
     return kept
 
 
 def _chat(arguments: BaselineArguments) -> Any:
     from hb_metrics.inference.models.chats import ChatOptions
 
-    kwargs: Any = {}
+    kwargs: Any = {} if arguments.chat_template_kwargs is None else None
     if arguments.chat_template_kwargs is not None:
-        try:
+        with suppress(ValueError):
             kwargs = json.loads(arguments.chat_template_kwargs)
-        except ValueError:
-            kwargs = None
         if not isinstance(kwargs, dict):
-            raise ValueError(KWARGS_ERROR.format(value=arguments.chat_template_kwargs))
+            raise ValueError(
+                f"chat_template_kwargs is {arguments.chat_template_kwargs}; set a JSON object, such as "
+                """'{"enable_thinking": false}'"""
+            )
     return ChatOptions(kwargs, arguments.system_prompt)
 
 

@@ -4,11 +4,13 @@ r"""Debiases a causal language model on phrases of a bias type (Barikeri et al.,
         --model_name_or_path microsoft/DialoGPT-small --output_dir models/hd
 
 `lmd`, `add` and `hd` learn λ_LM·L_LM + λ_D·L_D on the stereotyped phrases (text_t1); `cda` learns L_LM on them and
-their counterfactual twins. Phrases of one's own: `--train_file`, `--validation_file`. The paper's settings (5.1) are
-the defaults: two epochs, Adam at 5e-5 (constant: the paper names no schedule), no weight decay; its grid of the rest is
-`sweep.py --script debias`. The model of the last step is kept, as in the paper: the lowest validation perplexity would
-favour the one that is least debiased. debias.json has the bias on the validation pairs and the perplexity of other
-people's text, before and after. A run that was interrupted resumes when the same command is given again.
+their counterfactual twins. For phrases of your own: `--train_file`, `--validation_file`. The paper's settings (5.1) are
+the defaults: two epochs, Adam at 5e-5 (constant: the paper names no schedule), no weight decay; `sweep.py --script
+debias` runs its grid of the rest. The model of the last step is kept, as in the paper: the lowest validation perplexity
+would favour the least debiased model. debias.json has the bias on the validation pairs and the perplexity of other
+people's text, before and after. The same command resumes an interrupted run.
+
+`--compare` debiases in four ways and measures each with its costs. It has other options: `debias.py --compare --help`.
 """
 
 import math
@@ -19,10 +21,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hb_metrics.runs.run_folder import read_json, write_json
-from hb_train.debiasing.arguments import DEBIAS_FILE, METHODS, DebiasArguments
+from hb_train.debiasing.arguments import DEBIAS_FILE, DebiasArguments
 from hb_train.debiasing.method import Method, load_method
-from hb_train.training.models import check_is_causal, load_base_model, save_model, trained_model
-from hb_train.training.options import MISSING_ERROR, check_model_options, parse_training_options
+from hb_train.training.models import load_base_model, padding_tokenizer, save_model, trained_model
+from hb_train.training.options import check_given, check_model_options, parse_training_options, run_script
 from hb_train.training.runs import (
     checkpoint_to_resume,
     end_processes,
@@ -49,23 +51,16 @@ _METHOD_OPTIONS = {"subspace": "hd", "neutralized_states": "hd", "target_vectors
 # Options that name files, whose content is recorded instead.
 _FILE_OPTIONS = ("reddit_folder", "train_file", "validation_file", "reference_texts")
 
-SOURCE_ERROR = "give either --reddit_folder, or --train_file and --validation_file"
-BEST_ERROR = "the model of the last step is kept; leave out --load_best_model_at_end true"
-NOTHING_ERROR = "no {what} of '{bias_type}' occurs in the {number} training phrases, so method {method} learns nothing"
-OTHER_METHOD_ERROR = "--{option} is an option of method {method}; leave it out with method {given}"
-DIVERGED_ERROR = (
-    "the validation perplexity is not a number: training diverged; give a smaller --learning_rate than {rate:g}"
-)
-
 
 def main(argv: list[str] | None = None) -> None:
     """Reads the options, debiases, and prints the bias before and after, and where the model is."""
-    try:
-        debias(*parse_options(sys.argv[1:] if argv is None else argv))
-    except (ValueError, OSError, ImportError) as error:
-        raise SystemExit(f"debias.py: {error}") from error
-    except KeyboardInterrupt:
-        raise SystemExit("\ninterrupted; to resume from the last checkpoint, give the same command again") from None
+    words = sys.argv[1:] if argv is None else argv
+    if "--compare" in words:
+        from hb_train.compare import debias_main
+
+        debias_main([word for word in words if word != "--compare"])
+        return
+    run_script("debias.py", lambda: debias(*parse_options(words)))
 
 
 def parse_options(argv: list[str]) -> tuple[DebiasArguments, "SFTConfig", "ModelConfig"]:
@@ -100,8 +95,10 @@ def debias(arguments: DebiasArguments, training_args: "SFTConfig", model_args: "
         OSError: The model or the phrases are not there.
     """
     from hb_dataset.bias_specification import read_specification
+    from hb_metrics.inference.scoring.pair_perplexity import plan_pairs, plan_reference
     from hb_train.debiasing.phrases import encode_phrases
     from hb_train.debiasing.terms import read_terms
+    from hb_train.training.encoding import length_limit
 
     _check_options(arguments, training_args, model_args)
     use_all_cores(training_args)
@@ -110,15 +107,19 @@ def debias(arguments: DebiasArguments, training_args: "SFTConfig", model_args: "
     phrases = _read_phrases(arguments, specification)
     references, reference_description = _reference_texts(arguments)
     loaded = load_base_model(model_args, training_args)
-    check_is_causal(loaded)
+    # The same texts as `measure.py` can score; what is too long for the model is counted.
+    pairs = plan_pairs(phrases["validation"].texts_t1, phrases["validation"].texts_t2, loaded, scoring="padded")
+    if reference_description is not None:
+        reference_plan = plan_reference(references, loaded, scoring="padded")
+        references = reference_plan.texts
+        reference_description["num_skipped"] = reference_plan.num_skipped
     marked_terms = read_terms(specification, loaded.tokenizer, with_forms=True)
     terms = marked_terms if method.with_forms else read_terms(specification, loaded.tokenizer)
-    validation = phrases["validation"]
     texts = {
         "train": method.trained_texts(phrases["train"]),
-        "validation": [*validation.texts_t1, *validation.texts_t2],
+        "validation": [*phrases["validation"].texts_t1, *phrases["validation"].texts_t2],
     }
-    attributes, longest = specification.attributes_1, training_args.max_length
+    attributes, longest = specification.attributes_1, length_limit(loaded, training_args.max_length)
     encoded = {
         split: encode_phrases(texts[split], loaded.tokenizer, marked_terms, attributes, max_length=longest)
         for split in texts
@@ -130,20 +131,24 @@ def debias(arguments: DebiasArguments, training_args: "SFTConfig", model_args: "
     data = {"phrases": _digest(phrases), "specification": _digest(specification), "reference": reference_description}
     folder = open_training_run(training_args, {**description, "settings": settings, "data": data})
     if (folder / DEBIAS_FILE).is_file():
-        print_once(
-            training_args, f"{folder} was debiased with these settings before; nothing to do ({DEBIAS_FILE} is there)"
-        )
+        print_once(training_args, f"{folder} was debiased with these settings before; nothing to do ({DEBIAS_FILE})")
         return read_json(folder / DEBIAS_FILE)
     checkpoint = checkpoint_to_resume(training_args)
 
-    before = measure_bias(loaded.model, loaded, validation, references)
+    before = measure_bias(loaded.model, loaded, pairs.texts, references)
     loaded.model.train()
     trainer = _trainer(arguments, method, training_args, model_args, loaded, terms, encoded)
     trainer.train(resume_from_checkpoint=checkpoint)
     trainer.accelerator.wait_for_everyone()
     curve = validation_curve(trainer.state.log_history)
-    if not curve or curve[-1]["perplexity"] is None:
-        raise ValueError(DIVERGED_ERROR.format(rate=training_args.learning_rate))
+    if not curve or curve[-1]["step"] != trainer.state.global_step:
+        trainer.evaluate()  # whatever the options say of evaluations, a model that diverged shows
+        curve = validation_curve(trainer.state.log_history)
+    if curve[-1]["perplexity"] is None:
+        raise ValueError(
+            "training diverged: the validation perplexity is not a number; set a --learning_rate below "
+            f"{training_args.learning_rate:g}"
+        )
     model = trained_model(trainer)
     results = {
         "method": arguments.method,
@@ -151,7 +156,8 @@ def debias(arguments: DebiasArguments, training_args: "SFTConfig", model_args: "
         "model": loaded.name,
         "num_steps": trainer.state.global_step,
         "before": before,
-        "after": measure_bias(model, loaded, validation, references),
+        "after": measure_bias(model, loaded, pairs.texts, references),
+        "num_skipped_pairs": pairs.num_skipped,
         "reference": reference_description,
         "validation_perplexity": curve,
         "phrases": {
@@ -167,18 +173,21 @@ def debias(arguments: DebiasArguments, training_args: "SFTConfig", model_args: "
     if trainer.is_world_process_zero():
         save_model(model, loaded, folder)
         write_json(folder / DEBIAS_FILE, results)  # last: with it the run is finished
-        _print_changes(results, folder)
+        for name in ("t", "t_log", "share_t1_likelier", "mean_perplexity_t1", "mean_perplexity_t2", "lmp"):
+            values = [results[when][name] for when in ("before", "after")]
+            print(f"{name:>20}  {' → '.join('–' if value is None else f'{value:.3f}' for value in values)}")
+        print(f"\nmodel: {folder.resolve()}")
     end_processes(trainer)
     return results
 
 
-def measure_bias(model: Any, loaded: "LoadedModel", pairs: "Phrases", references: list[str]) -> dict[str, Any]:
+def measure_bias(model: Any, loaded: "LoadedModel", texts: list[str], references: list[str]) -> dict[str, Any]:
     """The bias of a model on pairs, and its perplexity of other text (LMP).
 
     Args:
         model: The model.
         loaded: The model as it was loaded, with its tokenizer.
-        pairs: The pairs.
+        texts: [2 · pairs] the pairs' texts t1, then their texts t2.
         references: The other text.
 
     Returns:
@@ -189,34 +198,28 @@ def measure_bias(model: Any, loaded: "LoadedModel", pairs: "Phrases", references
 
     was_training = model.training
     model.eval()
-    texts = [*pairs.texts_t1, *pairs.texts_t2, *references]
     # The paper's perplexity: of tokens 2…n, without a start token (section 3.1).
-    scores = score_perplexity(texts, model, loaded.tokenizer, add_start_token=False, scoring="padded", progress=False)
+    scores = score_perplexity(
+        [*texts, *references], model, loaded.tokenizer, add_start_token=False, scoring="padded", progress=False
+    )
     model.train(was_training)
-    num_pairs = len(pairs.texts_t1)
-    bias = language_model_bias(scores.perplexities[:num_pairs], scores.perplexities[num_pairs : 2 * num_pairs])
-    nll = -(scores.log_likelihoods / scores.num_tokens)[2 * num_pairs :]
+    num_pairs = len(texts) // 2
+    bias = language_model_bias(scores.perplexities[:num_pairs], scores.perplexities[num_pairs : len(texts)])
+    nll = -(scores.log_likelihoods / scores.num_tokens)[len(texts) :]
     return {**bias._asdict(), "lmp": math.exp(nll.mean()) if len(references) else None}
 
 
 def _check_options(arguments: DebiasArguments, training_args: "SFTConfig", model_args: "ModelConfig") -> None:
-    for option, value, what in (
-        ("--method", arguments.method, f"one of {', '.join(METHODS)}"),
-        ("--bias_type", arguments.bias_type, "the name of a bias specification, or a YAML file"),
-    ):
-        if value is None:
-            raise ValueError(MISSING_ERROR.format(option=option, what=what))
+    check_model_options(model_args)
+    check_given(method=arguments.method, bias_type=arguments.bias_type)
     for name, method in _METHOD_OPTIONS.items():
         if arguments.method != method and getattr(arguments, name) != getattr(DebiasArguments, name):
-            raise ValueError(OTHER_METHOD_ERROR.format(option=name, method=method, given=arguments.method))
-    check_model_options(model_args)
-    own_files = (arguments.train_file, arguments.validation_file)
-    if (arguments.reddit_folder is None) == (own_files == (None, None)) or (
-        own_files != (None, None) and None in own_files
-    ):
-        raise ValueError(SOURCE_ERROR)
+            raise ValueError(f"--{name} is an option of method {method}; leave it out with method {arguments.method}")
+    own_files = {arguments.train_file is None, arguments.validation_file is None}
+    if own_files != {arguments.reddit_folder is not None}:
+        raise ValueError("the phrases are not clear; set either --reddit_folder, or --train_file and --validation_file")
     if training_args.load_best_model_at_end:
-        raise ValueError(BEST_ERROR)
+        raise ValueError("the model of the last step is kept; leave out --load_best_model_at_end true")
 
 
 def _read_phrases(arguments: DebiasArguments, specification: "BiasSpecification") -> dict[str, "Phrases"]:
@@ -246,6 +249,7 @@ def _reference_texts(arguments: DebiasArguments) -> tuple[list[str], dict[str, A
 
 
 def _check_occurrences(arguments: DebiasArguments, method: Method, train: "EncodedPhrases") -> None:
+    """Raises `ValueError` if the method's loss would never apply."""
     from hb_train.debiasing.phrases import ATTRIBUTES, REST, TARGETS, TARGETS_AND_REST
 
     if method.marks is None:
@@ -258,12 +262,8 @@ def _check_occurrences(arguments: DebiasArguments, method: Method, train: "Encod
     }[method.marks(arguments)]
     if not number:
         raise ValueError(
-            NOTHING_ERROR.format(
-                what=what,
-                bias_type=arguments.bias_type,
-                number=len(train.dataset),
-                method=arguments.method,
-            )
+            f"no {what} of '{arguments.bias_type}' occurs in the {len(train.dataset)} training phrases, so method "
+            f"{arguments.method} learns nothing; set other phrases or another --bias_type"
         )
 
 
@@ -276,9 +276,7 @@ def _trainer(
     terms: "Terms",
     encoded: dict[str, "EncodedPhrases"],
 ) -> "Trainer":
-    """The trainer with the method's loss; the ordinary one if it has none of its own."""
-    from copy import deepcopy
-
+    """The trainer with the method's loss; the ordinary one for a method without a loss."""
     from trl import get_peft_config
 
     from hb_train.debiasing.phrases import collate
@@ -293,8 +291,7 @@ def _trainer(
         "train_dataset": encoded["train"].dataset,
         "eval_dataset": encoded["validation"].dataset,
         "data_collator": partial(collate, padding=0 if padding is None else padding),
-        # Trainers set a padding token where there is none; what is saved is the tokenizer as it was.
-        "processing_class": deepcopy(loaded.tokenizer),
+        "processing_class": padding_tokenizer(loaded),
         "peft_config": get_peft_config(model_args),
     }
     if method.make_loss is None:
@@ -303,17 +300,8 @@ def _trainer(
 
 
 def _digest(content: Any) -> str:
-    """A digest of phrases for the record: they are hurtful as a rule, so they are not recorded themselves."""
+    """A digest for the record instead of the phrases themselves, which are hurtful as a rule."""
     return sha256(repr(content).encode()).hexdigest()
-
-
-def _print_changes(results: dict[str, Any], folder: Path) -> None:
-    for name in ("t", "t_log", "share_t1_likelier", "mean_perplexity_t1", "mean_perplexity_t2", "lmp"):
-        before, after = (
-            "–" if results[when][name] is None else f"{results[when][name]:.3f}" for when in ("before", "after")
-        )
-        print(f"{name:>20}  {before:>12} → {after:>12}")
-    print(f"\nmodel: {folder.resolve()}")
 
 
 if __name__ == "__main__":

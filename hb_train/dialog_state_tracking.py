@@ -1,14 +1,14 @@
 r"""Teaches a model to track what a user wants, and measures how well it does (Barikeri et al., 2021, section 3, "DST").
 
     accelerate launch hb_train/dialog_state_tracking.py --model_name_or_path microsoft/DialoGPT-small \
-        --dialogues pfb30/multi_woz_v22 --dialogues_revision refs/convert/parquet --output_dir tasks/dst
+        --dialogues MULTIWOZ2.0 --output_dir tasks/dst
 
 Is a value of a slot what the user wants? The model is given what the system said, what the user answered, and domain,
 slot and value; a feed-forward classifier on its hidden state of the last token says yes or no, and the whole is trained
 by binary cross-entropy. The paper's settings (5.1) are the defaults: one epoch, Adam at a constant 5e-5, at most 128
-tokens, 48 rows a step, whatever the number of processes. Which questions there are: `tasks/state_questions.py`. Without
-`--dialogues` they are about made-up ones, and few enough for two CPU cores. dst.json has F1 and accuracy on the test
-split.
+tokens, 48 rows a step, which all processes share. `tasks/state_questions.py` describes the questions. Without
+`--dialogues` they are about made-up dialogues, far easier than people's, and few enough for two CPU cores. dst.json has
+F1 and accuracy on the test split.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ import numpy as np
 from hb_metrics.runs.run_folder import package_versions, write_json
 from hb_train.tasks.state_dialogues import MADE_UP, read_state_turns, slot_ontology
 from hb_train.tasks.state_questions import SlotValue, StateKind, encode_questions, slot_values
-from hb_train.training.options import MODEL_MISSING_ERROR, parse_training_options
+from hb_train.training.options import check_given, check_least, parse_training_options, run_script
 from hb_train.training.runs import end_processes, model_description, open_training_run, print_once, use_all_cores
 
 if TYPE_CHECKING:
@@ -34,11 +34,6 @@ if TYPE_CHECKING:
 
 DST_FILE = "dst.json"
 BATCH_SIZE = 48  # of all processes together
-
-NO_ROWS_ERROR = "the split '{split}' of {source} has no slot with a value; give other dialogues, or more of them"
-FEW_TOKENS_ERROR = "max_length is {number}; give at least 8"
-NUMBER_ERROR = "{name} is {number}; give at least 1, or 0 for all"
-DIVERGED_ERROR = "training diverged: a score is not a number; give a smaller --learning_rate than {rate:g}"
 
 
 @dataclass
@@ -61,7 +56,8 @@ class StateTrackingArguments:
     dialogues: str = field(
         default=MADE_UP,
         metadata={
-            "help": "The dialogues: 'made-up', a Hub id, a folder or a file, in the shape of multi_woz_v22 or of TRADE."
+            "help": "The dialogues: 'made-up', the folder of MultiWOZ 2.0, a Hub id, or a folder or file in the shape "
+            "of multi_woz_v22 or of TRADE."
         },
     )
     dialogues_revision: str | None = field(
@@ -93,23 +89,14 @@ class StateTrackingArguments:
 
     def __post_init__(self) -> None:
         """Raises `ValueError` if a number is too small; 0 becomes `None` where it means all."""
-        if self.max_length < 8:
-            raise ValueError(FEW_TOKENS_ERROR.format(number=self.max_length))
-        for name in ("num_train", "num_test"):
-            number = getattr(self, name)
-            if number is not None and number < 0:
-                raise ValueError(NUMBER_ERROR.format(name=name, number=number))
-            setattr(self, name, number or None)
+        check_least(self, max_length=8, num_negatives=1, num_train=0, num_test=0)
+        self.num_train, self.num_test = self.num_train or None, self.num_test or None
 
 
 def main(argv: list[str] | None = None) -> None:
     """Reads the options, trains, evaluates, and prints the scores and where the result is."""
-    try:
-        track_states(*parse_options(sys.argv[1:] if argv is None else argv))
-    except (ValueError, OSError, ImportError) as error:
-        raise SystemExit(f"dialog_state_tracking.py: {error}") from error
-    except KeyboardInterrupt:
-        raise SystemExit("\ninterrupted") from None
+    words = sys.argv[1:] if argv is None else argv
+    run_script("dialog_state_tracking.py", lambda: track_states(*parse_options(words)))
 
 
 def parse_options(argv: list[str]) -> tuple[StateTrackingArguments, "TrainingArguments"]:
@@ -148,13 +135,12 @@ def track_states(arguments: StateTrackingArguments, training_args: "TrainingArgu
     from hb_metrics.inference.models.loading import load_model
     from hb_train.tasks.slot_value_classifier import Collator, binary_scores, slot_value_classifier
 
-    if arguments.model_name_or_path is None:
-        raise ValueError(MODEL_MISSING_ERROR)
+    check_given(model_name_or_path=arguments.model_name_or_path)
     use_all_cores(training_args)
     with training_args.main_process_first(local=False):
         questions, num_skipped = _questions(arguments, training_args.seed)
     loaded = load_model(
-        arguments.model_name_or_path,
+        str(arguments.model_name_or_path),
         revision=arguments.model_revision,
         trust_remote_code=arguments.trust_remote_code,
     )
@@ -180,7 +166,9 @@ def track_states(arguments: StateTrackingArguments, training_args: "TrainingArgu
     predicted = trainer.predict(encoded["test"].rows, metric_key_prefix="test")
     logits = np.asarray(predicted.predictions, np.float64).reshape(-1)
     if not np.isfinite(logits).all():
-        raise ValueError(DIVERGED_ERROR.format(rate=training_args.learning_rate))
+        raise ValueError(
+            f"training diverged: a score is not a number; set a --learning_rate below {training_args.learning_rate:g}"
+        )
     labels = [question.label for question in questions["test"]]
     results = None
     if trainer.is_world_process_zero():
@@ -218,7 +206,9 @@ def _questions(arguments: StateTrackingArguments, seed: int) -> tuple[dict[str, 
             turns[name], ontology, state=arguments.state, num_negatives=arguments.num_negatives, seed=seed
         )
         if not made.rows:
-            raise ValueError(NO_ROWS_ERROR.format(split=splits[name], source=arguments.dialogues))
+            raise ValueError(
+                f"the split '{splits[name]}' of {arguments.dialogues} has no slot with a value; set other --dialogues"
+            )
         indices = np.random.default_rng(seed).permutation(len(made.rows))[:number]
         questions[name] = [made.rows[index] for index in sorted(indices.tolist())]
         num_skipped[name] = {**made.num_skipped, "not_drawn": len(made.rows) - len(indices)}

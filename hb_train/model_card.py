@@ -22,15 +22,11 @@ _METHOD_WORDS = {
 Tuned by KTO (Ethayarajh et al., 2024): replies tagged "no_bias" were to become likelier than in the model before, the
 others less likely.
 """,
-    "dpo": """
-Tuned by DPO (Rafailov et al., 2023): of the replies to a prompt, the least biased one was to become likelier than the
-most biased one.
-""",
     "distill": """
 What was learnt is the whole distribution of each next token (knowledge distillation, Hinton et al., 2015).
 """,
 }
-_METHOD_NAMES = {"kto": "KTO", "dpo": "DPO", "distill": "baseline distillation"}
+_METHOD_NAMES = {"kto": "KTO", "distill": "baseline distillation"}
 _LIMITS = {
     "labels": "The figures depend on the style classifier that labelled and measured.",
     "distill": ("A model\ntuned so takes less notice of a descriptor, also where it would be kind or useful to."),
@@ -116,12 +112,6 @@ def _rows_of_method(tuning: BiasTuning) -> str:
         return (
             f'; replies tagged "no_bias" weigh {training["desirable_weight"]:.3g} each, the others '
             f"{training['undesirable_weight']:.3g}"
-        )
-    if tuning.method == "dpo":
-        pairs, prompts = training["num_pairs"], training["num_prompts"]
-        return (
-            f"; {pairs['train']:,} pairs from {prompts['train']:,} prompts, {pairs['validation']:,} from "
-            f"{prompts['validation']:,} held out; the other prompts have no replies of both tags"
         )
     return ""
 

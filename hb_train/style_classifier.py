@@ -26,7 +26,7 @@ from hb_metrics.runs.run_folder import package_versions, write_json
 from hb_train.classifiers.calibration import DIVERGED_ERROR, Bin, Quality, curve_svg, fit_temperature, quality
 from hb_train.classifiers.card import CURVE_FILE, classifier_card
 from hb_train.classifiers.labelled_rows import SHIPPED, SplitRows, label_indices, read_rows, split_rows
-from hb_train.training.options import MODEL_MISSING_ERROR, parse_training_options
+from hb_train.training.options import check_given, check_least, parse_training_options, run_script
 from hb_train.training.runs import (
     checkpoint_to_resume,
     end_processes,
@@ -42,9 +42,6 @@ if TYPE_CHECKING:
 
 CLASSIFIER_FILE = "classifier.json"
 CARD_FILE = "README.md"
-
-LENGTH_ERROR = "max_length is {number}; give at least 8"
-DATASET_ERROR = "--dataset is missing; give a file, a folder, a dataset of the Hub, or '{shipped}' to try it out"
 
 
 @dataclass
@@ -102,18 +99,13 @@ class StyleClassifierArguments:
 
     def __post_init__(self) -> None:
         """Raises `ValueError` if a text would have nearly no token."""
-        if self.max_length < 8:
-            raise ValueError(LENGTH_ERROR.format(number=self.max_length))
+        check_least(self, max_length=8)
 
 
 def main(argv: list[str] | None = None) -> None:
     """Reads the options, trains, and prints how good the classifier is and where it is."""
-    try:
-        train_classifier(*parse_options(sys.argv[1:] if argv is None else argv))
-    except (ValueError, OSError, ImportError) as error:
-        raise SystemExit(f"style_classifier.py: {error}") from error
-    except KeyboardInterrupt:
-        raise SystemExit("\ninterrupted; to resume from the last checkpoint, give the same command again") from None
+    words = sys.argv[1:] if argv is None else argv
+    run_script("style_classifier.py", lambda: train_classifier(*parse_options(words)))
 
 
 def parse_options(argv: list[str]) -> tuple[StyleClassifierArguments, "TrainingArguments"]:
@@ -153,10 +145,7 @@ def train_classifier(arguments: StyleClassifierArguments, training_args: "Traini
     from hb_dataset.versions import read_version
     from hb_train.classifiers.encoder import calibrate_head, encoder_digest, freeze_layers, load_encoder
 
-    if arguments.model_name_or_path is None:
-        raise ValueError(MODEL_MISSING_ERROR)
-    if arguments.dataset is None:
-        raise ValueError(DATASET_ERROR.format(shipped=SHIPPED))
+    check_given(model_name_or_path=arguments.model_name_or_path, dataset=arguments.dataset)
     vocabulary = read_version(arguments.vocabulary)
     use_all_cores(training_args)
     with training_args.main_process_first(local=False):

@@ -252,7 +252,7 @@ def _changes(version: str, root: Path | None) -> str | None:
     changelog = (root or vocabulary.VOCABULARIES) / CHANGELOG_FILE
     if not changelog.is_file():
         return None
-    parts = re.split(r"^## +(.+)$", changelog.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    parts = re.split(r"^## +(\S.*)$", changelog.read_text(encoding="utf-8"), flags=re.MULTILINE)
     texts = {heading.split()[0]: text.strip() for heading, text in zip(parts[1::2], parts[2::2], strict=True)}
     return texts.get(version) or None
 

@@ -1,6 +1,6 @@
-"""What to do where memory runs out: run a batch in halves, and report it.
+"""Runs a batch in halves where memory runs out, and reports it.
 
-The halves give the same numbers but for the last digits, in which they may differ as those of any other batch do.
+The numbers of the halves differ in their last digits only, as those of any other batch do.
 """
 
 from collections.abc import Callable
@@ -9,12 +9,6 @@ from typing import Any, TypeVar
 
 import torch
 from accelerate.utils.memory import clear_device_cache, should_reduce_batch_size
-
-OUT_OF_MEMORY_ERROR = (
-    "memory runs out even for {what} alone ({error}); use a machine or device with more, fewer processes on it, or "
-    "--dtype bfloat16"
-)
-HALVED_NOTE = "{what} run in halves because memory ran out: {times:,}{remedy}"
 
 Result = TypeVar("Result")
 
@@ -54,8 +48,7 @@ class Memory:
                     raise
                 halves = self.halve(part)
                 if halves is None:
-                    message = str(error).split("\n", 1)[0]
-                    raise MemoryError(OUT_OF_MEMORY_ERROR.format(what=self.smallest, error=message)) from error
+                    raise out_of_memory(self.smallest, error) from error
             if halves is not None:  # no longer in `except`: the error holds on to the memory
                 with self.lock:
                     self.num_halved += 1
@@ -66,13 +59,21 @@ class Memory:
     def report(self, what: str, remedy: str = "") -> None:
         """Prints how often memory ran out, if it did."""
         if self.num_halved:
-            print(HALVED_NOTE.format(times=self.num_halved, what=what, remedy=remedy))
+            print(f"{what} run in halves because memory ran out: {self.num_halved:,}{remedy}")
 
 
 def halved(payload: Any) -> tuple[Any, Any] | None:
     """The two halves of a list; `None` for a list of one."""
     middle = len(payload) // 2
     return (payload[:middle], payload[middle:]) if middle else None
+
+
+def out_of_memory(smallest: str, error: Exception) -> MemoryError:
+    """The error where memory does not suffice for the smallest batch, which is `smallest` ("one text")."""
+    return MemoryError(
+        f"memory runs out even for {smallest} alone ({str(error).splitlines()[0]}); use a machine or device with more, "
+        "fewer processes on it, or --dtype bfloat16"
+    )
 
 
 def is_out_of_memory(error: Exception) -> bool:

@@ -1,9 +1,8 @@
-"""Raw outputs on disk: Parquet shards that any number of processes can share out, and resume after a kill.
+"""Raw outputs on disk: Parquet shards that any number of processes share out, and resume after a kill.
 
-What belongs to a shard follows from the data and the settings alone. A process takes every n-th of the shards still
-missing; a shard is written to a temporary name and renamed, so one that is there is whole. Its metadata state the
-run it is of and what its rows were made from. One that was damaged since, is of another run or was made from something
-else is kept under another name, and reported.
+The rows of a shard follow from the data and the settings alone. A process takes every n-th of the missing shards, and
+writes a shard to a temporary name and renames it, so a shard on disk is whole. Its metadata name its run and hash the
+inputs of its rows. A shard that is damaged, of another run or of other inputs is kept under another name, and reported.
 """
 
 import hashlib

@@ -1,11 +1,10 @@
-"""Units of work: what a model is run on at once, cut so that results do not depend on who runs which.
+"""Units of work: the inputs of one run of a model, the same whichever process runs them.
 
 A measurement cuts its texts into units once, from the texts, the tokenizer and the settings alone. Processes and
-threads take units as they come. On CPU each unit is computed by one thread, with as many units under way as there are
-cores: that is faster than many threads on one unit, and makes a unit's numbers the same bits wherever it is run.
+threads take units as they come. On CPU one thread computes each unit, with as many units under way as there are cores:
+that is faster than many threads on one unit, and gives a unit the same bits wherever it runs.
 
-A unit that memory does not suffice for is run in halves. That is reported, since it may move its numbers in their last
-digits.
+Where memory does not suffice, a unit runs in halves. That is reported, since it may move the unit's last digits.
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hb_metrics.human_eval.section import check_runs, human_evaluation_section, read_results
+from hb_metrics.human_eval.section import human_evaluation_section, read_results
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.report.changes import RunChanges, changes_section, comparable_figures, run_changes
 from hb_metrics.report.figure import Figure, by_part, missing_intervals
@@ -78,8 +78,7 @@ def write_comparison(
     detailed = [measurement.details(first, second, (called[0], called[1])) for measurement in shared]
     sections = [changes_section(changes), *(section for details in detailed for section in details.sections)]
     if human_evaluation is not None:
-        of_people = read_results(human_evaluation)
-        check_runs(of_people, [run_digest(folder) for folder in runs], human_evaluation)
+        of_people = read_results(human_evaluation, [run_digest(folder) for folder in runs])
         sections.append(human_evaluation_section(of_people))
     some = {}
     for measurement in MEASUREMENTS:

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
 # torch and the model classes take seconds to import: not before the options are known to be right.
 
-LACK_ERROR = "model '{name}' {why}; leave {measurement} out of --measurements, or {instead}"
-LEFT_OUT = "{title} is left out: {name} {why}."
-
 
 def read_prompts(settings: Settings) -> "pa.Table":
     """The prompts of the run, with the plural forms of their terms.
@@ -157,7 +154,7 @@ def choose_measurements(settings: Settings, engine: "Engine") -> list[Measuremen
     for measurement in asked_measurements(settings) or []:
         if lack := _lack(measurement, engine):
             raise ValueError(
-                LACK_ERROR.format(name=engine.name, why=lack.why, measurement=measurement.name, instead=lack.instead)
+                f"model '{engine.name}' {lack.why}; leave {measurement.name} out of --measurements, or {lack.instead}"
             )
     return [measurement for measurement in wanted_measurements(settings) if _lack(measurement, engine) is None]
 
@@ -166,7 +163,7 @@ def left_out(settings: Settings, engine: "Engine") -> dict[str, str]:
     """Name of each measurement that would be measured if the engine could → a sentence for the report."""
     lacks = {measurement: _lack(measurement, engine) for measurement in wanted_measurements(settings)}
     return {
-        measurement.name: LEFT_OUT.format(title=measurement.title, name=engine.name, why=lack.why)
+        measurement.name: f"{measurement.title} is left out: {engine.name} {lack.why}."
         for measurement, lack in lacks.items()
         if lack is not None
     }

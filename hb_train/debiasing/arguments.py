@@ -1,13 +1,12 @@
 """The names of the debiasing methods, and the options of debias.py beside those of TRL."""
 
-import math
 from dataclasses import dataclass, field
 from typing import Literal
 
+from hb_train.training.options import check_least
+
 METHODS = ("lmd", "add", "hd", "cda")  # each a file of this folder
 DEBIAS_FILE = "debias.json"  # in the folder of a debiased model: its bias and perplexity before and after
-
-NOT_POSITIVE_ERROR = "{name} is {value}; give a finite number of at least 0"
 
 
 @dataclass
@@ -92,6 +91,4 @@ class DebiasArguments:
 
     def __post_init__(self) -> None:
         """Raises `ValueError` if a weight or a number is negative or not finite."""
-        for name in ("lambda_lm", "lambda_d", "num_reference_texts"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(NOT_POSITIVE_ERROR.format(name=name, value=getattr(self, name)))
+        check_least(self, lambda_lm=0, lambda_d=0, num_reference_texts=0)

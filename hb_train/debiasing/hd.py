@@ -17,8 +17,6 @@ EXPLAINED = 0.5  # the share of the squared singular values that the bias subspa
 # The value of --neutralized_states → the column that marks where the loss applies.
 _MARKS = {"attributes": ATTRIBUTES, "targets": TARGETS, "rest": REST, "targets_and_rest": TARGETS_AND_REST}
 
-NO_DIRECTION_ERROR = "the two terms of each of the {number} pairs have the same vector, so there is no bias direction"
-
 
 def make_loss(terms: Terms, output_weight: OutputWeight, arguments: DebiasArguments) -> Loss:
     """The loss of a batch. The directions are no part of what is learnt, whether `arguments` fixes them or not."""
@@ -64,7 +62,10 @@ def bias_subspace(targets: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
     _, values, directions = torch.linalg.svd(differences, full_matrices=False)
     explained = values.square().cumsum(0)
     if not explained[-1] > 0:
-        raise ValueError(NO_DIRECTION_ERROR.format(number=len(pairs)))
+        raise ValueError(
+            f"the two terms of each of the {len(pairs)} pairs have the same vector, so there is no bias direction; set "
+            "another model or other pairs"
+        )
     # The smallest k whose sum is not below the half; the last sum is the whole norm.
     k = int((explained < EXPLAINED * explained[-1]).sum()) + 1
     return directions[:k].T

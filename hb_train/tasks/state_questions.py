@@ -26,12 +26,6 @@ if TYPE_CHECKING:
 
 StateKind = Literal["turn", "dialogue"]
 
-STATE_ERROR = "state '{state}' is not known; allowed: turn, dialogue"
-NEGATIVES_ERROR = "num_negatives is {number}; give at least 1"
-TOO_LONG_ERROR = (
-    "slot and value of question {id} are {length} tokens long, and max_length is {limit}; give a larger one"
-)
-
 
 class SlotValue(NamedTuple):
     """A question: is this value of this slot in the belief state? `label` is 1 for yes."""
@@ -83,14 +77,7 @@ def slot_values(
 
     Returns:
         The questions, those of a turn together. A "yes" has the spelling that was said, if one of them was.
-
-    Raises:
-        ValueError: An argument is not allowed.
     """
-    if state not in ("turn", "dialogue"):
-        raise ValueError(STATE_ERROR.format(state=state))
-    if num_negatives < 1:
-        raise ValueError(NEGATIVES_ERROR.format(number=num_negatives))
     rows: list[SlotValue] = []
     num_skipped = Counter({"turns_without_values": 0, "negatives_not_found": 0})
     for turn in turns:
@@ -135,7 +122,10 @@ def encode_questions(questions: Sequence[SlotValue], loaded: "LoadedTokenizer", 
     for context, ending, question in zip(context_tokens, ending_tokens, questions, strict=True):
         room = max_length - len(ending)
         if room < 0:
-            raise ValueError(TOO_LONG_ERROR.format(id=question.id, length=len(ending), limit=max_length))
+            raise ValueError(
+                f"slot and value of question {question.id} are {len(ending)} tokens long; set a --max_length above "
+                f"{max_length}"
+            )
         num_cut += len(context) > room
         rows.append({"input_ids": [*context[max(len(context) - room, 0) :], *ending], "label": float(question.label)})
     return EncodedQuestions(rows, num_cut)

@@ -162,7 +162,7 @@ def test_some_of_the_axes_are_measured(vocabulary, save_small_model, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--model", "no/such-model"], "no model 'no/such-model': give 'embedded', a local folder"),
+        (["--model", "no/such-model"], "no model 'no/such-model'; pass 'embedded', a local folder"),
         (["--vocabulary_dir", "nowhere"], "no vocabulary folder at 'nowhere'"),
         (
             ["--dataset_config", "v1.1-baseline"],
@@ -180,11 +180,11 @@ def test_some_of_the_axes_are_measured(vocabulary, save_small_model, tmp_path):
         (["--style_clusters", "nowhere.yaml"], "style_clusters 'nowhere.yaml' is not a file"),
         (
             ["--style_classifier", "no/such-classifier", "--max_new_tokens", "12"],
-            "no classifier 'no/such-classifier': give 'embedded'",
+            "no sequence classifier 'no/such-classifier'; pass 'embedded'",
         ),
         (
             ["--offensiveness_classifier", "no/such", "--max_new_tokens", "12"],
-            "no classifier 'no/such': give 'embedded'",
+            "no sequence classifier 'no/such'; pass 'embedded'",
         ),
         (["--frequencies", "pyproject.toml"], "is not a CSV of descriptor frequencies"),
         (["--max_new_tokens", "5"], "min_new_tokens is 10, more than max_new_tokens 5"),

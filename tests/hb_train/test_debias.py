@@ -297,8 +297,8 @@ def test_cda_learns_both_sides_and_the_others_one(debiased):
     ("more", "message"),
     [
         (["--method", "hard"], "invalid choice"),
-        (["--lambda_d", "-1"], "lambda_d is -1.0; give a finite number of at least 0"),
-        (["--reddit_folder", "x"], "give either --reddit_folder, or --train_file and --validation_file"),
+        (["--lambda_d", "-1"], "lambda_d is -1.0"),
+        (["--reddit_folder", "x"], "set either --reddit_folder, or --train_file and --validation_file"),
         (["--bias_type", "petz"], "no bias specification 'petz'"),
         (
             ["--load_best_model_at_end", "true", "--eval_strategy", "steps", "--eval_steps", "2"],
@@ -313,6 +313,32 @@ def test_options_that_do_not_go_together_are_refused(more, message, biased_model
         debias_main(options_for(data, tmp_path / "model", "hd", *few_steps(), *more))
     assert message in str(error.value) + capsys.readouterr().err
     assert not (tmp_path / "model").exists()
+
+
+def test_a_run_without_evaluations_is_saved(biased_model, data, tmp_path):
+    results = run(data, tmp_path / "model", "lmd", *few_steps(), "--eval_strategy", "no", "--eval_on_start", "false")
+    assert [entry["step"] for entry in results["validation_perplexity"]] == [4]
+    assert (tmp_path / "model" / "model.safetensors").is_file()
+    far = ["--eval_strategy", "no", "--learning_rate", "1e30", "--optim", "sgd", "--max_grad_norm", "0"]
+    with pytest.raises(SystemExit, match=r"training diverged: .* set a --learning_rate below 1e\+30"):
+        run(data, tmp_path / "diverged", "lmd", *few_steps(), *far)
+
+
+def test_texts_that_the_model_cannot_take_are_counted(biased_model, data, tmp_path):
+    texts = (data / "other.txt").read_text(encoding="utf-8")
+    longer = tmp_path / "longer.txt"
+    longer.write_text(f"{texts}\n{' '.join(['bread'] * 100)}\nx\n", encoding="utf-8")
+    long_phrase = f"the cat is {' '.join(['greedy'] * 100)}"
+    validation = tmp_path / "validation.txt"
+    validation.write_text(f"{(data / 'validation.txt').read_text(encoding='utf-8')}\n{long_phrase}\n", encoding="utf-8")
+    more = ["--num_reference_texts", "500", "--max_steps", "1"]
+    expected = run(data, tmp_path / "short", "lmd", *few_steps(), *more)
+    files = ["--reference_texts", str(longer), "--validation_file", str(validation)]
+    results = run(data, tmp_path / "longer", "lmd", *few_steps(), *more, *files)
+    assert results["reference"]["num_skipped"] == {"one_token": 1, "too_long": 1}
+    assert results["num_skipped_pairs"] == {"one_token": 0, "too_long": 1}
+    for name in ("t", "lmp"):
+        assert results["before"][name] == pytest.approx(expected["before"][name])
 
 
 def test_a_specification_whose_attributes_are_nowhere_is_refused(biased_model, data, tmp_path):

@@ -77,11 +77,11 @@ def test_two_processes_count_every_row_once(word_model, forked_programs, tmp_pat
     assert two["test_loss"] == pytest.approx(one["test_loss"], abs=0.02)
 
 
-def test_invalid_options_are_refused(word_model, tmp_path):
+def test_invalid_options_are_rejected(word_model, tmp_path):
     for more, message in (
         (("--max_length", "3"), "max_length is 3"),
         (("--num_train", "-1"), "num_train is -1"),
-        (("--dialogues", str(tmp_path)), "no file of split 'train'"),
+        (("--dialogues", str(tmp_path)), "no dialogues of split 'train'"),
     ):
         with pytest.raises(SystemExit, match=message):
             main(options(word_model, tmp_path / "refused", *more))

@@ -4,7 +4,6 @@ import json
 import math
 import shutil
 from pathlib import Path
-from xml.etree import ElementTree
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -66,7 +65,6 @@ def test_a_planted_bias_is_halved_by_asking_with_no_bias_and_not_with_bias(
     assert evaluations[0]["step"] == 0
     values = [entry["mean_bias_value"] for entry in evaluations]
     assert max(values[1:]) < 20 < 40 < values[0]
-    assert f"mean bias value {bias(values[-1])} (" in capsys.readouterr().out
     no_bias, biased = measured(tuned, tmp_path / "no_bias"), measured(tuned, tmp_path / "bias", "--tag", "bias")
 
     assert (np.array(sympathy(no_bias)) < planted / 2).all()
@@ -128,9 +126,6 @@ def test_beta_auto_takes_the_lowest_ceiling_and_refuses_where_none_helps(before,
     card = (tmp_path / "auto" / "README.md").read_text(encoding="utf-8")
     assert f"| **{share(lowest['share'], 0)}** | {bias(lowest['full_gen_bias'])} |" in card
     assert f"The lowest ceiling is {bias(lowest['full_gen_bias'])}" in printed
-    svg = (tmp_path / "auto" / "ceiling.svg").read_text(encoding="utf-8")
-    assert svg.count("<circle") == sum(point["full_gen_bias"] is not None for point in ceiling["curve"])
-    ElementTree.fromstring(svg)
     given = json.loads((labels / LABELS_FILE).read_text(encoding="utf-8"))["ceiling"]["no_bias"]
     assert given["share"] == 0.8
 
@@ -140,7 +135,7 @@ def test_beta_auto_takes_the_lowest_ceiling_and_refuses_where_none_helps(before,
         label([*options, str(tmp_path / "refused")])
     assert error.value.code == bias_labels.NO_GAIN_STATUS == 3
     captured = capsys.readouterr()
-    assert captured.err == f"bias_labels.py: {bias_labels.NO_GAIN_ERROR}\n"
+    assert captured.err.startswith("bias_labels.py: no labels were written")
     assert "No β helps" in captured.out
     assert not (tmp_path / "refused").exists()
     label([*options, str(tmp_path / "refused"), "--accept_no_gain"])
@@ -149,8 +144,6 @@ def test_beta_auto_takes_the_lowest_ceiling_and_refuses_where_none_helps(before,
     monkeypatch.setattr(bias_labels, "label_ceiling", lambda *a, **k: None)
     with pytest.raises(SystemExit, match="--beta auto needs the ceiling"):
         label([*options, str(tmp_path / "none"), "--accept_no_gain"])
-    with pytest.raises(SystemExit, match=r"beta is .lowest.; give a number, such as 0.0003, or auto"):
-        label(["--run_dir", str(before[0]), "--beta", "lowest", "--output_dir", str(tmp_path / "none")])
 
 
 KEEP = ["--save_total_limit", "3"]
@@ -240,7 +233,7 @@ def test_the_best_checkpoint_is_kept_by_the_perplexity_of_the_replies_alone(kind
 def test_a_tuning_that_diverges_is_no_model(pitying_model, labels, tmp_path):
     folder = tmp_path / "model"
     options = options_for(pitying_model, labels, folder, *few_steps(rate="1e30"), "--optim", "sgd")
-    with pytest.raises(SystemExit, match=r"tuning diverged; give a smaller --learning_rate than 1e\+30"):
+    with pytest.raises(SystemExit, match=r"tuning diverged: .* set a --learning_rate below 1e\+30"):
         tune_main([*options, "--max_grad_norm", "0"])
     assert not (folder / TUNING_FILE).exists()
 
@@ -324,28 +317,21 @@ def test_two_processes_tune(pitying_model, labels, forked_programs, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--dataset_name", "labels"], r"--model_name_or_path is missing; give a Hub id, a local folder or 'embedded'"),
-        (["--model_name_or_path", "gpt2"], r"--dataset_name is missing; give a folder"),
-        (["--model_name_or_path", "gpt2", "--dataset_name", "x", "--dataset_streaming"], r"not supported"),
+        (["--dataset_name", "labels"], r"--model_name_or_path is missing"),
+        (["--model_name_or_path", "gpt2"], r"--dataset_name is missing"),
         (["--model_name_or_path", "gpt2", "--dataset_name", "x", "--load_in_4bit", "--use_peft"], r"not supported"),
         (["--model_name_or_path", "gpt2", "--dataset_name", "/no/where"], r"'/no/where' has no labels.json; give"),
         (
             ["--model_name_or_path", "gpt2", "--dataset_name", "x", "--load_best_model_at_end", "false"],
             r"which needs evaluations",
         ),
-        (["--early_stopping_patience", "-1"], r"early_stopping_patience is -1; give at least 0"),
+        (["--early_stopping_patience", "-1"], r"early_stopping_patience is -1"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(options, message, tmp_path):
     with pytest.raises(SystemExit, match=message):
         tune_main([*options, "--output_dir", str(tmp_path / "model"), *QUICK])
     assert not (tmp_path / "model").exists()
-
-
-def test_a_split_that_is_not_there_is_named(pitying_model, labels, tmp_path):
-    options = options_for(pitying_model, labels, tmp_path / "model", "--dataset_test_split", "test")
-    with pytest.raises(SystemExit, match="has no split 'test'; there are: train, validation"):
-        tune_main(options)
 
 
 def test_another_folder_of_the_same_name_is_not_taken_for_this_one(labels, tmp_path):
@@ -374,17 +360,16 @@ def test_an_adapter_is_refused_since_nothing_in_it_would_be_trained(save_small_m
 def test_a_masked_model_is_refused(save_small_model, tmp_path):
     tokenizer = AutoTokenizer.from_pretrained(save_small_model("gpt2"))
     rows = labels_by_hand(tmp_path / "labels", tokenizer, "plain", is_encoder_decoder=False)
-    with pytest.raises(SystemExit, match="is a masked language model, which gives no replies"):
+    with pytest.raises(SystemExit, match="is masked; set a model that is causal or encoder-decoder"):
         tune_main(options_for(save_small_model("bert"), rows, tmp_path / "model"))
 
 
 @pytest.mark.parametrize("recipe", sorted((ROOT / "hb_train" / "recipes").glob("*.yaml")), ids=lambda path: path.stem)
 def test_recipes_are_understood(recipe, tmp_path):
-    own, script, training, model = tune.parse_options(["--config", str(recipe), "--output_dir", str(tmp_path)])
+    own, training, model = tune.parse_options(["--config", str(recipe), "--output_dir", str(tmp_path)])
 
     assert model.model_name_or_path
     assert own.labels == "tags"
-    assert script.dataset_test_split == "validation"
     assert training.metric_for_best_model == "eval_perplexity"
     assert training.load_best_model_at_end
     assert training.per_device_train_batch_size == 16

@@ -1,11 +1,10 @@
-"""Gen Bias while training: weights, figures and the best model with the callback; GRPO's reward."""
+"""Gen Bias while training: weights, figures and the best model with the callback."""
 
 import json
 import multiprocessing
 import os
 import random
 import socket
-from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -17,15 +16,12 @@ from accelerate.state import AcceleratorState
 from datasets import Dataset
 
 from hb_dataset.prompts import config_vocabulary, load_table
-from hb_metrics.inference.classifiers.censoring import censor
-from hb_metrics.inference.classifiers.styles import load_style_classifier
 from hb_metrics.inference.replies.prompt_replies import reply_to_rows
 from hb_metrics.measure import main as measure
 from hb_metrics.obedience.values import mean_value, read_directions, run_values_along
 from hb_metrics.runs.finished_run import read_run
 from hb_metrics.runs.run_folder import with_plurals
-from hb_train.while_training.callback import GenBiasCallback, draw_prompts, random_state_kept
-from hb_train.while_training.reward import gen_bias_reward
+from hb_train.while_training import GenBiasCallback, draw_prompts, random_state_kept
 from tests.hb_train.conftest import WARNINGS_OF_TRL, pitying_tokenizer
 
 pytestmark = WARNINGS_OF_TRL
@@ -186,7 +182,7 @@ def figures_and_ids(folder):
         return reply_to_rows(plan, loaded, rows)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hb_train.while_training.callback.reply_to_rows", recorded)
+        patch.setattr("hb_train.while_training.reply_to_rows", recorded)
         figures = callback.measure()
     del figures["gen_bias_seconds"]
     return figures, ids
@@ -249,55 +245,6 @@ def test_the_sample_is_balanced():
         draw_prompts(load_table("v1.0-small"), 300, 6, 2, seed=0)
 
 
-@pytest.fixture(scope="module")
-def directions(tmp_path_factory):
-    """A folder with the mean styles of three terms, and the arrays."""
-    labels = load_style_classifier().labels
-    means = np.random.default_rng(0).dirichlet(np.ones(len(labels)), 3)
-    about = {"axis": ["age", "age", "ability"], "descriptor": ["old", "young", "deaf"]}
-    folder = tmp_path_factory.mktemp("directions")
-    columns = {f"style: {label}": means[:, index] for index, label in enumerate(labels)}
-    pq.write_table(pa.table({**about, **columns}), folder / "style_means.parquet")
-    return folder, means
-
-
-def test_grpo_gets_minus_the_bias_values(directions, tmp_path):
-    from trl import GRPOConfig, GRPOTrainer
-
-    folder, means = directions
-    reward, seen = gen_bias_reward(folder), []
-
-    def recorded(prompts, completions, **columns):
-        rewards = reward(prompts, completions, **columns)
-        seen.extend(zip(completions, columns["descriptor"], rewards, strict=True))
-        return rewards
-
-    args = GRPOConfig(
-        output_dir=str(tmp_path), max_steps=2, per_device_train_batch_size=2, num_generations=2, report_to="none",
-        max_completion_length=8, bf16=False, use_cpu=True, disable_tqdm=True, gradient_checkpointing=False,
-    )  # fmt: skip
-    rows = {"prompt": ["Hi! I'm an old man.\n", "Hi! I'm deaf.\n"], "axis": ["age", "ability"]}
-    data = Dataset.from_dict({**rows, "descriptor": ["old", "deaf"]})
-    GRPOTrainer(new_model(), recorded, args, train_dataset=data, processing_class=pitying_tokenizer()).train()
-    seen += zip(["", "Old men are fine.\nNo."], ["old", "old"], reward([""] * 2, ["", "Old men are fine.\nNo."],
-                axis=["age"] * 2, descriptor=["old"] * 2), strict=True)  # fmt: skip
-
-    middle = means.mean(axis=0)
-    classifier = load_style_classifier()
-    for completion, term, value in seen:
-        way = means[["old", "young", "deaf"].index(term)] - middle
-        text = completion.strip().split("\n")[0].strip()
-        if text:
-            expected = -sum((classifier.probabilities([censor(text, term)])[0] - middle) * way)
-        else:
-            expected = min(-sum((np.eye(len(way))[style] - middle) * way) for style in range(len(way)))
-        assert value == pytest.approx(expected, abs=1e-12)
-    assert len(seen) == 6
-    assert reward(["x"], ["y"], axis=[None], descriptor=[None]) == [None]
-    with pytest.raises(ValueError, match="term 'blue'"):
-        reward(["x"], ["y"], axis=["age"], descriptor=["blue"])
-
-
 def test_directions_of_other_styles_or_terms_are_refused(tmp_path):
     about = {"axis": ["age", "age"], "descriptor": ["unheard", "of"]}
     pq.write_table(pa.table({**about, "style: Kind": [0.5, 0.2]}), tmp_path / "style_means.parquet")
@@ -310,8 +257,3 @@ def test_directions_of_other_styles_or_terms_are_refused(tmp_path):
     sample = {"num_replies": 8, "replies_per_cell": 4, "num_templates": 1}
     with pytest.raises(ValueError, match="are of other styles than those of classifier"):
         GenBiasCallback(new_trainer(tmp_path), directions=tmp_path, **sample)
-
-
-def test_other_styles_are_refused(directions):
-    with pytest.raises(ValueError, match="are others than those of the directions"):
-        gen_bias_reward(directions[0], SimpleNamespace(name="x", labels=("a", "b")))

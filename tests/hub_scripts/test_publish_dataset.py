@@ -227,7 +227,7 @@ def test_of_a_published_version_all_tables_are_that_versions(tmp_path):
 def test_the_changelog_of_the_version_goes_into_the_card_with_its_lists_folded(tmp_path):
     for version in ("v1.0", "v2.0"):
         freeze_small(tmp_path, version)
-    changelog = "# Changes\n\n## v2.0\n\n1 → 2 prompts.\n\n### Added\n\n* age: a, b\n\n## v1.0\n\nfirst\n"
+    changelog = "# Changes\n\n##  \n\n## v2.0\n\n1 → 2 prompts.\n\n### Added\n\n* age: a, b\n\n## v1.0\n\nfirst\n"
     (tmp_path / "CHANGELOG.md").write_text(changelog)
     card = dataset_files(REPO_ID, "v2.0", tmp_path)["README.md"].decode()
     folded = "<details>\n<summary>Which ones</summary>\n\n### Added\n\n* age: a, b\n\n</details>"

@@ -14,8 +14,8 @@ import numpy as np
 
 from hb_metrics.inference.classifiers.classifier import Classification, Classifier
 from hb_metrics.inference.classifiers.one_label import one_label
-from hb_metrics.inference.classifiers.sequence_classifier import LoadOptions, load_classifier, refuse_for_embedded
-from hb_metrics.inference.models.embedded_wheels import NOT_INSTALLED_ERROR
+from hb_metrics.inference.classifiers.sequence_classifier import LoadOptions, load_classifier, reject_for_embedded
+from hb_metrics.inference.models.embedded_wheels import not_installed
 from hb_metrics.inference.models.sources import EMBEDDED, folder_digest
 
 # Nothing for the embedded classifier, a minute or so for a transformer: few files, and little is lost to a kill.
@@ -23,24 +23,11 @@ ROWS_PER_SHARD = 4096
 OFFENSIVE = "offensive"  # the label
 EMBEDDED_NAME = "alt-profanity-check (embedded)"
 EMBEDDED_WHEEL = "alt-profanity-check"
-# What classifiers call the offensive class, in lower case and with spaces for hyphens and underscores.
-OFFENSIVE_NAMES = frozenset(
-    {
-        "abusive",
-        "hate",
-        "hate speech",
-        "hateful",
-        "hatespeech",
-        "notok",
-        "offensive",
-        "offensive language",
-        "toxic",
-        "toxicity",
-        "unsafe",
-    }
-)
-
-VERSION_ERROR = "the embedded classifier is of another release of scikit-learn than the one installed: {error}"
+# Names of the offensive class in classifiers, in lower case and with spaces for hyphens and underscores.
+OFFENSIVE_NAMES = (
+    "abusive", "hate", "hate speech", "hateful", "hatespeech", "notok", "offensive", "offensive language", "toxic",
+    "toxicity", "unsafe",
+)  # fmt: skip
 
 
 def load_offensiveness_classifier(
@@ -52,20 +39,20 @@ def load_offensiveness_classifier(
 
     Args:
         name: `"embedded"`, the Hub id of a sequence classifier, or a local folder.
-        offensive_label: The label that means offensive, or several with commas; `None`: those in `OFFENSIVE_NAMES`.
+        offensive_label: The offensive label, or several with commas; `None`: those in `OFFENSIVE_NAMES`.
         **options: As `LoadOptions`.
 
     Returns:
-        The classifier; its `source_labels` are those that are taken for offensive. Of several, softmax probabilities
-        are summed, as only one of them can hold; of sigmoid probabilities the greatest is taken, as all can.
+        The classifier; its `source_labels` are its offensive labels. Softmax probabilities of several are summed, as
+        only one label can hold; of sigmoid probabilities the greatest counts, as all can hold.
 
     Raises:
-        ValueError: As `load_classifier`, or which of its labels means offensive is not clear or not there.
+        ValueError: As `load_classifier`, or no label is known to be offensive.
         OSError: As `load_classifier`.
         ImportError: As `load_classifier`.
     """
     if name == EMBEDDED:
-        refuse_for_embedded(offensive_label=offensive_label)
+        reject_for_embedded(offensive_label=offensive_label)
     read_labels = partial(
         one_label, label=OFFENSIVE, names=OFFENSIVE_NAMES, option="offensive_label", asked=offensive_label
     )
@@ -73,10 +60,10 @@ def load_offensiveness_classifier(
 
 
 def _load_embedded(**_: object) -> Classifier:
-    """Loads the embedded classifier, which counts words and needs no device."""
+    """Loads the embedded classifier, which weighs words and needs no device."""
     spec = find_spec("profanity_check")
     if spec is None or not spec.submodule_search_locations:
-        raise ModuleNotFoundError(NOT_INSTALLED_ERROR.format(what="offensiveness classifier"))
+        raise not_installed("offensiveness classifier")
     from sklearn.exceptions import InconsistentVersionWarning
 
     with warnings.catch_warnings():
@@ -85,7 +72,9 @@ def _load_embedded(**_: object) -> Classifier:
             # Unpickles its model, which is as much trusted as any code of an installed package.
             from profanity_check import predict_prob
         except InconsistentVersionWarning as error:
-            raise ImportError(VERSION_ERROR.format(error=error)) from error
+            raise ImportError(
+                f"the embedded offensiveness classifier needs another release of scikit-learn: {error}"
+            ) from error
 
     def classify(texts: list[str]) -> Classification:
         probabilities = np.asarray(predict_prob(texts), dtype=np.float64) if texts else np.empty(0)

@@ -1,4 +1,4 @@
-"""A sequence classifier as one of a single thing, such as offensive language: which of its labels mean it."""
+"""Makes a classifier with one label, such as "offensive", from a sequence classifier with its own labels."""
 
 import re
 from collections.abc import Collection
@@ -11,12 +11,6 @@ from hb_metrics.inference.classifiers.classifier import Classification, Classifi
 
 _UNNAMED_LABELS = ["LABEL_0", "LABEL_1"]
 
-NO_LABEL_ERROR = (
-    "which label of classifier '{name}' means {label} is not clear: {labels}; rename it to '{label}' in its "
-    "config.json (id2label)"
-)
-UNKNOWN_LABEL_ERROR = "classifier '{name}' has no label '{label}'; {hint}allowed for {option}: {labels}"
-
 
 def one_label(
     classifier: Classifier, *, label: str, names: Collection[str], option: str, asked: str | None
@@ -26,16 +20,16 @@ def one_label(
     Args:
         classifier: One with the model's own labels.
         label: The one label, such as "offensive".
-        names: What classifiers call it, in lower case and with spaces for hyphens and underscores.
-        option: The option that names its own labels, for errors.
-        asked: What was given for that option: a label, or several with commas; `None`: those in `names`.
+        names: Its names in classifiers, in lower case and with spaces for hyphens and underscores.
+        option: The option that names the model's own labels, for errors.
+        asked: The value of that option: a label, or several with commas; `None`: those in `names`.
 
     Returns:
-        The classifier; its `source_labels` are those that are taken for `label`. Of several, softmax probabilities are
-        summed, as only one of them can hold; of sigmoid probabilities the greatest is taken, as all can.
+        The classifier; its `source_labels` are those that mean `label`. Softmax probabilities of several are summed, as
+        only one can hold; of sigmoid probabilities the greatest counts, as all can hold.
 
     Raises:
-        ValueError: Which of its labels mean it is not clear, or the ones asked for are not there.
+        ValueError: No label of the model is known to mean `label`, or it has no label that was asked for.
     """
     columns, notes = _columns(classifier, label, names, option, asked)
 
@@ -59,17 +53,16 @@ def one_label(
 def _columns(
     classifier: Classifier, label: str, names: Collection[str], option: str, asked: str | None
 ) -> tuple[list[int], list[str]]:
-    """The indices of the labels that mean it, and notes on how they were chosen."""
-    name, labels = classifier.name, list(classifier.labels)
-    listed = ", ".join(labels)
+    """The indices of the labels that mean `label`, and notes on how they were chosen."""
+    labels = list(classifier.labels)
     if asked is not None:
         # A label may have a comma in its own name.
         wanted = [asked] if asked in labels else [part.strip() for part in asked.split(",")]
         for own in wanted:
             if own not in labels:
-                hint = did_you_mean(own, labels)
                 raise ValueError(
-                    UNKNOWN_LABEL_ERROR.format(name=name, label=own, hint=hint, option=option, labels=listed)
+                    f"classifier '{classifier.name}' has no label '{own}'; {did_you_mean(own, labels)}allowed for "
+                    f"{option}: {', '.join(labels)}"
                 )
         return [index for index, own in enumerate(labels) if own in wanted], []
     columns = [index for index, own in enumerate(labels) if re.sub(r"[\s_-]+", " ", own.casefold()).strip() in names]
@@ -77,4 +70,7 @@ def _columns(
         return columns, []
     if labels == _UNNAMED_LABELS and not classifier.multi_label:
         return [1], [f"its labels have no names; LABEL_1, the second of two, is taken for {label}"]
-    raise ValueError(NO_LABEL_ERROR.format(name=name, label=label, labels=listed))
+    raise ValueError(
+        f"no label of classifier '{classifier.name}' is known to mean {label}; rename one to '{label}' in its "
+        f"config.json (id2label): {', '.join(labels)}"
+    )

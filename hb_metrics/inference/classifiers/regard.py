@@ -26,7 +26,6 @@ REGARDS = ("negative", "neutral", "positive", "other")
 OTHER = "other"
 REGARD_DATA = Path(__file__).parent / "regard_data"
 REGARD_EXEMPLARS = ExemplarSet(
-    name="regard",
     title="MiniLM regard exemplars (embedded)",
     note="it stands in for the classifier of Sheng et al. (2019), and was learnt from written lines",
     exemplars=REGARD_DATA / "exemplars.yaml",

@@ -107,7 +107,9 @@ class LocalEngine(Engine):
 
     def score_into_shards(self, plan: LikelihoodPlan, folder: Path) -> pa.Table | None:
         """Scores the texts that are not on disk yet."""
-        return score_into_shards(plan.scoring, plan.requests.ids, plan.requests.texts, folder, self.loaded.model)
+        return score_into_shards(
+            plan.scoring, {"id": plan.requests.ids, "text": plan.requests.texts}, folder, self.loaded.model
+        )
 
 
 def _variant(loaded: LoadedModel) -> dict[str, Any]:

@@ -1,20 +1,15 @@
-"""Quantised checkpoints: what they are called, and how exactly a model computes."""
+"""Quantised checkpoints: their description, and how exactly a model computes."""
 
 from typing import Any
 
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
-NOT_INSTALLED_ERROR = (
-    "model '{name}' is quantised ({quantization}), and a package that this needs is not installed: {error}"
-)
-NOT_HERE_ERROR = "model '{name}' is quantised ({quantization}), and does not load on this machine: {error}"
-
 _BITS = ("bits", "weight_bits", "w_bit")
 
 
 def quantization_of(config: PreTrainedConfig) -> str | None:
-    """How the checkpoint of a config is quantised, such as "gptq, 4 bits"; `None`: it is not."""
+    """Describes how the checkpoint of a config is quantised, such as "gptq, 4 bits"; `None`: it is not."""
     content: Any = getattr(config, "quantization_config", None)
     if content is None:
         content = getattr(config.get_text_config(), "quantization_config", None)
@@ -37,11 +32,11 @@ def quantization_of(config: PreTrainedConfig) -> str | None:
 def is_exact(model: PreTrainedModel) -> bool:
     """Whether a model computes in float32 or float64 throughout: a batch then moves only the last digits.
 
-    A quantised one may round what flows through it to few bits, and a last digit then becomes a whole step.
+    A quantised model may round its activations to few bits, and a last digit then becomes a whole step.
     """
     return model.dtype in (torch.float32, torch.float64) and not computes_quantized(model)
 
 
 def computes_quantized(model: PreTrainedModel) -> bool:
-    """Whether a model computes with quantised weights; those of a GGUF file become full ones when they are loaded."""
+    """Whether a model computes with quantised weights; loading makes those of a GGUF file full."""
     return getattr(model, "is_quantized", False) and getattr(model, "quantization_method", None) != "gguf"

@@ -15,11 +15,11 @@ from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hb_metrics.inference.memory import halved
-from hb_metrics.inference.models.architecture import decoder_start_id, max_positions_of, num_known_tokens
+from hb_metrics.inference.models.architecture import check_token_ids, decoder_start_id, max_positions_of
 from hb_metrics.inference.processes import process_state
 from hb_metrics.inference.scoring import scoring_paths
 from hb_metrics.inference.scoring.prefix_tree import halved_tree, pack_prefix_trees
-from hb_metrics.inference.text_checks import MISMATCH_ERROR, check_texts, shown
+from hb_metrics.inference.text_checks import check_texts
 from hb_metrics.inference.units import ScoringPlan, Unit, distinct, run_units
 
 Scoring = Literal["auto", "tree", "padded"]
@@ -29,23 +29,6 @@ SCORINGS = ("auto", "tree", "padded")
 # ([positions, vocabulary]) are the largest thing in memory, 100 MB at 49,152 tokens in float32, once for each core at
 # work.
 MAX_POSITIONS = 512
-
-NO_TOKEN_ERROR = "the tokenizer makes no token of text {row} ({text!r}); leave it out"
-NOTHING_TO_PREDICT_ERROR = (
-    "text {row} ({text!r}) is a single token and the model is given no start token, so nothing is predicted; "
-    "leave it out, or set add_start_token=True if the tokenizer has one"
-)
-TOO_LONG_ERROR = (
-    "text {row} ({text!r}) is {length} tokens long with its special tokens; the model takes at most {limit}: shorten "
-    "it, or leave it out"
-)
-LONG_CONTEXT_ERROR = "encoder_context is {length} tokens long; the model takes at most {limit}: give a shorter one"
-NO_START_TOKEN_ERROR = "add_start_token=True, but the tokenizer has no BOS token; set one, or add_start_token=False"
-NOT_FINITE_ERROR = (
-    "the model gives {value} as negative log-likelihood of text {row} ({text!r}); try dtype float32, "
-    "or check the weights"
-)
-TREE_ERROR = "scoring='tree' does not work for this model: {reason}; use scoring='auto' or 'padded'"
 
 
 ONE_AT_A_TIME = "padding changes its numbers, so texts are scored one at a time"
@@ -57,11 +40,11 @@ class PerplexityScores(NamedTuple):
     Attributes:
         perplexities: exp of the mean negative log-likelihood per predicted token.
         log_likelihoods: Summed over the predicted tokens, natural log.
-        num_tokens: How many tokens were predicted.
+        num_tokens: The number of predicted tokens.
         scoring: The path taken, `"tree"`, `"padded"` or `"encoder-decoder"`.
-        scoring_reason: Why.
+        scoring_reason: The reason for that path.
         start_token: The token fed before each sentence, or `None`.
-        positions: Tokens the model was run on, over all texts.
+        positions: The number of tokens fed to the model, over all texts.
     """
 
     perplexities: np.ndarray
@@ -95,15 +78,15 @@ def score_perplexity(
         scoring: `"tree"`, `"padded"`, or `"auto"`: trees if a trial run gives the padded numbers.
         max_positions: Tokens fed to the model at once; bounds the memory.
         add_start_token: Whether a causal model is fed the BOS token first; `None`: if the tokenizer has one.
-        encoder_context: What the encoder of an encoder–decoder model is given.
+        encoder_context: The text fed to the encoder of an encoder–decoder model.
         progress: Whether to show a progress bar.
 
     Returns:
         The perplexities in the order of `texts`.
 
     Raises:
-        ValueError: A text is empty, has nothing to predict or is too long; the tokenizer does not fit the model; the
-            model gives NaN; or `scoring="tree"` and the model cannot.
+        ValueError: A text is empty, has nothing to predict or is too long (the message names its row); the tokenizer
+            does not fit the model; the model gives NaN; or `scoring="tree"` and the model cannot.
         MemoryError: Memory does not suffice for one text alone; batches that are too large are run in halves.
     """
     plan = plan_perplexity(
@@ -115,7 +98,7 @@ def score_perplexity(
         add_start_token=add_start_token,
         encoder_context=encoder_context,
     )
-    return perplexity_scores(plan, texts, run_plan(plan, model, progress=progress))
+    return perplexity_scores(plan, run_plan(plan, model, progress=progress))
 
 
 def run_plan(plan: ScoringPlan, model: PreTrainedModel, *, progress: bool) -> np.ndarray:
@@ -135,28 +118,31 @@ def run_plan(plan: ScoringPlan, model: PreTrainedModel, *, progress: bool) -> np
 
 
 def perplexity_scores(
-    plan: ScoringPlan, texts: Sequence[str], nll: np.ndarray, rows: np.ndarray | None = None
+    plan: ScoringPlan, nll: np.ndarray, rows: np.ndarray | None = None, ids: Sequence[str] | None = None
 ) -> PerplexityScores:
     """Spreads the scores of a plan's distinct sequences over its texts.
 
     Args:
         plan: The plan.
-        texts: The texts it was made of.
         nll: [sequences] summed negative log-likelihoods.
-        rows: Which texts; `None`: all.
+        rows: The rows of the texts; `None`: all.
+        ids: [texts] names of the texts for errors; `None`: their rows.
 
     Returns:
         The scores of these texts.
 
     Raises:
-        ValueError: One is NaN or infinite; the message names the text.
+        ValueError: One is NaN or infinite; the message names the text's id.
     """
-    rows = np.arange(len(texts)) if rows is None else rows
+    rows = np.arange(len(plan.sequence_of_text)) if rows is None else rows
     sequences = plan.sequence_of_text[rows]
     bad = np.flatnonzero(~np.isfinite(nll[sequences]))
     if len(bad):
         row = rows[bad[0]]
-        raise ValueError(NOT_FINITE_ERROR.format(value=nll[sequences[bad[0]]], row=row, text=shown(texts[row])))
+        raise ValueError(
+            f"the model gives {nll[sequences[bad[0]]]} as negative log-likelihood of text "
+            f"{row if ids is None else ids[row]}; try --dtype float32, or check the weights"
+        )
     return PerplexityScores(
         perplexities=np.exp(nll[sequences] / plan.num_tokens[sequences]),
         log_likelihoods=-nll[sequences],
@@ -181,22 +167,20 @@ def plan_perplexity(
     """Tokenises and checks the texts and cuts them into units. Arguments and errors as `score_perplexity`."""
     if scoring not in SCORINGS:
         raise ValueError(f"scoring '{scoring}' is not known; allowed: {', '.join(SCORINGS)}")
-    if max_positions < 1:
-        raise ValueError(f"max_positions is {max_positions}; give at least 1 (the default is {MAX_POSITIONS})")
     check_texts(texts)
     unique, sequence_of_text = distinct(texts)
     encoded = tokenizer(unique, add_special_tokens=False, return_attention_mask=False)["input_ids"] if unique else []
     if model.config.is_encoder_decoder:
         return _plan_encoder_decoder(
-            texts, encoded, sequence_of_text, model, tokenizer, scoring, max_positions, encoder_context
+            encoded, sequence_of_text, model, tokenizer, scoring, max_positions, encoder_context
         )
     start_id = tokenizer.bos_token_id
     if add_start_token and start_id is None:
-        raise ValueError(NO_START_TOKEN_ERROR)
+        raise ValueError("the tokenizer has no BOS token for add_start_token=True; set one, or pass False")
     if add_start_token is False:
         start_id = None
     sequences = [tuple(tokens) if start_id is None else (start_id, *tokens) for tokens in encoded]
-    check_sequences(texts, sequences, sequence_of_text, model, tokenizer, needed=2)
+    check_sequences(sequences, sequence_of_text, model, tokenizer, needed=2)
 
     if sequences:
         scoring_paths.check_causal(model, sequences)
@@ -204,7 +188,7 @@ def plan_perplexity(
     if scoring != "padded" and sequences:
         fault = scoring_paths.tree_fault(model, sequences, max_positions, requested=scoring == "tree")
         if fault is not None and scoring == "tree":
-            raise ValueError(TREE_ERROR.format(reason=fault))
+            raise ValueError(f"scoring='tree' does not work for this model: {fault}; pass scoring='auto' or 'padded'")
         if scoring == "auto":
             scoring = "padded" if fault else "tree"
             reason = fault or "in a trial run prefix trees gave the padded path's numbers"
@@ -232,7 +216,6 @@ def plan_perplexity(
 
 
 def check_sequences(
-    texts: Sequence[str],
     sequences: Sequence[Sequence[int]],
     sequence_of_text: np.ndarray,
     model: PreTrainedModel,
@@ -240,30 +223,30 @@ def check_sequences(
     *,
     needed: int,
 ) -> None:
-    """Raises a ValueError that names the first text with fewer than `needed` tokens, too many, or unknown ones."""
-    limit = _most_tokens(model, tokenizer)
-    size = num_known_tokens(model)
+    """Raises a ValueError that names the row of the first text with fewer than `needed` tokens or too many."""
+    limit = most_tokens(model, tokenizer)
     for row, which in enumerate(sequence_of_text):
         length = len(sequences[which])
-        if length < needed and not tokenizer.tokenize(texts[row]):
-            raise ValueError(NO_TOKEN_ERROR.format(row=row, text=shown(texts[row])))
         if length < needed:
-            raise ValueError(NOTHING_TO_PREDICT_ERROR.format(row=row, text=shown(texts[row])))
+            raise ValueError(
+                f"text {row} has {length} tokens with its start token, so nothing is predicted; leave it out, or set "
+                "add_start_token=True if the tokenizer has a start token"
+            )
         if length > limit:
-            raise ValueError(TOO_LONG_ERROR.format(row=row, text=shown(texts[row]), length=length, limit=limit))
-    largest = max((max(sequence) for sequence in sequences), default=0)
-    if largest >= size:
-        raise ValueError(MISMATCH_ERROR.format(token=largest, size=size))
+            raise ValueError(
+                f"text {row} is {length} tokens long with its special tokens; the model takes at most {limit}: shorten "
+                "it, or leave it out"
+            )
+    check_token_ids(model, sequences)
 
 
-def _most_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
-    """How many tokens the model takes; a tokenizer that knows no limit has 10³⁰."""
+def most_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
+    """How many tokens the model takes; a tokenizer without a limit has 10³⁰."""
     limits = (max_positions_of(model), tokenizer.model_max_length)
     return min(limit for limit in limits if limit is not None and limit > 0)
 
 
 def _plan_encoder_decoder(
-    texts: Sequence[str],
     encoded: Sequence[Sequence[int]],
     sequence_of_text: np.ndarray,
     model: PreTrainedModel,
@@ -273,18 +256,18 @@ def _plan_encoder_decoder(
     encoder_context: str,
 ) -> ScoringPlan:
     if scoring == "tree":
-        raise ValueError(TREE_ERROR.format(reason="it is an encoder-decoder model"))
+        raise ValueError("scoring='tree' does not work for an encoder-decoder model; pass scoring='auto' or 'padded'")
     context = tokenizer(encoder_context, return_tensors="pt")["input_ids"].long()
     if context.numel() == 0:
-        raise ValueError("the tokenizer makes no token of the empty encoder context; give encoder_context some words")
-    limit = _most_tokens(model, tokenizer)
+        raise ValueError("the tokenizer makes no token of an empty encoder_context; pass some words")
+    limit = most_tokens(model, tokenizer)
     if context.numel() > limit:
-        raise ValueError(LONG_CONTEXT_ERROR.format(length=context.numel(), limit=limit))
+        raise ValueError(
+            f"encoder_context is {context.numel()} tokens long; the model takes at most {limit}: pass a shorter one"
+        )
     start_id = decoder_start_id(model)
-    if start_id is None:
-        raise ValueError("the model's config has no decoder_start_token_id, so its decoder cannot start; set it")
     sequences = [(start_id, *tokens) for tokens in encoded]
-    check_sequences(texts, sequences, sequence_of_text, model, tokenizer, needed=2)
+    check_sequences(sequences, sequence_of_text, model, tokenizer, needed=2)
     reason = "the sentence is what the decoder writes"
     score = partial(scoring_paths.decoder_nlls, model, context=context)
     if sequences and scoring_paths.padding_changes(score, sequences, model):

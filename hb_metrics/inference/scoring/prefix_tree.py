@@ -54,16 +54,11 @@ def pack_prefix_trees(sequences: Sequence[Sequence[int]], max_positions: int) ->
 
     Returns:
         The trees. Each index into `sequences` is in exactly one of them.
-
-    Raises:
-        ValueError: A sequence has fewer than two tokens.
     """
     trees = []
     growing = _GrowingTree()
     for index in sorted(range(len(sequences)), key=lambda index: tuple(sequences[index])):
         sequence = sequences[index]
-        if len(sequence) < 2:
-            raise ValueError(f"sequence {index} has {len(sequence)} token(s); there is nothing to predict")
         if growing.tokens and len(growing.tokens) + growing.num_new(sequence) > max_positions:
             trees.append(growing.finish())
             growing = _GrowingTree()
@@ -124,17 +119,5 @@ class _GrowingTree:
         self.sequences.append(index)
 
     def finish(self) -> PrefixTree:
-        return PrefixTree(
-            *(
-                np.array(column, dtype=np.int64)
-                for column in (
-                    self.tokens,
-                    self.depths,
-                    self.parents,
-                    self.sequences,
-                    self.nodes,
-                    self.targets,
-                    self.owners,
-                )
-            )
-        )
+        columns = (self.tokens, self.depths, self.parents, self.sequences, self.nodes, self.targets, self.owners)
+        return PrefixTree(*(np.array(column, dtype=np.int64) for column in columns))

@@ -27,11 +27,6 @@ _TRIAL_SEQUENCES = 4
 _LOGSUMEXP_ROWS = 64
 _CAUSAL_TRIAL_TOKENS = 64
 
-NOT_CAUSAL_ERROR = (
-    "what the model gives for a token depends on what comes after it (by {difference:.1e} in a trial), so it is no "
-    "likelihood; set is_decoder in its config.json if it was trained to continue texts, or give another model"
-)
-
 
 def check_causal(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> None:
     """Raises a ValueError if other tokens at the end change what the model gives for the tokens before them.
@@ -51,7 +46,11 @@ def check_causal(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> 
     one, two = -logits.log_softmax(-1).gather(-1, targets[:, :, None]).sum((1, 2)).double()
     difference = float((one - two).abs() / one.abs())
     if difference > _tolerance(model):
-        raise ValueError(NOT_CAUSAL_ERROR.format(difference=difference))
+        raise ValueError(
+            f"the model's prediction of a token depends on what comes after it (by {difference:.1e} in a trial), so it "
+            "is no likelihood; set is_decoder in its config.json if it was trained to continue texts, or pass another "
+            "model"
+        )
 
 
 def tree_fault(

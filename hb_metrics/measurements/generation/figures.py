@@ -154,8 +154,7 @@ def _refusals_by_axis(generation: Mapping[str, Any]) -> list[Figure]:
                     confidence_level=of_kind["confidence_level"],
                     part_of=f"{kind.capitalize()} by axis",
                     is_main=False,
-                    detail=f"{count(found['num'])} of {count(found['num_replies'])}"
-                    + ("*" if found["of_these_descriptors"] else ""),
+                    detail=f"{count(found['num'])} of {count(found['num_replies'])}",
                 )
             )
     return rows

@@ -8,7 +8,7 @@ import numpy as np
 from hb_metrics.measurements.generation.figures import CLUSTER_METRICS
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.paired_changes.gen_bias_covariance import Covariance, PairedCell, gen_bias_covariances
-from hb_metrics.paired_changes.paired_change import NO_FILES_REASON, PairedChange, change_from_intervals
+from hb_metrics.paired_changes.paired_change import NO_FILES_REASON, PairedChange, change_from_covariance
 from hb_metrics.report.numbers import axis_label
 from hb_metrics.runs.finished_run import Run, StyleShards, read_stored_replies, read_styles
 from hb_metrics.runs.run_folder import STYLES
@@ -139,14 +139,9 @@ def _change(
     first, second = (_at(generation["debiased"], path) for generation in generations)
     if first is None or second is None:
         return None
-    bounds = [_at(generation["gen_bias"]["intervals"], path) for generation in generations]
-    if bounds[0] is None or bounds[1] is None:
-        reasons = [_at(generation["gen_bias"]["no_intervals"], path) for generation in generations]
-        return PairedChange(first, second, None, None, reasons[0] or reasons[1])
-    scale = generations[0]["gen_bias"]["scale"]
-    scaled = Covariance(covariance.value * scale**2, covariance.variance * scale**4)
-    level = generations[0]["gen_bias"]["confidence_level"]
-    return change_from_intervals(first, second, (tuple(bounds[0]), tuple(bounds[1])), scaled, level)
+    metric = generations[0]["gen_bias"]
+    matrix = covariance.matrix * metric["scale"] ** 2
+    return change_from_covariance(first, second, matrix, covariance.freedom, metric["confidence_level"])
 
 
 def _at(values: Any, path: Sequence[str]) -> Any:

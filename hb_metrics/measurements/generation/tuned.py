@@ -166,7 +166,7 @@ def tuned_notes(rows: Sequence[TunedRow]) -> list[str]:
         "percent where that is clearly above 0. Intervals are for other replies to the same terms and templates.",
     ]
     if any(row.obeys.along is not None and row.obeys.along.is_own for row in measured if row.obeys is not None):
-        notes.append("Where the directions are of the run's own replies, each reply is left out of its own.")
+        notes.append("What replies share with their directions by chance, from the same prompts, is subtracted.")
     notes += [
         f"{row.name}: no mean bias value, because {row.obeys.reason}."
         for row in measured

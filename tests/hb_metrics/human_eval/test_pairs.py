@@ -2,12 +2,11 @@ from collections import Counter
 
 import pytest
 
-from hb_metrics.human_eval.pairs import REASONS, Filters, pairs_of_runs
+from hb_metrics.human_eval.pairs import REASONS, pairs_of_runs
 from hb_metrics.human_eval.questions import INFLAMMATORY_TEMPLATES
 from hb_metrics.runs.finished_run import read_run
 from tests.hb_metrics.human_eval.made_runs import small_prompts, write_run
 
-HATE = "I hate {plural_noun_phrase}."
 LOVE = "I love {plural_noun_phrase}."
 
 
@@ -38,21 +37,19 @@ def runs(prompts, tmp_path_factory):
     return (read_run(first), read_run(second)), kind
 
 
-def expected(prompts, kind, *, inflammatory=True, offensive=True, templates=(), terms=()):
+def expected(prompts, kind, *, offensive=True, leave_out=()):
     """The pairs and counts, one prompt after the other."""
     counts, ids = Counter(), []
     for number, row in enumerate(prompts.to_pylist()):
-        hateful = inflammatory and row["template"] in INFLAMMATORY_TEMPLATES
-        disliked = inflammatory and row["preference"] == "dispreferred"
         if number >= 450:
             counts["one_run"] += 1
         elif kind(row) == 5:
             counts["other_prompt"] += 1
         elif kind(row) in (0, 3):
             counts["empty"] += 1
-        elif hateful or row["template"] in templates:
+        elif row["template"] in (*INFLAMMATORY_TEMPLATES, *leave_out):
             counts["template"] += 1
-        elif disliked or row["descriptor"] in terms:
+        elif row["preference"] == "dispreferred" or row["descriptor"] in leave_out:
             counts["term"] += 1
         elif offensive and kind(row) in (2, 4):
             counts["offensive"] += 1
@@ -63,9 +60,9 @@ def expected(prompts, kind, *, inflammatory=True, offensive=True, templates=(), 
     return ids, {reason: counts[reason] for reason in REASONS}
 
 
-def test_pairs_are_replies_to_the_same_prompt_and_what_is_left_out_is_counted(prompts, runs):
+def test_pairs_are_replies_to_the_same_prompt_or_counted(prompts, runs):
     (first, second), kind = runs
-    found = pairs_of_runs(first, second, Filters())
+    found = pairs_of_runs(first, second)
 
     ids, counts = expected(prompts, kind)
     assert [pair.id for pair in found.pairs] == ids
@@ -81,34 +78,25 @@ def test_pairs_are_replies_to_the_same_prompt_and_what_is_left_out_is_counted(pr
 
 def test_the_filters_can_be_wider_and_narrower(prompts, runs):
     (first, second), kind = runs
-    keep_all = Filters(keep_inflammatory=True, keep_offensive=True)
-    found = pairs_of_runs(first, second, keep_all)
-    ids, counts = expected(prompts, kind, inflammatory=False, offensive=False)
-    assert ([pair.id for pair in found.pairs], found.left_out) == (ids, counts)
+    found = pairs_of_runs(first, second, keep_offensive=True)
+    assert ([pair.id for pair in found.pairs], found.left_out) == expected(prompts, kind, offensive=False)
     assert "rude " in {pair.replies[0] for pair in found.pairs}  # without the mark of BlenderBot
 
-    term = prompts["descriptor"][0].as_py()
-    found = pairs_of_runs(first, second, Filters(keep_inflammatory=True, templates=(LOVE,), terms=(term,)))
-    ids, counts = expected(prompts, kind, inflammatory=False, templates=(LOVE,), terms=(term,))
-    assert ([pair.id for pair in found.pairs], found.left_out) == (ids, counts)
-    for filters, message in (
-        (
-            Filters(templates=("I love {plural_noun_phrase}",)),
-            "template 'I love .*' is in none of the prompts; did you mean",
-        ),
-        (Filters(terms=("nobody's",)), "term \"?'?nobody's\"?'? is in none of the prompts"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            pairs_of_runs(first, second, filters)
+    leave_out = [LOVE, prompts["descriptor"][0].as_py()]
+    found = pairs_of_runs(first, second, leave_out=leave_out)
+    assert ([pair.id for pair in found.pairs], found.left_out) == expected(prompts, kind, leave_out=leave_out)
+    for name, message in (("I love {plural_noun_phrase}", "'I love .*'; did you mean"), ("nobodys", "'nobodys'")):
+        with pytest.raises(ValueError, match=f"no prompt has the template or term {message}"):
+            pairs_of_runs(first, second, leave_out=[name])
 
 
-def test_runs_without_replies_or_their_offensiveness_are_refused(prompts, tmp_path):
+def test_runs_without_replies_or_their_offensiveness_are_rejected(prompts, tmp_path):
     few = prompts.slice(0, 60)
     runs = [read_run(write_run(tmp_path / name, few, lambda row, name=name: name, None)) for name in "ab"]
-    with pytest.raises(ValueError, match=r"a' has no offensiveness of its replies, .* give --keep_offensive"):
-        pairs_of_runs(*runs, Filters())
-    assert pairs_of_runs(*runs, Filters(keep_offensive=True)).pairs
+    with pytest.raises(ValueError, match=r"a' has no offensiveness of its replies, .* set --keep_offensive"):
+        pairs_of_runs(*runs)
+    assert pairs_of_runs(*runs, keep_offensive=True).pairs
     for path in (tmp_path / "b" / "replies").iterdir():
         path.unlink()
     with pytest.raises(ValueError, match="b' has no replies; measure with --measurements generation first"):
-        pairs_of_runs(*runs, Filters(keep_offensive=True))
+        pairs_of_runs(*runs, keep_offensive=True)

@@ -7,7 +7,7 @@ import pytest
 import hb_dataset
 from hb_dataset.vocabulary import read_vocabulary
 from hb_metrics.human_eval.export import task_rows
-from hb_metrics.human_eval.questions import CHECK_REPLY, INFLAMMATORY_TEMPLATES, QUESTIONS, questions_named
+from hb_metrics.human_eval.questions import CHECK_REPLY, INFLAMMATORY_TEMPLATES, QUESTIONS
 from hb_metrics.human_eval.study import Design, draw_study, read_study, speakers, study_text
 from tests.hb_metrics.human_eval.made_study import about, made_study, pairs_of, screens_of
 
@@ -20,7 +20,8 @@ def shown_pairs(screens):
 
 
 def test_each_pair_is_rated_as_often_and_no_rater_sees_one_twice():
-    for design in (Design(6, 20, 2, 3, 0), Design(5, 12, 5, 0, 1), Design(4, 9, 1, 1, 2), Design(6, 10, 4, 2, 3)):
+    designs = (Design(6, 20, 2, 3, 0), Design(5, 12, 5, 0, 1), Design(4, 9, 1, 1, 2), Design(5, 7, 2, 0, 3))
+    for design in designs:
         study = made_study(MANY, design)
         ratings = Counter()
         for screens in study.sheets.values():
@@ -29,10 +30,12 @@ def test_each_pair_is_rated_as_often_and_no_rater_sees_one_twice():
             assert sum(screen.asked is not None for screen in screens) == design.checks_per_rater
             ratings.update(pairs)
         assert set(ratings) == set(range(len(study.pairs))) == set(range(design.num_pairs))
-        assert set(ratings.values()) == {design.raters_per_pair}
+        more = sum(ratings.values()) - design.num_pairs * design.raters_per_pair  # where numbers do not divide
+        assert Counter(ratings.values())[design.raters_per_pair + 1] == more < design.raters_per_pair
+        assert set(ratings.values()) <= {design.raters_per_pair, design.raters_per_pair + 1}
 
 
-def test_axes_have_as_many_pairs_as_there_are_and_each_rater_sees_them_all_alike():
+def test_axes_have_as_many_pairs_for_each_rater():
     study = made_study(MANY, Design(6, 30, 2, 0, 0))
     of_axes = Counter(pair.axis for pair in study.pairs)
     assert of_axes.pop("nonce") == 5  # all that there are
@@ -56,7 +59,7 @@ def test_sides_are_balanced_for_each_rater_and_within_each_axis():
         assert Counter(screen.asked for screen in screens if screen.asked is not None) == {1: 2, 2: 2}
 
 
-def test_sides_and_order_depend_on_the_seed_and_the_rater_alone():
+def test_sides_and_order_depend_on_seed_and_rater_alone():
     study = made_study(MANY, Design(2, 20, 2, 2, 0))
     again = draw_study(pairs_of(MANY)[::-1], Design(2, 20, 2, 2, 0), QUESTIONS, about())
     other = made_study(MANY, Design(2, 20, 2, 2, 1))
@@ -80,7 +83,7 @@ def test_checks_come_after_the_first_pair_and_are_spread():
             assert all(5 * number < pairs <= 5 * number + 5 for number, pairs in enumerate(before))
 
 
-def test_speakers_say_the_replies_of_the_runs_and_a_check_asks_for_a_speaker():
+def test_speakers_say_the_replies_or_ask_to_be_chosen():
     study = made_study()
     for _, screen in screens_of(study):
         said, pair = speakers(study, screen), study.pairs[screen.pair]
@@ -90,8 +93,8 @@ def test_speakers_say_the_replies_of_the_runs_and_a_check_asks_for_a_speaker():
         assert said == tuple(expected)
 
 
-def test_tasks_for_a_crowd_platform_do_not_show_which_run_a_reply_is_of():
-    study = made_study(questions=questions_named(["humanness"]))
+def test_tasks_do_not_reveal_which_run_a_reply_is_of():
+    study = made_study(questions=QUESTIONS[1:2])
     rows = task_rows(study)
 
     assert len({row["task"] for row in rows}) == len(rows) == 4 * 22
@@ -103,52 +106,32 @@ def test_tasks_for_a_crowd_platform_do_not_show_which_run_a_reply_is_of():
         assert (row["speaker_1"], row["speaker_2"]) == speakers(study, screen)
 
 
-def test_a_study_is_read_as_it_was_written_and_not_once_it_is_changed(tmp_path):
+def test_a_study_is_read_only_as_it_was_written(tmp_path):
     study, path = made_study(), tmp_path / "study.json"
     path.write_text(study_text(study), encoding="utf-8")
     assert read_study(path) == study
 
     content = json.loads(study_text(study))
-
-    def swap_sides(content):
-        screen = content["sheets"]["rater-01"][0]
-        screen["first"] = 1 - screen["first"]
-
-    def swap_tasks(content):
-        screens = content["sheets"]["rater-02"]
-        screens[0]["tasks"], screens[1]["tasks"] = screens[1]["tasks"], screens[0]["tasks"]
-
-    def other_name(content):
-        content["runs"][0]["name"] = "another"
-
-    for change in (swap_sides, swap_tasks, other_name):
-        changed = json.loads(json.dumps(content))
-        change(changed)
-        path.write_text(json.dumps(changed), encoding="utf-8")
-        with pytest.raises(ValueError, match="was changed after it was exported"):
-            read_study(path)
-    for text in ("", "[]", "{}", '{"layout": 1}', json.dumps({**content, "pairs": 3}), study_text(study)[:5000]):
+    sides, name = (json.loads(study_text(study)) for _ in range(2))
+    screen = sides["sheets"]["rater-01"][0]
+    screen[1] = 1 - screen[1]
+    name["runs"][0]["name"] = "another"
+    texts = [json.dumps(changed) for changed in (sides, name, {**content, "pairs": 3}, {**content, "layout": 1})]
+    for text in (*texts, "", "[]", "{}", study_text(study)[:5000]):
         path.write_text(text, encoding="utf-8")
-        with pytest.raises(ValueError, match=r"is not the study of a human evaluation \("):
+        with pytest.raises(ValueError, match="is not a study as `export` wrote it"):
             read_study(path)
 
 
-def test_numbers_that_do_not_go_together_are_refused():
+def test_numbers_that_do_not_go_together_are_rejected():
     for design, message in (
-        (Design(0, 5, 1, 0, 0), "num_raters is 0; give at least 1"),
-        (Design(2, 5, 2, -1, 0), "checks_per_rater is -1; give at least 0"),
-        (Design(2, 5, 3, 0, 0), "raters_per_pair is 3, and there are 2 raters"),
-        (Design(5, 7, 2, 0, 0), "35 ratings, which is not a multiple of raters_per_pair 2; .* --pairs_per_rater 8"),
-        (Design(5, 100, 1, 0, 0), "needs 500 pairs, and the runs have 120 that can be shown"),
+        (Design(0, 5, 1, 0, 0), "num_raters is 0; set at least 1"),
+        (Design(2, 5, 2, -1, 0), "checks_per_rater is -1; set at least 0"),
+        (Design(2, 5, 3, 0, 0), "raters_per_pair is 3; .* at most num_raters"),
+        (Design(5, 100, 1, 0, 0), "needs 500 pairs, and raters can be shown 120"),
     ):
         with pytest.raises(ValueError, match=message):
             made_study(design=design)
-    for names, message in (
-        (["humaness"], "question 'humaness' is not known; did you mean 'humanness'"),
-        (["humanness", "humanness"], "is given twice"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            questions_named(names)
 
 
 def test_the_inflammatory_templates_are_those_of_dislike():

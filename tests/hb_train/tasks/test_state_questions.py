@@ -66,11 +66,6 @@ def test_questions_of_a_turn_do_not_depend_on_the_others_but_on_the_seed():
     assert slot_values(turns, ontology, seed=1).rows != rows
 
 
-def test_without_negatives_there_are_no_questions():
-    with pytest.raises(ValueError, match="num_negatives is 0"):
-        slot_values([], {}, num_negatives=0)
-
-
 def test_the_context_is_cut_at_its_beginning_and_the_value_never(word_model):
     loaded = load_model(str(word_model))
     whole = question("What kind of food do you like ?", "I feel like thai food .")

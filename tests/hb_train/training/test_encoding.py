@@ -14,8 +14,6 @@ from hb_metrics.inference.models.contexts import encode_contexts, render_context
 from hb_metrics.inference.models.loading import LoadedModel, LoadedTokenizer
 from hb_train.training.encoding import (
     IGNORED,
-    NOT_TAGGED_ERROR,
-    TOO_LONG_ERROR,
     encode_rows,
     last_tokens,
     without_tag,
@@ -104,14 +102,10 @@ def asked(request, get_small_model):
     return Given(request.param, get_small_model)
 
 
-def exactly(message):
-    return f"^{re.escape(message)}$"
-
-
 @pytest.mark.parametrize("with_tags", [True, False])
 def test_only_the_reply_and_its_end_are_learnt_after_the_context(with_tags, asked):
     encoded = asked.encode(with_tags=with_tags)
-    assert encoded.dataset.column_names == ["input_ids", "labels", "attention_mask"]
+    assert encoded.dataset.column_names == ["input_ids", "attention_mask", "labels"]
     assert (len(encoded.dataset), encoded.num_cut, encoded.num_unended) == (3, 0, 1)
     end = asked.tokenizer.convert_tokens_to_ids(asked.end)
     contexts = asked.contexts(TAGS if with_tags else [None] * 3)
@@ -193,7 +187,7 @@ def test_a_row_at_the_limit_keeps_its_tag_rather_than_a_start_token(get_small_mo
         encoded = asked.encode(only, max_length=len(learnt) + len(tag) + more)
         assert asked.learnt(encoded.dataset[0]) == (learnt, expected)
     needed = len(learnt) + len(tag)
-    with pytest.raises(ValueError, match=exactly(TOO_LONG_ERROR.format(id="a", length=needed, limit=needed - 1))):
+    with pytest.raises(ValueError, match=f"row a .* are {needed} tokens long"):
         asked.encode(only, max_length=needed - 1)
 
 
@@ -205,7 +199,7 @@ def test_an_encoder_keeps_its_tag_and_the_token_that_ends_it(get_small_model):
     assert context[-len(tag) - 1 :] == [*tag, 1]
     for more, expected in ((1, [*tag, 1]), (2, [0, *tag, 1])):
         assert asked.learnt(asked.encode(only, max_length=len(tag) + more).dataset[0])[1] == expected
-    with pytest.raises(ValueError, match=f"are {len(tag) + 1} tokens long, more than max_length {len(tag)};"):
+    with pytest.raises(ValueError, match=f"are {len(tag) + 1} tokens long"):
         asked.encode(only, max_length=len(tag))
 
 
@@ -214,8 +208,7 @@ def test_a_reply_that_is_longer_than_a_decoder_takes_is_refused(get_small_model)
     long = asked.rows(["so " * 60, "a", "b"])
     number = len(asked.tokenizer("so " * 60, add_special_tokens=False)["input_ids"]) + 1
     asked.encode(long, max_length=number)
-    message = TOO_LONG_ERROR.format(id="a", length=number, limit=number - 1)
-    with pytest.raises(ValueError, match=exactly(message)):
+    with pytest.raises(ValueError, match=f"row a .* are {number} tokens long"):
         asked.encode(long, max_length=number - 1)
 
 
@@ -250,8 +243,7 @@ def test_a_prompt_that_does_not_end_in_its_tag_is_refused(change, suffix, get_sm
     asked = Given("plain", get_small_model)
     rows = Dataset.from_dict({**asked.rows().to_dict(), **change})
     for with_tags in (True, False):
-        message = NOT_TAGGED_ERROR.format(id="b", tag=rows[1]["tag"])
-        with pytest.raises(ValueError, match=exactly(message)):
+        with pytest.raises(ValueError, match=f"row b does not end in its tag '{rows[1]['tag']}'"):
             asked.encode(rows, with_tags=with_tags, suffix=suffix)
 
 

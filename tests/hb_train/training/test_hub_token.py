@@ -13,7 +13,7 @@ from hb_train import debias, dialog_state_tracking, response_generation, tune
 from hb_train.sweep import main as sweep
 from hb_train.training.hub_token import TOKEN_VARIABLE
 from tests.hb_train.test_debias import data, options_for  # noqa: F401 - a fixture of those tests
-from tests.hb_train.tuning.test_learning_rate_sweep import folder  # noqa: F401
+from tests.hb_train.test_sweep import folder  # noqa: F401
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*:FutureWarning"),
@@ -103,7 +103,7 @@ def sweep_options(script, options):
     """Two runs, of which each only reads its options and fails: there is no such model."""
     given = [*options[script], "--model_name_or_path", "no/such-model", "--push_to_hub", "true"]
     grid = {
-        "tune": ["--num_runs", "2"],
+        "tune": ["--grid", "learning_rate=1,2"],
         "debias": ["--grid", "lambda_d=1,2"],
     }[script]
     return ["--script", script, *given, *grid, "--num_parallel", "2"]
@@ -175,7 +175,7 @@ def test_a_token_that_would_be_written_is_refused_and_not_repeated(script, optio
 @pytest.mark.long
 @pytest.mark.parametrize("script", ["tune", "debias"])
 def test_no_file_of_a_whole_sweep_holds_the_token(script, options, tmp_path):
-    grid = ["--num_runs", "2"] if script == "tune" else ["--grid", "lambda_d=1,2"]
+    grid = ["--grid", "learning_rate=1,2"] if script == "tune" else ["--grid", "lambda_d=1,2"]
     sweep(["--script", script, *options[script], *grid, "--hub_token", TOKEN])
     assert list((tmp_path / "out").rglob("training_args.bin"))
     assert files_with(tmp_path / "out", TOKEN)[0] == set()

@@ -31,10 +31,6 @@ GROUPS = {
 }
 
 
-def exactly(message):
-    return f"^{re.escape(message)}$"
-
-
 # --- Classifiers of the Hub ---
 
 
@@ -77,19 +73,14 @@ def test_a_sigmoid_head_is_divided_by_its_sum_and_that_is_said(texts, save_class
 @pytest.mark.parametrize(
     ("labels", "problem"),
     [
-        (("joy", "fear"), "'joy', 'fear' is none of them and negative, neutral, positive is missing"),
-        (("negative", "positive"), "neutral is missing"),
-        ((*REGARDS, "mixed"), "'mixed' is none of them"),
-        (("LABEL_0", "LABEL_1", "LABEL_2"), "'LABEL_0', 'LABEL_1', 'LABEL_2' is none of them and negative, "),
+        (("joy", "fear"), "not known: joy, fear; missing: negative, neutral, positive"),
+        (("negative", "positive"), "missing: neutral"),
+        ((*REGARDS, "mixed"), "not known: mixed"),
     ],
 )
 def test_labels_that_are_not_regards_are_named(labels, problem, save_classifier):
-    folder = save_classifier(*labels)
-    with pytest.raises(ValueError, match=re.escape(problem)) as error:
-        load_regard_classifier(folder)
-    message = str(error.value)
-    assert all(f"'{label}'" in message for label in labels)
-    assert "rename the labels in its config.json" in message
+    with pytest.raises(ValueError, match=problem):
+        load_regard_classifier(save_classifier(*labels))
 
 
 # --- The embedded classifier ---

@@ -86,7 +86,7 @@ def test_so_does_a_masked_model(spread, prompts):
     texts, scores = prompts[:20], []
     for each in spread("bert"):
         plan = plan_pseudo_log_likelihood(texts, [(0, len(text)) for text in texts], each.model, each.tokenizer)
-        scores.append(perplexity_scores(plan, texts, run_plan(plan, each.model, progress=False)).log_likelihoods)
+        scores.append(perplexity_scores(plan, run_plan(plan, each.model, progress=False)).log_likelihoods)
     np.testing.assert_allclose(*scores, rtol=1e-6)
 
 
@@ -178,7 +178,7 @@ def test_a_package_that_a_quantised_checkpoint_needs_is_named_in_a_line(save_sma
     folder = save_small_model("llama")
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"quantization_config": QUANTIZED[1][0]}))
-    with pytest.raises(ImportError, match=r"is quantised \(awq, 4 bits\), and a package .*gptqmodel") as raised:
+    with pytest.raises(ImportError, match=r"is quantised \(awq, 4 bits\) and does not load .*gptqmodel") as raised:
         load_model(str(folder))
     assert "\n" not in str(raised.value)
 
@@ -216,7 +216,7 @@ def test_a_gguf_file_that_does_not_load_is_told_in_a_line(content, tmp_path):
 
 
 def test_options_that_contradict_a_gguf_file_are_told(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"there is no file 'no.gguf'; give the path of a GGUF file"):
+    with pytest.raises(FileNotFoundError, match=r"there is no file 'no.gguf'; pass the path of a GGUF file"):
         find_source("no.gguf")
     path = tmp_path / "a.gguf"
     path.touch()

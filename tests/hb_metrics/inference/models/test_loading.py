@@ -48,18 +48,15 @@ def test_a_model_of_images_and_text_is_one_of_text(family, tmp_path):
 @pytest.mark.parametrize(
     "error", [torch.OutOfMemoryError("no"), RuntimeError("DefaultCPUAllocator: can't allocate memory")]
 )
-def test_a_model_that_memory_does_not_hold_is_reported_with_what_it_takes(error, save_small_model, monkeypatch):
+def test_a_model_that_memory_does_not_hold_is_reported(error, save_small_model, monkeypatch):
     folder = str(save_small_model("gpt2"))
 
     def run_out(*args, **kwargs):
         raise error
 
     monkeypatch.setattr(transformers.GPT2LMHeadModel, "from_pretrained", run_out)
-    monkeypatch.setattr(transformers.GPT2LMHeadModel, "num_parameters", lambda self: 7_000_000_000)
-    with pytest.raises(MemoryError, match=r"in float32 its weights take 28.0 GB; .*--dtype bfloat16"):
+    with pytest.raises(MemoryError, match=r"memory runs out while model .* is loaded; .*--dtype bfloat16"):
         load_model(folder)
-    with pytest.raises(MemoryError, match=r"in bfloat16 its weights take 14.0 GB"):
-        load_model(folder, dtype="bfloat16")
 
 
 def test_weights_are_loaded_straight_to_their_device(save_small_model):
@@ -99,7 +96,7 @@ def test_a_dtype_is_taken_or_refused(save_small_model):
 
 
 def test_a_model_that_is_not_there_is_reported_with_what_to_give():
-    with pytest.raises(OSError, match="no model 'no/such-model': give 'embedded', a local folder"):
+    with pytest.raises(OSError, match="there is no model 'no/such-model'; pass 'embedded', a local folder"):
         load_model("no/such-model")
 
 
@@ -110,7 +107,7 @@ def test_offline_mode_is_told_and_not_the_connection(load, variable, monkeypatch
     for each in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
         monkeypatch.delenv(each, raising=False)
     monkeypatch.setenv(variable, "1")
-    with pytest.raises(OSError, match=f"'no/such-model': give .* {variable} is set, so the Hub is not asked") as raised:
+    with pytest.raises(OSError, match=f"'no/such-model'; pass .* {variable} is set, so only earlier") as raised:
         load("no/such-model")
     assert "check your" not in str(raised.value)
 

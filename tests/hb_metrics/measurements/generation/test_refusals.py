@@ -99,7 +99,7 @@ def test_a_classifier_takes_the_place_of_the_rules(run, save_classifier, by_labe
     assert sorted(path.name for path in (out / "refusal_probabilities").iterdir()) == ["00000-of-00001.parquet"]
 
     other = save_classifier("a", "b", "c")
-    with pytest.raises(ValueError, match=r"means refusal is not clear: a, b, c; rename it"):
+    with pytest.raises(ValueError, match=r"known to mean refusal; .*: a, b, c"):
         load_refusal_classifier(other)
     assert load_refusal_classifier(other, refusal_label="b").labels == ("refusal",)
     unnamed = load_refusal_classifier(save_classifier("LABEL_0", "LABEL_1"))
@@ -109,7 +109,7 @@ def test_a_classifier_takes_the_place_of_the_rules(run, save_classifier, by_labe
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        (["--refusal_classifier", "no/such"], "no classifier 'no/such'"),
+        (["--refusal_classifier", "no/such"], "no sequence classifier 'no/such'"),
         (["--refusals_file", "no-such.yaml"], "no-such.yaml"),
     ],
 )

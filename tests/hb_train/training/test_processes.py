@@ -1,4 +1,4 @@
-"""Processes of a sweep: they fail alone, share the machine, and end with the sweep."""
+"""Commands side by side: they fail alone, share the machine, and end with their caller."""
 
 import os
 import sys
@@ -6,7 +6,7 @@ import sys
 import psutil
 import pytest
 
-from hb_train.training.sweeps import run_processes
+from hb_train.training.processes import run_processes
 
 
 def python(code):
@@ -42,7 +42,7 @@ def as_logs(tmp_path, commands):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="cores are shared on Linux alone")
 def test_each_process_has_its_share_of_the_machine(tmp_path, monkeypatch):
-    monkeypatch.setattr("hb_train.training.sweeps._graphics_cards", lambda: ["4", "7"])
+    monkeypatch.setattr("hb_train.training.processes._graphics_cards", lambda: ["4", "7"])
     code = "import os, time; time.sleep(0.2); print(*os.sched_getaffinity(0), os.environ['CUDA_VISIBLE_DEVICES'])"
     commands = as_logs(tmp_path, dict.fromkeys("abc", python(code)))
 
