@@ -29,7 +29,7 @@ from hb_metrics.arguments import parse_arguments
 from hb_metrics.measurements.measurement import Measurement, Task
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.report.changes import comparable_figures
-from hb_metrics.report.terminal import figure_lines, filled
+from hb_metrics.report.layout.terminal import figure_lines, filled
 from hb_metrics.runs.default_folder import default_folder
 from hb_metrics.runs.exported_prompts import export_prompts
 from hb_metrics.runs.gates import GATE_STATUS, GateError, check_gates, exceeded

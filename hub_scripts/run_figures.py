@@ -18,7 +18,7 @@ from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.generation import GENERATION
 from hb_metrics.measurements.measurement import Measurement
 from hb_metrics.report.changes import comparable_figures
-from hb_metrics.report.figure import Figure, pair
+from hb_metrics.report.layout.figure import Figure, pair
 from hb_metrics.runs.run_record import measured_model
 from hub_scripts.eval_tasks import task_id
 

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 from hb_metrics.human_eval.analysis import FEW_RATERS, LAYOUT
 from hb_metrics.human_eval.pairs import REASONS
-from hb_metrics.report import paper
-from hb_metrics.report.numbers import MISSING, axis_label, fixed, share
-from hb_metrics.report.parts import Section
-from hb_metrics.report.rendering import render
+from hb_metrics.report.layout import paper
+from hb_metrics.report.layout.numbers import MISSING, axis_label, fixed, share
+from hb_metrics.report.layout.parts import Section
+from hb_metrics.report.layout.rendering import render
 from hb_metrics.runs.run_folder import read_json
 
 _FOLDER = Path(__file__).parent

@@ -21,8 +21,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from hb_metrics.measurements.settings import Settings
-from hb_metrics.report.figure import Figure
-from hb_metrics.report.parts import Details, Report, Section
+from hb_metrics.report.layout.figure import Figure
+from hb_metrics.report.layout.parts import Details, Report, Section
 
 if TYPE_CHECKING:
     import pyarrow as pa

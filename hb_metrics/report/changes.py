@@ -7,9 +7,9 @@ from typing import NamedTuple
 from hb_dataset.markdown_table import escape_markdown, markdown_table
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.paired_changes.paired_change import Bounds, PairedChange
-from hb_metrics.report.figure import Figure, Unit, joined_names, written, written_change
-from hb_metrics.report.numbers import MISSING, fixed, share
-from hb_metrics.report.parts import Section
+from hb_metrics.report.layout.figure import Figure, Unit, joined_names, written, written_change
+from hb_metrics.report.layout.numbers import MISSING, fixed, share
+from hb_metrics.report.layout.parts import Section
 from hb_metrics.runs.finished_run import Run
 
 HEADER = ("Figure", "before", "after", "change", "interval", "in words")
@@ -150,7 +150,7 @@ def comparable_figures(runs: Sequence[list[Figure]]) -> list[list[Figure]]:
 
 def changes_section(compared: Sequence[RunChanges]) -> Section:
     """The part of a page with several runs: a table for each later run."""
-    from hb_metrics.report.rendering import render
+    from hb_metrics.report.layout.rendering import render
 
     html = render(Path(__file__).parent / "changes.html.jinja", {"compared": compared, "header": HEADER})
     return Section("changes", "Changes", html, {})

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 from hb_metrics.human_eval.section import human_evaluation_section, read_results
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.report.changes import RunChanges, changes_section, comparable_figures, run_changes
-from hb_metrics.report.figure import Figure, by_part, missing_intervals
-from hb_metrics.report.parts import Section, Tile
-from hb_metrics.report.plots import plain, runs_plot
-from hb_metrics.report.rendering import render, write_page
+from hb_metrics.report.layout.figure import Figure, by_part, missing_intervals
+from hb_metrics.report.layout.parts import Section, Tile
+from hb_metrics.report.layout.plots import plain, runs_plot
+from hb_metrics.report.layout.rendering import render, write_page
 from hb_metrics.report.run_names import run_names
 from hb_metrics.runs.finished_run import Run, read_run
 from hb_metrics.runs.run_folder import run_digest

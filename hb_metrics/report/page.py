@@ -7,9 +7,9 @@ from typing import Any
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.measurement import Measurement
 from hb_metrics.measurements.settings import quick_values
-from hb_metrics.report.figure import Figure
-from hb_metrics.report.parts import Section, Tile
-from hb_metrics.report.rendering import write_page
+from hb_metrics.report.layout.figure import Figure
+from hb_metrics.report.layout.parts import Section, Tile
+from hb_metrics.report.layout.rendering import write_page
 from hb_metrics.runs.run_record import measured_model, model_title, served_sentences
 
 _FOLDER = Path(__file__).parent

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hb_metrics.report.numbers import bias, share
+from hb_metrics.report.layout.numbers import bias, share
 
 CURVE_FILE = "calibration.svg"
 

@@ -14,7 +14,7 @@ from hb_dataset import load_table
 from hb_dataset.variations import VARIATIONS
 from hb_metrics.arguments import asked_measurements, parse_arguments, settings_of
 from hb_metrics.inference.models.bias_tags import BiasTuning, write_bias_tuning
-from hb_metrics.report.numbers import bias
+from hb_metrics.report.layout.numbers import bias
 from tests.hb_metrics.runs_here import measure_here, refusal
 
 ROOT = Path(__file__).parents[2]

@@ -19,7 +19,7 @@ from hb_metrics.inference.models.bias_tags import TUNING_FILE, BiasTuning, read_
 from hb_metrics.inference.models.contexts import encode_replies
 from hb_metrics.measurements.generation.tuned import other_model_notes, tuned_rows
 from hb_metrics.report.comparison import write_comparison
-from hb_metrics.report.numbers import bias, share
+from hb_metrics.report.layout.numbers import bias, share
 from hb_metrics.runs.finished_run import read_run
 from hb_train import bias_labels, tune
 from hb_train.bias_labels import main as label

@@ -35,6 +35,7 @@ from hub_scripts.eval_tasks import task_id, tasks
 from hub_scripts.publish_results import Change, check_model, main, read_settled_results, shown_changes
 from hub_scripts.results_section import END, START, card_section, measuring_command, with_section
 from hub_scripts.run_figures import evaluation_results, run_figures
+from tests.hb_metrics.made_results import refusals_of
 from tests.hub_scripts.versions_on_disk import freeze_small
 
 SCRIPT = Path(publish_results.__file__)
@@ -72,6 +73,7 @@ def measured(replies_per_cell=8):
         "num_replies": len(rows),
         "num_empty_replies": 1,
         "num_truncated_replies": 7,
+        "refusals": refusals_of(replies),
     }
     return {
         "likelihood": likelihood_results(prompts, scores),
@@ -178,7 +180,7 @@ def test_notes_hold_the_interval_and_the_settings(results):
     for name in ("full_gen_bias", "full_gen_bias_debiased"):
         noise = float(re.search(r"sampling noise of (?:about )?([\d.e+-]+)", notes[name])[1])
         assert noise == pytest.approx(results["generation"]["gen_bias"]["noise_floor"], rel=1e-3)
-        for told in ("×1000, ddof 0", "8 replies a cell", "1 empty replies left out", "tag no_bias", "temperature 0.7"):
+        for told in ("×1000, ddof 0", "8 replies per cell", "1 empty replies left out", "tag no_bias", "temperature 0.7"):
             assert told in notes[name]
         assert "styles classified by someone/styles (digest 0123456789ab)" in notes[name]
     assert (
@@ -251,6 +253,9 @@ def test_card_shows_each_figure_with_its_interval(results):
         "Offensive replies": (results["offensiveness"]["replies"]["offensive_share"], None),
         "Dialogue perplexity": (31.25, [28.5, 34.75]),
     }
+    for kind in ("refusals", "disclaimers"):
+        found = generation["refusals"][kind]
+        expected[kind.capitalize()] = (found["share"], found["interval"])
     bounds = generation["gen_bias"]["intervals"]
     expected["Full Gen Bias, debiased"] = (generation["debiased"]["full_gen_bias"], bounds["full_gen_bias"])
     for cluster in PAPER_CLUSTERS:
@@ -435,7 +440,8 @@ def test_only_finished_runs_of_frozen_versions_are_read(write_run, results, tmp_
     refused(
         "'next-small', which is of no published version; measure one of v1.0", "next", data={"config": "next-small"}
     )
-    empty = write_run({"run": results["run"], "offensiveness": {"prompts": {}}}, "empty")
+    prompts = {"prompts": results["offensiveness"]["prompts"]}
+    empty = write_run({"run": results["run"], "offensiveness": prompts}, "empty")
     with pytest.raises(ValueError, match="has no figures to publish"):
         read_settled_results(empty)
 

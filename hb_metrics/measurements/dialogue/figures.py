@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from hb_metrics.report.figure import Figure, pair
+from hb_metrics.report.layout.figure import Figure, pair
 from hb_metrics.runs.run_record import last_part
 
 

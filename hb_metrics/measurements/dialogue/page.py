@@ -7,8 +7,8 @@ from typing import Any
 from markupsafe import Markup
 
 from hb_metrics.measurements.dialogue.figures import figures
-from hb_metrics.report.parts import Report, Section
-from hb_metrics.report.rendering import render
+from hb_metrics.report.layout.parts import Report, Section
+from hb_metrics.report.layout.rendering import render
 from hb_metrics.runs.run_record import tag_of
 
 

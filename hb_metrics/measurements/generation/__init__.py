@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.measurement import FigureChanges, Measurement
-from hb_metrics.report.numbers import count
-from hb_metrics.report.parts import Details, Section
+from hb_metrics.report.layout.numbers import count
+from hb_metrics.report.layout.parts import Details, Section
 from hb_metrics.runs.run_record import classifier_name, cue_of, public_name, reply_settings, tag_of
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import Any
 from hb_metrics.reply_checks.parroting import correlation_with_bias
 from hb_metrics.reply_checks.phrase_rates import DescriptorGroup, phrase_rates
 from hb_metrics.reply_checks.style_change import style_change
-from hb_metrics.report.numbers import axis_label
-from hb_metrics.report.parts import Details, Section
-from hb_metrics.report.rendering import render
+from hb_metrics.report.layout.numbers import axis_label
+from hb_metrics.report.layout.parts import Details, Section
+from hb_metrics.report.layout.rendering import render
 from hb_metrics.runs.finished_run import Run, read_stored_replies, read_styles
 from hb_metrics.runs.replies import Replies
 from hb_metrics.statistics.bias_values import DescriptorKey

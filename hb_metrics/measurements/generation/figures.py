@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from hb_metrics.report import paper
-from hb_metrics.report.figure import PLAIN, Figure, Number, pair
-from hb_metrics.report.numbers import axis_label, bias, count, counted, share
+from hb_metrics.report.layout import paper
+from hb_metrics.report.layout.figure import PLAIN, Figure, Number, pair
+from hb_metrics.report.layout.numbers import axis_label, bias, count, counted, share
 
 AXES = "Full Gen Bias by axis"
 CLUSTER_METRICS = {"Partial Gen Bias": "partial_gen_bias", "Summed-Cluster Gen Bias": "summed_cluster_gen_bias"}

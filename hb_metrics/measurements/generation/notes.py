@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hb_metrics.measurements.generation.tuned import recorded_ceiling
-from hb_metrics.report.numbers import bias, count, interval, share
+from hb_metrics.report.layout.numbers import bias, count, interval, share
 
 SAME_SHARE = 0.9  # from which share of equal replies on a note warns
 

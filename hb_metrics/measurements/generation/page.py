@@ -17,12 +17,12 @@ from hb_metrics.measurements.generation.figures import (
 from hb_metrics.measurements.generation.notes import notes
 from hb_metrics.measurements.generation.plots import frequency_figure, strip_figure
 from hb_metrics.reply_checks.parroting import correlation_with_bias
-from hb_metrics.report.figure import PLAIN, Figure, by_part, missing_intervals
-from hb_metrics.report.numbers import share
-from hb_metrics.report.paper_settings import settings_beside_paper
-from hb_metrics.report.parts import Report, Section
-from hb_metrics.report.plots import figures_plot, plain
-from hb_metrics.report.rendering import render
+from hb_metrics.report.layout.figure import PLAIN, Figure, by_part, missing_intervals
+from hb_metrics.report.layout.numbers import share
+from hb_metrics.report.layout.paper_settings import settings_beside_paper
+from hb_metrics.report.layout.parts import Report, Section
+from hb_metrics.report.layout.plots import figures_plot, plain
+from hb_metrics.report.layout.rendering import render
 from hb_metrics.runs.run_record import classifier_name
 from hb_metrics.statistics.bias_values import DescriptorKey
 

@@ -6,8 +6,8 @@ from typing import Any
 import plotly.graph_objects as go
 
 from hb_metrics.measurements.generation.terms import Term
-from hb_metrics.report.numbers import axis_label
-from hb_metrics.report.plots import (
+from hb_metrics.report.layout.numbers import axis_label
+from hb_metrics.report.layout.plots import (
     BLUE,
     BREAK,
     GREY,

@@ -9,7 +9,7 @@ from hb_metrics.measurements.generation.figures import CLUSTER_METRICS
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.paired_changes.gen_bias_covariance import Covariance, PairedCell, gen_bias_covariances
 from hb_metrics.paired_changes.paired_change import NO_FILES_REASON, PairedChange, change_from_covariance
-from hb_metrics.report.numbers import axis_label
+from hb_metrics.report.layout.numbers import axis_label
 from hb_metrics.runs.finished_run import Run, StyleShards, read_stored_replies, read_styles
 from hb_metrics.runs.run_folder import STYLES
 from hb_metrics.runs.run_record import cue_of

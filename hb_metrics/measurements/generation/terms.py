@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from hb_metrics.reply_checks.parroting import correlation_with_bias
-from hb_metrics.report.numbers import axis_label
+from hb_metrics.report.layout.numbers import axis_label
 from hb_metrics.statistics.bias_values import DescriptorKey
 
 

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 from hb_dataset.markdown_table import escape_markdown, markdown_table
 from hb_metrics.measurements.generation.figures import figures
 from hb_metrics.obedience.values import Mean, ObedienceRow, has_directions, mean_value, obedience, read_directions
-from hb_metrics.report.figure import Bounds, pair
-from hb_metrics.report.numbers import MISSING, bias, interval, share, signed_bias, signed_share
-from hb_metrics.report.parts import Section
-from hb_metrics.report.rendering import render
+from hb_metrics.report.layout.figure import Bounds, pair
+from hb_metrics.report.layout.numbers import MISSING, bias, interval, share, signed_bias, signed_share
+from hb_metrics.report.layout.parts import Section
+from hb_metrics.report.layout.rendering import render
 from hb_metrics.runs.finished_run import Run
 from hb_metrics.runs.run_folder import read_json
 from hb_metrics.runs.run_record import tag_of

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from hb_metrics.report.figure import Figure, Number
-from hb_metrics.report.numbers import axis_label, count, counted
+from hb_metrics.report.layout.figure import Figure, Number
+from hb_metrics.report.layout.numbers import axis_label, count, counted
 from hb_metrics.runs.run_record import measure_of
 
 ADJUSTED = "after Benjamini–Hochberg"

@@ -9,12 +9,12 @@ from markupsafe import Markup
 
 from hb_metrics.measurements.likelihood.figures import ADJUSTED, figures
 from hb_metrics.measurements.likelihood.plots import perplexity_figure
-from hb_metrics.report import paper
-from hb_metrics.report.figure import Figure, by_part
-from hb_metrics.report.numbers import axis_label
-from hb_metrics.report.parts import Report, Section
-from hb_metrics.report.plots import figures_plot, plain
-from hb_metrics.report.rendering import render
+from hb_metrics.report.layout import paper
+from hb_metrics.report.layout.figure import Figure, by_part
+from hb_metrics.report.layout.numbers import axis_label
+from hb_metrics.report.layout.parts import Report, Section
+from hb_metrics.report.layout.plots import figures_plot, plain
+from hb_metrics.report.layout.rendering import render
 from hb_metrics.runs.run_record import measure_of
 
 NUM_EXTREMES = 3

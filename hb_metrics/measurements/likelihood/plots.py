@@ -4,8 +4,8 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from hb_metrics.report.numbers import axis_label
-from hb_metrics.report.plots import BLUE, GREY, ORANGE, ORANGE_TEXT, finished, shortened
+from hb_metrics.report.layout.numbers import axis_label
+from hb_metrics.report.layout.plots import BLUE, GREY, ORANGE, ORANGE_TEXT, finished, shortened
 
 
 def perplexity_figure(perplexity: dict[str, Any], template: str, measure: str) -> go.Figure:

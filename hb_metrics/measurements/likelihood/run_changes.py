@@ -9,7 +9,7 @@ import pyarrow as pa
 from hb_metrics.likelihood_bias.mann_whitney import pairwise_mann_whitney
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.paired_changes.paired_change import NO_FILES_REASON, PairedChange, pair_share_change
-from hb_metrics.report.numbers import axis_label
+from hb_metrics.report.layout.numbers import axis_label
 from hb_metrics.runs.finished_run import Run, read_prompts, read_shards
 from hb_metrics.runs.replies import replied_prompts
 from hb_metrics.runs.run_folder import PERPLEXITIES, PROMPTS_FILE

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from hb_metrics.report import paper
-from hb_metrics.report.figure import Figure, Number
-from hb_metrics.report.numbers import axis_label, count, slot
+from hb_metrics.report.layout import paper
+from hb_metrics.report.layout.figure import Figure, Number
+from hb_metrics.report.layout.numbers import axis_label, count, slot
 
 AXES, TEMPLATES = "Offensive texts by axis", "Offensiveness of prompts by template"
 

@@ -7,12 +7,12 @@ from typing import Any
 from markupsafe import Markup
 
 from hb_metrics.measurements.offensiveness.figures import AXES, TEMPLATES, figures
-from hb_metrics.report import paper
-from hb_metrics.report.figure import by_part
-from hb_metrics.report.paper_settings import settings_beside_paper
-from hb_metrics.report.parts import Report, Section
-from hb_metrics.report.plots import figures_plot, plain
-from hb_metrics.report.rendering import render
+from hb_metrics.report.layout import paper
+from hb_metrics.report.layout.figure import by_part
+from hb_metrics.report.layout.paper_settings import settings_beside_paper
+from hb_metrics.report.layout.parts import Report, Section
+from hb_metrics.report.layout.plots import figures_plot, plain
+from hb_metrics.report.layout.rendering import render
 
 NUM_EXTREMES = 10
 _FOLDER = Path(__file__).parent

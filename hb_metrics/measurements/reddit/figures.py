@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from hb_metrics.report.figure import Figure, Number
-from hb_metrics.report.numbers import axis_label, count
+from hb_metrics.report.layout.figure import Figure, Number
+from hb_metrics.report.layout.numbers import axis_label, count
 
 GATE = "stereotyped_side_likelier"  # in --fail_above, with the bias type
 SHARES = "Stereotyped side likelier by bias type"

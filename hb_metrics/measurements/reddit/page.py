@@ -7,10 +7,10 @@ from typing import Any
 from markupsafe import Markup
 
 from hb_metrics.measurements.reddit.figures import SHARES, bias_type_label, figures
-from hb_metrics.report.figure import Figure, by_part
-from hb_metrics.report.parts import Report, Section
-from hb_metrics.report.plots import figures_plot, plain
-from hb_metrics.report.rendering import render
+from hb_metrics.report.layout.figure import Figure, by_part
+from hb_metrics.report.layout.parts import Report, Section
+from hb_metrics.report.layout.plots import figures_plot, plain
+from hb_metrics.report.layout.rendering import render
 
 _FOLDER = Path(__file__).parent
 

@@ -9,11 +9,11 @@ from markupsafe import Markup
 from hb_metrics.measurements.regard.figures import FIXED, GROUPS, figures, group_names, sides
 from hb_metrics.measurements.regard.plots import ends_figure
 from hb_metrics.measurements.regard.structures import gap_ends, group_ends, ranked_gaps, structure_rows
-from hb_metrics.report.figure import Figure, by_part, missing_intervals
-from hb_metrics.report.numbers import count
-from hb_metrics.report.parts import Report, Section
-from hb_metrics.report.plots import figures_plot, plain
-from hb_metrics.report.rendering import render
+from hb_metrics.report.layout.figure import Figure, by_part, missing_intervals
+from hb_metrics.report.layout.numbers import count
+from hb_metrics.report.layout.parts import Report, Section
+from hb_metrics.report.layout.plots import figures_plot, plain
+from hb_metrics.report.layout.rendering import render
 
 UNDECIDED = "undecided"
 _FOLDER = Path(__file__).parent

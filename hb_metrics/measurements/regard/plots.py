@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import plotly.graph_objects as go
 
 from hb_metrics.measurements.regard.structures import Ends
-from hb_metrics.report.plots import BLUE, GREY, ORANGE, finished, in_template, spread, wrapped
+from hb_metrics.report.layout.plots import BLUE, GREY, ORANGE, finished, in_template, spread, wrapped
 
 _INK = "#111827"
 _ROW = 54  # pixels

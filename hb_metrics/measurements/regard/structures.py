@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hb_metrics.measurements.regard.figures import group_names
-from hb_metrics.report.figure import Figure, Number
-from hb_metrics.report.numbers import MISSING, count
+from hb_metrics.report.layout.figure import Figure, Number
+from hb_metrics.report.layout.numbers import MISSING, count
 
 ALL_PAIRS = "all"  # in the rankings by gap: the mean gap over the pairs
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from hb_metrics.report.figure import Figure, Number, Unit
-from hb_metrics.report.numbers import axis_label, count
+from hb_metrics.report.layout.figure import Figure, Number, Unit
+from hb_metrics.report.layout.numbers import axis_label, count
 
 _MEASURES: dict[str, tuple[str, Unit]] = {
     "full_gen_bias": ("Full Gen Bias, plain", "bias"),

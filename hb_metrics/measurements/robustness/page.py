@@ -6,10 +6,10 @@ from typing import Any
 
 from hb_metrics.measurements.robustness.figures import Measure, measures
 from hb_metrics.measurements.robustness.plots import templates_figure
-from hb_metrics.report.numbers import share
-from hb_metrics.report.parts import Report, Section
-from hb_metrics.report.plots import plain
-from hb_metrics.report.rendering import render
+from hb_metrics.report.layout.numbers import share
+from hb_metrics.report.layout.parts import Report, Section
+from hb_metrics.report.layout.plots import plain
+from hb_metrics.report.layout.rendering import render
 
 _FOLDER = Path(__file__).parent
 

@@ -3,8 +3,8 @@
 import plotly.graph_objects as go
 
 from hb_metrics.measurements.robustness.figures import Measure
-from hb_metrics.report.numbers import slot
-from hb_metrics.report.plots import BLUE, GREY, ORANGE, finished, wrapped
+from hb_metrics.report.layout.numbers import slot
+from hb_metrics.report.layout.plots import BLUE, GREY, ORANGE, finished, wrapped
 
 _BAND = "rgba(213,94,0,0.16)"  # the orange, light
 

@@ -10,7 +10,7 @@ from hb_metrics.human_eval.questions import QUESTIONS
 from hb_metrics.human_eval.ratings import Rating, Ratings, read_ratings
 from hb_metrics.human_eval.section import human_evaluation_section
 from hb_metrics.human_eval.study import Design
-from hb_metrics.report.numbers import axis_label
+from hb_metrics.report.layout.numbers import axis_label
 from tests.hb_metrics.human_eval.made_study import AXES, answers, attentive, made_study, write_lines
 
 

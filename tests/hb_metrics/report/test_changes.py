@@ -10,7 +10,7 @@ import pytest
 from hb_metrics.measurements.likelihood.results import likelihood_results
 from hb_metrics.paired_changes.paired_change import PairedChange
 from hb_metrics.report.changes import ChangeRow, RunChanges, changes_markdown, run_changes
-from hb_metrics.report.numbers import axis_label
+from hb_metrics.report.layout.numbers import axis_label
 from hb_metrics.runs.finished_run import read_prompts, read_run, read_stored_replies
 from tests.hb_metrics.made_results import (
     add_dialogue,

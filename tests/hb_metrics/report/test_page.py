@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from hb_metrics.measurements import MEASUREMENTS
-from hb_metrics.report.numbers import axis_label
+from hb_metrics.report.layout.numbers import axis_label
 from hb_metrics.report.page import write_report
 from tests.hb_metrics.made_results import (
     AXES,

@@ -13,10 +13,9 @@ from hb_metrics.measurements.regard.plots import ends_figure
 from hb_metrics.measurements.regard.structures import Ends
 from hb_metrics.measurements.robustness.figures import Measure
 from hb_metrics.measurements.robustness.plots import templates_figure
-from hb_metrics.report import numbers, rendering
-from hb_metrics.report.figure import PLAIN, Figure, Number
-from hb_metrics.report.plots import BREAK, figures_plot, plain, runs_plot
-from hb_train.tuning.sweep_page import sweep_figure
+from hb_metrics.report.layout import numbers, rendering
+from hb_metrics.report.layout.figure import PLAIN, Figure, Number
+from hb_metrics.report.layout.plots import BREAK, figures_plot, plain, runs_plot
 from tests.hb_metrics.pages import browse, needs_browser
 
 # None is longer than a label may be, so that nothing is cut out of them.
@@ -28,7 +27,6 @@ OURS = re.compile(r"<br>|</?extra>")
 def every_plot(name):
     """All plots there are, with this name wherever a name comes from data."""
     terms = [Term(name, name, index, 3, 0.1 * index + 0.1, 10.0 * index) for index in range(3)]
-    run = {"learning_rate": 1e-3, "best_validation_perplexity": 5.0, "failed": None}
     perplexity = {
         "templates": [name],
         "quantiles_by_axis_and_template": {name: {name: [1, 2, 3, 4, 5]}},
@@ -37,7 +35,6 @@ def every_plot(name):
     robust = {"by_template": {name: 0.5}, "half_interval": (0.4, 0.6), "overall": 0.5}
     beside = {PLAIN: Number(0.3, "bias"), name: Number(0.2, "bias")}
     figure = Figure(f"Bias, {name}", 1.0, "bias", interval=(0.5, 1.5), part_of=name, beside=beside)
-    sweep = {"runs": [run, run | {"failed": name, "best_validation_perplexity": None}], "best": run}
     return {
         perplexity_figure: (perplexity, name, name),
         strip_figure: (terms, name, 0.2),
@@ -46,7 +43,6 @@ def every_plot(name):
         runs_plot: ({name: [figure], "other": [figure._replace(value=None)]}, name),
         ends_figure: ([Ends(name, {name: 0.1}, [name], [name])], [0.1], name, (name, name)),
         templates_figure: (Measure(name, "bias", robust, figure),),
-        sweep_figure: (sweep | {"validation_perplexity_before_tuning": 6.0, "grid": [1e-3]},),
     }
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.report.changes import comparable_figures
+from hb_metrics.report.layout.terminal import figure_lines, filled
 from hb_metrics.report.page import write_report
-from hb_metrics.report.terminal import figure_lines, filled
 from tests.hb_metrics.made_results import (
     add_dialogue,
     full_run,

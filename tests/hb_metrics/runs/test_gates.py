@@ -4,7 +4,7 @@ import pytest
 
 from hb_metrics.arguments import settings_of
 from hb_metrics.measurements import MEASUREMENTS
-from hb_metrics.report.figure import Figure
+from hb_metrics.report.layout.figure import Figure
 from hb_metrics.runs.gates import check_gates, exceeded, read_gates
 
 

@@ -10,9 +10,9 @@ from hb_metrics.measurements.generation import terms
 from hb_metrics.measurements.generation.figures import figures, leakage_sentence, style_figures
 from hb_metrics.measurements.generation.page import generation_answer, rank_correlations, refusal_sentence
 from hb_metrics.measurements.generation.plots import frequency_figure, strip_figure
-from hb_metrics.report import paper
-from hb_metrics.report.figure import Figure, by_part, missing_intervals
-from hb_metrics.report.numbers import axis_label
+from hb_metrics.report.layout import paper
+from hb_metrics.report.layout.figure import Figure, by_part, missing_intervals
+from hb_metrics.report.layout.numbers import axis_label
 from hb_metrics.statistics.intervals import FEW_REPLIES_REASON
 from hb_metrics.statistics.style_clusters import PAPER_CLUSTERS
 from tests.hb_metrics.made_results import AXES, LABELS, full_run, generation_of, replies_to, some_prompts

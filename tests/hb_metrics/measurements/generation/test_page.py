@@ -9,7 +9,7 @@ from scipy.stats import spearmanr
 from hb_metrics.measurements import GENERATION
 from hb_metrics.measurements.generation.details import term_changes
 from hb_metrics.reply_checks.style_change import style_change
-from hb_metrics.report.numbers import axis_label, rho, slot
+from hb_metrics.report.layout.numbers import axis_label, rho, slot
 from hb_metrics.report.page import write_report
 from hb_metrics.runs.finished_run import read_run, read_styles
 from tests.hb_metrics.made_results import AXES, SORRY, full_run, write_run

@@ -11,7 +11,7 @@ from hb_metrics.measure import main
 from hb_metrics.measurements import GENERATION
 from hb_metrics.measurements.generation.page import refusals_answer
 from hb_metrics.report.changes import run_changes
-from hb_metrics.report.figure import by_part
+from hb_metrics.report.layout.figure import by_part
 from hb_metrics.report.page import write_report
 from hb_metrics.runs.finished_run import read_refusals, read_run
 from tests.hb_metrics.chat_models import trained_chat_model, trained_prompts, write_vocabulary

@@ -9,9 +9,9 @@ from hb_dataset import load_table
 from hb_metrics.measurements import LIKELIHOOD
 from hb_metrics.measurements.likelihood.page import beside_paper, likelihood_answer, same_length_extremes
 from hb_metrics.measurements.likelihood.plots import perplexity_figure
-from hb_metrics.report import paper
-from hb_metrics.report.figure import Figure, by_part
-from hb_metrics.report.numbers import axis_label, slot
+from hb_metrics.report.layout import paper
+from hb_metrics.report.layout.figure import Figure, by_part
+from hb_metrics.report.layout.numbers import axis_label, slot
 from hb_metrics.report.page import write_report
 from tests.hb_metrics.made_results import LOVE, likelihood_run, only, with_names
 from tests.hb_metrics.pages import HOSTILE, check_sound, number, read_page

@@ -4,9 +4,9 @@ import pytest
 
 from hb_metrics.measurements import OFFENSIVENESS
 from hb_metrics.measurements.offensiveness.page import extremes
-from hb_metrics.report import paper
-from hb_metrics.report.figure import by_part
-from hb_metrics.report.numbers import axis_label, slot
+from hb_metrics.report.layout import paper
+from hb_metrics.report.layout.figure import by_part
+from hb_metrics.report.layout.numbers import axis_label, slot
 from hb_metrics.report.page import write_report
 from tests.hb_metrics.made_results import AXES, full_run
 from tests.hb_metrics.pages import check_sound, read_page

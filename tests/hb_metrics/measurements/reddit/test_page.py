@@ -4,7 +4,7 @@ import pytest
 
 from hb_metrics.measurements import REDDIT
 from hb_metrics.measurements.reddit.page import reddit_answer
-from hb_metrics.report.figure import by_part
+from hb_metrics.report.layout.figure import by_part
 from hb_metrics.report.page import write_report
 from tests.hb_metrics.made_results import reddit_run, reddit_test
 from tests.hb_metrics.pages import check_sound, read_page

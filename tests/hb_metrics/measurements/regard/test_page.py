@@ -6,7 +6,7 @@ import pytest
 from hb_metrics.measurements import REGARD
 from hb_metrics.measurements.regard.page import regard_answer, verdict_sentences
 from hb_metrics.measurements.regard.structures import ALL_PAIRS
-from hb_metrics.report.figure import Figure, Number, by_part, written
+from hb_metrics.report.layout.figure import Figure, Number, by_part, written
 from hb_metrics.report.page import write_report
 from tests.hb_metrics.made_results import GROUPS, PAIRS, regard_of, regard_run
 from tests.hb_metrics.pages import HOSTILE, check_sound, read_page

@@ -1,6 +1,6 @@
 """The range of lengths, and the length of replies to each term."""
 
-from hb_metrics.report.figure import Figure
+from hb_metrics.report.layout.figure import Figure
 
 
 def figures(results):

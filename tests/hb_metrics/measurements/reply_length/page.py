@@ -4,8 +4,8 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from hb_metrics.report.parts import Report, Section
-from hb_metrics.report.rendering import render
+from hb_metrics.report.layout.parts import Report, Section
+from hb_metrics.report.layout.rendering import render
 from reply_length.figures import figures
 
 

@@ -6,7 +6,7 @@ from hb_metrics.measurements import ROBUSTNESS
 from hb_metrics.measurements.robustness.figures import measures
 from hb_metrics.measurements.robustness.page import robustness_sentence
 from hb_metrics.measurements.robustness.plots import templates_figure
-from hb_metrics.report.numbers import axis_label
+from hb_metrics.report.layout.numbers import axis_label
 from hb_metrics.report.page import write_report
 from tests.hb_metrics.made_results import robustness_of, robustness_run
 from tests.hb_metrics.pages import check_sound, read_page

@@ -8,7 +8,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from hb_metrics.report.figure import PLAIN, Figure
+from hb_metrics.report.layout.figure import PLAIN, Figure
 
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#6b7280"
 ORANGE_TEXT = "#9a4200"  # the orange is too light for small letters

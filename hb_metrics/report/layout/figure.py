@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
-from hb_metrics.report import numbers
+from hb_metrics.report.layout import numbers
 
 Unit = Literal["share", "small_share", "bias", "signed", "effect", "count"]
 Bounds = tuple[float, float]

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from hb_dataset.whole_files import write_text
-from hb_metrics.report import numbers, paper
+from hb_metrics.report.layout import numbers, paper
 
 _FOLDER = Path(__file__).parent
 _FILTERS = (

@@ -4,8 +4,8 @@ import shutil
 import textwrap
 from collections.abc import Sequence
 
-from hb_metrics.report.figure import Figure, by_part
-from hb_metrics.report.numbers import share
+from hb_metrics.report.layout.figure import Figure, by_part
+from hb_metrics.report.layout.numbers import share
 
 _LONGEST = 100  # a wider line is hard to read
 _INDENT = "  "
