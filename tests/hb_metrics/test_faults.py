@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from hb_metrics.measurements.likelihood.scoring import PERPLEXITIES
 
 from hb_dataset.whole_files import remove_leftovers, write_text
 from hb_metrics import measure
@@ -25,7 +26,6 @@ from hb_metrics.inference.scoring import scoring_shards
 from hb_metrics.inference.shards import Shard, fill_shards, plan_row_shards
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.dialogue.work import DIALOGUE
-from hb_metrics.measurements.likelihood.scoring import PERPLEXITIES
 from hb_metrics.measurements.offensiveness.work import OFFENSIVENESS
 from hb_metrics.runs.finished_run import StyleShards, read_prompts, read_run, read_stored_replies
 from hb_metrics.runs.run_folder import (
