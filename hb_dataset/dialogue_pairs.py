@@ -64,7 +64,8 @@ def read_dialogue(path: Path | None = None, *, num_replies: int = 500, seed: int
     A larger `num_replies` adds pairs to those of a smaller one.
 
     Args:
-        path: A CSV, JSONL, JSON or Parquet file with the columns `prompt` and `reply`; `None`: the chit-chat dataset.
+        path: A CSV, JSONL, JSON or Parquet file with the columns `prompt` and `reply`; a `convos.txt` of DSTC-7;
+            `None`: the chit-chat dataset.
         num_replies: The number of pairs to draw.
         seed: The seed of the draw.
 
@@ -193,12 +194,34 @@ def _read_rows(path: Path) -> list[tuple[str | None, str | None]]:
         raise FileNotFoundError(
             f"there is no file '{path}'; give a CSV, JSONL or Parquet file with the columns prompt and reply"
         )
+    if path.suffix == ".txt":
+        return _read_convos(path)
     dataset = load_file(path, "CSV, JSONL or Parquet")
     for name in FILE_COLUMNS:
         if not has_text_column(dataset, name):
             columns = ", ".join(dataset.column_names) or "none"
             raise ValueError(f"'{path}' has no column of text '{name}'; there are: {columns}")
     return list(zip(*(dataset[name] for name in FILE_COLUMNS), strict=True))
+
+
+def _read_convos(path: Path) -> list[tuple[str | None, str | None]]:
+    """The last turn before each response of a DSTC-7 file, and the response.
+
+    A line has seven columns; the sixth holds the turns so far, "START" and then " EOS " before each, and the last the
+    response. The first comment of a conversation answers nobody: its prompt is empty.
+    """
+    rows: list[tuple[str | None, str | None]] = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
+        columns = line.split("\t")
+        if not line:
+            continue
+        if len(columns) != 7:
+            raise ValueError(
+                f"line {number} of '{path}' has {len(columns)} columns; a convos.txt of DSTC-7 has 7, separated by tabs"
+            )
+        last = columns[5].strip().split(" EOS ")[-1]
+        rows.append(("" if last == "START" else last, columns[6]))
+    return rows
 
 
 def _draw_from_rows(

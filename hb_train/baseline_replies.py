@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from hb_dataset.prompts import find_config, load_table, measured_configs, version_of
 from hb_dataset.whole_files import write_text
 from hb_metrics.runs.run_folder import open_run, package_versions, table_digest, write_json
-from hb_train.training.options import check_least, check_shares, first_line, run_script
+from hb_train.training.options import check_least, check_shares, first_line, option, run_script
 from hb_train.tuning.distillation import (
     BASELINE_FILE,
     ROW_SCHEMA,
@@ -47,46 +47,28 @@ class BaselineArguments:
     """What is replied to, and how. All of it is recorded in run.json but the folder."""
 
     output_dir: str = field(metadata={"help": "The folder that the rows are written to; it should be new."})
-    model: str = field(
-        default="embedded",
-        metadata={"help": "The model that replies, and is to be tuned: a Hub id, a local folder, or embedded."},
+    model: str = option(
+        "embedded", "The model that replies, and is to be tuned: a Hub id, a local folder, or embedded."
     )
-    dataset_config: str = field(
-        default="v1.0", metadata={"help": "The config of the dataset whose descriptors, nouns and templates are used."}
+    dataset_config: str = option("v1.0", "The config of the dataset whose descriptors, nouns and templates are used.")
+    vocabulary_dir: str | None = option(None, "A folder with a vocabulary of your own, instead of the package's.")
+    leave_out: str | None = option(
+        None, "A config whose descriptors are not trained on, to measure what was not learnt by heart."
     )
-    vocabulary_dir: str | None = field(
-        default=None, metadata={"help": "A folder with a vocabulary of your own, instead of the package's."}
+    num_replies: int = option(1600, "How many replies are sampled.")
+    terms_per_reply: int = option(2, "With how many prompts that have a descriptor each reply is paired.")
+    max_new_tokens: int = option(24, "The largest number of tokens of a reply.")
+    system_prompt: str | None = option(None, "What the system message of a chat says; by default that of the template.")
+    chat_template_kwargs: str | None = option(None, "Variables of the chat template, as a JSON object.")
+    context: str = option("auto", "How prompts are laid out: auto, plain, dialogpt, chat or blenderbot.")
+    validation_fraction: float = option(
+        0.1, "The share of the distinct baseline prompts that is held out for validation."
     )
-    leave_out: str | None = field(
-        default=None,
-        metadata={"help": "A config whose descriptors are not trained on, to measure what was not learnt by heart."},
-    )
-    num_replies: int = field(default=1600, metadata={"help": "How many replies are sampled."})
-    terms_per_reply: int = field(
-        default=2, metadata={"help": "With how many prompts that have a descriptor each reply is paired."}
-    )
-    max_new_tokens: int = field(default=24, metadata={"help": "The largest number of tokens of a reply."})
-    system_prompt: str | None = field(
-        default=None, metadata={"help": "What the system message of a chat says; by default that of the template."}
-    )
-    chat_template_kwargs: str | None = field(
-        default=None, metadata={"help": "Variables of the chat template, as a JSON object."}
-    )
-    context: str = field(
-        default="auto", metadata={"help": "How prompts are laid out: auto, plain, dialogpt, chat or blenderbot."}
-    )
-    validation_fraction: float = field(
-        default=0.1, metadata={"help": "The share of the distinct baseline prompts that is held out for validation."}
-    )
-    seed: int = field(default=0, metadata={"help": "The seed of what is drawn and sampled."})
-    batch_size: int | None = field(
-        default=None, metadata={"help": "Prompts that are replied to at once; by default what fits."}
-    )
-    revision: str | None = field(default=None, metadata={"help": "The revision of a model on the Hub."})
-    dtype: str = field(default="auto", metadata={"help": "The number format of the weights, such as bfloat16."})
-    trust_remote_code: bool = field(
-        default=False, metadata={"help": "Whether Python code that comes with the model may run on this machine."}
-    )
+    seed: int = option(0, "The seed of what is drawn and sampled.")
+    batch_size: int | None = option(None, "Prompts that are replied to at once; by default what fits.")
+    revision: str | None = option(None, "The revision of a model on the Hub.")
+    dtype: str = option("auto", "The number format of the weights, such as bfloat16.")
+    trust_remote_code: bool = option(False, "Whether Python code that comes with the model may run on this machine.")
 
     def __post_init__(self) -> None:
         """Raises `ValueError` if a number is out of range."""

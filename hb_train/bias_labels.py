@@ -25,7 +25,7 @@ from hb_dataset.whole_files import write_atomically, write_text
 from hb_metrics.obedience.values import read_directions
 from hb_metrics.runs.finished_run import Run, StyleShards, read_run
 from hb_metrics.runs.run_folder import STYLE_MEANS_FILE, STYLES, open_run, package_versions, write_json
-from hb_train.training.options import check_least, check_shares, first_line, run_script
+from hb_train.training.options import check_least, check_shares, first_line, option, run_script
 from hb_train.tuning.ceiling import FEW_REPLIES, SHARES, Ceiling, label_ceiling
 from hb_train.tuning.ceiling_page import ceiling_table, printed_lines, remarks
 from hb_train.tuning.label_rows import Asked, replies_to_label, stored_bias_values, tokenizer_of_run, write_rows
@@ -52,39 +52,24 @@ class LabelArguments:
         metadata={"help": "The folder of the run of measure.py whose replies are labelled; it needs style vectors."}
     )
     output_dir: str = field(metadata={"help": "The folder that the labels are written to; it should be new."})
-    alpha: Literal[0, 1, 2] = field(
-        default=0, metadata={"help": "The exponent α of the bias value: 0 (as in the paper), 1 or 2."}
-    )
+    alpha: Literal[0, 1, 2] = option(0, "The exponent α of the bias value: 0 (as in the paper), 1 or 2.")
     # In this order, `HfArgumentParser` reads it as a string.
-    beta: float | str | None = field(
-        default=None,
-        metadata={
-            "help": 'The threshold β: replies with a larger bias value are tagged "bias". The paper has 0.0003 and '
-            "0.0030; auto: that of the lowest ceiling."
-        },
+    beta: float | str | None = option(
+        None,
+        'The threshold β: replies with a larger bias value are tagged "bias". The paper has 0.0003 and '
+        "0.0030; auto: that of the lowest ceiling.",
     )
-    beta_quantile: float | None = field(
-        default=None,
-        metadata={
-            "help": "Chooses β so that this share of the replies, between 0 and 1, is at or below it; give it instead "
-            "of --beta."
-        },
+    beta_quantile: float | None = option(
+        None,
+        "Chooses β so that this share of the replies, between 0 and 1, is at or below it; give it instead of --beta.",
     )
-    accept_no_gain: bool = field(
-        default=False,
-        metadata={"help": "Whether --beta auto labels even if no ceiling is below the bias of all replies."},
+    accept_no_gain: bool = option(
+        False, "Whether --beta auto labels even if no ceiling is below the bias of all replies."
     )
-    validation_fraction: float = field(
-        default=0.1, metadata={"help": "The share of the distinct prompts that is held out for validation."}
-    )
-    seed: int = field(default=0, metadata={"help": "The seed that chooses the prompts held out for validation."})
-    model: str | None = field(
-        default=None,
-        metadata={"help": "The folder or Hub id of the model that replied, if it is not where it was then."},
-    )
-    trust_remote_code: bool = field(
-        default=False, metadata={"help": "Whether Python code that comes with the model may run on this machine."}
-    )
+    validation_fraction: float = option(0.1, "The share of the distinct prompts that is held out for validation.")
+    seed: int = option(0, "The seed that chooses the prompts held out for validation.")
+    model: str | None = option(None, "The folder or Hub id of the model that replied, if it is not where it was then.")
+    trust_remote_code: bool = option(False, "Whether Python code that comes with the model may run on this machine.")
 
     def __post_init__(self) -> None:
         """Raises `ValueError` if not one of the two β is given, or a number is out of range."""

@@ -14,7 +14,7 @@ F1 and accuracy on the test split.
 import hashlib
 import os
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +22,7 @@ import numpy as np
 from hb_metrics.runs.run_folder import package_versions, write_json
 from hb_train.tasks.state_dialogues import MADE_UP, read_state_turns, slot_ontology
 from hb_train.tasks.state_questions import SlotValue, StateKind, encode_questions, slot_values
-from hb_train.training.options import check_given, check_least, parse_training_options, run_script
+from hb_train.training.options import check_given, check_least, option, parse_training_options, run_script
 from hb_train.training.runs import end_processes, model_description, open_training_run, print_once, use_all_cores
 
 if TYPE_CHECKING:
@@ -40,52 +40,27 @@ BATCH_SIZE = 48  # of all processes together
 class StateTrackingArguments:
     """The options of this script beside those of transformers."""
 
-    model_name_or_path: str | None = field(
-        default=None,
-        metadata={
-            "help": "The model: a Hub id, a local folder or 'embedded'. Of an encoder-decoder model the encoder is "
-            "used."
-        },
+    model_name_or_path: str | None = option(
+        None, "The model: a Hub id, a local folder or 'embedded'. Of an encoder-decoder model the encoder is used."
     )
-    model_revision: str | None = field(
-        default=None, metadata={"help": "The branch, tag or commit of the model on the Hub."}
+    model_revision: str | None = option(None, "The branch, tag or commit of the model on the Hub.")
+    trust_remote_code: bool = option(False, "Whether Python code that comes with the model may run on this machine.")
+    dialogues: str = option(
+        MADE_UP,
+        "The dialogues: 'made-up', the folder of MultiWOZ 2.0, a Hub id, or a folder or file in the shape "
+        "of multi_woz_v22 or of TRADE.",
     )
-    trust_remote_code: bool = field(
-        default=False, metadata={"help": "Whether Python code that comes with the model may run on this machine."}
+    dialogues_revision: str | None = option(None, "The branch, tag or commit of the dialogues on the Hub.")
+    test_split: str = option("test", "The split that the model is evaluated on: test or validation.")
+    state: StateKind = option(
+        "turn",
+        "Whether the questions with the answer yes are about what the user wants since this turn, or about "
+        "all that was said in the dialogue.",
     )
-    dialogues: str = field(
-        default=MADE_UP,
-        metadata={
-            "help": "The dialogues: 'made-up', the folder of MultiWOZ 2.0, a Hub id, or a folder or file in the shape "
-            "of multi_woz_v22 or of TRADE."
-        },
-    )
-    dialogues_revision: str | None = field(
-        default=None, metadata={"help": "The branch, tag or commit of the dialogues on the Hub."}
-    )
-    test_split: str = field(
-        default="test", metadata={"help": "The split that the model is evaluated on: test or validation."}
-    )
-    state: StateKind = field(
-        default="turn",
-        metadata={
-            "help": "Whether the questions with the answer yes are about what the user wants since this turn, or about "
-            "all that was said in the dialogue."
-        },
-    )
-    num_negatives: int = field(
-        default=1, metadata={"help": "The number of questions with the answer no for each with the answer yes."}
-    )
-    num_train: int | None = field(
-        default=960, metadata={"help": "The number of questions to train on, drawn at random; with 0 it is all."}
-    )
-    num_test: int | None = field(
-        default=480, metadata={"help": "The number of questions to evaluate on, drawn at random; with 0 it is all."}
-    )
-    max_length: int = field(
-        default=128,
-        metadata={"help": "The largest number of tokens of a question; what was said is cut at its beginning."},
-    )
+    num_negatives: int = option(1, "The number of questions with the answer no for each with the answer yes.")
+    num_train: int | None = option(960, "The number of questions to train on, drawn at random; with 0 it is all.")
+    num_test: int | None = option(480, "The number of questions to evaluate on, drawn at random; with 0 it is all.")
+    max_length: int = option(128, "The largest number of tokens of a question; what was said is cut at its beginning.")
 
     def __post_init__(self) -> None:
         """Raises `ValueError` if a number is too small; 0 becomes `None` where it means all."""

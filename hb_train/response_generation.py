@@ -16,13 +16,13 @@ import os
 import shutil
 import sys
 import time
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hb_metrics.runs.run_folder import REPLIES, write_json
 from hb_train.training.models import load_base_model, padding_tokenizer, trained_model
-from hb_train.training.options import check_least, check_model_options, parse_training_options, run_script
+from hb_train.training.options import check_least, check_model_options, option, parse_training_options, run_script
 from hb_train.training.runs import (
     end_processes,
     open_training_run,
@@ -47,24 +47,16 @@ BATCH_SIZE, NUM_BATCHES = 16, 5  # of all processes together, a step
 class ResponseArguments:
     """The options of this script beside those of TRL."""
 
-    dialogues: str | None = field(
-        default=None,
-        metadata={
-            "help": "A convos.txt of DSTC-7, or a CSV, JSONL or Parquet file with the columns prompt and reply; by "
-            "default the pairs are those of chitchat-dataset."
-        },
+    dialogues: str | None = option(
+        None,
+        "A convos.txt of DSTC-7, or a CSV, JSONL or Parquet file with the columns prompt and reply; by "
+        "default the pairs are those of chitchat-dataset.",
     )
-    num_pairs: int = field(
-        default=1000, metadata={"help": "The number of pairs of prompt and reply, for training and test together."}
-    )
-    num_test: int = field(
-        default=200, metadata={"help": "The number of prompts in the test split, which has all of their replies."}
-    )
-    context: str = field(default="auto", metadata={"help": "The format of prompts: auto, plain, dialogpt or chat."})
-    decoding: str = field(default="greedy", metadata={"help": "The decoding preset, as in measure.py."})
-    max_new_tokens: int = field(
-        default=40, metadata={"help": "The largest number of tokens of a response, at which it is cut."}
-    )
+    num_pairs: int = option(1000, "The number of pairs of prompt and reply, for training and test together.")
+    num_test: int = option(200, "The number of prompts in the test split, which has all of their replies.")
+    context: str = option("auto", "The format of prompts: auto, plain, dialogpt or chat.")
+    decoding: str = option("greedy", "The decoding preset, as in measure.py.")
+    max_new_tokens: int = option(40, "The largest number of tokens of a response, at which it is cut.")
 
     def __post_init__(self) -> None:
         """Raises `ValueError` if a number is below 1."""

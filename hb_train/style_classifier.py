@@ -15,7 +15,7 @@ dataset and share the weights is for you to look up.
 
 import hashlib
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,10 +23,10 @@ import numpy as np
 
 from hb_dataset.whole_files import write_text
 from hb_metrics.runs.run_folder import package_versions, write_json
-from hb_train.classifiers.calibration import DIVERGED_ERROR, Bin, Quality, curve_svg, fit_temperature, quality
-from hb_train.classifiers.card import CURVE_FILE, classifier_card
+from hb_train.classifiers.calibration import Quality, fit_temperature, quality
+from hb_train.classifiers.card import classifier_card
 from hb_train.classifiers.labelled_rows import SHIPPED, SplitRows, label_indices, read_rows, split_rows
-from hb_train.training.options import check_given, check_least, parse_training_options, run_script
+from hb_train.training.options import check_given, check_least, option, parse_training_options, run_script
 from hb_train.training.runs import (
     checkpoint_to_resume,
     end_processes,
@@ -48,54 +48,28 @@ CARD_FILE = "README.md"
 class StyleClassifierArguments:
     """The options of this script beside those of transformers."""
 
-    model_name_or_path: str | None = field(
-        default=None, metadata={"help": "The encoder: a Hub id, a local folder, or 'embedded' (MiniLM)."}
+    model_name_or_path: str | None = option(None, "The encoder: a Hub id, a local folder, or 'embedded' (MiniLM).")
+    model_revision: str | None = option(None, "The branch, tag or commit of the encoder on the Hub.")
+    trust_remote_code: bool = option(False, "Whether Python code that comes with the encoder may run on this machine.")
+    dataset: str | None = option(
+        None,
+        "The texts and labels: a CSV, TSV, JSON, JSONL or Parquet file, a folder, a dataset of the Hub, or "
+        "'shipped', the exemplars of the embedded classifier.",
     )
-    model_revision: str | None = field(
-        default=None, metadata={"help": "The branch, tag or commit of the encoder on the Hub."}
+    dataset_config: str | None = option(None, "The config of a dataset that has several.")
+    dataset_split: str = option("train", "The split of the dataset that is read.")
+    text_column: str = option("text", "The column of the texts.")
+    label_column: str = option("label", "The column of the labels, of which a text has one: its style.")
+    calibration_dataset: str | None = option(
+        None,
+        "Other rows to calibrate on, given like --dataset; 'shipped' are the replies that the embedded "
+        "classifier is calibrated on. Default: a share of the rows.",
     )
-    trust_remote_code: bool = field(
-        default=False, metadata={"help": "Whether Python code that comes with the encoder may run on this machine."}
+    test_dataset: str | None = option(
+        None, "Other rows to test on, given like --dataset. Default: a share of the rows."
     )
-    dataset: str | None = field(
-        default=None,
-        metadata={
-            "help": "The texts and labels: a CSV, TSV, JSON, JSONL or Parquet file, a folder, a dataset of the Hub, or "
-            "'shipped', the exemplars of the embedded classifier."
-        },
-    )
-    dataset_config: str | None = field(default=None, metadata={"help": "The config of a dataset that has several."})
-    dataset_split: str = field(default="train", metadata={"help": "The split of the dataset that is read."})
-    text_column: str = field(default="text", metadata={"help": "The column of the texts."})
-    label_column: str = field(
-        default="label", metadata={"help": "The column of the labels, of which a text has one: its style."}
-    )
-    calibration_dataset: str | None = field(
-        default=None,
-        metadata={
-            "help": "Other rows to calibrate on, given like --dataset; 'shipped' are the replies that the embedded "
-            "classifier is calibrated on. Default: a share of the rows."
-        },
-    )
-    test_dataset: str | None = field(
-        default=None, metadata={"help": "Other rows to test on, given like --dataset. Default: a share of the rows."}
-    )
-    calibration_share: float = field(
-        default=0.1, metadata={"help": "The share of each label's rows that is held out to calibrate on."}
-    )
-    test_share: float = field(
-        default=0.1, metadata={"help": "The share of each label's rows that is held out to test on."}
-    )
-    max_length: int = field(
-        default=128, metadata={"help": "The largest number of tokens of a text in training; a longer one is cut."}
-    )
-    freeze_layers: int = field(
-        default=0,
-        metadata={"help": "The number of lowest layers that are kept as they are, with the embeddings; 0: none."},
-    )
-    vocabulary: str = field(
-        default="v1.0", metadata={"help": "The version of the vocabulary whose terms leakage is measured over."}
-    )
+    max_length: int = option(128, "The largest number of tokens of a text in training; a longer one is cut.")
+    vocabulary: str = option("v1.0", "The version of the vocabulary whose terms leakage is measured over.")
 
     def __post_init__(self) -> None:
         """Raises `ValueError` if a text would have nearly no token."""
@@ -143,7 +117,7 @@ def train_classifier(arguments: StyleClassifierArguments, training_args: "Traini
     from transformers import DataCollatorWithPadding, Trainer, set_seed
 
     from hb_dataset.versions import read_version
-    from hb_train.classifiers.encoder import calibrate_head, encoder_digest, freeze_layers, load_encoder
+    from hb_train.classifiers.encoder import calibrate_head, encoder_digest, load_encoder
 
     check_given(model_name_or_path=arguments.model_name_or_path, dataset=arguments.dataset)
     vocabulary = read_version(arguments.vocabulary)
@@ -160,7 +134,6 @@ def train_classifier(arguments: StyleClassifierArguments, training_args: "Traini
             revision=arguments.model_revision,
             trust_remote_code=arguments.trust_remote_code,
         )
-    freeze_layers(model, arguments.freeze_layers)
     description = {
         "settings": _settings(arguments, training_args),
         "encoder": {"digest": encoder_digest(arguments.model_name_or_path, arguments.model_revision)},
@@ -188,7 +161,9 @@ def train_classifier(arguments: StyleClassifierArguments, training_args: "Traini
     trainer.train(resume_from_checkpoint=checkpoint_to_resume(training_args))
     logits = np.asarray(trainer.predict(encoded[1]).predictions, np.float64)
     if not np.isfinite(logits).all():
-        raise ValueError(DIVERGED_ERROR.format(rate=training_args.learning_rate))
+        raise ValueError(
+            f"training diverged: a logit is not a number; set a --learning_rate below {training_args.learning_rate:g}"
+        )
     temperature = fit_temperature(logits, indices[1])
     record = None
     if trainer.is_world_process_zero():
@@ -222,8 +197,6 @@ def _read_rows(arguments: StyleClassifierArguments, seed: int) -> SplitRows:
     return split_rows(
         read_rows(arguments.dataset, config=arguments.dataset_config, split=arguments.dataset_split, **columns),
         *others,
-        calibration_share=arguments.calibration_share,
-        test_share=arguments.test_share,
         seed=seed,
     )
 
@@ -271,10 +244,8 @@ def _measured(
 
 
 def _write(folder: Path, record: dict[str, Any]) -> None:
-    """Writes the curve and the card, and last of all the record, with which the run is finished."""
+    """Writes the card, and last of all the record, with which the run is finished."""
     test = record["quality"]["test"]
-    curve = [Bin(**each) for each in test["curve"]]
-    write_text(folder / CURVE_FILE, curve_svg(curve, f"Calibration on {test['num_rows']:,} held-out texts"))
     write_text(folder / CARD_FILE, classifier_card(record))
     write_json(folder / CLASSIFIER_FILE, record)
     print(

@@ -39,7 +39,7 @@ from hb_dataset.whole_files import write_text
 from hb_metrics.runs.run_folder import RUN_FILE, open_run, package_versions, read_json, write_json
 from hb_train.debiasing.arguments import DEBIAS_FILE
 from hb_train.training.hub_token import NOT_RECORDED, check_recorded
-from hb_train.training.options import check_given, check_least, first_line, read_config, run_script
+from hb_train.training.options import check_given, check_least, first_line, option, read_config, run_script
 from hb_train.training.processes import run_processes
 from hb_train.tune import given_method
 from hb_train.tuning.labels import read_labels
@@ -68,24 +68,19 @@ class SweepArguments:
     """The options of a sweep. All other options go to each run of the script."""
 
     output_dir: str = field(metadata={"help": "The folder of the sweep, with a folder for each run; also to resume."})
-    script: Literal["tune", "debias"] = field(default="tune", metadata={"help": "The script that is swept."})
-    grid: list[str] | None = field(
-        default=None,
-        metadata={
-            "help": "The swept options with their values, such as lambda_d=10,100 or learning_rate=1e-6:1e-2:9 (nine "
-            "values, uniform in the logarithm); by default the paper's grid."
-        },
+    script: Literal["tune", "debias"] = option("tune", "The script that is swept.")
+    grid: list[str] | None = option(
+        None,
+        "The swept options with their values, such as lambda_d=10,100 or learning_rate=1e-6:1e-2:9 (nine "
+        "values, uniform in the logarithm); by default the paper's grid.",
     )
-    config: str | None = field(default=None, metadata={"help": "A YAML file with options of the script."})
-    dataset_name: str | None = field(default=None, metadata={"help": "The folder of labels, as in tune.py."})
-    lmp_tolerance: float = field(
-        default=0.1,
-        metadata={"help": "The largest rise of the best debiased model's perplexity of other text, as a share."},
+    config: str | None = option(None, "A YAML file with options of the script.")
+    dataset_name: str | None = option(None, "The folder of labels, as in tune.py.")
+    lmp_tolerance: float = option(
+        0.1, "The largest rise of the best debiased model's perplexity of other text, as a share."
     )
-    num_parallel: int = field(
-        default=1, metadata={"help": "The number of runs at a time; each has one graphics card, if there are any."}
-    )
-    keep: Literal["best", "all"] = field(default="best", metadata={"help": "Which runs keep their weights."})
+    num_parallel: int = option(1, "The number of runs at a time; each has one graphics card, if there are any.")
+    keep: Literal["best", "all"] = option("best", "Which runs keep their weights.")
     hub_token: str | None = field(
         default=None,
         repr=False,

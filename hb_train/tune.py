@@ -23,7 +23,7 @@ import argparse
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from shutil import copyfile
 from typing import TYPE_CHECKING, Any, Literal
@@ -35,6 +35,7 @@ from hb_train.training.options import (
     check_given,
     check_least,
     check_model_options,
+    option,
     parse_training_options,
     read_config,
     run_script,
@@ -67,34 +68,26 @@ if TYPE_CHECKING:
 class TuneArguments:
     """The options of this script beside those of TRL."""
 
-    dataset_name: str | None = field(
-        default=None,
-        metadata={"help": "The folder of bias_labels.py or, for method distill, of baseline_replies.py."},
+    dataset_name: str | None = option(
+        None, "The folder of bias_labels.py or, for method distill, of baseline_replies.py."
     )
-    method: Literal["sft", "kto", "distill"] = field(
-        default="sft",
-        metadata={
-            "help": "The method: sft (supervised fine-tuning with control tags, the paper's); kto (preference for the "
-            "less biased replies); distill (the model's own replies to prompts without a descriptor)."
-        },
+    method: Literal["sft", "kto", "distill"] = option(
+        "sft",
+        "The method: sft (supervised fine-tuning with control tags, the paper's); kto (preference for the "
+        "less biased replies); distill (the model's own replies to prompts without a descriptor).",
     )
-    labels: Literal["tags", "none"] = field(
-        default="tags",
-        metadata={"help": "Whether prompts end in their tags; none is the paper's self-chat tuning, for comparison."},
+    labels: Literal["tags", "none"] = option(
+        "tags", "Whether prompts end in their tags; none is the paper's self-chat tuning, for comparison."
     )
-    early_stopping_patience: int = field(
-        default=3,
-        metadata={
-            "help": "The number of evaluations in a row without a lower validation perplexity (other methods: loss) "
-            "after which tuning stops; with 0 it never does."
-        },
+    early_stopping_patience: int = option(
+        3,
+        "The number of evaluations in a row without a lower validation perplexity (other methods: loss) "
+        "after which tuning stops; with 0 it never does.",
     )
-    evaluation_replies: int = field(
-        default=0,
-        metadata={
-            "help": "The approximate number of replies at each evaluation, such as 312, to show the mean bias value "
-            "along the labels' directions and Full Gen Bias; 0 for none."
-        },
+    evaluation_replies: int = option(
+        0,
+        "The approximate number of replies at each evaluation, such as 312, to show the mean bias value "
+        "along the labels' directions and Full Gen Bias; 0 for none.",
     )
 
     def __post_init__(self) -> None:

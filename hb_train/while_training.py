@@ -44,34 +44,6 @@ LOWER_IS_BETTER = (
 )
 PROMPT_COLUMNS = ("id", "text", "axis", "descriptor", "descriptor_plural", "template")
 
-NO_EVALUATION_ERROR = "eval_strategy is 'no', and Gen Bias is measured at evaluations; give eval_strategy='steps'"
-GREATER_ERROR = "greater_is_better is True, and of '{name}' the lowest is best; give greater_is_better=False"
-SHARDED_ERROR = "the weights are shared out ({kind}), and replies need whole ones on each process; train with DDP"
-PROMPT_LEARNING_ERROR = "the adapter learns prompts and is no part of the model's layers; give LoRA"
-TOKENIZER_ERROR = "the trainer has no tokenizer to write prompts with; give it processing_class=tokenizer"
-ONCE_ERROR = (
-    "{number} GenBiasCallbacks were added to the trainer that this one was made with; add one, to its own trainer, and "
-    "take others away with trainer.remove_callback(GenBiasCallback)"
-)
-COLUMNS_ERROR = (
-    "the prompts lack the columns {missing}; give the name of a config, or a table of load_table with the plural forms "
-    "that hb_metrics.runs.run_folder.with_plurals adds"
-)
-TEMPLATES_ERROR = "num_templates is {number}, and the prompts have {there} templates; give between 1 and {there}"
-CELL_ERROR = (
-    "replies_per_cell is {number}, and there are at most {there} prompts of a term in a template; give 1 to {there}"
-)
-SAMPLE_ERROR = (
-    "num_replies is {number}, at {each} to a term in a template enough for {terms} terms in {templates} templates, and "
-    "there are {there} terms; give between {least} and {most}"
-)
-OTHER_STYLES_ERROR = (
-    "the directions in '{folder}' are of other styles than those of classifier '{name}'; give directions of replies "
-    "that it classified"
-)
-NO_DIRECTION_ERROR = "none of the terms has a direction in '{folder}'; give other prompts"
-NO_REPLIES_WARNING = "step %d: the model could not reply, and this evaluation has no Gen Bias (%s)"
-
 logger = logging.getLogger(__name__)
 
 
@@ -124,36 +96,44 @@ class GenBiasCallback(TrainerCallback):
         kind = trainer.accelerator.distributed_type
         plugin = trainer.accelerator.state.deepspeed_plugin if kind == DistributedType.DEEPSPEED else None
         if kind in (DistributedType.FSDP, DistributedType.MEGATRON_LM) or (plugin and plugin.zero_stage == 3):
-            raise ValueError(SHARDED_ERROR.format(kind=kind))
+            raise ValueError(f"the weights are sharded ({kind}), and replies need whole ones in each process; use DDP")
         self.trainer, self.seed, self.decoding, self.context, self.tag = trainer, seed, decoding, context, tag
         self.tokenizer = getattr(trainer.processing_class, "tokenizer", trainer.processing_class)
         if not isinstance(self.tokenizer, PreTrainedTokenizerBase):
-            raise ValueError(TOKENIZER_ERROR)
+            raise ValueError("the trainer has no tokenizer to write prompts with; set processing_class=tokenizer")
         if isinstance(prompts, str):
             prompts = with_plurals(load_table(prompts), config_vocabulary(prompts))
         self.directions = None if directions is None else read_directions(Path(directions)).means
         if self.directions is not None:
             prompts = _with_directions(prompts, self.directions)
             if not len(prompts):
-                raise ValueError(NO_DIRECTION_ERROR.format(folder=directions))
+                raise ValueError(f"none of the terms has a direction in '{directions}'; set other prompts")
         self.prompts = draw_prompts(prompts, num_replies, replies_per_cell, num_templates, seed=seed)
         with random_state_kept():
             self.styles = load_style_classifier(style_classifier, device=trainer.args.device)
             self.offensive = load_offensiveness_classifier(offensiveness_classifier, device=trainer.args.device)
         if self.directions is not None and list(self.directions.labels) != list(self.styles.labels):
-            raise ValueError(OTHER_STYLES_ERROR.format(folder=directions, name=self.styles.name))
+            raise ValueError(
+                f"the directions in '{directions}' are of other styles than those of classifier '{self.styles.name}'; "
+                "set directions of replies that it classified"
+            )
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Checks the options and whether the model can reply; goes before callbacks that read the figures."""
         name = (args.metric_for_best_model or "").removeprefix("eval_")
         if args.eval_strategy == "no":
-            raise ValueError(NO_EVALUATION_ERROR)
+            raise ValueError(
+                "eval_strategy is 'no', and Gen Bias is measured at evaluations; set eval_strategy='steps'"
+            )
         if name in LOWER_IS_BETTER and args.greater_is_better:
-            raise ValueError(GREATER_ERROR.format(name=name))
+            raise ValueError(f"greater_is_better is True, and the lowest '{name}' is best; set greater_is_better=False")
         handler = self.trainer.callback_handler
         present = [callback for callback in handler.callbacks if isinstance(callback, GenBiasCallback)]
         if present != [self]:
-            raise ValueError(ONCE_ERROR.format(number=len(present)))
+            raise ValueError(
+                f"{len(present)} GenBiasCallbacks were added to this callback's trainer; add one, and remove others "
+                "with trainer.remove_callback(GenBiasCallback)"
+            )
         with random_state_kept(), evaluated(self.trainer.model) as model:
             self._plan(model)
         handler.callbacks = [self, *(callback for callback in handler.callbacks if callback is not self)]
@@ -223,7 +203,11 @@ class GenBiasCallback(TrainerCallback):
         try:
             replies = reply_to_rows(plan, loaded, rows)
         except ValueError as error:
-            logger.warning(NO_REPLIES_WARNING, self.trainer.state.global_step, error)
+            logger.warning(
+                "step %d: the model could not reply, and this evaluation has no Gen Bias (%s)",
+                self.trainer.state.global_step,
+                error,
+            )
             return None
         given = [(row, reply) for row, reply in zip(rows, replies, strict=True) if not is_empty(reply)]
         if not given:
@@ -242,21 +226,24 @@ def draw_prompts(prompts: pa.Table, number: int, each: int, num_templates: int, 
     Raises:
         ValueError: That is fewer than two terms, or there are not so many terms, templates or prompts of a term.
     """
-    if missing := [name for name in PROMPT_COLUMNS if name not in prompts.column_names]:
-        raise ValueError(COLUMNS_ERROR.format(missing=", ".join(missing)))
+    missing = [name for name in PROMPT_COLUMNS if name not in prompts.column_names]
+    if missing:
+        raise ValueError(
+            f"the prompts lack the columns {', '.join(missing)}; set the name of a config, or a table of load_table "
+            "with the plural forms that hb_metrics.runs.run_folder.with_plurals adds"
+        )
     names = sorted(set(prompts["template"].to_pylist()))
-    if not 1 <= num_templates <= len(names):
-        raise ValueError(TEMPLATES_ERROR.format(number=num_templates, there=len(names)))
-    names = random.Random(seed).sample(names, num_templates)
+    names = random.Random(seed).sample(names, min(num_templates, len(names)))
     prompts = prompts.filter(pc.is_in(prompts["template"], pa.array(names)))
     keys = list(zip(prompts["axis"].to_pylist(), prompts["descriptor"].to_pylist(), strict=True))
     most = max(Counter(zip(keys, prompts["template"].to_pylist(), strict=True)).values())
-    if not 1 <= each <= most:
-        raise ValueError(CELL_ERROR.format(number=each, there=most))
     there, of_term = len(set(keys)), each * num_templates
-    if not 2 <= number // of_term <= there:
-        sizes = {"terms": number // of_term, "least": 2 * of_term, "most": there * of_term}
-        raise ValueError(SAMPLE_ERROR.format(number=number, each=each, templates=num_templates, there=there, **sizes))
+    if len(names) < num_templates or not 1 <= each <= most or not 2 <= number // of_term <= there:
+        raise ValueError(
+            f"{number} replies with {each} to a term in each of {num_templates} templates cannot be drawn from {there} "
+            f"terms in {len(names)} templates with up to {most} prompts each; set num_replies between {2 * of_term} "
+            f"and {there * of_term}, replies_per_cell up to {most}, num_templates up to {len(names)}"
+        )
     drawn = balanced_sample(prompts, number // of_term, seed=seed)
     chosen = set(zip(drawn["axis"].to_pylist(), drawn["descriptor"].to_pylist(), strict=True))
     return select_prompts(prompts.filter(pa.array([key in chosen for key in keys])), each, seed=seed)
@@ -271,7 +258,7 @@ def evaluated(model: Any) -> Iterator[Any]:
     """
     if hasattr(model, "get_base_model"):
         if getattr(model.active_peft_config, "is_prompt_learning", False):
-            raise ValueError(PROMPT_LEARNING_ERROR)
+            raise ValueError("the adapter learns prompts and is no part of the model's layers; use LoRA")
         outer, model = model, model.get_base_model()
     else:
         outer = model

@@ -62,7 +62,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         results = analyse(study, ratings, max_failed_checks=arguments.max_failed_checks)
         output.mkdir(parents=True, exist_ok=True)
         write_json(output / RESULTS_FILE, results)
-        write_text(output / PAGE_FILE, results_page(results))
+        names = {"before": results["runs"][0]["name"], "after": results["runs"][1]["name"]}
+        context = {"section": human_evaluation_section(results), "figures": "{}", "terms": "null", "plotly_js": ""}
+        write_text(output / PAGE_FILE, render(_FOLDER / "results.html.jinja", {**context, **names}))
     except (ValueError, OSError) as error:
         raise SystemExit(f"hb_metrics.human_eval: {error}") from error
     print("\n".join(summary_lines(results)))
@@ -79,14 +81,6 @@ def summary_lines(results: dict[str, Any]) -> list[str]:
     if results["unused_pages"]:
         line += f"; without ratings: {', '.join(results['unused_pages'])}"
     return [line, *answers(results)]
-
-
-def results_page(results: dict[str, Any]) -> str:
-    """The page of a human evaluation; it has no figures to draw."""
-    before, after = (run["name"] for run in results["runs"])
-    context = {"section": human_evaluation_section(results), "before": before, "after": after}
-    nothing = {"figures": "{}", "terms": "null", "plotly_js": ""}
-    return render(_FOLDER / "results.html.jinja", {**context, **nothing})
 
 
 if __name__ == "__main__":

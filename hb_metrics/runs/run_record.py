@@ -20,18 +20,17 @@ def measured_model(run: Mapping[str, Any]) -> str:
     model = run["model"]
     if served := model.get("served"):
         program = served["server"] or "a server of the OpenAI interface"
-        is_path = model["name"].startswith(("/", ".", "~")) or "\\" in model["name"]
-        return f"{last_part(model['name']) if is_path else model['name']}, asked for over HTTP ({program})"
+        return f"{_without_path(model['name'])}, asked for over HTTP ({program})"
     digest = model["digest"][:_DIGEST_LETTERS]
     if model.get("answered_in_files"):
-        return f"{model['name']}, going by files of its answers (digest {digest})"
+        return f"{_without_path(model['name'])}, going by files of its answers (digest {digest})"
     gguf_file, quantization, adapter = (model.get(name) for name in ("gguf_file", "quantization", "adapter"))
     if is_on_hub(model):
         words = f"commit {digest} of {model['name']}" + ("" if gguf_file is None else f", {gguf_file}")
     elif model["name"].endswith("(embedded)"):
         words = f"{model['name']} (digest {digest})"
     elif gguf_file is not None:
-        words = f"a GGUF file, {gguf_file} (digest {digest})"
+        words = f"a GGUF file, {last_part(gguf_file)} (digest {digest})"
     else:
         words = f"a local folder, {public_name(model)} (digest {digest})"
     words += "" if quantization is None else f", quantised ({quantization})"
@@ -103,6 +102,11 @@ def cue_of(results: Mapping[str, Any]) -> str:
     """Where the model was told who the user is; "prompt" in runs of earlier releases, which knew no other."""
     cue: str = results["run"].get("generation", {}).get("cue", "prompt")
     return cue
+
+
+def _without_path(name: str) -> str:
+    """A name that may be a Hub id or a path, which is private: of a path its last part."""
+    return last_part(name) if name.startswith(("/", ".", "~")) or "\\" in name else name
 
 
 def last_part(path: str) -> str:

@@ -95,16 +95,10 @@ def clusters_text(results: Mapping[str, Any]) -> str:
 
 def summary_lines(results: Mapping[str, Any]) -> list[str]:
     """The lines that the terminal prints."""
-    comparison, still = results["comparison"], results["still_styles"]
     lines = [
         f"{len(results['styles'])} styles in {results['cut']['num_clusters']} clusters, from "
         f"{results['num_replies']:,} replies; reliability of the correlations {rho(results['reliability'])}"
     ]
-    if still:
-        lines.append(f"  left out, since they do not vary: {len(still)} styles")
-    if comparison is not None:
-        rand, number = rho(comparison["adjusted_rand"]), comparison["num_styles"]
-        lines.append(f"  adjusted Rand index with {comparison['name']}: {rand}, over {number} styles")
     if names := opposed(results):
         lines.append(f"  negatively correlated styles, which do not go together, are in: {', '.join(names)}")
     lines.append("  Partial Gen Bias, Jaccard index with halves, styles:")

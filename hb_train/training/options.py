@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,11 @@ def run_script(name: str, work: Callable[[], object]) -> None:
         raise SystemExit(f"{name}: {error}") from error
     except KeyboardInterrupt:
         raise SystemExit("\ninterrupted; to resume, give the same command again") from None
+
+
+def option(default: Any, help: str) -> Any:
+    """A field of a dataclass of options."""
+    return field(default=default, metadata={"help": help})
 
 
 def parse_training_options(classes: Sequence[type], argv: list[str], docstring: str | None, **defaults: Any) -> Any:
