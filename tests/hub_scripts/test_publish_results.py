@@ -34,6 +34,7 @@ from hub_scripts.publish_results import Change, check_model, main, read_settled_
 from hub_scripts.published_dataset import published_dataset
 from hub_scripts.results_section import END, START, card_section, measuring_command, with_section
 from hub_scripts.run_figures import eval_yaml, evaluation_results, run_figures
+from tests.hb_metrics.made_results import refusals_of
 from tests.hub_scripts.versions_on_disk import freeze_small
 
 SCRIPT = Path(publish_results.__file__)
@@ -71,9 +72,10 @@ def measured(replies_per_cell=8):
         "num_replies": len(rows),
         "num_empty_replies": 1,
         "num_truncated_replies": 7,
+        "refusals": refusals_of(replies),
     }
     return {
-        "likelihood": likelihood_results(prompts, scores, 0.05, True),
+        "likelihood": likelihood_results(prompts, scores),
         "generation": {**counts, **generation},
         "offensiveness": {
             "prompts": offensiveness_results(whole, rng.random(len(prompts)), 0),
@@ -393,7 +395,9 @@ def test_only_finished_runs_with_figures_are_read(write_run, results, tmp_path):
     for folder in ("nowhere", "unfinished"):
         with pytest.raises(ValueError, match=f"{folder}' has no results.json"):
             read_settled_results(tmp_path / folder)
-    empty = write_run({"run": results["run"], "offensiveness": {"prompts": {}}}, "empty")
+    empty = write_run(
+        {"run": results["run"], "offensiveness": {"prompts": results["offensiveness"]["prompts"]}}, "empty"
+    )
     with pytest.raises(ValueError, match="has no figures to publish"):
         read_settled_results(empty)
 
