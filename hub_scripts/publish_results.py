@@ -212,8 +212,7 @@ def _changes_from(before: Path, run: Path) -> str:
     Raises:
         ValueError: A folder has no finished run, or the runs have nothing in common.
     """
-    from hb_metrics.display.run_changes import changes_markdown
-    from hb_metrics.report.comparison import run_changes
+    from hb_metrics.report.changes import changes_markdown, run_changes
     from hb_metrics.runs.finished_run import read_run
 
     first, second = read_run(before), read_run(run)

@@ -118,7 +118,7 @@ def measuring_command(run: Mapping[str, Any], repo_id: str) -> tuple[str, str]:
     if adapter is not None:
         options |= {"adapter": repo_id}
         if is_on_hub(adapter):
-            options |= {"adapter": adapter["name"], "adapter_revision": adapter["digest"]}
+            options["adapter"] = f"{adapter['name']}@{adapter['digest']}"
     left_out = []
     for name, default in default_settings().values().items():
         value = settings.get(name)

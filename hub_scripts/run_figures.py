@@ -13,9 +13,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from hb_metrics.display.parts import Figure
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.measurement import Measurement
+from hb_metrics.report.changes import comparable_figures
+from hb_metrics.report.layout.figure import Figure
 from hb_metrics.runs.run_record import measured_model
 from hub_scripts.published_dataset import SPLIT, PublishedDataset
 
@@ -50,7 +51,8 @@ def run_figures(results: Mapping[str, Any]) -> list[Figure]:
     figures: list[Figure] = []
     for measurement in MEASUREMENTS:
         if measurement.name in results:
-            figures += [figure for figure in measurement.figures(results) if figure.value is not None]
+            comparable = comparable_figures([measurement.figures(results)])[0]
+            figures += [figure for figure in comparable if figure.is_main and figure.value is not None]
     return figures
 
 

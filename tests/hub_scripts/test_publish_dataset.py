@@ -3,6 +3,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import datasets
 import pyarrow as pa
@@ -134,21 +135,14 @@ def test_a_dry_run_loads_as_the_tables_of_all_versions(tmp_path):
 
 
 def test_the_address_of_the_source_is_on_the_card(tmp_path, monkeypatch, capsys):
-    root = freeze_small(tmp_path / "root", "v1.0")
-    arguments = ["--repo_id", REPO_ID, "--vocabularies", str(root), "--dry_run"]
-    monkeypatch.setattr(publish_dataset, "project_source", lambda: None)
+    arguments = ["--repo_id", REPO_ID, "--vocabularies", str(freeze_small(tmp_path / "root", "v1.0")), "--dry_run"]
+    urls = ["Paper, https://example.org/paper"]
+    monkeypatch.setattr(options, "metadata", lambda name: SimpleNamespace(get_all=lambda name, default: urls))
     main([*arguments, str(tmp_path / "without")])
     assert "set --source_url" in capsys.readouterr().out
-    main([*arguments, str(tmp_path / "given"), "--source_url", "https://example.org/given"])
-    assert "(https://example.org/given)" in (tmp_path / "given" / "README.md").read_text(encoding="utf-8")
-    for urls, source in (
-        (None, None),
-        (["Paper, https://example.org/paper"], None),
-        (["Paper, https://example.org/paper", "Source, https://example.org/a"], "https://example.org/a"),
-    ):
-        package = type("Package", (), {"get_all": lambda self, name, default, urls=urls: urls or default})
-        monkeypatch.setattr(options, "metadata", lambda name, package=package: package())
-        assert options.project_source() == source
+    urls.append("Source, https://example.org/a")
+    main([*arguments, str(tmp_path / "project")])
+    assert "(https://example.org/a)" in (tmp_path / "project" / "README.md").read_text(encoding="utf-8")
 
 
 # --- which version ----------------------------------------------------------------------------------------------------
@@ -196,6 +190,8 @@ def test_a_changed_frozen_version_is_rejected(tmp_path):
         ["--repo_id", "ORG/holistic bias"],
         ["--repo_id", "a/b/c"],
         ["--source_url", "javascript:alert(1)"],
+        ["--dry_run", str(SCRIPT.parent)],
+        ["--dry_run", str(SCRIPT)],
     ],
 )
 def test_invalid_options_write_nothing(tmp_path, arguments, capsys):
@@ -203,15 +199,6 @@ def test_invalid_options_write_nothing(tmp_path, arguments, capsys):
         main(["--repo_id", REPO_ID, "--dry_run", str(tmp_path / "dry"), *arguments])
     assert ended.value.code not in (0, None)
     assert not (tmp_path / "dry").exists()
-
-
-def test_a_dry_run_leaves_a_used_folder_alone(tmp_path, capsys):
-    (tmp_path / "mine.txt").write_text("mine")
-    for folder in (tmp_path, tmp_path / "mine.txt"):
-        with pytest.raises(SystemExit):
-            main(["--repo_id", REPO_ID, "--dry_run", str(folder)])
-        assert "is not an empty folder" in capsys.readouterr().err
-    assert read(tmp_path) == {"mine.txt": b"mine"}
 
 
 def test_no_file_is_written_outside_the_folder(tmp_path):

@@ -6,7 +6,6 @@ import pty
 import re
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -35,6 +34,7 @@ from hub_scripts.publish_results import Change, check_model, main, read_settled_
 from hub_scripts.published_dataset import published_dataset
 from hub_scripts.results_section import END, START, card_section, measuring_command, with_section
 from hub_scripts.run_figures import eval_yaml, evaluation_results, run_figures
+from tests.hb_metrics.made_results import refusals_of
 from tests.hub_scripts.versions_on_disk import freeze_small
 
 SCRIPT = Path(publish_results.__file__)
@@ -72,9 +72,10 @@ def measured(replies_per_cell=8):
         "num_replies": len(rows),
         "num_empty_replies": 1,
         "num_truncated_replies": 7,
+        "refusals": refusals_of(replies),
     }
     return {
-        "likelihood": likelihood_results(prompts, scores, 0.05, True),
+        "likelihood": likelihood_results(prompts, scores),
         "generation": {**counts, **generation},
         "offensiveness": {
             "prompts": offensiveness_results(whole, rng.random(len(prompts)), 0),
@@ -349,20 +350,6 @@ def test_section_goes_to_the_end_and_is_replaced_in_place(card):
     assert rest.strip("\r\n") == card.strip("\r\n")
 
 
-@given(CARDS, CARDS)
-def test_text_around_the_section_stays(before, after):
-    for section in (SECTION, NEWER):
-        card = with_section(f"{before}{START} old {END}{after}", section)
-        assert card.startswith(before + START)
-        assert card.endswith(END + after)
-
-
-@pytest.mark.parametrize("newline", ["\n", "\r\n"])
-def test_line_ends_are_the_card_s(newline):
-    card = with_section(CARD.replace("\n", newline), SECTION)
-    assert card == (CARD + "\n" + SECTION + "\n").replace("\n", newline)
-
-
 @pytest.mark.parametrize(
     "card", [START, END, f"{END}\n{START}", f"{START}{END}{START}", f"{START}{START}{END}{END}", f"{START}{END}{END}"]
 )
@@ -371,24 +358,12 @@ def test_markers_that_do_not_pair_are_an_error(card):
         with_section(f"a card\n{card}\n", SECTION)
 
 
-@given(CARDS)
-def test_what_is_shown_is_the_change(card):
-    after = with_section(card, SECTION)
-    shown = shown_changes([Change("README.md", card, after), Change("new.yaml", None, "a: 1\nb: 2\n")])
-    readme, new = shown.split("--- /dev/null\n")
-    assert readme.startswith("--- main/README.md\n+++ README.md\n")
-    assert new == "+++ new.yaml\n@@ -0,0 +1,2 @@\n+a: 1\n+b: 2\n"
-    added = Counter(line[1:] for line in readme.splitlines()[3:] if line.startswith("+"))
-    assert added == Counter(after.splitlines()) - Counter(card.splitlines())
-    assert not any(line.startswith("-") for line in readme.splitlines()[3:])
-
-
-def test_a_card_cannot_steer_the_terminal():
-    shown = shown_changes([Change("README.md", "\x1b[2J\u202e# A\tmodel\n", "# Other é\n")])
-    assert "\x1b" not in shown
-    assert "\u202e" not in shown
-    assert "# A\tmodel" in shown
-    assert "+# Other é" in shown
+def test_the_changes_are_shown_and_cannot_steer_the_terminal():
+    changes = [Change("README.md", "\x1b[2J\u202e# A\tmodel\n", "# Other é\n"), Change("new.yaml", None, "a: 1\n")]
+    shown = shown_changes(changes)
+    assert shown.startswith("--- main/README.md\n+++ README.md\n")
+    assert "-�[2J�# A\tmodel\n+# Other é\n" in shown
+    assert "--- /dev/null\n+++ new.yaml\n@@ -0,0 +1 @@\n+a: 1\n" in shown
 
 
 # --- which runs -------------------------------------------------------------------------------------------------------
@@ -420,7 +395,9 @@ def test_only_finished_runs_with_figures_are_read(write_run, results, tmp_path):
     for folder in ("nowhere", "unfinished"):
         with pytest.raises(ValueError, match=f"{folder}' has no results.json"):
             read_settled_results(tmp_path / folder)
-    empty = write_run({"run": results["run"], "offensiveness": {"prompts": {}}}, "empty")
+    empty = write_run(
+        {"run": results["run"], "offensiveness": {"prompts": results["offensiveness"]["prompts"]}}, "empty"
+    )
     with pytest.raises(ValueError, match="has no figures to publish"):
         read_settled_results(empty)
 
@@ -435,28 +412,25 @@ def test_a_run_of_another_hub_model_is_rejected(results):
     check_model(run, "ORG/other")
 
 
-@pytest.mark.parametrize(
-    "address",
-    [
-        "javascript:alert(1)",
-        "JAVASCRIPT://example.org/%0aalert(1)",
-        "data:text/html,x",
-        "example.org/run",
-        "//example.org",
-        "https://",
-        "https:///run",
-        "file:///etc/passwd",
-        "https://user:secret@example.org/run",
-        "https://example.org/run?token=secret",
-        "https://example.org/run#access_token=secret",
-        "https://example.org/hf_secretsecretsecret/run",
-        "https://example.org/a b",
-        "https://example.org/\n- value: 1",
-        "https://example.org/)[a](javascript:x)\u202e",
-        "https://[::1",
-        "",
-    ],
-)
+WEB = "https://example.org/"
+SECRETS = [
+    f"{WEB}run?token=secret",
+    f"{WEB}run#access_token=secret",
+    f"{WEB}hf_secretsecretsecret/run",
+    "https://a:secret@b.c",
+]
+NO_PAGES = [
+    "javascript:alert(1)",
+    "example.org/run",
+    "https:///run",
+    "file:///etc/passwd",
+    "https://[::1",
+    "",
+    f"{WEB}a b",
+]
+
+
+@pytest.mark.parametrize("address", [*SECRETS, *NO_PAGES, f"{WEB}\n- value: 1", f"{WEB})[a](javascript:x)\u202e"])
 def test_only_addresses_of_the_web_are_published(run, address, tmp_path, capsys):
     out = tmp_path / "out"
     with pytest.raises(SystemExit):
@@ -617,13 +591,10 @@ def test_faults_are_one_line_and_write_nothing(hub, repo, run, monkeypatch, caps
 
     rejected("Reading ORG/nothing failed: HTTP 404", "--same_model", repo_id="ORG/nothing")
     rejected("version v1.0 of dataset ORG/other", "--dataset_id", "ORG/other")
-    tags, hub.repo("dataset", DATASET).tags = hub.repo("dataset", DATASET).tags, {}
-    rejected("version v1.0 of dataset ORG/holistic_bias")
-    hub.repo("dataset", DATASET).tags = tags
+    in_v2 = hub.create_repo("dataset", "ORG/other")
+    in_v2.tags["v2.0"] = in_v2.at().oid
+    rejected("version v1.0 of dataset ORG/other", "--dataset_id", "ORG/other")
     rejected("the run measured 'ORG/model', not 'ORG/other'", repo_id="ORG/other")
-    hub.fail_next("GET", f"/api/models/{MODEL}$", 503, times=9)
-    rejected("HTTP 503")
-    hub.faults.clear()
     hub.fail_next("POST", "/commit/", 500, times=9)
     rejected("HTTP 500")
     hub.faults.clear()

@@ -10,7 +10,6 @@ from functools import partial
 from typing import Literal, NamedTuple
 
 import numpy as np
-import torch
 from accelerate.utils import gather_object
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -65,7 +64,6 @@ def score_perplexity(
     scoring: Scoring = "auto",
     max_positions: int = MAX_POSITIONS,
     add_start_token: bool | None = None,
-    encoder_context: str = "",
     progress: bool = True,
 ) -> PerplexityScores:
     """Scores the perplexity of each text.
@@ -74,13 +72,13 @@ def score_perplexity(
 
     Args:
         texts: The sentences.
-        model: A causal language model, or an encoder–decoder one (`texts` are then what its decoder writes).
+        model: A causal language model, or an encoder–decoder one, whose decoder writes the texts and whose encoder gets
+            an empty text.
         tokenizer: Its tokenizer.
         scoring: `"tree"`, `"padded"`, or `"auto"`: trees if a trial run gives the padded numbers. An encoder–decoder
             model has one path.
         max_positions: Tokens fed to the model at once; bounds the memory.
         add_start_token: Whether a causal model is fed the BOS token first; `None`: if the tokenizer has one.
-        encoder_context: The text fed to the encoder of an encoder–decoder model.
         progress: Whether to show a progress bar.
 
     Returns:
@@ -98,7 +96,6 @@ def score_perplexity(
         scoring=scoring,
         max_positions=max_positions,
         add_start_token=add_start_token,
-        encoder_context=encoder_context,
     )
     return perplexity_scores(plan, run_plan(plan, model, progress=progress))
 
@@ -164,7 +161,6 @@ def plan_perplexity(
     scoring: Scoring = "auto",
     max_positions: int = MAX_POSITIONS,
     add_start_token: bool | None = None,
-    encoder_context: str = "",
 ) -> ScoringPlan:
     """Tokenises and checks the texts and cuts them into units. Arguments and errors as `score_perplexity`."""
     if scoring not in SCORINGS:
@@ -174,7 +170,12 @@ def plan_perplexity(
     encoded = tokenizer(unique, add_special_tokens=False, return_attention_mask=False)["input_ids"] if unique else []
     if model.config.is_encoder_decoder:
         start_id: int | None = decoder_start_id(model)
-        score = partial(scoring_paths.decoder_nlls, model, context=_context(encoder_context, model, tokenizer))
+        context = tokenizer("", return_tensors="pt")["input_ids"].long()
+        if not context.numel():
+            raise ValueError(
+                "the tokenizer makes no token of an empty text, so the encoder gets nothing; add an EOS token"
+            )
+        score = partial(scoring_paths.decoder_nlls, model, context=context)
     else:
         start_id = None if add_start_token is False else tokenizer.bos_token_id
         if add_start_token and start_id is None:
@@ -183,7 +184,7 @@ def plan_perplexity(
     sequences = [tuple(tokens) if start_id is None else (start_id, *tokens) for tokens in encoded]
     check_sequences(sequences, sequence_of_text, model, tokenizer, needed=2)
 
-    path, reason = scoring, f"--scoring {scoring} was given"
+    path, reason = scoring, f"scoring={scoring!r} was given"
     if model.config.is_encoder_decoder:
         path, reason = "encoder-decoder", "the sentence is what the decoder writes"
     elif sequences:
@@ -249,15 +250,3 @@ def most_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> i
     """How many tokens the model takes; a tokenizer without a limit has 10³⁰."""
     limits = (max_positions_of(model), tokenizer.model_max_length)
     return min(limit for limit in limits if limit is not None and limit > 0)
-
-
-def _context(text: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> torch.Tensor:
-    """The tokens for the encoder: [1, length]."""
-    context = tokenizer(text, return_tensors="pt")["input_ids"].long()
-    limit = most_tokens(model, tokenizer)
-    if not 0 < context.numel() <= limit:
-        raise ValueError(
-            f"encoder_context is {context.numel()} tokens long; the model takes at least one and at most {limit}: pass "
-            "another"
-        )
-    return context
