@@ -5,9 +5,9 @@ Perplexity is exp of the mean negative log-likelihood per predicted token, natur
 only. Sentences are scored on prefix trees where the model allows it, else in padded batches: the same numbers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from accelerate.utils import gather_object
@@ -184,7 +184,8 @@ def plan_perplexity(
     sequences = [tuple(tokens) if start_id is None else (start_id, *tokens) for tokens in encoded]
     check_sequences(sequences, sequence_of_text, model, tokenizer, needed=2)
 
-    path, reason = scoring, f"scoring={scoring!r} was given"
+    path: str = scoring
+    reason = f"scoring={scoring!r} was given"
     if model.config.is_encoder_decoder:
         path, reason = "encoder-decoder", "the sentence is what the decoder writes"
     elif sequences:
@@ -198,7 +199,7 @@ def plan_perplexity(
             reason = fault or "in a trial run prefix trees gave the padded path's numbers"
         elif fault is not None:
             raise ValueError(f"scoring='tree' does not work for this model: {fault}; pass scoring='auto' or 'padded'")
-    halve = halved
+    halve: Callable[[Any], tuple[Any, Any] | None] = halved
     if path == "tree":
         score, halve = partial(scoring_paths.tree_nlls, model), halved_tree
         units = [Unit(tree.sequences, tree) for tree in pack_prefix_trees(sequences, max_positions)]
