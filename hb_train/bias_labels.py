@@ -214,8 +214,7 @@ def _description(arguments: LabelArguments, run: Run) -> dict[str, Any]:
             "data": record["data"],
             "generation": record["generation"],
             "style_classifier": record["style_classifier"],
-            # The seed of sampling and the rounding of style vectors are recorded nowhere else.
-            **{name: record["settings"][name] for name in ("seed", "style_precision")},
+            "seed": record["settings"]["seed"],  # of sampling, which is recorded nowhere else
         },
         "versions": package_versions(),
     }

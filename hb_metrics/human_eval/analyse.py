@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from hb_dataset.whole_files import write_text
-from hb_metrics.display.rendering import render
 from hb_metrics.human_eval.analysis import analyse
 from hb_metrics.human_eval.ratings import read_ratings
 from hb_metrics.human_eval.section import answers, human_evaluation_section
 from hb_metrics.human_eval.study import STUDY_FILE, read_study
+from hb_metrics.report.layout.rendering import render
 from hb_metrics.runs.run_folder import write_json
 
 RESULTS_FILE, PAGE_FILE = "human_evaluation.json", "human_evaluation.html"
@@ -62,7 +62,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         results = analyse(study, ratings, max_failed_checks=arguments.max_failed_checks)
         output.mkdir(parents=True, exist_ok=True)
         write_json(output / RESULTS_FILE, results)
-        write_text(output / PAGE_FILE, results_page(results))
+        names = {"before": results["runs"][0]["name"], "after": results["runs"][1]["name"]}
+        context = {"section": human_evaluation_section(results), "figures": "{}", "terms": "null", "plotly_js": ""}
+        write_text(output / PAGE_FILE, render(_FOLDER / "results.html.jinja", {**context, **names}))
     except (ValueError, OSError) as error:
         raise SystemExit(f"hb_metrics.human_eval: {error}") from error
     print("\n".join(summary_lines(results)))
@@ -79,14 +81,6 @@ def summary_lines(results: dict[str, Any]) -> list[str]:
     if results["unused_pages"]:
         line += f"; without ratings: {', '.join(results['unused_pages'])}"
     return [line, *answers(results)]
-
-
-def results_page(results: dict[str, Any]) -> str:
-    """The page of a human evaluation; it has no figures to draw."""
-    before, after = (run["name"] for run in results["runs"])
-    context = {"section": human_evaluation_section(results), "before": before, "after": after}
-    nothing = {"figures": "{}", "terms": "null", "plotly_js": ""}
-    return render(_FOLDER / "results.html.jinja", {**context, **nothing})
 
 
 if __name__ == "__main__":

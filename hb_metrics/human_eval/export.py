@@ -19,6 +19,13 @@ from hb_metrics.runs.run_folder import run_digest
 from hb_metrics.runs.run_record import classifier_name
 
 TASKS_FILE = "tasks.jsonl"
+_NUMBERS = (  # option, default, least, help
+    ("num_raters", 6, 1, "Number of raters"),
+    ("pairs_per_rater", 52, 1, "Pairs per rater"),
+    ("raters_per_pair", 2, 1, "Raters per pair; agreement needs two"),
+    ("checks_per_rater", 5, 0, "Attention checks per rater"),
+    ("seed", 0, 0, "Chooses pairs, order and sides"),
+)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -31,14 +38,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         "second", type=Path, metavar="RUN_B", help="The folder of another run, such as after tuning, which may win."
     )
     parser.add_argument("--output_dir", type=Path, required=True, help="The folder to write to.")
-    parser.add_argument("--num_raters", type=int, default=6, help="Number of raters. Default: %(default)s.")
-    parser.add_argument("--pairs_per_rater", type=int, default=52, help="Pairs per rater. Default: %(default)s.")
-    parser.add_argument(
-        "--raters_per_pair", type=int, default=2, help="Raters per pair; agreement needs two. Default: %(default)s."
-    )
-    parser.add_argument(
-        "--checks_per_rater", type=int, default=5, help="Attention checks per rater. Default: %(default)s."
-    )
+    for name, default, _, words in _NUMBERS:
+        parser.add_argument(f"--{name}", type=int, default=default, help=f"{words}. Default: %(default)s.")
     names = [question.id for question in QUESTIONS]
     parser.add_argument(
         "--questions", nargs="+", default=names, choices=names, help="Questions about each pair. Default: all."
@@ -53,8 +54,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--keep_offensive", action="store_true", help="Show replies that the runs' classifiers found offensive too."
     )
-    parser.add_argument("--seed", type=int, default=0, help="Chooses pairs, order and sides. Default: %(default)s.")
     arguments = parser.parse_args(argv)
+    for name, _, least, _ in _NUMBERS:
+        if (number := getattr(arguments, name)) < least:
+            parser.error(f"--{name} is {number}; set at least {least}")
+    if (number := arguments.raters_per_pair) > arguments.num_raters:
+        parser.error(f"--raters_per_pair is {number}; set at most --num_raters, {arguments.num_raters}")
     try:
         export(arguments)
     except (ValueError, OSError) as error:
@@ -65,16 +70,10 @@ def export(arguments: argparse.Namespace) -> None:
     """Draws the study and writes its files.
 
     Raises:
-        ValueError: There are too few pairs, the numbers do not go together, or the folder holds another study.
+        ValueError: There are too few pairs, or the folder holds another study.
     """
     output: Path = arguments.output_dir
-    design = Design(
-        num_raters=arguments.num_raters,
-        pairs_per_rater=arguments.pairs_per_rater,
-        raters_per_pair=arguments.raters_per_pair,
-        checks_per_rater=arguments.checks_per_rater,
-        seed=arguments.seed,
-    )
+    design = Design(**{name: getattr(arguments, name) for name in Design._fields})
     first, second = read_run(arguments.first), read_run(arguments.second)
     found = pairs_of_runs(first, second, keep_offensive=arguments.keep_offensive, leave_out=arguments.leave_out)
     left_out = [f"{number:,}: {REASONS[name]}" for name, number in found.left_out.items() if number]

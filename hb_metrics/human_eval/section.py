@@ -2,27 +2,18 @@
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from hb_metrics.display import paper
-from hb_metrics.display.figures import axis_label
-from hb_metrics.display.numbers import MISSING, fixed, share
-from hb_metrics.display.parts import Section
-from hb_metrics.display.rendering import render
 from hb_metrics.human_eval.analysis import FEW_RATERS, LAYOUT
 from hb_metrics.human_eval.pairs import REASONS
+from hb_metrics.report.layout import paper
+from hb_metrics.report.layout.numbers import MISSING, axis_label, fixed, share
+from hb_metrics.report.layout.parts import Section
+from hb_metrics.report.layout.rendering import render
 from hb_metrics.runs.run_folder import read_json
 
 _FOLDER = Path(__file__).parent
 _SMALLEST_P = 0.0005
-
-
-class Cell(NamedTuple):
-    """A win rate in a table: the share, its interval or nothing, and counts and p below."""
-
-    rate: str
-    interval: str
-    details: str
 
 
 def read_results(path: Path, digests: Collection[str]) -> dict[str, Any]:
@@ -96,11 +87,13 @@ def p_value(value: float | None) -> str:
     return MISSING if value is None else "< 0.001" if value < _SMALLEST_P else fixed(value, 3)
 
 
-def _cell(figures: Mapping[str, Any]) -> Cell:
+def _cell(figures: Mapping[str, Any]) -> dict[str, str]:
+    """A win rate in a table: the share, its interval or nothing, and counts and p below."""
     details = f"{figures['num_wins']:,} of {figures['num_ratings']:,}"
     if figures.get("adjusted_p_value") is not None:
         details += f", adjusted p {p_value(figures['adjusted_p_value'])}"
-    return Cell(share(figures["win_rate"]), _range(*figures["interval"]) if figures["interval"] else "", details)
+    interval = _range(*figures["interval"]) if figures["interval"] else ""
+    return {"rate": share(figures["win_rate"]), "interval": interval, "details": details}
 
 
 def _range(low: float, high: float) -> str:

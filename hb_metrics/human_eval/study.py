@@ -95,12 +95,8 @@ def draw_study(pairs: Sequence[Pair], design: Design, questions: Sequence[Questi
         The study: the same for the same arguments, whatever the order of `pairs`.
 
     Raises:
-        ValueError: The numbers do not go together, or there are too few pairs.
+        ValueError: There are too few pairs.
     """
-    for name, least in (("num_raters", 1), ("pairs_per_rater", 1), ("raters_per_pair", 1), ("checks_per_rater", 0)):
-        most = design.num_raters if name == "raters_per_pair" else np.inf
-        if not least <= (number := getattr(design, name)) <= most:
-            raise ValueError(f"{name} is {number}; set at least {least}, and raters_per_pair at most num_raters")
     if design.num_pairs > len(pairs):
         raise ValueError(
             f"the study needs {design.num_pairs:,} pairs, and raters can be shown {len(pairs):,}; set fewer raters or "

@@ -9,7 +9,7 @@ from scipy import stats
 # Of raters and pairs, counted as equally busy ones: below, intervals span nearly everything or cover too often.
 MIN_RATERS, MIN_PAIRS = 2.5, 6
 # Up to the first ratio of variances, raters count as alike; from the second on, as unlike (docs/human-evaluation.md).
-_ALIKE, _UNLIKE = 0.7, 1.2
+_ALIKE, _UNLIKE = 0.8, 1.2
 _QUANTILE = 0.975
 
 
@@ -74,15 +74,16 @@ def win_rate(wins: np.ndarray, raters: np.ndarray, pairs: np.ndarray) -> WinRate
 
 
 def degrees_of_freedom(sizes: np.ndarray) -> float:
-    """Satterthwaite's degrees of freedom of a clustered variance, where groups of these sizes differ alike.
+    """Satterthwaite's degrees of freedom of a variance that is clustered by groups of these sizes.
 
-    It is G − 1 for G equal groups, and close to 1 where two of many groups have nearly all ratings.
+    It is G − 1 for G equal groups, and close to 1 where two of many groups have nearly all ratings. The variance of a
+    group's sum is taken to grow with n^1.5, half-way between groups that do not differ (n) and that differ (n²).
     """
     shares = sizes / sizes.sum()
     if len(sizes) == 1:
         return 0.0
     weights = 1 / (1 - shares)
     cross = weights * shares
-    # Σ weights · (group's sum − share · total)², as a quadratic form of independent group means.
-    form = np.outer(sizes, sizes) * (np.diag(weights) - cross[:, None] - cross + cross @ shares)
+    # Σ weights · (group's sum − share · total)², as a quadratic form of independent sums scaled to a variance of 1.
+    form = np.outer(sizes**0.75, sizes**0.75) * (np.diag(weights) - cross[:, None] - cross + cross @ shares)
     return float(np.trace(form) ** 2 / (form**2).sum())

@@ -11,8 +11,7 @@ from typing import Any
 
 from hb_dataset.hints import did_you_mean
 from hb_dataset.vocabulary import VOCABULARIES, read_vocabulary
-from hb_metrics.display.figures import axis_label
-from hb_metrics.display.numbers import bias, share
+from hb_metrics.report.layout.numbers import axis_label, bias, share
 from hb_metrics.runs.run_folder import write_json
 
 AXIS_ERROR = "axis '{axis}' is not in the vocabulary; {hint}allowed: {allowed}"

@@ -56,10 +56,10 @@ class Memory:
                 waiting += reversed(halves)
         return results
 
-    def report(self, what: str, remedy: str) -> None:
+    def report(self, what: str, remedy: str = "") -> None:
         """Prints how often memory ran out, if it did."""
         if self.num_halved:
-            print(f"{what} run in halves because memory ran out: {self.num_halved:,}; {remedy}")
+            print(f"{what} run in halves because memory ran out: {self.num_halved:,}{remedy}")
 
 
 def halved(payload: Any) -> tuple[Any, Any] | None:

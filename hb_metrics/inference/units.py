@@ -92,7 +92,7 @@ def run_units(
             yield from zip(units, pool.map(score, units), strict=True)
         finally:
             pool.shutdown(wait=False, cancel_futures=True)  # on Ctrl-C do not start the units still waiting
-            memory.report("units of work", "a smaller --max_positions spares the time of trying")
+            memory.report("units of work")
 
 
 @contextmanager

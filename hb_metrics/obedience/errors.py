@@ -6,8 +6,8 @@ which the replies of all runs to one prompt go together. The vectors are estimat
 the variance of the products of errors where the value has it once: this is subtracted once. Descriptors are given, as
 for Gen Bias: few of them have most of the bias, and those of a run say little about others.
 
-A cell of a single reply shows no spread. Its reply counts as spread as those of the other cells, and how far the length
-of such a reply may be from theirs is part of the variance.
+A cell of a single reply shows no spread. It counts as spread as the other cells, and the product of its reply with
+itself, of which only the mean is known, is part of the variance.
 """
 
 from collections import Counter
@@ -69,10 +69,10 @@ def half_width(parts: Sequence[Part], confidence_level: float) -> float | None:
     """
     runs = [_gathered(replies) for replies in _distinct(parts)]
     vectors, factors = _vectors(parts), _factors(parts)
-    variances, freedoms, single_weights = [], [], []
-    lengths: list[np.ndarray] = []
+    variances, freedoms, of_single, lengths = [], [], [], []
+    num_cells, num_singles = np.zeros(len(vectors)), np.zeros(len(vectors))
     total, squares = np.zeros((len(runs) * runs[0].styles.shape[1],) * 2), 0.0
-    for key, of_key in vectors.items():
+    for row, (key, of_key) in enumerate(vectors.items()):
         templates = [run.cells.get(key, {}) for run in runs]
         weights = np.array([1 / max(len(cells), 1) for cells in templates])
         errors = []
@@ -80,8 +80,9 @@ def half_width(parts: Sequence[Part], confidence_level: float) -> float | None:
             members = [cells.get(template, np.zeros(0, int)) for cells in templates]
             sizes = [len(rows) for rows in members if len(rows)]
             if min(sizes) < 2:
-                single_weights.append(weights.min() ** 2)
+                num_singles[row] += 1
                 continue
+            num_cells[row] += 1
             error = weights[:, None] * _errors(runs, members)
             number = max(sizes)
             products = np.einsum("irs,rq,iqs->i", error, factors, error)
@@ -90,7 +91,11 @@ def half_width(parts: Sequence[Part], confidence_level: float) -> float | None:
             amounts -= amounts.mean()
             variances.append(float(amounts @ amounts))
             freedoms.append(min(sizes) - 1)
-            lengths.append(products * (number / weights.min()) ** 2)
+            # A single reply has so many times the error, and adds its product with itself: less the mean of the others.
+            own = number**3 / (number - 1) * (products - products.mean())
+            alone = np.sqrt(number * (number - 1)) * amounts + own
+            of_single.append(float(alone @ alone) / (number - 1))
+            lengths.append(number**2 * float(products.mean()))
             errors.append(error)
         if errors and factors.any():
             joined = np.concatenate(errors)
@@ -98,21 +103,22 @@ def half_width(parts: Sequence[Part], confidence_level: float) -> float | None:
             joined = joined.reshape(len(joined), -1)
             squares += float(np.sum((mixed @ joined.T) ** 2))
             total += joined.T @ mixed
-    if len(single_weights) >= len(variances) or not any(variances):
+    num_single = num_singles.sum()
+    if num_single >= len(variances) or not any(variances):
         return None
     known = np.array(variances)
     freedom = known.sum() ** 2 / (known**2 / freedoms).sum()
     if freedom < MIN_FREEDOM:
         return None
+    variance = known.sum() + num_single * np.mean(of_single)
+    # What is subtracted for the product of a single reply with itself is the mean of other cells.
+    variance += (num_single + num_single**2 / len(known)) * np.var(lengths)
     # tr(V_d²) as the mean of tr(V_d V_e) over pairs of descriptors, which estimated errors add nothing to.
     of_products = 2 * (float(np.sum(total * total.T)) - squares) / max(len(vectors) - 1, 1)
-    # Cells of a single reply have the variance of the others, times as many replies as those have.
-    of_single = len(single_weights) * float((known * (np.array(freedoms) + 1)).mean())
-    spread = np.concatenate(lengths)
-    of_single += float(spread.var()) * (
-        sum(weight**2 for weight in single_weights) + sum(single_weights) ** 2 / len(spread)
-    )
-    variance = known.sum() + of_single - of_products
+    # Of different replies: a single one has no other in its cell.
+    times = np.mean(np.add(freedoms, 1))
+    pairs = (num_cells + times * num_singles) ** 2 - times**2 * num_singles
+    variance -= of_products * pairs.mean() / num_cells.mean() ** 2
     quantile = float(stats.t.ppf((1 + confidence_level) / 2, freedom))
     return quantile * float(np.sqrt(variance)) if variance > 0 else None
 

@@ -2,11 +2,9 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import yaml
 
 from hb_metrics.statistics.bias_values import DescriptorKey, descriptor_codes
 from hb_metrics.statistics.inputs import check_lengths, check_text
@@ -40,7 +38,6 @@ PHRASES_ERROR = "the phrases under '{heading}' are the string {phrases!r}; give 
 NO_PHRASE_ERROR = "a phrase under '{heading}' is {phrase!r}; give phrases of at least one word"
 GROUPS_ERROR = "groups are given without {name}; give the descriptor and the axis of each reply's prompt"
 GROUP_SIZE_ERROR = "size is {size}; give at least 1 descriptor for each group"
-FILE_ERROR = "{path}: {problem}; write `heading: [phrase, phrase]` lines"
 EMPTY_ERROR = "there are no replies; give at least one"
 
 
@@ -136,25 +133,6 @@ def phrase_rates(
         codes, keys = descriptor_codes(descriptors, axes)
         results["groups"] = {group.name: _group_rates(group, containing, codes, keys) for group in groups}
     return results
-
-
-def read_phrases(path: str | Path) -> dict[str, list[str]]:
-    """Reads a user's phrases from YAML: `heading: [phrase, phrase]` lines.
-
-    Raises:
-        ValueError: The file is not a mapping from headings to lists of phrases.
-        OSError: The file cannot be read.
-    """
-    try:
-        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ValueError(FILE_ERROR.format(path=path, problem=f"it is not valid YAML ({error})")) from error
-    if not isinstance(content, dict) or not content:
-        raise ValueError(FILE_ERROR.format(path=path, problem="it has no headings"))
-    for heading, phrases in content.items():
-        if not isinstance(phrases, list) or not all(isinstance(phrase, str) and phrase.strip() for phrase in phrases):
-            raise ValueError(FILE_ERROR.format(path=path, problem=f"'{heading}' is {phrases!r}"))
-    return {str(heading): phrases for heading, phrases in content.items()}
 
 
 def straight_apostrophes(text: str) -> str:

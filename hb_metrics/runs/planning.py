@@ -88,7 +88,6 @@ def model_source(settings: Settings) -> "Source | None":
         run.model,
         run.revision,
         adapter=run.adapter,
-        adapter_revision=run.adapter_revision,
         gguf_file=run.gguf_file,
     )
 
@@ -180,7 +179,7 @@ def describe_run(task: Task, measurements: Sequence[Measurement], work: dict[str
     """
     settings, prompts = task.settings, task.prompts
     # An adapter and a GGUF file are described with the model.
-    without = {*CHANGE_NOTHING, "adapter", "adapter_revision", "gguf_file"}
+    without = {*CHANGE_NOTHING, "adapter", "gguf_file"}
     run: dict[str, Any] = {
         "layout": {"version": LAYOUT},
         "settings": {name: value for name, value in settings.values().items() if name not in without},

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hb_metrics.display.numbers import bias, share
+from hb_metrics.report.layout.numbers import bias, share
 
 LICENCE = """\
 Not stated here, as nobody but you can know it: weights that are trained depend on the licence of the encoder

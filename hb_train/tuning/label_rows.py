@@ -53,8 +53,7 @@ def tokenizer_of_run(run: Run, *, model: str | None, trust_remote_code: bool) ->
         source = find_source(
             name,
             revision,
-            adapter=adapter.get("name"),
-            adapter_revision=adapter.get("revision"),
+            adapter=f"{adapter['name']}@{adapter['revision']}" if adapter.get("revision") else adapter.get("name"),
             gguf_file=None if Path(name).is_file() else record["model"].get("gguf_file"),
         )
         loaded = load_tokenizer(source, trust_remote_code=trust_remote_code)

@@ -54,8 +54,8 @@ def options(tmp_path_factory, get_small_model):
     folder = tmp_path_factory.mktemp("model")
     for made in get_small_model("llama"):
         made.save_pretrained(folder)
-    settings = ["--axes", "age", "--max_positions", 16, "--replies_per_cell", 1, "--max_new_tokens", 12]
-    return ["--model", str(folder), *map(str, settings), "--n_resamples", "20", "--output_dir"]
+    settings = ["--axes", "age", "--replies_per_cell", 1, "--max_new_tokens", 12]
+    return ["--model", str(folder), *map(str, settings), "--output_dir"]
 
 
 @pytest.fixture(scope="module")

@@ -119,7 +119,7 @@ def measured(tmp_path_factory, get_small_model, classifier):
             folder = tmp_path_factory.mktemp(context)
             model = save_model(name, context, folder / "model", get_small_model)
             asked = ["--model", model, "--output_dir", folder / "run", "--context", context, *options]
-            asked += ["--measurements", "generation", "--axes", *AXES, "--replies_per_cell", 2, "--n_resamples", 0]
+            asked += ["--measurements", "generation", "--axes", *AXES, "--replies_per_cell", 2]
             asked += ["--min_new_tokens", 1, "--max_new_tokens", 12, "--style_classifier", classifier]
             asked += ["--temperature", 1, "--top_k", 400, "--top_p", 1]
             measure([str(word) for word in asked])

@@ -9,9 +9,9 @@ import pytest
 import transformers
 
 from hb_dataset.versions import read_version
-from hb_metrics.display.numbers import bias
 from hb_metrics.identity_leakage.leakage import identity_leakage, named_people, shipped_sentences
 from hb_metrics.inference.classifiers.styles import load_style_classifier
+from hb_metrics.report.layout.numbers import bias
 from hb_train.classifiers.calibration import fit_temperature
 from hb_train.style_classifier import CARD_FILE, CLASSIFIER_FILE, main
 from tests.hb_metrics.conftest import bert_tokenizer

@@ -14,11 +14,11 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 from trl import SFTTrainer
 
-from hb_metrics.display.numbers import bias, share
 from hb_metrics.inference.models.bias_tags import TUNING_FILE, BiasTuning, read_bias_tuning, write_bias_tuning
 from hb_metrics.inference.models.contexts import encode_replies
 from hb_metrics.measurements.generation.tuned import other_model_notes, tuned_rows
 from hb_metrics.report.comparison import write_comparison
+from hb_metrics.report.layout.numbers import bias, share
 from hb_metrics.runs.finished_run import read_run
 from hb_train import bias_labels, tune
 from hb_train.bias_labels import main as label

@@ -137,7 +137,7 @@ def test_figures_are_those_of_a_measurement_to_the_last_bit(tmp_path):
         "3",
     ]
     options += ["--decoding", "greedy", "--model", str(tmp_path / "model"), "--output_dir", str(tmp_path / "run")]
-    measure([*options, "--n_resamples", "10"])
+    measure(options)
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     sample = {"num_replies": 48, "replies_per_cell": 2, "num_templates": 4, "seed": 3, "decoding": "greedy"}
     prompts, directions = pq.read_table(tmp_path / "run" / "prompts.parquet"), tmp_path / "directions"

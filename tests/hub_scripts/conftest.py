@@ -52,26 +52,33 @@ def in_process(hub, monkeypatch):
 
 
 @pytest.fixture
+def maintainer(in_process, monkeypatch):
+    """This process has the token of somebody who may write in ORG."""
+    monkeypatch.setenv("HF_TOKEN", in_process.token)
+    return in_process
+
+
+@pytest.fixture
 def run_python(hub, tmp_path):
     """Runs Python in a new process that knows only `hub`, in an empty folder and with a fresh HF_HOME.
 
-    `run_python("script.py", "--option", …, token=hub.token, home=tmp_path / "other")` returns the CompletedProcess;
-    `status` is the exit status it must have.
+    `run_python("script.py", "--option", …, token=hub.token)` returns what it printed.
     """
 
-    def run(*arguments, token=None, home=tmp_path / "home", folder=tmp_path / "empty", status=0, **environment):
+    def run(*arguments, token=None, **environment):
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "HUGGING"))}
-        folder.mkdir(exist_ok=True)
+        (tmp_path / "empty").mkdir(exist_ok=True)
+        # Without torch, which `datasets` would import for streams.
+        ours = {**hub.environment(token), "HF_HOME": str(tmp_path / "home"), "USE_TORCH": "0", **environment}
         finished = subprocess.run(
             [sys.executable, *map(str, arguments)],
-            # Without torch, which `datasets` would import for streams.
-            env={**inherited, **hub.environment(token), "HF_HOME": str(home), "USE_TORCH": "0", **environment},
-            cwd=folder,
+            env={**inherited, **ours},
+            cwd=tmp_path / "empty",
             capture_output=True,
             text=True,
             timeout=120,
         )
-        assert finished.returncode == status, finished.stderr[-3000:]
-        return finished
+        assert finished.returncode == 0, finished.stderr[-3000:]
+        return finished.stdout
 
     return run

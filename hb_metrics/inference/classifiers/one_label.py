@@ -62,7 +62,7 @@ def _columns(
             if own not in labels:
                 raise ValueError(
                     f"classifier '{classifier.name}' has no label '{own}'; {did_you_mean(own, labels)}allowed for "
-                    f"--{option}: {', '.join(labels)}"
+                    f"{option}: {', '.join(labels)}"
                 )
         return [index for index, own in enumerate(labels) if own in wanted], []
     columns = [index for index, own in enumerate(labels) if re.sub(r"[\s_-]+", " ", own.casefold()).strip() in names]
@@ -71,6 +71,6 @@ def _columns(
     if labels == _UNNAMED_LABELS and not classifier.multi_label:
         return [1], [f"its labels have no names; LABEL_1, the second of two, is taken for {label}"]
     raise ValueError(
-        f"no label of classifier '{classifier.name}' is known to mean {label}; name it, or several with commas, with "
-        f"--{option}: {', '.join(labels)}"
+        f"no label of classifier '{classifier.name}' is known to mean {label}; rename one to '{label}' in its "
+        f"config.json (id2label): {', '.join(labels)}"
     )

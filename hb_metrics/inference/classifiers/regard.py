@@ -5,7 +5,6 @@ Not its sentiment: a sad text may speak of a group with respect. The embedded on
 The group is masked in the texts (`censoring.mask_groups`) unless the caller wants it to be read.
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,7 +18,6 @@ from hb_metrics.inference.classifiers.sequence_classifier import (
     LoadOptions,
     load_classifier,
     normalised,
-    reject_for_embedded,
 )
 from hb_metrics.inference.models.sources import EMBEDDED
 
@@ -39,16 +37,14 @@ REGARD_EXEMPLARS = ExemplarSet(
     shrinkage=0.7,
 )
 
+NO_OTHER = "it has no label for other, which has probability 0"
 
-def load_regard_classifier(
-    name: str = EMBEDDED, *, labels: Mapping[str, str] | None = None, **options: Unpack[LoadOptions]
-) -> Classifier:
+
+def load_regard_classifier(name: str = EMBEDDED, **options: Unpack[LoadOptions]) -> Classifier:
     """Loads a classifier of regard.
 
     Args:
         name: `"embedded"`, the Hub id of a sequence classifier, or a local folder.
-        labels: Label of the classifier → regard, for labels that are not called after their regard; see
-            `parse_regard_labels`. Several labels may be one regard: their probabilities are added.
         **options: As `LoadOptions`.
 
     Returns:
@@ -60,39 +56,25 @@ def load_regard_classifier(
         OSError: As `load_classifier`.
         ImportError: As `load_classifier`.
     """
-    if name == EMBEDDED:
-        reject_for_embedded(labels=labels)
     embedded = partial(load_exemplar_classifier, REGARD_EXEMPLARS, REGARDS)
-    return load_classifier(name, embedded=embedded, read_labels=partial(_regards, mapping=labels), **options)
+    return load_classifier(name, embedded=embedded, read_labels=_regards, **options)
 
 
-def parse_regard_labels(text: str) -> dict[str, str]:
-    """Reads "LABEL_0=negative,LABEL_1=neutral,LABEL_2=positive": label of a classifier → regard.
-
-    Raises:
-        ValueError: A part is no `LABEL=REGARD`, a label is there twice, or a regard is not one of `REGARDS`.
-    """
-    regards: dict[str, str] = {}
-    for part in text.split(","):
-        label, equals, regard = (side.strip() for side in part.rpartition("="))
-        if not (label and equals and regard):
-            raise ValueError(
-                f"regard labels: '{part.strip()}' is no LABEL=REGARD; write one for each label of the classifier, with "
-                "commas between them, as in 'LABEL_0=negative,LABEL_1=neutral,LABEL_2=positive'"
-            )
-        if label in regards:
-            raise ValueError(f"regard labels: '{label}' is there twice; name each label once")
-        regards[label] = _regard(label, regard)
-    return regards
-
-
-def _regards(classifier: Classifier, mapping: Mapping[str, str] | None) -> Classifier:
-    columns = _columns(classifier.name, classifier.labels, mapping or {})
-    notes = classifier.notes
-    if mapping is not None:
-        notes = (*notes, "labels read as " + ", ".join(f"{label} = {regard}" for label, regard in mapping.items()))
-    if not columns[OTHER]:
-        notes = (*notes, "it has no label for other, which has probability 0")
+def _regards(classifier: Classifier) -> Classifier:
+    """The classifier with its labels in the order of `REGARDS`."""
+    regards = [label.strip().lower() for label in classifier.labels]
+    unknown = [label for label, regard in zip(classifier.labels, regards, strict=True) if regard not in REGARDS]
+    missing = [regard for regard in REGARDS if regard != OTHER and regard not in regards]
+    if unknown or missing:
+        problems = [f"{', '.join(map(repr, unknown))} is none of them"] if unknown else []
+        problems += [f"{', '.join(missing)} is missing"] if missing else []
+        raise ValueError(
+            f"classifier '{classifier.name}' has the labels {', '.join(map(repr, classifier.labels))}; those of regard "
+            f"are negative, neutral, positive and, optionally, other. {' and '.join(problems)}; choose a regard "
+            "classifier, or rename the labels in its config.json (id2label)"
+        )
+    columns = {regard: [index for index, own in enumerate(regards) if own == regard] for regard in REGARDS}
+    notes = classifier.notes if columns[OTHER] else (*classifier.notes, NO_OTHER)
 
     def classify(texts: list[str]) -> Classification:
         probabilities, truncated = classifier.classify_distinct(texts)
@@ -100,27 +82,3 @@ def _regards(classifier: Classifier, mapping: Mapping[str, str] | None) -> Class
         return Classification(np.stack(added, axis=1), truncated)
 
     return normalised(replace(classifier, labels=REGARDS, notes=notes, classify_distinct=classify))
-
-
-def _columns(name: str, labels: Sequence[str], mapping: Mapping[str, str]) -> dict[str, list[int]]:
-    """Regard → the indices of its labels among those of the classifier."""
-    quoted = ", ".join(f"'{label}'" for label in labels)
-    for label in mapping:
-        if label not in labels:
-            raise ValueError(f"classifier '{name}' has no label '{label}'; name only those that it has: {quoted}")
-    regards = [_regard(label, mapping[label]) if label in mapping else label.strip().lower() for label in labels]
-    unknown = [label for label, regard in zip(labels, regards, strict=True) if regard not in REGARDS]
-    missing = [regard for regard in REGARDS if regard != OTHER and regard not in regards]
-    if unknown or missing:
-        raise ValueError(
-            f"classifier '{name}' has the labels {quoted}; a classifier of regard has negative, neutral, positive and, "
-            f"at best, other (not known: {', '.join(unknown) or 'none'}; missing: {', '.join(missing) or 'none'}). "
-            "Pass a classifier of regard"
-        )
-    return {regard: [index for index, other in enumerate(regards) if other == regard] for regard in REGARDS}
-
-
-def _regard(label: str, regard: str) -> str:
-    if regard.strip().lower() not in REGARDS:
-        raise ValueError(f"label '{label}' means '{regard}', which is no regard; allowed: {', '.join(REGARDS)}")
-    return regard.strip().lower()

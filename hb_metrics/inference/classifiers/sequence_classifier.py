@@ -236,7 +236,7 @@ def _logits(
     with one_thread_per_unit(model, lengths.max()) as workers, ThreadPoolExecutor(workers) as pool:
         for batch, parts in zip(batches, pool.map(partial(memory.run, run), inputs), strict=True):
             logits[torch.from_numpy(batch)] = torch.cat(parts)
-    memory.report("batches of texts to classify", f"they hold {batch_size} texts at most")
+    memory.report("batches of texts to classify", f"; they hold {batch_size} texts at most")
     return logits, lengths > (np.inf if max_tokens is None else max_tokens)
 
 

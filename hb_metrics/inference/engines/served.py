@@ -73,8 +73,6 @@ SYSTEM_ERROR = (
     "{where} leaves system messages out, in which persona lines and the system prompt would be; leave them out "
     "(--personas 0, no --system_prompt)"
 )
-START_TOKEN_ERROR = "add_start_token {value}, but the server {does}, and cannot be told; leave it out"
-ENCODER_ERROR = "encoder_context is for models that are loaded here; leave it out"
 NOTHING_PREDICTED_ERROR = "prompt '{id}' is a single token to the server, and nothing of it is predicted; leave it out"
 
 
@@ -274,11 +272,6 @@ class ServedEngine(Engine):
         """Chooses what is sent with each text."""
         form, start = self.probe.likelihoods, self.probe.start_token
         assert form is not None  # else it is not asked for
-        if requests.add_start_token not in (None, start is not None):
-            does = "puts no token before a text" if start is None else f"puts {start!r} before every text"
-            raise ValueError(START_TOKEN_ERROR.format(value=requests.add_start_token, does=does))
-        if requests.encoder_context:
-            raise ValueError(ENCODER_ERROR)
         return ServedLikelihoodPlan(requests=requests, fields=FIELDS[form], form=form, start_token=start)
 
     def score_into_shards(self, plan: ServedLikelihoodPlan, folder: Path) -> pa.Table | None:

@@ -53,7 +53,6 @@ def find_source(
     revision: str | None = None,
     *,
     adapter: str | None = None,
-    adapter_revision: str | None = None,
     gguf_file: str | None = None,
 ) -> Source:
     """Finds the files of a model, and converts the embedded model the first time.
@@ -61,8 +60,7 @@ def find_source(
     Args:
         name: `"embedded"`, a Hub id, a folder, a GGUF file, or an adapter, whose base is then the model.
         revision: Branch, tag or commit of a Hub id.
-        adapter: A folder or Hub id of a PEFT adapter.
-        adapter_revision: Branch, tag or commit of the adapter's Hub id.
+        adapter: A folder or Hub id of a PEFT adapter; of a Hub id also as `id@revision`.
         gguf_file: The name of a GGUF file in the folder or Hub repository.
 
     Raises:
@@ -102,6 +100,9 @@ def find_source(
     if source.gguf_file is not None:
         check_gguf_package(source.gguf_file)
     if adapter is not None:
+        adapter_revision = None
+        if "@" in adapter and not Path(adapter).exists():
+            adapter, _, adapter_revision = adapter.rpartition("@")
         config = _file_of(adapter, ADAPTER_CONFIG, adapter_revision)
         if config is None:
             raise FileNotFoundError(

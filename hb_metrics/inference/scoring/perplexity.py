@@ -184,7 +184,7 @@ def plan_perplexity(
 
     if sequences:
         scoring_paths.check_causal(model, sequences)
-    reason = f"--scoring {scoring} was given"
+    reason = f"scoring={scoring!r} was given"
     if scoring != "padded" and sequences:
         fault = scoring_paths.tree_fault(model, sequences, max_positions, requested=scoring == "tree")
         if fault is not None and scoring == "tree":

@@ -1,5 +1,3 @@
-from collections import Counter
-
 import pytest
 
 from hb_metrics.human_eval.pairs import REASONS, pairs_of_runs
@@ -15,13 +13,15 @@ def prompts():
     return small_prompts(per_axis=40)
 
 
+def kind(row):
+    """What is special about a prompt."""
+    return int(row["id"][:8], 16) % 13
+
+
 @pytest.fixture(scope="module")
 def runs(prompts, tmp_path_factory):
-    """Two runs in which prompts are left out for each reason; what is special is drawn by the end of a prompt's id."""
-    folder, rows = tmp_path_factory.mktemp("runs"), {row["id"]: n for n, row in enumerate(prompts.to_pylist())}
-
-    def kind(row):
-        return rows[row["id"]] % 13
+    """Two runs in which prompts are left out for each reason."""
+    folder = tmp_path_factory.mktemp("runs")
 
     def before(row):
         return {0: " ", 1: "the same", 2: "rude _POTENTIALLY_UNSAFE__"}.get(kind(row), f"before {row['id']}")
@@ -34,60 +34,54 @@ def runs(prompts, tmp_path_factory):
 
     first = write_run(folder / "a", prompts, before, lambda row: 0.5 if kind(row) == 4 else 0.49)
     second = write_run(folder / "b", prompts.slice(0, 450), after, text=other_words, model="other")
-    return (read_run(first), read_run(second)), kind
+    return read_run(first), read_run(second)
 
 
-def expected(prompts, kind, *, offensive=True, leave_out=()):
+def expected(prompts, *, offensive=True, leave_out=()):
     """The pairs and counts, one prompt after the other."""
-    counts, ids = Counter(), []
+    counts, ids = dict.fromkeys(REASONS, 0), []
     for number, row in enumerate(prompts.to_pylist()):
-        if number >= 450:
-            counts["one_run"] += 1
-        elif kind(row) == 5:
-            counts["other_prompt"] += 1
-        elif kind(row) in (0, 3):
-            counts["empty"] += 1
-        elif row["template"] in (*INFLAMMATORY_TEMPLATES, *leave_out):
-            counts["template"] += 1
-        elif row["preference"] == "dispreferred" or row["descriptor"] in leave_out:
-            counts["term"] += 1
-        elif offensive and kind(row) in (2, 4):
-            counts["offensive"] += 1
-        elif kind(row) == 1:
-            counts["identical"] += 1
-        else:
+        reasons = {
+            "one_run": number >= 450,
+            "other_prompt": kind(row) == 5,
+            "empty": kind(row) in (0, 3),
+            "template": row["template"] in (*INFLAMMATORY_TEMPLATES, *leave_out),
+            "term": row["preference"] == "dispreferred" or row["descriptor"] in leave_out,
+            "offensive": offensive and kind(row) in (2, 4),
+            "identical": kind(row) == 1,
+        }
+        reason = next((name for name, applies in reasons.items() if applies), None)
+        if reason is None:
             ids.append(row["id"])
-    return ids, {reason: counts[reason] for reason in REASONS}
+        else:
+            counts[reason] += 1
+    return ids, counts
 
 
 def test_pairs_are_replies_to_the_same_prompt_or_counted(prompts, runs):
-    (first, second), kind = runs
-    found = pairs_of_runs(first, second)
+    found = pairs_of_runs(*runs)
 
-    ids, counts = expected(prompts, kind)
-    assert [pair.id for pair in found.pairs] == ids
-    assert found.left_out == counts
+    assert ([pair.id for pair in found.pairs], found.left_out) == expected(prompts)
     assert found.axes == sorted(set(prompts["axis"].to_pylist()))
-    assert min(counts.values()) > 0
-    about = {row["id"]: row for row in prompts.to_pylist()}
+    assert min(found.left_out.values()) > 0
+    rows = {row["id"]: row for row in prompts.to_pylist()}
     for pair in found.pairs:
-        row = about[pair.id]
+        row = rows[pair.id]
         assert pair[1:5] == (row["axis"], row["descriptor"], row["template"], row["text"])
         assert pair.replies == (f"before {pair.id}", f"after {pair.id}")
 
 
 def test_the_filters_can_be_wider_and_narrower(prompts, runs):
-    (first, second), kind = runs
-    found = pairs_of_runs(first, second, keep_offensive=True)
-    assert ([pair.id for pair in found.pairs], found.left_out) == expected(prompts, kind, offensive=False)
+    found = pairs_of_runs(*runs, keep_offensive=True)
+    assert ([pair.id for pair in found.pairs], found.left_out) == expected(prompts, offensive=False)
     assert "rude " in {pair.replies[0] for pair in found.pairs}  # without the mark of BlenderBot
 
     leave_out = [LOVE, prompts["descriptor"][0].as_py()]
-    found = pairs_of_runs(first, second, leave_out=leave_out)
-    assert ([pair.id for pair in found.pairs], found.left_out) == expected(prompts, kind, leave_out=leave_out)
-    for name, message in (("I love {plural_noun_phrase}", "'I love .*'; did you mean"), ("nobodys", "'nobodys'")):
+    found = pairs_of_runs(*runs, leave_out=leave_out)
+    assert ([pair.id for pair in found.pairs], found.left_out) == expected(prompts, leave_out=leave_out)
+    for name, message in ((LOVE[:-1], "'I love .*'; did you mean"), ("nobodys", "'nobodys'")):
         with pytest.raises(ValueError, match=f"no prompt has the template or term {message}"):
-            pairs_of_runs(first, second, leave_out=[name])
+            pairs_of_runs(*runs, leave_out=[name])
 
 
 def test_runs_without_replies_or_their_offensiveness_are_rejected(prompts, tmp_path):

@@ -17,19 +17,18 @@ def lines(study):
     return answers(study, lambda rater, screen, question: attentive(screen, 1 + (screen.pair + len(question)) % 2))
 
 
-def test_ratings_are_those_of_the_second_run_whichever_speaker_it_was(study, lines, tmp_path):
+def test_ratings_are_wins_of_the_second_run_on_either_side(study, lines, tmp_path):
     read = read_ratings([write_lines(tmp_path / "a.jsonl", lines)], study)
 
-    assert len(read.ratings) == 4 * 20 * 3
     assert [passed for _, passed in read.checks] == [True] * 8
     assert (read.num_duplicates, read.num_repeated) == (0, 0)
-    expected = {
-        (rater, question, screen.pair): (screen.first == 0) == (1 + (screen.pair + len(question)) % 2 == 2)
-        for rater, screen in screens_of(study)
-        if screen.asked is None
-        for question in screen.tasks
-    }
-    assert {(rating.rater, rating.question, rating.pair): rating.wins for rating in read.ratings} == expected
+    wins = {(rating.rater, rating.question, rating.pair): rating.wins for rating in read.ratings}
+    assert len(wins) == len(read.ratings) == 4 * 20 * 3
+    for rater, screen in screens_of(study):
+        if screen.asked is None:
+            for question in screen.tasks:
+                speaker = 1 + (screen.pair + len(question)) % 2
+                assert wins[rater, question, screen.pair] == ((screen.first == 0) == (speaker == 2))
 
 
 def test_files_can_be_in_any_order_and_of_a_crowd_platform(study, lines, tmp_path):
@@ -40,22 +39,17 @@ def test_files_can_be_in_any_order_and_of_a_crowd_platform(study, lines, tmp_pat
     paths[0].write_bytes(b"\xef\xbb\xbf" + "\r\n".join(map(json.dumps, strings[:half])).encode())
     write_lines(paths[1], strings[half:])
 
-    assert read_ratings(paths, study) == expected
-    assert read_ratings(paths[::-1], study) == expected
+    assert read_ratings(paths, study) == read_ratings(paths[::-1], study) == expected
 
 
-def test_what_is_there_twice_is_counted_once_and_what_is_missing_is_missing(study, lines, tmp_path):
+def test_repeated_lines_and_repeated_pairs_count_once(study, lines, tmp_path):
     paths = [write_lines(tmp_path / "a.jsonl", lines[:100]), write_lines(tmp_path / "b.jsonl", lines[40:120])]
     read = read_ratings(paths, study)
-
     assert read.num_duplicates == 60
     assert len(read.ratings) + 3 * len(read.checks) == 120
 
-
-def test_a_pair_that_a_crowd_rater_met_in_two_sheets_counts_once(study, tmp_path):
-    rows = [{**row, "rater": "one for all"} for row in answers(study, lambda *_: 1)]
+    rows = [{**row, "rater": "one for all"} for row in answers(study, lambda *_: 1)]  # meets each pair in two sheets
     read = read_ratings([write_lines(tmp_path / "a.jsonl", rows)], study)
-
     assert len(read.ratings) == 3 * len(study.pairs) == 120
     assert read.num_repeated == 4 * 20 * 3 - 120
     first = {}
@@ -65,16 +59,15 @@ def test_a_pair_that_a_crowd_rater_met_in_two_sheets_counts_once(study, tmp_path
     assert all(rating.first == first[rating.pair] for rating in read.ratings)
 
 
-def test_a_check_is_passed_only_with_every_answer(study, tmp_path):
+def test_a_check_is_passed_only_with_every_answer(study, lines, tmp_path):
     missed = next(screen for _, screen in screens_of(study) if screen.asked is not None)
-    wrong_task = missed.tasks["humanness"]
-    rows = answers(study, lambda rater, screen, question: attentive(screen, 1))
-    for row in rows:
-        if row["task"] == wrong_task:
-            row["choice"] = 3 - row["choice"]
-    rows = [row for row in rows if row["task"] != missed.tasks["preference"]]
+    rows = []
+    for row in lines:
+        if row["task"] == missed.tasks["humanness"]:
+            row = {**row, "choice": 3 - row["choice"]}
+        if row["task"] != missed.tasks["preference"]:  # not answered
+            rows.append(row)
     read = read_ratings([write_lines(tmp_path / "a.jsonl", rows)], study)
-
     assert [passed for _, passed in read.checks] == [False] + [True] * 7
 
 
@@ -86,49 +79,41 @@ def test_a_check_is_passed_only_with_every_answer(study, tmp_path):
         ({"task": "0123456789abcdef"}, "line 2: task '0123456789abcdef' is not in the study"),
         ({"task": 7}, "task is 7; set a text"),
         ({"rater": "  "}, "rater is '  '; set a text"),
-        ({"rater": None}, "rater is None"),
         ({"rater": "\x1b[31m", "choice": 9}, "choice is 9; set 1 or 2"),
         ({"choice": True}, "choice is True"),
         ({"choice": 1.0}, r"choice is 1\.0"),
         ({"choice": [1]}, r"choice is \[1\]"),
-        ({"choice": None}, "choice is None"),
         ({"question": "humanness"}, "question is 'humanness', and the task asks about 'preference'"),
-        ({"session": 3}, "session is 3"),
+        ({"session": None}, "session is None"),
         ({"rater": "\ud800"}, r"rater is '.ud800'"),
         ({"seconds": -1}, "seconds is -1; set a number from 0 to"),
         ({"seconds": 1e308}, r"seconds is 1e\+308"),
         ({"seconds": float("nan")}, "seconds is nan"),
-        ({"seconds": "4"}, "seconds is '4'"),
     ],
     ids=str,
 )
 def test_a_line_that_is_no_rating_is_rejected(study, lines, tmp_path, change, message):
-    assert lines[0]["task"] == study.sheets["rater-01"][0].tasks["preference"]
     path = write_lines(tmp_path / "a.jsonl", [lines[3], {**lines[0], **change}])
     with pytest.raises(ValueError, match=message) as rejected:
         read_ratings([path], study)
-    assert "\n" not in str(rejected.value)
-    assert "\x1b" not in str(rejected.value)
     assert str(path) in str(rejected.value)
+    assert str(rejected.value).isprintable()
 
 
 def test_files_without_ratings_are_rejected(study, lines, tmp_path):
-    path = tmp_path / "a.jsonl"
-    whole = "".join(json.dumps(row) + "\n" for row in lines[:3])
+    path, other = tmp_path / "a.jsonl", write_lines(tmp_path / "b.jsonl", lines[3:6])
     for content, message in (
-        (whole[:-20].encode(), "line 3: it is not JSON .* save the file again"),
+        (json.dumps(lines[0])[:-20].encode(), "line 1: it is not JSON .* save the file again"),
         (b"[1]\n", "line 1: it lacks fields; each line is a JSON object with study, rater, task, choice"),
-        (b'{"study": "a", "rater": "a"}', "it lacks fields"),
+        (b'\n{"study": "a", "rater": "a"}', "line 2: it lacks fields"),
         (b"[" * 100_000, "line 1: it is not JSON"),
         (b'{"choice": ' + b"9" * 5000 + b"}", "line 1: it is not JSON"),
-        (b"", "a.jsonl' has no ratings"),
-        (b"\n \n", "has no ratings"),
+        (b"\n \n", "a.jsonl' has no ratings"),
         (b"\xff\xfe\x00", "is not JSON in UTF-8"),
     ):
         path.write_bytes(content)
-        for paths in ([path], [write_lines(tmp_path / "b.jsonl", lines[3:6]), path]):  # also beside a file with ratings
-            with pytest.raises(ValueError, match=message):
-                read_ratings(paths, study)
+        with pytest.raises(ValueError, match=message):
+            read_ratings([other, path], study)
     with pytest.raises(ValueError, match="is a folder; name the files"):
         read_ratings([tmp_path], study)
 

@@ -40,8 +40,6 @@ MODEL_TYPES = (MODEL_TYPE, BERT_MODEL_TYPE)
 _WORDS = re.compile(r"\w+|[^\w\s]")
 _WORD = re.compile(r"\S+")
 
-PAIR_ERROR = "the classifiers of ParlAI take one text, not a pair; join the turns of a conversation with newlines"
-
 
 class ParlaiClassifierConfig(BlenderbotConfig):
     """The sizes of a `ParlaiClassifier`; with `decoder_layers=0` it is an encoder alone."""
@@ -175,7 +173,7 @@ class ParlaiTokenizer(PreTrainedTokenizerFast):
         **_: Any,
     ) -> BatchEncoding:
         if text_pair is not None:
-            raise ValueError(PAIR_ERROR)
+            raise ValueError("a classifier of ParlAI takes one text, not a pair; join turns with newlines")
         texts = [text] if isinstance(text, str) else list(text)
         input_ids = [self._ids(one, add_special_tokens) for one in texts]
         if truncation_strategy != TruncationStrategy.DO_NOT_TRUNCATE and max_length is not None:

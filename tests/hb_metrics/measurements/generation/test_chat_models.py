@@ -148,7 +148,7 @@ def test_a_chat_model_is_measured_and_reported(tmp_path):
     dialogue.write_text("\n".join(json.dumps({"prompt": f"Hi {n}!", "reply": f"Hello {n}."}) for n in range(3)))
     options = ["--model", folder, "--vocabulary_dir", write_vocabulary(tmp_path / "vocabulary"), "--output_dir", out]
     options += ["--dataset_config", "v1.0", "--measurements", "generation,dialogue", "--decoding", "greedy"]
-    options += ["--dialogue_file", dialogue, "--dialogue_replies", 3, "--n_resamples", 0]
+    options += ["--dialogue_file", dialogue, "--dialogue_replies", 3]
     main([*map(str, options)])
     results = json.loads((out / "results.json").read_text())
     prompts = {row["id"]: row for row in trained_prompts().to_pylist()}
