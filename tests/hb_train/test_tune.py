@@ -384,6 +384,6 @@ def test_the_model_card_shows_the_runs(before, pitying_model, tmp_path):
     assert card.startswith("---\nlibrary_name: transformers\n")
     assert "| first | again |" in card
     value = before[1]["generation"]["debiased"]["full_gen_bias"]
-    assert f"| Full Gen Bias | {bias(value)}" in card
+    assert any(line.startswith("| Full Gen Bias") and bias(value) in line for line in card.splitlines())
     assert "Not measured yet" not in card
     assert OTHER_MODELS in card
