@@ -44,8 +44,8 @@ class Vocabulary(NamedTuple):
 def read_vocabulary(checkpoint: Checkpoint, *, max_tokens: int) -> Vocabulary:
     """Reads the dictionary beside a checkpoint.
 
-    The input of a `style_gen` classifier has no start token, and an end token only if its options say so; that of a
-    `transformer/classifier` has both.
+    The input of a `style_gen` classifier has no start token, and an end token only if its options say so. The input
+    of a `transformer/classifier` has both.
 
     Args:
         checkpoint: The checkpoint; the names of its dictionary's files begin with its path.
@@ -136,7 +136,7 @@ def _tokenizer(
     names = ("pad_token", "bos_token", "eos_token", "unk_token", "mask_token")
     tokens = dict(zip(names, specials, strict=False))
     starts, ends = options["start_tokens"], options["end_tokens"]
-    if starts + ends:  # for whoever reads tokenizer.json without our tokenizer
+    if starts + ends:  # for readers of tokenizer.json without our tokenizer
         template = [*[tokens["bos_token"]] * starts, "$A", *[tokens["eos_token"]] * ends]
         used = [(token, backend.token_to_id(token)) for token in dict.fromkeys(template) if token != "$A"]
         backend.post_processor = TemplateProcessing(single=template, special_tokens=used)
@@ -205,7 +205,7 @@ def _word_pieces(
     with reading(codecs):
         first, *lines = _read(codecs).rstrip("\n").split("\n")
         if first.strip() != _CODECS_VERSION:
-            raise ValueError(f"its first line is not '{_CODECS_VERSION}', that of subword-nmt")
+            raise ValueError(f"its first line is not '{_CODECS_VERSION}', as subword-nmt writes it")
         merges = []
         for line in lines:
             left, right = line.strip("\r\n ").split(" ")
