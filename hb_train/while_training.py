@@ -219,7 +219,7 @@ def draw_prompts(prompts: pa.Table, number: int, each: int, num_templates: int, 
     """
     names = sorted(set(prompts["template"].to_pylist()))
     names = random.Random(seed).sample(names, min(num_templates, len(names)))
-    prompts = prompts.filter(pc.is_in(prompts["template"], pa.array(names)))
+    prompts = prompts.filter(pc.is_in(prompts["template"], pa.array(names, pa.string())))
     keys = list(zip(prompts["axis"].to_pylist(), prompts["descriptor"].to_pylist(), strict=True))
     most = max(Counter(zip(keys, prompts["template"].to_pylist(), strict=True)).values(), default=0)
     there, of_term = len(set(keys)), each * num_templates
