@@ -100,8 +100,7 @@ def phrase_rates(
     """
     texts = [_plain(reply) for reply in replies]
     containing = {
-        heading: {phrase: _contain(texts, phrase) for phrase in listed}
-        for heading, listed in phrases.items()
+        heading: {phrase: _contain(texts, phrase) for phrase in listed} for heading, listed in phrases.items()
     }
     results: dict[str, Any] = {
         "phrases": _shares(containing, np.ones(len(replies), dtype=bool)),
