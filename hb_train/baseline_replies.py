@@ -15,16 +15,26 @@ import sys
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from transformers import HfArgumentParser
 
 from hb_dataset.prompts import find_config, load_table, measured_configs, version_of
 from hb_dataset.whole_files import write_text
+from hb_metrics.inference.models.chats import ChatOptions
+from hb_metrics.inference.models.contexts import render_contexts
+from hb_metrics.inference.models.layout import Layout, choose_layout
+from hb_metrics.inference.models.loading import LoadedModel, load_model
+from hb_metrics.inference.processes import process_state
+from hb_metrics.inference.replies.presets import decoding_preset
+from hb_metrics.inference.replies.prompt_replies import plan_replies, reply_into_shards
+from hb_metrics.inference.replies.requests import make_requests
 from hb_metrics.runs.run_folder import open_run, package_versions, table_digest, write_json
 from hb_train.training.options import check_least, check_shares, first_line, option, run_script
+from hb_train.training.runs import model_description
 from hb_train.tuning.distillation import (
     BASELINE_FILE,
     ROW_SCHEMA,
@@ -32,12 +42,6 @@ from hb_train.tuning.distillation import (
     draw_prompts,
 )
 from hb_train.tuning.labels import SPLITS, held_out_rows, write_split
-
-if TYPE_CHECKING:
-    from hb_metrics.inference.models.layout import Layout
-    from hb_metrics.inference.models.loading import LoadedModel
-
-# torch and transformers take seconds to import: not before the options are known to be right.
 
 REPLIES_FOLDER = "replies"
 
@@ -78,8 +82,6 @@ class BaselineArguments:
 
 def main(argv: list[str] | None = None) -> None:
     """Reads the options, and writes the rows."""
-    from transformers import HfArgumentParser
-
     parser = HfArgumentParser(BaselineArguments, description=first_line(__doc__), allow_abbrev=False)
     options = vars(parser.parse_args(sys.argv[1:] if argv is None else argv))
     run_script("baseline_replies.py", lambda: reply(BaselineArguments(**options)))
@@ -92,12 +94,6 @@ def reply(arguments: BaselineArguments) -> None:
         ValueError: The options, the model and the vocabulary do not go together.
         OSError: The model or the vocabulary is not there.
     """
-    from hb_metrics.inference.models.layout import choose_layout
-    from hb_metrics.inference.models.loading import load_model
-    from hb_metrics.inference.processes import process_state
-    from hb_metrics.inference.replies.prompt_replies import plan_replies, reply_into_shards
-    from hb_train.training.runs import model_description
-
     prompts = _prompts(arguments)
     version = version_of(arguments.dataset_config)
     baseline = load_table(f"{version}-baseline", arguments.vocabulary_dir)
@@ -173,7 +169,6 @@ def _prompts(arguments: BaselineArguments) -> pa.Table:
 
 
 def _chat(arguments: BaselineArguments) -> Any:
-    from hb_metrics.inference.models.chats import ChatOptions
 
     kwargs: Any = {} if arguments.chat_template_kwargs is None else None
     if arguments.chat_template_kwargs is not None:
@@ -187,11 +182,8 @@ def _chat(arguments: BaselineArguments) -> Any:
     return ChatOptions(kwargs, arguments.system_prompt)
 
 
-def _requests(arguments: BaselineArguments, prompts: pa.Table, layout: "Layout") -> Any:
+def _requests(arguments: BaselineArguments, prompts: pa.Table, layout: Layout) -> Any:
     """What is asked: replies from the model's whole distribution, as it writes them."""
-    from hb_metrics.inference.replies.presets import decoding_preset
-    from hb_metrics.inference.replies.requests import make_requests
-
     extent = "whole" if layout.context == "chat" else "first_line"
     number = arguments.max_new_tokens
     decoding = decoding_preset(
@@ -205,12 +197,10 @@ def _rows(
     prompts: pa.Table,
     drawn: Any,
     replies: pa.Table,
-    layout: "Layout",
-    loaded: "LoadedModel",
+    layout: Layout,
+    loaded: LoadedModel,
 ) -> tuple[pa.Table, int]:
     """The rows that are trained on, and how many replies were empty, which give none."""
-    from hb_metrics.inference.models.contexts import render_contexts
-
     pairs = list(draw_prompts(drawn, arguments.terms_per_reply, seed=arguments.seed))
     written = np.array([bool(text) for text in replies["reply"].to_pylist()])
     pairs = [pair for pair in pairs if written[pair[0]]]

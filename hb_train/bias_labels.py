@@ -117,12 +117,10 @@ def label(arguments: LabelArguments) -> None:
         return
     run = read_run(Path(arguments.run_dir))
     record = run.results["run"]
-    if "generation" not in record:
-        raise ValueError(f"run '{run.folder}' has no replies; measure with --measurements generation first")
-    read_directions(run.folder)  # raises if there are none
-    loaded = tokenizer_of_run(run, model=arguments.model, trust_remote_code=arguments.trust_remote_code)
     styles = StyleShards(run.folder / STYLES)
     replies = replies_to_label(run, styles)
+    read_directions(run.folder)  # raises if there are none
+    loaded = tokenizer_of_run(run, model=arguments.model, trust_remote_code=arguments.trust_remote_code)
     labels, ceiling = _labels_and_ceiling(arguments, run, replies, styles)
     folder = Path(arguments.output_dir)
     open_run(folder, _description(arguments, run))

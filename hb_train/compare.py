@@ -164,8 +164,10 @@ def _write_card(model: Path, runs: dict[str, Path]) -> None:
 
 
 def _write_page(folder: Path, runs: dict[str, Path], labels: Path | None = None) -> None:
-    words = [*runs.values(), "--names", *runs, "--output", folder / PAGE_FILE]
-    run_step("hb_metrics.report", *words, *(["--labels", labels] if labels else []), launch=False)
+    words: list[str | Path] = [*runs.values(), "--names", *runs, "--output", folder / PAGE_FILE]
+    if labels is not None:
+        words += ["--labels", labels]
+    run_step("hb_metrics.report", *words, launch=False)
 
 
 def _parser(command: str, output_dir: str | None) -> argparse.ArgumentParser:

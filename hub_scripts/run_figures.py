@@ -15,7 +15,6 @@ from typing import Any
 
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.measurement import Measurement
-from hb_metrics.report.changes import comparable_figures
 from hb_metrics.report.layout.figure import Figure
 from hb_metrics.runs.run_record import measured_model
 from hub_scripts.published_dataset import SPLIT, PublishedDataset
@@ -48,6 +47,8 @@ def eval_yaml(dataset: PublishedDataset) -> str:
 
 def run_figures(results: Mapping[str, Any]) -> list[Figure]:
     """The known figures of a whole run, from the content of its results.json."""
+    from hb_metrics.report.changes import comparable_figures  # needs scipy, which publishing the dataset does not
+
     figures: list[Figure] = []
     for measurement in MEASUREMENTS:
         if measurement.name in results:

@@ -38,7 +38,7 @@ A sequence classifier for `measure.py --style_classifier FOLDER`, trained with `
 * Encoder: {settings["model_name_or_path"]} (digest `{record["encoder"]["digest"]}`).
 * Texts and labels: {settings["dataset"]}, {rows["train"]:,} rows to train on in {len(labels)} labels; \
 {rows["calibration"]:,} held out to calibrate, {rows["test"]:,} to test. Left out: {skipped}.
-* {record["num_steps"]:,} steps, seed {settings["seed"]}, learning rate {settings["learning_rate"]:g}. Texts of more
+* {record["num_steps"]:,} steps, seed {record["seed"]}, learning rate {record["learning_rate"]:g}. Texts of more
   than {settings["max_length"]} tokens were cut: {rows["num_cut"]:,}.
 
 ## How good it is

@@ -8,11 +8,13 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from hb_metrics.runs.run_folder import open_run, package_versions
 
 if TYPE_CHECKING:
     from transformers import Trainer, TrainingArguments
-    from trl import ModelConfig, SFTConfig
+    from trl import ModelConfig
 
     from hb_metrics.inference.models.loading import LoadedModel
 
@@ -38,35 +40,32 @@ def use_all_cores(training_args: "TrainingArguments") -> None:
 
 
 def training_description(
-    arguments: Any, training_args: "SFTConfig", model_args: "ModelConfig", loaded: "LoadedModel"
+    arguments: Any,
+    training_args: "TrainingArguments",
+    loaded: "LoadedModel | None" = None,
+    model_args: "ModelConfig | None" = None,
 ) -> dict[str, Any]:
-    """What trained weights depend on beside the data, for run.json: options that are not TRL's defaults, and the model.
+    """What trained weights depend on beside the data, for run.json: the options that are not defaults, and the model.
 
     Args:
         arguments: The script's own options, a dataclass.
-        training_args: TRL's options of training.
-        model_args: TRL's options of the model.
+        training_args: The options of training.
         loaded: The model before training.
+        model_args: TRL's options of the model.
     """
-    from trl import ModelConfig
-
+    settings = {**vars(arguments), "num_processes": training_args.world_size}
     default = type(training_args)(output_dir=training_args.output_dir, use_cpu=training_args.use_cpu).to_dict()
-    settings = {
-        name: value
-        for name, value in training_args.to_dict().items()
-        if name not in _NO_SETTINGS and value != default.get(name)
-    }
-    model_settings = {
-        option.name: getattr(model_args, option.name)
-        for option in fields(model_args)
-        if option.name != "model_name_or_path"
-        and getattr(model_args, option.name) != getattr(ModelConfig(), option.name)
-    }
-    return {
-        "settings": {**vars(arguments), **settings, **model_settings, "num_processes": training_args.world_size},
-        "model": model_description(loaded),
-        "versions": package_versions("accelerate", "peft", "trl"),
-    }
+    for name, value in training_args.to_dict().items():
+        if name not in _NO_SETTINGS and value != default.get(name):
+            settings[name] = value
+    if model_args is not None:
+        default_model_args = type(model_args)()
+        for option in fields(model_args):
+            value = getattr(model_args, option.name)
+            if option.name != "model_name_or_path" and value != getattr(default_model_args, option.name):
+                settings[option.name] = value
+    model = {} if loaded is None else {"model": model_description(loaded)}
+    return {"settings": settings, **model, "versions": package_versions("accelerate", "peft", "trl")}
 
 
 def model_description(loaded: "LoadedModel") -> dict[str, Any]:
@@ -74,15 +73,16 @@ def model_description(loaded: "LoadedModel") -> dict[str, Any]:
     return {"name": loaded.name, "kind": loaded.kind, "digest": loaded.digest, "dtype": loaded.dtype}
 
 
-def open_training_run(training_args: "TrainingArguments", description: dict[str, Any]) -> Path:
+def open_training_run(training_args: "TrainingArguments", description: dict[str, Any], result: str) -> Path | None:
     """Records a run in its folder, or checks that it is the run that is recorded there.
 
     Args:
         training_args: With `output_dir`, the folder; the main process records, all others wait for it.
         description: The content of run.json.
+        result: The file that a finished run has.
 
     Returns:
-        The folder.
+        The folder; `None`: the run is finished, as is printed.
 
     Raises:
         ValueError: The folder holds a run with other settings.
@@ -91,6 +91,9 @@ def open_training_run(training_args: "TrainingArguments", description: dict[str,
     with training_args.main_process_first(local=False):
         if training_args.process_index == 0:
             open_run(folder, description)
+    if (folder / result).is_file():
+        print_once(training_args, f"nothing to do: {folder / result} is there")
+        return None
     return folder
 
 
@@ -136,6 +139,15 @@ def is_gain(curve: Sequence[Mapping[str, Any]], measure: str) -> bool:
     by_step = {entry["step"]: math.inf if entry[measure] is None else entry[measure] for entry in curve}
     start = by_step.pop(0, math.inf)
     return min(by_step.values(), default=start) < start or start == math.inf
+
+
+def check_finite(training_args: "TrainingArguments", value: Any, what: str) -> None:
+    """Raises `ValueError` if a number or array shows that training diverged."""
+    if value is None or not np.isfinite(value).all():
+        raise ValueError(
+            f"training diverged: the {what} is not a number; set another --output_dir and a --learning_rate below "
+            f"{training_args.learning_rate:g}"
+        )
 
 
 def print_once(training_args: "TrainingArguments", message: str) -> None:

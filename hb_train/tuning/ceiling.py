@@ -373,9 +373,10 @@ def _curve(parts: np.ndarray, few: np.ndarray, shares: Sequence[float], confiden
         point = Point(share, float(few[index]))
         if few[index] <= MOST_FEW and not np.isnan(parts[:, :, index]).any():
             change = parts[:, :, index] - parts[:, :, 0]
-            point = Point(
-                *point[:2], *_estimate(parts[:, :, index], confidence_level), *_estimate(change, confidence_level)
-            )
+            value, error, interval = _estimate(parts[:, :, index], confidence_level)
+            point = point._replace(full_gen_bias=value, standard_error=error, interval=interval)
+            value, error, interval = _estimate(change, confidence_level)
+            point = point._replace(change=value, change_standard_error=error, change_interval=interval)
         points.append(point)
     return points
 

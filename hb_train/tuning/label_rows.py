@@ -79,7 +79,7 @@ def replies_to_label(run: Run, styles: StyleShards) -> pa.Table:
         ValueError: The replies are not there, or not those of the style vectors.
     """
     replies = read_reply_table(run.folder)
-    if replies is None:
+    if replies is None or "generation" not in run.results["run"]:
         raise ValueError(f"run '{run.folder}' has no replies; measure with --measurements generation first")
     rows = pc.index_in(pa.array(styles.ids), replies["id"])
     if rows.null_count or len(styles) != run.results["generation"]["num_replies"]:

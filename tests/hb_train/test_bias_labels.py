@@ -23,7 +23,6 @@ from hb_dataset import load_table
 from hb_metrics.arguments import settings_of
 from hb_metrics.inference.models.chats import DEFAULT_CHAT, split_thought
 from hb_metrics.inference.models.contexts import (
-    encode_contexts,
     encode_rendered,
     end_tokens,
     render_contexts,
@@ -46,7 +45,7 @@ from hb_train.bias_labels import LabelArguments, label, main
 from hb_train.training.encoding import IGNORED, encode_rows, without_tag
 from hb_train.tuning.ceiling import label_ceiling
 from hb_train.tuning.label_rows import Asked, rendered_prompts
-from hb_train.tuning.labels import LABELS_FILE, ROW_SCHEMA, SPLITS, read_labels
+from hb_train.tuning.labels import LABELS_FILE, SPLITS, read_labels
 from tests.hb_metrics.chat_models import chat_tokenizer, untrained_model
 
 ROOT = Path(__file__).parents[2]
@@ -259,16 +258,6 @@ def test_prompts_are_what_the_model_was_given_and_the_tag_is_the_last_word_of_th
         assert any(replies[row["id"]]["text"] != unvaried[row["id"]] for row in rows)
 
 
-def test_an_encoder_is_given_the_tag_last_of_all(get_small_model):
-    model, tokenizer = get_small_model("t5")
-    rows = pa.table({"text": ["Hi! I'm a deaf kid."], "personas": [["I like soup."]]})
-    loaded = load_tokenizer_of(model, tokenizer, "encoder-decoder")
-    (rendered,) = rendered_prompts(rows, Asked(loaded, "plain", DEFAULT_CHAT), "no_bias")
-    assert rendered == "I like soup.\nHi! I'm a deaf kid. no_bias"
-    expected = encode_contexts(["Hi! I'm a deaf kid."], [["I like soup."]], model, tokenizer, "plain", "no_bias")
-    assert encode_rendered([rendered], tokenizer, "plain", is_encoder_decoder=True) == expected
-
-
 @pytest.mark.parametrize("style", ["qwen3", "r1", "harmony"])
 @pytest.mark.parametrize("cue", ["prompt", "history"])
 def test_a_model_that_thinks_learns_its_reply_where_its_reply_begins(style, cue):
@@ -317,11 +306,7 @@ def load_tokenizer_of(model, tokenizer, kind):
     "content",
     [
         "message.content[:20]",
-        "message.content + ' ' + message.content[-12:]",
-        "message.content | upper",
         "message.content | replace('bias', '')",
-        "message.content | reverse",
-        "'…'",
         # Only some of the prompts, and only one of the tags, are rewritten.
         "message.content | replace('. bias', '.')",
         "(message.content | replace(' no_bias', '')) if 'love' in message.content else message.content",
@@ -361,35 +346,17 @@ def test_prompts_of_one_descriptor_noun_and_template_are_on_one_side_and_so_are_
             assert not sides[0] & sides[1]
 
 
-def test_counts_are_printed_and_recorded_by_axis(measured, tmp_path, capsys):
-    main(["--run_dir", str(measured("plain")), "--beta_quantile", "0.7", "--output_dir", str(tmp_path / "labels")])
-
-    printed, labels, rows = capsys.readouterr().out, read_labels(tmp_path / "labels"), rows_of(tmp_path / "labels")
-    sizes = [len(pq.read_table(tmp_path / "labels" / "data" / f"{name}.parquet")) for name in SPLITS]
+def test_counts_are_recorded_by_axis_and_split(measured, labelled):
+    labels, rows = read_labels(labelled("plain")), rows_of(labelled("plain"))
+    sizes = [len(pq.read_table(labelled("plain") / "data" / f"{name}.parquet")) for name in SPLITS]
     assert [sum(labels["by_split"][name].values()) for name in SPLITS] == sizes
     assert labels["num_rows"] == len(rows) == sum(sizes)
-    groups = {"all": (labels["by_tag"], rows)}
-    groups |= {axis: (labels["by_axis"][axis], [row for row in rows if row["axis"] == axis]) for axis in AXES}
-    assert set(labels["by_axis"]) == set(AXES)
-    for name, (counted, own) in groups.items():
+    groups = {axis: [row for row in rows if row["axis"] == axis] for axis in AXES}
+    assert labels["by_axis"].keys() == groups.keys()
+    for counted, own in [(labels["by_tag"], rows), *((labels["by_axis"][axis], groups[axis]) for axis in AXES)]:
         biased = sum(row["tag"] == "bias" for row in own)
         assert counted == {"bias": biased, "no_bias": len(own) - biased}
-        assert re.search(rf"^  {name} +{biased} +{len(own) - biased} +{biased / len(own):.1%}$", printed, re.MULTILINE)
-    assert f"labels: {tmp_path / 'labels'}" in printed
-    empty = results_of(measured("plain"))["generation"]["num_empty_replies"]
-    assert labels["num_empty_replies"] == empty
-    assert ("empty replies have no style" in printed) == (empty > 0)
-
-
-def test_the_folder_loads_as_a_dataset(labelled, tmp_path):
-    dataset = load_dataset(str(labelled("chat")), cache_dir=str(tmp_path))
-    assert {name: len(rows) for name, rows in dataset.items()} == {
-        name: sum(tags.values()) for name, tags in read_labels(labelled("chat"))["by_split"].items()
-    }
-    assert dataset["train"].column_names == ROW_SCHEMA.names
-    assert [row for name in SPLITS for row in dataset[name]] == rows_of(labelled("chat"))
-    card = (labelled("chat") / "README.md").read_text(encoding="utf-8")
-    assert f"{read_labels(labelled('chat'))['num_rows']:,} replies of" in card
+    assert labels["num_empty_replies"] == results_of(measured("plain"))["generation"]["num_empty_replies"]
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
@@ -447,14 +414,8 @@ def test_the_same_command_again_is_fine_and_another_in_the_folder_is_refused(mea
     main(options)
     assert contents(folder) == first
 
-    for more, message in {
-        ("--beta_quantile", "0.5"): "settings.beta_quantile is 0.7 there and 0.5 here",
-        ("--alpha", "1"): "settings.alpha is 0 there and 1 here",
-        ("--seed", "1"): "settings.seed is 0 there and 1 here",
-        ("--validation_fraction", "0.2"): "settings.validation_fraction is 0.1 there and 0.2 here",
-    }.items():
-        with pytest.raises(SystemExit, match=re.escape(message)):
-            main([*options, *more])
+    with pytest.raises(SystemExit, match=r"settings\.beta_quantile is 0\.7 there and 0\.5 here"):
+        main([*options, "--beta_quantile", "0.5"])
     # What was sampled depends on the run's seed, though all prompts may be the same.
     other = altered(
         measured("plain"), tmp_path / "run", change=lambda results: results["run"]["settings"].update(seed=5)

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import transformers
 
-from hb_dataset import versions
 from hb_dataset.versions import read_version
 from hb_metrics.identity_leakage.leakage import identity_leakage, named_people, shipped_sentences
 from hb_metrics.inference.classifiers.styles import load_style_classifier
@@ -34,7 +33,7 @@ def few_terms(version):
 def quick_leakage():
     """Over one term in twelve."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(versions, "read_version", few_terms)
+        patch.setattr("hb_train.style_classifier.read_version", few_terms)
         yield
 
 

@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 import torch
 from datasets import load_dataset
@@ -233,7 +232,7 @@ def test_the_best_checkpoint_is_kept_by_the_perplexity_of_the_replies_alone(kind
 def test_a_tuning_that_diverges_is_no_model(pitying_model, labels, tmp_path):
     folder = tmp_path / "model"
     options = options_for(pitying_model, labels, folder, *few_steps(rate="1e30"), "--optim", "sgd")
-    with pytest.raises(SystemExit, match=r"tuning diverged: .* set a --learning_rate below 1e\+30"):
+    with pytest.raises(SystemExit, match=r"training diverged: .* --learning_rate below 1e\+30"):
         tune_main([*options, "--max_grad_norm", "0"])
     assert not (folder / TUNING_FILE).exists()
 
@@ -334,20 +333,6 @@ def test_options_that_do_not_go_together_are_refused(options, message, tmp_path)
     assert not (tmp_path / "model").exists()
 
 
-def test_another_folder_of_the_same_name_is_not_taken_for_this_one(labels, tmp_path):
-    first = load_dataset(str(labels), split="train")
-    other = tmp_path / labels.name
-    (other / "data").mkdir(parents=True)
-    for name in ("train", "validation"):
-        pq.write_table(
-            pq.read_table(labels / "data" / f"{name}.parquet").slice(0, 7), other / "data" / f"{name}.parquet"
-        )
-    (other / "README.md").write_bytes((labels / "README.md").read_bytes())
-
-    assert load_dataset(str(other), split="train").num_rows == 7
-    assert load_dataset(str(labels), split="train").num_rows == first.num_rows > 7
-
-
 def test_an_adapter_is_refused_since_nothing_in_it_would_be_trained(save_small_model, tmp_path):
     base = save_small_model("gpt2")
     model = AutoModelForCausalLM.from_pretrained(base)
@@ -399,6 +384,6 @@ def test_the_model_card_shows_the_runs(before, pitying_model, tmp_path):
     assert card.startswith("---\nlibrary_name: transformers\n")
     assert "| first | again |" in card
     value = before[1]["generation"]["debiased"]["full_gen_bias"]
-    assert f"| Full Gen Bias | {bias(value)}" in card
+    assert any(line.startswith("| Full Gen Bias") and bias(value) in line for line in card.splitlines())
     assert "Not measured yet" not in card
     assert OTHER_MODELS in card

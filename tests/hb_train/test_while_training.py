@@ -117,9 +117,6 @@ def test_what_cannot_be_measured_shows_before_the_first_step(tmp_path):
                 patch.setattr(target, name, value)
             with pytest.raises(ValueError, match=message):
                 trainer.train()
-    trainer.add_callback(callback)
-    with pytest.raises(ValueError, match="2 GenBiasCallbacks were added"):
-        trainer.train()
     assert trainer.state.global_step == 0
     trainer.processing_class = None
     with pytest.raises(ValueError, match="set processing_class"):
@@ -241,14 +238,12 @@ def test_the_sample_is_balanced():
     ):
         with pytest.raises(ValueError, match=message):
             draw_prompts(prompts, number, each, templates, seed=0)
-    with pytest.raises(ValueError, match="lack the columns descriptor_plural"):
-        draw_prompts(load_table("v1.0-small"), 300, 6, 2, seed=0)
 
 
 def test_directions_of_other_styles_or_terms_are_refused(tmp_path):
     about = {"axis": ["age", "age"], "descriptor": ["unheard", "of"]}
     pq.write_table(pa.table({**about, "style: Kind": [0.5, 0.2]}), tmp_path / "style_means.parquet")
-    with pytest.raises(ValueError, match="none of the terms has a direction in"):
+    with pytest.raises(ValueError, match="cannot be drawn from 0 terms"):
         GenBiasCallback(new_trainer(tmp_path), directions=tmp_path)
     terms = load_table("v1.0-small")
     columns = {name: terms[name].to_pylist()[::500] for name in ("axis", "descriptor")}

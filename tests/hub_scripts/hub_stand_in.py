@@ -16,6 +16,7 @@ import threading
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -60,15 +61,6 @@ class Commit(NamedTuple):
     title: str
     message: str
     author: str
-
-
-@dataclass
-class PullRequest:
-    num: int
-    title: str
-    description: str
-    author: str
-    status: str = "open"
 
 
 def git_oid(kind, content):
@@ -226,7 +218,8 @@ def commit(hub, request, repo, revision):
     made = repo.commit(changes, title, description, author, ref, parent=base.oid)
     answer = {"success": True, "commitOid": made.oid, "commitUrl": f"{hub.url}/{repo.id}/commit/{made.oid}"}
     if is_pull_request:
-        repo.pull_requests[num] = PullRequest(num, title, description, author)
+        opened = {"num": num, "title": title, "description": description, "author": author, "status": "open"}
+        repo.pull_requests[num] = SimpleNamespace(**opened)
         answer["pullRequestUrl"] = f"{hub.url}/{repo.id}/discussions/{num}"
     return answer
 
@@ -401,15 +394,11 @@ class Hub:
         """Calls `action` just before the next such request is handled."""
         self.faults.append(Fault(method, path, meanwhile=action))
 
-    def take_fault(self, method, path):
-        for fault in self.faults:
-            if fault.method == method and re.search(fault.path, path):
-                self.faults.remove(fault)
-                return fault
-        return Fault(method, path)
-
     def answer(self, method, path, headers, body):
-        fault = self.take_fault(method, path)
+        faults = [fault for fault in self.faults if fault.method == method and re.search(fault.path, path)]
+        fault = faults[0] if faults else Fault(method, path)
+        if faults:
+            self.faults.remove(fault)
         if fault.meanwhile:
             fault.meanwhile()
         if fault.status and not fault.after:

@@ -2,8 +2,6 @@ import contextlib
 import json
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import datasets
@@ -15,6 +13,7 @@ from hb_dataset.builder import HolisticBias
 from hb_dataset.versions import read_frozen
 from hub_scripts import install_local, module_files
 from tests.hub_scripts.hub_stand_in import Hub
+from tests.hub_scripts.processes import run_python
 from tests.hub_scripts.versions_on_disk import record_as_frozen
 
 SCRIPT = Path(install_local.__file__)
@@ -58,22 +57,6 @@ print(json.dumps(dict(
 """
 
 
-def run_python(*arguments, home, folder, **environment):
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
-    folder.mkdir(exist_ok=True)
-    run = subprocess.run(
-        [sys.executable, *map(str, arguments)],
-        # Without torch, which `datasets` would import for streams.
-        env={**inherited, "HF_HOME": str(home), "USE_TORCH": "0", **environment},
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    assert run.returncode == 0, run.stderr[-3000:]
-    return run.stdout
-
-
 @pytest.fixture(scope="module")
 def num_rows(intersections):
     """Config → how many rows it has; of frozen versions as recorded, which their own tests compare with the tables."""
@@ -87,7 +70,8 @@ def num_rows(intersections):
 def installed(tmp_path_factory):
     """A Hugging Face home after the script, and what the script printed."""
     home = tmp_path_factory.mktemp("installed") / "home"
-    printed = run_python("-c", RUN_SCRIPT, SCRIPT, home=home, folder=home.parent / "elsewhere", HF_HUB_OFFLINE="1")
+    offline = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(home)}
+    printed = run_python("-c", RUN_SCRIPT, SCRIPT, folder=home.parent / "elsewhere", **offline)
     yield home, printed
     shutil.rmtree(home)  # v1.0 is large, and pytest keeps its folders
 
@@ -108,7 +92,9 @@ def loaded(request, installed):
         environment, asked = request.getfixturevalue("hub_without_our_names")
     empty = home.parent / request.param
     configs = CONFIGS if request.param == "offline" else ["v1.0-small"]  # twenty take seconds
-    result = json.loads(run_python("-c", IMPORT_EVALUATE + LOAD_ALL, *configs, home=home, folder=empty, **environment))
+    result = json.loads(
+        run_python("-c", IMPORT_EVALUATE + LOAD_ALL, *configs, folder=empty, HF_HOME=str(home), **environment)
+    )
     assert list(empty.iterdir()) == []
     if request.param == "online":  # it was the Hub that did not know them
         assert {"holistic_bias", "likelihood_bias"} <= {word for path in asked for word in path.split("/")}
@@ -247,7 +233,7 @@ def test_a_changed_metric_replaces_the_installed_one(tmp_path, hub_without_our_n
     (metrics / "answer" / "answer.py").write_text(METRIC, encoding="utf-8")
     (metrics / "no_metric" / "helpers.py").write_text("", encoding="utf-8")
     code = IMPORT_EVALUATE + INSTALL_AND_LOAD
-    answers = run_python("-c", code, metrics, home=tmp_path / "home", folder=tmp_path / "empty", **environment)
+    answers = run_python("-c", code, metrics, folder=tmp_path / "empty", **environment)
     assert answers.split() == ["1", "2", "1"]
 
 

@@ -9,9 +9,6 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 import yaml
 from huggingface_hub import constants, parse_eval_result_entries
@@ -19,109 +16,39 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from hb_dataset import load_table
 from hb_dataset.markdown_table import escape_markdown
 from hb_metrics.arguments import default_settings, parse_arguments, settings_of
-from hb_metrics.measurements.generation.results import generation_results
-from hb_metrics.measurements.likelihood.results import likelihood_results
-from hb_metrics.measurements.offensiveness.work import offensiveness_results
-from hb_metrics.runs.replies import Replies, whole_prompts
-from hb_metrics.runs.run_folder import LAYOUT
-from hb_metrics.statistics.style_clusters import PAPER_CLUSTERS
-from hub_scripts import publish_results
 from hub_scripts.options import web_address
 from hub_scripts.publish_results import Change, check_model, main, read_settled_results, shown_changes
 from hub_scripts.published_dataset import published_dataset
 from hub_scripts.results_section import END, START, card_section, measuring_command, with_section
 from hub_scripts.run_figures import eval_yaml, evaluation_results, run_figures
-from tests.hb_metrics.made_results import refusals_of
+from tests.hb_metrics.made_results import CLASSIFIER, add_dialogue, full_run
 from tests.hub_scripts.versions_on_disk import freeze_small
 
-SCRIPT = Path(publish_results.__file__)
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 DIGEST = "89abcdef" * 8
 MODEL, DATASET = "ORG/model", "ORG/holistic_bias"
-LABELS = [style for styles in PAPER_CLUSTERS.values() for style in styles] + ["Calm", "Silly"]
-STYLES = {"name": "someone/styles", "is_embedded": False, "digest": COMMIT, "num_styles": len(LABELS), "notes": []}
-OFFENSIVENESS = {"name": "words (embedded)", "is_embedded": True, "digest": DIGEST, "notes": []}
 CARD = "---\nlicense: mit\n---\n# A model\n\nIt talks.\n"
 LIKELIHOOD_FILE = ".eval_results/holistic_bias_v1.0-small_likelihood.yaml"
 GENERATION_FILE = ".eval_results/holistic_bias_v1.0-small_generation_someone-styles_no_bias.yaml"
 OFFENSIVENESS_FILE = ".eval_results/holistic_bias_v1.0-small_offensiveness_words-embedded_no_bias.yaml"
 
 
-def measured(replies_per_cell=8):
-    """What a run finds, from made-up perplexities and replies to the prompts of two axes."""
-    rng = np.random.default_rng(0)
-    prompts = load_table("v1.0-small")
-    prompts = prompts.filter(pc.is_in(prompts["axis"], pa.array(["age", "nonce"])))
-    codes = prompts["descriptor"].combine_chunks().dictionary_encode().indices.to_numpy()
-    perplexities = rng.lognormal(3 + 0.1 * codes, 0.5)
-    scores = pa.table({"id": prompts["id"], "perplexity": perplexities, "num_tokens": 5 + codes})
-    whole = whole_prompts(prompts)
-    cells, rows = {}, []
-    for row, cell in enumerate(zip(whole.descriptors, whole.templates, strict=True)):
-        cells[cell] = cells.get(cell, 0) + 1
-        if cells[cell] <= replies_per_cell:
-            rows.append(row)
-    replies = Replies(*([column[row] for row in rows] for column in whole[:5]), [f"Number {row}." for row in rows])
-    styles = rng.dirichlet(np.full(len(LABELS), 0.3), len(rows)).astype(np.float32)
-    generation, _ = generation_results(replies, styles, LABELS, clusters=PAPER_CLUSTERS)
-    counts = {
-        "num_prompts": len(rows) + 1,
-        "num_replies": len(rows),
-        "num_empty_replies": 1,
-        "num_truncated_replies": 7,
-        "refusals": refusals_of(replies),
-    }
-    return {
-        "likelihood": likelihood_results(prompts, scores),
-        "generation": {**counts, **generation},
-        "offensiveness": {
-            "prompts": offensiveness_results(whole, rng.random(len(prompts)), 0),
-            "replies": offensiveness_results(replies, rng.random(len(rows)), 0),
-        },
-        "dialogue": {
-            "perplexity": 31.25,
-            "interval": [28.5, 34.75],
-            "confidence_level": 0.95,
-            "num_replies": 88,
-            "num_tokens": 900,
-            "num_skipped": {"too_long": 2},
-            "source": "/home/somebody/chats.csv",
-        },
-    }
-
-
-@pytest.fixture(scope="module")
-def found():
-    return json.loads(json.dumps(measured()))
-
-
 @pytest.fixture
-def results(found):
+def results():
     """The results of a run of a Hub model, to change."""
-    asked = {
-        "context": "chat",
-        "tag": "no_bias",
-        "sample": True,
-        "num_beams": 1,
-        "temperature": 0.7,
-        "persona_lines": 0,
-    }
-    run = {
-        "layout": {"version": LAYOUT},
-        "settings": settings_of(
-            {"model": MODEL, "measurements": "likelihood,generation,offensiveness,dialogue"}
-        ).values(),
+    results = add_dialogue(full_run())
+    given = {"model": MODEL, "measurements": "likelihood,generation,offensiveness,dialogue"}
+    results["run"] |= {
+        "settings": settings_of(given).values(),
         "model": {"name": MODEL, "kind": "causal", "digest": COMMIT, "dtype": "bfloat16", "num_parameters": 1234},
-        "data": {"config": "v1.0-small", "digest": "ff00", "num_prompts": 1440, "num_distinct_texts": 1440},
-        "generation": asked,
-        "style_classifier": STYLES,
-        "offensiveness_classifier": OFFENSIVENESS,
+        "style_classifier": CLASSIFIER | {"name": "someone/styles", "digest": COMMIT},
+        "offensiveness_classifier": {"name": "words (embedded)", "is_embedded": True, "digest": DIGEST, "notes": []},
         "versions": {"torch": "2.13.0", "holistic-bias": "0.1.0"},
     }
-    return copy.deepcopy({"run": run, **found})
+    results["run"]["generation"]["tag"] = "no_bias"
+    return results
 
 
 @pytest.fixture
@@ -226,7 +153,7 @@ def test_the_card_shows_each_figure_with_its_interval(results):
     assert rows["Figure"][1] == "95% interval"
     for figure in run_figures(results):
         assert rows[figure.name] == [figure.shown, figure.shown_interval or "–", escape_markdown(figure.meaning)]
-    assert rows["Dialogue perplexity"][:2] == ["31.2", "28.5 to 34.8"]
+    assert rows["Dialogue perplexity"][:2] == ["41.3", "38 to 1,046"]
     assert float(rows["Full Gen Bias, plain"][0]) == pytest.approx(
         results["generation"]["gen_bias"]["full_gen_bias"], rel=0.01
     )

@@ -6,7 +6,6 @@ The group is masked in the texts (`censoring.mask_groups`) unless the caller wan
 """
 
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Unpack
 
@@ -16,7 +15,8 @@ from hb_metrics.inference.classifiers.classifier import Classification, Classifi
 from hb_metrics.inference.classifiers.exemplars import ExemplarSet, load_exemplar_classifier
 from hb_metrics.inference.classifiers.sequence_classifier import (
     LoadOptions,
-    load_classifier,
+    is_embedded,
+    load_sequence_classifier,
     normalised,
 )
 from hb_metrics.inference.models.sources import EMBEDDED
@@ -37,8 +37,6 @@ REGARD_EXEMPLARS = ExemplarSet(
     shrinkage=0.7,
 )
 
-NO_OTHER = "it has no label for other, which has probability 0"
-
 
 def load_regard_classifier(name: str = EMBEDDED, **options: Unpack[LoadOptions]) -> Classifier:
     """Loads a classifier of regard.
@@ -52,33 +50,28 @@ def load_regard_classifier(name: str = EMBEDDED, **options: Unpack[LoadOptions])
         label for "other", its probability is 0, and a note says so.
 
     Raises:
-        ValueError: As `load_classifier`, or its labels are not those of regard.
-        OSError: As `load_classifier`.
-        ImportError: As `load_classifier`.
+        ValueError: As `load_sequence_classifier`, its labels are not those of regard, or the embedded one gets a
+            revision.
+        OSError: As `load_sequence_classifier`.
+        ImportError: The embedded classifier is not installed.
     """
-    embedded = partial(load_exemplar_classifier, REGARD_EXEMPLARS, REGARDS)
-    return load_classifier(name, embedded=embedded, read_labels=_regards, **options)
-
-
-def _regards(classifier: Classifier) -> Classifier:
-    """The classifier with its labels in the order of `REGARDS`."""
-    regards = [label.strip().lower() for label in classifier.labels]
-    unknown = [label for label, regard in zip(classifier.labels, regards, strict=True) if regard not in REGARDS]
-    missing = [regard for regard in REGARDS if regard != OTHER and regard not in regards]
-    if unknown or missing:
-        problems = [f"{', '.join(map(repr, unknown))} is none of them"] if unknown else []
-        problems += [f"{', '.join(missing)} is missing"] if missing else []
+    if is_embedded(name, options):
+        return load_exemplar_classifier(REGARD_EXEMPLARS, REGARDS, device=options.get("device", "cpu"))
+    classifier = load_sequence_classifier(name, **options)
+    own = [label.strip().lower() for label in classifier.labels]
+    missing = [regard for regard in REGARDS if regard not in own]
+    if missing not in ([], [OTHER]) or len(own) + len(missing) != len(REGARDS):
         raise ValueError(
-            f"classifier '{classifier.name}' has the labels {', '.join(map(repr, classifier.labels))}; those of regard "
-            f"are negative, neutral, positive and, optionally, other. {' and '.join(problems)}; choose a regard "
-            "classifier, or rename the labels in its config.json (id2label)"
+            f"classifier '{classifier.name}' has the labels {', '.join(classifier.labels)}; a classifier of regard has "
+            "negative, neutral, positive and, at best, other: pass one, or rename the labels in id2label of its "
+            "config.json"
         )
-    columns = {regard: [index for index, own in enumerate(regards) if own == regard] for regard in REGARDS}
-    notes = classifier.notes if columns[OTHER] else (*classifier.notes, NO_OTHER)
+    columns = [own.index(regard) for regard in REGARDS if regard not in missing]
+    notes = (*classifier.notes, "it has no label for other, which has probability 0") if missing else classifier.notes
 
     def classify(texts: list[str]) -> Classification:
         probabilities, truncated = classifier.classify_distinct(texts)
-        added = [probabilities[:, columns[regard]].sum(axis=1) for regard in REGARDS]
-        return Classification(np.stack(added, axis=1), truncated)
+        # "other" is the last of REGARDS.
+        return Classification(np.pad(probabilities[:, columns], ((0, 0), (0, len(missing)))), truncated)
 
     return normalised(replace(classifier, labels=REGARDS, notes=notes, classify_distinct=classify))

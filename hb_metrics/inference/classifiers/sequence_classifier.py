@@ -1,10 +1,10 @@
 """Loads a classifier: an embedded one, or any sequence classifier of the Hub or a local folder."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypedDict, Unpack
+from typing import Any, TypedDict
 
 import numpy as np
 import torch
@@ -47,40 +47,15 @@ class LoadOptions(TypedDict, total=False):
     batch_size: int
 
 
-def load_classifier(
-    name: str,
-    *,
-    embedded: Callable[..., Classifier],
-    read_labels: Callable[[Classifier], Classifier],
-    **options: Unpack[LoadOptions],
-) -> Classifier:
-    """Loads an embedded classifier, or a sequence classifier whose labels are then given their meaning.
-
-    Args:
-        name: `"embedded"`, the Hub id of a sequence classifier, or a local folder.
-        embedded: Loads the embedded classifier; takes the keyword `device`.
-        read_labels: Makes, for example, a classifier of regard from one with the model's own labels.
-        **options: As `LoadOptions`.
-
-    Returns:
-        The classifier.
+def is_embedded(name: str, options: LoadOptions) -> bool:
+    """Whether a classifier is the embedded one.
 
     Raises:
-        ValueError: It is no sequence classifier, its labels do not fit, or the embedded classifier gets a revision.
-        OSError: The classifier, its weights or its tokenizer do not exist or do not load.
-        ImportError: The embedded classifier is not installed, or the installed packages cannot read it.
+        ValueError: It is, and a revision is set, which it does not have.
     """
-    if name == EMBEDDED:
-        reject_for_embedded(revision=options.get("revision"))
-        return embedded(device=options.get("device", "cpu"))
-    return read_labels(load_sequence_classifier(name, **options))
-
-
-def reject_for_embedded(**options: object) -> None:
-    """Raises a ValueError for the first of these options that was passed: an embedded classifier has none."""
-    for option, value in options.items():
-        if value is not None:
-            raise ValueError(f"the embedded classifier has no {option} '{value}'; leave it out")
+    if name == EMBEDDED and options.get("revision") is not None:
+        raise ValueError(f"the embedded classifier has no revision '{options['revision']}'; leave it out")
+    return name == EMBEDDED
 
 
 def normalised(classifier: Classifier) -> Classifier:

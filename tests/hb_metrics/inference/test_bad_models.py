@@ -665,11 +665,6 @@ def test_a_classifier_cuts_and_counts_them(save_classifier):
     np.testing.assert_allclose(scores.probabilities[1], classifier.probabilities([whole_words])[0], atol=1e-6)
 
 
-def test_an_encoder_context_has_a_limit_too(get_small_model):
-    with pytest.raises(ValueError, match=r"encoder_context is \d+ tokens long; the model takes at most 64"):
-        score_perplexity(["I love women."], *get_small_model("blenderbot"), encoder_context=LONG, progress=False)
-
-
 @pytest.mark.parametrize(("name", "limit"), [("bert", 66), ("roberta", 63)])
 def test_positions_behind_the_padding_are_not_counted_twice(name, limit, get_small_model):
     """RoBERTa's 66 positions start at the one behind the padding's, which is token 2 here."""

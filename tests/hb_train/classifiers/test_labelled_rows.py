@@ -83,7 +83,6 @@ def test_numbers_of_a_class_label_become_its_names(tmp_path):
         ('{"text": 3, "label": "b"}', {}, "row 0 of"),
         ('{"text": "a", "label": ["b", "c"]}', {}, "row 0 of"),
         ('{"text": "a", "label": 0.5}', {}, "row 0 of"),
-        ('{"text": "", "label": "b"}', {}, "has no row with a text and a label"),
     ],
 )
 def test_what_is_no_labelled_text_is_refused(content, options, message, tmp_path):

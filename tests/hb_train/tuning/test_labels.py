@@ -103,13 +103,6 @@ def test_the_split_takes_its_share_and_depends_on_texts_and_seed_alone(number, f
     assert dict(zip(texts, held_out_rows(texts, fraction, seed), strict=True)) == held_out
 
 
-def test_another_seed_holds_out_other_texts():
-    texts = [f"text {index}" for index in range(1000)]
-    first, second = held_out_rows(texts, 0.1, 0), held_out_rows(texts, 0.1, 1)
-    assert first.sum() == second.sum() == 100
-    assert (first & second).sum() < 30
-
-
 def test_too_few_prompts_to_split_are_refused():
     for texts in (["a"], ["a", "a", "a"], ["I'm Deaf.", "I am deaf"]):
         with pytest.raises(ValueError, match="1 distinct prompts"):

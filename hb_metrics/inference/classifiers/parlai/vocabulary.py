@@ -83,7 +83,8 @@ def read_vocabulary(checkpoint: Checkpoint, *, max_tokens: int) -> Vocabulary:
             end_tokens=ends,
             lowercase=bool(opt.get("dict_lower")),
             word_pieces=opt["dict_tokenizer"] == "bpe",
-            **_lines(opt),
+            line_delimiter=_delimiter(opt),
+            max_lines=opt["history_size"] if _delimiter(opt) and opt.get("history_size", -1) > 0 else None,
         ),
         model_max_length=max_tokens,
         padding_side="right",
@@ -145,7 +146,8 @@ def read_bert_vocabulary(checkpoint: Checkpoint, *, max_tokens: int) -> Vocabula
             end_tokens=0,
             lowercase=True,  # before the normalizer, which knows no final sigma
             word_pieces=False,
-            **_lines(opt),
+            line_delimiter=_delimiter(opt),
+            max_lines=opt["history_size"] if _delimiter(opt) and opt.get("history_size", -1) > 0 else None,
             keeps_start=True,
             parts_last_line=bool(opt.get("sep_last_utt")),
         ),
@@ -157,13 +159,9 @@ def read_bert_vocabulary(checkpoint: Checkpoint, *, max_tokens: int) -> Vocabula
     return Vocabulary(tokenizer, len(ids), [], [file])
 
 
-def _lines(opt: Mapping[str, Any]) -> dict[str, Any]:
-    """How the lines of a text are put together, and how many of them are kept."""
-    lines, split = opt.get("history_size", -1), bool(opt.get("split_lines"))
-    return {
-        "line_delimiter": opt.get("delimiter", "\n") if split else None,
-        "max_lines": lines if split and lines > 0 else None,
-    }
+def _delimiter(opt: Mapping[str, Any]) -> str | None:
+    """What ParlAI puts between the lines of a text; `None`: the text is encoded whole."""
+    return opt.get("delimiter", "\n") if opt.get("split_lines") else None
 
 
 def _read_dictionary(path: Path, specials: list[str]) -> dict[str, int]:

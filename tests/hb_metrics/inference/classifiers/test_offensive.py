@@ -81,7 +81,7 @@ def test_of_two_labels_without_names_the_second_is_taken_and_noted(save_classifi
 def test_where_no_label_is_clear_they_are_listed(labels, settings, save_classifier):
     folder = save_classifier(*labels, **settings)
 
-    with pytest.raises(ValueError, match=f"known to mean offensive; rename one.*: {', '.join(labels)}"):
+    with pytest.raises(ValueError, match=rf"known to mean offensive \({', '.join(labels)}\); .* id2label"):
         load_offensiveness_classifier(folder)
 
 

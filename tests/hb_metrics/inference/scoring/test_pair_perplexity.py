@@ -45,17 +45,16 @@ def scored(plan, loaded):
 
 
 @pytest.mark.parametrize("name", ["gpt2", "gpt2-without-bos", "llama", "bloom"])
-@pytest.mark.parametrize("scoring", ["auto", "padded"])
-def test_perplexity_is_over_tokens_two_to_n_without_a_start_token(name, scoring, load):
+def test_perplexity_is_over_tokens_two_to_n_without_a_start_token(name, load):
     loaded = load(name)
-    plan = plan_pairs(T1, T2, loaded, ids=IDS, scoring=scoring)
+    plan = plan_pairs(T1, T2, loaded, ids=IDS)
 
     t1, t2 = scored(plan, loaded)
 
     assert plan.scoring.start_token is None
     np.testing.assert_allclose(t1, [loss_perplexity(text, loaded) for text in T1], rtol=1e-4)
     np.testing.assert_allclose(t2, [loss_perplexity(text, loaded) for text in T2], rtol=1e-4)
-    assert (plan.scoring.scoring == "padded") == (name == "bloom" or scoring == "padded")
+    assert (plan.scoring.scoring == "padded") == (name == "bloom")
 
 
 def test_the_two_sides_may_be_equal_and_texts_may_stand_twice(load):
@@ -82,8 +81,6 @@ def test_the_path_that_feeds_fewer_tokens_is_taken_and_recorded(load):
     assert f"{alike.tree_positions} tokens, padded batches {alike.padded_positions}" in alike.scoring.scoring_reason
     assert apart.scoring.scoring == "padded"
     assert apart.scoring.positions == apart.padded_positions == apart.tree_positions
-    asked = plan_pairs(T1, T2, loaded, ids=IDS, scoring="tree")
-    assert (asked.scoring.scoring, asked.tree_positions) == ("tree", None)
 
 
 def test_pairs_that_cannot_be_scored_are_counted_and_the_others_keep_their_ids(load):

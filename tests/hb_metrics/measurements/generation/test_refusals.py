@@ -99,9 +99,8 @@ def test_a_classifier_takes_the_place_of_the_rules(run, save_classifier, by_labe
     assert sorted(path.name for path in (out / "refusal_probabilities").iterdir()) == ["00000-of-00001.parquet"]
 
     other = save_classifier("a", "b", "c")
-    with pytest.raises(ValueError, match=r"known to mean refusal; .*: a, b, c"):
+    with pytest.raises(ValueError, match=r"known to mean refusal \(a, b, c\)"):
         load_refusal_classifier(other)
-    assert load_refusal_classifier(other, refusal_label="b").labels == ("refusal",)
     unnamed = load_refusal_classifier(save_classifier("LABEL_0", "LABEL_1"))
     assert unnamed.notes[-1].endswith("is taken for refusal")
 
