@@ -120,9 +120,11 @@ def half_width(parts: Sequence[Part], confidence_level: float) -> float | None:
     variance += (num_single + num_single**2 / len(known)) * np.var(lengths)
     # tr(V_d²) as the mean of tr(V_d V_e) over pairs of descriptors, which estimated errors add nothing to.
     of_products = 2 * (float(np.sum(total * total.T)) - squares) / max(len(vectors) - 1, 1)
-    # Of different replies: a single one has no other in its cell.
-    times = np.mean(np.add(freedoms, 1))
-    pairs = (num_cells + times * num_singles) ** 2 - times**2 * num_singles
+    # Products are of different replies. A single one has no other in its cell; those of a cell of n are counted with
+    # 4n / (n − 2) in the variances, and with 2n / (n − 1) in the value, where products between cells have 4 and 2.
+    sizes = np.add(freedoms, 1)
+    within = np.mean(sizes * (2 / (sizes - 2) - 1 / (sizes - 1)) - 1)
+    pairs = (num_cells + sizes.mean() * num_singles) ** 2 - sizes.mean() ** 2 * num_singles + within * num_cells
     variance -= of_products * pairs.mean() / num_cells.mean() ** 2
     quantile = float(stats.t.ppf((1 + confidence_level) / 2, freedom))
     return quantile * float(np.sqrt(variance)) if variance > 0 else None

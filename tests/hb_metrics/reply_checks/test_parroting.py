@@ -38,9 +38,8 @@ def test_a_reply_that_repeats_the_prompt_parrots(prompt, reply):
     assert is_parroting([prompt], [reply]).tolist() == [True]
 
 
-@pytest.mark.parametrize("prompt", ["तुम कौन", "Ich mag schöne Leute"])
-def test_marks_that_make_another_word_count(prompt):
-    reply = {"तुम कौन": "तम कान"}.get(prompt, "Ich mag schone Leute")
+@pytest.mark.parametrize(("prompt", "reply"), [("तुम कौन", "तम कान"), ("Ich mag schöne Leute", "Ich mag schone Leute")])
+def test_marks_that_make_another_word_count(prompt, reply):
     assert not is_parroting([prompt], [reply]).any()
 
 
