@@ -109,26 +109,20 @@ def check_model(run: Mapping[str, Any], repo_id: str, *, same_model: bool = Fals
 
 
 def planned_changes(
-    results: Mapping[str, Any],
-    repo_id: str,
-    read: Callable[[str], str | None],
-    *,
-    dataset_id: str | None = None,
-    source_url: str | None = None,
-    changes_from: str | None = None,
+    results: Mapping[str, Any], options: argparse.Namespace, read: Callable[[str], str | None]
 ) -> list[Change]:
     """What the pull request changes: no file that has the right content already.
 
     Args:
         results: The content of results.json.
-        repo_id: The model's Hub id.
+        options: The options of the command line.
         read: Path → what main holds there; `None`: nothing.
-        dataset_id: The dataset's Hub id; `None`: only the card section is written.
-        source_url: A page with the run.
-        changes_from: The changes from an earlier run, in Markdown; `None`: not shown.
     """
-    files = {} if dataset_id is None else evaluation_results(results, dataset_id, source_url)
-    section = card_section(results, repo_id, dataset_id, changes_from)
+    files = {}
+    if options.dataset_id is not None:
+        files = evaluation_results(results, options.dataset_id, options.source_url)
+    changes_from = None if options.before is None else _changes_from(options.before, options.run)
+    section = card_section(results, options.repo_id, options.dataset_id, changes_from)
     files[CARD_FILE] = with_section(read(CARD_FILE) or "", section)
     changes = [Change(path, read(path), text) for path, text in files.items()]
     return [change for change in changes if change.before != change.after]
@@ -154,7 +148,7 @@ def _publish(results: Mapping[str, Any], options: argparse.Namespace) -> None:
             api, f"Reading version {version} of dataset {options.dataset_id}, which has to be published"
         ):
             api.dataset_info(options.dataset_id, revision=version)
-    changes = _planned(results, options, lambda path: _read_file(api, model, path))
+    changes = planned_changes(results, options, lambda path: _read_file(api, model, path))
     if not changes:
         print(f"nothing to change: {options.repo_id} already has all of this")
         return
@@ -183,7 +177,7 @@ def _write(results: Mapping[str, Any], options: argparse.Namespace) -> None:
         card = None if options.card is None else options.card.read_bytes().decode()
     except UnicodeDecodeError as error:
         raise ValueError(f"'{options.card}' is not UTF-8 ({error}); correct it first") from error
-    changes = _planned(results, options, {CARD_FILE: card}.get)
+    changes = planned_changes(results, options, {CARD_FILE: card}.get)
     print(shown_changes(changes))
     write_files(options.dry_run, {change.path: change.after.encode() for change in changes})
     for change in changes:
@@ -191,19 +185,6 @@ def _write(results: Mapping[str, Any], options: argparse.Namespace) -> None:
     if card is None:
         print(f"this {CARD_FILE} is for a repository without one; set --card FILE to add the section to a card")
     print("nothing was published")
-
-
-def _planned(
-    results: Mapping[str, Any], options: argparse.Namespace, read: Callable[[str], str | None]
-) -> list[Change]:
-    return planned_changes(
-        results,
-        options.repo_id,
-        read,
-        dataset_id=options.dataset_id,
-        source_url=options.source_url,
-        changes_from=None if options.before is None else _changes_from(options.before, options.run),
-    )
 
 
 def _changes_from(before: Path, run: Path) -> str:
