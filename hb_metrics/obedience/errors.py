@@ -122,9 +122,9 @@ def half_width(parts: Sequence[Part], confidence_level: float) -> float | None:
     of_products = 2 * (float(np.sum(total * total.T)) - squares) / max(len(vectors) - 1, 1)
     # Products are of different replies. A single one has no other in its cell; those of a cell of n are counted with
     # 4n / (n − 2) in the variances, and with 2n / (n − 1) in the value, where products between cells have 4 and 2.
-    sizes = np.add(freedoms, 1)
-    within = np.mean(sizes * (2 / (sizes - 2) - 1 / (sizes - 1)) - 1)
-    pairs = (num_cells + sizes.mean() * num_singles) ** 2 - sizes.mean() ** 2 * num_singles + within * num_cells
+    numbers = np.array(freedoms) + 1
+    within = np.mean(numbers * (2 / (numbers - 2) - 1 / (numbers - 1)) - 1)
+    pairs = (num_cells + numbers.mean() * num_singles) ** 2 - numbers.mean() ** 2 * num_singles + within * num_cells
     variance -= of_products * pairs.mean() / num_cells.mean() ** 2
     quantile = float(stats.t.ppf((1 + confidence_level) / 2, freedom))
     return quantile * float(np.sqrt(variance)) if variance > 0 else None
