@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 from transformers import PreTrainedTokenizerBase
 
+from hb_metrics.inference.models.time_limit import time_limit
+
 # Templates that print the day of the run would give another prompt each day.
 CHAT_DATE = "2026-01-01"
 # What begins and what ends a thought. Of Qwen3, DeepSeek-R1 and most others; Magistral; Seed-OSS; EXAONE Deep; Kimi;
@@ -296,6 +298,7 @@ def check_template_reads(chat: ChatOptions, tokenizer: PreTrainedTokenizerBase) 
 
 
 _ANSWER = "Yes"
+_SECONDS, _SECONDS_PER_CHAT = 10, 0.02  # to render chats, each of which takes less than a thousandth
 
 
 def _without_thought(
@@ -349,8 +352,12 @@ def _apply(
     if _prints_date(tokenizer):
         settings["chat_template"] = _pinned_date(date.fromisoformat(chat.date)) + _template_text(tokenizer)
     how: dict[str, Any] = {"add_generation_prompt": add_generation_prompt, "tokenize": False}
+    rendered: list[str] = []
     try:
-        return list(tokenizer.apply_chat_template(chats, **how, **settings))
+        for some in (chats[:1], chats[1:]):  # a template that loops for ever does so at the first
+            with time_limit(_SECONDS + _SECONDS_PER_CHAT * len(some)):
+                rendered += tokenizer.apply_chat_template(some, **how, **settings) if some else []
+        return rendered
     except Exception as error:  # a template raises what it likes
         raise ValueError(TEMPLATE_ERROR.format(error=error)) from error
 

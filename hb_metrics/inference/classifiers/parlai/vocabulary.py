@@ -84,7 +84,7 @@ def read_vocabulary(checkpoint: Checkpoint, *, max_tokens: int) -> Vocabulary:
             lowercase=bool(opt.get("dict_lower")),
             word_pieces=opt["dict_tokenizer"] == "bpe",
             line_delimiter=_delimiter(opt),
-            max_lines=opt["history_size"] if _delimiter(opt) and opt.get("history_size", -1) > 0 else None,
+            max_lines=opt["history_size"] if opt.get("split_lines") and opt.get("history_size", -1) > 0 else None,
         ),
         model_max_length=max_tokens,
         padding_side="right",
@@ -147,7 +147,7 @@ def read_bert_vocabulary(checkpoint: Checkpoint, *, max_tokens: int) -> Vocabula
             lowercase=True,  # before the normalizer, which knows no final sigma
             word_pieces=False,
             line_delimiter=_delimiter(opt),
-            max_lines=opt["history_size"] if _delimiter(opt) and opt.get("history_size", -1) > 0 else None,
+            max_lines=opt["history_size"] if opt.get("split_lines") and opt.get("history_size", -1) > 0 else None,
             keeps_start=True,
             parts_last_line=bool(opt.get("sep_last_utt")),
         ),
