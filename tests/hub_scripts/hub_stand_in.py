@@ -248,7 +248,7 @@ def commits(hub, request, repo, revision):
     ]
 
 
-def entries(commit, expand):
+def entries(commit):
     """Files and folders of a tree, at all depths."""
     folders = {"/".join(path.split("/")[:depth]) for path in commit.files for depth in range(1, path.count("/") + 1)}
     listed = [{"type": "directory", "oid": git_oid("tree", path.encode()), "size": 0, "path": path} for path in folders]
@@ -256,13 +256,12 @@ def entries(commit, expand):
         size = len(blob.content)
         lfs = {"lfs": {"oid": blob.sha256, "size": size, "pointerSize": 100}} if blob.lfs else {}
         listed.append({"type": "file", "oid": blob.oid, "size": size, "path": path} | lfs)
-    last = {"lastCommit": {"id": commit.oid, "title": commit.title, "date": DATE}} if expand else {}
-    return [entry | last for entry in sorted(listed, key=lambda entry: entry["path"])]
+    return sorted(listed, key=lambda entry: entry["path"])
 
 
 def tree(hub, request, repo, revision, path):
     inside = f"{path}/" if path else ""
-    listed = [entry for entry in entries(repo.at(revision), request.asks("expand")) if entry["path"].startswith(inside)]
+    listed = [entry for entry in entries(repo.at(revision)) if entry["path"].startswith(inside)]
     if path and not listed:
         raise Refused(404, f"{path} does not exist on {revision}", "EntryNotFound")
     if request.asks("recursive"):
@@ -271,11 +270,9 @@ def tree(hub, request, repo, revision, path):
 
 
 def paths_info(hub, request, repo, revision):
-    asked = parse_qs(request.body.decode())
-    if request.headers.get("Content-Type", "").startswith("application/json"):
-        asked = request.json()
-    expand = str(asked.get("expand", ["false"])).lower().strip("[']") == "true"
-    return [entry for entry in entries(repo.at(revision), expand) if entry["path"] in asked.get("paths", [])]
+    is_json = request.headers.get("Content-Type", "").startswith("application/json")
+    asked = request.json() if is_json else parse_qs(request.body.decode())
+    return [entry for entry in entries(repo.at(revision)) if entry["path"] in asked["paths"]]
 
 
 def repo_info(hub, request, repo, revision):
