@@ -21,6 +21,8 @@ from hb_metrics.statistics.bias_values import DescriptorKey, StyleRows
 
 # Of the quantile: a variance that is known more roughly is not worth an interval.
 MIN_FREEDOM = 5
+# Of a cell: of two replies, the error of either is in the mean of the cell as much as that of the other.
+MIN_REPLIES = 3
 
 
 class RepliesOf(NamedTuple):
@@ -65,11 +67,11 @@ def half_width(parts: Sequence[Part], confidence_level: float) -> float | None:
         confidence_level: Of the interval.
 
     Returns:
-        `None`: half or more of the cells have a single reply, or the variance is known too roughly.
+        `None`: half or more of the cells have fewer than `MIN_REPLIES` replies, or the variance is known too roughly.
     """
     runs = [_gathered(replies) for replies in _distinct(parts)]
     vectors, factors = _vectors(parts), _factors(parts)
-    variances, freedoms, of_single, lengths = [], [], [], []
+    variances, freedoms, of_single, lengths, num_few = [], [], [], [], 0
     num_cells, num_singles = np.zeros(len(vectors)), np.zeros(len(vectors))
     total, squares = np.zeros((len(runs) * runs[0].styles.shape[1],) * 2), 0.0
     for row, (key, of_key) in enumerate(vectors.items()):
@@ -79,15 +81,18 @@ def half_width(parts: Sequence[Part], confidence_level: float) -> float | None:
         for template in sorted({name for cells in templates for name in cells}):
             members = [cells.get(template, np.zeros(0, int)) for cells in templates]
             sizes = [len(rows) for rows in members if len(rows)]
-            if min(sizes) < 2:
-                num_singles[row] += 1
+            if min(sizes) < MIN_REPLIES:
+                num_singles[row] += 1 / min(sizes)
+                num_few += 1
                 continue
             num_cells[row] += 1
             error = weights[:, None] * _errors(runs, members)
             number = max(sizes)
             products = np.einsum("irs,rq,iqs->i", error, factors, error)
             # Without a reply's own error, which is in the vectors too.
-            amounts = np.einsum("irs,rs->i", error, of_key) - 2 * np.sqrt(number / (number - 1)) * products
+            amounts = (
+                np.einsum("irs,rs->i", error, of_key) - 2 * np.sqrt(number * (number - 1)) / (number - 2) * products
+            )
             amounts -= amounts.mean()
             variances.append(float(amounts @ amounts))
             freedoms.append(min(sizes) - 1)
@@ -104,7 +109,7 @@ def half_width(parts: Sequence[Part], confidence_level: float) -> float | None:
             squares += float(np.sum((mixed @ joined.T) ** 2))
             total += joined.T @ mixed
     num_single = num_singles.sum()
-    if num_single >= len(variances) or not any(variances):
+    if num_few >= len(variances) or not any(variances):
         return None
     known = np.array(variances)
     freedom = known.sum() ** 2 / (known**2 / freedoms).sum()
@@ -115,9 +120,11 @@ def half_width(parts: Sequence[Part], confidence_level: float) -> float | None:
     variance += (num_single + num_single**2 / len(known)) * np.var(lengths)
     # tr(V_d²) as the mean of tr(V_d V_e) over pairs of descriptors, which estimated errors add nothing to.
     of_products = 2 * (float(np.sum(total * total.T)) - squares) / max(len(vectors) - 1, 1)
-    # Of different replies: a single one has no other in its cell.
-    times = np.mean(np.add(freedoms, 1))
-    pairs = (num_cells + times * num_singles) ** 2 - times**2 * num_singles
+    # Products are of different replies. A single one has no other in its cell; those of a cell of n are counted with
+    # 4n / (n − 2) in the variances, and with 2n / (n − 1) in the value, where products between cells have 4 and 2.
+    numbers = np.array(freedoms) + 1
+    within = np.mean(numbers * (2 / (numbers - 2) - 1 / (numbers - 1)) - 1)
+    pairs = (num_cells + numbers.mean() * num_singles) ** 2 - numbers.mean() ** 2 * num_singles + within * num_cells
     variance -= of_products * pairs.mean() / num_cells.mean() ** 2
     quantile = float(stats.t.ppf((1 + confidence_level) / 2, freedom))
     return quantile * float(np.sqrt(variance)) if variance > 0 else None

@@ -239,7 +239,7 @@ DESIGNS = {
     "90 % alike": Design(same=0.9),
     "98 % alike": Design(same=0.98),
     "one template": Design(templates=1, terms=80),
-    "two replies a cell": Design(number=2),
+    "three replies a cell": Design(number=3),
     "a fifth has most": Design(few=True),
     "26 templates": Design(templates=26, terms=10, single=0.1),
 }

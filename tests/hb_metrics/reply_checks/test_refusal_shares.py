@@ -92,10 +92,3 @@ def test_without_a_difference_to_find_there_is_no_p_value():
     some = sizes * (np.arange(4) < 1)[:, None]
     assert p_between_axes(some, sizes, ["a"] * 4, 99, 0) is None
     assert p_between_descriptors(some[:1], sizes[:1], 99, 0) is None
-
-
-def test_bad_input_is_named():
-    with pytest.raises(ValueError, match="there are no replies"):
-        refusal_shares(np.array([], bool), [], [], [])
-    with pytest.raises(ValueError, match="confidence_level is 1\\.5"):
-        refusal_shares(np.array([True]), ["d"], ["t"], ["a"], confidence_level=1.5)
