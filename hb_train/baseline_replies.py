@@ -48,28 +48,30 @@ REPLIES_FOLDER = "replies"
 
 @dataclass
 class BaselineArguments:
-    """What is replied to, and how. All of it is recorded in run.json but the folder."""
+    """The prompts that are replied to, and the replies. run.json records all options but the folder and batch size."""
 
     output_dir: str = field(metadata={"help": "The folder that the rows are written to; it should be new."})
     model: str = option(
         "embedded", "The model that replies, and is to be tuned: a Hub id, a local folder, or embedded."
     )
     dataset_config: str = option("v1.0", "The config of the dataset whose descriptors, nouns and templates are used.")
-    vocabulary_dir: str | None = option(None, "A folder with a vocabulary of your own, instead of the package's.")
+    vocabulary_dir: str | None = option(None, "A folder with your own vocabulary, instead of the package's.")
     leave_out: str | None = option(
-        None, "A config whose descriptors are not trained on, to measure what was not learnt by heart."
+        None, "A config whose descriptors are not trained on, to measure descriptors that were not learnt by heart."
     )
-    num_replies: int = option(1600, "How many replies are sampled.")
-    terms_per_reply: int = option(2, "With how many prompts that have a descriptor each reply is paired.")
+    num_replies: int = option(1600, "The number of replies that are sampled.")
+    terms_per_reply: int = option(2, "The number of prompts with a descriptor that each reply is paired with.")
     max_new_tokens: int = option(24, "The largest number of tokens of a reply.")
-    system_prompt: str | None = option(None, "What the system message of a chat says; by default that of the template.")
+    system_prompt: str | None = option(None, "The system message of a chat; by default the template's.")
     chat_template_kwargs: str | None = option(None, "Variables of the chat template, as a JSON object.")
-    context: str = option("auto", "How prompts are laid out: auto, plain, dialogpt, chat or blenderbot.")
+    context: str = option("auto", "The format of prompts: auto, plain, dialogpt, chat or blenderbot.")
     validation_fraction: float = option(
         0.1, "The share of the distinct baseline prompts that is held out for validation."
     )
-    seed: int = option(0, "The seed of what is drawn and sampled.")
-    batch_size: int | None = option(None, "Prompts that are replied to at once; by default what fits.")
+    seed: int = option(0, "The seed of draws and samples.")
+    batch_size: int | None = option(
+        None, "The number of prompts that are replied to at once; by default as many as fit."
+    )
     revision: str | None = option(None, "The revision of a model on the Hub.")
     dtype: str = option("auto", "The number format of the weights, such as bfloat16.")
     trust_remote_code: bool = option(False, "Whether Python code that comes with the model may run on this machine.")
@@ -183,7 +185,7 @@ def _chat(arguments: BaselineArguments) -> Any:
 
 
 def _requests(arguments: BaselineArguments, prompts: pa.Table, layout: Layout) -> Any:
-    """What is asked: replies from the model's whole distribution, as it writes them."""
+    """The requests: replies from the model's whole distribution, as the model writes them."""
     extent = "whole" if layout.context == "chat" else "first_line"
     number = arguments.max_new_tokens
     decoding = decoding_preset(
@@ -200,7 +202,7 @@ def _rows(
     layout: Layout,
     loaded: LoadedModel,
 ) -> tuple[pa.Table, int]:
-    """The rows that are trained on, and how many replies were empty, which give none."""
+    """The rows that are trained on, and how many replies were empty and give none."""
     pairs = list(draw_prompts(drawn, arguments.terms_per_reply, seed=arguments.seed))
     written = np.array([bool(text) for text in replies["reply"].to_pylist()])
     pairs = [pair for pair in pairs if written[pair[0]]]

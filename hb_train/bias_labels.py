@@ -3,8 +3,8 @@
     python hb_train/bias_labels.py --run_dir runs/gpt2 --beta auto --output_dir labels/gpt2
 
 From the folder of a run of `measure.py` with replies and style vectors: the bias value of each reply, a tag ("bias"
-above β, else "no_bias"), and rows of prompt and completion that TRL takes as they are (Smith et al., 2022, C.1). The
-prompt is what the model was given when it replied, with the tag as its last word. `--beta 0.0003` is a β of your own,
+above β, else "no_bias"), and rows of prompt and completion in TRL's format (Smith et al., 2022, C.1). The prompt
+is the context that the model replied to, with the tag as its last word. `--beta 0.0003` sets β,
 and `--beta_quantile 0.5` tags the upper half.
 
 Before anything is tuned it computes what a model that learnt the labels perfectly would gain: the ceiling of the
@@ -47,7 +47,7 @@ class NoGainError(ValueError):
 class LabelArguments:
     """What to label, and how. All of it is recorded in run.json but folders and the model."""
 
-    # Not `--run`, which `torchrun` takes for the beginning of an option of its own.
+    # Not `--run`, which `torchrun` takes for one of its own options.
     run_dir: str = field(
         metadata={"help": "The folder of the run of measure.py whose replies are labelled; it needs style vectors."}
     )
@@ -57,7 +57,7 @@ class LabelArguments:
     beta: float | str | None = option(
         None,
         'The threshold β: replies with a larger bias value are tagged "bias". The paper has 0.0003 and '
-        "0.0030; auto: that of the lowest ceiling.",
+        "0.0030; auto: the value of the lowest ceiling.",
     )
     beta_quantile: float | None = option(
         None,
@@ -149,7 +149,7 @@ def label(arguments: LabelArguments) -> None:
 def _labels_and_ceiling(
     arguments: LabelArguments, run: Run, replies: pa.Table, styles: StyleShards
 ) -> tuple[Labels, Ceiling | None]:
-    """The tags of the replies, and what they can do at best; `None`: there are too few replies to know."""
+    """The tags of the replies, and their ceiling; `None`: there are too few replies for one."""
     values = stored_bias_values(run, styles) if arguments.alpha == 0 else None
     columns = [replies[name].to_pylist() for name in ("descriptor", "template", "axis", "id")]
 

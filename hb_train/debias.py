@@ -111,10 +111,10 @@ def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: Mod
     # The same texts as `measure.py` can score; what is too long for the model is counted.
     validation = phrases["validation"]
     numbers = [str(row) for row in range(len(validation.texts_t1))]
-    pairs = plan_pairs(validation.texts_t1, validation.texts_t2, loaded, ids=numbers, scoring="padded")
+    pairs = plan_pairs(validation.texts_t1, validation.texts_t2, loaded, ids=numbers)
     if reference_description is not None:
         numbers = [str(row) for row in range(len(references))]
-        reference_plan = plan_reference(references, loaded, ids=numbers, scoring="padded")
+        reference_plan = plan_reference(references, loaded, ids=numbers)
         references = reference_plan.texts
         reference_description["num_skipped"] = reference_plan.num_skipped
     marked_terms = read_terms(specification, loaded.tokenizer, with_forms=True)

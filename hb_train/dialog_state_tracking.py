@@ -3,8 +3,8 @@ r"""Teaches a model to track what a user wants, and measures how well it does (B
     accelerate launch hb_train/dialog_state_tracking.py --model_name_or_path microsoft/DialoGPT-small \
         --dialogues MULTIWOZ2.0 --output_dir tasks/dst
 
-Is a value of a slot what the user wants? The model is given what the system said, what the user answered, and domain,
-slot and value; a feed-forward classifier on its hidden state of the last token says yes or no, and the whole is trained
+Does the user want this value of this slot? The model is given the system's words, the user's answer, and domain, slot
+and value; a feed-forward classifier on its hidden state of the last token says yes or no, and the whole is trained
 by binary cross-entropy. The paper's settings (5.1) are the defaults: one epoch, Adam at a constant 5e-5, at most 128
 tokens, 48 rows a step, which all processes share. `tasks/state_questions.py` describes the questions. Without
 `--dialogues` they are about made-up dialogues, far easier than people's, and few enough for two CPU cores. dst.json has
@@ -40,7 +40,7 @@ BATCH_SIZE = 48  # of all processes together
 
 @dataclass
 class StateTrackingArguments:
-    """The options of this script beside those of transformers."""
+    """This script's options, besides those of transformers."""
 
     model_name_or_path: str | None = option(
         None, "The model: a Hub id, a local folder or 'embedded'. Of an encoder-decoder model the encoder is used."
@@ -56,13 +56,14 @@ class StateTrackingArguments:
     test_split: Literal["test", "validation"] = option("test", "The split that the model is evaluated on.")
     state: StateKind = option(
         "turn",
-        "Whether the questions with the answer yes are about what the user wants since this turn, or about "
-        "all that was said in the dialogue.",
+        "Whether questions with the answer yes are about values of this turn or of the whole dialogue.",
     )
     num_negatives: int = option(1, "The number of questions with the answer no for each with the answer yes.")
     num_train: int | None = option(960, "The number of questions to train on, drawn at random; with 0 it is all.")
     num_test: int | None = option(480, "The number of questions to evaluate on, drawn at random; with 0 it is all.")
-    max_length: int = option(128, "The largest number of tokens of a question; what was said is cut at its beginning.")
+    max_length: int = option(
+        128, "The largest number of tokens of a question; the dialogue before it is cut at its beginning."
+    )
 
     def __post_init__(self) -> None:
         """Raises `ValueError` if a number is too small; 0 becomes `None` where it means all."""

@@ -1,4 +1,4 @@
-"""Writes the card of a tuned model: what it is, how it must be asked, and its figures before and after.
+"""Writes the card of a tuned model: its training, the way to ask it, and its figures before and after.
 
     python hb_train/model_card.py --model models/gpt2 --runs runs/before runs/no_bias --names before no_bias
 
@@ -17,7 +17,7 @@ from hb_train.training.runs import is_gain
 CARD_FILE = "README.md"
 
 _NO_GAIN = ", **no lower than before tuning**: what was learnt does not carry over to other rows"
-OTHER_MODELS = "**None of these runs is of the model in this folder as it is now: the figures are of others.**"
+OTHER_MODELS = "**None of these runs measured the model now in this folder: the figures are of other models.**"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         help="The run folders of measure.py whose figures are shown, the run before tuning first.",
     )
     parser.add_argument(
-        "--names", nargs="+", help="The names of the runs in the card; by default those of their models and tags."
+        "--names", nargs="+", help="The names of the runs in the card; by default their models and tags."
     )
     options = parser.parse_args(argv)
     tuning = read_bias_tuning(str(options.model))
@@ -52,7 +52,7 @@ def write_model_card(
         tuning: How it must be asked, and how it was tuned.
         runs: Run folders to show the figures of, the one before tuning first; none: the card states that nothing was
             measured.
-        names: The names of the runs; `None`: those of their models and tags.
+        names: The names of the runs; `None`: their models and tags.
     """
     figures = _figures(folder, tuning, runs, names) if runs else "Not measured yet."
     write_text(folder / CARD_FILE, _card(tuning, figures))

@@ -45,12 +45,12 @@ BATCH_SIZE, NUM_BATCHES = 16, 5  # of all processes together, a step
 
 @dataclass
 class ResponseArguments:
-    """The options of this script beside those of TRL."""
+    """This script's options, besides TRL's."""
 
     dialogues: str | None = option(
         None,
         "A convos.txt of DSTC-7, or a CSV, JSONL or Parquet file with the columns prompt and reply; by "
-        "default the pairs are those of chitchat-dataset.",
+        "default the pairs are from chitchat-dataset.",
     )
     num_pairs: int = option(1000, "The number of pairs of prompt and reply, for training and test together.")
     num_test: int = option(200, "The number of prompts in the test split, which has all of their replies.")

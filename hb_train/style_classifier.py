@@ -1,16 +1,16 @@
-r"""Trains a classifier of styles for `measure.py --style_classifier`, and measures what it reacts to.
+r"""Trains a style classifier for `measure.py --style_classifier`, and measures its reaction to terms.
 
     accelerate launch hb_train/style_classifier.py --model_name_or_path FacebookAI/roberta-base \
         --dataset replies.csv --label_column style --output_dir classifiers/mine
 
-Any encoder of the Hub, and any texts with one label each: a CSV, TSV, JSON, JSONL or Parquet file, a folder or a
-dataset of the Hub. Rows are held out, the same share of each label, to calibrate and to test; a temperature is fitted
-on the first and put into the weights. The folder has the classifier, its calibration curve, and a card with its
-accuracy and its identity leakage: how far probabilities move when only the term in a text changes. classifier.json
-records all of it. Training that was interrupted resumes when the same command is given again.
+It takes any encoder of the Hub, and any texts with one label each: a CSV, TSV, JSON, JSONL or Parquet file, a folder or
+a dataset of the Hub. The same share of each label's rows is held out to calibrate, and again to test; a temperature is
+fitted on the calibration rows and put into the weights. The folder has the classifier and a card with its accuracy,
+calibration and identity leakage: how far probabilities move when only the term in a text changes. classifier.json
+records all figures. The same command resumes an interrupted training.
 
-The paper's classifier was trained on the personalities of Image-Chat (Shuster et al., 2020). Whether you may train on a
-dataset and share the weights is for you to look up.
+The paper's classifier was trained on the personalities of Image-Chat (Shuster et al., 2020). Look up
+whether you may train on a dataset and share the weights.
 """
 
 import hashlib
@@ -53,7 +53,7 @@ CARD_FILE = "README.md"
 
 @dataclass
 class StyleClassifierArguments:
-    """The options of this script beside those of transformers."""
+    """This script's options, besides those of transformers."""
 
     model_name_or_path: str | None = option(None, "The encoder: a Hub id, a local folder, or 'embedded' (MiniLM).")
     model_revision: str | None = option(None, "The branch, tag or commit of the encoder on the Hub.")
@@ -66,7 +66,7 @@ class StyleClassifierArguments:
     dataset_config: str | None = option(None, "The config of a dataset that has several.")
     dataset_split: str = option("train", "The split of the dataset that is read.")
     text_column: str = option("text", "The column of the texts.")
-    label_column: str = option("label", "The column of the labels, of which a text has one: its style.")
+    label_column: str = option("label", "The column of the labels, one style per text.")
     calibration_dataset: str | None = option(
         None,
         "Other rows to calibrate on, given like --dataset; 'shipped' are the replies that the embedded "

@@ -138,7 +138,10 @@ def sweep(arguments: SweepArguments, options: Sequence[str]) -> dict[str, Any]:
         if getattr(arguments, name) is not None:
             shared += [f"--{name}", getattr(arguments, name)]
     known = read_json(folder / SWEEP_FILE)["runs"] if (folder / SWEEP_FILE).is_file() else []
-    failures = {run["folder"]: DIVERGED for run in known if run["failed"] == DIVERGED}  # not tried again
+    failures = {}
+    for run in known:
+        if run["failed"] == DIVERGED and (folder / run["folder"]).is_dir():  # not tried again, unless it was removed
+            failures[run["folder"]] = DIVERGED
     commands = {}
     for name, settings in runs.items():
         if name not in failures and _numbers(arguments.script, folder / name) is None:
@@ -275,7 +278,7 @@ def _record(
     runs: Mapping[str, dict[str, str]],
     failures: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Writes what is known so far, and removes the weights of runs that will not be picked."""
+    """Writes the results so far, and removes the weights of runs that will not be picked."""
     rows, ended, eligible = [], [], []
     for name, settings in runs.items():
         numbers = _numbers(arguments.script, folder / name)
@@ -311,10 +314,9 @@ def _numbers(script: str, folder: Path) -> dict[str, Any] | None:
         if not (folder / DEBIAS_FILE).is_file():
             return None
         results = read_json(folder / DEBIAS_FILE)
-        before, after = results["before"]["lmp"], results["after"]["lmp"]
-        if after is None:
-            raise ValueError(f"the run in '{folder}' has no LMP to select by; leave out --num_reference_texts 0")
-        return {**{name: results["after"][name] for name in NUMBERS["debias"][:-1]}, "lmp_ratio": after / before}
+        before, after = results["before"], results["after"]
+        ratio = None if after["lmp"] is None else after["lmp"] / before["lmp"]
+        return {**{name: after[name] for name in NUMBERS["debias"][:-1]}, "lmp_ratio": ratio}
     from hb_metrics.inference.models.bias_tags import read_bias_tuning
 
     # The name of a folder that does not exist would be looked for on the Hub.
@@ -332,8 +334,8 @@ def _judged(arguments: SweepArguments, row: Mapping[str, Any]) -> dict[str, str]
         perplexity = row["best_validation_perplexity"]
         finite = perplexity is not None and perplexity < _HIGHEST_PERPLEXITY
         return {} if finite else {"failed": DIVERGED}
-    if row["t_log"] is None:
-        return {"not_picked": "its t is not defined"}
+    if row["t_log"] is None or row["lmp_ratio"] is None:
+        return {"not_picked": "it has no t or no LMP to choose by"}
     if row["lmp_ratio"] > 1 + arguments.lmp_tolerance:
         return {"not_picked": f"its LMP rose by {row['lmp_ratio'] - 1:.0%}"}
     return {}

@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class TuneArguments:
-    """The options of this script beside those of TRL."""
+    """This script's options, besides TRL's."""
 
     dataset_name: str | None = option(
         None, "The folder of bias_labels.py or, for method distill, of baseline_replies.py."

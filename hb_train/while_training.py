@@ -61,7 +61,7 @@ class GenBiasCallback(TrainerCallback):
         num_templates: Templates.
         prompts: The prompts they are drawn from: as `--dataset_config` of `measure.py`, or a table of prompts with the
             plural forms of terms (`with_plurals`).
-        seed: Chooses prompts and what is sampled.
+        seed: The seed of prompts and samples.
         style_classifier: As `--style_classifier` of `measure.py`.
         offensiveness_classifier: As `--offensiveness_classifier`.
         decoding: As `--decoding`.
@@ -139,7 +139,7 @@ class GenBiasCallback(TrainerCallback):
         self.trainer.log({name: value for name, value in figures.items() if not math.isnan(value)})
 
     def measure(self) -> dict[str, float]:
-        """The figures of the model as it is now; all processes have to call this together."""
+        """Measures the model now; all processes must call this together."""
         start, trainer = time.monotonic(), self.trainer
         with random_state_kept(), evaluated(trainer.model) as model:
             plan, loaded = self._plan(model)
@@ -219,7 +219,7 @@ def draw_prompts(prompts: pa.Table, number: int, each: int, num_templates: int, 
     """
     names = sorted(set(prompts["template"].to_pylist()))
     names = random.Random(seed).sample(names, min(num_templates, len(names)))
-    prompts = prompts.filter(pc.is_in(prompts["template"], pa.array(names)))
+    prompts = prompts.filter(pc.is_in(prompts["template"], pa.array(names, pa.string())))
     keys = list(zip(prompts["axis"].to_pylist(), prompts["descriptor"].to_pylist(), strict=True))
     most = max(Counter(zip(keys, prompts["template"].to_pylist(), strict=True)).values(), default=0)
     there, of_term = len(set(keys)), each * num_templates

@@ -16,7 +16,7 @@ EXPLAINED = 0.5  # the share of the squared singular values that the bias subspa
 
 
 def make_loss(terms: Terms, output_weight: OutputWeight, arguments: DebiasArguments) -> Loss:
-    """The loss of a batch. The directions are no part of what is learnt, whether `arguments` fixes them or not."""
+    """Makes the loss of a batch. The directions are not learnt, whether `arguments` fixes them or not."""
 
     def subspace() -> torch.Tensor:
         with torch.no_grad():

@@ -43,7 +43,7 @@ class Phrases(NamedTuple):
 
 
 class EncodedPhrases(NamedTuple):
-    """What a model is trained on, and what was left out.
+    """The phrases that a model is trained on, and counts of those left out.
 
     Attributes:
         dataset: `input_ids`, `labels` (all tokens are learnt), `targets` (1 + form × number of terms + term, see
@@ -87,7 +87,7 @@ def read_reddit_phrases(folder: Path, specification: BiasSpecification, mode: Mo
 
 
 def read_phrases(path: Path, specification: BiasSpecification, mode: Mode) -> Phrases:
-    """Phrases of one's own: a column `text_t1`, and `text_t2` where twins are there; or a TXT file, a phrase a line.
+    """Reads a user's own phrases: a column `text_t1`, and `text_t2` for their twins; or a TXT file, a phrase per line.
 
     Args:
         path: A CSV, JSONL, Parquet or TXT file.

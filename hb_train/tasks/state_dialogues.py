@@ -1,4 +1,4 @@
-"""Dialogues with belief states, read from MultiWOZ or made up: what the user said, and the state after it.
+"""Dialogues with belief states, read from MultiWOZ or made up: the user's words, and the state after them.
 
 Four shapes are read: MultiWOZ 2.0 and 2.1 (`data.json` with its lists of validation and test dialogues), MultiWOZ 2.2
 as the Hub has it (`multi_woz_v22`: a row per dialogue), its own JSON, and TRADE's JSON (`train_dials.json`,
@@ -29,7 +29,7 @@ _LIST_FILES = {"validation": "valListFile", "test": "testListFile"}
 
 
 class StateTurn(NamedTuple):
-    """What the user said in answer to the system, and the belief state then.
+    """The user's answer to the system, and the belief state after it.
 
     Attributes:
         dialogue: The dialogue's id.
@@ -57,7 +57,7 @@ def read_state_turns(source: str, split: str, *, revision: str | None = None, se
             or a Hub id.
         split: `"train"`, `"validation"` or `"test"`.
         revision: Branch, tag or commit of a Hub id.
-        seed: The seed of what is made up, and of how a file is split.
+        seed: The seed of made-up dialogues, and of the split of a file.
 
     Returns:
         The turns in the order of the data.
@@ -126,7 +126,7 @@ def _multi_woz(row: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, tup
             else:
                 for record in _records(frame_state["slots_values"]):
                     slots[record["slots_values_name"]] = record["slots_values_list"]
-        # A turn that is about no service has no frames; the state is then what it was.
+        # A turn about no service has no frames and leaves the state unchanged.
         state = _with_values(slots) or state
         yield system, turn["utterance"], state
 

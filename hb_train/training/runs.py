@@ -1,4 +1,4 @@
-"""A training run from its record to its end: what it depends on, its checkpoints, its curve, its processes."""
+"""A training run from its record to its end: settings, checkpoints, validation curve, processes."""
 
 import gc
 import math
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 # torch, transformers and trl take seconds to import: not before they are needed.
 
-# What trained weights do not depend on: folders, names, what is logged, how much is kept.
+# Options that trained weights do not depend on: folders, names, logging, checkpoints.
 _NO_SETTINGS = (
     "output_dir", "logging_dir", "run_name", "report_to", "project", "trackio_space_id", "push_to_hub", "hub_token",
     "hub_model_id", "disable_tqdm", "logging_steps", "logging_strategy", "log_level", "resume_from_checkpoint",
@@ -45,7 +45,7 @@ def training_description(
     loaded: "LoadedModel | None" = None,
     model_args: "ModelConfig | None" = None,
 ) -> dict[str, Any]:
-    """What trained weights depend on beside the data, for run.json: the options that are not defaults, and the model.
+    """Describes for run.json what trained weights depend on besides the data: options that are not defaults, the model.
 
     Args:
         arguments: The script's own options, a dataclass.
@@ -69,20 +69,20 @@ def training_description(
 
 
 def model_description(loaded: "LoadedModel") -> dict[str, Any]:
-    """What identifies a model in run.json."""
+    """The identity of a model in run.json."""
     return {"name": loaded.name, "kind": loaded.kind, "digest": loaded.digest, "dtype": loaded.dtype}
 
 
 def open_training_run(training_args: "TrainingArguments", description: dict[str, Any], result: str) -> Path | None:
-    """Records a run in its folder, or checks that it is the run that is recorded there.
+    """Records a run in its folder, or checks that the folder records the same run.
 
     Args:
         training_args: With `output_dir`, the folder; the main process records, all others wait for it.
         description: The content of run.json.
-        result: The file that a finished run has.
+        result: The file that only a finished run has.
 
     Returns:
-        The folder; `None`: the run is finished, as is printed.
+        The folder; `None`: the run is finished, and a line says so.
 
     Raises:
         ValueError: The folder holds a run with other settings.
@@ -98,7 +98,7 @@ def open_training_run(training_args: "TrainingArguments", description: dict[str,
 
 
 def checkpoint_to_resume(training_args: "TrainingArguments") -> str | None:
-    """The checkpoint that training resumes from, which is printed; `None`: it starts anew.
+    """Chooses the checkpoint that training resumes from, and prints it; `None`: training starts anew.
 
     A checkpoint whose writing was interrupted is removed. Where training resumes, the evaluation before the first step
     is switched off in `training_args`: the log of the checkpoint holds it.
@@ -124,7 +124,7 @@ def validation_curve(history: list[dict[str, Any]], measure: str = "perplexity")
 
     Args:
         history: The log history of a trainer.
-        measure: `"perplexity"`, or `"loss"` for that instead.
+        measure: `"perplexity"`, `"loss"` or another logged measure.
     """
     name = f"eval_{measure}"
     return [
@@ -135,7 +135,7 @@ def validation_curve(history: list[dict[str, Any]], measure: str = "perplexity")
 
 
 def is_gain(curve: Sequence[Mapping[str, Any]], measure: str) -> bool:
-    """Whether a later step of a validation curve is lower than step 0, or that was not measured."""
+    """Whether a later step of a validation curve is lower than step 0, or step 0 was not measured."""
     by_step = {entry["step"]: math.inf if entry[measure] is None else entry[measure] for entry in curve}
     start = by_step.pop(0, math.inf)
     return min(by_step.values(), default=start) < start or start == math.inf

@@ -73,10 +73,10 @@ def replies_to_label(run: Run, styles: StyleShards) -> pa.Table:
     """The replies that have style vectors, in the order of these, with the columns of their prompts.
 
     As in the run's results, a template that a question follows includes the question. `truncated` is also true of
-    replies that decoding ended where the model might have gone on: to learn an end there would change what it says.
+    replies that decoding ended where the model might have gone on: an end learnt there would change what it says.
 
     Raises:
-        ValueError: The replies are not there, or not those of the style vectors.
+        ValueError: The replies are missing, or the style vectors are of other replies.
     """
     replies = read_reply_table(run.folder)
     if replies is None or "generation" not in run.results["run"]:

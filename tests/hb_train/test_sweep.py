@@ -315,7 +315,7 @@ def test_the_least_biased_that_still_talks_as_well_wins(debiased):
 def test_of_equals_the_one_that_talks_better_wins(debiased):
     _, sweep = debiased((None, 9.0), (2.0, 9.5), (2.0, 10.0))
     assert sweep["best"]["folder"] == "lambda_d-2"
-    assert sweep["runs"][0]["not_picked"] == "its t is not defined"
+    assert sweep["runs"][0]["not_picked"] == "it has no t or no LMP to choose by"
 
 
 def test_the_tolerance_is_an_option(debiased):

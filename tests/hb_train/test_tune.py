@@ -366,7 +366,14 @@ def test_recipes_are_understood(recipe, tmp_path):
 def test_the_model_card_shows_the_runs(before, pitying_model, tmp_path):
     with pytest.raises(SystemExit, match=f"has no {TUNING_FILE}"):
         write_card(["--model", str(tmp_path), "--runs", str(before[0])])
-    training = {"labels": "tags", "model": "tiny", "best_validation_perplexity": 2.0, "best_step": 3, "num_steps": 4}
+    training = {
+        "method": "sft",
+        "labels": "tags",
+        "model": "tiny",
+        "best_validation_perplexity": 2.0,
+        "best_step": 3,
+        "num_steps": 4,
+    }
     training |= {"num_rows": {"train": 10, "validation": 2}}
     about = {"model": {"name": "tiny", "digest": "d"}, "style_classifier": {"name": "styles", "num_styles": 217}}
     tuning = BiasTuning(
