@@ -1,11 +1,17 @@
-"""Publishes a run's figures on its model's page: opens a pull request with evaluation results and a card section.
+r"""Opens a pull request with a run's figures on its model's page.
 
-    holistic-bias publish results runs/gpt2-v1.0 --repo_id openai-community/gpt2 --dataset_id ORG/holistic_bias
+    holistic-bias publish results runs/gpt2 --repo_id openai-community/gpt2 \
+        --dataset_id ORG/holistic_bias
 
-It shows all that it will write and asks first. `--yes` answers for you. `--dry_run DIR` writes the files into a folder
-instead, without a token or a network. The pull request adds `.eval_results/holistic_bias_*.yaml`, which the Hub reads,
-if --dataset_id names their dataset, and to README.md a section between two markers. Publishing again replaces that
-section and nothing else of the card. If main or your open pull request already has everything, no other one is opened.
+It shows all changes and asks before it opens the pull request. `--yes` answers
+for you. `--dry_run DIR` writes the files into a folder instead, without a token
+or a network.
+
+The pull request adds a section between two markers to README.md and, with
+`--dataset_id`, the evaluation results that the Hub reads
+(`.eval_results/holistic_bias_*.yaml`). Publishing again replaces that section
+and nothing else of the card. If main or your open pull request already has
+everything, no pull request is opened.
 """
 
 import argparse
