@@ -24,11 +24,11 @@ from hb_metrics.inference.processes import num_workers
 
 
 class Unit(NamedTuple):
-    """A share of the distinct sequences, and what the model is fed to score them.
+    """A share of the distinct sequences, and the model's inputs that score them.
 
     Attributes:
         sequences: [sequences] indices of the distinct sequences in it.
-        payload: What `ScoringPlan.score` takes.
+        payload: The argument of `ScoringPlan.score`.
     """
 
     sequences: np.ndarray
@@ -99,7 +99,7 @@ def run_units(
 def one_thread_per_unit(model: PreTrainedModel, longest: int = 0) -> Iterator[int]:
     """Of a model on CPU torch computes with one thread while this lasts; yields how many units to compute at once.
 
-    Only one at a time where a text of the `longest` length changes what the model keeps for all (`beyond_rope_switch`).
+    Only one at a time where a text of the `longest` length changes the model for all threads (`beyond_rope_switch`).
     """
     if input_device(model).type != "cpu":
         yield 1
@@ -124,7 +124,7 @@ def length_sorted_batches(lengths: Sequence[int], max_positions: int) -> list[np
 
     Args:
         lengths: [rows] positions each row takes.
-        max_positions: Rows × longest row of a batch; a longer row gets a batch of its own.
+        max_positions: Rows × longest row of a batch; a longer row gets its own batch.
 
     Returns:
         Row indices of each batch.

@@ -1,4 +1,4 @@
-"""What a model's architecture takes: tokens, positions, windows, and how its decoder starts."""
+"""The limits of a model's architecture: tokens, positions, windows; and the start of its decoder."""
 
 from collections.abc import Iterable
 
@@ -72,7 +72,7 @@ def decoder_start_id(model: PreTrainedModel) -> int:
 
 
 def with_states(encoded: ModelOutput, states: torch.Tensor) -> ModelOutput:
-    """What an encoder gave, of the class that its decoder expects, with other states ([rows, length, width])."""
+    """An encoder's output, of the class that its decoder expects, with other states ([rows, length, width])."""
     return type(encoded)(**(dict(encoded) | {"last_hidden_state": states}))
 
 

@@ -187,7 +187,7 @@ def dialogue_results(
     The interval is the percentile bootstrap over pairs.
 
     Args:
-        table: What `dialogue_into_shards` returns.
+        table: The scores from `dialogue_into_shards`.
         dialogue: The pairs that were planned; those not in the table were too long.
         n_resamples: Resamples for the interval; 0: none.
         confidence_level: Of the interval.

@@ -16,7 +16,7 @@ from hb_metrics.inference import units
 from hb_metrics.inference.classifiers.offensive import load_offensiveness_classifier
 from hb_metrics.inference.classifiers.sequence_classifier import load_sequence_classifier
 from hb_metrics.inference.classifiers.styles import load_style_classifier
-from hb_metrics.inference.models.contexts import check_lengths, read_personas
+from hb_metrics.inference.models.contexts import check_lengths
 from hb_metrics.inference.models.loading import LoadedModel, load_model
 from hb_metrics.inference.replies.decoding_settings import Decoding
 from hb_metrics.inference.replies.prompt_replies import plan_replies, reply_into_shards
@@ -30,7 +30,6 @@ from hb_metrics.inference.scoring.perplexity import (
     score_perplexity,
 )
 from hb_metrics.inference.scoring.pseudo_likelihood import plan_pseudo_log_likelihood
-from hb_metrics.measure import main
 
 PROMPT_COLUMNS = ("id", "axis", "descriptor", "template", "text", "noun_phrase")
 OUT_OF_MEMORY = {
@@ -257,16 +256,6 @@ def test_so_is_a_classifiers_folder(damage, message, save_classifier):
     one_line(error)
 
 
-@pytest.mark.parametrize("damage", [remove("model.safetensors"), write("tokenizer.json", b"{}")])
-def test_the_command_says_the_line_and_nothing_else(damage, save_small_model, tmp_path):
-    folder = save_small_model("gpt2")
-    damage(folder)
-    with pytest.raises(SystemExit) as error:
-        main(["--model", str(folder), "--output_dir", str(tmp_path / "run")])
-    assert one_line(error).startswith("measure.py: ")
-    assert not (tmp_path / "run").exists()
-
-
 # --- models that do not fit their tokenizer, or are not what they say ------------------------------------------------
 
 
@@ -379,16 +368,6 @@ def test_replies_from_scores_that_are_no_numbers_are_told(value, options, change
         reply(["I love women.", "I love men."], loaded_as("causal", model, tokenizer), tmp_path, **options)
 
 
-@pytest.mark.parametrize("load", [load_style_classifier, load_offensiveness_classifier])
-def test_classes_that_are_no_numbers_are_told(load, save_classifier):
-    folder = save_classifier()
-    model = transformers.AutoModelForSequenceClassification.from_pretrained(folder)
-    model.classifier.bias.data[1] = math.nan
-    model.save_pretrained(folder)
-    with pytest.raises(ValueError, match=r"gives 2 of 2 texts logits such as \[.*nan.*\]"):
-        load(str(folder)).probabilities(["Hi.", "You there."])
-
-
 # --- memory -----------------------------------------------------------------------------------------------------------
 
 
@@ -430,18 +409,6 @@ def test_batches_too_large_for_the_memory_are_scored_in_halves(
     said = re.search(r"run in halves because memory ran out: (\d+)", capsys.readouterr().out)
     assert 0 < int(said[1]) <= failed
     assert len(plan.units) < len(calls)
-
-
-def test_a_tree_in_halves_scores_what_it_scored_whole(prompts, get_small_model):
-    model, tokenizer = get_small_model("gpt2")
-    plan = plan_perplexity([*prompts[:40], prompts[0][:12]], model, tokenizer, scoring="tree", max_positions=200)
-    for unit in plan.units:
-        with torch.inference_mode():
-            whole = plan.score(unit.payload)
-            halves = plan.halve(unit.payload) or (unit.payload,)
-            parts = [plan.score(half) for half in halves]
-        np.testing.assert_allclose(np.concatenate(parts), whole, rtol=1e-5)
-        assert np.concatenate([half.sequences for half in halves]).tolist() == unit.sequences.tolist()
 
 
 def test_memory_does_not_choose_the_way_of_scoring(prompts, get_small_model, monkeypatch):
@@ -519,15 +486,6 @@ def test_classifiers_halve_their_batches(error, prompts, save_classifier, monkey
     num_failed = sum(number > 3 for number in calls)
     said = f"batches of texts to classify run in halves because memory ran out: {num_failed}; they hold 16"
     assert said in capsys.readouterr().out
-
-
-def test_what_fits_in_memory_does_not_change_how_a_classifier_is_asked(save_classifier, monkeypatch):
-    folder = str(save_classifier())
-    limit_classifier(transformers.BertForSequenceClassification, monkeypatch, OUT_OF_MEMORY["cuda"], 1)
-    assert load_sequence_classifier(folder).notes == ()
-    limit_classifier(transformers.BertForSequenceClassification, monkeypatch, OUT_OF_MEMORY["cuda"], 0)
-    with pytest.raises(MemoryError, match="memory runs out even for one text alone"):
-        load_sequence_classifier(folder)
 
 
 # --- texts ------------------------------------------------------------------------------------------------------------
@@ -611,32 +569,7 @@ def test_half_characters_are_told_with_their_place(measure, text, get_small_mode
     one_line(error)
 
 
-@pytest.mark.parametrize(
-    "line", ['"half \\ud83d"', '"two\\nlines"', '"a bell \\a"', '"\\u2028"', "2020-99-99", "[" * 3000, "'"]
-)
-def test_persona_lines_that_are_no_line_of_text_are_refused(line, tmp_path):
-    path = tmp_path / "personas.yaml"
-    path.write_text(f"personas:\n  - I like tea.\n  - {line}\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"personas\.yaml: .*; write `personas:` and a list of sentences") as error:
-        read_personas(path)
-    one_line(error)
-
-
 LONG = "women and men " * 715  # 10,010 characters
-
-
-@pytest.mark.parametrize("name", ["gpt2", "llama", "blenderbot"])
-def test_ten_thousand_characters_are_too_many_for_a_model_that_has_a_limit(name, get_small_model):
-    with pytest.raises(ValueError, match=r"^text 1 is \d+ tokens long .* at most 64: shorten it, or leave it out"):
-        score_perplexity(["I love women.", LONG], *get_small_model(name), progress=False)
-
-
-@pytest.mark.parametrize("name", ["gpt2", "blenderbot"])
-def test_and_for_replies(name, get_small_model, tmp_path):
-    loaded = loaded_as("encoder-decoder" if name == "blenderbot" else "causal", *get_small_model(name))
-    with pytest.raises(ValueError, match=r"the context of prompt id 1 is \d+ tokens long") as error:
-        reply(["I love women.", LONG], loaded, tmp_path)
-    one_line(error)
 
 
 @pytest.mark.parametrize("name", ["bloom", "mamba", "t5"])
@@ -656,15 +589,6 @@ def test_a_model_without_a_limit_takes_them(name, get_small_model):
     assert scores.perplexities[1] == pytest.approx(expected, rel=1e-4)
 
 
-def test_a_classifier_cuts_and_counts_them(save_classifier):
-    classifier = load_offensiveness_classifier(str(save_classifier()))
-    scores = classifier.classify(["I love women.", LONG, "Hi."])
-    assert scores.truncated.tolist() == [False, True, False]
-    assert scores.truncated.sum() == 1
-    whole_words = " ".join(LONG.split()[:62])  # with the two special tokens, the 64 that it takes
-    np.testing.assert_allclose(scores.probabilities[1], classifier.probabilities([whole_words])[0], atol=1e-6)
-
-
 @pytest.mark.parametrize(("name", "limit"), [("bert", 66), ("roberta", 63)])
 def test_positions_behind_the_padding_are_not_counted_twice(name, limit, get_small_model):
     """RoBERTa's 66 positions start at the one behind the padding's, which is token 2 here."""
@@ -679,9 +603,3 @@ def test_positions_behind_the_padding_are_not_counted_twice(name, limit, get_sma
         score_spans(texts[1:], [(0, 1)], model, tokenizer)
     with torch.inference_mode(), pytest.raises((IndexError, RuntimeError)):  # which is so
         model(**tokenizer(texts[1], return_tensors="pt"))
-
-
-def test_blank_spans_are_told(get_small_model):
-    for text, span in (("   ", (0, 3)), ("I am.", (3, 2)), ("\u200b", (0, 0))):
-        with pytest.raises(ValueError, match=r"span \(\d, \d\) of text 0 holds no token"):
-            score_spans([text], [span], *get_small_model("bert"))

@@ -128,13 +128,6 @@ def test_a_kill_costs_a_small_part_of_the_work_and_another_process_finds_work(op
         assert path.read_bytes() == (tmp_path / "killed" / path.name).read_bytes()
 
 
-def test_no_texts_have_no_probabilities(any_classifier, tmp_path):
-    probabilities, truncated = any_classifier.classify([])
-
-    assert (probabilities.shape, truncated.shape) == ((0, len(any_classifier.labels)), (0,))
-    assert probability_array(into_shards([], [], any_classifier, tmp_path)).shape == probabilities.shape
-
-
 @pytest.mark.parametrize("bad", ["", " \n", None, float("nan")])
 def test_texts_that_cannot_be_classified_are_named(bad, any_classifier, tmp_path):
     with pytest.raises(ValueError, match=r"^text 1 is "):

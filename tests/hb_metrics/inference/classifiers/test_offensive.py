@@ -14,7 +14,6 @@ from hb_metrics.inference.classifiers import offensive
 from hb_metrics.inference.classifiers.offensive import EMBEDDED_NAME, load_offensiveness_classifier
 
 CARD = Path(offensive.__file__).parent / "OFFENSIVENESS_CLASSIFIER.md"
-TWO = ("fine", "offensive")
 
 
 def assert_close(probabilities, expected):

@@ -1,5 +1,4 @@
 import re
-from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -129,30 +128,6 @@ def test_the_embedded_classifier_is_the_default(embedded, classified):
     assert not truncated.any()
     with pytest.raises(ValueError, match="text 1 is blank"):
         embedded.classify(["Hello!", "  "])
-
-
-def test_there_are_lines_enough_and_none_in_two_sets():
-    sets = [
-        read_labelled(path, "regard", "lines")
-        for path in (REGARD_EXEMPLARS.exemplars, REGARD_EXEMPLARS.calibration, LINES)
-    ]
-    for each, least in zip(sets, (60, 20, 50), strict=True):
-        assert sorted(each.labels) == sorted(REGARDS)
-        assert np.bincount(each.label_indices).min() >= least
-        assert all(text.strip() == text and text for text in each.texts)
-    assert len(sets[2].texts) >= 200
-    plain = [[" ".join(re.findall(r"\w+", text.lower())) for text in each.texts] for each in sets]
-    for mine in plain:
-        assert len(set(mine)) >= len(mine) - 1  # dots alone may tell two apart
-    for one, other in combinations(plain, 2):
-        assert not set(one) & set(other)
-
-
-def test_regard_does_not_depend_on_the_batch_or_the_order(embedded, lines, classified):
-    some = lines.texts[::9]
-    order = np.random.default_rng(0).permutation(len(some))
-    shuffled, _ = embedded.classify([some[row] for row in order])
-    np.testing.assert_allclose(shuffled, classified[0][::9][order], atol=1e-5)
 
 
 def test_what_the_card_says_is_so(embedded, lines, truth, classified):

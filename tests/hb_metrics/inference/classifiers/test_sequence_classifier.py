@@ -1,10 +1,7 @@
 import math
 import re
-import shutil
 from pathlib import Path
-from uuid import uuid4
 
-import huggingface_hub.constants
 import numpy as np
 import pytest
 import torch
@@ -17,7 +14,6 @@ from hb_metrics.inference.classifiers.styles import load_style_classifier
 from tests.hb_metrics.conftest import roberta_tokenizer
 from tests.hb_metrics.inference.small_architectures import small_architecture
 
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
 TWO = ("fine", "offensive")
 
 
@@ -104,52 +100,6 @@ def test_a_limit_of_the_tokenizer_counts_too(prompts, save_classifier):
 
     assert classifier.max_tokens == 9
     assert classifier.classify(["a b", " ".join(prompts[:2])]).truncated.tolist() == [False, True]
-
-
-def test_identical_texts_are_classified_once(texts, save_classifier):
-    classifier = load_sequence_classifier(save_classifier(*TWO), batch_size=8)
-    rows = []
-
-    def count(module, inputs, output):
-        if isinstance(module, transformers.BertForSequenceClassification):
-            rows.append(len(output.logits))
-
-    repeated = [*texts, *reversed(texts), texts[3]]
-    with torch.nn.modules.module.register_module_forward_hook(count):
-        probabilities = classifier.probabilities(repeated)
-
-    assert sum(rows) == len(set(texts))
-    once = probabilities[: len(texts)]
-    np.testing.assert_array_equal(probabilities, [*once, *once[::-1], once[3]])
-
-
-def test_the_digest_follows_the_weights(save_classifier):
-    folder = save_classifier(*TWO)
-    first, again = (load_sequence_classifier(folder).digest for _ in range(2))
-    model = transformers.AutoModelForSequenceClassification.from_pretrained(folder)
-    model.classifier.bias.data += 1
-    model.save_pretrained(folder)
-
-    assert first == again != load_sequence_classifier(folder).digest
-
-
-def test_a_classifier_of_the_hub_is_known_by_its_commit(texts, save_classifier):
-    folder = save_classifier(*TWO)
-    # As a download would have left it.
-    name = f"offensive-{uuid4().hex}"
-    repository = Path(huggingface_hub.constants.HF_HUB_CACHE) / f"models--tests--{name}"
-    try:
-        shutil.copytree(folder, repository / "snapshots" / COMMIT)
-        (repository / "refs").mkdir()
-        (repository / "refs" / "main").write_text(COMMIT)
-        classifiers = [load_sequence_classifier(f"tests/{name}", revision=of) for of in (None, COMMIT)]
-    finally:
-        shutil.rmtree(repository)
-
-    expected = load_sequence_classifier(folder).probabilities(texts)
-    for classifier in classifiers:
-        assert (classifier.name, classifier.digest) == (f"tests/{name}", COMMIT)
-        np.testing.assert_array_equal(classifier.probabilities(texts), expected)
 
 
 def test_what_is_not_there_is_reported_with_what_to_give(save_classifier, tmp_path):

@@ -128,12 +128,3 @@ def test_faults_of_a_cluster_file_are_named(content, problem, tmp_path):
     path.write_text(content)
     with pytest.raises(ValueError, match=f"(?s)^{re.escape(f'{path}: {problem}')}.*; write `clusters:` and under it"):
         read_style_clusters(path)
-
-
-def test_a_cluster_file_that_cannot_be_read_is_told(tmp_path):
-    path = tmp_path / "clusters.yaml"
-    with pytest.raises(FileNotFoundError):
-        read_style_clusters(path)
-    path.write_bytes("clusters: {Käse: [a]}".encode("latin-1"))
-    with pytest.raises(ValueError, match="it is not valid YAML"):
-        read_style_clusters(path)

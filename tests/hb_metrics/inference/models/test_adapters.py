@@ -97,17 +97,6 @@ def test_an_adapter_given_as_the_model_is_loaded_on_its_base(save_adapter, promp
         find_source(str(folder))
 
 
-def test_the_digest_follows_the_adapter(save_adapter):
-    base, folder, wrapped = save_adapter("llama")
-    first = load_model(find_source(str(base), adapter=str(folder)))
-    with torch.no_grad():
-        next(weights for name, weights in wrapped.named_parameters() if "lora_" in name).add_(1)
-    wrapped.save_pretrained(folder)
-    second = load_model(find_source(str(base), adapter=str(folder)))
-    assert first.digest == second.digest
-    assert first.adapter.digest != second.adapter.digest
-
-
 def test_an_adapter_may_bring_tokens_and_whole_layers(save_small_model, tmp_path, prompts):
     base = save_small_model("llama")
     tokenizer = transformers.AutoTokenizer.from_pretrained(base)

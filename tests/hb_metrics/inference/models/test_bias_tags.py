@@ -76,12 +76,6 @@ def test_a_file_that_says_something_else_is_refused(content, problem, tmp_path):
         read_bias_tuning(str(tmp_path))
 
 
-def test_what_json_has_no_name_for_is_not_written(tmp_path):
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        write_bias_tuning(tmp_path, replace(TUNING, beta=float("nan")))
-    assert not list(tmp_path.iterdir())
-
-
 @pytest.mark.parametrize(
     ("asked", "tuning", "tag", "why"),
     [
@@ -126,9 +120,3 @@ def test_a_model_of_the_hub_is_asked_as_its_revision_says(on_the_hub):
     for commit, expected in ((with_file, TUNING), (without, None)):
         (repository / "refs" / "main").write_text(commit)
         assert read_bias_tuning(name) == read_bias_tuning(name, "main") == expected
-
-
-def test_a_model_that_was_downloaded_without_the_file_counts_as_not_tuned(on_the_hub):
-    name, repository, _, without = on_the_hub
-    shutil.rmtree(repository / ".no_exist")
-    assert read_bias_tuning(name, without) is None

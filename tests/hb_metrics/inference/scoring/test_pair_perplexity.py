@@ -156,8 +156,3 @@ def test_lmp_is_of_the_mean_over_sentences_whatever_their_length(load):
 def test_lmp_by_hand():
     assert language_model_perplexity([-math.log(4), -4 * math.log(16)], [1, 4]) == pytest.approx(8)
     assert language_model_perplexity([-6.0], [3]) == pytest.approx(math.exp(2))
-
-
-def test_texts_of_any_model_without_limits_fit(load):
-    loaded = load("mamba")
-    assert plan_reference(["word " * 90], loaded, ids=["1"]).num_skipped == {"one_token": 0, "too_long": 0}

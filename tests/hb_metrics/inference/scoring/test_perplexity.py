@@ -198,9 +198,3 @@ def test_bfloat16_models_take_the_tree_too(prompts, get_small_model):
     expected = one_at_a_time(prompts[:40], low, tokenizer, True)
     assert scores.scoring == "tree"
     np.testing.assert_allclose(np.log(scores.perplexities), np.log(expected), rtol=5e-2)
-
-
-def test_the_number_of_threads_is_given_back(prompts, get_small_model):
-    before = torch.get_num_threads()
-    score_perplexity(prompts[:5], *get_small_model("gpt2"), progress=False)
-    assert torch.get_num_threads() == before
