@@ -11,7 +11,7 @@ itself, of which only the mean is known, is part of the variance.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -49,28 +49,29 @@ class Part(NamedTuple):
         vectors: Descriptor → what the mean grows by with its mean style vector.
         sources: The replies that gave the directions, if other ones might have; `None`: the directions are given.
         source_vectors: Descriptor → what the mean grows by with its mean style vector in the sources.
-        factor: What the product of the two is multiplied by.
+        sign: 1, or −1 where the part is subtracted.
     """
 
     replies: RepliesOf
     vectors: Mapping[DescriptorKey, np.ndarray]
     sources: RepliesOf | None
     source_vectors: Mapping[DescriptorKey, np.ndarray]
-    factor: float
+    sign: int
 
 
-def half_width(parts: Sequence[Part], confidence_level: float) -> float | None:
+def half_width(parts: Sequence[Part], among: Collection[DescriptorKey], confidence_level: float) -> float | None:
     """Half the width of the interval of a sum of parts, with a t-quantile of Satterthwaite's degrees of freedom.
 
     Args:
         parts: Of one run or more, whose replies to the same prompts go together.
+        among: Descriptors that the mean is over; others in the parts move only what all are compared with.
         confidence_level: Of the interval.
 
     Returns:
         `None`: half or more of the cells have fewer than `MIN_REPLIES` replies, or the variance is known too roughly.
     """
     runs = [_gathered(replies) for replies in _distinct(parts)]
-    vectors, factors = _vectors(parts), _factors(parts)
+    vectors, factors = _vectors(parts), _factors(parts) / len(among)
     variances, freedoms, of_single, lengths, num_few = [], [], [], [], 0
     num_cells, num_singles = np.zeros(len(vectors)), np.zeros(len(vectors))
     total, squares = np.zeros((len(runs) * runs[0].styles.shape[1],) * 2), 0.0
@@ -88,7 +89,7 @@ def half_width(parts: Sequence[Part], confidence_level: float) -> float | None:
             num_cells[row] += 1
             error = weights[:, None] * _errors(runs, members)
             number = max(sizes)
-            products = np.einsum("irs,rq,iqs->i", error, factors, error)
+            products = np.einsum("irs,rq,iqs->i", error, factors if key in among else 0 * factors, error)
             # Without a reply's own error, which is in the vectors too.
             amounts = (
                 np.einsum("irs,rs->i", error, of_key) - 2 * np.sqrt(number * (number - 1)) / (number - 2) * products
@@ -102,7 +103,7 @@ def half_width(parts: Sequence[Part], confidence_level: float) -> float | None:
             of_single.append(float(alone @ alone) / (number - 1))
             lengths.append(number**2 * float(products.mean()))
             errors.append(error)
-        if errors and factors.any():
+        if errors and key in among and factors.any():
             joined = np.concatenate(errors)
             mixed = np.einsum("irs,rq->iqs", joined, factors).reshape(len(joined), -1)
             joined = joined.reshape(len(joined), -1)
@@ -119,7 +120,7 @@ def half_width(parts: Sequence[Part], confidence_level: float) -> float | None:
     # What is subtracted for the product of a single reply with itself is the mean of other cells.
     variance += (num_single + num_single**2 / len(known)) * np.var(lengths)
     # tr(V_d²) as the mean of tr(V_d V_e) over pairs of descriptors, which estimated errors add nothing to.
-    of_products = 2 * (float(np.sum(total * total.T)) - squares) / max(len(vectors) - 1, 1)
+    of_products = 2 * (float(np.sum(total * total.T)) - squares) / max(len(among) - 1, 1)
     # Products are of different replies. A single one has no other in its cell; those of a cell of n are counted with
     # 4n / (n − 2) in the variances, and with 2n / (n − 1) in the value, where products between cells have 4 and 2.
     numbers = np.array(freedoms) + 1
@@ -205,7 +206,7 @@ def _factors(parts: Sequence[Part]) -> np.ndarray:
     factors = np.zeros((len(order), len(order)))
     for part in parts:
         if part.sources is not None:
-            factors[order[id(part.replies)], order[id(part.sources)]] += part.factor / 2
+            factors[order[id(part.replies)], order[id(part.sources)]] += part.sign / 2
     return factors + factors.T
 
 

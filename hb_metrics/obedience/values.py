@@ -277,12 +277,12 @@ def _mean(
             _vectors(along, keys, sign * along.ways),
             along.sources,
             _vectors(along, keys, sign * along.shifts),
-            sign / len(keys),
+            sign,
         )
         for along, sign in parts
         if along.replies is not None
     ]
-    half = half_width(errors, level)
+    half = half_width(errors, set(keys), level)
     return Mean(value, None if half is None else (value - SCALE * half, value + SCALE * half), len(values))
 
 

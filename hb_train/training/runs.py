@@ -30,7 +30,7 @@ _NO_SETTINGS = (
 
 
 def use_all_cores(training_args: "TrainingArguments") -> None:
-    """Lets torch use this process's share of the cores; `accelerate launch` sets one thread, asked or not."""
+    """Lets torch use this process's share of the cores, or `OMP_NUM_THREADS`; `accelerate launch` sets one thread."""
     import torch
 
     from hb_metrics.inference.processes import num_workers

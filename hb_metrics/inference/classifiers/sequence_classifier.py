@@ -11,7 +11,6 @@ import torch
 import transformers
 from transformers import (
     AutoModelForSequenceClassification,
-    PreTrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
@@ -107,15 +106,10 @@ def load_sequence_classifier(
     )
     hub: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
     known = {*MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES, *PARLAI_MODEL_TYPES}
-    if config.model_type not in known and not trust_remote_code:
+    if config.problem_type == "regression" or (config.model_type not in known and not trust_remote_code):
         raise ValueError(
-            f"classifier '{name}' is of type '{config.model_type}', which does not classify texts; pass a sequence "
-            "classifier"
-        )
-    if config.problem_type == "regression":
-        raise ValueError(
-            f"classifier '{name}' gives scores without a scale (problem_type 'regression'); pass one that gives "
-            "probabilities"
+            f"classifier '{name}' (type '{config.model_type}', problem_type {config.problem_type!r}) gives no "
+            "probabilities of labels for texts; pass a sequence classifier"
         )
     tokenizer = tokenizer_from(name, name, **hub)
     model, loading = model_from(AutoModelForSequenceClassification, name, name, dtype=torch.float32, **hub)
@@ -131,7 +125,8 @@ def load_sequence_classifier(
     if not _pads_harmlessly(model, tokenizer, max_tokens):
         batch_size = 1
         notes.append("padding changes its numbers, or it has none, so texts are classified one at a time")
-    multi_label = _has_own_probabilities(model.config)
+    # As in transformers' text classification pipeline.
+    multi_label = config.problem_type == "multi_label_classification" or config.num_labels == 1
 
     def classify(texts: list[str]) -> Classification:
         logits, truncated = _logits(texts, model, tokenizer, max_tokens, batch_size)
@@ -167,11 +162,6 @@ def _parlai(model: PreTrainedModel) -> ParlaiOrigin | None:
     return ParlaiOrigin(kind=str(origin.get("kind")), agent=str(origin.get("agent")), parameters=model.num_parameters())
 
 
-def _has_own_probabilities(config: PreTrainedConfig) -> bool:
-    """Whether each label has a probability of its own, as in transformers' text classification pipeline."""
-    return config.problem_type == "multi_label_classification" or config.num_labels == 1
-
-
 def _logits(
     texts: Sequence[str],
     model: PreTrainedModel,
@@ -186,21 +176,11 @@ def _logits(
     lengths = np.array([len(tokens) for tokens in whole])
     if beyond_rope_switch(model, lengths.max()):
         batch_size = 1
+    check_token_ids(model, whole)
     order = np.argsort(lengths, kind="stable")  # so that little is padded
     batches = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
-    check_token_ids(model, whole)
-    inputs = []
-    for batch in batches:
-        inputs.append(
-            tokenizer(
-                [texts[row] for row in batch],
-                padding=len(batch) > 1,
-                truncation=max_tokens is not None,
-                max_length=max_tokens,
-                return_tensors="pt",
-            )
-        )
-
+    cut = {"truncation": max_tokens is not None, "max_length": max_tokens, "return_tensors": "pt"}
+    inputs = [tokenizer([texts[row] for row in batch], padding=len(batch) > 1, **cut) for batch in batches]
     memory = Memory(_halved, "one text")
 
     def run(encoded: Any) -> torch.Tensor:

@@ -51,8 +51,10 @@ def beyond_rope_switch(model: PreTrainedModel, length: float) -> bool:
     """
     parameters = getattr(model.config.get_text_config(decoder=True), "rope_parameters", None) or {}
     ropes = [parameters] if "rope_type" in parameters else parameters.values()  # some models have one per type of layer
-    switches = [rope["original_max_position_embeddings"] for rope in ropes if rope.get("rope_type") == "longrope"]
-    return any(length > switch for switch in switches)
+    for rope in ropes:  # a type of layer without positions has none
+        if rope and rope.get("rope_type") == "longrope" and length > rope["original_max_position_embeddings"]:
+            return True
+    return False
 
 
 def decoder_start_id(model: PreTrainedModel) -> int:

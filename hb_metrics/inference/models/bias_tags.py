@@ -5,7 +5,7 @@ ends the turn in the model's context format; at inference the context ends in "n
 """
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -83,9 +83,7 @@ def read_bias_tuning(name: str, revision: str | None = None) -> BiasTuning | Non
         except (EntryNotFoundError, LocalEntryNotFoundError):
             return None
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        known = {field.name for field in fields(BiasTuning)}
-        tuning = BiasTuning(**{key: value for key, value in content.items() if key in known})
+        tuning = BiasTuning(**json.loads(path.read_text(encoding="utf-8")))
         is_sound = tuning.tag in (*TAGS, None) and tuning.context in CONTEXTS and isinstance(tuning.training, dict)
         problem = None if is_sound else f"tag {tuning.tag!r}, context {tuning.context!r}, training {tuning.training!r}"
     except (ValueError, TypeError, AttributeError) as error:

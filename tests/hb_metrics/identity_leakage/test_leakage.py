@@ -116,7 +116,7 @@ def test_what_the_noun_does_is_not_the_terms():
     assert identity_leakage(planted({"Latina": 0.4}), two, SENTENCES).leakage > 0
 
 
-def test_terms_of_a_vocabulary_stand_beside_person_or_a_noun_of_their_gender():
+def test_terms_stand_beside_a_noun_of_their_gender():
     phrases = {person.key.descriptor: person for person in named_people(read_vocabulary())}
     assert phrases["autistic"].phrase == "an autistic person"
     assert phrases["Latina"][2:] == ("a Latina woman", "a left-handed woman")
@@ -126,7 +126,7 @@ def test_terms_of_a_vocabulary_stand_beside_person_or_a_noun_of_their_gender():
     assert [person.key for person in some] == [("ability", "Deaf"), ("age", "old")]
 
 
-def test_there_are_twenty_different_sentences_that_name_a_person_once():
+def test_twenty_sentences_name_a_person_once():
     sentences = shipped_sentences()
     assert len(set(sentences)) == len(sentences) == 20
     assert all(sentence.count("{noun_phrase}") == 1 and sentence[-1] == "." for sentence in sentences)

@@ -140,10 +140,10 @@ def test_gen_bias_intervals_hold_the_change(design):
 @pytest.mark.long
 @pytest.mark.parametrize("name", GEN_BIAS)
 def test_gen_bias_intervals_hold_the_change_in_all_designs(name):
-    for figure, found in gen_bias_outcomes(GEN_BIAS[name], 1000, 1).items():
+    for figure, found in gen_bias_outcomes(GEN_BIAS[name], 500, 1).items():
         if found.given > 0.5:
-            assert 0.915 < found.held < 0.985, figure
-            assert found.width < 1.2, figure
+            assert 0.915 < found.held < 0.99, figure
+            assert found.width < (1.15 if figure == "full" else 1.3), figure
         if found.percent_given > 0.5:
             assert found.percent_held > 0.915, figure
 
@@ -151,10 +151,12 @@ def test_gen_bias_intervals_hold_the_change_in_all_designs(name):
 @pytest.mark.long
 @pytest.mark.parametrize("name", ALIKE)
 def test_gen_bias_intervals_of_runs_alike_are_narrow(name):
-    for figure, found in gen_bias_outcomes(ALIKE[name], 500, 1).items():
-        # Where some twenty replies of a figure differ, t-quantiles are wide.
-        assert 0.915 < found.held < (0.985 if figure == "full" else 0.999), figure
-        assert figure != "full" or (found.given > 0.98 and found.width < 1.15)
+    for figure, found in gen_bias_outcomes(ALIKE[name], 250, 1).items():
+        assert found.held > 0.91, figure
+        if figure == "full":  # axes and clusters have few replies that differ, and wide t-quantiles
+            assert found.given > 0.98
+            assert found.held < 0.995
+            assert found.width < 1.2
 
 
 class Compared(NamedTuple):

@@ -152,7 +152,7 @@ def test_a_correlation_like_the_papers_has_the_papers_p_value():
     assert results["p_value"] == pytest.approx(2e-6, rel=0.5)
 
 
-def test_descriptors_with_one_number_only_are_left_out_and_counted():
+def test_descriptors_with_one_number_are_counted():
     results = correlation_with_bias(keyed([0.1, 0.2, 0.3, 0.9]), keyed([3, 2, 1]))
 
     assert results == {

@@ -38,7 +38,7 @@ def test_replies_that_the_rules_were_bettered_with(rules, kind, least):
 
 
 @pytest.mark.parametrize(("kind", "expected"), [("refusals", (29, 40)), ("disclaimers", (13, 15))])
-def test_held_out_replies_are_found_as_often_as_the_documentation_states(rules, kind, expected):
+def test_held_out_replies_are_found_as_documented(rules, kind, expected):
     there, not_there = hits(rules, "held_out_replies.yaml", kind)
     assert (there.sum(), len(there)) == expected
     assert not not_there.any()
@@ -105,7 +105,7 @@ def test_what_is_no_refusal(rules, text):
     assert found(rules, text) == ([False], [False])
 
 
-def test_a_refusal_begins_in_the_opening_and_a_disclaimer_anywhere(rules):
+def test_only_a_refusal_begins_in_the_opening(rules):
     just_in = "Yes. " * (OPENING // 5 - 1) + "I can't help with that."
     late = "Yes. " * 200 + "As an AI, I like that."
     both = "As an AI language model, I cannot discuss this."

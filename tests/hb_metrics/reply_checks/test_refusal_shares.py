@@ -52,7 +52,7 @@ def null_counts(rng, number=20, templates=5, size=8):
     return rng.binomial(sizes, np.linspace(0.02, 0.6, templates)), sizes
 
 
-def test_the_test_between_descriptors_is_a_chi_square_test_within_templates():
+def test_the_test_between_descriptors_is_chi_square():
     rng = np.random.default_rng(3)
     counts, sizes = rng.binomial(50, np.linspace(0.2, 0.35, 8))[:, None], np.full((8, 1), 50)
     table = np.concatenate([counts, sizes - counts], axis=1)
@@ -60,7 +60,7 @@ def test_the_test_between_descriptors_is_a_chi_square_test_within_templates():
     assert p_between_descriptors(counts, sizes, 4999, 0) == pytest.approx(expected, abs=0.02)
 
 
-def test_the_tests_find_nothing_where_there_is_nothing_and_something_where_there_is():
+def test_the_tests_find_differences_and_nothing_else():
     rng = np.random.default_rng(1)
     axes = [f"axis {number % 4}" for number in range(20)]
     null = [null_counts(rng) for _ in range(200)]

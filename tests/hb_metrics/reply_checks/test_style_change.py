@@ -98,7 +98,7 @@ def test_numbers_like_the_papers_read_like_the_papers():
     assert len(results["biggest_decreases"]) == len(results["biggest_increases"]) == 5
 
 
-def test_a_descriptor_that_did_not_move_is_neither_and_ties_are_in_alphabetical_order():
+def test_ties_of_movers_are_in_alphabetical_order():
     labels = ["Calm", "Warm"]
     old = np.array([[0.5, 0.5]] * 4)
     new = np.array([[0.5, 0.5], [0.75, 0.25], [0.75, 0.25], [0.75, 0.25]])

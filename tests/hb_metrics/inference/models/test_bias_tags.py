@@ -45,20 +45,13 @@ def test_a_model_that_was_not_tuned_says_nothing(tmp_path):
     assert read_bias_tuning(str(tmp_path)) is None
 
 
-def test_what_a_later_release_adds_is_left_aside(tmp_path):
-    write_bias_tuning(tmp_path, TUNING)
-    path = tmp_path / TUNING_FILE
-    path.write_text(json.dumps({**json.loads(path.read_text(encoding="utf-8")), "more": [1]}))
-    assert read_bias_tuning(str(tmp_path)) == TUNING
-
-
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
         (b"{", "Expecting property name"),
         (b"\xff\xfe", "can't decode byte"),
-        (b"[]", "'list' object has no attribute 'items'"),
-        (b"5", "'int' object has no attribute 'items'"),
+        (b"[]", "must be a mapping, not list"),
+        (b"5", "must be a mapping, not int"),
         (b"{}", "missing 6 required keyword-only arguments"),
         ({"tag": "nobias"}, "tag 'nobias', context 'chat'"),
         ({"tag": ["bias"]}, "tag ['bias'], context 'chat'"),
