@@ -161,7 +161,7 @@ def _labels_and_ceiling(
     if not ceiling.helps and not arguments.accept_no_gain:
         print(
             "bias_labels.py: no labels were written, because a model that learnt them perfectly would not be less "
-            "biased beyond chance; make more replies (--replies_per_cell), or label all the same with --accept_no_gain, "
+            "biased beyond chance; make more replies (--replies_per_cell), or label anyway with --accept_no_gain, "
             "--beta or --beta_quantile",
             file=sys.stderr,
         )
