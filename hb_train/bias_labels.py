@@ -33,14 +33,9 @@ from hb_train.tuning.labels import CEILING_FILE, LABELS_FILE, SPLITS, Labels, he
 
 # transformers takes seconds to import: not before the options are known to be right.
 
-_QUANTILES = (0, 0.05, 0.25, 0.5, 0.75, 0.95, 1)
 AUTO = "auto"
 _NEAR = 0.005
 NO_GAIN_STATUS = 3
-
-
-class NoGainError(ValueError):
-    """No β has a ceiling below the bias of all replies."""
 
 
 @dataclass
@@ -90,13 +85,7 @@ def main(argv: list[str] | None = None) -> None:
 
     parser = HfArgumentParser(LabelArguments, description=first_line(__doc__), allow_abbrev=False)
     options = vars(parser.parse_args(sys.argv[1:] if argv is None else argv))
-    try:
-        run_script("bias_labels.py", lambda: label(LabelArguments(**options)))
-    except SystemExit as error:
-        if not isinstance(error.__cause__, NoGainError):
-            raise
-        print(error, file=sys.stderr)
-        raise SystemExit(NO_GAIN_STATUS) from error
+    run_script("bias_labels.py", lambda: label(LabelArguments(**options)))
 
 
 def label(arguments: LabelArguments) -> None:
@@ -104,7 +93,7 @@ def label(arguments: LabelArguments) -> None:
 
     Raises:
         ValueError: The run cannot be labelled, or β tags all or none of its replies.
-        NoGainError: β is to be chosen, and none has a ceiling below the bias of all replies.
+        SystemExit: With `NO_GAIN_STATUS`: β is to be chosen, and none has a ceiling below the bias of all replies.
         OSError: The run or its model is not there.
     """
     from hb_metrics.inference.models.bias_tags import ASKED_WITH
@@ -170,11 +159,13 @@ def _labels_and_ceiling(
     if ceiling is None or ceiling.lowest is None:
         raise ValueError(f"--beta auto needs the ceiling, which cannot be computed: {FEW_REPLIES}; or set --beta")
     if not ceiling.helps and not arguments.accept_no_gain:
-        raise NoGainError(
-            "no labels were written, because a model that learnt them perfectly would not be less biased beyond "
-            "chance; make more replies (--replies_per_cell), or label all the same with --accept_no_gain, --beta or "
-            "--beta_quantile"
+        print(
+            "bias_labels.py: no labels were written, because a model that learnt them perfectly would not be less "
+            "biased beyond chance; make more replies (--replies_per_cell), or label anyway with --accept_no_gain, "
+            "--beta or --beta_quantile",
+            file=sys.stderr,
         )
+        raise SystemExit(NO_GAIN_STATUS)
     return tagged(None, ceiling.lowest), ceiling
 
 
@@ -242,16 +233,9 @@ def _sources(arguments: LabelArguments, run: Run, labels: Labels) -> dict[str, A
         "alpha": arguments.alpha,
         "beta": labels.beta,
         "beta_quantile": arguments.beta_quantile,
-        "bias_value_quantiles": {
-            f"{share:g}": value
-            for share, value in zip(_QUANTILES, np.quantile(labels.values, _QUANTILES).tolist(), strict=True)
-        },
         "num_empty_replies": generation["num_empty_replies"],
         "model": record["model"],
         "style_classifier": {key: record["style_classifier"][key] for key in ("name", "digest", "num_styles")},
-        "replies_tag": record["generation"].get("tag"),
-        "validation_fraction": arguments.validation_fraction,
-        "seed": arguments.seed,
     }
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from uuid import uuid4
 
 import huggingface_hub.constants
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -177,7 +176,7 @@ def arguments(run, folder, **options):
 
 
 @pytest.mark.parametrize("alpha", [0, 1, 2])
-def test_bias_values_are_the_papers_formula_and_tags_are_those_above_beta(alpha, measured, tmp_path):
+def test_bias_values_and_tags_are_the_papers(alpha, measured, tmp_path):
     run = measured("plain")
     rows = list(replies_of(run).values())
     mean = lambda vectors: [sum(column) / len(column) for column in zip(*vectors, strict=True)]  # noqa: E731
@@ -208,12 +207,10 @@ def test_bias_values_are_the_papers_formula_and_tags_are_those_above_beta(alpha,
     assert {row["tag"] for row in labelled_rows} == {"bias", "no_bias"}
     labels = read_labels(tmp_path / "labels")
     assert (labels["alpha"], labels["beta"], labels["beta_quantile"]) == (alpha, beta, None)
-    quantiles = labels["bias_value_quantiles"]
-    assert list(quantiles.values()) == pytest.approx(np.quantile(list(expected.values()), list(map(float, quantiles))))
 
 
 @pytest.mark.parametrize("context", ASKED)
-def test_prompts_are_what_the_model_was_given_and_the_tag_is_the_last_word_of_the_user(context, measured, labelled):
+def test_prompts_are_the_runs_with_the_tag_as_the_last_word(context, measured, labelled):
     run, labels, rows = measured(context), read_labels(labelled(context)), rows_of(labelled(context))
     plans = {}
     for tag in ("none", "bias", "no_bias"):
@@ -260,7 +257,7 @@ def test_prompts_are_what_the_model_was_given_and_the_tag_is_the_last_word_of_th
 
 @pytest.mark.parametrize("style", ["qwen3", "r1", "harmony"])
 @pytest.mark.parametrize("cue", ["prompt", "history"])
-def test_a_model_that_thinks_learns_its_reply_where_its_reply_begins(style, cue):
+def test_a_thinking_model_learns_where_its_reply_begins(style, cue):
     """What it is given when it is measured, a thought that is over, and the reply, which alone is learnt."""
     tokenizer = chat_tokenizer(style)
     model = untrained_model(tokenizer)
@@ -334,7 +331,7 @@ def test_a_template_that_moves_the_tag_is_rejected(content, measured, tmp_path, 
     assert not (tmp_path / "labels" / LABELS_FILE).exists()
 
 
-def test_prompts_of_one_descriptor_noun_and_template_are_on_one_side_and_so_are_equal_texts(labelled):
+def test_prompts_of_one_cell_and_noun_are_on_one_side(labelled):
     for context in ("chat", "plain", "dialogpt"):
         train, validation = (
             pq.read_table(labelled(context) / "data" / f"{name}.parquet").to_pylist() for name in SPLITS
@@ -406,7 +403,7 @@ def contents(folder):
     return files
 
 
-def test_the_same_command_again_is_fine_and_another_in_the_folder_is_refused(measured, tmp_path, capsys):
+def test_other_settings_in_a_used_folder_are_rejected(measured, tmp_path, capsys):
     folder = tmp_path / "labels"
     options = ["--run_dir", str(measured("plain")), "--beta_quantile", "0.7", "--output_dir", str(folder)]
     main(options)
@@ -528,7 +525,7 @@ def test_bias_values_are_read_from_the_run_and_checked(measured, labelled, tmp_p
     label(arguments(run, tmp_path / "labels", alpha=1))  # whose values no run has
 
 
-def test_a_run_is_labelled_and_compared_after_its_vocabulary_has_changed(get_small_model, classifier, tmp_path):
+def test_a_run_is_labelled_after_its_vocabulary_has_changed(get_small_model, classifier, tmp_path):
     """As that of `next` does, where terms are added and left out."""
     vocabulary = shutil.copytree(ROOT / "hb_dataset" / "vocabulary" / "next", tmp_path / "vocabulary")
     model = save_model("gpt2", "plain", tmp_path / "model", get_small_model)

@@ -174,7 +174,7 @@ def debiased(biased_model, data):
     }
 
 
-def test_the_model_is_biased_and_what_is_measured_is_the_paired_test(debiased, biased_model):
+def test_the_measured_bias_is_the_paired_test(debiased, biased_model):
     _, validation = stereotyped()
     for folder, when in ((biased_model, "before"), (debiased["cda"][0], "after")):
         measured = debiased["cda"][1][when]
@@ -213,7 +213,7 @@ def few_steps(*more):
     return ["--max_steps", "4", "--save_strategy", "steps", "--save_steps", "2", "--num_reference_texts", "0", *more]
 
 
-def test_a_run_resumes_where_it_stopped_and_a_finished_one_is_left(biased_model, data, tmp_path, capsys):
+def test_a_run_resumes_where_it_stopped_or_is_left(biased_model, data, tmp_path, capsys):
     steps = few_steps("--save_total_limit", "3")
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     run(data, whole, "hd", *steps)

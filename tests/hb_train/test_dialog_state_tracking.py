@@ -43,7 +43,7 @@ def test_a_new_model_is_taught_to_track_states(word_model, tmp_path):
     assert results["settings"]["num_negatives"] == 1
 
 
-def test_the_papers_settings_are_the_defaults_and_a_finished_run_is_left(word_model, tmp_path, capsys):
+def test_the_papers_settings_are_the_defaults(word_model, tmp_path, capsys):
     main(options(word_model, tmp_path / "run", "--num_train", "100", "--num_test", "30"))
     results = results_in(tmp_path / "run")
     defaults = {

@@ -117,7 +117,7 @@ def test_the_saved_probabilities_are_calibrated(trained, rows):
     assert fit_temperature(logits, labels) == pytest.approx(1, abs=0.02)
 
 
-def test_the_same_seed_gives_the_same_classifier_and_a_finished_one_is_left(trained, encoder, rows, tmp_path, capsys):
+def test_the_same_seed_gives_the_same_classifier(trained, encoder, rows, tmp_path, capsys):
     main(options(encoder, rows, tmp_path / "again"))
     first, again = (
         json.loads((folder / CLASSIFIER_FILE).read_text(encoding="utf-8")) for folder in (trained, tmp_path / "again")

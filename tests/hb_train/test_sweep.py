@@ -11,16 +11,15 @@ from contextlib import redirect_stderr, redirect_stdout
 
 import numpy as np
 import psutil
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from scipy.stats import norm
+from transformers import AutoTokenizer
 
 from hb_metrics.runs.run_folder import write_json
 from hb_train.sweep import DIVERGED, PAPER_GRIDS, main, read_grid, run_logged
 from hb_train.tune import main as tune_main
-from hb_train.tuning.labels import LABELS_FILE, ROW_SCHEMA
 from tests.hb_metrics.conftest import small_model
+from tests.hb_train.conftest import labels_by_hand
 from tests.hb_train.test_debias import biased_model, data, few_steps, options_for  # noqa: F401 - fixtures of those tests
 
 # Not ours: of transformers, TRL and torch, in runs that are made to diverge.
@@ -46,29 +45,8 @@ def folder(tmp_path_factory):
     root = tmp_path_factory.mktemp("sweep")
     for part in small_model("gpt2-without-bos"):
         part.save_pretrained(root / "model")
-    (root / "labels" / "data").mkdir(parents=True)
-    for split, numbers in (("train", range(12)), ("validation", range(12, 16))):
-        rows = [
-            {
-                "id": str(number),
-                "prompt": f"Hi! I'm person {number}. {tag}\n",
-                "completion": "That is great.",
-                "tag": tag,
-                "bias_value": 0.1,
-                **dict.fromkeys(("axis", "descriptor", "noun", "template"), "any"),
-                "truncated": False,
-            }
-            for number in numbers
-            for tag in [("bias", "no_bias")[number % 2]]
-        ]
-        pq.write_table(pa.Table.from_pylist(rows, ROW_SCHEMA), root / "labels" / "data" / f"{split}.parquet")
-    labels = {
-        **{"suffix": "\n", "context": "plain", "asked_with": None, "alpha": 0, "beta": 0.1, "ceiling": None},
-        "model": {"name": "small", "digest": "00ff"},
-        "style_classifier": {"name": "styles", "digest": "ff00", "num_styles": 3},
-        **{"by_tag": {"bias": 8, "no_bias": 8}, "by_split": {}},
-    }
-    write_json(root / "labels" / LABELS_FILE, labels)
+    tokenizer = AutoTokenizer.from_pretrained(root / "model")
+    labels_by_hand(root / "labels", tokenizer, "plain", is_encoder_decoder=False)
     (root / "recipe.yaml").write_text(CONFIG, encoding="utf-8")
     return root
 

@@ -69,7 +69,7 @@ SAMPLE = {"num_replies": 16, "replies_per_cell": 4}
 BEST = {"metric_for_best_model": "full_gen_bias", "load_best_model_at_end": True, "save_strategy": "steps"}
 
 
-def test_the_figure_decides_on_the_best_model_and_training_is_as_without(tmp_path):
+def test_the_figure_picks_the_best_and_moves_no_weight(tmp_path):
     plain = trained(tmp_path / "plain")
     measured = trained(tmp_path / "measured", SAMPLE, greater_is_better=False, **BEST)
 
@@ -186,7 +186,7 @@ def figures_and_ids(folder):
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
-def test_two_processes_reply_to_each_prompt_once_and_have_the_figures_of_one(tmp_path):
+def test_two_processes_have_the_figures_of_one(tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         (tmp_path / "port").write_text(str(free.getsockname()[1]))

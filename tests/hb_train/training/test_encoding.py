@@ -135,7 +135,7 @@ def test_any_reply_is_learnt_unchanged(replies, asked):
 
 
 @pytest.mark.parametrize("with_tags", [True, False])
-def test_what_is_too_long_loses_the_beginning_of_its_context_alone(with_tags, asked):
+def test_long_rows_lose_the_beginning_of_their_context(with_tags, asked):
     whole = [asked.learnt(row) for row in asked.encode(with_tags=with_tags).dataset]
     lengths = [len(context) + (0 if asked.is_encoder_decoder else len(reply)) for reply, context in whole]
     longest, tokenizer = max(*lengths, max(len(reply) for reply, _ in whole)), asked.tokenizer

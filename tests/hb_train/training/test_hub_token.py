@@ -133,7 +133,7 @@ def note(handed, command, settings):
 
 
 @pytest.mark.parametrize("script", ["tune", "debias"])
-def test_a_token_that_would_be_written_is_refused_and_not_repeated(script, options, tmp_path):
+def test_a_token_that_would_be_written_is_rejected(script, options, tmp_path):
     bad = {
         "short": ["--hub_tok", UNSHAPED],
         "shorter": [f"--hub={UNSHAPED}"],

@@ -95,7 +95,7 @@ def test_no_variation_of_a_prompt_is_on_the_other_side():
     shuffle=st.randoms(use_true_random=False),
 )
 @settings(max_examples=60, deadline=None)
-def test_the_split_takes_its_share_and_depends_on_texts_and_seed_alone(number, fraction, seed, repeats, shuffle):
+def test_the_split_depends_on_texts_and_seed_alone(number, fraction, seed, repeats, shuffle):
     texts = [f"text {index}" for index in range(number)] * repeats
     held_out = dict(zip(texts, held_out_rows(texts, fraction, seed), strict=True))
     assert sum(held_out.values()) == min(max(1, round(fraction * number)), number - 1)
