@@ -89,8 +89,8 @@ def find_source(
             base, base_revision = _base_of(config)
             if base is None or _adapter_config(base, base_revision) is not None:
                 raise ValueError(
-                    f"the adapter '{name}' names no whole model that it was trained on (but {base}); pass that model as "
-                    f"--model, and --adapter {name}"
+                    f"the adapter '{name}' names no whole model that it was trained on (but {base}); pass that model "
+                    f"as --model, and --adapter {name}"
                 )
             return replace(find_source(base, base_revision), adapter=name, adapter_revision=revision, trained_on=base)
     if source.gguf_file is not None:
