@@ -11,7 +11,9 @@ import pyarrow as pa
 
 from hb_metrics.inference.engines.engine import Ability, Engine, Lack, LikelihoodRequests, asked_description
 from hb_metrics.inference.models.layout import Layout
-from hb_metrics.inference.replies.requests import REPLY_SCHEMA, Answer, ReplyRequests, reply_columns
+from hb_metrics.inference.models.thoughts import read_written
+from hb_metrics.inference.replies.presets import Extent
+from hb_metrics.inference.replies.requests import REPLY_SCHEMA, Answer, ReplyRequests, answer_of, reply_columns
 from hb_metrics.inference.scoring.scoring_shards import PERPLEXITY_SCHEMA
 from hb_metrics.inference.shards import Shard, fill_shards, plan_row_shards, read_shards
 from hb_metrics.runs.answer_files import (
@@ -116,8 +118,7 @@ class FileEngine(Engine):
             for row, prompt in enumerate(requests.ids)
             for number, reply in enumerate(by_prompt.get(prompt, []), start=1)
         ]
-        whole = requests.extent == "whole"
-        answers = [_answer(reply, whole) for _, _, reply in numbered]
+        answers = [_answer(reply, requests.extent) for _, _, reply in numbered]
 
         def make_table(rows: Sequence[int]) -> pa.Table:
             columns = reply_columns(requests, [numbered[row][0] for row in rows], [answers[row] for row in rows])
@@ -126,13 +127,13 @@ class FileEngine(Engine):
         numbers = [len(rows) for rows in by_prompt.values()]
         about = {
             **asked_description(requests, layout),
-            "thinks": any(reply.reasoning is not None for reply in given),
+            "thinks": any(answer.reasoning is not None for answer in answers),
             "replies_from": file,
             "replies_a_prompt": [min(numbers), max(numbers)],
             "num_prompts_without_reply": num_missing,
             "num_copied_replies": num_copies,
             "num_cut_to_first_line": sum(
-                answer.text != reply.reply for answer, (_, _, reply) in zip(answers, numbered, strict=True)
+                requests.extent != "whole" and "\n" in read_written(reply.reply).reply for _, _, reply in numbered
             ),
         }
         return FilePlan(ids=[key for _, key, _ in numbered], make_table=make_table, schema=REPLY_SCHEMA, about=about)
@@ -189,8 +190,14 @@ class FileEngine(Engine):
         return plan.fill(folder, "log-probabilities")
 
 
-def _answer(given: GivenReply, whole: bool) -> Answer:
-    answer = Answer(
-        given.reply, given.num_tokens, given.truncated, given.reasoning, 0 if given.reasoning is None else None
+def _answer(given: GivenReply, extent: Extent) -> Answer:
+    written = read_written(given.reply)
+    reasoning = "\n".join(filter(None, [given.reasoning, written.reasoning])) or None
+    is_all = written.reply == given.reply
+    return answer_of(
+        written._replace(reasoning=reasoning),
+        extent,
+        num_tokens=given.num_tokens if is_all else None,
+        truncated=given.truncated,
+        num_reasoning_tokens=0 if reasoning is None else None,
     )
-    return answer if whole else answer._replace(text=given.reply.split("\n", 1)[0].strip())

@@ -12,11 +12,12 @@ from hb_metrics.inference.engines.engine import Ability, Engine, Lack, Likelihoo
 from hb_metrics.inference.models.chats import ChatOptions
 from hb_metrics.inference.models.contexts import with_tag
 from hb_metrics.inference.models.layout import Layout
+from hb_metrics.inference.models.thoughts import Written
 from hb_metrics.inference.processes import process_state
 from hb_metrics.inference.replies.decoding import Decoding
 from hb_metrics.inference.replies.presets import PRESETS, Extent
 from hb_metrics.inference.replies.prompt_replies import REASONING_TOKENS, ROWS_PER_SHARD
-from hb_metrics.inference.replies.requests import REPLY_SCHEMA, Answer, ReplyRequests, reply_columns
+from hb_metrics.inference.replies.requests import REPLY_SCHEMA, Answer, ReplyRequests, answer_of, reply_columns
 from hb_metrics.inference.scoring.scoring_shards import PERPLEXITY_SCHEMA
 from hb_metrics.inference.served.answers import ENDED, ServedAnswer, check_model, read_chat, read_completion
 from hb_metrics.inference.served.asking import DAMAGED_NOTE, Asking
@@ -234,7 +235,6 @@ class ServedEngine(Engine):
         """Asks for the replies that are not on disk yet."""
         requests, chat = plan.requests, plan.layout.context == "chat"
         most = plan.fields[self.probe.max_tokens_field]
-        whole = requests.extent == "whole"
 
         async def ask(client: Client, row: int) -> dict[str, Any]:
             asked, what = plan.asked(row), f"prompt '{requests.ids[row]}'"
@@ -254,7 +254,7 @@ class ServedEngine(Engine):
         def columns(rows: Sequence[int], answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             served = [ServedAnswer(**answer) for answer in answers]
             return {
-                **reply_columns(requests, rows, [reply_of(answer, whole=whole) for answer in served]),
+                **reply_columns(requests, rows, [reply_of(answer, extent=requests.extent) for answer in served]),
                 "finish_reason": [answer.finish_reason for answer in served],
                 "served_model": [answer.model for answer in served],
                 "fingerprint": [answer.fingerprint for answer in served],
@@ -348,26 +348,22 @@ class ServedEngine(Engine):
         return ", ".join(self.server.names)
 
 
-def reply_of(answer: ServedAnswer, *, whole: bool) -> Answer:
-    """A reply as all engines give it: its first line, or the whole.
+def reply_of(answer: ServedAnswer, *, extent: Extent) -> Answer:
+    """A reply as all engines give it.
 
     Tokens are those of the reply alone, and not known where only a part of what was written is the reply.
     """
-    lines = (answer.text or "").split("\n", 1)
-    text = (answer.text or "") if whole else lines[0].strip()
-    was_cut = answer.finish_reason not in ENDED and (whole or len(lines) == 1)
+    text = answer.text or ""
+    is_whole = (extent == "whole" or "\n" not in text) and not answer.invents_turn
     is_open = answer.is_open or (not text and answer.finish_reason == "length")
     thought, number = answer.num_reasoning_tokens, answer.num_tokens
-    if answer.reasoning is None and thought is None:
-        thought = 0
-    if is_open and thought is None:
-        thought = number
-    known = number is not None and thought is not None and (whole or len(lines) == 1)
-    return Answer(
-        text=text,
+    if thought is None and (is_open or answer.reasoning is None):
+        thought = number if is_open else 0
+    known = is_whole and number is not None and thought is not None
+    return answer_of(
+        Written(text, answer.reasoning, is_open, answer.invents_turn),
+        extent,
         num_tokens=0 if not text else number - thought if known else None,  # type: ignore[operator]
-        truncated=was_cut and not is_open,
-        reasoning=answer.reasoning,
+        truncated=is_whole and answer.finish_reason not in ENDED,
         num_reasoning_tokens=thought,
-        reasoning_unclosed=is_open,
     )

@@ -1,8 +1,4 @@
-"""Chats: what a chat template makes of a prompt, which date it sees, and how a model marks what it thinks.
-
-Many chat models think before they reply. What they think is not what they say to somebody: it is between marks that
-the chat template or the tokenizer names (`<think>` and `</think>`, mostly), or in channels of their own (gpt-oss).
-"""
+"""Chats: what a chat template makes of a prompt, which date it prints, and which marks of thoughts it names."""
 
 import itertools
 import re
@@ -10,27 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from inspect import signature
-from typing import Any, NamedTuple
+from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
+from hb_metrics.inference.models.thoughts import FINAL_CHANNEL, THOUGHT_MARKS, Thoughts
+
 # Templates that print the day of the run would give another prompt each day.
 CHAT_DATE = "2026-01-01"
-# What begins and what ends a thought. Of Qwen3, DeepSeek-R1 and most others; Magistral; Seed-OSS; EXAONE Deep; Kimi;
-# Gemma 4.
-THOUGHT_MARKS = (
-    ("<think>", "</think>"),
-    ("[THINK]", "[/THINK]"),
-    ("<seed:think>", "</seed:think>"),
-    ("<thought>", "</thought>"),
-    ("◁think▷", "◁/think▷"),
-    ("<|channel>", "<channel|>"),
-)
-# gpt-oss writes messages to channels; that of the final one is the reply, and what it writes before is not.
-FINAL_CHANNEL = "<|channel|>final<|message|>"
-_CHANNEL_TOKENS = ("<|channel|>", "<|message|>", "<|start|>", "<|end|>", "<|constrain|>")
-_MESSAGE = re.compile(r"<\|message\|>(.*?)(?=<\|end\|>|<\|start\|>|<\|channel\|>|$)", re.DOTALL)
-_LABEL = "thought\n"  # Gemma 4 names the channel after the mark
 _OWN_PARAMETERS = ("tools", "documents")  # of the renderer that a template reads
 
 NO_TEMPLATE_ERROR = "context 'chat', but the tokenizer has no chat template; give another --context, or set a template"
@@ -93,98 +76,11 @@ def recorded_chat(description: Mapping[str, Any]) -> ChatOptions:
     )
 
 
-@dataclass(frozen=True)
-class Thoughts:
-    """How a model marks its thoughts, in the text of its tokens.
-
-    Attributes:
-        open: What begins a thought; empty: nothing does, all that is before `close` is one.
-        close: What ends it.
-        is_opened: Whether the context ends within a thought.
-        is_closed: Whether the context ends with a thought that is over, so that the model is not to think.
-        ends: Ids of tokens that end everything even within a thought.
-        pieces: [vocabulary] the text of each token.
-    """
-
-    open: str
-    close: str
-    is_opened: bool
-    is_closed: bool
-    ends: tuple[int, ...] = ()
-    pieces: tuple[str, ...] = field(default=(), repr=False)
-
-    @property
-    def mark_tokens(self) -> set[str]:
-        """Tokens that mark thoughts, and so end no reply even if they are special."""
-        return {self.open, self.close} if self.open else set(_CHANNEL_TOKENS)
-
-
-class ThoughtReader:
-    """Reads what a model writes token by token.
-
-    Attributes:
-        is_open: Whether it is within a thought.
-    """
-
-    def __init__(self, thoughts: Thoughts) -> None:
-        self.is_open = thoughts.is_opened
-        self._thoughts = thoughts
-        self._tail = ""
-        self._longest = max(len(thoughts.open), len(thoughts.close))
-
-    def read(self, token: int) -> bool:
-        """Whether a thought ends with this token."""
-        pieces = self._thoughts.pieces
-        piece = pieces[token] if token < len(pieces) else ""
-        text = self._tail + piece
-        self._tail = text[-self._longest :]
-        if self._thoughts.close in text:
-            self.is_open, self._tail = False, ""
-            return True
-        if self._thoughts.open and self._thoughts.open in text:
-            self.is_open, self._tail = True, ""
-        return False
-
-
-class SplitReply(NamedTuple):
-    """What a model wrote, in two.
-
-    Attributes:
-        reasoning: What it thought, without marks; `None`: nothing.
-        num_reasoning_tokens: Tokens before the reply, with marks.
-        reply: Tokens of the reply.
-        is_open: Whether a thought did not end, and there is no reply.
-    """
-
-    reasoning: str | None
-    num_reasoning_tokens: int
-    reply: list[int]
-    is_open: bool
-
-
-def split_thought(tokens: Sequence[int], thoughts: Thoughts | None, tokenizer: PreTrainedTokenizerBase) -> SplitReply:
-    """Divides what a model wrote into what it thought and its reply; `thoughts` `None`: all of it is the reply."""
-    if thoughts is None:
-        return SplitReply(None, 0, list(tokens), False)
-    reader, start = ThoughtReader(thoughts), 0
-    for index, token in enumerate(tokens, start=1):
-        if reader.read(token):
-            start = index
-    if reader.is_open:
-        start = len(tokens)
-    text = tokenizer.decode(tokens[:start], skip_special_tokens=False) if start else ""
-    if thoughts.open:
-        text = text.replace(thoughts.open, "").replace(thoughts.close, "").strip().removeprefix(_LABEL)
-    else:
-        text = "\n".join(_MESSAGE.findall(text.removesuffix(FINAL_CHANNEL)))
-    return SplitReply(text.strip() or None, start, list(tokens[start:]), reader.is_open)
-
-
 def find_thoughts(tokenizer: PreTrainedTokenizerBase, chat: ChatOptions) -> Thoughts | None:
     """How a chat model marks its thoughts, and whether its context ends within one.
 
     Returns:
-        The marks, without `ends` and `pieces`; `None`: neither the chat template nor the vocabulary has any.
+        The marks, without `ends`; `None`: neither the chat template nor the vocabulary has any.
     """
     template = _template_text(tokenizer)
     if FINAL_CHANNEL in template:

@@ -16,7 +16,7 @@ lines, as DialoGPT's or Blenderbot's turns, and as messages of a chat.
 
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -27,12 +27,12 @@ from hb_dataset.seeded_draws import seeded_generator
 from hb_metrics.inference.models.chats import (
     DEFAULT_CHAT,
     ChatOptions,
-    Thoughts,
     end_of_turn,
     find_thoughts,
     render_chats,
 )
 from hb_metrics.inference.models.loading import max_positions_of
+from hb_metrics.inference.models.thoughts import ReplyReader, Thoughts
 
 ContextFormat = Literal["plain", "dialogpt", "chat", "blenderbot"]
 CONTEXTS = get_args(ContextFormat)
@@ -74,19 +74,28 @@ class EndTokens:
     """Tokens that end a reply; token ids ascending.
 
     Attributes:
-        dropped: End a reply and are not part of it, such as the end-of-text token.
-        kept: End a reply as its last token, such as a line break.
+        dropped: End a reply wherever they come, and are not part of it, such as the end-of-text token.
+        kept: End a reply that has begun, as its last token, such as a line break.
         sentence: End a sentence; used by `Decoding.end_after_sentence`.
-        blank: Hold no text: those in `kept` end a reply only once it has another token than these. Not with beams.
-        thoughts: How the model marks what it thinks before it replies, where no other token ends anything; `None`: it
-            does not think. Not with beams.
+        blank: Hold no text: with these alone no reply has begun.
+        marks: Other special tokens. Some models write one before their reply: it is passed over. One after it ends it.
+        pieces: [vocabulary] the text of each token, by which thoughts and headers before a reply are read. Empty:
+            nothing is read. Not with beams.
+        thoughts: How the model is known to mark its thoughts, where no other token ends anything; `None`: it is not
+            known to think. Not with beams.
     """
 
     dropped: tuple[int, ...]
     kept: tuple[int, ...] = ()
     sentence: tuple[int, ...] = ()
     blank: tuple[int, ...] = ()
+    marks: tuple[int, ...] = ()
+    pieces: tuple[str, ...] = field(default=(), repr=False)
     thoughts: Thoughts | None = None
+
+    def reader(self) -> ReplyReader:
+        """A new reader of what one reply begins with."""
+        return ReplyReader(self.pieces, frozenset(self.marks), self.thoughts)
 
 
 def detect_context(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> tuple[ContextFormat, str]:
@@ -257,34 +266,38 @@ def end_tokens(
     whole: bool = False,
     chat: ChatOptions = DEFAULT_CHAT,
 ) -> EndTokens:
-    """What ends a reply: end tokens, and unless `whole`, a line break: one line of dialogue (Smith et al., 2022, A.5).
-
-    Of a chat model that thinks, also what its thoughts end with.
-    """
-    ends = {tokenizer.eos_token_id}
+    """What ends a reply: end tokens, and unless `whole`, a line break: one line of dialogue (Smith et al., 2022, A.5)."""
     configured = model.generation_config.eos_token_id
-    ends |= set(configured if isinstance(configured, list) else [configured])
+    dropped = {tokenizer.eos_token_id, *(configured if isinstance(configured, list) else [configured])}
     if context == "chat":
-        ends |= end_of_turn(tokenizer, chat)
+        dropped |= end_of_turn(tokenizer, chat)
     # `all_special_ids` are those with a name; decoding leaves out all that are marked special.
-    marked = {token for token, added in tokenizer.added_tokens_decoder.items() if added.special}
-    ends |= (marked | set(tokenizer.all_special_ids)) - {tokenizer.unk_token_id}
-    ends.discard(None)
+    special = {token for token, added in tokenizer.added_tokens_decoder.items() if added.special}
+    special |= set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
     size = model.get_output_embeddings().weight.shape[0]
     pieces = tokenizer.batch_decode([[token] for token in range(min(size, len(tokenizer)))])
-    ends = {token for token in ends if token < size}
+    dropped = {token for token in dropped if token is not None and token < size}
+    marks = {token for token in special - dropped - {tokenizer.unk_token_id} if token < size}
     thoughts = find_thoughts(tokenizer, chat) if context == "chat" else None
-    blank: tuple[int, ...] = ()
     if thoughts is not None:
-        marks = {token for token in ends if token < len(pieces) and pieces[token].strip() in thoughts.mark_tokens}
-        thoughts = replace(thoughts, ends=tuple(sorted(ends - marks)), pieces=tuple(pieces))
-        if thoughts.open:  # in the final channel of gpt-oss any of its tokens ends the reply
-            ends -= marks
-        blank = tuple(token for token, piece in enumerate(pieces) if not piece.strip() and token not in ends)
-    kept = [token for token, piece in enumerate(pieces) if "\n" in piece and token not in ends and not whole]
-    sentence = [token for token, piece in enumerate(pieces) if piece.rstrip().endswith(_SENTENCE_ENDS)]
-    sentence = [token for token in sentence if token not in ends and "\n" not in pieces[token]]
-    return EndTokens(tuple(sorted(ends)), tuple(kept), tuple(sentence), blank, thoughts)
+        of_thoughts = {token for token, piece in enumerate(pieces) if piece.strip() in thoughts.mark_tokens}
+        thoughts = replace(thoughts, ends=tuple(sorted((dropped | marks) - of_thoughts)))
+        if thoughts.open:
+            dropped, marks = dropped - of_thoughts, marks - of_thoughts
+        else:  # in the final channel of gpt-oss any of its tokens ends the reply
+            dropped, marks = dropped | marks, set()
+    text = [token for token in range(len(pieces)) if token not in dropped and token not in marks]
+    return EndTokens(
+        dropped=tuple(sorted(dropped)),
+        kept=() if whole else tuple(token for token in text if "\n" in pieces[token]),
+        sentence=tuple(
+            token for token in text if pieces[token].rstrip().endswith(_SENTENCE_ENDS) and "\n" not in pieces[token]
+        ),
+        blank=tuple(token for token in text if not pieces[token].strip()),
+        marks=tuple(sorted(marks)),
+        pieces=tuple(pieces),
+        thoughts=thoughts,
+    )
 
 
 def reply_end(tokenizer: PreTrainedTokenizerBase, context: ContextFormat) -> int | None:

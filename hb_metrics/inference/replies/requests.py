@@ -18,6 +18,7 @@ from hb_dataset.seeded_draws import seeded_generator
 from hb_dataset.variations import VARIATIONS, mixed_variations
 from hb_metrics.inference.models.chats import DEFAULT_CHAT, ChatOptions, chat_messages
 from hb_metrics.inference.models.contexts import draw_personas, with_tag
+from hb_metrics.inference.models.thoughts import Written
 from hb_metrics.inference.replies.cues import Cue, CuedPrompts, draw_questions, place_cues
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ REPLY_SCHEMA = pa.schema(
         ("reasoning", pa.string()),
         ("num_reasoning_tokens", pa.int64()),
         ("reasoning_unclosed", pa.bool_()),
+        ("invented_turn", pa.bool_()),
     ]
 )
 
@@ -123,8 +125,7 @@ class Answer(NamedTuple):
         reasoning: What the model thought before it replied; `None`: nothing.
         num_reasoning_tokens: Tokens of that, with marks.
         reasoning_unclosed: Whether the thought did not end, and there is no reply.
-        finish_reason: Why the reply ended, as an endpoint says it; `None`: nothing was said. Not a column.
-        fingerprint: What identifies the model that wrote it, as an endpoint says it. Not a column.
+        invented_turn: Whether the model went on with somebody else's turn, which is left out.
     """
 
     text: str | None
@@ -133,8 +134,28 @@ class Answer(NamedTuple):
     reasoning: str | None = None
     num_reasoning_tokens: int | None = 0
     reasoning_unclosed: bool = False
-    finish_reason: str | None = None
-    fingerprint: str | None = None
+    invented_turn: bool = False
+
+
+def answer_of(
+    written: Written,
+    extent: "Extent",
+    *,
+    num_tokens: int | None,
+    truncated: bool | None,
+    num_reasoning_tokens: int | None,
+) -> Answer:
+    """The answer in what was written: all of it, or its first line. The numbers are those of `Answer`."""
+    is_cut = written.is_open or written.invents_turn
+    return Answer(
+        text=written.reply if extent == "whole" else written.reply.split("\n", 1)[0].strip(),
+        num_tokens=num_tokens,
+        truncated=truncated and not is_cut,
+        reasoning=written.reasoning,
+        num_reasoning_tokens=num_reasoning_tokens,
+        reasoning_unclosed=written.is_open,
+        invented_turn=written.invents_turn,
+    )
 
 
 def reply_columns(requests: ReplyRequests, rows: Sequence[int], answers: Sequence[Answer]) -> dict[str, Any]:
@@ -153,6 +174,7 @@ def reply_columns(requests: ReplyRequests, rows: Sequence[int], answers: Sequenc
         "reasoning": [answer.reasoning for answer in answers],
         "num_reasoning_tokens": [answer.num_reasoning_tokens for answer in answers],
         "reasoning_unclosed": [answer.reasoning_unclosed for answer in answers],
+        "invented_turn": [answer.invented_turn for answer in answers],
     }
 
 

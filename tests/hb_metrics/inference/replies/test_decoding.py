@@ -8,8 +8,8 @@ from torch.overrides import TorchFunctionMode
 from transformers import DynamicCache, GenerationConfig, LogitsProcessorList, MistralConfig
 from transformers.cache_utils import DynamicLayer
 
-from hb_metrics.inference.models.chats import Thoughts
 from hb_metrics.inference.models.contexts import EndTokens
+from hb_metrics.inference.models.thoughts import Thoughts
 from hb_metrics.inference.replies import beam_search, forward
 from hb_metrics.inference.replies import decoding as decoding_module
 from hb_metrics.inference.replies.allowed_tokens import ResponseNgramBlocker
@@ -244,15 +244,6 @@ def test_settings_that_cannot_be_decoded_with_are_refused(wrong, said):
         Decoding(**wrong)
 
 
-def test_contexts_of_several_lengths_are_refused(get_small_model):
-    model, _ = get_small_model("gpt2")
-    with pytest.raises(ValueError, match="2 lengths"):
-        decode(model, [[5, 6], [7]], GREEDY, ENDS)
-    with pytest.raises(ValueError, match="random keys"):
-        decode(model, [[5]], SAMPLE, ENDS)
-    assert decode(model, [], GREEDY, ENDS) == []
-
-
 def key_value_states(rows, length, seed):
     generator = torch.Generator().manual_seed(seed)
     return [torch.randn(rows, 2, length, 3, generator=generator) for _ in range(2)]
@@ -379,8 +370,8 @@ class Waits(TorchFunctionMode):
 )
 def test_a_step_waits_for_the_device_as_seldom_as_can_be(decoding, thinks, per_step, get_small_model, monkeypatch):
     model, _ = get_small_model("gpt2")
-    thoughts = Thoughts("<", ">", True, False, pieces=("x",) * 400)  # a thought without end
-    ends = EndTokens(dropped=(), blank=(3,), thoughts=thoughts if thinks else None)
+    thoughts = Thoughts("<", ">", True, False)  # a thought without end
+    ends = EndTokens(dropped=(), blank=(3,), pieces=("x",) * 400, thoughts=thoughts if thinks else None)
     logits = torch.randn(5, 400, generator=torch.Generator().manual_seed(0))
     monkeypatch.setattr(forward.Forward, "first", lambda self: logits.clone())
     monkeypatch.setattr(forward.Forward, "next", lambda self, tokens: logits.clone())
