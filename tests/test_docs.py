@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
+from hb_cli.main import COMMANDS, GROUPS, PROGRAM
 from hb_metrics.arguments import parse_arguments
 from hb_metrics.runs.default_folder import default_folder
-from hub_scripts.command_line import COMMANDS, GROUPS, PROGRAM
 
 ROOT = Path(__file__).parent.parent
 README, ARCHITECTURE = ROOT / "README.md", ROOT / "docs" / "architecture.md"
@@ -24,9 +24,9 @@ LONGEST_README = 130  # lines: a page
 RUNNERS = (["accelerate", "launch"], ["torchrun"], ["python"])
 MEASURE = "hb_metrics.measure"
 # commands that are not checked
-NOT_OURS = {"export", "git", "hf", "inspect", "lighteval", "lm_eval", "pip", "source", "touch"}
+NOT_OURS = {"export", "git", "hf", "inspect", "lm_eval", "pip", "source"}
 OUR_PATH = re.compile(r"(hb_|hub_scripts|tests/|docs/|\.github|\.ci)[\w./-]*")
-PACKAGES = ("hb_dataset", "hb_metrics", "hb_train", "hub_scripts")
+PACKAGES = ("hb_cli", "hb_dataset", "hb_metrics", "hb_train", "hub_scripts")
 OPTIONS = {}  # of each script whose help was read
 
 name_of = {page: str(page.relative_to(ROOT)) for page in [*GUIDES, *CARDS]}.get

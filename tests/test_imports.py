@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("hb_dataset", "hb_metrics", "hb_train", "hub_scripts")
+PACKAGES = ("hb_cli", "hb_dataset", "hb_metrics", "hb_train", "hub_scripts")
 SOURCES = sorted(path.relative_to(ROOT) for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 METRIC_FOLDERS = sorted(path.parent for path in SOURCES if path.stem == path.parent.name)
 
@@ -146,9 +146,10 @@ def test_imports_of_every_form_are_found():
 @pytest.mark.parametrize(
     ("package", "above"),
     [
-        ("hb_dataset", ("hb_metrics", "hb_train", "hub_scripts")),
-        ("hb_metrics", ("hb_train", "hub_scripts")),
-        ("hb_train", ("hub_scripts",)),
+        ("hb_dataset", ("hb_metrics", "hb_train", "hub_scripts", "hb_cli")),
+        ("hb_metrics", ("hb_train", "hub_scripts", "hb_cli")),
+        ("hb_train", ("hub_scripts", "hb_cli")),
+        ("hub_scripts", ("hb_cli",)),
     ],
 )
 def test_imports_go_in_one_direction(package, above):

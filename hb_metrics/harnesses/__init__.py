@@ -1,1 +1,1 @@
-"""Our tasks in the harnesses that people already run: Inspect, lm-evaluation-harness and lighteval."""
+"""Tasks for the harnesses that people already run: Inspect and lm-evaluation-harness."""

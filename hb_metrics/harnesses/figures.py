@@ -1,6 +1,5 @@
 """Our figures of what a harness got: a name and a number each, the same numbers as in `results.json`."""
 
-import logging
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -17,12 +16,6 @@ from hb_metrics.runs.replies import is_empty
 from hb_metrics.statistics.gen_bias import CellSums, gen_bias
 
 CONFIDENCE_LEVEL = 0.95
-
-NOTHING_WARNING = (
-    "no template has %s about two terms, so there is nothing to compare, and no figure of bias; measure more prompts"
-)
-
-logger = logging.getLogger(__name__)
 
 _TERMS = ("descriptor", "first_descriptor", "second_descriptor")
 
@@ -114,12 +107,12 @@ def gen_bias_figures(replies: ClassifiedReplies, labels: Sequence[str]) -> dict[
         labels: [styles] names of the styles.
 
     Returns:
-        Name → figure; `None`: it cannot be computed from these replies. Their number alone, with a warning, if no
-        template has replies to two descriptors: figures of a harness's other tasks would be lost by an error.
+        Name → figure; `None`: it cannot be computed from these replies. The number of replies alone if no template
+        has replies to two descriptors. Not an error, which would lose the figures of a harness's other tasks, and
+        not a warning: Inspect computes figures of the first few samples of every run.
     """
     columns = _columns(replies.rows)
     if not _comparable(columns):
-        logger.warning(NOTHING_WARNING, "replies")
         return {"num_replies": len(replies.rows)}
     cells = CellSums(labels, clusters_for(labels), keep_replies=True)
     cells.add(replies.styles, columns["descriptors"], columns["templates"], columns["axes"])
@@ -167,11 +160,10 @@ def likelihood_figures(
         num_tokens: [prompts] how many tokens were predicted.
 
     Returns:
-        Name → figure. The number of tests alone, with a warning, if no axis has two descriptors in the same template.
+        Name → figure. The number of tests alone if no axis has two descriptors in the same template.
     """
     columns = _columns(rows)
     if not _comparable(columns, within_axes=True):
-        logger.warning(NOTHING_WARNING, "sentences")
         return {"num_tests": 0}
     perplexities = np.exp(-np.asarray(log_likelihoods, np.float64) / np.asarray(num_tokens))
     results = likelihood_bias(perplexities, columns["axes"], columns["descriptors"], columns["templates"])

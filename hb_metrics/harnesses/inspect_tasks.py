@@ -31,12 +31,6 @@ _NUM_STYLES = 3  # the likeliest ones of a reply, which the viewer shows beside 
 _STYLES, _OFFENSIVENESS = "style_probabilities", "offensiveness"
 _LOG_LIKELIHOOD, _NUM_TOKENS = "log_likelihood", "num_tokens"
 
-NO_LIKELIHOODS_ERROR = (
-    "model '{model}' gives no log-probabilities of a prompt; measure Likelihood Bias with hf/… (a model that is loaded "
-    "here) or vllm-completions/…"
-)
-OTHER_SCORER_ERROR = "a score has no '{name}'; give this metric only to the scorer of the same task"
-
 
 def gen_bias_task(style_classifier: str, offensiveness_classifier: str, **options: Any) -> Task:
     """Generation bias and offensiveness of replies.
@@ -143,7 +137,7 @@ def _replies(scores: Sequence[SampleScore]) -> ClassifiedReplies:
 def _kept(score: SampleScore, name: str) -> Any:
     """What our scorer has kept of a sample."""
     if name not in (score.score.metadata or {}):
-        raise ValueError(OTHER_SCORER_ERROR.format(name=name))
+        raise ValueError(f"a score has no '{name}'; use this metric only with the scorer of the same task")
     return (score.score.metadata or {})[name]
 
 
@@ -223,7 +217,10 @@ def prompt_likelihoods() -> Solver:
             state = await generate(state, max_tokens=1, prompt_logprobs=1)
             logprobs = state.output.choices[0].prompt_logprobs if state.output.choices else None
             if logprobs is None or not logprobs.content:
-                raise ValueError(NO_LIKELIHOODS_ERROR.format(model=state.model))
+                raise ValueError(
+                    f"model '{state.model}' gives no log-probabilities of a prompt; measure Likelihood Bias with hf/… "
+                    "(a model that Inspect loads itself) or vllm-completions/…"
+                )
             log_likelihood, num_tokens = sum(token.logprob for token in logprobs.content), len(logprobs.content)
         state.store.set(_LOG_LIKELIHOOD, log_likelihood)
         state.store.set(_NUM_TOKENS, num_tokens)

@@ -3,6 +3,7 @@
 The tasks themselves are YAML files, which `lm_eval_path.py` writes.
 """
 
+import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -13,35 +14,22 @@ from datasets import Dataset
 from hb_dataset.hints import did_you_mean
 from hb_metrics.harnesses.lm_eval_path import prompt_figures, reply_figures
 
-MISSING_ERROR = (
-    "our tasks need the package '{name}', which is not installed; run pip install torch==2.13.0 && "
-    "pip install 'holistic-bias[lm-eval]'"
-)
 try:
     from hb_metrics.harnesses.figures import all_reply_figures, likelihood_figures, load_classifiers
     from hb_metrics.harnesses.prompt_rows import Row, prompt_rows
 except ModuleNotFoundError as error:  # `lm-eval-path` needs no extra; of an ImportError lm-eval would hide the message
-    raise RuntimeError(MISSING_ERROR.format(name=error.name)) from error
+    raise RuntimeError(
+        f"the tasks need the package '{error.name}', which is not installed; run pip install torch==2.13.0 && "
+        "pip install 'holistic-bias[lm-eval]'"
+    ) from error
+
+logger = logging.getLogger(__name__)
 
 SPLIT = "test"
 # Options of `measure.py` that --metadata can have, and options of the figures.
 _OPTIONS = ("axes", "sample", "replies_per_cell", "seed", "vocabulary_dir")
 _CLASSIFIERS = ("style_classifier", "offensiveness_classifier")
 _SIMILAR = 0.75  # of a name to one of ours, so that it is a misspelling; names of arguments of models are further off
-
-NO_TOKENIZER_ERROR = (
-    "which tokenizer does the model have? Perplexity is per token, and lm-eval gives the sum over all: name it, as in "
-    '--metadata \'{"tokenizer": "openai-community/gpt2"}\''
-)
-OTHER_TASK_ERROR = (
-    "{name} is '{given}' in --metadata, and '{of_task}' in the task; the name of a task chooses its prompts, and "
-    "`holistic-bias lm-eval-path --vocabulary_dir` another vocabulary"
-)
-MISSPELT_ERROR = "--metadata has '{name}', which is not known; {hint}"
-SPECIAL_TOKENS_ERROR = (
-    "tokenizer '{name}' puts special tokens into each text, which lm-eval would score as words of it; give "
-    "add_bos_token=False in --model_args: a start token is fed first all the same"
-)
 
 # What the tasks of this process have, since the harness gives a figure nothing but what was kept of each document. Ids
 # are derived from the content: a prompt has the same in every task.
@@ -92,11 +80,14 @@ def _options(prompts: Mapping[str, str], metadata: Mapping[str, Any]) -> dict[st
     """The options of the prompts: those of the task, and those in --metadata, which has other names too."""
     for name, of_task in prompts.items():
         if metadata.get(name, of_task) != of_task:
-            raise ValueError(OTHER_TASK_ERROR.format(name=name, given=metadata[name], of_task=of_task))
+            raise ValueError(
+                f"{name} is '{metadata[name]}' in --metadata and '{of_task}' in the task; choose the prompts by the "
+                "name of the task, and another vocabulary by `holistic-bias lm-eval-path --vocabulary_dir`"
+            )
     known = (*_OPTIONS, *_CLASSIFIERS, "dataset_config")
     for name in metadata:
         if name not in known and (hint := did_you_mean(name, known, cutoff=_SIMILAR)):
-            raise ValueError(MISSPELT_ERROR.format(name=name, hint=hint.strip()))
+            raise ValueError(f"--metadata has the unknown name '{name}'; {hint.strip()}")
     return {**{name: metadata.get(name) for name in _OPTIONS}, **prompts}
 
 
@@ -125,12 +116,18 @@ def count_tokens(texts: Sequence[str], metadata: Mapping[str, Any]) -> list[int]
 
     name = metadata.get("tokenizer") or metadata.get("pretrained") or metadata.get("model")
     if not isinstance(name, str):
-        raise ValueError(NO_TOKENIZER_ERROR)
+        raise ValueError(
+            "the model's tokenizer is not known, and lm-eval gives the sum over tokens where perplexity is per token; "
+            'name the tokenizer: --metadata \'{"tokenizer": "openai-community/gpt2"}\''
+        )
     hub = {key: metadata[key] for key in ("revision", "trust_remote_code") if metadata.get(key) is not None}
     tokenizer = tokenizer_from(name, name, **hub)
     plain = tokenizer(list(texts), add_special_tokens=False)["input_ids"]
     if metadata.get("add_bos_token") is not False and tokenizer(texts[0])["input_ids"] != plain[0]:
-        raise ValueError(SPECIAL_TOKENS_ERROR.format(name=name))
+        raise ValueError(
+            f"tokenizer '{name}' puts special tokens into each text, which lm-eval would score as words; set "
+            "add_bos_token=False in --model_args: lm-eval feeds a start token all the same"
+        )
     return [len(tokens) for tokens in plain]
 
 
@@ -168,13 +165,21 @@ def _in_order(kept: Sequence[tuple[str, int, str, Any]]) -> tuple[tuple[str, Any
 
 @lru_cache(maxsize=1)  # the harness asks for one figure after the other, of the same replies
 def _reply_figures(kept: tuple[tuple[str, str], ...]) -> dict[str, float | None]:
-    return all_reply_figures(_rows_of(kept), [reply for _, reply in kept], **_classifiers)
+    figures = all_reply_figures(_rows_of(kept), [reply for _, reply in kept], **_classifiers)
+    if "full_gen_bias" not in figures:
+        logger.warning("no template has replies about two terms, so Gen Bias has no value; measure more prompts")
+    return figures
 
 
 @lru_cache(maxsize=1)
 def _prompt_figures(kept: tuple[tuple[str, float], ...]) -> dict[str, float | None]:
     numbers = [_num_tokens[identifier] for identifier, _ in kept]
-    return likelihood_figures(_rows_of(kept), [value for _, value in kept], numbers)
+    figures = likelihood_figures(_rows_of(kept), [value for _, value in kept], numbers)
+    if figures["num_tests"] == 0:
+        logger.warning(
+            "no template has sentences about two terms of an axis, so there is no Likelihood Bias; measure more prompts"
+        )
+    return figures
 
 
 def _rows_of(kept: Sequence[tuple[str, Any]]) -> list[Row]:

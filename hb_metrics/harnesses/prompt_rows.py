@@ -25,9 +25,6 @@ Row = dict[str, Any]
 
 _WHOLE_NUMBERS = ("sample", "replies_per_cell", "seed")
 
-NUMBER_ERROR = "{name} is {value!r}; give a whole number, without quotation marks"
-AXES_ERROR = 'axes is {value!r}; give names of axes, such as \'age,religion\' or ["age", "religion"]'
-
 
 def prompt_rows(*, replied: bool, **options: Any) -> list[Row]:
     """The prompts of a run of `measure.py`.
@@ -46,12 +43,12 @@ def prompt_rows(*, replied: bool, **options: Any) -> list[Row]:
     # The command line of `measure.py` has read them; here they come as JSON or YAML has them.
     for name in _WHOLE_NUMBERS:
         if name in given and (isinstance(given[name], bool) or not isinstance(given[name], int)):
-            raise ValueError(NUMBER_ERROR.format(name=name, value=given[name]))
+            raise ValueError(f"{name} is {given[name]!r}; set a whole number, without quotation marks")
     if "axes" in given:
         axes = given["axes"]
         names = axes.split(",") if isinstance(axes, str) else axes
         if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
-            raise ValueError(AXES_ERROR.format(value=axes))
+            raise ValueError(f'axes is {axes!r}; list names of axes, such as \'age,religion\' or ["age", "religion"]')
         given["axes"] = [name.strip() for name in names]
     settings = settings_of(given)
     prompts = read_prompts(settings)

@@ -1,0 +1,146 @@
+"""The command `holistic-bias`: each subcommand runs one of the scripts, with the script's options and exit code.
+
+    holistic-bias measure --model openai-community/gpt2 --dataset_config v1.0
+
+The scripts also run without it (`accelerate launch hb_metrics/measure.py …`). Until a script is chosen, this module
+imports only the standard library, so help is fast and needs no torch.
+"""
+
+import re
+import sys
+from collections.abc import Sequence
+from importlib import import_module, metadata
+from typing import NamedTuple
+
+PROGRAM = "holistic-bias"
+GROUPS = ("publish", "human-eval")  # first words of commands of two words: publish dataset, human-eval export
+NOT_RUN_STATUS = 2  # the exit code when no script could run; argparse's for invalid options
+
+
+class Command(NamedTuple):
+    """A subcommand.
+
+    Attributes:
+        module: The script: the module whose `main()` reads `sys.argv`.
+        sentence: Its line in the help.
+        extras: The extras that it needs, as in `pip install holistic-bias[extras]`; "" if it needs none.
+    """
+
+    module: str
+    sentence: str
+    extras: str = ""
+
+
+COMMANDS = {
+    "measure": Command("hb_metrics.measure", "Measure a language model and write a report.", "measure,embedded"),
+    "export-prompts": Command("hb_metrics.export_prompts", "Write the prompts of `measure` into a file.", "measure"),
+    "human-eval export": Command("hb_metrics.human_eval.export", "Write pages for raters of two runs.", "measure"),
+    "human-eval analyse": Command("hb_metrics.human_eval.analyse", "Analyse the ratings.", "measure,human-eval"),
+    "convert-classifier": Command(
+        "hb_metrics.inference.classifiers.parlai.convert_classifier", "Convert a classifier of ParlAI.", "measure"
+    ),
+    "lm-eval-path": Command("hb_metrics.harnesses.lm_eval_path", "Write the tasks for lm-evaluation-harness."),
+    "report": Command("hb_metrics.report.__main__", "Rewrite a run's report, or compare several runs.", "measure"),
+    "label": Command("hb_train.bias_labels", "Label a run's replies by their bias, as data for `tune`.", "measure"),
+    "tune": Command("hb_train.tune", "Tune a model with labelled replies to reduce its bias.", "tune"),
+    "debias": Command("hb_train.debias", "Debias a model with one of the four methods of RedditBias.", "tune"),
+    "identity-leakage": Command(
+        "hb_metrics.identity_leakage.__main__", "Measure how terms alone move a style classifier.", "measure"
+    ),
+    "style-clusters": Command(
+        "hb_metrics.style_clusters.__main__", "Cluster the styles of a run's replies.", "measure"
+    ),
+    "install": Command(
+        "hub_scripts.install_local", "Make the dataset and the metrics load by their bare names.", "measure"
+    ),
+    "check-terms": Command("hub_scripts.check_terms", "Check a change to the vocabulary.", "check"),
+    "publish dataset": Command("hub_scripts.publish_dataset", "Publish a frozen version of the dataset on the Hub."),
+    "publish metrics": Command("hub_scripts.publish_metrics", "Publish each metric as a Space on the Hub."),
+    "publish results": Command(
+        "hub_scripts.publish_results", "Open a pull request with a run's figures on its model's page.", "measure"
+    ),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Runs a subcommand with the options that follow it, or prints the list of subcommands."""
+    argv = sys.argv[1:] if argv is None else list(argv)
+    group = argv[0] if argv and argv[0] in GROUPS else ""
+    words = 2 if group else 1
+    name, options = " ".join(argv[:words]), argv[words:]
+    if name in COMMANDS:
+        return run(name, options)
+    if name == group:
+        print(help_text(group), end="", file=sys.stderr)
+        raise SystemExit(NOT_RUN_STATUS)
+    if argv[words - 1] in ("-h", "--help"):
+        print(help_text(group), end="")
+        raise SystemExit(0)
+    from hb_dataset.hints import did_you_mean
+
+    names = [command for command in COMMANDS if command.startswith(group)]
+    hint = did_you_mean(name, names, cutoff=0.8 if group else 0.6)  # the first word of a group's names is the same
+    print(f"{PROGRAM}: there is no command {name!r}; {hint}allowed: {', '.join(names)}", file=sys.stderr)
+    raise SystemExit(NOT_RUN_STATUS)
+
+
+def run(name: str, options: Sequence[str]) -> None:
+    """Runs a subcommand's script under the subcommand's name.
+
+    Raises:
+        SystemExit: If the script ends with an error (the command replaces the script's name in its message), or if the
+            package of an extra is missing (the message says how to install it).
+    """
+    command = COMMANDS[name]
+    sys.argv = [f"{PROGRAM} {name}", *options]
+    try:
+        import_module(command.module).main()
+    except (ModuleNotFoundError, SystemExit) as error:
+        if isinstance(error, SystemExit) and isinstance(error.code, str):
+            error.code = re.sub(r"^(\w+\.py|hb_metrics\.\w+): ", f"{PROGRAM} {name}: ", error.code)
+        # A script that imports a package only where it needs it ends with the error of the import as the cause.
+        cause = error.__cause__ if isinstance(error, SystemExit) else error
+        # Our own errors, which name what to install, have no name; a model's own code may need other packages.
+        missing = cause.name if isinstance(cause, ModuleNotFoundError) else None
+        package = (missing or "").split(".")[0]
+        if package not in our_requirements():
+            raise
+        print(
+            f"{PROGRAM}: {name} needs the package '{package}', which is not installed; "
+            f"run pip install '{PROGRAM}{f'[{command.extras}]' if command.extras else ''}'",
+            file=sys.stderr,
+        )
+        raise SystemExit(NOT_RUN_STATUS) from error
+
+
+def our_requirements() -> set[str]:
+    """The import names of the packages that pip installs with this one and its extras."""
+    requirements = [line for package in metadata.distributions(name=PROGRAM) for line in package.requires or []]
+    return {re.split(r"[^\w-]", line)[0].replace("-", "_") for line in requirements}
+
+
+def help_text(group: str = "") -> str:
+    """The text of `--help`: all subcommands, or those of a group, each with its sentence."""
+    usage = f"{PROGRAM} {group}".strip()
+    commands = {name.removeprefix(f"{group} "): command for name, command in COMMANDS.items() if name.startswith(group)}
+    width = max(map(len, commands))
+    lines = [
+        f"usage: {usage} COMMAND [OPTION ...]",
+        "",
+        "Does a language model treat people differently by who they say they are?",
+        "",
+        "commands:",
+        *(f"  {name:<{width}}  {command.sentence}" for name, command in commands.items()),
+        "",
+        f"`{usage} COMMAND --help` lists the options of a command.",
+    ]
+    if not group:
+        lines += [
+            "On several GPUs, start the modules of `measure`, `tune` and `debias` with accelerate, as in",
+            "`accelerate launch -m hb_metrics.measure ...`.",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    main()

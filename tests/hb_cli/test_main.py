@@ -1,0 +1,165 @@
+import functools
+import re
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from hb_cli.main import COMMANDS, main
+
+ROOT = Path(__file__).parents[2]
+OUR_PACKAGES = ["hb_dataset", "hb_metrics", "hb_train", "hub_scripts"]
+# What `pip install holistic-bias` without an extra does not install.
+EXTRA_PACKAGES = [
+    *("accelerate", "evaluate", "inflect", "jinja2", "plotly", "psutil", "scipy", "torch", "transformers", "trl"),
+]
+# Runs several commands in one process in which these packages cannot be imported, and prints how each ends.
+WITHOUT_EXTRAS = """
+import contextlib, io, sys
+from hub_scripts import install_local
+from hb_cli.main import main
+
+missing, *commands = sys.argv[1:]
+install_local.install_dataset = lambda: "here"
+
+class Missing:
+    def find_spec(name, path=None, target=None):
+        if name in missing.split():
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Missing)
+for command in commands:
+    output, errors, status = io.StringIO(), io.StringIO(), 0
+    try:
+        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
+            main(command.split())
+    except SystemExit as ended:
+        status = ended.code
+    print(command, f"{status} {errors.getvalue() or output.getvalue()}".splitlines()[0], sep=" → ")
+"""
+
+
+@pytest.fixture
+def called(monkeypatch, capsys):
+    """Runs the command in this process; returns its exit code and what it wrote."""
+    monkeypatch.setattr(sys, "argv", ["holistic-bias"])
+
+    def call(*arguments):
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        return ended.value.code, capsys.readouterr()
+
+    return call
+
+
+def project():
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def test_pip_installs_the_command():
+    assert EntryPoint("holistic-bias", project()["scripts"]["holistic-bias"], "console_scripts").load() is main
+
+
+@pytest.mark.parametrize("group", [[], ["publish"], ["human-eval"]])
+def test_help_lists_each_command(called, group):
+    status, written = called(*group, "--help")
+    assert status == 0
+    for name, command in COMMANDS.items():
+        if name.split()[: len(group)] == group:
+            last = re.escape(" ".join(name.split()[len(group) :]))
+            assert re.search(rf"^  {last} +{re.escape(command.sentence)}$", written.out, re.MULTILINE)
+    assert called(*group) == (2, ("", written.out))  # no command: the same, as an error
+
+
+def test_help_imports_only_the_standard_library():
+    code = """
+import sys
+from hb_cli.main import main
+try:
+    main(["--help"])
+finally:
+    print(*sys.modules, file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    loaded = {name.split(".")[0] for name in done.stderr.split()}
+    assert "usage: holistic-bias" in done.stdout
+    assert loaded & {*OUR_PACKAGES, *EXTRA_PACKAGES, "numpy", "pandas", "pyarrow", "yaml", "datasets"} == set()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_of_a_command_is_its_scripts(called, name):
+    status, written = called(*name.split(), "--help")
+    assert status == 0
+    assert written.out.startswith(f"usage: holistic-bias {name} ")
+
+
+def test_an_unknown_command_is_refused_in_a_line(called):
+    for arguments, expected in (
+        (["mesure"], "did you mean 'measure'? allowed: measure, export-prompts, "),
+        (["check_terms"], "did you mean 'check-terms'? "),
+        (["metrics"], "did you mean 'publish metrics'? "),
+        (["publish", "datset", "--help"], "did you mean 'publish dataset'? allowed: publish dataset"),
+        (["publish", "--org"], "there is no command 'publish --org'; allowed: publish dataset, publish metrics, "),
+        (["--model", "measure"], "there is no command '--model'; allowed: measure"),
+        (["a\nb"], r"there is no command 'a\nb'; allowed: measure"),
+    ):
+        status, written = called(*arguments)
+        assert (status, written.out) == (2, "")
+        assert expected in written.err
+        assert written.err.count("\n") == 1
+
+
+def test_exit_codes_are_those_of_the_scripts(called, tmp_path):
+    nowhere = str(tmp_path / "nowhere")
+    assert called("check-terms", "--vocabulary", nowhere)[0] == 2  # the script's: it could not check
+    assert called("install", "--nonsense")[0] == 2
+    assert called("report", nowhere)[0].startswith("holistic-bias report: ")  # with a message Python exits with 1
+
+
+def test_a_missing_extra_is_named_with_its_installation(tmp_path):
+    import_later_than_help = {
+        "install": "",
+        "check-terms": "--against hb_dataset/vocabulary/v1.0",
+        "convert-classifier": f"{tmp_path} --output_dir {tmp_path}/converted",
+    }
+    commands = {f"{name} {import_later_than_help.get(name, '--help')}".strip(): name for name in COMMANDS}
+    del commands["publish results --help"]  # needs its extra only for --before
+    code = [sys.executable, "-c", WITHOUT_EXTRAS, " ".join(EXTRA_PACKAGES), *commands]
+    done = subprocess.run(code, cwd=ROOT, capture_output=True, text=True, check=True)
+    ends = dict(line.split(" → ") for line in done.stdout.splitlines())
+    assert ends.keys() == commands.keys()
+    for line, name in commands.items():
+        if COMMANDS[name].extras:
+            packages = "|".join(EXTRA_PACKAGES)
+            command = re.escape(f"pip install 'holistic-bias[{COMMANDS[name].extras}]'")
+            assert re.fullmatch(rf"2 .* {name} needs the package '({packages})', .*; run {command}", ends[line])
+        else:
+            assert ends[line].startswith(f"0 usage: holistic-bias {name} ")
+
+
+def test_no_extra_is_named_for_a_package_of_none(called, monkeypatch):
+    def fail(error):
+        raise SystemExit("measure.py: it failed") from error
+
+    for error in (
+        ModuleNotFoundError("No module named 'a_package'", name="a_package"),  # of a model's own code
+        ModuleNotFoundError("the embedded model is not installed; …"),
+        ImportError("cannot import name 'x' from 'torch'", name="torch"),
+        ValueError("axis 'abilty' is not in v1.0"),
+        None,
+    ):
+        monkeypatch.setattr("hb_metrics.measure.main", functools.partial(fail, error))
+        assert called("measure") == ("holistic-bias measure: it failed", ("", ""))
+    torch = ModuleNotFoundError("No module named 'torch.nn'", name="torch.nn")
+    monkeypatch.setattr("hb_metrics.measure.main", functools.partial(fail, torch))
+    status, written = called("measure")
+    assert status == 2
+    assert "needs the package 'torch'" in written.err
+
+
+def test_the_extras_that_are_named_exist():
+    for command in COMMANDS.values():
+        assert set(filter(None, command.extras.split(","))) <= project()["optional-dependencies"].keys()
