@@ -216,14 +216,14 @@ def respond(
 
 def _context(name: str, loaded: "LoadedModel") -> tuple["ContextFormat", str]:
     """The format that was asked for, or that suits the model, and why."""
-    from hb_metrics.inference.models.contexts import CONTEXTS, UNKNOWN_ERROR, detect_context
+    from hb_metrics.inference.models.contexts import CONTEXTS, detect_context
 
     if name == "auto":
         return detect_context(loaded.model, loaded.tokenizer)
     for known in CONTEXTS:
         if known == name:
             return known, "as asked"
-    raise ValueError(UNKNOWN_ERROR.format(context=name, allowed=", ".join(CONTEXTS)))
+    raise ValueError(f"context '{name}' is not known; allowed: auto, {', '.join(CONTEXTS)}")
 
 
 if __name__ == "__main__":

@@ -197,22 +197,17 @@ def rendered_prompts(
     Where it would think before it replies, the thought is there, empty and over: what it thought is not learnt.
     """
     from hb_metrics.inference.models.chats import DEFAULT_CHAT
-    from hb_metrics.inference.models.contexts import render_contexts
-    from hb_metrics.inference.replies.cues import place_cues
+    from hb_metrics.inference.models.contexts import render_messages
+    from hb_metrics.inference.replies.cues import cue_messages
 
-    texts, personas = replies["text"].to_pylist(), replies["personas"].to_pylist()
-    placed = place_cues(cue, texts, None if cue == "prompt" else replies["question"].to_pylist(), personas)
+    chat = chat or DEFAULT_CHAT
+    conversations = [
+        cue_messages(cue, row["text"], None if cue == "prompt" else row["question"], row["personas"], chat, tag)
+        for row in replies.to_pylist()
+    ]
     is_encoder_decoder = loaded.kind == "encoder-decoder"
-    return render_contexts(
-        placed.texts,
-        placed.lines,
-        loaded.tokenizer,
-        context,
-        is_encoder_decoder=is_encoder_decoder,
-        tag=tag,
-        chat=chat or DEFAULT_CHAT,
-        earlier=placed.earlier,
-        thought=False,
+    return render_messages(
+        conversations, loaded.tokenizer, context, is_encoder_decoder=is_encoder_decoder, chat=chat, thought=False
     )
 
 

@@ -76,10 +76,9 @@ class FileEngine(Engine):
         "weights": Lack("is not loaded here", "give a model that is, without --replies_file and --logprobs_file"),
     }
 
-    def __init__(self, name: str, replies: str | None, log_probabilities: str | None, *, allow_missing: bool) -> None:
+    def __init__(self, name: str, replies: str | None, log_probabilities: str | None) -> None:
         self.name = name
         self._replies, self._log_probabilities = replies, log_probabilities
-        self._allow_missing = allow_missing
         abilities: dict[Ability, str | None] = {"replies": replies, "likelihoods": log_probabilities}
         self.gives = frozenset(ability for ability, path in abilities.items() if path is not None)
 
@@ -109,10 +108,8 @@ class FileEngine(Engine):
         assert self._replies is not None
         path, file = self._replies, last_part(self._replies)
         given = read_replies_file(path)
-        num_missing = check_ids(
-            path, given, requests.ids, requests.texts, what="reply", allow_missing=self._allow_missing
-        )
-        by_prompt, num_copies = replies_by_prompt(path, given)
+        check_ids(path, given, requests.ids, requests.texts, what="reply")
+        by_prompt, num_copies = replies_by_prompt(given, greedy=not requests.decoding.sample)
         numbered = [
             (row, reply_id(prompt, number), reply)
             for row, prompt in enumerate(requests.ids)
@@ -130,7 +127,6 @@ class FileEngine(Engine):
             "thinks": any(answer.reasoning is not None for answer in answers),
             "replies_from": file,
             "replies_a_prompt": [min(numbers), max(numbers)],
-            "num_prompts_without_reply": num_missing,
             "num_copied_replies": num_copies,
             "num_cut_to_first_line": sum(
                 requests.extent != "whole" and "\n" in read_written(reply.reply).reply for _, _, reply in numbered
@@ -138,13 +134,10 @@ class FileEngine(Engine):
         }
         return FilePlan(ids=[key for _, key, _ in numbered], make_table=make_table, schema=REPLY_SCHEMA, about=about)
 
-    def reply_into_shards(self, plan: FilePlan, folder: Path, *, batch_size: int | None) -> pa.Table | None:
+    def reply(self, plan: FilePlan, folder: Path, *, batch_size: int | None) -> pa.Table:
         """Copies the replies into the run folder."""
-        return plan.fill(folder, "replies")
-
-    def read_replies(self, plan: FilePlan, folder: Path) -> pa.Table:
-        """Reads the replies, on any process."""
-        return read_shards(plan.shards(folder), plan.schema)
+        made = plan.fill(folder, "replies")
+        return read_shards(plan.shards(folder), plan.schema) if made is None else made
 
     def plan_likelihoods(self, requests: LikelihoodRequests) -> FilePlan:
         """Takes the log-probabilities of the file.
@@ -155,13 +148,9 @@ class FileEngine(Engine):
         assert self._log_probabilities is not None
         path = self._log_probabilities
         given = read_log_probabilities_file(path)
-        num_missing = check_ids(
-            path, given, requests.ids, requests.texts, what="log-probability", allow_missing=self._allow_missing
-        )
+        check_ids(path, given, requests.ids, requests.texts, what="log-probability")
         by_id = {row.id: row for row in given}
-        kept = [
-            (by_id[prompt], text) for prompt, text in zip(requests.ids, requests.texts, strict=True) if prompt in by_id
-        ]
+        kept = [(by_id[prompt], text) for prompt, text in zip(requests.ids, requests.texts, strict=True)]
 
         def make_table(rows: Sequence[int]) -> pa.Table:
             log_likelihoods = np.array([kept[row][0].log_probability for row in rows])
@@ -181,7 +170,6 @@ class FileEngine(Engine):
             "path": "file",
             "reason": f"log-probabilities are those of {last_part(path)}, taken for natural logarithms",
             "predicted_tokens": sum(row.num_tokens for row in given),
-            "num_prompts_without_log_probability": num_missing,
         }
         return FilePlan(ids=[row.id for row, _ in kept], make_table=make_table, schema=PERPLEXITY_SCHEMA, about=about)
 

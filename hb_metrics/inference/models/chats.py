@@ -16,29 +16,7 @@ from hb_metrics.inference.models.thoughts import FINAL_CHANNEL, THOUGHT_MARKS, T
 CHAT_DATE = "2026-01-01"
 _OWN_PARAMETERS = ("tools", "documents")  # of the renderer that a template reads
 
-NO_TEMPLATE_ERROR = "context 'chat', but the tokenizer has no chat template; give another --context, or set a template"
-NO_SYSTEM_ERROR = (
-    "the chat template of this tokenizer takes no system message, which persona lines, the system prompt and the cue "
-    "of --cue system are put into ({error}); leave them out (--personas 0, no --system_prompt, another --cue) or give "
-    "--context plain"
-)
-NO_EARLIER_ERROR = (
-    "the chat template of this tokenizer takes no earlier turns, which --cue history needs ({error}); give --cue "
-    "system or --cue prompt"
-)
-RESERVED_ERROR = (
-    "chat_template_kwargs has '{name}', which is not a variable of chat templates but an argument of "
-    "apply_chat_template; leave it out"
-)
-NO_DATE_ERROR = "chat_date is '{date}', and the chat template of this tokenizer prints no day of today; leave it out"
-UNKNOWN_VARIABLE_ERROR = (
-    "chat_template_kwargs has '{name}', which the chat template of this tokenizer never reads; leave it out, or give "
-    "one of the template's own variables"
-)
-TEMPLATE_ERROR = (
-    "the chat template of this tokenizer does not work ({error}); mend the template, or give --context plain and no "
-    "options for chats"
-)
+Message = dict[str, str]  # of a role and a content
 
 
 @dataclass(frozen=True)
@@ -95,15 +73,10 @@ def find_thoughts(tokenizer: PreTrainedTokenizerBase, chat: ChatOptions) -> Thou
     return Thoughts(opening, closing, is_opened=opened > closed, is_closed=closed > opened)
 
 
-def system_lines(personas: Sequence[str], chat: ChatOptions) -> list[str]:
-    """The lines of the system message: the system prompt, then the persona lines."""
-    return [*([] if chat.system_prompt is None else [chat.system_prompt]), *personas]
-
-
 def chat_messages(
     text: str, personas: Sequence[str], chat: ChatOptions, earlier: Sequence[str] = ()
-) -> list[dict[str, str]]:
-    """The messages (role and content) of a chat up to where the assistant speaks.
+) -> list[Message]:
+    """The messages of a conversation up to where the model speaks.
 
     Args:
         text: What the user says last.
@@ -111,56 +84,54 @@ def chat_messages(
         chat: What else the chat has.
         earlier: What was said before `text`, by the user and the assistant in turn.
     """
+    system = [*([] if chat.system_prompt is None else [chat.system_prompt]), *personas]
     roles = itertools.cycle(("user", "assistant"))
-    before = [{"role": role, "content": turn} for role, turn in zip(roles, earlier, strict=False)]
-    return [*_system(system_lines(personas, chat)), *before, _user(text)]
+    said = [{"role": role, "content": turn} for role, turn in zip(roles, [*earlier, text], strict=False)]
+    return [*([{"role": "system", "content": "\n".join(system)}] if system else []), *said]
 
 
 def render_chats(
-    texts: Sequence[str],
-    personas: Sequence[Sequence[str]],
+    conversations: Sequence[Sequence[Message]],
     tokenizer: PreTrainedTokenizerBase,
     chat: ChatOptions,
     *,
-    earlier: Sequence[Sequence[str]] | None = None,
     thought: bool = True,
 ) -> list[str]:
-    """Each prompt as a chat up to where the assistant speaks.
+    """Each conversation as a chat up to where the assistant speaks.
 
     Args:
-        texts: The prompts.
-        personas: The persona lines of each prompt, which follow the system prompt; may be empty.
+        conversations: Their messages.
         tokenizer: The tokenizer.
-        chat: What else the template is given.
-        earlier: The turns before each prompt, as of `chat_messages`; `None`: there are none.
+        chat: What the template is given beside the messages.
         thought: Whether the model may think next; else the chat goes on to where its reply begins.
 
     Raises:
         ValueError: There is no template, it does not work, or it takes no system message or no earlier turns.
     """
     if not tokenizer.chat_template:
-        raise ValueError(NO_TEMPLATE_ERROR)
-    lines = [system_lines(mine, chat) for mine in personas]
-    turns = [()] * len(texts) if earlier is None else earlier
-    asked = zip(texts, personas, turns, strict=True)
-    chats = [chat_messages(text, mine, chat, before) for text, mine, before in asked]
-    if not chats:
+        raise ValueError(
+            "context 'chat', but the tokenizer has no chat template; give another --context, or set a template"
+        )
+    if not conversations:
         return []
     try:
-        rendered = _apply(tokenizer, chats, chat, add_generation_prompt=True)
+        rendered = _apply(tokenizer, conversations, chat, add_generation_prompt=True)
         if not thought and (marks := find_thoughts(tokenizer, chat)) is not None and not marks.is_closed:
-            rendered = _without_thought(chats, rendered, marks, tokenizer, chat)
+            rendered = _without_thought(conversations, rendered, marks, tokenizer, chat)
     except ValueError as error:
-        if any(turns) and _works_without(lines, tokenizer, chat):
-            raise ValueError(NO_EARLIER_ERROR.format(error=error.__cause__ or error)) from error
-        if any(lines):
-            raise ValueError(NO_SYSTEM_ERROR.format(error=error.__cause__ or error)) from error
+        first = [message for message in conversations[0] if message["role"] == "system"]
+        has_earlier = any(message["role"] == "assistant" for message in conversations[0])
+        if has_earlier and _takes(tokenizer, [*first, _user("Hi")], chat):
+            raise _no_place("assistant", error.__cause__ or error) from error
+        if any(messages[0]["role"] == "system" for messages in conversations):
+            raise _no_place("system", error.__cause__ or error) from error
         raise
-    for parts, message in ((lines, NO_SYSTEM_ERROR), (turns, NO_EARLIER_ERROR)):
-        for text, mine in zip(rendered, parts, strict=True):
-            if mine:  # one stands for all: a template leaves such messages out, or it does not
-                if any(part.strip() not in text for part in mine):
-                    raise ValueError(message.format(error="it leaves them out"))
+    for role in ("system", "assistant"):
+        for text, messages in zip(rendered, conversations, strict=True):
+            said = [message["content"] for message in messages if message["role"] == role]
+            if said:  # one stands for all: a template leaves such messages out, or it does not
+                if any(line.strip() not in text for content in said for line in content.split("\n")):
+                    raise _no_place(role, "it leaves them out")
                 break
     return rendered
 
@@ -181,21 +152,29 @@ def check_template_reads(chat: ChatOptions, tokenizer: PreTrainedTokenizerBase) 
             so that it would have no effect; or there is another day than `CHAT_DATE`, and the template prints none.
     """
     if chat.date != CHAT_DATE and not _prints_date(tokenizer):
-        raise ValueError(NO_DATE_ERROR.format(date=chat.date))
+        raise ValueError(
+            f"chat_date is '{chat.date}', and the chat template of this tokenizer prints no date; leave it out"
+        )
     parameters = signature(PreTrainedTokenizerBase.apply_chat_template).parameters
     for name in chat.template_kwargs:
         if (name in parameters or name == "messages") and name not in _OWN_PARAMETERS:
-            raise ValueError(RESERVED_ERROR.format(name=name))
+            raise ValueError(
+                f"chat_template_kwargs has '{name}', which is no variable of chat templates but an argument of "
+                "apply_chat_template; leave it out"
+            )
         text = _template_text(tokenizer)
         if name not in _OWN_PARAMETERS and text and not re.search(rf"\b{re.escape(name)}\b", text):
-            raise ValueError(UNKNOWN_VARIABLE_ERROR.format(name=name))
+            raise ValueError(
+                f"chat_template_kwargs has '{name}', which the chat template of this tokenizer never reads; leave it "
+                "out, or give one of the template's own variables"
+            )
 
 
 _ANSWER = "Yes"
 
 
 def _without_thought(
-    chats: Sequence[Sequence[Mapping[str, str]]],
+    chats: Sequence[Sequence[Message]],
     given: Sequence[str],
     marks: Thoughts,
     tokenizer: PreTrainedTokenizerBase,
@@ -216,26 +195,35 @@ def _without_thought(
     ]
 
 
-def _works_without(lines: Sequence[Sequence[str]], tokenizer: PreTrainedTokenizerBase, chat: ChatOptions) -> bool:
-    """Whether the template takes a chat with the first of these system messages, and no earlier turns."""
+def _takes(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message], chat: ChatOptions) -> bool:
+    """Whether the template takes these messages."""
     try:
-        _apply(tokenizer, [[*_system(lines[0]), _user("Hi")]], chat, add_generation_prompt=True)
+        _apply(tokenizer, [messages], chat, add_generation_prompt=True)
     except ValueError:
         return False
     return True
 
 
-def _system(lines: Sequence[str]) -> list[dict[str, str]]:
-    return [{"role": "system", "content": "\n".join(lines)}] if lines else []
+def _no_place(role: str, error: object) -> ValueError:
+    if role == "assistant":
+        return ValueError(
+            f"the chat template of this tokenizer takes no earlier turns, which --cue history needs ({error}); give "
+            "--cue system or --cue prompt"
+        )
+    return ValueError(
+        "the chat template of this tokenizer takes no system message, which persona lines, the system prompt and the "
+        f"cue of --cue system are put into ({error}); leave them out (--personas 0, no --system_prompt, another --cue) "
+        "or give --context plain"
+    )
 
 
-def _user(text: str) -> dict[str, str]:
+def _user(text: str) -> Message:
     return {"role": "user", "content": text}
 
 
 def _apply(
     tokenizer: PreTrainedTokenizerBase,
-    chats: Sequence[Sequence[Mapping[str, str]]],
+    chats: Sequence[Sequence[Message]],
     chat: ChatOptions,
     *,
     add_generation_prompt: bool = False,
@@ -248,12 +236,15 @@ def _apply(
     try:
         return list(tokenizer.apply_chat_template(chats, **how, **settings))
     except Exception as error:  # a template raises what it likes
-        raise ValueError(TEMPLATE_ERROR.format(error=error)) from error
+        raise ValueError(
+            f"the chat template of this tokenizer does not work ({error}); mend the template, or give --context plain "
+            "and no options for chats"
+        ) from error
 
 
 def _generation_prompt(tokenizer: PreTrainedTokenizerBase, chat: ChatOptions) -> str:
     """What the template adds for the assistant to speak."""
-    turns = [[*_system([chat.system_prompt] if chat.system_prompt is not None else []), _user("Hi")]]
+    turns = [chat_messages("Hi", [], chat)]
     (whole,), (without,) = (
         _apply(tokenizer, turns, chat, add_generation_prompt=generation) for generation in (True, False)
     )

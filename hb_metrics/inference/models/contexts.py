@@ -27,6 +27,8 @@ from hb_dataset.seeded_draws import seeded_generator
 from hb_metrics.inference.models.chats import (
     DEFAULT_CHAT,
     ChatOptions,
+    Message,
+    chat_messages,
     end_of_turn,
     find_thoughts,
     render_chats,
@@ -40,33 +42,8 @@ PERSONAS_FILE = Path(__file__).parent / "personas.yaml"
 # A chat template and DialoGPT's turns have their special tokens; in these formats the tokenizer adds its own.
 _SPECIAL_TOKENS_ADDED = ("plain", "blenderbot")
 _NOT_IN_A_LINE = ("Cc", "Cs", "Zl", "Zp")  # line breaks, other control characters, half characters
+_PERSONA = "your persona: "  # before each line, in the formats of models that were trained on ConvAI2
 _SENTENCE_ENDS = (".", "!", "?", '."', '!"', '?"')
-
-UNKNOWN_ERROR = "context '{context}' is not known; allowed: auto, {allowed}"
-NO_END_ERROR = (
-    "context 'dialogpt', but the tokenizer has no end-of-text token, which ends a turn; give another --context"
-)
-TOO_LONG_ERROR = (
-    "the context of prompt {id} is {length} tokens long, and with a reply of up to {reply} that is more than the "
-    "{limit} tokens the model takes; give fewer persona lines, or a smaller --max_new_tokens{or_less}"
-)
-LONG_CONTEXT_ERROR = (
-    "the context of prompt {id} is {length} tokens long, more than the {limit} tokens the model's encoder takes; give "
-    "fewer persona lines, or a model that takes more"
-)
-LONG_REPLY_ERROR = (
-    "max_new_tokens is {reply}, more than the {limit} tokens the model's decoder takes; give a smaller "
-    "--max_new_tokens, or a model that takes more"
-)
-NO_TOKEN_ERROR = "the tokenizer makes no token of the context of prompt {id}; give another --context, or leave it out"
-MISMATCH_ERROR = (
-    "the tokenizer gives token {token} in the context of prompt {id} and the model knows {size} tokens: they do not "
-    "belong together; load the tokenizer that the model was trained with"
-)
-FEW_PERSONAS_ERROR = (
-    "the file has {number} persona lines, fewer than the {asked} asked for; write more, or ask for fewer"
-)
-BAD_SENTENCES_ERROR = "{path}: {problem}; write `{key}:` and a list of sentences, each once"
 
 
 @dataclass(frozen=True)
@@ -109,39 +86,49 @@ def detect_context(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -
     return "plain", "the tokenizer has no chat template"
 
 
-def encode_contexts(
-    texts: Sequence[str],
-    personas: Sequence[Sequence[str]],
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
+def render_messages(
+    conversations: Sequence[Sequence[Message]],
+    tokenizer: PreTrainedTokenizerBase | None,
     context: ContextFormat,
-    tag: str | None = None,
+    *,
+    is_encoder_decoder: bool,
     chat: ChatOptions = DEFAULT_CHAT,
-    earlier: Sequence[Sequence[str]] | None = None,
-) -> list[list[int]]:
-    """The token ids a model is given for each prompt.
+    thought: bool = True,
+) -> list[str]:
+    """Each conversation as the text a model is given, with everything but the tokens that its tokenizer adds by itself.
 
     Args:
-        texts: The prompts.
-        personas: The persona lines of each prompt; may be empty.
-        model: The model.
-        tokenizer: Its tokenizer.
+        conversations: The messages of each, up to where the model speaks (`chats.chat_messages`).
+        tokenizer: The model's tokenizer; not needed for `plain`.
         context: The format.
-        tag: The control tag at the end of each prompt (see `bias_tags.py`); `None`: none.
-        chat: What the chat template is given beside the prompt.
-        earlier: What was said before each prompt, by the user and the model in turn; `None`: nothing.
-
-    Returns:
-        Token ids of each context.
+        is_encoder_decoder: Whether the model has an encoder; its weights are not needed.
+        chat: What the chat template is given beside the messages.
+        thought: Whether the model may think next; else a chat ends where the words of the reply begin.
 
     Raises:
-        ValueError: The format is unknown, or the tokenizer lacks what it needs.
+        ValueError: The tokenizer lacks what the format needs.
     """
-    is_encoder_decoder = model.config.is_encoder_decoder
-    rendered = render_contexts(
-        texts, personas, tokenizer, context, is_encoder_decoder=is_encoder_decoder, tag=tag, chat=chat, earlier=earlier
-    )
-    return encode_rendered(rendered, tokenizer, context, is_encoder_decoder=is_encoder_decoder)
+    if context == "chat":
+        assert tokenizer is not None
+        return render_chats(conversations, tokenizer, chat, thought=thought)
+    end = None if tokenizer is None else tokenizer.eos_token
+    if context == "dialogpt" and end is None:
+        raise ValueError(
+            "context 'dialogpt', but the tokenizer has no end-of-text token, which ends a turn; give another --context"
+        )
+    rendered = []
+    for messages in conversations:
+        lines = [
+            line for each in messages if each["role"] == "system" for line in each["content"].split("\n")
+        ]  # of the persona
+        said = [each["content"] for each in messages if each["role"] != "system"]
+        if context == "dialogpt":
+            rendered.append("\n".join([*(_PERSONA + line for line in lines), str(end).join(said)]) + str(end))
+        elif context == "blenderbot":
+            rendered.append(" " + "  ".join([*(_PERSONA + line for line in lines), *said]))
+        else:
+            rendered.append("\n".join([*lines, *said]) + ("" if is_encoder_decoder else "\n"))
+    return rendered
 
 
 def render_contexts(
@@ -153,31 +140,43 @@ def render_contexts(
     is_encoder_decoder: bool,
     tag: str | None = None,
     chat: ChatOptions = DEFAULT_CHAT,
-    earlier: Sequence[Sequence[str]] | None = None,
     thought: bool = True,
 ) -> list[str]:
-    """Each prompt as the text a model is given, with everything but the tokens that its tokenizer adds by itself.
+    """Prompts, each the whole conversation, as `render_messages` renders them.
 
-    Arguments and errors as `encode_contexts`; the weights are not needed, only whether the model has an encoder.
-    Without `thought`, a chat ends where the words of the reply begin, if the model would think before.
+    Args:
+        texts: The prompts.
+        personas: The persona lines of each prompt; may be empty.
+        tokenizer: The model's tokenizer.
+        context: The format.
+        is_encoder_decoder: Whether the model has an encoder.
+        tag: The control tag at the end of each prompt (see `bias_tags.py`); `None`: none.
+        chat: What the chat template is given beside the prompt.
+        thought: As `render_messages`.
     """
-    if context not in CONTEXTS:
-        raise ValueError(UNKNOWN_ERROR.format(context=context, allowed=", ".join(CONTEXTS)))
-    texts = [with_tag(text, tag) for text in texts]
-    if context == "chat":
-        return render_chats(texts, personas, tokenizer, chat, earlier=earlier, thought=thought)
-    turns = [[text] for text in texts]
-    if earlier is not None:
-        turns = [[*before, text] for before, text in zip(earlier, texts, strict=True)]
-    if context == "dialogpt":
-        end = tokenizer.eos_token
-        if end is None:
-            raise ValueError(NO_END_ERROR)
-        return [text + end for text in _with_persona_lines([end.join(said) for said in turns], personas, "\n")]
-    if context == "blenderbot":
-        return [" " + text for text in _with_persona_lines(["  ".join(said) for said in turns], personas, "  ")]
-    joined = ["\n".join([*mine, *said]) for said, mine in zip(turns, personas, strict=True)]
-    return joined if is_encoder_decoder else [text + "\n" for text in joined]
+    conversations = [
+        chat_messages(with_tag(text, tag), lines, chat) for text, lines in zip(texts, personas, strict=True)
+    ]
+    return render_messages(
+        conversations, tokenizer, context, is_encoder_decoder=is_encoder_decoder, chat=chat, thought=thought
+    )
+
+
+def encode_contexts(
+    texts: Sequence[str],
+    personas: Sequence[Sequence[str]],
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    context: ContextFormat,
+    tag: str | None = None,
+    chat: ChatOptions = DEFAULT_CHAT,
+) -> list[list[int]]:
+    """The token ids that a model is given for each prompt. Arguments and errors as `render_contexts`."""
+    has_encoder = model.config.is_encoder_decoder
+    rendered = render_contexts(
+        texts, personas, tokenizer, context, is_encoder_decoder=has_encoder, tag=tag, chat=chat
+    )
+    return encode_rendered(rendered, tokenizer, context, is_encoder_decoder=has_encoder)
 
 
 def with_tag(text: str, tag: str | None) -> str:
@@ -237,24 +236,31 @@ def check_lengths(
 ) -> None:
     """Raises a ValueError that names the first prompt whose context, thought and reply the model cannot take."""
     size = model.get_input_embeddings().num_embeddings
+    limit = max_positions_of(model)
+    has_encoder = model.config.is_encoder_decoder  # then the context and the reply have positions of their own
+    beside = 0 if has_encoder else max_new_tokens + max_reasoning_tokens
+    if limit is not None and has_encoder and max_new_tokens > limit:
+        raise ValueError(
+            f"max_new_tokens is {max_new_tokens}, more than the {limit} tokens that the model's decoder takes; give a "
+            "smaller --max_new_tokens, or a model that takes more"
+        )
     for identifier, context in zip(ids, contexts, strict=True):
         if not context:
-            raise ValueError(NO_TOKEN_ERROR.format(id=identifier))
-        if max(context) >= size:
-            raise ValueError(MISMATCH_ERROR.format(token=max(context), id=identifier, size=size))
-    limit = max_positions_of(model)
-    if limit is None:
-        return
-    beside, message = max_new_tokens + max_reasoning_tokens, TOO_LONG_ERROR
-    if model.config.is_encoder_decoder:  # the context and the reply have positions of their own
-        beside, message = 0, LONG_CONTEXT_ERROR
-        if max_new_tokens > limit:
-            raise ValueError(LONG_REPLY_ERROR.format(reply=max_new_tokens, limit=limit))
-    for identifier, context in zip(ids, contexts, strict=True):
-        if len(context) + beside > limit:
-            or_less = " or --max_reasoning_tokens" if max_reasoning_tokens else ""
             raise ValueError(
-                message.format(id=identifier, length=len(context), reply=beside, limit=limit, or_less=or_less)
+                f"the tokenizer makes no token of the context of prompt {identifier}; give another --context, or leave "
+                "the prompt out"
+            )
+        if max(context) >= size:
+            raise ValueError(
+                f"the tokenizer gives token {max(context)} in the context of prompt {identifier}, and the model knows "
+                f"{size} tokens: they do not belong together; load the tokenizer that the model was trained with"
+            )
+        if limit is not None and len(context) + beside > limit:
+            fewer = "" if has_encoder else ", a smaller --max_new_tokens"
+            fewer += " or --max_reasoning_tokens" if beside and max_reasoning_tokens else ""
+            raise ValueError(
+                f"the context of prompt {identifier} is {len(context)} tokens long and its reply takes up to {beside} "
+                f"more; the model takes {limit}. Give fewer persona lines{fewer}, or a model that takes more"
             )
 
 
@@ -336,23 +342,22 @@ def read_sentences(path: str | Path, key: str) -> list[str]:
     try:
         content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # such as a date that is none
-        reason = " ".join(str(error).split())
-        problem = f"is not valid YAML ({reason})"
-        raise ValueError(BAD_SENTENCES_ERROR.format(path=path, problem=problem, key=key)) from error
+        raise ValueError(f"{path}: is not valid YAML ({' '.join(str(error).split())})") from error
+    problem = None
     sentences = content.get(key) if isinstance(content, dict) else None
     if not isinstance(sentences, list) or not sentences:
-        raise ValueError(BAD_SENTENCES_ERROR.format(path=path, problem=f"has no list of {key}", key=key))
+        problem, sentences = f"has no list of {key}", []
     for number, line in enumerate(sentences, start=1):
         if (
             not isinstance(line, str)
             or not line.strip()
             or any(unicodedata.category(c) in _NOT_IN_A_LINE for c in line)
         ):
-            problem = f"{key.removesuffix('s')} {number} is {line!r}"
-            raise ValueError(BAD_SENTENCES_ERROR.format(path=path, problem=problem, key=key))
-        if line in sentences[: number - 1]:
-            problem = f"{line!r} is there twice"
-            raise ValueError(BAD_SENTENCES_ERROR.format(path=path, problem=problem, key=key))
+            problem = problem or f"{key.removesuffix('s')} {number} is {line!r}"
+        elif line in sentences[: number - 1]:
+            problem = problem or f"{line!r} is there twice"
+    if problem is not None:
+        raise ValueError(f"{path}: {problem}; write `{key}:` and a list of sentences, each once")
     return sentences
 
 
@@ -372,7 +377,9 @@ def draw_personas(ids: Sequence[str], personas: Sequence[str], number: int, *, s
         ValueError: There are fewer sentences than asked for.
     """
     if number < 0 or number > len(personas):
-        raise ValueError(FEW_PERSONAS_ERROR.format(number=len(personas), asked=number))
+        raise ValueError(
+            f"personas is {number}, and the file has {len(personas)} persona lines; write more, or ask for fewer"
+        )
     if not number:
         return [[] for _ in ids]
     drawn = (seeded_generator(seed, "personas", name).choice(len(personas), number, replace=False) for name in ids)
@@ -382,14 +389,6 @@ def draw_personas(ids: Sequence[str], personas: Sequence[str], number: int, *, s
 def _left_open(encoded: list[list[int]], tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:
     """Without the end token that some tokenizers close every text with; a reply continues an open one."""
     return [tokens[:-1] if len(tokens) > 1 and tokens[-1] == tokenizer.eos_token_id else tokens for tokens in encoded]
-
-
-def _with_persona_lines(texts: Sequence[str], personas: Sequence[Sequence[str]], separator: str) -> list[str]:
-    """Each text behind its persona lines as ConvAI2 writes them."""
-    return [
-        separator.join([*(f"your persona: {line}" for line in mine), text])
-        for text, mine in zip(texts, personas, strict=True)
-    ]
 
 
 def _tokens(tokenizer: PreTrainedTokenizerBase, texts: list[str], *, special: bool = True) -> list[list[int]]:

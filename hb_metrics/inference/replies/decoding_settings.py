@@ -47,11 +47,6 @@ class Decoding:
         for name, lowest in whole.items():
             if getattr(self, name) < lowest:
                 raise ValueError(f"{name} is {getattr(self, name)}; give at least {lowest}")
-        if self.min_new_tokens > self.max_new_tokens:
-            raise ValueError(
-                f"min_new_tokens is {self.min_new_tokens}, more than max_new_tokens {self.max_new_tokens}; lower the "
-                "first, or raise the second"
-            )
         if not 0 < self.temperature < inf:  # which NaN is not, either
             raise ValueError(f"temperature is {self.temperature}; give more than 0, or decode greedily")
         if not 0 < self.top_p <= 1:

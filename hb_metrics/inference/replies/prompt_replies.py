@@ -4,8 +4,6 @@ Sampling is drawn by a prompt's id and the seed; a reply does not depend on its 
 of processes.
 """
 
-import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -13,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hb_metrics.inference.models.contexts import ContextFormat, check_lengths, encode_contexts, end_tokens
+from hb_metrics.inference.models.contexts import ContextFormat, check_lengths, encode_rendered, end_tokens, render_messages
 from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.models.thoughts import Thoughts, split_tokens
 from hb_metrics.inference.replies.cues import check_cue
@@ -63,7 +61,6 @@ class ReplyPlan(DecodingPlan):
             **self.chat_description,
             **self.requests.description(),
             "thinks": self.thoughts is not None,
-            "contexts_digest": hashlib.sha256(json.dumps(self.contexts).encode()).hexdigest(),
             **asdict(self.decoding),
             "same_in_any_batch": self.invariant,
         }
@@ -90,10 +87,11 @@ def plan_replies(
         raise ValueError(KIND_ERROR.format(kind=loaded.kind))
     check_cue(requests.cue, context, context_reason)
     chat, decoding, max_reasoning_tokens = requests.chat, requests.decoding, requests.max_reasoning_tokens
-    placed = requests.placed
-    contexts = encode_contexts(
-        placed.texts, placed.lines, loaded.model, loaded.tokenizer, context, requests.tag, chat, placed.earlier
+    has_encoder = loaded.model.config.is_encoder_decoder
+    rendered = render_messages(
+        requests.messages, loaded.tokenizer, context, is_encoder_decoder=has_encoder, chat=chat
     )
+    contexts = encode_rendered(rendered, loaded.tokenizer, context, is_encoder_decoder=has_encoder)
     ends = end_tokens(loaded.model, loaded.tokenizer, context, whole=requests.extent == "whole", chat=chat)
     thoughts = ends.thoughts
     if max_reasoning_tokens is None:

@@ -15,9 +15,7 @@ ENDED = ("stop", "eos_token", "stop_sequence")
 # What servers call the field of a thought: vLLM, SGLang and transformers; Inference Providers, and vLLM since 0.11.
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
 
-OTHER_MODEL_FAULT = "an answer of model {found}, where the others are of {model}"
-NO_CHOICE_FAULT = "an answer that is no JSON of the form asked for"
-UNFINISHED_FAULT = "half an answer: nothing states why it ended"
+_NO_ANSWER = "an answer that is no JSON of the form asked for"
 
 
 class _OfModel(Protocol):
@@ -73,10 +71,10 @@ def read_chat(content: Any, *, max_tokens: int) -> ServedAnswer:
     choice = _choice(content)
     message = choice.get("message")
     if not isinstance(message, Mapping):
-        raise Passing(NO_CHOICE_FAULT)
+        raise Passing(_NO_ANSWER)
     text, thought = message.get("content"), _first_text(message, _REASONING_FIELDS)
     if not isinstance(text, str | None):
-        raise Passing(NO_CHOICE_FAULT)
+        raise Passing(_NO_ANSWER)
     written = read_written(text or "")
     inline = written.reasoning is not None
     if thought is not None:  # what is between marks beside it is thought, too
@@ -90,15 +88,15 @@ def read_completion(content: Any, *, max_tokens: int) -> ServedAnswer:
     choice = _choice(content)
     text = choice.get("text")
     if not isinstance(text, str):
-        raise Passing(NO_CHOICE_FAULT)
+        raise Passing(_NO_ANSWER)
     written = read_written(text)
     return _answer(content, choice, written, written.reasoning is not None, max_tokens)
 
 
 def check_model(answer: A, model: str | None) -> A:
-    """The answer, if it is of the model that all are to be of; raises `Passing` for another."""
+    """Returns the answer unchanged; raises `Passing` if it came from a different model."""
     if answer.model != model:
-        raise Passing(OTHER_MODEL_FAULT.format(found=_quoted(answer.model), model=_quoted(model)))
+        raise Passing(f"an answer of model {_quoted(answer.model)}, where the others are of {_quoted(model)}")
     return answer
 
 
@@ -111,7 +109,7 @@ def _answer(
 ) -> ServedAnswer:
     finish_reason = choice.get("finish_reason")
     if not isinstance(finish_reason, str) or not finish_reason:
-        raise Passing(UNFINISHED_FAULT)
+        raise Passing("half an answer: nothing states why it ended")
     counts = _counts(content.get("usage"), written.reply + (written.reasoning or ""), max_tokens)
     return ServedAnswer(
         text=_whole(written.reply) or None,
@@ -148,7 +146,7 @@ def _counts(usage: Any, written: str, max_tokens: int) -> dict[str, Any]:
 def _choice(content: Any) -> Mapping[str, Any]:
     choices = content.get("choices") if isinstance(content, Mapping) else None
     if not isinstance(choices, list) or len(choices) != 1 or not isinstance(choices[0], Mapping):
-        raise Passing(NO_CHOICE_FAULT)
+        raise Passing(_NO_ANSWER)
     return choices[0]
 
 
