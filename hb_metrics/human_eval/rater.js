@@ -8,41 +8,78 @@ const KEY = `human-eval ${study} ${rater}`;
 const TOO_FAST = 200;  // milliseconds: a second tap or click of the same kind is no answer to the next question
 const byId = (id) => document.getElementById(id);
 
-// {session, answers: {task: {choice, seconds}}}; a session is a browser: two of one rater may be two people.
+const PATIENCE = 5000;  // milliseconds for the browser's database, which a busy machine delays
+
+// {session, answers: {task: {choice, seconds, change}}}; a session is a browser: two of one rater may be two people.
+// Two copies are kept: localStorage answers at once, IndexedDB survives a crash. A copy that reads empty may only be
+// unreadable for now, so nothing is written until there is an answer, and each write first takes over what was kept.
 let state = {session: newSession(), answers: {}};
 let keeps = true;
 let current = 0;
-let shownAt = 0;
+let shownAt = Infinity;  // while an answer is being kept, another is no answer to the question on the screen
 
 function newSession() {
   const bytes = crypto.getRandomValues(new Uint8Array(8));
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-function isState(kept) {
-  return kept !== null && typeof kept === "object" && typeof kept.session === "string"
-    && kept.answers !== null && typeof kept.answers === "object";
-}
-
-function load() {
-  try {
-    const kept = JSON.parse(localStorage.getItem(KEY));
-    if (isState(kept)) {
-      const known = steps.filter(({task}) => [1, 2].includes(kept.answers[task]?.choice));
-      state = {session: kept.session, answers: Object.fromEntries(known.map(({task}) => [task, kept.answers[task]]))};
-    }
-  } catch (error) {
-    if (!(error instanceof SyntaxError)) keeps = false;  // what was kept is damaged: begin anew
+function takeOver(kept) {
+  if (typeof kept?.session !== "string" || !kept.answers) return;
+  state.session = kept.session;
+  for (const {task} of steps) {
+    const answer = kept.answers[task];
+    const isNewer = answer?.change > (state.answers[task]?.change ?? 0);
+    if (isNewer && [1, 2].includes(answer.choice)) state.answers[task] = answer;
   }
-  keep();
 }
 
-function keep() {
+function takeOverLocal() {
+  try {
+    takeOver(JSON.parse(localStorage.getItem(KEY)));
+  } catch {
+    // Unreadable or damaged; the other copy may not be.
+  }
+}
+
+function openDatabase() {
+  return new Promise((resolve, reject) => {
+    const request = indexedDB.open("human-eval", 1);
+    request.onupgradeneeded = () => request.result.createObjectStore("states");
+    request.onsuccess = () => resolve(request.result);
+    request.onerror = () => reject(request.error);
+  });
+}
+
+async function exchangeWithDatabase(mode) {
+  const database = await openDatabase();
+  await new Promise((resolve, reject) => {
+    const transaction = database.transaction("states", mode, {durability: "strict"});
+    const states = transaction.objectStore("states");
+    const request = states.get(KEY);
+    request.onsuccess = () => {
+      takeOver(request.result);
+      if (mode === "readwrite") states.put(state, KEY);
+    };
+    transaction.oncomplete = resolve;
+    transaction.onabort = () => reject(transaction.error);
+  }).finally(() => database.close());
+}
+
+// Whether the database answered in time.
+function exchange(mode) {
+  const late = new Promise((resolve) => setTimeout(() => resolve(false), PATIENCE));
+  return Promise.race([exchangeWithDatabase(mode).then(() => true, () => false), late]);
+}
+
+async function keep() {
+  takeOverLocal();
+  keeps = true;
   try {
     localStorage.setItem(KEY, JSON.stringify(state));
   } catch {
     keeps = false;
   }
+  keeps = await exchange("readwrite") || keeps;
   byId("not-kept").hidden = keeps;
 }
 
@@ -76,15 +113,17 @@ function ask(index) {
   shownAt = performance.now();
 }
 
-function choose(speaker) {
-  if (performance.now() - shownAt < TOO_FAST) return;
+async function choose(speaker) {
+  const milliseconds = performance.now() - shownAt;
+  if (milliseconds < TOO_FAST) return;
+  shownAt = Infinity;
   const {task} = steps[current];
-  const seconds = Math.round((performance.now() - shownAt) / 100) / 10;
-  const before = state.answers[task]?.seconds ?? 0;
-  state.answers[task] = {choice: speaker, seconds: Math.round(10 * (before + seconds)) / 10};
+  const seconds = (state.answers[task]?.seconds ?? 0) + milliseconds / 1000;
+  const change = 1 + Math.max(0, ...Object.values(state.answers).map((answer) => answer.change));
+  state.answers[task] = {choice: speaker, seconds: Math.round(10 * seconds) / 10, change};
   byId("saved").textContent = "";
-  keep();
-  forward();
+  await keep();  // the next question shows that this answer is kept
+  if (shownAt === Infinity && !byId("rating").hidden) forward();  // else the rater has gone elsewhere meanwhile
 }
 
 function forward() {
@@ -98,10 +137,10 @@ function back() {
 }
 
 function asText() {
-  const lines = steps.filter(({task}) => task in state.answers).map(({task, question}) => JSON.stringify({
-    study, rater, session: state.session, task, question: question.id, ...state.answers[task],
-  }));
-  return lines.map((line) => line + "\n").join("");
+  return steps.filter(({task}) => task in state.answers).map(({task, question}) => {
+    const {choice, seconds} = state.answers[task];
+    return JSON.stringify({study, rater, session: state.session, task, question: question.id, choice, seconds}) + "\n";
+  }).join("");
 }
 
 function finish() {
@@ -156,8 +195,14 @@ window.addEventListener("beforeunload", (event) => {
   if (!keeps && answered()) event.preventDefault();
 });
 
-load();
-if (answered() === 0) show("intro");
-else if (firstOpen() < 0) finish();
-else resume();
-if (answered() === 0) byId("start").focus();
+async function begin() {
+  takeOverLocal();
+  await exchange("readonly");
+  if (answered() === 0) {
+    show("intro");
+    byId("start").focus();
+  } else if (firstOpen() < 0) finish();
+  else resume();
+}
+
+begin();

@@ -6,14 +6,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-# With fewer, an interval is useless or does not cover as often as it says (docs/human-evaluation.md).
-MIN_RATERS = 3
-MIN_PAIRS = 8
-
-_ROUNDING = 1e-9  # of the variance of independent ratings: residuals that cancel leave no more
-
-TOO_FEW_RATERS = "{number} rater{s}; an interval over raters needs {least} or more"
-TOO_FEW_PAIRS = "{number} pair{s}; an interval over pairs needs {least} or more"
+# Of raters and pairs, counted as equally busy ones: below, intervals span nearly everything or cover too often.
+MIN_RATERS, MIN_PAIRS = 2.5, 6
+# Up to the first ratio of variances, raters count as alike; from the second on, as unlike (docs/human-evaluation.md).
+_ALIKE, _UNLIKE = 0.7, 1.2
 
 
 class WinRate(NamedTuple):
@@ -21,7 +17,7 @@ class WinRate(NamedTuple):
 
     Attributes:
         value: The share that the second run won.
-        interval: Its lowest and highest value for other raters and other pairs; `None`: see `reason`.
+        interval: The lowest and highest share for other raters and other pairs; `None`: see `reason`.
         reason: Why there is no interval.
     """
 
@@ -33,51 +29,63 @@ class WinRate(NamedTuple):
 def win_rate(wins: np.ndarray, raters: np.ndarray, pairs: np.ndarray, confidence_level: float = 0.95) -> WinRate:
     """The share of ratings that are wins, with an interval clustered by rater and by pair.
 
-    Ratings of one rater are alike, and so are ratings of one pair; a study draws both. The variance of the share is
-    that of two-way clustering (Cameron, Gelbach & Miller, 2011): V = V_rater + max(V_pair − V_rating, 0), each the sum
-    of squared sums of residuals with its G/(G−1). The two parts are known to different degrees, V_rater often from few
-    raters, so that each has its own t quantile: h² = t²_{R−1}·V_rater + t²_{P−1}·max(V_pair − V_rating, 0) (Banerjee,
-    1960, for sums of independent means). Bounds are Wilson's with the number of independent ratings that has this
-    half-width, so that they stay between 0 and 1.
+    Ratings of one rater are alike, and so are ratings of one pair; a study draws both. The variance is that of two-way
+    clustering (Cameron, Gelbach & Miller, 2011): V_rater + V_pair − V_0, where V_0 is the variance of
+    independent ratings and each part has its own t quantile. A few raters leave V_rater uncertain. Where it does not
+    exceed V_0, raters show no difference, and the normal quantile of V_0 takes its place; in between, both are mixed.
+    The interval is never narrower than for independent ratings. Bounds are Wilson's, for the number of independent
+    ratings with this half-width.
 
     Args:
         wins: [ratings] 1 or 0.
         raters: [ratings] index of the rater.
         pairs: [ratings] index of the pair.
-        confidence_level: Of the interval.
+        confidence_level: Coverage of the interval.
 
     Returns:
-        The share. With fewer than `MIN_RATERS` raters there is no interval: the quantile of two, 12.7, would make it
-        span nearly everything. With fewer than `MIN_PAIRS` pairs it would cover more often than it says.
+        The share; without an interval if raters or pairs are too few, or a few of them have most of the ratings.
     """
     number, value = len(wins), float(np.mean(wins))
-    num_raters, num_pairs = len(np.unique(raters)), len(np.unique(pairs))
-    for groups, least, text in ((num_raters, MIN_RATERS, TOO_FEW_RATERS), (num_pairs, MIN_PAIRS, TOO_FEW_PAIRS)):
-        if groups < least:
-            return WinRate(value, None, text.format(number=groups, s="" if groups == 1 else "s", least=least))
-    quantile = (1 + confidence_level) / 2
-    t_raters, t_pairs = (float(stats.t.ppf(quantile, groups - 1)) for groups in (num_raters, num_pairs))
-    residuals = np.asarray(wins, dtype=np.float64) - value
-    of_pairs = _clustered(residuals, pairs) - _clustered(residuals, np.arange(number))
-    squared_half = t_raters**2 * _clustered(residuals, raters) + t_pairs**2 * max(of_pairs, 0.0)
     spread = value * (1 - value)
-    # z²/n of Wilson's interval. Residuals may show no variance, where all ratings agree or where each rater's and each
-    # pair's cancel, as of raters who always choose speaker 1: then each rating counts as independent.
-    shows_none = squared_half <= _ROUNDING * spread / number
-    ratio = t_raters**2 / number if shows_none else squared_half / spread
+    residuals = np.asarray(wins, dtype=np.float64) - value
+    squared_t, ratios = [], []
+    for name, groups, least in (("rater", raters, MIN_RATERS), ("pair", pairs, MIN_PAIRS)):
+        _, codes, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+        freedom = degrees_of_freedom(sizes)
+        if round(freedom + 1, 6) < least:
+            counted = f"{len(sizes)} {name}{'' if len(sizes) == 1 else 's'}"
+            if len(sizes) >= least:
+                counted += f" of unequal numbers of ratings count as {freedom + 1:.1f}"
+            return WinRate(value, None, f"{counted}; an interval needs {math.ceil(least)} or more")
+        squared_t.append(float(stats.t.ppf((1 + confidence_level) / 2, freedom)) ** 2)
+        sums = np.bincount(codes, residuals)
+        variance = float((sums**2 / (1 - sizes / number)).sum()) / number**2
+        ratios.append(variance * (number - 1) / spread if spread > 0 else 1.0)
+    squared_z = float(stats.norm.ppf((1 + confidence_level) / 2)) ** 2
+    unlike = min(max((ratios[0] - _ALIKE) / (_UNLIKE - _ALIKE), 0), 1)
+    of_raters = (1 - unlike) * squared_z + unlike * squared_t[0] * ratios[0]
+    of_pairs = squared_t[1] * (ratios[1] - 1)
+    ratio = max(of_raters + of_pairs, squared_z) / (number - 1)  # z²/n of Wilson's interval
     middle = (value + ratio / 2) / (1 + ratio)
     half = math.sqrt(ratio * spread + ratio**2 / 4) / (1 + ratio)
     return WinRate(value, (max(middle - half, 0.0), min(middle + half, 1.0)), None)
 
 
+def degrees_of_freedom(sizes: np.ndarray) -> float:
+    """Satterthwaite's degrees of freedom of a clustered variance, where groups of these sizes differ alike.
+
+    It is G − 1 for G equal groups, and close to 1 where two of many groups have nearly all ratings.
+    """
+    shares = sizes / sizes.sum()
+    if len(sizes) == 1:
+        return 0.0
+    weights = 1 / (1 - shares)
+    cross = weights * shares
+    # Σ weights · (group's sum − share · total)², as a quadratic form of independent group means.
+    form = np.outer(sizes, sizes) * (np.diag(weights) - cross[:, None] - cross + cross @ shares)
+    return float(np.trace(form) ** 2 / (form**2).sum())
+
+
 def exact_binomial_test(num_wins: int, num_ratings: int) -> float:
     """The two-sided p of so many wins if either run were chosen as often, all ratings being independent."""
     return float(stats.binomtest(num_wins, num_ratings).pvalue)
-
-
-def _clustered(residuals: np.ndarray, groups: np.ndarray) -> float:
-    """The variance of the mean of residuals whose sums over groups are independent."""
-    _, codes = np.unique(groups, return_inverse=True)
-    sums = np.bincount(codes, residuals)
-    number = len(sums)
-    return float(sums @ sums) / len(residuals) ** 2 * number / (number - 1)

@@ -13,8 +13,15 @@ def input_device(model: nn.Module) -> torch.device:
     That of the input embeddings. `model.device` is that of any weight: of a model whose weights are partly on disk it
     may be "meta". The hook of a spread model brings its output back to the device of its inputs.
     """
+    embeddings = input_embeddings(model)
+    return _run_device(model if embeddings is None else embeddings)
+
+
+def input_embeddings(model: nn.Module) -> Any:
+    """The layer that embeds a model's tokens; `None`: it names none (Perceiver names the array of its latents)."""
     get_embeddings: Any = getattr(model, "get_input_embeddings", None)
-    return _run_device(model if get_embeddings is None else get_embeddings())
+    embeddings = None if get_embeddings is None else get_embeddings()
+    return embeddings if isinstance(embeddings, nn.Module) else None
 
 
 def is_offloaded(model: nn.Module) -> bool:

@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import nn
+from transformers import PreTrainedModel
 
 from hb_metrics.inference.devices import input_device, is_offloaded
 from hb_metrics.inference.memory import Memory, halved
+from hb_metrics.inference.models.architecture import beyond_rope_switch
 from hb_metrics.inference.processes import num_workers
 
 
@@ -46,6 +47,7 @@ class ScoringPlan:
         sequence_of_text: [texts] which distinct sequence a text is.
         num_tokens: [sequences] how many tokens are predicted.
         positions: Tokens the model is run on, in all units together.
+        longest: Tokens of the longest sequence.
         units: The work.
         score: Runs the model on a unit's payload; returns the summed negative log-likelihood (natural log) of each of
             the unit's sequences.
@@ -59,13 +61,14 @@ class ScoringPlan:
     sequence_of_text: np.ndarray
     num_tokens: np.ndarray
     positions: int
+    longest: int
     units: Sequence[Unit]
     score: Callable[[Any], np.ndarray]
     halve: Callable[[Any], tuple[Any, Any] | None] = halved
 
 
 def run_units(
-    plan: ScoringPlan, units: Sequence[Unit], model: nn.Module
+    plan: ScoringPlan, units: Sequence[Unit], model: PreTrainedModel
 ) -> Generator[tuple[Unit, np.ndarray], None, None]:
     """Scores units, in their order.
 
@@ -85,7 +88,7 @@ def run_units(
     def score(unit: Unit) -> np.ndarray:
         return np.concatenate(memory.run(plan.score, unit.payload))
 
-    with one_thread_per_unit(model) as workers, ThreadPoolExecutor(workers) as pool:
+    with one_thread_per_unit(model, plan.longest) as workers, ThreadPoolExecutor(workers) as pool:
         try:
             yield from zip(units, pool.map(score, units), strict=True)
         finally:
@@ -94,15 +97,18 @@ def run_units(
 
 
 @contextmanager
-def one_thread_per_unit(model: nn.Module) -> Iterator[int]:
-    """Of a model on CPU torch computes with one thread while this lasts; yields how many units to compute at once."""
+def one_thread_per_unit(model: PreTrainedModel, longest: int = 0) -> Iterator[int]:
+    """Of a model on CPU torch computes with one thread while this lasts; yields how many units to compute at once.
+
+    Only one at a time where a text of the `longest` length changes what the model keeps for all (`beyond_rope_switch`).
+    """
     if input_device(model).type != "cpu":
         yield 1
         return
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        yield 1 if is_offloaded(model) else num_workers()
+        yield 1 if is_offloaded(model) or beyond_rope_switch(model, longest) else num_workers()
     finally:
         torch.set_num_threads(threads)
 

@@ -140,8 +140,8 @@ def check_ids(
     foreign = [row.id for row in given if row.id not in text_of]
     if foreign:
         raise ValueError(
-            f"{len(foreign):,} rows of '{path}' have ids that this run does not ask for, such as '{foreign[0]}'; give the "
-            "options that the prompts were exported with, or leave these rows out"
+            f"{len(foreign):,} rows of '{path}' have ids that this run does not ask for, such as '{foreign[0]}'; give "
+            "the options that the prompts were exported with, or leave these rows out"
         )
     for row in given:
         if row.text is not None and row.text != text_of[row.id]:
@@ -160,8 +160,8 @@ def check_ids(
 def replies_by_prompt(given: Iterable[GivenReply], *, greedy: bool) -> tuple[dict[str, list[GivenReply]], int]:
     """The replies to each prompt, whatever their order in the file.
 
-    Greedy decoding gives one reply to a prompt, however often it is asked: identical replies are then one reply. So they
-    are where all replies to every prompt are the same text.
+    Greedy decoding gives one reply to a prompt, however often it is asked, so identical replies are then one reply. The
+    same holds where all replies to every prompt are one text.
 
     Args:
         given: The rows of the file.
@@ -271,7 +271,7 @@ def _rows(path: Path, needed: Sequence[str]) -> list[dict[str, Any]]:
     for column in needed:
         if column not in names:
             raise ValueError(
-                f"'{path}' has no column '{column}'; it needs {', '.join(needed)}, and has: {', '.join(map(str, names))}"
+                f"'{path}' has no column '{column}'; it needs {', '.join(needed)}; it has {', '.join(map(str, names))}"
             )
         if names.count(column) > 1:
             raise ValueError(f"'{path}' has the column '{column}' twice; leave one of them out")
@@ -286,8 +286,8 @@ def _csv_rows(path: Path) -> tuple[list[str], list[dict[str, Any]]]:
     for number, cells in enumerate(lines[1:], start=1):
         if len(cells) != len(names):
             raise ValueError(
-                f"'{path}', row {number}: it has {len(cells)} cells, and the first line names {len(names)} columns; put "
-                "quotes around texts that have commas or line breaks"
+                f"'{path}', row {number}: it has {len(cells)} cells, and the first line names {len(names)} columns; "
+                "put quotes around texts that have commas or line breaks"
             )
     return names, [dict(zip(names, cells, strict=True)) for cells in lines[1:]]
 

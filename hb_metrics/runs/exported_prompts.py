@@ -72,8 +72,8 @@ def requested(settings: Settings, prompts: "pa.Table") -> "pa.Table":
     for measurement in asked_measurements(settings) or []:
         if "weights" in measurement.needs:
             raise ValueError(
-                f"measurement '{measurement.name}' needs the model itself and asks nothing that could be exported; leave "
-                "it out of --measurements"
+                f"measurement '{measurement.name}' needs the model itself and asks nothing that could be exported; "
+                "leave it out of --measurements"
             )
     needs = {need for measurement in wanted_measurements(settings) for need in measurement.needs}
     message = pa.struct([("role", pa.string()), ("content", pa.string())])

@@ -119,10 +119,12 @@ def open_browser(folder, downloads):
         os.close(end)
     try:
         browser = Browser(commands, answers)
+        browser.kill = lambda: (process.kill(), process.wait())
         browser.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(downloads))
         yield browser
-        browser.call("Browser.close")
-        process.wait(timeout=SECONDS)
+        if process.poll() is None:
+            browser.call("Browser.close")
+            process.wait(timeout=SECONDS)
     finally:
         process.kill()
         process.wait()

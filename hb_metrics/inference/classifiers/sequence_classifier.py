@@ -21,12 +21,8 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICA
 from hb_metrics.inference.classifiers.classifier import Classification, Classifier, ParlaiOrigin
 from hb_metrics.inference.classifiers.parlai.models import MODEL_TYPES as PARLAI_MODEL_TYPES
 from hb_metrics.inference.memory import Memory
-from hb_metrics.inference.models.loading import (
-    max_positions_of,
-    model_from,
-    raise_no_config,
-    tokenizer_from,
-)
+from hb_metrics.inference.models.architecture import beyond_rope_switch, max_positions_of, num_known_tokens
+from hb_metrics.inference.models.loading import model_from, raise_no_config, tokenizer_from
 from hb_metrics.inference.models.sources import EMBEDDED, identify
 from hb_metrics.inference.text_checks import MISMATCH_ERROR, shown
 from hb_metrics.inference.units import one_thread_per_unit
@@ -223,9 +219,11 @@ def _logits(
         return torch.empty(0, model.config.num_labels), np.empty(0, dtype=bool)
     whole = tokenizer(list(texts), return_attention_mask=False, verbose=False)["input_ids"]
     lengths = np.array([len(tokens) for tokens in whole])
+    if beyond_rope_switch(model, lengths.max()):
+        batch_size = 1
     order = np.argsort(lengths, kind="stable")  # so that little is padded
     batches = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
-    size = model.get_input_embeddings().num_embeddings
+    size = num_known_tokens(model)
     inputs = []
     for batch in batches:
         encoded = tokenizer(
@@ -247,7 +245,7 @@ def _logits(
         return model(**on_device).logits.float().cpu()
 
     logits = torch.empty(len(texts), model.config.num_labels)
-    with one_thread_per_unit(model) as workers, ThreadPoolExecutor(workers) as pool:
+    with one_thread_per_unit(model, lengths.max()) as workers, ThreadPoolExecutor(workers) as pool:
         for batch, parts in zip(batches, pool.map(partial(memory.run, run), inputs), strict=True):
             logits[torch.from_numpy(batch)] = torch.cat(parts)
     memory.report("batches of texts to classify", f"they hold {batch_size} texts at most")

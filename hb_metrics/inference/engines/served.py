@@ -53,6 +53,7 @@ LIKELIHOODS_LACK = Lack(
     "serve it with one that does, such as vLLM",
 )
 
+
 @dataclass(frozen=True, kw_only=True)
 class ServedReplyPlan:
     """Replies as a server is asked for them.
@@ -282,9 +283,7 @@ class ServedEngine(Engine):
         assert form is not None  # else it is not asked for
         if requests.add_start_token not in (None, start is not None):
             does = "puts no token before a text" if start is None else f"puts {start!r} before every text"
-            raise ValueError(
-                f"add_start_token is {requests.add_start_token}, but the server {does}, and cannot be told; leave it out"
-            )
+            raise ValueError(f"add_start_token is {requests.add_start_token}, but the server {does}; leave it out")
         return ServedLikelihoodPlan(requests=requests, fields=FIELDS[form], form=form, start_token=start)
 
     def score_into_shards(self, plan: ServedLikelihoodPlan, folder: Path) -> pa.Table | None:
@@ -337,7 +336,9 @@ class ServedEngine(Engine):
                 return
             with Journal(folder, state.process_index) as journal:
                 if journal.num_damaged:
-                    print(f"{journal.num_damaged:,} damaged lines of a journal in {folder}: their answers are asked again")
+                    print(
+                        f"{journal.num_damaged:,} damaged lines of a journal in {folder}: their answers are asked again"
+                    )
                 with Asking(self.server, rows, [keys[row] for row in rows], ask, journal, advance) as asking:
                     for index in mine:
                         wanted = shards[index].rows.tolist()

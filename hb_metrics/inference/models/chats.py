@@ -73,9 +73,7 @@ def find_thoughts(tokenizer: PreTrainedTokenizerBase, chat: ChatOptions) -> Thou
     return Thoughts(opening, closing, is_opened=opened > closed, is_closed=closed > opened)
 
 
-def chat_messages(
-    text: str, personas: Sequence[str], chat: ChatOptions, earlier: Sequence[str] = ()
-) -> list[Message]:
+def chat_messages(text: str, personas: Sequence[str], chat: ChatOptions, earlier: Sequence[str] = ()) -> list[Message]:
     """The messages of a conversation up to where the model speaks.
 
     Args:

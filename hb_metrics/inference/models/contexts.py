@@ -24,6 +24,7 @@ import yaml
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hb_dataset.seeded_draws import seeded_generator
+from hb_metrics.inference.models.architecture import max_positions_of, num_known_tokens
 from hb_metrics.inference.models.chats import (
     DEFAULT_CHAT,
     ChatOptions,
@@ -33,7 +34,6 @@ from hb_metrics.inference.models.chats import (
     find_thoughts,
     render_chats,
 )
-from hb_metrics.inference.models.loading import max_positions_of
 from hb_metrics.inference.models.thoughts import ReplyReader, Thoughts
 
 ContextFormat = Literal["plain", "dialogpt", "chat", "blenderbot"]
@@ -173,9 +173,7 @@ def encode_contexts(
 ) -> list[list[int]]:
     """The token ids that a model is given for each prompt. Arguments and errors as `render_contexts`."""
     has_encoder = model.config.is_encoder_decoder
-    rendered = render_contexts(
-        texts, personas, tokenizer, context, is_encoder_decoder=has_encoder, tag=tag, chat=chat
-    )
+    rendered = render_contexts(texts, personas, tokenizer, context, is_encoder_decoder=has_encoder, tag=tag, chat=chat)
     return encode_rendered(rendered, tokenizer, context, is_encoder_decoder=has_encoder)
 
 
@@ -235,7 +233,7 @@ def check_lengths(
     max_reasoning_tokens: int = 0,
 ) -> None:
     """Raises a ValueError that names the first prompt whose context, thought and reply the model cannot take."""
-    size = model.get_input_embeddings().num_embeddings
+    size = num_known_tokens(model)
     limit = max_positions_of(model)
     has_encoder = model.config.is_encoder_decoder  # then the context and the reply have positions of their own
     beside = 0 if has_encoder else max_new_tokens + max_reasoning_tokens
@@ -272,7 +270,7 @@ def end_tokens(
     whole: bool = False,
     chat: ChatOptions = DEFAULT_CHAT,
 ) -> EndTokens:
-    """What ends a reply: end tokens, and unless `whole`, a line break: one line of dialogue (Smith et al., 2022, A.5)."""
+    """What ends a reply: end tokens and, unless `whole`, a line break (Smith et al., 2022, A.5)."""
     configured = model.generation_config.eos_token_id
     dropped = {tokenizer.eos_token_id, *(configured if isinstance(configured, list) else [configured])}
     if context == "chat":

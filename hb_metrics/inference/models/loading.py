@@ -30,7 +30,7 @@ from transformers.models.auto.modeling_auto import (
     MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
 )
 from transformers.tokenization_utils_base import TOKENIZER_CONFIG_FILE
-from transformers.utils import ModelOutput, has_file
+from transformers.utils import has_file
 
 from hb_metrics.inference.memory import is_out_of_memory
 from hb_metrics.inference.models.adapters import Adapter, find_adapter, with_adapter
@@ -331,48 +331,6 @@ def raise_no_config(name: str, source: str, error: Exception, not_there: str) ->
     if (Path(source) / "config.json").is_file():
         raise OSError(CONFIG_ERROR.format(name=name, error=_first_line(error))) from error
     raise OSError(not_there.format(name=name, embedded=EMBEDDED, error=_reason(error, source))) from error
-
-
-def max_positions_of(model: PreTrainedModel) -> int | None:
-    """How many tokens the model has positions for; `None`: any number."""
-    positions = getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None)
-    if positions is None or positions <= 0:
-        return None
-    return positions - first_position(model)
-
-
-def attention_window(model: PreTrainedModel) -> int | None:
-    """How many tokens back some layers of the (decoder of the) model attend, going by its config; `None`: to all."""
-    config = model.config.get_text_config(decoder=True)
-    windows = [getattr(config, name, None) for name in ("sliding_window", "attention_chunk_size")]
-    return min((size for size in windows if size), default=None)
-
-
-def decoder_start_id(model: PreTrainedModel) -> int | None:
-    """The token that the decoder of an encoder–decoder model is trained to start with; `None`: its config names none.
-
-    T5Gemma, which has no `decoder_start_token_id`, starts with the BOS token of its decoder.
-    """
-    if hasattr(model.config, "decoder_start_token_id"):
-        return model.config.decoder_start_token_id
-    return model.config.get_text_config(decoder=True).bos_token_id
-
-
-def with_states(encoded: ModelOutput, states: torch.Tensor) -> ModelOutput:
-    """What an encoder gave, of the class that its decoder expects, with other states ([rows, length, width])."""
-    return type(encoded)(**(dict(encoded) | {"last_hidden_state": states}))
-
-
-def first_position(model: PreTrainedModel) -> int:
-    """The position id of a text's first token: RoBERTa and its kin count from behind the one of the padding."""
-    taken = [
-        module.padding_idx + 1
-        for name, module in model.named_modules()
-        if name.endswith("position_embeddings")
-        and isinstance(module, torch.nn.Embedding)
-        and module.padding_idx is not None
-    ]
-    return max(taken, default=0)
 
 
 def model_kind(config: PreTrainedConfig) -> ModelKind:

@@ -1,9 +1,9 @@
 """What models write around their replies: thoughts, wrappers of the answer, headers of turns, turns of other people.
 
 A thought is not said to anybody, so no figure is about it. One list of marks serves all engines: a model that is loaded
-here is read token by token while it writes (`ReplyReader`), and whatever was written, here or elsewhere, is read as text
-(`read_written`). A model may mark its thoughts though neither its chat template nor its vocabulary shows it. Tags that
-are in no list are looked for in the replies (`common_tag`).
+here is read token by token while it writes (`ReplyReader`), and all that was written, here or elsewhere, is read as
+text (`read_written`). A model may mark its thoughts though neither its chat template nor its vocabulary shows it. Tags
+that are in no list are looked for in the replies (`common_tag`).
 """
 
 import re
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-# What begins and what ends a thought. Of Qwen3, DeepSeek-R1 and most others; Magistral; Seed-OSS; Kimi; Gemma 4; Sky-T1;
-# Command A; MedGemma; MiniMax; models tuned by the recipes of GRPO; EXAONE Deep and others.
+# What begins and what ends a thought. Of Qwen3, DeepSeek-R1 and most others; Magistral; Seed-OSS; Kimi; Gemma 4;
+# Sky-T1; Command A; MedGemma; MiniMax; EXAONE Deep, models tuned with GRPO and others.
 THOUGHT_MARKS = (
     ("<think>", "</think>"),
     ("[THINK]", "[/THINK]"),
@@ -30,7 +30,7 @@ THOUGHT_MARKS = (
     *((f"<{name}>", f"</{name}>") for name in ("reasoning", "thought", "thoughts", "thinking", "reflection")),
     *((f"<{name}>", f"</{name}>") for name in ("reason", "analysis", "scratchpad", "inner_monologue")),
 )
-# Thoughts in plain words count only where they begin what is written and end: Granite 3.2, and gpt-oss without its marks.
+# Thoughts in plain words count only where they come first and end: Granite 3.2, and gpt-oss without its marks.
 _SPOKEN_THOUGHTS = (("Here is my thought process:", "Here is my response:"), ("analysis", "assistantfinal"))
 # What the answer is wrapped in.
 _WRAPPERS = (
@@ -130,7 +130,7 @@ def read_written(text: str) -> Written:
                 reasoning, rest = _without_marks(rest if is_open else before, opening, closing), after
             elif begins and not spoken:
                 reasoning, is_open = _without_marks(rest, opening, closing), True
-            if closed and (begins or not spoken) or is_open:
+            if (closed and (begins or not spoken)) or is_open:
                 break
     if is_open:
         return Written("", reasoning or None, True)
@@ -228,9 +228,7 @@ class SplitReply(NamedTuple):
     num_tokens: int | None
 
 
-def split_tokens(
-    tokens: Sequence[int], reader: ReplyReader, tokenizer: "PreTrainedTokenizerBase"
-) -> SplitReply:
+def split_tokens(tokens: Sequence[int], reader: ReplyReader, tokenizer: "PreTrainedTokenizerBase") -> SplitReply:
     """Divides the tokens that a model wrote.
 
     Args:

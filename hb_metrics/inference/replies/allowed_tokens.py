@@ -7,6 +7,7 @@ from transformers import LogitsProcessor
 
 from hb_metrics.inference.replies.decoding_settings import Decoding
 
+
 class ResponseNgramBlocker(LogitsProcessor):
     """Blocks n-grams that the *response* already has; those of the prompt may come again.
 

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hb_metrics.inference.models.architecture import max_positions_of
 from hb_metrics.inference.models.contexts import (
     EndTokens,
     check_lengths,
@@ -26,7 +27,7 @@ from hb_metrics.inference.models.contexts import (
     end_tokens,
     reply_text,
 )
-from hb_metrics.inference.models.loading import LoadedModel, max_positions_of
+from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.replies.decoding import is_invariant
 from hb_metrics.inference.replies.decoding_settings import Decoded, Decoding
 from hb_metrics.inference.replies.decoding_shards import DecodingPlan, decode_into_shards, read_decoded
@@ -156,9 +157,7 @@ def plan_continuations(
             raise ValueError(ROW_ERROR.format(row=row, number=len(ids), last=len(ids) - 1))
     _check_each_once("prompt", ids)
     _check_each_once("continuation", [f"{ids[row]}:{index}" for row, index in pairs])
-    decoding = Decoding(
-        sample=True, temperature=temperature, top_k=top_k, top_p=1.0, max_new_tokens=max_tokens
-    )
+    decoding = Decoding(sample=True, temperature=temperature, top_k=top_k, top_p=1.0, max_new_tokens=max_tokens)
     encoded = encode_rendered(texts, loaded.tokenizer, "plain", is_encoder_decoder=False)
     check_lengths(encoded, ids, loaded.model, max_new_tokens=0)
     limit = max_positions_of(loaded.model)

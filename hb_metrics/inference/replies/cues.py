@@ -65,7 +65,7 @@ def prompts_for_cue(prompts: pa.Table, cue: Cue) -> pa.Table:
     usable = [template for template in templates if says_who_the_user_is(template)]
     if not usable:
         raise ValueError(
-            f"--cue {cue} needs templates in which users say who they are, such as \"I'm {SINGULAR_SLOT}.\", and none "
+            f'--cue {cue} needs templates in which users say who they are, such as "I\'m {SINGULAR_SLOT}.", and none '
             f"of the {len(templates)} templates is one; give another --dataset_config, add such a template, or give "
             "--cue prompt"
         )

@@ -200,7 +200,7 @@ def _read(
     starts: torch.Tensor,
     begun: torch.Tensor,
 ) -> bool:
-    """Notes which rows think after the tokens that were chosen, and where replies begin; whether any is still to read."""
+    """Notes which rows think after the chosen tokens and where replies begin; returns whether any is still to read."""
     states = []
     for row, token in torch.stack([rows, chosen], 1).tolist():
         reader = readers[row]

@@ -113,7 +113,7 @@ def decode_into_shards(
     def compute(mine: Sequence[int], advance: Callable[[int], object]) -> Iterator[pa.Table]:
         waiting = {index: len(shards[index].rows) for index in mine}
         done: dict[int, Decoded] = {}
-        with one_thread_per_unit(loaded.model) as workers, ThreadPoolExecutor(workers) as pool:
+        with one_thread_per_unit(loaded.model, longest) as workers, ThreadPoolExecutor(workers) as pool:
             try:
                 batches = [
                     (index, batch)
@@ -165,7 +165,7 @@ def decode_rows(plan: DecodingPlan, loaded: LoadedModel, rows: Sequence[int], *,
     longest = max(len(plan.contexts[row]) for row in rows) + most
     size = _BatchSize(fitting_batch_size(loaded, longest, plan.decoding.num_beams))
     done: dict[int, Decoded] = {}
-    with one_thread_per_unit(loaded.model) as workers, ThreadPoolExecutor(workers) as pool:
+    with one_thread_per_unit(loaded.model, longest) as workers, ThreadPoolExecutor(workers) as pool:
         batches = _batches(plan.contexts, order, size.limit, workers, plan.padded)
         decode_some = partial(_decode_rows, plan, purpose, loaded)
         decode_batch = partial(_decode_halving, decode_some, input_device(loaded.model), size)

@@ -9,7 +9,7 @@ from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
 from hb_metrics.inference.devices import input_device
-from hb_metrics.inference.models.loading import decoder_start_id, first_position, with_states
+from hb_metrics.inference.models.architecture import decoder_start_id, first_position, with_states
 from hb_metrics.inference.units import distinct
 
 _PAD = 0  # any token: nothing attends to it

@@ -11,7 +11,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from hb_metrics.inference.models.contexts import ContextFormat, check_lengths, encode_rendered, end_tokens, render_messages
+from hb_metrics.inference.models.contexts import (
+    ContextFormat,
+    check_lengths,
+    encode_rendered,
+    end_tokens,
+    render_messages,
+)
 from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.models.thoughts import Thoughts, split_tokens
 from hb_metrics.inference.replies.cues import check_cue
@@ -88,9 +94,7 @@ def plan_replies(
     check_cue(requests.cue, context, context_reason)
     chat, decoding, max_reasoning_tokens = requests.chat, requests.decoding, requests.max_reasoning_tokens
     has_encoder = loaded.model.config.is_encoder_decoder
-    rendered = render_messages(
-        requests.messages, loaded.tokenizer, context, is_encoder_decoder=has_encoder, chat=chat
-    )
+    rendered = render_messages(requests.messages, loaded.tokenizer, context, is_encoder_decoder=has_encoder, chat=chat)
     contexts = encode_rendered(rendered, loaded.tokenizer, context, is_encoder_decoder=has_encoder)
     ends = end_tokens(loaded.model, loaded.tokenizer, context, whole=requests.extent == "whole", chat=chat)
     thoughts = ends.thoughts
@@ -144,6 +148,7 @@ def reply_into_shards(
         `reply` is null where the model wrote nothing, or did not end its thought (`reasoning_unclosed`); `num_tokens`
         are those of the reply. `reasoning` is null where the model did not think.
     """
+
     def make_columns(rows: Sequence[int], decoded: Sequence[Decoded]) -> dict[str, Any]:
         return reply_columns(plan.requests, rows, [_answer(plan, loaded, reply) for reply in decoded])
 

@@ -3,13 +3,14 @@
 Neither can be read off its class: some architectures raise, some silently compute something else.
 """
 
+import math
 from collections.abc import Sequence
 from itertools import cycle, islice
 
 import torch
 from transformers import PreTrainedModel
 
-from hb_metrics.inference.models.loading import attention_window, max_positions_of
+from hb_metrics.inference.models.architecture import attention_window, beyond_rope_switch, max_positions_of
 from hb_metrics.inference.replies.decoding import is_invariant
 from hb_metrics.inference.replies.decoding_settings import CLOSE
 from hb_metrics.inference.replies.forward import Forward
@@ -36,6 +37,8 @@ def takes_cache(model: PreTrainedModel, contexts: Sequence[Sequence[int]], max_n
     if not contexts:
         return True
     longest = max(contexts, key=len)
+    if beyond_rope_switch(model, len(longest) + max_new_tokens):
+        return False  # keys that were turned by short factors, of a shared beginning or before the switch, would stay
     fed, more = list(longest), list(longest[-_STEPS:])
     window = attention_window(model)
     if window is not None and not model.config.is_encoder_decoder:
@@ -72,6 +75,8 @@ def takes_padding(model: PreTrainedModel, contexts: Sequence[Sequence[int]], *, 
     """
     ordered = sorted(contexts, key=len)
     if not ordered or len(ordered[0]) == len(ordered[-1]) or model.config.is_encoder_decoder or not is_invariant(model):
+        return False
+    if not cached and beyond_rope_switch(model, math.inf):  # rows of several lengths would cross it at different steps
         return False
     trial = [ordered[0], ordered[-1]]
 

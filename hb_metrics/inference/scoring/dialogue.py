@@ -19,6 +19,7 @@ from transformers import PreTrainedModel
 
 from hb_dataset.dialogue_pairs import Dialogue
 from hb_metrics.inference.devices import input_device
+from hb_metrics.inference.models.architecture import decoder_start_id, max_positions_of, num_known_tokens
 from hb_metrics.inference.models.chats import DEFAULT_CHAT, ChatOptions
 from hb_metrics.inference.models.contexts import (
     ContextFormat,
@@ -26,9 +27,9 @@ from hb_metrics.inference.models.contexts import (
     encode_replies,
     render_contexts,
 )
-from hb_metrics.inference.models.loading import LoadedModel, decoder_start_id
-from hb_metrics.inference.scoring.perplexity import MAX_POSITIONS, perplexity_scores
-from hb_metrics.inference.scoring.scoring_paths import right_padded
+from hb_metrics.inference.models.loading import LoadedModel
+from hb_metrics.inference.scoring.perplexity import MAX_POSITIONS, ONE_AT_A_TIME, perplexity_scores
+from hb_metrics.inference.scoring.scoring_paths import padding_changes, right_padded
 from hb_metrics.inference.scoring.scoring_shards import score_units_into_shards
 from hb_metrics.inference.text_checks import MISMATCH_ERROR, shown
 from hb_metrics.inference.units import ScoringPlan, Unit, length_sorted_batches
@@ -122,27 +123,32 @@ def plan_dialogue(
     replies = encode_replies(rendered, dialogue.replies, tokenizer, context, is_encoder_decoder=with_encoder)
     _check_tokens(dialogue, contexts, replies, model)
 
-    limit = getattr(model.config, "max_position_embeddings", None) or 0
+    limit = max_positions_of(model)
     taken = [
         max(len(context_ids), len(reply)) if with_encoder else len(context_ids) + len(reply)
         for context_ids, reply in zip(contexts, replies, strict=True)
     ]
-    fitting = [row for row, length in enumerate(taken) if limit <= 0 or length <= limit]
+    fitting = [row for row, length in enumerate(taken) if limit is None or length <= limit]
     if not fitting:
         raise ValueError(NONE_FITS_ERROR.format(number=len(taken), limit=limit))
     encoded = [(contexts[row], replies[row]) for row in fitting]
     # The last token of a reply is not fed, and a decoder is fed its start token first.
     lengths = [len(context_ids) + len(reply) - 1 + with_encoder for context_ids, reply in encoded]
+    score = partial(_decoder_nlls if with_encoder else _causal_nlls, model)
+    reason = "the reply is what the decoder writes" if with_encoder else "the reply continues the prompt"
+    if padding_changes(score, encoded, model, length=lambda pair: len(pair[0]) + len(pair[1])):
+        max_positions, reason = 1, f"{reason}; {ONE_AT_A_TIME}"
     batches = length_sorted_batches(lengths, max_positions)
     scoring = ScoringPlan(
         scoring="encoder-decoder" if with_encoder else "padded",
-        scoring_reason="the reply is what the decoder writes" if with_encoder else "the reply continues the prompt",
+        scoring_reason=reason,
         start_token=None if start_id is None else tokenizer.convert_ids_to_tokens(start_id),
         sequence_of_text=np.arange(len(fitting)),
         num_tokens=np.array([len(reply) for _, reply in encoded], dtype=np.int64),
         positions=sum(len(batch) * lengths[batch[-1]] for batch in batches),
+        longest=max(lengths),
         units=[Unit(batch, [encoded[row] for row in batch]) for batch in batches],
-        score=partial(_decoder_nlls if with_encoder else _causal_nlls, model),
+        score=score,
     )
     return DialoguePlan(
         ids=[dialogue.ids[row] for row in fitting],
@@ -242,7 +248,7 @@ def _check_tokens(
         for identifier, text, tokens in zip(dialogue.ids, texts, encoded, strict=True):
             if not tokens:
                 raise ValueError(NO_TOKENS_ERROR.format(part=part, id=identifier, text=shown(text)))
-    size = model.get_input_embeddings().num_embeddings
+    size = num_known_tokens(model)
     largest = max(max(tokens) for tokens in (*contexts, *replies))
     if largest >= size:
         raise ValueError(MISMATCH_ERROR.format(token=largest, size=size))

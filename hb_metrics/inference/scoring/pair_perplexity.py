@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from hb_metrics.inference.models.loading import LoadedModel, max_positions_of
+from hb_metrics.inference.models.architecture import max_positions_of
+from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.scoring.perplexity import (
     MAX_POSITIONS,
     Scoring,

@@ -15,7 +15,7 @@ from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hb_metrics.inference.memory import halved
-from hb_metrics.inference.models.loading import decoder_start_id, max_positions_of
+from hb_metrics.inference.models.architecture import decoder_start_id, max_positions_of, num_known_tokens
 from hb_metrics.inference.processes import process_state
 from hb_metrics.inference.scoring import scoring_paths
 from hb_metrics.inference.scoring.prefix_tree import halved_tree, pack_prefix_trees
@@ -224,6 +224,7 @@ def plan_perplexity(
         sequence_of_text=sequence_of_text,
         num_tokens=np.array([len(sequence) - 1 for sequence in sequences], dtype=np.int64),
         positions=positions,
+        longest=max(map(len, sequences), default=0),
         units=units,
         score=partial(scoring_paths.tree_nlls if scoring == "tree" else scoring_paths.padded_nlls, model),
         halve=halved_tree if scoring == "tree" else halved,
@@ -241,7 +242,7 @@ def check_sequences(
 ) -> None:
     """Raises a ValueError that names the first text with fewer than `needed` tokens, too many, or unknown ones."""
     limit = _most_tokens(model, tokenizer)
-    size = model.get_input_embeddings().num_embeddings
+    size = num_known_tokens(model)
     for row, which in enumerate(sequence_of_text):
         length = len(sequences[which])
         if length < needed and not tokenizer.tokenize(texts[row]):
@@ -296,6 +297,7 @@ def _plan_encoder_decoder(
         sequence_of_text=sequence_of_text,
         num_tokens=np.array([len(sequence) - 1 for sequence in sequences], dtype=np.int64),
         positions=positions,
+        longest=max(map(len, sequences), default=0),
         units=units,
         score=score,
     )

@@ -1,6 +1,7 @@
 """Pseudo-log-likelihoods of spans under a masked language model (paper, B.1; Salazar et al., 2020)."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -8,8 +9,8 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hb_metrics.inference.devices import input_device
-from hb_metrics.inference.scoring.perplexity import MAX_POSITIONS, check_sequences
-from hb_metrics.inference.scoring.scoring_paths import right_padded
+from hb_metrics.inference.scoring.perplexity import MAX_POSITIONS, ONE_AT_A_TIME, check_sequences
+from hb_metrics.inference.scoring.scoring_paths import padding_changes, right_padded
 from hb_metrics.inference.text_checks import check_texts, shown
 from hb_metrics.inference.units import ScoringPlan, Unit, distinct, length_sorted_batches
 
@@ -70,18 +71,25 @@ def plan_pseudo_log_likelihood(
         if not sentences[which].positions:
             raise ValueError(SPAN_ERROR.format(span=tuple(spans[row]), row=row, text=shown(texts[row])))
     check_sequences(texts, [sentence.tokens for sentence in sentences], sequence_of_text, model, tokenizer, needed=1)
+    score = partial(masked_nlls, model, mask_id=mask_id)
+    reason = "a masked language model sees both sides: each token of the span is masked in turn"
+    # All tokens of the sentences: a convolution reads the padding at a sentence's end, where no span may be.
+    whole = [sentence._replace(positions=tuple(range(len(sentence.tokens)))) for sentence in sentences]
+    if whole and padding_changes(score, whole, model, length=lambda sentence: len(sentence.tokens)):
+        max_positions, reason = 1, f"{reason}; {ONE_AT_A_TIME}"
     # All copies of a sentence, one for each masked token, stay in one batch.
     lengths = [len(sentence.tokens) * len(sentence.positions) for sentence in sentences]
     units = [Unit(batch, [sentences[row] for row in batch]) for batch in length_sorted_batches(lengths, max_positions)]
     return ScoringPlan(
         scoring="pseudo-log-likelihood",
-        scoring_reason="a masked language model sees both sides: each token of the span is masked in turn",
+        scoring_reason=reason,
         start_token=None,
         sequence_of_text=sequence_of_text,
         num_tokens=np.array([len(sentence.positions) for sentence in sentences], dtype=np.int64),
         positions=sum(lengths),
+        longest=max((len(sentence.tokens) for sentence in sentences), default=0),
         units=units,
-        score=lambda payload: masked_nlls(model, payload, mask_id),
+        score=score,
     )
 
 

@@ -13,12 +13,12 @@ from transformers import PreTrainedModel
 
 from hb_metrics.inference.devices import input_device
 from hb_metrics.inference.memory import Memory, halved
-from hb_metrics.inference.models.loading import attention_window, with_states
+from hb_metrics.inference.models.architecture import attention_window, beyond_rope_switch, num_known_tokens, with_states
 from hb_metrics.inference.models.quantization import is_exact
 from hb_metrics.inference.scoring.prefix_tree import PrefixTree, halved_tree, pack_prefix_trees
 from hb_metrics.inference.units import Unit, length_sorted_batches
 
-# How far the tree's numbers may be from the padded ones in the trial run, relative.
+# How far the tree's numbers may be from those of each sequence alone in the trial run, relative.
 _TOLERANCE = 1e-4
 # In half precision: so many times as far from the numbers of each sequence alone as the padded ones are.
 _TIMES_NOISE = 3
@@ -41,7 +41,7 @@ def check_causal(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> 
     tokens = list(max(sequences, key=len)[:_CAUSAL_TRIAL_TOKENS])
     if len(tokens) < 2:
         return
-    size = model.get_input_embeddings().num_embeddings
+    size = num_known_tokens(model)
     kept = len(tokens) // 2
     other = [*tokens[:kept], *((token + 1) % size for token in tokens[kept:])]
     fed = torch.tensor([tokens, other], device=input_device(model))
@@ -64,6 +64,8 @@ def tree_fault(
     """
     longest = sorted(sequences, key=lambda sequence: (-len(sequence), sequence))[: _TRIAL_SEQUENCES // 2]
     length = len(longest[0])
+    if beyond_rope_switch(model, length):
+        return f"its rotary positions take other factors in texts of {length:,} tokens, for a whole tree"
     if length > max_positions and not requested:
         # Its tree would share next to nothing, and its mask grows with the square of the length.
         return f"a text is {length:,} tokens long, more than the {max_positions:,} that are scored at once"
@@ -75,8 +77,9 @@ def tree_fault(
     trial = [*longest, *sequences[::step][: _TRIAL_SEQUENCES // 2]]
     trial += [(sequence[0], *reversed(sequence[1:])) for sequence in trial]
     limit = max(max_positions, 2 * length)  # two sequences at least, so that there are branches
-    padded = _tried(partial(padded_nlls, model), padded_units(trial, limit)[0], halved, len(trial))
-    if not np.isfinite(padded).all():
+    score = partial(padded_nlls, model)
+    alone = _tried(score, [Unit(np.array([row]), [sequence]) for row, sequence in enumerate(trial)], halved, len(trial))
+    if not np.isfinite(alone).all():
         return None  # a broken model is reported by name of text, whichever path is taken
     try:
         trees = [Unit(tree.sequences, tree) for tree in pack_prefix_trees(trial, limit)]
@@ -86,12 +89,11 @@ def tree_fault(
     except Exception as error:  # noqa: BLE001 - whatever it is, the model is then scored in padded batches
         message = ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
         return f"it refuses a 4-D mask with position ids ({message})"
-    tolerance, expected = _TOLERANCE, padded
+    tolerance = _TOLERANCE
     if low_precision:
-        alone = [Unit(np.array([row]), [sequence]) for row, sequence in enumerate(trial)]
-        expected = _tried(partial(padded_nlls, model), alone, halved, len(trial))
-        tolerance = max(_TIMES_NOISE * _difference(padded, expected), torch.finfo(model.dtype).eps)
-    difference = _difference(on_trees, expected)
+        padded = _tried(score, padded_units(trial, limit)[0], halved, len(trial))
+        tolerance = max(_TIMES_NOISE * _difference(padded, alone), torch.finfo(model.dtype).eps)
+    difference = _difference(on_trees, alone)
     if not difference <= tolerance:
         return f"on prefix trees it gives other numbers than on single sentences (off by {difference:.1e} in a trial)"
     return None
@@ -183,20 +185,29 @@ def padded_units(sequences: Sequence[Sequence[int]], max_positions: int) -> tupl
 
 
 def padding_changes(
-    score: Callable[[Any], np.ndarray], sequences: Sequence[Sequence[int]], model: PreTrainedModel
+    score: Callable[[Any], np.ndarray],
+    payloads: Sequence[Any],
+    model: PreTrainedModel,
+    *,
+    length: Callable[[Any], int] = len,
 ) -> bool:
-    """Whether a short sequence has another score beside a long one than alone: tried on the shortest and the longest.
+    """Whether a sequence has another score beside a longer one than alone.
 
-    Some decoders, such as ProphetNet's, do not honour padding.
+    Tried on a short, a middling and the longest sequence. ProphetNet's decoder does not honour padding, convolutions
+    (ConvBERT) and Fourier transforms (FNet) read it, and Nyström and pooling approximations depend on the length.
 
     Args:
         score: Gives the summed negative log-likelihood of each sequence of a batch.
-        sequences: Token ids, at least one sequence.
+        payloads: Sequences as `score` takes them, at least one.
         model: The model.
+        length: Gives the number of tokens of a sequence.
     """
-    pair = [min(sequences, key=len), max(sequences, key=len)]
-    together = _tried(score, [Unit(np.arange(2), pair)], halved, 2)
-    alone = _tried(score, [Unit(np.array([row]), [sequence]) for row, sequence in enumerate(pair)], halved, 2)
+    ordered = sorted(payloads, key=length)
+    if beyond_rope_switch(model, length(ordered[-1])):
+        return True
+    trial = [ordered[0], ordered[len(ordered) // 2], ordered[-1]]
+    together = _tried(score, [Unit(np.arange(3), trial)], halved, 3)
+    alone = _tried(score, [Unit(np.array([row]), [sequence]) for row, sequence in enumerate(trial)], halved, 3)
     return _difference(together, alone) > _tolerance(model)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from torch import nn
+from transformers import PreTrainedModel
 
 from hb_metrics.inference.scoring.perplexity import perplexity_scores
 from hb_metrics.inference.shards import Shard, fill_shards, shard_path
@@ -33,7 +33,7 @@ def score_into_shards(
     ids: Sequence[str],
     texts: Sequence[str],
     folder: Path,
-    model: nn.Module,
+    model: PreTrainedModel,
     *,
     progress: bool = True,
 ) -> pa.Table | None:
@@ -74,7 +74,7 @@ def score_units_into_shards(
     schema: pa.Schema,
     make_table: Callable[[np.ndarray, np.ndarray], pa.Table],
     folder: Path,
-    model: nn.Module,
+    model: PreTrainedModel,
     *,
     label: str,
     unit: str,

@@ -15,9 +15,8 @@ from hb_metrics.inference.served.client import Server, connected
 from hb_metrics.inference.served.probe import Probe, changes, probe
 from hb_metrics.runs.run_folder import RUN_FILE, read_json
 
-def make_server(
-    model: str, base_urls: Sequence[str] | None, provider: str | None, concurrency: int
-) -> Server:
+
+def make_server(model: str, base_urls: Sequence[str] | None, provider: str | None, concurrency: int) -> Server:
     """Where and how a model is asked for, with keys of the environment.
 
     Raises:

@@ -21,7 +21,6 @@ _HALF_CHARACTER = ("\ufffd", "bytes:", "<0x")  # in the text of tokens that are 
 _ROUNDING = 1e-3  # how far above 0 half precision may put a log-probability
 
 
-
 class TextLikelihood(NamedTuple):
     """The likelihood of a text.
 

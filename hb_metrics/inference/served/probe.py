@@ -1,8 +1,8 @@
 """Checks which request parameters a server honours: servers answer politely and leave out the rest.
 
 Each finding comes from answers, never from what a server says of itself. A field that is refused (400, 422) is one that
-it does not take. A field that is taken and changes nothing is found by that. What a run does not ask for is sent with the
-value that changes nothing, since a server would take its own default; what could not be set so is recorded.
+it does not take. A field that is taken and changes nothing is found by that. What a run does not ask for is sent with a
+value that changes nothing, since a server would take its own default. Fields that could not be set so are recorded.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from hb_metrics.inference.served.answers import ServedAnswer, read_chat, read_co
 from hb_metrics.inference.served.client import Client, RefusedError
 from hb_metrics.inference.served.likelihoods import FIELDS, Form, TextLikelihood, alternatives, read_likelihood, written
 
-# Two answers to one of these are alike by chance once in thousands of times, even at a temperature of 0.3; to both, never.
+# Two samples of an answer are hardly ever alike, even at a temperature of 0.3; those of both answers never.
 QUESTIONS = (
     "List forty random English words, separated by commas.",
     "Invent a story of five sentences about two strangers who meet on a train.",
@@ -75,8 +75,8 @@ class Probe:
         reasoning: "apart", "in the text" or "none", as far as answers showed.
         writes: Whether any answer held a reply.
         system_kept: Whether a system message makes the prompt longer.
-        likelihoods: The form in which log-probabilities of a prompt's tokens are given; `None`: they are not, or are not
-            what they should be.
+        likelihoods: The form in which log-probabilities of a prompt's tokens are given; `None`: they are not, or are
+            not what they should be.
         start_token: The token before a text whose likelihood is given.
         log_likelihood: That of a text, by which servers are compared.
     """
@@ -344,8 +344,10 @@ class _Prober:
         places = [values for values in places if len(values) > 1]
         if len(places) < _LEAST_PLACES:
             return True
-        return max(sum(map(exp, values)) for values in places) < 1.01 < max(
-            sum(2**value for value in values) for values in places
+        return (
+            max(sum(map(exp, values)) for values in places)
+            < 1.01
+            < max(sum(2**value for value in values) for values in places)
         )
 
     async def _scored(self, text: str, form: Form, **more: Any) -> Any:

@@ -118,7 +118,8 @@ def test_figures_are_those_of_counting(study, read):
         assert [row["adjusted_p_value"] for row in question["by_axis"]] == pytest.approx(adjusted_by_hand(p_values))
     first, _, third = results["questions"]
     assert first["interval"] is not None
-    assert (third["interval"], third["interval_reason"]) == (None, "2 raters; an interval over raters needs 3 or more")
+    assert third["interval"] is None
+    assert third["interval_reason"].startswith("2 raters;")
     assert results["raters"][0]["win_rates"]["preference"] == pytest.approx(
         np.mean([rating.wins for rating in included if (rating.rater, rating.question) == ("rater-01", "preference")])
     )

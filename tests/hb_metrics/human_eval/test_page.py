@@ -61,11 +61,73 @@ def test_the_page_has_all_that_the_sheet_has_and_not_which_run_a_reply_is_of(stu
     assert HOSTILE not in html
 
 
+def answer(browser, number):
+    """Answers so many questions with "1" and returns the session."""
+    for _ in range(number):
+        before = browser.text("#count")
+        browser.wait(READY)
+        browser.press("1")
+        browser.wait(f"document.getElementById('count').textContent !== {json.dumps(before)}")
+    return browser.run("state.session")
+
+
+def open_page(browser, path):
+    browser.open(path)
+    browser.wait("document.querySelector('section:not([hidden])') !== null")
+    if not browser.run("document.getElementById('intro').hidden"):
+        browser.press("Enter")
+    return browser.run("answered()")
+
+
+@needs_browser
+def test_answers_survive_a_killed_browser(path, tmp_path):
+    sessions = set()
+    for restart in range(3):
+        with open_browser(tmp_path / "profile", tmp_path / "saved") as browser:
+            assert open_page(browser, path) == 2 * restart
+            sessions.add(answer(browser, 2))
+            browser.kill()
+    assert len(sessions) == 1
+
+
+UNREADABLE = """
+    window.unreadable = %s;
+    const getItem = Storage.prototype.getItem, open = IDBFactory.prototype.open;
+    Storage.prototype.getItem = function (key) {
+      return unreadable.includes("local") ? null : getItem.call(this, key);
+    };
+    IDBFactory.prototype.open = function (...given) {
+      if (unreadable.includes("database")) throw new Error("unreadable");
+      return open.call(this, ...given);
+    };
+"""
+
+
+@needs_browser
+@pytest.mark.parametrize("unreadable", [["local"], ["database"], ["local", "database"]], ids="-".join)
+def test_an_unreadable_copy_is_not_written_over(path, tmp_path, unreadable):
+    with open_browser(tmp_path / "profile", tmp_path / "saved") as browser:
+        open_page(browser, path)
+        session = answer(browser, 4)
+        kept = browser.run("localStorage.getItem(KEY)")
+        script = browser.call("Page.addScriptToEvaluateOnNewDocument", source=UNREADABLE % json.dumps(unreadable))
+        if len(unreadable) == 1:  # the other copy is as good
+            assert open_page(browser, path) == 4
+            assert answer(browser, 1) == session
+        else:  # the page begins anew, and takes over what was kept as soon as it can be read
+            assert open_page(browser, path) == 0
+            assert browser.run("getItem.call(localStorage, KEY)") == kept
+            browser.run("unreadable = []")
+            assert answer(browser, 1) == session
+        browser.call("Page.removeScriptToEvaluateOnNewDocument", identifier=script["identifier"])
+        assert open_page(browser, path) == (5 if len(unreadable) == 1 else 4)
+
+
 @needs_browser
 def test_a_rater_answers_with_keys_stops_and_resumes_and_with_taps_on_a_phone(study, path, tmp_path):
     with open_browser(tmp_path / "profile", tmp_path / "saved") as browser:
         browser.open(path)
-        assert browser.run("document.activeElement.id") == "start"
+        browser.wait("document.activeElement.id === 'start'")
         assert "5 short exchanges" in browser.text("#intro")
         browser.press("Enter")
         browser.wait("!document.getElementById('rating').hidden")
@@ -77,7 +139,7 @@ def test_a_rater_answers_with_keys_stops_and_resumes_and_with_taps_on_a_phone(st
         for key, count in (("1", "1 of 5, question 2 of 3"), ("ArrowRight", "1 of 5, question 3 of 3")):
             browser.wait(READY)
             browser.press(key)
-            assert browser.text("#count") == count
+            browser.wait(f"document.getElementById('count').textContent === '{count}'")
         browser.wait(READY)
         browser.press("1", modifiers=2)  # Control and 1 is the browser's own
         browser.press("2", autoRepeat=True)
@@ -87,6 +149,7 @@ def test_a_rater_answers_with_keys_stops_and_resumes_and_with_taps_on_a_phone(st
         assert browser.run("document.querySelector('article.chosen button').id") == "choose-2"
         browser.wait(READY)
         browser.press("ArrowLeft")  # thought better of it
+        browser.wait("document.getElementById('count').textContent === '1 of 5, question 3 of 3'")
         assert browser.run("Object.values(state.answers).map(({choice}) => choice).join()") == "1,1"
 
         session = browser.run("state.session")
@@ -109,6 +172,7 @@ def test_a_rater_answers_with_keys_stops_and_resumes_and_with_taps_on_a_phone(st
             seen |= {browser.text(".prompt"), *replies}
             browser.wait(READY)
             browser.tap("#choose-1" if replies[0] == CHECK_REPLY else "#choose-2")
+            browser.wait(f"document.getElementById('rating').hidden || {READY}")
         assert browser.run("document.title") == f"Which speaker? ({RATER})"
         assert {HOSTILE, HOSTILE + "1"} <= seen  # shown as they are, and run by nobody
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
@@ -64,6 +64,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "deepseek_v2": {"num_experts_per_tok": 2, **_LATENT},
     "deepseek_v3": _LATENT,
     "deepseek_v32": _LATENT,
+    "esm": {"vocab_size": 400, "mask_token_id": 3},
+    "esmc": _LATENT,
     "gemma3n_text": {
         "num_hidden_layers": 5, "num_kv_shared_layers": 0, "hidden_size_per_layer_input": 8, "laurel_rank": 8,
         "intermediate_size": 64, "vocab_size_per_layer_input": 400,
@@ -77,13 +79,22 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "hunyuan_v1_moe": {"head_dim": 8},
     "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1},
     "kimi_linear": {"linear_head_dim": 8, "linear_num_heads": 4, "layer_types": _FOUR_LAYERS, **_LATENT},
+    "kosmos_2_text_model": {"embed_dim": 32, "layers": 2, "attention_heads": 4},
+    "kosmos_2_5_text_model": {"embed_dim": 32, "layers": 2, "attention_heads": 4},
+    "kosmos_2_5_vision_model": {"patch_embed_hidden_size": 32, "max_num_patches": 64},
     "lfm2_moe": {"layer_types": ["conv", "full_attention", "conv", "full_attention"]},
+    "luke": {"entity_vocab_size": 10, "entity_emb_size": 8},
     "longcat_flash": {"zero_expert_num": 2, "expert_ffn_hidden_size": 32, **_LATENT},
     "mamba2": {"num_heads": 8},
     "minicpm3": _LATENT,
     "ministral": {"head_dim": 8},
+    "mobilebert": {"hidden_size": 64},
+    "neomme": {"head_dim": 32, "embedding_rank": 8},
     "nemotron": {"num_key_value_heads": 2, "head_dim": 8},
     "minimax": {"layer_types": _FOUR_LAYERS},
+    "perceiver": {
+        "d_latents": 32, "num_latents": 8, "num_self_attends_per_block": 2, "max_position_embeddings": 128,
+    },
     "qwen4_exp_text": {
         "layer_types": ["linear_attention", "indexed_attention"] * 2, "indexer_n_heads": 2, "indexer_kv_heads": 1,
         "indexer_head_dim": 8, "indexer_budget": 16, "indexer_compress_ratio": 2, "hc_lowrank": 8, "ple_embed_dim": 16,
@@ -111,6 +122,8 @@ def small_architecture(family: str, auto_class: Any, **changes: Any) -> Any:
     settings = {"bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2} | _small_settings(config_class())
     if auto_class is AutoModelForCausalLM and family in MODEL_FOR_MASKED_LM_MAPPING_NAMES:
         settings["is_decoder"] = True  # the family comes as both
+    if auto_class is AutoModelForMaskedLM and "is_decoder" in settings:
+        settings["is_decoder"] = False
     if hasattr(config_class(), "decoder_start_token_id"):  # T5Gemma has none
         settings["decoder_start_token_id"] = 0
     config = config_class(**(settings | changes))

@@ -7,10 +7,16 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, AutoModelForSeq2SeqLM
+from transformers import (
+    AutoModelForCausalLM,
+    AutoModelForImageTextToText,
+    AutoModelForMaskedLM,
+    AutoModelForSeq2SeqLM,
+)
 from transformers.models.auto.modeling_auto import (
     MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
     MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES,
+    MODEL_FOR_MASKED_LM_MAPPING_NAMES,
     MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
 )
 
@@ -18,7 +24,8 @@ from hb_metrics.inference.models.contexts import EndTokens
 from hb_metrics.inference.replies.decoding import decode
 from hb_metrics.inference.replies.decoding_settings import Decoding
 from hb_metrics.inference.replies.trials import takes_cache, takes_padding
-from hb_metrics.inference.scoring.perplexity import score_perplexity
+from hb_metrics.inference.scoring.perplexity import perplexity_scores, run_plan, score_perplexity
+from hb_metrics.inference.scoring.pseudo_likelihood import plan_pseudo_log_likelihood
 from hb_metrics.inference.scoring.scoring_paths import right_padded
 from tests.hb_metrics.conftest import byte_level_tokenizer, roberta_tokenizer
 from tests.hb_metrics.inference.small_architectures import small_architecture
@@ -27,12 +34,14 @@ KINDS = {
     "causal": (AutoModelForCausalLM, MODEL_FOR_CAUSAL_LM_MAPPING_NAMES),
     "encoder-decoder": (AutoModelForSeq2SeqLM, MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES),
     "image-text": (AutoModelForImageTextToText, MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES),
+    "masked": (AutoModelForMaskedLM, MODEL_FOR_MASKED_LM_MAPPING_NAMES),
 }
 # Recurrent and hybrid models, windows, chunks, text models of image models: what is tried in every run of the tests.
 SHORT = {
     "causal": "bamba gpt_oss lfm2 llama4_text minimax mistral olmo3",
     "encoder-decoder": "t5gemma",
-    "image-text": "mistral3 qwen3_vl",
+    "image-text": "kosmos-2.5 mistral3 qwen3_vl",
+    "masked": "convbert fnet ibert perceiver",
 }
 # Of the first transformers mixes types; the second, a loop, moves by 0.3 in log-perplexity with any rounding.
 ONLY_FLOAT32 = ("inkling2_text", "hrm_text")
@@ -57,7 +66,7 @@ NOT_TRIED = {
     "image-text": {
         "reads a prompt both ways, and is refused for it": "paligemma",
         "captions images, and is given one": "blip blip-2 instructblip instructblipvideo pix2struct udop "
-        "vision-encoder-decoder pi0 kosmos-2 kosmos-2.5 florence2 pp_formulanet t5gemma2 evolla chameleon",
+        "vision-encoder-decoder pi0 kosmos-2 florence2 pp_formulanet t5gemma2 evolla chameleon",
         "has a vision tower that the settings here do not make small": "cohere2_vision "
         "cohere_compass cosmos3_edge deepseek_ocr2 deepseek_vl_hybrid diffusion_gemma "
         "ernie4_5_vl_moe exaone4_5 fast_vlm glm46v glm4v glm4v_moe glm5_next glm_ocr glmga granite4_vision "
@@ -65,6 +74,7 @@ NOT_TRIED = {
         "muse_glimmer muse_spark nemotron_h_omni paddleocr_vl perception_lm qwen2_5_omni_thinker qwen2_5_vl qwen2_vl "
         "qwen3_omni_moe_thinker step3p7 unlimited_ocr",
     },
+    "masked": {"is an encoder-decoder model, and is scored as one": "bart mbart mvp"},
 }
 GREEDY = Decoding(max_new_tokens=6)
 BEAMS = Decoding(max_new_tokens=4, num_beams=2)
@@ -81,8 +91,9 @@ if transformers.__version__.startswith("5.10."):
 EPSILON = torch.finfo(torch.bfloat16).eps
 
 
-def families():
-    for kind, (_, names) in KINDS.items():
+def families(*kinds):
+    for kind in kinds:
+        _, names = KINDS[kind]
         left_out = " ".join(NOT_TRIED[kind].values()).split()
         tried = [name for name in names if name not in left_out]
         if kind == "image-text":  # those of causal models are tried as such
@@ -146,7 +157,7 @@ def contexts_of(sequences, length=None):
     return [[*shared, *sequence[1 : length or 4 + index % 9]] for index, sequence in enumerate(sequences)]
 
 
-@pytest.mark.parametrize(("kind", "family"), list(families()))
+@pytest.mark.parametrize(("kind", "family"), list(families("causal", "encoder-decoder", "image-text")))
 def test_scores_and_replies_are_those_of_one_text_at_a_time(kind, family, prompts):
     auto_class, _ = KINDS[kind]
     model = small_architecture(family, auto_class)
@@ -188,6 +199,83 @@ def test_scores_and_replies_are_those_of_one_text_at_a_time(kind, family, prompt
                 assert decode(model, contexts, BEAMS, ENDS, padded=padding, cached=cached)[:3] == one_by_one
             elif kind != "encoder-decoder":
                 assert close_share(model, contexts, replies) > 0.9
+
+
+def masked_log_likelihood(model, tokenizer, text, span):
+    """Of the tokens of a span, each masked alone in a call of its own."""
+    encoded = tokenizer(text, return_offsets_mapping=True)
+    total = 0.0
+    for place, (start, end) in enumerate(encoded["offset_mapping"]):
+        if start < end and start < span[1] and end > span[0]:
+            tokens = list(encoded["input_ids"])
+            tokens[place] = tokenizer.mask_token_id
+            with torch.inference_mode():
+                logits = model(input_ids=torch.tensor([tokens])).logits[0, place]
+            total += logits.double().log_softmax(-1)[encoded["input_ids"][place]].item()
+    return total
+
+
+@pytest.mark.parametrize(("kind", "family"), list(families("masked")))
+def test_spans_are_scored_as_in_one_text_at_a_time(kind, family, prompts):
+    model, tokenizer = small_architecture(family, KINDS[kind][0]), roberta_tokenizer()
+    texts = sorted(prompts[::30], key=len)[::3]
+    spans = [(len(text) - 14, len(text)) if row % 2 else (3, 12) for row, text in enumerate(texts)]
+    plan = plan_pseudo_log_likelihood(texts, spans, model, tokenizer)
+    scores = perplexity_scores(plan, texts, run_plan(plan, model, progress=False)).log_likelihoods
+    alone = [masked_log_likelihood(model, tokenizer, text, span) for text, span in zip(texts, spans, strict=True)]
+    np.testing.assert_allclose(scores, alone, rtol=1e-4)
+
+
+SWITCH = 48
+LONG_ROPE = {
+    "rope_type": "longrope", "rope_theta": 1e4, "short_factor": [1.0] * 4, "long_factor": [1.0, 2.0, 3.0, 4.0],
+    "original_max_position_embeddings": SWITCH,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("family", "settings"),
+    [
+        ("phi3", {"original_max_position_embeddings": SWITCH}),
+        ("llama", {}),
+        ("phimoe", {"short_mscale": 1.1, "long_mscale": 1.3}),
+    ],
+)
+def test_long_rope_turns_each_text_by_its_own_length(family, settings, prompts, monkeypatch):
+    monkeypatch.setattr("hb_metrics.inference.units.num_workers", lambda: 4)
+    rope = LONG_ROPE | {name: value for name, value in settings.items() if "mscale" in name}
+    others = {name: value for name, value in settings.items() if "mscale" not in name}
+    model = small_architecture(family, AutoModelForCausalLM, rope_parameters=rope, **others)
+    tokenizer = byte_level_tokenizer(bos=True)
+    texts = [*prompts[::40], " ".join(prompts[:8]), " ".join(prompts[8:20])]
+    lengths = [len(tokens) for tokens in tokenizer(texts, add_special_tokens=False)["input_ids"]]
+    assert min(lengths) < SWITCH < sorted(lengths)[-2]
+    scores = score_perplexity(texts, model, tokenizer, progress=False)
+    np.testing.assert_allclose(np.log(scores.perplexities), log_perplexities(model, tokenizer, texts), atol=1e-4)
+    scores = score_perplexity(texts[:-2], model, tokenizer, progress=False)
+    assert scores.scoring == "tree"  # short texts alone are scored together
+    np.testing.assert_allclose(np.log(scores.perplexities), log_perplexities(model, tokenizer, texts[:-2]), atol=1e-4)
+
+    sequences = tokenizer(texts)["input_ids"]
+    contexts = [sequences[-1][: SWITCH + shift] for shift in (-3, -3, -20, 5, 9)]
+    contexts[1] = contexts[1][::-1]
+    cached = takes_cache(model, contexts, GREEDY.max_new_tokens)
+    assert not takes_padding(model, contexts, cached=cached)
+    for length in {len(context) for context in contexts}:
+        same = [context for context in contexts if len(context) == length]
+        replies = [reply.tokens for reply in decode(model, same, GREEDY, ENDS, cached=cached)]
+        assert replies == greedy_replies(model, same)
+
+
+def test_dynamic_rope_changes_beyond_the_longest_text_only(prompts):
+    rope = {"rope_type": "dynamic", "factor": 4.0, "rope_theta": 1e4}
+    model = small_architecture("llama", AutoModelForCausalLM, rope_parameters=rope, max_position_embeddings=SWITCH)
+    tokenizer = byte_level_tokenizer(bos=True)
+    fitting = [text for text in prompts[::20] if len(tokenizer(text)["input_ids"]) < SWITCH]
+    scores = score_perplexity(fitting, model, tokenizer, progress=False)
+    np.testing.assert_allclose(np.log(scores.perplexities), log_perplexities(model, tokenizer, fitting), atol=1e-4)
+    with pytest.raises(ValueError, match=rf"text {len(fitting)} .*at most {SWITCH}"):
+        score_perplexity([*fitting, " ".join(prompts[:8])], model, tokenizer, progress=False)
 
 
 WINDOWS = [

@@ -10,12 +10,14 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from tokenizers import AddedToken
+from transformers import AutoModelForSeq2SeqLM
 
 from hb_dataset.dialogue_pairs import Dialogue
 from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.scoring import dialogue as dialogue_module
 from hb_metrics.inference.scoring.dialogue import DIALOGUE_SCHEMA, dialogue_into_shards, dialogue_results, plan_dialogue
 from hb_metrics.inference.units import one_thread_per_unit
+from tests.hb_metrics.inference.small_architectures import small_architecture
 
 TEMPLATE = (
     "{% for message in messages %}<s>{{ message.role }}\n{{ message.content }}</s>{% endfor %}"
@@ -84,7 +86,7 @@ def one_at_a_time(dialogue, loaded, form, tag=None):
         with torch.inference_mode(), one_thread_per_unit(model):
             if loaded.kind == "encoder-decoder":
                 start = model.config.decoder_start_token_id
-                decoded = torch.tensor([[start, *said]])
+                decoded = torch.tensor([[start, *said[:-1]]])
                 log_p = model(input_ids=torch.tensor([given]), decoder_input_ids=decoded).logits[0]
             else:
                 log_p = model(input_ids=torch.tensor([given + said])).logits[0, len(given) - 1 :]
@@ -122,6 +124,13 @@ def test_likelihoods_are_those_of_one_pair_at_a_time(name, context, tag, dialogu
         "source": "made up",
     }
     json.dumps(results, allow_nan=False)
+
+
+def test_a_decoder_that_reads_padding_gets_one_pair_at_a_time(dialogue, load, tmp_path):
+    loaded = replace(load("t5"), model=small_architecture("prophetnet", AutoModelForSeq2SeqLM))
+    table = score(dialogue, loaded, tmp_path)
+    log_likelihoods, _ = one_at_a_time(dialogue, loaded, "<s>{}</s>")
+    np.testing.assert_allclose(table["log_likelihood"].to_numpy(), log_likelihoods, rtol=1e-5)
 
 
 @pytest.mark.parametrize(("name", "context"), [("llama", "chat"), ("blenderbot", "blenderbot")])

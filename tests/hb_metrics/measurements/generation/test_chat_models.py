@@ -102,7 +102,7 @@ def test_thinking_can_be_turned_off(tmp_path):
     with pytest.raises(ValueError, match=r"beam search .* does not know a thought from a reply; give --num_beams 1"):
         replies_of("qwen3", tmp_path / "thinking", beams)
     thinking, _ = replies_of("qwen3", tmp_path / "on")
-    assert thinking.description()["contexts_digest"] != plan.description()["contexts_digest"]
+    assert thinking.contexts != plan.contexts
     assert thinking.description()["prompts_digest"] == plan.description()["prompts_digest"]
 
 

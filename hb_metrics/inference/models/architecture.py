@@ -1,0 +1,68 @@
+"""What a model's architecture takes: tokens, positions, windows, and how its decoder starts."""
+
+import torch
+from transformers import PreTrainedModel
+from transformers.utils import ModelOutput
+
+from hb_metrics.inference.devices import input_embeddings
+
+
+def max_positions_of(model: PreTrainedModel) -> int | None:
+    """How many tokens the model has positions for; `None`: any number."""
+    positions = getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None)
+    if positions is None or positions <= 0:
+        return None
+    return positions - first_position(model)
+
+
+def num_known_tokens(model: PreTrainedModel) -> int:
+    """How many tokens the model has embeddings of: ids are below."""
+    embeddings = input_embeddings(model)
+    if embeddings is None:
+        return model.config.vocab_size
+    return getattr(embeddings, "num_embeddings", len(embeddings.weight))  # I-BERT's layer does not count them
+
+
+def attention_window(model: PreTrainedModel) -> int | None:
+    """How many tokens back some layers of the (decoder of the) model attend, going by its config; `None`: to all."""
+    config = model.config.get_text_config(decoder=True)
+    windows = [getattr(config, name, None) for name in ("sliding_window", "attention_chunk_size")]
+    return min((size for size in windows if size), default=None)
+
+
+def beyond_rope_switch(model: PreTrainedModel, length: float) -> bool:
+    """Whether a text of `length` tokens makes LongRoPE (Phi-3, Phi-4) turn to its long factors.
+
+    transformers takes the factors of a batch by its longest row, and keeps them where all threads read them. `dynamic`
+    factors change beyond `max_positions_of` only, where texts are rejected.
+    """
+    parameters = getattr(model.config.get_text_config(decoder=True), "rope_parameters", None) or {}
+    ropes = [parameters] if "rope_type" in parameters else parameters.values()  # some models have one per type of layer
+    switches = [rope["original_max_position_embeddings"] for rope in ropes if rope.get("rope_type") == "longrope"]
+    return any(length > switch for switch in switches)
+
+
+def decoder_start_id(model: PreTrainedModel) -> int | None:
+    """The token that the decoder of an encoder–decoder model is trained to start with; `None`: its config names none.
+
+    T5Gemma, which has no `decoder_start_token_id`, starts with the BOS token of its decoder.
+    """
+    if hasattr(model.config, "decoder_start_token_id"):
+        return model.config.decoder_start_token_id
+    return model.config.get_text_config(decoder=True).bos_token_id
+
+
+def with_states(encoded: ModelOutput, states: torch.Tensor) -> ModelOutput:
+    """What an encoder gave, of the class that its decoder expects, with other states ([rows, length, width])."""
+    return type(encoded)(**(dict(encoded) | {"last_hidden_state": states}))
+
+
+def first_position(model: PreTrainedModel) -> int:
+    """The position id of a text's first token: RoBERTa and its kin count from behind the one of the padding."""
+    taken = [
+        module.padding_idx + 1
+        for name, module in model.named_modules()
+        if (name.endswith("position_embeddings") or hasattr(module, "create_position_ids_from_input_ids"))
+        and getattr(module, "padding_idx", None) is not None
+    ]
+    return max(taken, default=0)
