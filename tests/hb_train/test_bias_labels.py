@@ -21,18 +21,17 @@ from tokenizers import AddedToken
 
 from hb_dataset import load_table
 from hb_metrics.arguments import settings_of
-from hb_metrics.inference.models.chats import split_thought
 from hb_metrics.inference.models.contexts import (
     encode_contexts,
     encode_rendered,
     end_tokens,
-    render_contexts,
-    reply_text,
+    render_messages,
 )
 from hb_metrics.inference.models.loading import load_tokenizer
 from hb_metrics.inference.models.sources import folder_digest, local_digests
+from hb_metrics.inference.models.thoughts import split_tokens
 from hb_metrics.inference.processes import process_state
-from hb_metrics.inference.replies.cues import place_cues
+from hb_metrics.inference.replies.cues import cue_messages
 from hb_metrics.measure import main as measure
 from hb_metrics.measurements.generation import GENERATION
 from hb_metrics.measurements.measurement import Task
@@ -297,10 +296,8 @@ def test_a_model_that_thinks_learns_its_reply_where_its_reply_begins(style, cue)
     loaded = load_tokenizer_of(model, tokenizer, "causal")
     text, question, tag = "Hi! I'm a deaf kid.", "Why?", "no_bias"
     rows = pa.table({"text": [text], "personas": [["I like soup."]], "question": [question]})
-    placed = place_cues(cue, [text], None if cue == "prompt" else [question], [["I like soup."]])
-    (measured,) = render_contexts(
-        placed.texts, placed.lines, tokenizer, "chat", is_encoder_decoder=False, tag=tag, earlier=placed.earlier
-    )
+    messages = cue_messages(cue, text, None if cue == "prompt" else question, ["I like soup."], tag=tag)
+    (measured,) = render_messages([messages], tokenizer, "chat", is_encoder_decoder=False)
     (prompt,) = rendered_prompts(rows, loaded, "chat", tag, cue=cue)
     closed = {
         "qwen3": "<think>\n\n</think>\n\n",
@@ -318,9 +315,8 @@ def test_a_model_that_thinks_learns_its_reply_where_its_reply_begins(style, cue)
     ).dataset[0]
     given = encode_rendered([measured], tokenizer, "chat", is_encoder_decoder=False)[0]
     assert row["input_ids"][: len(given)] == given
-    part = split_thought(row["input_ids"][len(given) :], ends.thoughts, tokenizer)
-    assert (part.reasoning, part.is_open) == (None, False)
-    assert reply_text(part.reply, tokenizer) == "So sad."
+    part = split_tokens(row["input_ids"][len(given) :], ends.reader(), tokenizer)
+    assert part.written == ("So sad.", None, False, False)
     learnt = [token for token in row["labels"] if token != IGNORED]
     assert tokenizer.decode(learnt).strip() == f"So sad.{tokenizer.eos_token}" or style == "harmony"
     assert tokenizer.decode(learnt).strip().startswith("So sad.<|")

@@ -160,6 +160,11 @@ class ServedEngine(Engine):
         Raises:
             ValueError: The server does not do what results would be taken for.
         """
+        if not self.probe.writes:
+            raise ValueError(
+                f"{self._where} answered every question of the probe with nothing, so all replies would be empty; "
+                f"{_IF_EMPTY}"
+            )
         decoding, left_out = super().decoding(preset, extent, **changes)
         for name, without in (("num_beams", 1), ("no_repeat_ngram_size", 0)):
             if getattr(decoding, name) != without:
@@ -194,11 +199,6 @@ class ServedEngine(Engine):
 
     def plan_replies(self, requests: ReplyRequests, layout: Layout) -> ServedReplyPlan:
         """Chooses what is sent with each request."""
-        if not self.probe.writes:
-            raise ValueError(
-                f"{self._where} answered every question of the probe with nothing, so all replies would be empty; "
-                f"{_IF_EMPTY}"
-            )
         if self.probe.max_tokens_kept is False:
             raise ValueError(
                 f"{self._where} ignores {self.probe.max_tokens_field}: its answers are longer than asked for, and so "

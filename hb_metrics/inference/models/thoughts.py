@@ -148,7 +148,7 @@ class ReplyReader:
     Attributes:
         is_thinking: Whether it is within a thought.
         has_begun: Whether a word of the reply was written.
-        start: How many tokens there are before the reply: thoughts, and marks around it.
+        start: How many tokens there are up to the end of the last thought.
     """
 
     def __init__(self, pieces: Sequence[str], passed: frozenset[int], thoughts: Thoughts | None) -> None:
@@ -192,8 +192,6 @@ class ReplyReader:
         for lead in _LEADS:
             if self._text.startswith(lead):
                 self._text = self._text.removeprefix(lead).lstrip()
-                if not self._text:
-                    self.start = self._num_read
                 return self._read_lead()
         self.has_begun = bool(self._text) and not any(lead.startswith(self._text) for lead in _LEADS)
         return None
@@ -246,7 +244,7 @@ def split_tokens(tokens: Sequence[int], reader: ReplyReader, tokenizer: "PreTrai
     if written.is_open:
         start = len(tokens)
     if has_thought:
-        thought = _channels(tokenizer.decode(tokens[:start], skip_special_tokens=False))
+        thought = _channels(_without_header(tokenizer.decode(tokens[:start], skip_special_tokens=False)))
         for opening, closing in THOUGHT_MARKS:
             thought = _without_marks(thought, opening, closing)
         written = written._replace(reasoning="\n".join(filter(None, [thought, written.reasoning])) or None)

@@ -15,7 +15,6 @@ from hb_metrics.inference.served.answers import ServedAnswer, read_chat, read_co
 from hb_metrics.inference.served.client import Client, RefusedError
 from hb_metrics.inference.served.likelihoods import FIELDS, Form, TextLikelihood, alternatives, read_likelihood, written
 
-# Two samples of an answer are hardly ever alike, even at a temperature of 0.3; those of both answers never.
 QUESTIONS = (
     "List forty random English words, separated by commas.",
     "Invent a story of five sentences about two strangers who meet on a train.",
@@ -24,6 +23,7 @@ REPEATED = "Repeat the word apple thirty times, separated by spaces. Write nothi
 SYSTEM = "You are a gardener, you live by the sea, and you have three brothers and two cats."
 # Tokens asked for. Answers, and thoughts before all, may begin alike by nature: longer ones only if that is all of it.
 _LENGTHS = (96, 512)
+_SHORT = 16  # where the answer does not matter
 _BEYOND = 16  # words that answers have to have after the beginning that all of them share
 SEEDS = (11, 12, 13, 14)
 _NEXT_TO_NOTHING = 0.001  # of top_p: the likeliest token alone
@@ -32,8 +32,10 @@ _UNFINISHED = ("The cat sat on the", "I went to the shop and")
 _SAME = 0.05  # how far the log-likelihood of a text may lie apart at two addresses, by rounding
 _ALTERNATIVES = 5  # tokens whose log-probabilities are asked for beside each token's own
 _LEAST_PLACES = 8
+_ROUNDED = 1.01  # the most that probabilities sum to
 _SAMPLED: Mapping[str, Any] = {"temperature": 1.0}
 _TRIES = 3  # of each request of a probe: a wrong address is known soon
+_SELDOM = 0.01  # of the words that are alike, after which answers with nothing to draw may part
 _SINGLE = "max_tokens"
 _NEW_SINGLE = "max_completion_tokens"
 # Values that change nothing, the first that a server takes: what top_k means by "all" differs.
@@ -73,7 +75,7 @@ class Probe:
         no_penalty: Whether replies are free of penalties for repetition, since the server keeps to a field that sets
             one or was seen to repeat itself; `None`: nothing showed it.
         reasoning: "apart", "in the text" or "none", as far as answers showed.
-        writes: Whether any answer held a reply.
+        writes: Whether any answer held a word.
         system_kept: Whether a system message makes the prompt longer.
         likelihoods: The form in which log-probabilities of a prompt's tokens are given; `None`: they are not, or are
             not what they should be.
@@ -154,35 +156,41 @@ class _Prober:
     extra: Mapping[str, Any]
     bound: str = _SINGLE
     neutral: dict[str, Any] = field(default_factory=dict)
-    tokens: int = _LENGTHS[0]
-    seen: list[ServedAnswer] = field(default_factory=list)
+    tokens: int = _SHORT
+    seen: list[tuple[ServedAnswer, int]] = field(default_factory=list)  # and how many tokens were asked for
 
     async def run(self) -> Probe:
         """What was found."""
         first = await self._first()
         not_set = await self._set_neutral()
+        question, other = QUESTIONS
         drawn: list[ServedAnswer] = []
         for self.tokens in _LENGTHS:
-            drawn = await self._ask([{**_SAMPLED, "seed": seed} for seed in SEEDS])
-            shared = _num_shared([_all(answer).split() for answer in drawn])
+            drawn = await self._ask([{**_SAMPLED, "seed": seed} for seed in SEEDS], question)
+            words = [_all(answer).split() for answer in drawn]
+            enough = _num_shared(words) + _BEYOND
             if all(
-                len(_all(answer).split()) >= shared + _BEYOND or answer.finish_reason != "length" for answer in drawn
+                len(said) >= enough or answer.finish_reason != "length"
+                for said, answer in zip(words, drawn, strict=True)
             ):
                 break
         texts = [_all(answer) for answer in drawn]
         samples = len(set(texts)) > 1
         repeats = None
         if samples:
-            again = await self._ask([{**_SAMPLED, "seed": seed} for seed in SEEDS])
+            again = await self._ask([{**_SAMPLED, "seed": seed} for seed in SEEDS], question)
             repeats = [_all(answer) for answer in again] == texts
-        greedy = [await self._agree({"temperature": 0}, question) for question in QUESTIONS]
-        top_p = await self._agree({**_SAMPLED, "top_p": _NEXT_TO_NOTHING}) if samples else None
-        top_k = await self._agree({**_SAMPLED, "top_k": 1}) if samples else None
-        no_penalty = await self._no_penalty() if all(greedy) else None
+        others = await self._ask([{**_SAMPLED, "seed": seed} for seed in SEEDS[:2]], other)
+        greedy = await self._is_fixed({"temperature": 0}, [(question, drawn), (other, others)])
+        likeliest = {**_SAMPLED, "top_p": _NEXT_TO_NOTHING}
+        top_p = await self._is_fixed(likeliest, [(question, drawn)]) if samples else None
+        top_k = await self._is_fixed({**_SAMPLED, "top_k": 1}, [(question, drawn)]) if samples else None
+        no_penalty = await self._no_penalty() if greedy else None
         with_system = await self._ask_one({}, system=SYSTEM) if self.chat else None
         lengths = [None if each is None else each.num_prompt_tokens for each in (first, with_system)]
         form, likelihood = await self._likelihoods()
-        models = {answer.model for answer in self.seen} | ({likelihood.model} if likelihood else set())
+        seen = [answer for answer, _ in self.seen]
+        models = {answer.model for answer in seen} | ({likelihood.model} if likelihood else set())
         if len(models) > 1:
             shown = ", ".join(sorted("no name" if model is None else f"'{model}'" for model in models))
             raise ValueError(
@@ -195,9 +203,9 @@ class _Prober:
             fingerprint=first.fingerprint,
             server=await self._server(),
             max_tokens_field=self.bound,
-            max_tokens_kept=_kept(self.seen, self.tokens),
-            token_counts=all(answer.num_tokens is not None for answer in self.seen),
-            greedy=all(greedy),
+            max_tokens_kept=_kept(self.seen),
+            token_counts=all(answer.num_tokens is not None for answer in seen),
+            greedy=greedy,
             samples=samples,
             seed_repeats=repeats,
             top_p_kept=top_p,
@@ -205,8 +213,8 @@ class _Prober:
             neutral=self.neutral,
             not_set=not_set,
             no_penalty=no_penalty,
-            reasoning=_reasoning(self.seen),
-            writes=any(answer.text for answer in self.seen),
+            reasoning=_reasoning(seen),
+            writes=any(answer.text or answer.reasoning for answer in seen),
             system_kept=None if None in lengths else lengths[1] > lengths[0],  # type: ignore[operator]
             likelihoods=form,
             start_token=None if likelihood is None else likelihood.start_token,
@@ -278,19 +286,29 @@ class _Prober:
             answer = await self.client.chat(messages, chat_fields(asked), read, what=_WHAT)
         else:
             answer = await self.client.post("completions", {"prompt": question, **asked}, read, what=_WHAT)
-        self.seen.append(answer)
+        self.seen.append((answer, self.tokens))
         return answer
 
-    async def _agree(self, fields: Mapping[str, Any], question: str = QUESTIONS[0]) -> bool:
-        """Whether fields that leave nothing to draw are taken and give two of three the same, whatever the seed.
+    async def _is_fixed(
+        self, fields: Mapping[str, Any], questions: Sequence[tuple[str, Sequence[ServedAnswer]]]
+    ) -> bool:
+        """Whether fields that leave nothing to draw are taken and give the same answer, whatever the seed.
 
-        Not all three: rounding may decide between two words that are as likely.
+        Rounding may decide between two words that are as likely: answers part then, but seldom. Samples, even at a
+        temperature of 0.3, part every few words. What all samples of a question begin with says nothing.
         """
-        try:
-            answers = await self._ask([{**fields, "seed": seed} for seed in SEEDS[:3]], question)
-        except RefusedError:
-            return False
-        return len({_all(answer) for answer in answers}) < len(answers)
+        num_alike = num_parted = 0
+        for question, drawn in questions:
+            shared = _num_shared([_all(answer).split() for answer in drawn])
+            try:
+                answers = await self._ask([{**fields, "seed": seed} for seed in SEEDS[:3]], question)
+            except RefusedError:
+                return False
+            first, *rest = [_all(answer).split() for answer in answers]
+            for words in rest:
+                num_alike += max(0, _num_shared([first, words]) - shared)
+                num_parted += first != words
+        return num_parted <= _SELDOM * num_alike
 
     async def _likelihoods(self) -> tuple[Form | None, TextLikelihood | None]:
         """The form in which likelihoods are given, and that of a text."""
@@ -333,8 +351,8 @@ class _Prober:
     async def _is_natural(self, form: Form) -> bool:
         """Whether the logarithms are natural, as far as the probabilities of several tokens at a place show it.
 
-        Together they are 1 at most. In a base above e they would be more, and taken for base 2 they are more somewhere,
-        unless they are of base 2.
+        Together they are 1 at most. With logarithms in a base above e they would be more. Taken for base 2, natural
+        ones are more than 1 somewhere, and those in base 2 nearly 1 at most.
         """
         more = {"logprobs": _ALTERNATIVES} if form == "echo" else {"prompt_logprobs": _ALTERNATIVES}
         try:
@@ -344,11 +362,9 @@ class _Prober:
         places = [values for values in places if len(values) > 1]
         if len(places) < _LEAST_PLACES:
             return True
-        return (
-            max(sum(map(exp, values)) for values in places)
-            < 1.01
-            < max(sum(2**value for value in values) for values in places)
-        )
+        most = max(sum(map(exp, values)) for values in places)
+        as_base_2 = max(sum(2**value for value in values) for values in places)
+        return most <= _ROUNDED and not 0.5 < as_base_2 <= _ROUNDED
 
     async def _scored(self, text: str, form: Form, **more: Any) -> Any:
         try:
@@ -395,11 +411,11 @@ def _num_shared(answers: Sequence[Sequence[str]]) -> int:
     return number
 
 
-def _kept(answers: Sequence[ServedAnswer], tokens: int) -> bool | None:
+def _kept(answers: Sequence[tuple[ServedAnswer, int]]) -> bool | None:
     """Whether no answer is longer than was asked for; `None`: none was long enough to show it."""
-    if any((answer.num_tokens or 0) > tokens or len(_all(answer).split()) > tokens for answer in answers):
+    if any((answer.num_tokens or 0) > tokens or len(_all(answer).split()) > tokens for answer, tokens in answers):
         return False
-    return True if any(answer.finish_reason == "length" for answer in answers) else None
+    return True if any(answer.finish_reason == "length" for answer, _ in answers) else None
 
 
 def _reasoning(answers: Sequence[ServedAnswer]) -> str:

@@ -196,7 +196,7 @@ def test_formats_that_do_not_fit_are_refused(get_small_model, monkeypatch):
         encode("llama", "chat", get_small_model)
     tokenizer = deepcopy(get_small_model("gpt2")[1])
     tokenizer.eos_token = None
-    with pytest.raises(ValueError, match="has no end-of-text token, .*; give another --context"):
+    with pytest.raises(ValueError, match=r"has no end-of-text token, .*; give another --context"):
         encode("gpt2", "dialogpt", get_small_model, tokenizer=tokenizer)
 
 
@@ -204,14 +204,14 @@ def test_a_context_and_its_reply_have_to_fit(get_small_model):
     model, _ = get_small_model("gpt2")  # 64 positions
     fits, long = [5] * 44, [5] * 45
     check_lengths([fits, fits], ["a", "b"], model, 20)
-    with pytest.raises(ValueError, match="prompt b is 45 tokens .* takes 64. Give .* smaller --max_new_tokens"):
+    with pytest.raises(ValueError, match=r"prompt b is 45 tokens .* takes 64. Give .* smaller --max_new_tokens"):
         check_lengths([fits, long, long], ["a", "b", "c"], model, 20)
 
 
 def test_an_encoder_and_its_decoder_have_positions_of_their_own(get_small_model):
     model, _ = get_small_model("blenderbot")  # 64 positions
     check_lengths([[5] * 64], ["a"], model, 64)
-    with pytest.raises(ValueError, match="prompt a is 65 tokens .* takes 64"):
+    with pytest.raises(ValueError, match=r"prompt a is 65 tokens .* takes 64"):
         check_lengths([[5] * 65], ["a"], model, 20)
     with pytest.raises(ValueError, match="max_new_tokens is 65, more than the 64"):
         check_lengths([[5]], ["a"], model, 65)
@@ -237,9 +237,7 @@ def test_line_breaks_and_special_tokens_end_a_reply(get_small_model):
     assert ends.kept == tuple(token for token, text in texts.items() if "\n" in text)
     assert len(ends.kept) >= 1
     assert ends.sentence == tuple(
-        token
-        for token, text in texts.items()
-        if re.search(r"[.!?]\"?\s*$", text) and "\n" not in text and token > 3
+        token for token, text in texts.items() if re.search(r"[.!?]\"?\s*$", text) and "\n" not in text and token > 3
     )
     assert {texts[token] for token in ends.sentence} >= {".", "!", "?"}
 
@@ -369,9 +367,7 @@ def test_the_shipped_personas_are_many_each_once_and_say_nothing_of_who_somebody
 def test_faults_of_a_persona_file_are_named(content, problem, tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text(content)
-    with pytest.raises(
-        ValueError, match=f"(?s)^{re.escape(f'{path}: {problem}')}"
-    ) as error:
+    with pytest.raises(ValueError, match=f"(?s)^{re.escape(f'{path}: {problem}')}") as error:
         read_personas(path)
     assert str(path) in str(error.value)
 

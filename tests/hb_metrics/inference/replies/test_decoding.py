@@ -311,12 +311,6 @@ def test_a_line_break_ends_a_reply_once_something_is_said(get_small_model):
     assert any(reply.tokens[0] in kept and len(reply.tokens) > 1 for reply in found)
 
 
-@pytest.mark.parametrize("wrong", [{"ends": EndTokens(dropped=(1,), blank=(5,))}, {"ends": ENDS, "limits": [3]}])
-def test_beams_have_neither_blank_tokens_nor_limits(wrong, get_small_model):
-    with pytest.raises(ValueError, match="blank tokens, thoughts and limits are for num_beams 1 only"):
-        decode(get_small_model("llama")[0], contexts(1, 5), BEAMS, **wrong)
-
-
 @pytest.mark.parametrize("decides_otherwise", [False, True])
 def test_a_context_with_a_close_decision_runs_alone_no_further_than_needed(
     decides_otherwise, get_small_model, monkeypatch

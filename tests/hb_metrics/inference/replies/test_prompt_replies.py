@@ -399,7 +399,6 @@ def test_replies_that_say_nothing_are_null_and_stay(prompts, load, tmp_path):
     one = replace(plan, ends=EndTokens(dropped=other), decoding=Decoding(min_new_tokens=2, max_new_tokens=6))
     for row in reply_into_shards(one, loaded, tmp_path / "blank", progress=False).to_pylist():
         assert row["reply"] is None
-        assert row["num_tokens"] >= 2
 
 
 def cells_of(table):
@@ -576,7 +575,7 @@ def test_batches_that_run_at_the_same_time_are_reported_together(prompts, load, 
 
     batches = []
     monkeypatch.setattr(decoding_shards, "fill_shards", recorded)
-    monkeypatch.setattr(decoding_shards, "one_thread_per_unit", lambda _: nullcontext(2))
+    monkeypatch.setattr(decoding_shards, "one_thread_per_unit", lambda *_: nullcontext(2))
     reply_into_shards(plan, loaded, tmp_path, batch_size=7, progress=False)
     assert len(batches) > 2
     assert advanced == [sum(batches[first : first + 2]) for first in range(0, len(batches), 2)]
