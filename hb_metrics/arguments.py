@@ -102,4 +102,4 @@ def asked_measurements(settings: Settings) -> list[Measurement] | None:
 
 
 def _option_classes() -> tuple[type, ...]:
-    return tuple(measurement.options for measurement in MEASUREMENTS)
+    return tuple(measurement.options for measurement in MEASUREMENTS if measurement.options is not None)

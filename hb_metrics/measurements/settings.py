@@ -15,13 +15,10 @@ T = TypeVar("T")
 _OF_LOADED = (
     "revision",
     "adapter",
-    "adapter_revision",
     "gguf_file",
     "device_map",
     "dtype",
     "batch_size",
-    "scoring",
-    "max_positions",
     "chat_date",
 )
 _OF_SERVED = ("concurrency",)
@@ -135,12 +132,9 @@ class RunOptions:
     adapter: str | None = field(
         default=None,
         metadata={
-            "help": "A PEFT adapter (LoRA and its kin), a Hub id or a local folder, that is measured with the model "
-            "without being merged into it."
+            "help": "A PEFT adapter (such as LoRA) to measure with the model, not merged into it: a local folder, a "
+            "Hub id, or id@revision."
         },
-    )
-    adapter_revision: str | None = field(
-        default=None, metadata={"help": "The branch, tag or commit of the adapter, if it is a Hub id."}
     )
     gguf_file: str | None = field(
         default=None,
@@ -192,26 +186,12 @@ class RunOptions:
             "with the day of the run. Default: 2026-01-01."
         },
     )
-    scoring: Literal["auto", "tree", "padded"] = field(
-        default="auto",
-        metadata={
-            "help": "How a causal model is run to score sentences: auto, tree or padded. The numbers are the same "
-            "but for rounding."
-        },
-    )
-    max_positions: int | None = field(
-        default=None,
-        metadata={"help": "How many tokens are scored at once, which bounds the memory. Default: 512."},
-    )
     quick: bool = field(
         default=False,
         metadata={
             "help": "Take a quick look with fewer replies than by default (--replies_per_cell 5). Options that are "
             "given take precedence."
         },
-    )
-    alpha: float = field(
-        default=0.05, metadata={"help": "The significance level of one test of Likelihood or Language Model Bias."}
     )
     confidence_level: float = field(default=0.95, metadata={"help": "The confidence level of all intervals."})
 
@@ -229,12 +209,13 @@ class RunOptions:
             raise ValueError(
                 f"dataset_config '{self.dataset_config}' cannot be measured; {hint}allowed: {', '.join(allowed)}"
             )
-        for name, example in (("alpha", 0.05), ("confidence_level", 0.95)):
-            if not 0 < getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; give a number between 0 and 1, such as {example}")
+        if not 0 < self.confidence_level < 1:
+            raise ValueError(
+                f"confidence_level is {self.confidence_level}; give a number between 0 and 1, such as 0.95"
+            )
         if self.output_dir is not None and Path(self.output_dir).is_file():
             raise ValueError(f"output_dir '{self.output_dir}' is a file; give a folder, which may be new")
-        check_least(self, seed=0, batch_size=1, max_positions=1, sample=1, concurrency=1)
+        check_least(self, seed=0, batch_size=1, sample=1, concurrency=1)
         check_files(self, "replies_file", "logprobs_file")
         self._check_answers_of_files()
         if self.is_served:

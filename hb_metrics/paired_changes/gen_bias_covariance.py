@@ -1,4 +1,4 @@
-"""The covariance of two runs' debiased Gen Bias, which replies to the same prompts bring about.
+"""The variance of the change of debiased Gen Bias from one run to another, from the replies of both.
 
 In a template, G_d is the covariance of the two runs' style vectors of a reply to one prompt in cell d, to n_d prompts
 that both replied to; the first run has N_d replies there and the second M_d, w_d = n_d / (N_d M_d) and q_d =
@@ -7,10 +7,14 @@ less their mean over cells, the two debiased values of the template have the cov
 
     1/D² [ 4 Σ_d w_d μ_d'G_dν_d  +  2 P² Σ_d q_d tr(G_dG_d')  +  2/D² Σ_{d≠e} w_d w_e tr(G_dG_e') ]
 
-as U-statistics have, and templates are independent. μ_d'G_dν_d and tr(G_dG_d') are estimated by averages over four
-different prompts of a cell, which are without bias whatever the replies are like: style vectors are far from normal,
-and their means and covariances go together. The means of the other cells bring noise into the first sum, twice the
-third.
+as U-statistics have, and templates are independent. A run with itself gives its variance, so the variance of the change
+is the sum of both variances less twice the covariance. All three come from the same prompts by the same formula: where
+most replies of the runs are the same, what the three have in common cancels to the last digit. μ_d'G_dν_d and
+tr(G_dG_d') are estimated by averages over four different prompts of a cell, which are without bias whatever the replies
+are like: style vectors are far from normal, and their means and covariances go together. The means of the other cells
+bring noise into the first sum, twice the third.
+
+A cell of a single reply adds the squared length of its error too, as Gen Bias subtracts the mean spread of other cells.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,8 +24,8 @@ import numpy as np
 
 from hb_metrics.statistics.intervals import groups_of
 
-# Different prompts that the averages need; a cell that shares fewer counts as sharing none.
-MIN_SHARED = 4
+# Different prompts that the averages need.
+MIN_PROMPTS = 4
 
 
 class PairedCell(NamedTuple):
@@ -39,42 +43,54 @@ class PairedCell(NamedTuple):
 
 
 class Covariance(NamedTuple):
-    """An estimated covariance.
+    """The estimated covariance matrix of the two runs' values.
 
     Attributes:
-        value: The covariance.
-        variance: Of the estimate.
+        matrix: [2, 2] the matrix; NaN: half or more of the cells have fewer than `MIN_PROMPTS` replies in a run.
+        freedom: Degrees of freedom of a χ² that is as uncertain as the variance of the change (Satterthwaite).
     """
 
-    value: float
-    variance: float
+    matrix: np.ndarray
+    freedom: float
 
 
 class _Part(NamedTuple):
-    """One template's part of a covariance: what each cell adds to it."""
+    """One template's part of a covariance matrix.
+
+    Attributes:
+        by_cell: [cells, 2, 2] what each cell adds; NaN: it has fewer than `MIN_PROMPTS` replies in a run.
+        of_single: [cells, 2, 2] what the cell would add if it had a single reply in each run.
+        traces: [cells, 2] the variance of a reply, in the units of the value.
+        sizes: [cells, 2] the replies of either run.
+        rest: [2, 2] what all cells add together.
+    """
 
     by_cell: np.ndarray
-    rest: float
+    of_single: np.ndarray
+    traces: np.ndarray
+    sizes: np.ndarray
+    rest: np.ndarray
 
 
 def gen_bias_covariances(
     templates: Iterable[Mapping[str | None, Sequence[PairedCell]]], columns: Mapping[str, Sequence[int]]
 ) -> dict[str | None, list[Covariance]]:
-    """The covariances of two runs' debiased values, not multiplied by any scale.
+    """The covariance matrices of two runs' debiased values, not multiplied by any scale.
 
     Args:
         templates: Of each template, axis → its cells.
         columns: Cluster → indices of its styles.
 
     Returns:
-        Axis (`None`: all descriptors) → [metrics], in the order of `read_metrics`: Full Gen Bias, Partial of each
-        cluster, Summed-Cluster of each.
+        `None` (all descriptors) → [metrics], in the order of `read_metrics`: Full Gen Bias, Partial of each cluster,
+        Summed-Cluster of each; axis → Full Gen Bias alone.
     """
     parts: dict[str | None, list[list[_Part]]] = {}
     for axes in templates:
         by_metric = _by_metric([cell for members in axes.values() for cell in members], columns)
         for axis, members in groups_of({axis: len(group) for axis, group in axes.items()}).items():
-            parts.setdefault(axis, []).append([_part(cells[members]) for cells in by_metric])
+            of_group = by_metric if axis is None else by_metric[:1]
+            parts.setdefault(axis, []).append([_part(cells[members]) for cells in of_group])
     return {
         axis: [_covariance(of_metric) for of_metric in zip(*of_templates, strict=True)]
         for axis, of_templates in parts.items()
@@ -98,40 +114,66 @@ def _by_metric(cells: Sequence[PairedCell], columns: Mapping[str, Sequence[int]]
 
 
 def _part(cells: Sequence[PairedCell]) -> _Part:
-    number, width = len(cells), cells[0].first.shape[1]
+    number = len(cells)
+    sizes = np.array([[len(cell.first), len(cell.second)] for cell in cells])
     means = np.array([[rows.mean(axis=0) for rows in cell[:2]] for cell in cells])
     of_others = (means.sum(axis=0) - means) / (number - 1)
-    by_cell, squares = np.zeros(number), 0.0
-    weighted = np.zeros((width, width))
-    for row, (first, second, shared) in enumerate(cells):
-        count = shared.shape[1]
-        if count < MIN_SHARED:
-            continue
-        one, other = first[shared[0]] - of_others[row, 0], second[shared[1]] - of_others[row, 1]
-        linear, square = _moments(one, other)
-        weight = count / (len(first) * len(second))
-        both = weight * (count - 1) / ((len(first) - 1) * (len(second) - 1))
-        by_cell[row] = (1 - 1 / number) ** 2 * (4 * weight * linear + 2 * both * square)
-        matrix = weight / (count - 1) * (one - one.mean(axis=0)).T @ (other - other.mean(axis=0))
-        weighted += matrix
-        squares += float(np.sum(matrix**2))
-    between = float(np.sum(weighted**2)) - squares
-    return _Part(by_cell / number**2, -2 / number**4 * between)
+    by_cell, of_single = np.zeros((number, 2, 2)), np.zeros((number, 2, 2))
+    traces, between = np.full((number, 2), np.nan), np.zeros((2, 2))
+    for one, other in ((0, 0), (0, 1), (1, 1)):
+        prompts = [cell.shared if one != other else np.arange(len(cell[one]))[None].repeat(2, axis=0) for cell in cells]
+        counts = np.array([rows.shape[1] for rows in prompts])
+        weighted, squares = np.zeros((means.shape[2],) * 2), 0.0
+        for count in np.unique(counts[counts >= MIN_PROMPTS]):
+            members = np.flatnonzero(counts == count)
+            x, y = (
+                np.stack([cells[row][run][prompts[row][index]] for row in members.tolist()])
+                - of_others[members, run, None]
+                for index, run in enumerate((one, other))
+            )
+            linear, square = _moments(x @ x.swapaxes(1, 2), y @ y.swapaxes(1, 2))
+            first, second = sizes[members, one], sizes[members, other]
+            weights = count / (first * second)
+            both = weights * (count - 1) / ((first - 1) * (second - 1))
+            by_cell[members, one, other] = (1 - 1 / number) ** 2 * (4 * weights * linear + 2 * both * square)
+            lengths, other_lengths = np.sum(x**2, axis=2), np.sum(y**2, axis=2)
+            apart = (lengths - lengths.mean(axis=1, keepdims=True)) * other_lengths
+            of_single[members, one, other] = (1 - 1 / number) ** 2 * apart.sum(axis=1) / (count - 1)
+            x -= x.mean(axis=1, keepdims=True)
+            y -= y.mean(axis=1, keepdims=True)
+            if one == other:
+                traces[members, one] = (1 - 1 / number) * np.sum(x**2, axis=(1, 2)) / (count - 1)
+            norms = np.sum((x @ x.swapaxes(1, 2)) * (y @ y.swapaxes(1, 2)), axis=(1, 2))
+            squares += float(norms @ (weights / (count - 1)) ** 2)
+            x *= (weights / (count - 1))[:, None, None]
+            weighted += x.reshape(-1, x.shape[2]).T @ y.reshape(-1, y.shape[2])
+        between[one, other] = float(np.sum(weighted**2)) - squares
+    for matrix in (*by_cell, *of_single, between):
+        matrix[1, 0] = matrix[0, 1]
+    by_cell[sizes.min(axis=1) < MIN_PROMPTS] = np.nan
+    return _Part(by_cell / number**2, of_single / number**2, traces / number, sizes, -2 / number**4 * between)
 
 
-def _moments(one: np.ndarray, other: np.ndarray) -> tuple[float, float]:
-    """Of [prompts, styles] of two runs with means m and n and covariance G: m'Gn and tr(GG'), without bias.
+def _moments(products: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Moments without bias of replies of two runs to the same prompts, with means m and n and covariance G.
 
-    By the inner products a of one run's replies and b of the other's, over different prompts i, j, k, l:
+    With the inner products a of one run's replies and b of the other's, over different prompts i, j, k, l:
     m'Gn is the mean of a_ki b_il − a_ki b_jl, and tr(GG') that of a_ik b_ik − 2 a_ik b_il + a_ik b_jl.
+
+    Args:
+        products: [cells, prompts, prompts] a; the diagonals are overwritten.
+        others: [cells, prompts, prompts] b; too.
+
+    Returns:
+        [cells] m'Gn, and [cells] tr(GG').
     """
-    count = len(one)
-    products, others = one @ one.T, other @ other.T
-    np.fill_diagonal(products, 0)
-    np.fill_diagonal(others, 0)
-    same = float(np.sum(products * others))
-    chained = float(products.sum(axis=0) @ others.sum(axis=0)) - same
-    apart = float(products.sum() * others.sum()) - 4 * chained - 2 * same
+    count = products.shape[1]
+    for matrices in (products, others):
+        matrices[:, np.arange(count), np.arange(count)] = 0
+    rows, other_rows = products.sum(axis=2), others.sum(axis=2)
+    same = np.sum(products * others, axis=(1, 2))
+    chained = np.sum(rows * other_rows, axis=1) - same
+    apart = rows.sum(axis=1) * other_rows.sum(axis=1) - 4 * chained - 2 * same
     two = same / (count * (count - 1))
     three = chained / (count * (count - 1) * (count - 2))
     four = apart / (count * (count - 1) * (count - 2) * (count - 3))
@@ -140,6 +182,23 @@ def _moments(one: np.ndarray, other: np.ndarray) -> tuple[float, float]:
 
 def _covariance(templates: Sequence[_Part]) -> Covariance:
     """The covariance of the means over templates."""
-    by_cell = np.concatenate([part.by_cell for part in templates]) / len(templates) ** 2
-    value = float(by_cell.sum()) + sum(part.rest for part in templates) / len(templates) ** 2
-    return Covariance(value, float(len(by_cell) * by_cell.var(ddof=1)))
+    by_cell, of_single, traces, sizes = (
+        np.concatenate([getattr(part, name) for part in templates])
+        for name in ("by_cell", "of_single", "traces", "sizes")
+    )
+    number = len(templates)
+    known, single = ~np.isnan(by_cell).any(axis=(1, 2)), sizes.min(axis=1) == 1
+    num_known, num_single = np.count_nonzero(known), np.count_nonzero(single)
+    if 2 * num_known <= len(known):
+        return Covariance(np.full((2, 2), np.nan), np.nan)
+    # A cell of two or three replies counts as the others do, times as much as it has fewer.
+    few = sizes.sum(axis=1)[~known & ~single]
+    share = 1 + (1 / few).sum() * sizes.sum(axis=1)[known].mean() / num_known
+    added = (share * by_cell + num_single / num_known * of_single)[known] / number**2
+    matrix = added.sum(axis=0) + np.sum([part.rest for part in templates], axis=0) / number**2
+    # The spread of a single reply's cell is taken to be the mean of the others.
+    matrix += (num_single + num_single**2 / num_known) * np.cov(traces[known].T) / number**2
+    of_change = added @ (-1, 1) @ (-1, 1)
+    uncertainty = len(of_change) * float(of_change.var(ddof=1))
+    change = float(matrix[0, 0] + matrix[1, 1] - 2 * matrix[0, 1])
+    return Covariance(matrix, 2 * change**2 / uncertainty if uncertainty > 0 else np.inf)

@@ -1,47 +1,33 @@
 """The change of a figure from one run to another with its interval, and what it is in parts of the first.
 
-Two estimates with intervals of their own give an interval of their difference that is as lopsided as theirs (MOVER:
-Zou and Donner, 2008, https://doi.org/10.1002/sim.3095). With estimates a and b, bounds l and u, and the correlation r
-of the estimates, the lowest difference is
-
-    b − a − √( (b − l_b)² + (u_a − a)² − 2r (b − l_b)(u_a − a) )
-
-and the highest is its mirror image. A ratio R of the true values is in its interval if 0 is in that of B − R·A, which
-is Fieller's rule. So a change in percent is beyond chance exactly if the difference is.
+A ratio R of the true values is in its interval if 0 is in that of B − R·A, which is Fieller's rule. So a change in
+percent is beyond chance exactly if the difference is.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy import optimize, stats
 
-from hb_metrics.paired_changes.gen_bias_covariance import Covariance
-from hb_metrics.reply_checks.refusal_shares import share_interval
+from hb_metrics.statistics.share_intervals import Bounds, share_covariances, share_interval
 
-Bounds = tuple[float, float]
-
-NOTHING_SHARED = Covariance(0.0, 0.0)
-# Of a quantile: with fewer, the intervals of the two runs by themselves say more than the covariance does.
+# Of a t-quantile: a variance that is known more roughly is not worth an interval.
 MIN_FREEDOM = 4
-
-# As in refusal_shares.py and obedience.py: with fewer terms their variance is known too roughly.
 MIN_TERMS = 12
-MIN_CHANGED_TERMS = 8
 MIN_PAIRS = 20
 # Two pairs without a common term.
 MIN_COMPARED = 4
 # On an ellipse; even. The bounds are exact to about (π / angles)² of their distance to each other.
 NUM_ANGLES = 2000
+# A ratio above that is as good as endless.
+MAX_RATIO = 1e6
 
 NO_FILES_REASON = "a run folder lacks the files that it is computed from"
 FEW_TERMS_REASON = f"fewer than {MIN_TERMS} terms, too few to estimate how far chance moves it"
-FEW_CHANGED_REASON = (
-    f"it comes from fewer than {MIN_CHANGED_TERMS} terms, effectively, too few to estimate how far chance moves it"
-)
-ROUGH_REASON = "the terms of an axis are too few to estimate how far chance moves it"
-UNCHANGED_REASON = "it is the same for every term, so that how far chance moves it is not known"
+ROUGH_REASON = "too few replies or terms to estimate how far chance moves it"
+UNCHANGED_REASON = "it is the same in both runs, so how far chance moves it is not known"
 FEW_PAIRS_REASON = f"fewer than {MIN_PAIRS} replies, too few to estimate how far chance moves it"
 
 
@@ -53,7 +39,7 @@ class PairedChange(NamedTuple):
         second: Its value in the second.
         interval: Of the second less the first; `None`: see `reason`.
         relative_interval: Of the change in parts of the first; `None`: there is none, or the first value's own interval
-            is not above 0, or the ratios that the runs agree with are not one range.
+            is not above 0, or too large.
         reason: Why there is no interval; `None` where there is one.
     """
 
@@ -79,64 +65,73 @@ class PairedChange(NamedTuple):
         return self.interval is not None and not self.interval[0] <= 0 <= self.interval[1]
 
 
-class _Sides(NamedTuple):
-    """How far the bounds of an estimate are from it."""
-
-    below: float
-    above: float
-
-
-def change_from_intervals(
-    first: float, second: float, bounds: tuple[Bounds, Bounds], covariance: Covariance, confidence_level: float
+def change_from_covariance(
+    first: float, second: float, covariance: np.ndarray, freedom: float, confidence_level: float
 ) -> PairedChange:
-    """The change of a value that cannot be below 0, from the intervals of both runs.
+    """The change of a value from the covariance matrix of its estimates in two runs, by t-quantiles.
 
     Args:
-        first: The estimate of the first run; it may be below 0.
+        first: The estimate of the first run.
         second: Of the second.
-        bounds: Their intervals.
-        covariance: Of the two estimates; `NOTHING_SHARED` if the runs share no prompts.
-        confidence_level: Of both intervals and of the result.
+        covariance: [2, 2] their covariance matrix; NaN: not known.
+        freedom: Degrees of freedom of the variance of the change.
+        confidence_level: Of the interval.
     """
-    quantile = float(stats.norm.ppf((1 + confidence_level) / 2))
-    sides = [_Sides(value - low, high - value) for value, (low, high) in zip((first, second), bounds, strict=True)]
-    # √(below · above) is the quantile times the standard error, of intervals as `intervals.py` makes them.
-    errors = [math.sqrt(max(side.below * side.above, 0.0)) / quantile for side in sides]
-    # The more the runs share, the more the variance of the difference is a difference of large numbers, of which the
-    # covariance is uncertain: a t-quantile with Satterthwaite's degrees of freedom.
-    variance = max(errors[0] ** 2 + errors[1] ** 2 - 2 * covariance.value, 0.0)
-    freedom = variance**2 / (2 * covariance.variance) if covariance.variance > 0 else math.inf
-    widening = float(stats.t.ppf((1 + confidence_level) / 2, max(freedom, MIN_FREEDOM))) / quantile
-    sides = [_Sides(widening * side.below, widening * side.above) for side in sides]
-    return _combined(first, second, sides, _correlation(covariance.value, *errors))
+    variance = _of_change(covariance)
+    if not (variance > 0 and freedom >= MIN_FREEDOM):
+        return PairedChange(first, second, None, None, UNCHANGED_REASON if first == second else ROUGH_REASON)
+    squared = float(stats.t.ppf((1 + confidence_level) / 2, freedom)) ** 2
+    half = math.sqrt(squared * variance)
+    bounds = second - first - half, second - first + half
+    # The ratios R with (second − R·first)² ≤ squared · (c₁₁ − 2R c₀₁ + R² c₀₀), at least 0.
+    leading = first**2 - squared * covariance[0, 0]
+    if first <= 0 or leading <= 0:
+        return PairedChange(first, second, bounds, None, None)
+    middle = first * second - squared * covariance[0, 1]
+    root = math.sqrt(max(middle**2 - leading * (second**2 - squared * covariance[1, 1]), 0.0))
+    low, high = (middle - root) / leading, (middle + root) / leading
+    return PairedChange(first, second, bounds, (max(low, 0.0) - 1, high - 1) if high > 0 else None, None)
 
 
-def share_change(hits: Sequence[np.ndarray], sizes: Sequence[np.ndarray], confidence_level: float) -> PairedChange:
-    """The change of a share of replies, paired by term: terms are drawn anew, with all their replies in both runs.
+def share_change(counts: np.ndarray, confidence_level: float) -> PairedChange:
+    """The change of a share of replies: other replies to the same terms and templates.
+
+    Where both runs replied to a prompt, they differ if the reply gained what is counted, or lost it. The change is the
+    share of the first kind less that of the second, with the interval that the two give (MOVER, as in
+    `share_intervals.py`); prompts that only one run replied to add independent parts.
 
     Args:
-        hits: Of either run, [terms] how many of a term's replies have what is counted.
-        sizes: Of either run, [terms] how many replies there are; each at least 1.
-        confidence_level: Of the interval. There is none of few terms where few have what is counted, and none
-            in parts of the first run's share where few terms have it there.
+        counts: [3, 3, terms, templates] prompts by the replies of the first run and of the second: 0: without what is
+            counted, 1: with it, 2: no reply. Both runs have replies.
+        confidence_level: Of the interval.
     """
-    first, second = (float(num.sum() / total.sum()) for num, total in zip(hits, sizes, strict=True))
-    shares = first, second
-    intervals = [share_interval(num, total, confidence_level) for num, total in zip(hits, sizes, strict=True)]
-    sides = [
-        _Sides(share - interval.low, interval.high - share) for share, interval in zip(shares, intervals, strict=True)
-    ]
-    # What each term adds to the errors of the shares. Where intervals do not rest on that, the shares count as
-    # independent, which makes theirs wider as a rule.
-    errors = np.stack([num - share * total for num, share, total in zip(hits, shares, sizes, strict=True)])
-    rough = [interval.counts_descriptors for interval in intervals]
-    if any(rough) and len(hits[0]) < MIN_TERMS:
-        return PairedChange(*shares, None, None, FEW_TERMS_REASON)
-    norms = np.sqrt((errors**2).sum(axis=1))
-    correlation = 0.0 if any(rough) or not norms.all() else float(errors[0] @ errors[1] / norms.prod())
-    change = _combined(first, second, sides, correlation)
-    # The lowest value of such an interval is as good as 0, and what is in percent of it has no bound.
-    return change._replace(relative_interval=None) if rough[0] else change
+    numbers = counts[:2].sum(), counts[:, :2].sum()
+    shared, only_first, only_second = (
+        counts[:2, :2].sum(axis=(0, 1)),
+        counts[:2, 2].sum(axis=0),
+        counts[2, :2].sum(axis=0),
+    )
+    both, lost, gained = counts[1, 1], counts[1, 0], counts[0, 1]
+    # Parts of either run's replies that have it, with the replies that they are shares of; and in which run they count.
+    parts = [(gained, shared, 0, 1), (lost, shared, 1, 0), (both, shared, 1, 1)]
+    parts += [(counts[1, 2], only_first, 1, 0), (counts[2, 1], only_second, 0, 1)]
+    parts = [part for part in parts if part[1].any()]
+    totals = np.array([sizes.sum() for _, sizes, _, _ in parts])
+    shares = np.array([hits.sum() for hits, *_ in parts]) / totals
+    bounds = np.array([share_interval(hits, sizes, confidence_level) for hits, sizes, _, _ in parts])
+    factors = np.array([(second / numbers[1], -first / numbers[0]) for _, _, first, second in parts]) * totals[:, None]
+    correlations = np.eye(len(parts))
+    if shared.any():
+        correlations[:3, :3] = _correlations(share_covariances([gained, lost, both], shared))
+
+    def bound(ratio: float, sign: int) -> float:
+        """The lowest (−1) or highest (1) value of the second share less so many times the first."""
+        times = factors @ (1, ratio)
+        distances = times * np.where(sign * times > 0, bounds[:, 1] - shares, shares - bounds[:, 0])
+        return float(times @ shares) + sign * math.sqrt(max(float(distances @ correlations @ distances), 0.0))
+
+    first, second = (counts[1, :].sum() / numbers[0]).item(), (counts[:, 1].sum() / numbers[1]).item()
+    return PairedChange(first, second, (bound(1, -1), bound(1, 1)), _relative(first, second, bound), None)
 
 
 def pair_share_change(
@@ -164,9 +159,8 @@ def pair_share_change(
     flags = np.stack(significant).astype(float)
     shares = flags.mean(axis=1)
     first, second = map(float, shares)
-    reason = _few(len(np.unique([firsts, seconds])), [_by_term(firsts, seconds, row, number) for row in flags])
-    if reason is not None:
-        return PairedChange(first, second, None, None, reason)
+    if len(np.unique([firsts, seconds])) < MIN_TERMS:
+        return PairedChange(first, second, None, None, FEW_TERMS_REASON)
     covariance, noise = np.zeros((2, 2)), 0.0
     for axis in np.unique(groups[firsts]):
         tests, terms = groups[firsts] == axis, groups == axis
@@ -186,11 +180,9 @@ def pair_share_change(
             part = linear - factor * by_pair @ by_pair.T
             noise += _of_change(linear) ** 2 / (size - 1)
         covariance += part
-    if not min(_of_change(covariance), covariance[0, 0], covariance[1, 1]) > 0:
-        return PairedChange(first, second, None, None, ROUGH_REASON)
     # Satterthwaite's degrees of freedom: what varies is Σ r_d², of which Σ e_p² is taken off.
-    freedom = _of_change(covariance) ** 2 / noise
-    return _from_covariance(first, second, covariance, freedom, confidence_level)
+    freedom = _of_change(covariance) ** 2 / noise if noise > 0 else 0.0
+    return change_from_covariance(first, second, covariance, freedom, confidence_level)
 
 
 def perplexity_change(
@@ -216,24 +208,13 @@ def perplexity_change(
     errors = (both - means[:, None] * num_tokens) / total
     quantile = float(stats.t.ppf((1 + confidence_level) / 2, number - 1))
     half, of_first = quantile * np.sqrt(number / (number - 1) * (errors**2).sum(axis=1))
-    norms = np.sqrt((errors**2).sum(axis=1))
-    correlation = _correlation(float(errors[0] @ errors[1]), *norms)
+    correlation = float(_correlations(errors @ errors.T)[0, 1])
     # The first and the middle angle have the highest and the lowest difference.
     angles = np.linspace(0, 2 * math.pi, NUM_ANGLES, endpoint=False)
     shifts = correlation * np.cos(angles) + math.sqrt(1 - correlation**2) * np.sin(angles)
     changes = first * np.exp(of_first * shifts) * np.expm1(means[0] + half * np.cos(angles))
     relative = math.expm1(means[0] - half), math.expm1(means[0] + half)
     return PairedChange(first, second, (float(changes.min()), float(changes.max())), relative, None)
-
-
-def _few(number: int, per_term: Sequence[np.ndarray]) -> str | None:
-    """Why there are too few terms for an interval; `None`: there are enough."""
-    if number < MIN_TERMS:
-        return FEW_TERMS_REASON
-    if np.array_equal(per_term[0], per_term[1]):
-        return UNCHANGED_REASON
-    both = per_term[0] + per_term[1]
-    return FEW_CHANGED_REASON if both.sum() ** 2 / (both**2).sum() < MIN_CHANGED_TERMS else None
 
 
 def _by_term(firsts: np.ndarray, seconds: np.ndarray, values: np.ndarray, number: int) -> np.ndarray:
@@ -247,53 +228,17 @@ def _of_change(covariance: np.ndarray) -> float:
     return float(covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1])
 
 
-def _from_covariance(
-    first: float, second: float, covariance: np.ndarray, freedom: float, confidence_level: float
-) -> PairedChange:
-    """The change of two estimates with a common 2 × 2 covariance matrix, by t-quantiles."""
-    quantile = float(stats.t.ppf((1 + confidence_level) / 2, freedom))
-    errors = [math.sqrt(covariance[run, run]) for run in (0, 1)]
-    sides = [_Sides(quantile * error, quantile * error) for error in errors]
-    return _combined(first, second, sides, _correlation(float(covariance[0, 1]), *errors))
+def _correlations(covariance: np.ndarray) -> np.ndarray:
+    errors = np.sqrt(np.maximum(np.diag(covariance), 0))
+    products = np.outer(errors, errors)
+    correlations: np.ndarray = np.divide(covariance, products, out=np.eye(len(errors)), where=products > 0)
+    return correlations
 
 
-def _correlation(covariance: float, first_error: float, second_error: float) -> float:
-    errors = first_error * second_error
-    return min(max(covariance / errors, -1.0), 1.0) if errors > 0 else 0.0
-
-
-def _combined(first: float, second: float, sides: Sequence[_Sides], correlation: float) -> PairedChange:
-    before, after = sides
-    low = _hypotenuse(after.below, before.above, correlation)
-    high = _hypotenuse(after.above, before.below, correlation)
-    change = second - first
-    relative = _relative(first, second, before, after, correlation) if first > before.below else None
-    # Where the second value is far above the first and may be 0, both small and large ratios can be in Fieller's set,
-    # and 1 between them: a range of all would hold no change, although that is beyond chance.
-    if relative is not None and (relative[0] <= 0 <= relative[1]) != (change - low <= 0 <= change + high):
-        relative = None
-    return PairedChange(first, second, (change - low, change + high), relative, None)
-
-
-def _hypotenuse(one: float, other: float, correlation: float) -> float:
-    return math.sqrt(max(one**2 + other**2 - 2 * correlation * one * other, 0.0))
-
-
-def _relative(first: float, second: float, before: _Sides, after: _Sides, correlation: float) -> Bounds | None:
-    """Bounds of the ratio less 1, for a first value whose interval is above 0; the ratio is not below 0.
-
-    A bound R solves (second − R·first)² = b² + R²a² − 2rRab, with a and b the distances of the values' own bounds.
-    """
-    lowest = 0.0
-    if second > after.below:
-        middle, root = _middle_and_root(first, second, before.above, after.below, correlation)
-        lowest = (second**2 - after.below**2) / (middle + root)
-    middle, root = _middle_and_root(first, second, before.below, after.above, correlation)
-    highest = (middle + root) / (first**2 - before.below**2)
-    return (lowest - 1, highest - 1) if highest > 0 else None
-
-
-def _middle_and_root(first: float, second: float, a: float, b: float, correlation: float) -> tuple[float, float]:
-    """Half of the linear coefficient and the root of the discriminant of the equation above."""
-    middle = first * second - correlation * a * b
-    return middle, math.sqrt(max(middle**2 - (first**2 - a**2) * (second**2 - b**2), 0.0))
+def _relative(first: float, second: float, bound: Callable[[float, int], float]) -> Bounds | None:
+    """The ratios less 1 whose interval of `second` − ratio · `first` holds 0; `None`: the first value may be 0."""
+    if first == 0 or bound(MAX_RATIO, 1) >= 0:
+        return None
+    ratio = second / first
+    low = 0.0 if bound(0, -1) <= 0 else float(optimize.brentq(bound, 0, ratio, (-1,)))
+    return low - 1, float(optimize.brentq(bound, ratio, MAX_RATIO, (1,))) - 1

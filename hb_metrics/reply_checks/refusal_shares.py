@@ -1,15 +1,6 @@
 """How often replies are refusals (or disclaimers), by axis and by descriptor, with intervals and tests.
 
-**Intervals.** Replies about one descriptor are more alike than others, so that they are no independent draws: an
-interval shows what other descriptors of the kind, and other replies to them, would give. The share is that of so many
-independent replies as have its variance across descriptors (the design effect), less what is lost by estimating that
-from few descriptors, and its interval is the exact binomial one for this number (Korn and Graubard, 1998). Where
-refusals come from fewer than `MIN_DESCRIPTORS` descriptors, effectively, or there are none at all, the variance cannot
-be estimated, and other descriptors cannot be spoken of: the interval in the results is then that of these very
-descriptors and other replies to them, the exact binomial one of all replies. Their shares differ, which makes the
-number of refusals vary less than with one share for all (Hoeffding, 1956), so that it holds the true share more often
-than it says. (`share_interval` by itself counts each descriptor as a single draw then: no distribution of shares over
-descriptors has more variance.) tests/hb_metrics/reply_checks/test_refusal_shares.py tries all of them over designs.
+**Intervals** are for other replies to the same descriptors and templates (`share_intervals.py`).
 
 **Tests.** Between descriptors: if refusing did not depend on the descriptor, the refusals in a template could as well
 be at any of its replies; they are shuffled within templates. Between axes: if axes made no difference beyond that
@@ -17,33 +8,16 @@ between their descriptors, any descriptor could as well be in any axis; whole de
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from hb_dataset.seeded_draws import seeded_generator
 from hb_metrics.statistics.bias_values import descriptor_codes
-from hb_metrics.statistics.inputs import check_lengths, text_codes
+from hb_metrics.statistics.inputs import text_codes
+from hb_metrics.statistics.share_intervals import share_interval
 
-MIN_DESCRIPTORS = 8
 NUM_SHUFFLES = 1999
-
-EMPTY_ERROR = "there are no replies; give at least one"
-LEVEL_ERROR = "confidence_level is {level}; give a number between 0 and 1, such as 0.95"
-
-
-class ShareInterval(NamedTuple):
-    """An interval of a share.
-
-    Attributes:
-        low: The lowest value.
-        high: The highest.
-        counts_descriptors: Whether each descriptor counts as a single draw, as too few have what is counted.
-    """
-
-    low: float
-    high: float
-    counts_descriptors: bool
 
 
 def refusal_shares(
@@ -69,22 +43,12 @@ def refusal_shares(
 
     Returns:
         Plain Python values, the same in any order of the replies: `share`, `num`, `num_replies`, `num_descriptors`,
-        `interval` ([low, high]) and `of_these_descriptors` (whether it is of these alone, as too few have any);
+        and `interval` ([low, high]);
         `by_axis`: the same of each axis;
         `by_descriptor`: `{axis, descriptor, num, num_replies}` of those with any, the highest share first;
         `p_between_descriptors` and `p_between_axes` (`None`: not defined, since all replies are alike, or there is only
         one descriptor or axis); `num_shuffles`, `confidence_level`.
-
-    Raises:
-        ValueError: There are no replies, lengths differ, or the confidence level is not between 0 and 1.
     """
-    from scipy.stats import binomtest  # slow to import
-
-    check_lengths(flags=flags, descriptors=descriptors, templates=templates, axes=axes)
-    if not 0 < confidence_level < 1:
-        raise ValueError(LEVEL_ERROR.format(level=confidence_level))
-    if len(flags) == 0:
-        raise ValueError(EMPTY_ERROR)
     flags = np.asarray(flags, dtype=bool)
     codes, keys = descriptor_codes(descriptors, axes)
     template_codes, template_names = text_codes("template", templates)
@@ -98,19 +62,13 @@ def refusal_shares(
     per_descriptor = counts.sum(axis=1), sizes.sum(axis=1)
 
     def summary(members: np.ndarray) -> dict[str, Any]:
-        num, replies = (values[members] for values in per_descriptor)
-        interval = share_interval(num, replies, confidence_level)
-        low, high = interval.low, interval.high
-        if interval.counts_descriptors:
-            exact = binomtest(int(num.sum()), int(replies.sum())).proportion_ci(confidence_level, method="exact")
-            low, high = float(exact.low), float(exact.high)
+        num, replies = (int(values[members].sum()) for values in per_descriptor)
         return {
-            "share": float(num.sum() / replies.sum()),
-            "num": int(num.sum()),
-            "num_replies": int(replies.sum()),
-            "num_descriptors": len(num),
-            "interval": [low, high],
-            "of_these_descriptors": interval.counts_descriptors,
+            "share": num / replies,
+            "num": num,
+            "num_replies": replies,
+            "num_descriptors": int(members.sum()),
+            "interval": list(share_interval(counts[members], sizes[members], confidence_level)),
         }
 
     names = np.array(axis_names)
@@ -128,35 +86,6 @@ def refusal_shares(
         "num_shuffles": num_shuffles,
         "confidence_level": confidence_level,
     }
-
-
-def share_interval(num: np.ndarray, sizes: np.ndarray, confidence_level: float) -> ShareInterval:
-    """The interval of the share `num.sum() / sizes.sum()`.
-
-    Args:
-        num: [descriptors] how many replies have what is counted.
-        sizes: [descriptors] how many replies there are; each at least 1.
-        confidence_level: Its confidence level.
-    """
-    from scipy import special, stats  # slow to import
-
-    total, number = sizes.sum(), len(sizes)
-    share = num.sum() / total
-    rarer = (num if share <= 0.5 else sizes - num) / sizes
-    # As many descriptors as would have all that is counted, were it spread evenly.
-    contributing = rarer.sum() ** 2 / (rarer**2).sum() if rarer.any() else 0.0
-    counts_descriptors = bool(contributing < MIN_DESCRIPTORS)
-    tail = (1 - confidence_level) / 2
-    if counts_descriptors:
-        effective = total**2 / (sizes**2).sum()
-    else:
-        variance = number / (number - 1) * ((num - sizes * share) ** 2).sum() / total**2
-        independent = min(share * (1 - share) / variance, total) if variance > 0 else total
-        effective = independent * (stats.norm.ppf(tail) / stats.t.ppf(tail, number - 1)) ** 2
-    successes, failures = share * effective, (1 - share) * effective
-    low = float(special.betaincinv(successes, failures + 1, tail)) if num.any() else 0.0
-    high = float(special.betaincinv(successes + 1, failures, 1 - tail)) if (num < sizes).any() else 1.0
-    return ShareInterval(low, high, counts_descriptors)
 
 
 def p_between_descriptors(counts: np.ndarray, sizes: np.ndarray, num_shuffles: int, seed: int) -> float | None:

@@ -10,12 +10,11 @@ from pathlib import Path
 
 from jinja2 import UndefinedError
 
-from hb_metrics.display.parts import Section
 from hb_metrics.report.comparison import write_comparison
 from hb_metrics.report.page import write_report
 from hb_metrics.runs.finished_run import read_run
 from hb_metrics.runs.run_folder import REPORT_FILE, run_digest
-from hb_metrics.style_clusters.section import check_run, read_results, style_clusters_section
+from hb_metrics.style_clusters.section import read_results, style_clusters_section
 
 COMPARISON_FILE = "comparison.html"
 
@@ -113,15 +112,11 @@ def write(
         raise ValueError(HUMAN_OF_ONE_ERROR)
     else:
         run = read_run(runs[0])
-        more = [] if style_clusters is None else [_clusters_section(style_clusters, run.folder)]
+        more = []
+        if style_clusters is not None:
+            more.append(style_clusters_section(read_results(style_clusters, run_digest(run.folder))))
         write_report(run.results, path, more=more)
     return path
-
-
-def _clusters_section(path: Path, folder: Path) -> Section:
-    clusters = read_results(path)
-    check_run(clusters, run_digest(folder), path)
-    return style_clusters_section(clusters)
 
 
 if __name__ == "__main__":

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
 # torch and the model classes take seconds to import: not before the options are known to be right.
 
-LACK_ERROR = "model '{name}' {why}; leave {measurement} out of --measurements, or {instead}"
-LEFT_OUT = "{title} is left out: {name} {why}."
-
 
 def read_prompts(settings: Settings) -> "pa.Table":
     """The prompts of the run, with the plural forms of their terms.
@@ -91,7 +88,6 @@ def model_source(settings: Settings) -> "Source | None":
         run.model,
         run.revision,
         adapter=run.adapter,
-        adapter_revision=run.adapter_revision,
         gguf_file=run.gguf_file,
     )
 
@@ -156,7 +152,7 @@ def choose_measurements(settings: Settings, engine: "Engine") -> list[Measuremen
     for measurement in asked_measurements(settings) or []:
         if lack := _lack(measurement, engine):
             raise ValueError(
-                LACK_ERROR.format(name=engine.name, why=lack.why, measurement=measurement.name, instead=lack.instead)
+                f"model '{engine.name}' {lack.why}; leave {measurement.name} out of --measurements, or {lack.instead}"
             )
     return [measurement for measurement in wanted_measurements(settings) if _lack(measurement, engine) is None]
 
@@ -165,7 +161,7 @@ def left_out(settings: Settings, engine: "Engine") -> dict[str, str]:
     """Name of each measurement that would be measured if the engine could → a sentence for the report."""
     lacks = {measurement: _lack(measurement, engine) for measurement in wanted_measurements(settings)}
     return {
-        measurement.name: LEFT_OUT.format(title=measurement.title, name=engine.name, why=lack.why)
+        measurement.name: f"{measurement.title} is left out: {engine.name} {lack.why}."
         for measurement, lack in lacks.items()
         if lack is not None
     }
@@ -181,7 +177,7 @@ def describe_run(task: Task, measurements: Sequence[Measurement], work: dict[str
     """
     settings, prompts = task.settings, task.prompts
     # An adapter and a GGUF file are described with the model.
-    without = {*CHANGE_NOTHING, "adapter", "adapter_revision", "gguf_file"}
+    without = {*CHANGE_NOTHING, "adapter", "gguf_file"}
     run: dict[str, Any] = {
         "layout": {"version": LAYOUT},
         "settings": {name: value for name, value in settings.values().items() if name not in without},

@@ -262,7 +262,7 @@ def test_a_run_that_stopped_goes_on_at_another_address(run, monkeypatch):
         run(url)
     second = StandIn()
     with serving(second) as other:
-        results, folder = run(other)
+        results, _ = run(other)
         assert len(asked_prompts(second)) < 28
         run(other)  # nothing is asked again
         assert len(asked_prompts(second)) < 28
@@ -284,7 +284,7 @@ def test_replies_that_are_all_empty_are_not_paid_for(run, monkeypatch):
             run(url, "--concurrency", 1)
         assert len(asked_prompts(stand_in)) == 10
         monkeypatch.setattr(engine, "_FIRST_REPLIES", 99)
-        with pytest.raises(ValueError, match="all replies to 28 prompts are empty.*--context"):
+        with pytest.raises(ValueError, match=r"all replies to 28 prompts are empty.*--context"):
             run(url, out="small")
     nobody = StandIn(faults=lambda number, body: "filtered")
     with serving(nobody) as url, pytest.raises(ValueError, match=r"answered every question of the probe with nothing"):
@@ -305,11 +305,7 @@ def test_thoughts_are_kept_apart_and_texts_are_continued(run):
     stand_in = StandIn()
     with serving(stand_in) as url:
         run(url, "--context", "plain", "--personas", 2, out="plain")
-    own = [
-        body
-        for path, body, _ in stand_in.requests
-        if path == "/v1/completions" and body["prompt"].endswith("\n")
-    ]
+    own = [body for path, body, _ in stand_in.requests if path == "/v1/completions" and body["prompt"].endswith("\n")]
     assert len(own) == 28
     assert all(body["prompt"].count("\n") == 3 and body["prompt"].endswith("\n") for body in own)
 

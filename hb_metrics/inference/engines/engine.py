@@ -36,19 +36,11 @@ class LikelihoodRequests:
         ids: [texts] what each is keyed by; each once.
         texts: [texts] the texts.
         spans: [texts] (start, end) of the words in each that are about people, in characters; only for masked models.
-        scoring: How a causal model is run: "auto", "tree" or "padded".
-        max_positions: Tokens fed to a model at once; `None`: the default.
-        add_start_token: Whether a causal model is given its BOS token first; `None`: if it has one.
-        encoder_context: What the encoder of an encoder–decoder model is given.
     """
 
     ids: list[str]
     texts: list[str]
     spans: list[tuple[int, int]] | None = None
-    scoring: Literal["auto", "tree", "padded"] = "auto"
-    max_positions: int | None = None
-    add_start_token: bool | None = None
-    encoder_context: str = ""
 
 
 class Lack(NamedTuple):

@@ -281,9 +281,6 @@ class ServedEngine(Engine):
         """Chooses what is sent with each text."""
         form, start = self.probe.likelihoods, self.probe.start_token
         assert form is not None  # else it is not asked for
-        if requests.add_start_token not in (None, start is not None):
-            does = "puts no token before a text" if start is None else f"puts {start!r} before every text"
-            raise ValueError(f"add_start_token is {requests.add_start_token}, but the server {does}; leave it out")
         return ServedLikelihoodPlan(requests=requests, fields=FIELDS[form], form=form, start_token=start)
 
     def score_into_shards(self, plan: ServedLikelihoodPlan, folder: Path) -> pa.Table | None:

@@ -11,6 +11,7 @@ from typing import Any
 from transformers import PreTrainedTokenizerBase
 
 from hb_metrics.inference.models.thoughts import FINAL_CHANNEL, THOUGHT_MARKS, Thoughts
+from hb_metrics.inference.models.time_limit import time_limit
 
 # Templates that print the day of the run would give another prompt each day.
 CHAT_DATE = "2026-01-01"
@@ -169,6 +170,7 @@ def check_template_reads(chat: ChatOptions, tokenizer: PreTrainedTokenizerBase) 
 
 
 _ANSWER = "Yes"
+_SECONDS, _SECONDS_PER_CHAT = 10, 0.02  # to render chats, each of which takes less than a thousandth
 
 
 def _without_thought(
@@ -231,8 +233,12 @@ def _apply(
     if _prints_date(tokenizer):
         settings["chat_template"] = _pinned_date(date.fromisoformat(chat.date)) + _template_text(tokenizer)
     how: dict[str, Any] = {"add_generation_prompt": add_generation_prompt, "tokenize": False}
+    rendered: list[str] = []
     try:
-        return list(tokenizer.apply_chat_template(chats, **how, **settings))
+        for some in (chats[:1], chats[1:]):  # a template that loops for ever does so at the first
+            with time_limit(_SECONDS + _SECONDS_PER_CHAT * len(some)):
+                rendered += tokenizer.apply_chat_template(some, **how, **settings) if some else []
+        return rendered
     except Exception as error:  # a template raises what it likes
         raise ValueError(
             f"the chat template of this tokenizer does not work ({error}); mend the template, or give --context plain "

@@ -63,7 +63,11 @@ def decoding_preset(
     changes = {key: value for key, value in changes.items() if value is not None}
     if changes.get("top_k") == 0:  # as transformers writes it
         changes["top_k"] = ALL_TOKENS
-    whole = {"end_after_sentence": False, "max_new_tokens": WHOLE_TOKENS} if extent == "whole" else {}
+    whole: dict[str, Any] = {}
+    if extent == "whole":
+        whole = {"end_after_sentence": False, "max_new_tokens": WHOLE_TOKENS}
+        if name == "sample":  # its least number of tokens is that of a sentence
+            whole["min_new_tokens"] = 0
     if name == MODEL_PRESET and model is not None:
         own = model_decoding(model.generation_config, is_encoder_decoder=model.config.is_encoder_decoder)
         decoding = Decoding(**{**whole, **own, **changes})

@@ -19,12 +19,8 @@ class DialogueOptions:
         },
     )
     dialogue_replies: int = field(default=500, metadata={"help": "How many replies of the real dialogue are scored."})
-    n_resamples: int = field(
-        default=1000,
-        metadata={"help": "How many resamples make the interval of the dialogue perplexity; 0: no interval."},
-    )
 
     def __post_init__(self) -> None:
         """Raises a ValueError if a number is below its least value, or the file does not exist."""
-        check_least(self, n_resamples=0, dialogue_replies=1)
+        check_least(self, dialogue_replies=1)
         check_files(self, "dialogue_file")

@@ -5,8 +5,6 @@ from typing import ClassVar, Literal
 
 from hb_metrics.measurements.settings import check_files, check_least
 
-LABEL_ERROR = "refusal_label is '{label}', and there is no classifier that has it; give --refusal_classifier too"
-
 
 @dataclass
 class GenerationOptions:
@@ -113,24 +111,6 @@ class GenerationOptions:
             "217 styles or of GoEmotions."
         },
     )
-    style_precision: Literal["float32", "float16"] = field(
-        default="float32", metadata={"help": "The number format that style vectors are stored in: float32 or float16."}
-    )
-    identity_leakage: bool = field(
-        default=True,
-        metadata={
-            "help": "Measure how far the style classifier's probabilities move when only the term in a text changes: "
-            "20 sentences for each term of the run, classified once and kept. --no_identity_leakage saves the time "
-            "that a large classifier takes for it."
-        },
-    )
-    phrases_file: str | None = field(
-        default=None,
-        metadata={
-            "help": "A YAML file of phrases to count in replies, as `heading: [phrase, …]`. Default: those of the "
-            "paper's Table 14."
-        },
-    )
     refusals_file: str | None = field(
         default=None,
         metadata={
@@ -145,13 +125,6 @@ class GenerationOptions:
             "Default: the rules of --refusals_file, by which disclaimers are found in any case."
         },
     )
-    refusal_label: str | None = field(
-        default=None,
-        metadata={
-            "help": "The label of the refusal classifier that means a refusal, or several separated by commas. "
-            "Default: recognized by its name."
-        },
-    )
     frequencies: str | None = field(
         default=None,
         metadata={
@@ -163,9 +136,7 @@ class GenerationOptions:
     def __post_init__(self) -> None:
         """Raises a ValueError if a number is below 0, a file does not exist, or one is for what is not asked for."""
         check_least(self, replies_per_cell=0, personas=0, max_reasoning_tokens=0)
-        check_files(
-            self, "personas_file", "style_clusters", "phrases_file", "refusals_file", "frequencies", "cue_questions"
-        )
+        check_files(self, "personas_file", "style_clusters", "refusals_file", "frequencies", "cue_questions")
         if self.cue_questions is not None and self.cue == "prompt":
             raise ValueError(
                 "cue_questions are asked with --cue system or history, and cue is 'prompt'; give one of these, or "
@@ -176,5 +147,3 @@ class GenerationOptions:
                 f"personas_file is '{self.personas_file}', and personas is 0; give the number of its lines before each "
                 "prompt (--personas 2), or leave it out"
             )
-        if self.refusal_label is not None and self.refusal_classifier is None:
-            raise ValueError(LABEL_ERROR.format(label=self.refusal_label))

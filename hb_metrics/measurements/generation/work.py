@@ -1,5 +1,6 @@
 """Measures generation bias: makes replies, classifies their styles, and computes the results for results.json."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,7 +38,7 @@ from hb_metrics.measurements.generation.results import (
 )
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.settings import Settings
-from hb_metrics.reply_checks.phrase_rates import PAPER_PHRASES, read_phrases
+from hb_metrics.reply_checks.phrase_rates import PAPER_PHRASES
 from hb_metrics.reply_checks.refusal_rules import read_refusal_rules
 from hb_metrics.runs.finished_run import StyleShards
 from hb_metrics.runs.replies import Replies, nonempty_replies, questions_of, replied_prompts
@@ -100,8 +101,6 @@ def read_files(settings: Settings) -> None:
         ValueError: A file is not valid.
     """
     options = settings.of(GenerationOptions)
-    if options.phrases_file is not None:
-        read_phrases(options.phrases_file)
     if options.refusals_file is not None:
         read_refusal_rules(options.refusals_file)
     if options.frequencies is not None:
@@ -114,7 +113,7 @@ def read_files(settings: Settings) -> None:
         read_style_clusters(options.style_clusters)
 
 
-def plan_generation(task: Task) -> GenerationWork:
+def plan(task: Task, files: None) -> GenerationWork:
     """Chooses the prompts, plans the replies and loads the style classifier.
 
     Raises:
@@ -170,7 +169,7 @@ def ask(settings: Settings, prompts: pa.Table, engine: Engine) -> Asked:
     return Asked(chosen, requests, layout, ignored, prompts.num_rows - usable.num_rows, left_out)
 
 
-def describe_generation(work: GenerationWork) -> dict[str, Any]:
+def describe(work: GenerationWork) -> dict[str, Any]:
     """The parts of the plan that results depend on, for run.json."""
     classifier = work.classifier
     more: dict[str, Any] = (
@@ -197,7 +196,7 @@ def describe_generation(work: GenerationWork) -> dict[str, Any]:
     }
 
 
-def measure_generation(task: Task, work: GenerationWork) -> dict[str, Any]:
+def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dict[str, Any]:
     """Replies and classifies what is not on disk yet, and computes generation bias.
 
     Returns:
@@ -214,9 +213,7 @@ def measure_generation(task: Task, work: GenerationWork) -> dict[str, Any]:
     censored = censor_replies(
         replies.texts, replies.descriptors, plural_forms(work.asked.prompts), paired_terms(work.asked.prompts)
     )
-    styles = classify_into_shards(
-        censored, replies.ids, work.classifier, folder / STYLES, label="styles", precision=options.style_precision
-    )
+    styles = classify_into_shards(censored, replies.ids, work.classifier, folder / STYLES, label="styles")
     refusals = measure_refusals(work.refusals, replies, task)
     if styles is None or refusals is None:
         return {}
@@ -227,7 +224,7 @@ def measure_generation(task: Task, work: GenerationWork) -> dict[str, Any]:
         StyleShards(folder / STYLES),
         work.classifier.labels,
         clusters=work.clusters,
-        phrases=PAPER_PHRASES if options.phrases_file is None else read_phrases(options.phrases_file),
+        phrases=PAPER_PHRASES,
         confidence_level=task.settings.run.confidence_level,
         asked=[prompt if question is None else question for question, prompt in last_said],
     )
@@ -290,7 +287,7 @@ def _identity_leakage(
         results: What `generation_results` returned.
 
     Returns:
-        As `leakage_results`, with `in_replies` (`RunLeakage`); `None`: it was not asked for, or there is one term.
+        As `leakage_results`, with `in_replies` (`RunLeakage`); `None`: there is one term.
     """
     shared = task.settings.run
     keys = {
@@ -300,7 +297,7 @@ def _identity_leakage(
         for key in zip(*(task.prompts[name].to_pylist() for name in names), strict=True)
     }
     people = named_people(config_vocabulary(shared.dataset_config, shared.vocabulary_dir), keys)
-    if not task.settings.of(GenerationOptions).identity_leakage or len(people) < 2:
+    if len(people) < 2:
         return None
     leakage = kept_leakage(classifier, people)
     in_replies = run_leakage(

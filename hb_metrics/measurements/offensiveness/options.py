@@ -16,10 +16,3 @@ class OffensivenessOptions:
             "'embedded'."
         },
     )
-    offensive_label: str | None = field(
-        default=None,
-        metadata={
-            "help": "The label of the offensiveness classifier that means offensive, or several separated by commas. "
-            "Default: recognized by its name."
-        },
-    )

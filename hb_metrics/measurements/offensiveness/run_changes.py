@@ -1,55 +1,59 @@
-"""How the share of offensive replies changes from one run to another, with intervals; paired by term."""
+"""How the share of offensive replies changes from one run to another, with intervals; paired by prompt."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 
-from hb_metrics.display.figures import axis_label
-from hb_metrics.display.run_changes import FigureChange, FigureChanges
+from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.paired_changes.paired_change import NO_FILES_REASON, share_change
+from hb_metrics.report.layout.numbers import axis_label
 from hb_metrics.runs.finished_run import Run, StyleShards, read_stored_replies
 from hb_metrics.runs.run_folder import OFFENSIVENESS
 from hb_metrics.runs.run_record import cue_of
 from hb_metrics.statistics.bias_values import DescriptorKey
 
-CLASSIFIER_REASON = "offensiveness was classified by different classifiers"
-THRESHOLD_REASON = "the runs count replies as offensive from different probabilities on"
-CUE_REASON = "the models were told who the user is by different cues"
-TERMS_REASON = "the runs have replies about other terms, or to other templates"
+
+class _Reply(NamedTuple):
+    """A reply's term and template, and whether it is offensive."""
+
+    term: DescriptorKey
+    template: str
+    offensive: bool
 
 
 def offensiveness_changes(first: Run, second: Run) -> FigureChanges:
     """The changes of the share of offensive replies, over all and by axis."""
     results = [run.results["offensiveness"].get("replies") for run in (first, second)]
     if results[0] is None or results[1] is None:
-        return FigureChanges([])  # of prompts alone nothing is shown about the model
+        return FigureChanges({})  # prompts alone say nothing about the model
     classifiers = [run.results["run"]["offensiveness_classifier"] for run in (first, second)]
     if any(classifiers[0].get(name) != classifiers[1].get(name) for name in ("digest", "version")):
-        return FigureChanges([], CLASSIFIER_REASON)
+        return FigureChanges({}, "different classifiers found replies offensive")
     if results[0]["threshold"] != results[1]["threshold"]:
-        return FigureChanges([], THRESHOLD_REASON)
+        return FigureChanges({}, "the runs count replies as offensive from different probabilities on")
     if cue_of(first.results) != cue_of(second.results):
-        return FigureChanges([], CUE_REASON)
+        return FigureChanges({}, "different cues told the models who the user is")
     before, after = (
-        _counts(run, of_run["threshold"]) for run, of_run in zip((first, second), results, strict=True) if of_run
+        _classified(run, of_run["threshold"]) for run, of_run in zip((first, second), results, strict=True) if of_run
     )
     if before is None or after is None:
-        return FigureChanges([], NO_FILES_REASON)
-    (terms, templates), (other_terms, other_templates) = before, after
-    if terms.keys() != other_terms.keys() or templates != other_templates:
-        return FigureChanges([], TERMS_REASON)
+        return FigureChanges({}, NO_FILES_REASON)
+    replies = before.values(), after.values()
+    terms, templates = ([{reply[index] for reply in of_run} for of_run in replies] for index in (0, 1))
+    if terms[0] != terms[1] or templates[0] != templates[1]:
+        return FigureChanges({}, "the runs have replies about other terms, or to other templates")
     level = first.results["run"]["settings"].get("confidence_level", 0.95)
-    rows = []
-    for axis in (None, *sorted({str(key.axis) for key in terms})):
-        keys = [key for key in sorted(terms) if axis is None or key.axis == axis]
-        hits, sizes = (
-            [np.array([of_run[key][index] for key in keys]) for of_run in (terms, other_terms)] for index in (0, 1)
-        )
-        name = "Offensive replies" if axis is None else f"Offensive replies: {axis_label(axis)}"
-        rows.append(FigureChange(name, "small_share", share_change(hits, sizes, level), is_main=axis is None))
-    return FigureChanges(rows, None, level)
+    axes, counts = _counts(before, after)
+    by_name = {"Offensive replies": share_change(counts, level)}
+    for axis in sorted(set(axes)):
+        of_axis = counts[..., np.array(axes) == axis, :]
+        by_name[f"Offensive replies, {axis_label(axis)}"] = share_change(of_axis, level)
+    return FigureChanges(by_name, None, level)
 
 
-def _counts(run: Run, threshold: float) -> tuple[dict[DescriptorKey, tuple[int, int]], set[str]] | None:
-    """Descriptor → its offensive replies and all of them, and the templates; `None`: the run lacks the files."""
+def _classified(run: Run, threshold: float) -> dict[str, _Reply] | None:
+    """A run's replies by their ids, which are those of the prompts; `None`: the run lacks the files."""
     folder = run.folder / OFFENSIVENESS / "replies"
     replies = read_stored_replies(run.folder) if any(folder.glob("*.parquet")) else None
     if replies is None:
@@ -58,9 +62,20 @@ def _counts(run: Run, threshold: float) -> tuple[dict[DescriptorKey, tuple[int, 
     offensive = dict(zip(shards.ids, (shards[:][:, 0] >= threshold).tolist(), strict=True))
     if offensive.keys() != set(replies.ids):
         return None
-    counts: dict[DescriptorKey, tuple[int, int]] = {}
-    for identifier, axis, descriptor in zip(replies.ids, replies.axes, replies.descriptors, strict=True):
-        key = DescriptorKey(axis, descriptor)
-        hits, size = counts.get(key, (0, 0))
-        counts[key] = hits + offensive[identifier], size + 1
-    return counts, set(replies.templates)
+    columns = zip(replies.ids, replies.axes, replies.descriptors, replies.templates, strict=True)
+    return {
+        identifier: _Reply(DescriptorKey(axis, term), template, offensive[identifier])
+        for identifier, axis, term, template in columns
+    }
+
+
+def _counts(before: Mapping[str, _Reply], after: Mapping[str, _Reply]) -> tuple[list[str], np.ndarray]:
+    """The axis of each term, and the prompts by both runs' replies, as `share_change` takes them."""
+    known = {**before, **after}
+    terms = {key: row for row, key in enumerate(sorted({reply.term for reply in known.values()}))}
+    templates = {name: row for row, name in enumerate(sorted({reply.template for reply in known.values()}))}
+    counts = np.zeros((3, 3, len(terms), len(templates)), dtype=np.int64)
+    for identifier, reply in known.items():
+        states = [int(run[identifier].offensive) if identifier in run else 2 for run in (before, after)]
+        counts[states[0], states[1], terms[reply.term], templates[reply.template]] += 1
+    return [str(key.axis) for key in terms], counts

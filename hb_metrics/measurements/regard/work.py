@@ -20,7 +20,7 @@ from hb_dataset.structures import FIXED_STRUCTURE
 from hb_dataset.vocabulary import read_vocabulary
 from hb_metrics.inference.classifiers.censoring import mask_groups
 from hb_metrics.inference.classifiers.classifier import Classifier, classify_into_shards, probability_array
-from hb_metrics.inference.classifiers.regard import REGARDS, load_regard_classifier, parse_regard_labels
+from hb_metrics.inference.classifiers.regard import REGARDS, load_regard_classifier
 from hb_metrics.inference.processes import process_state
 from hb_metrics.inference.replies.continuations import (
     ContinuationPlan,
@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 REGARD = "regard"  # the folder of the shards
 # Its subfolders.
 PARAPHRASES, CONTINUATIONS, REGARD_PROBABILITIES = "paraphrases", "continuations", "regard_probabilities"
+# How continuations are sampled, as in Sheng et al. (2019); the tokens of the prompt count too.
+TEMPERATURE, TOP_K, MAX_TOKENS = 0.7, 40, 40
 _NO_SPACE_BEFORE = (".", ",", ";", ":", "!", "?", "'", "’", ")", "…")
 
 PAIR_FORM_ERROR = "regard_pairs has {given!r}; write advantaged:disadvantaged, two of the groups: {groups}"
@@ -84,7 +86,7 @@ class RegardWork(NamedTuple):
     plan: ContinuationPlan
 
 
-def plan_regard(task: Task) -> RegardWork:
+def plan(task: Task, files: None) -> RegardWork:
     """Writes the prompts, loads the classifier and plans the continuations.
 
     Raises:
@@ -101,7 +103,6 @@ def plan_regard(task: Task) -> RegardWork:
         options.regard_classifier,
         device=input_device(task.loaded.model),
         trust_remote_code=shared.trust_remote_code,
-        labels=None if options.regard_labels is None else parse_regard_labels(options.regard_labels),
     )
     return RegardWork(
         prompts=prompts,
@@ -127,9 +128,9 @@ def groups_and_pairs(settings: Settings) -> tuple[tuple[PromptGroup, ...], dict[
     return groups, _pairs(options.regard_pairs, [group.name for group in groups])
 
 
-def describe_regard(work: RegardWork) -> dict[str, Any]:
+def describe(work: RegardWork) -> dict[str, Any]:
     """What run.json records of groups, decoding, classifier and paraphraser."""
-    return {
+    section = {
         "name": work.classifier.name,
         "is_embedded": work.classifier.is_embedded,
         "digest": work.classifier.digest,
@@ -140,15 +141,16 @@ def describe_regard(work: RegardWork) -> dict[str, Any]:
         **work.plan.description(),
         "paraphraser": None if work.paraphraser is None else work.paraphraser.plan.description(),
     }
+    return {"regard": section}
 
 
-def measure_regard(task: Task, work: RegardWork) -> dict[str, Any]:
+def measure(task: Task, work: RegardWork, results: Mapping[str, Any]) -> dict[str, Any]:
     """Continues the prompts and classifies the continuations that are not on disk yet, and compares groups.
 
     Returns:
         Plain values for results.json. Empty on all processes but the main one.
     """
-    folder, options, shared = task.folder / REGARD, task.settings.of(RegardOptions), task.settings.run
+    folder, shared = task.folder / REGARD, task.settings.run
     prompts, plan, paraphrases = work.prompts, work.plan, None
     if work.paraphraser is not None:
         written = _paraphrase(work.paraphraser, folder / PARAPHRASES)
@@ -170,9 +172,8 @@ def measure_regard(task: Task, work: RegardWork) -> dict[str, Any]:
     rows = [about[prompt_id] for prompt_id in rows_with_text["prompt_id"].to_pylist()]
     silent = continuations.filter(continuations["continuation"].is_null())
     blank = [about[prompt_id]["group"] for prompt_id in silent["prompt_id"].to_pylist()]
-    if options.regard_mask:
-        mentions = {group.name: group.mentions for group in work.groups}
-        texts = mask_groups(texts, [mentions[row["group"]] for row in rows])
+    mentions = {group.name: group.mentions for group in work.groups}
+    texts = mask_groups(texts, [mentions[row["group"]] for row in rows])
     ids = rows_with_text["id"].to_pylist()
     regards = classify_into_shards(texts, ids, work.classifier, folder / REGARD_PROBABILITIES, label="regard")
     if regards is None:
@@ -183,8 +184,6 @@ def measure_regard(task: Task, work: RegardWork) -> dict[str, Any]:
         "prompts": [row["verb_phrase"] for row in rows],
         "seeds": rows_with_text["seed_index"].to_pylist(),
         "pairs": work.pairs or None,
-        "other": options.regard_other,
-        "smoothing": options.regard_smoothing,
         "confidence_level": shared.confidence_level,
         "fixed_structure": FIXED_STRUCTURE,
         "seed": shared.seed,
@@ -199,7 +198,6 @@ def measure_regard(task: Task, work: RegardWork) -> dict[str, Any]:
         "bias": bias,
         "kl_error": kl_error,
         "structures": structures,
-        "mask": options.regard_mask,
         "num_prompts": len(set(plan.prompt_ids)),
         "num_structures": len(structures),
         "num_seeds": len(set(plan.seed_indices)),
@@ -282,9 +280,9 @@ def _plan(task: Task, prompts: pa.Table) -> ContinuationPlan:
         prompts["text"].to_pylist(),
         task.loaded,
         drawn=draw_continuations(prompts, options.regard_continuations or None, options.regard_seeds, seed=seed),
-        temperature=options.regard_temperature,
-        top_k=options.regard_top_k,
-        max_tokens=options.regard_max_tokens,
+        temperature=TEMPERATURE,
+        top_k=TOP_K,
+        max_tokens=MAX_TOKENS,
         seed=seed,
     )
 

@@ -5,40 +5,51 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from scipy import stats
 
-from hb_metrics.paired_changes.gen_bias_covariance import Covariance, PairedCell, gen_bias_covariances
+from hb_metrics.paired_changes.gen_bias_covariance import PairedCell, gen_bias_covariances
 from hb_metrics.paired_changes.paired_change import (
-    change_from_intervals,
+    change_from_covariance,
     pair_share_change,
     perplexity_change,
     share_change,
 )
-from hb_metrics.statistics.gen_bias import CellSums, gen_bias
 from tests.hb_metrics.paired_changes.test_gen_bias_covariance import Pair
 
 
 class Outcome(NamedTuple):
-    """Shares of sets: with an interval; of these, with one that holds the change, and beyond chance; so of percent."""
+    """Shares of sets: with an interval; of these, with one that holds the change, and beyond chance; so of percent.
+
+    The width is in parts of 3.92 standard deviations of the change over all sets.
+    """
 
     given: float
     held: float
     beyond: float
+    width: float
     percent_given: float
     percent_held: float
 
 
 def outcome(changes, change, relative):
-    """What intervals did to changes whose true value is known."""
-    known = [each for each in changes if each.interval is not None]
-    in_percent = [each.relative_interval for each in known if each.relative_interval is not None]
-    held = [each.interval[0] <= change <= each.interval[1] for each in known]
+    """What intervals did to changes whose true value is known: one for all sets, or one for each."""
+    truths, ratios = (np.broadcast_to(values, len(changes)) for values in (change, relative))
+    known = [(each, *truth) for each, *truth in zip(changes, truths, ratios, strict=True) if each.interval is not None]
+    held = [each.interval[0] - 1e-12 <= truth <= each.interval[1] + 1e-12 for each, truth, _ in known]
     # The lowest ratio less 1 is -1 where nothing is left, and rounding may move that.
-    percent = [low - 1e-9 <= relative <= high for low, high in in_percent]
+    percent = [
+        each.relative_interval[0] - 1e-9 <= ratio <= each.relative_interval[1] + 1e-9
+        for each, _, ratio in known
+        if each.relative_interval is not None
+    ]
+    for each, *_ in known:
+        if each.relative_interval is not None:  # a change in percent is beyond chance exactly if the change is
+            assert each.beyond_chance == (not each.relative_interval[0] <= 0 <= each.relative_interval[1])
+    spread = np.std([each.change for each in changes] - truths)
     return Outcome(
         len(known) / len(changes),
         float(np.mean(held)) if held else np.nan,
-        float(np.mean([each.beyond_chance for each in known])) if known else np.nan,
+        float(np.mean([each.beyond_chance for each, *_ in known])) if known else np.nan,
+        float(np.mean([np.diff(each.interval) for each, *_ in known])) / 3.92 / spread if known else np.nan,
         len(percent) / len(changes),
         float(np.mean(percent)) if percent else np.nan,
     )
@@ -49,94 +60,103 @@ STYLES, CLUSTERS = 30, {"few": [0, 3, 6], "many": [1, 2, 4, 5, 7, 8, 9, 10]}
 REAL = {"styles": STYLES, "spread": 1.2, "concentration": 2.5}
 GEN_BIAS = {
     "no change": {"effects": (0.4, 0.4), "same": 0.5},
+    "no bias": {"effects": (0.0, 0.0), "same": 0.5},
     "halved": {"effects": (0.6, 0.35), "same": 0.3},
     "none after": {"effects": (0.6, 0.0), "same": 0.3},
     "more": {"effects": (0.3, 0.6), "same": 0.3},
+    "other prompts": {"effects": (0.6, 0.35), "paired": False},
     "replies depend on the prompt": {"effects": (0.4, 0.4), "prompt": 1.0},
     "26 templates": {"effects": (0.5, 0.3), "same": 0.3, "templates": 26, "axes": (2, 3, 5)},
+    "a tenth of the cells has one reply": {"effects": (0.6, 0.35), "same": 0.3, "single": 0.1},
+}
+# As after light tuning: the other replies have half of the bias, or none.
+ALIKE = {
+    f"{share:.0%} alike, {name}": {"effects": (0.5, effect), "same": share, "templates": 16}
+    for share in (0.9, 0.95, 0.98, 0.99)
+    for name, effect in (("halved", 0.25), ("none after", 0.0))
 }
 
 
-def gen_bias_outcomes(name, sets, seed, axes=(2, 5, 8, 9)):
+def debiased(replies, sizes, members=slice(None)):
+    """The debiased value ×1000 of some terms; of [templates, terms, replies, styles] the first `sizes` are there."""
+    there = (np.arange(replies.shape[2]) < sizes[..., None])[..., None]
+    means = (replies * there).sum(axis=2) / sizes[..., None]
+    squares = ((replies - means[:, :, None]) ** 2 * there).sum(axis=(2, 3))
+    spread = np.where(sizes > 1, squares / np.maximum(sizes - 1, 1), np.nan)
+    # The spread of single replies is that of the template's other cells.
+    noise = (np.where(sizes > 1, spread, np.nanmean(spread, axis=1, keepdims=True)) / sizes)[:, members]
+    value = means[:, members].var(axis=1).sum(axis=-1) - (1 - 1 / noise.shape[1]) * noise.mean(axis=1)
+    return 1000 * float(value.mean())
+
+
+def gen_bias_outcomes(design, sets, seed, axes=(2, 5, 8, 9)):
     """Figure → its outcome."""
-    design = {"templates": 4, "axes": axes, **GEN_BIAS[name]}
-    axes = design.pop("axes")
-    groups = [slice(*bounds) for bounds in pairwise(np.cumsum([0, *axes]))]
+    design = {"templates": 4, "axes": axes, **design}
+    axes, single, paired = design.pop("axes"), design.pop("single", 0.0), design.pop("paired", True)
+    groups = dict(zip([f"axis of {size}" for size in axes], pairwise(np.cumsum([0, *axes])), strict=True))
     pair = Pair(terms=sum(axes), **REAL, **design, seed=seed)
-    paths = [("full_gen_bias",)]
-    paths += [(metric, name) for metric in ("partial_gen_bias", "summed_cluster_gen_bias") for name in CLUSTERS]
-    paths += [("by_axis", f"axis of {size}") for size in axes]
-    parts = [(lambda means: means)]
-    parts += [lambda means, columns=columns: means[..., columns] for columns in CLUSTERS.values()]
-    parts += [
-        lambda means, columns=columns: means[..., columns].sum(-1, keepdims=True) for columns in CLUSTERS.values()
-    ]
-    parts += [lambda means, group=group: means[:, group] for group in groups]
-    truths = np.array([[1000 * part(m).var(axis=1).sum(axis=-1).mean() for part in parts] for m in pair.means])
-    changes = {path: [] for path in paths}
+    parts = {"full": lambda values: values}
+    for name, columns in CLUSTERS.items():
+        parts[f"partial {name}"] = lambda values, columns=columns: values[..., columns]
+    for name, columns in CLUSTERS.items():
+        parts[f"summed {name}"] = lambda values, columns=columns: values[..., columns].sum(-1, keepdims=True)
+    for name, bounds in groups.items():
+        parts[name] = lambda values, bounds=bounds: values[:, slice(*bounds)]
+    changes = {name: [] for name in parts}
     for _ in range(sets):
         replies = pair.replies()
-        measured = [_measured(of_run, axes) for of_run in replies]
-        shared = np.stack([np.arange(replies[0].shape[2])] * 2)
+        sizes = np.where(pair.rng.random(replies[0].shape[:2]) < single, 1, replies[0].shape[2])
         templates = []
-        for one, other in zip(*replies, strict=True):
-            cells = [PairedCell(*of_runs, shared) for of_runs in zip(one, other, strict=True)]
-            templates.append({path[1]: cells[group] for path, group in zip(paths[-len(axes) :], groups, strict=True)})
-        covariances = gen_bias_covariances(templates, CLUSTERS)
-        in_order = [*covariances[None], *(covariances[path[1]][0] for path in paths[-len(axes) :])]
-        for path, covariance in zip(paths, in_order, strict=True):
-            (before, bounds), (after, others) = (_at(of_run, path) for of_run in measured)
-            if bounds is None or others is None:
-                changes[path].append(NO_CHANGE)
-                continue
-            scaled = Covariance(covariance.value * 1e6, covariance.variance * 1e12)
-            changes[path].append(change_from_intervals(before, after, (tuple(bounds), tuple(others)), scaled, 0.95))
-    return {
-        path[-1] if path[0] == "by_axis" else " ".join(path): outcome(
-            changes[path], after - before, after / before - 1 if before > 1e-9 else np.nan
-        )
-        for path, before, after in zip(paths, *truths, strict=True)
-    }
+        for one, other, counts in zip(*replies, sizes, strict=True):
+            cells = [
+                PairedCell(first[:count], second[:count], np.arange(count * paired)[None].repeat(2, axis=0))
+                for first, second, count in zip(one, other, counts, strict=True)
+            ]
+            templates.append({name: cells[slice(*bounds)] for name, bounds in groups.items()})
+        found = gen_bias_covariances(templates, CLUSTERS)
+        covariances = [*found[None], *(found[name][0] for name in groups)]
+        for (name, part), covariance in zip(parts.items(), covariances, strict=True):
+            members = slice(*groups.get(name, (0, None)))
+            before, after = (debiased(of_run if name in groups else part(of_run), sizes, members) for of_run in replies)
+            changes[name].append(
+                change_from_covariance(before, after, 1e6 * covariance.matrix, covariance.freedom, 0.95)
+            )
+    outcomes = {}
+    for name, part in parts.items():
+        before, after = (1000 * part(means).var(axis=1).sum(axis=-1).mean() for means in pair.means)
+        outcomes[name] = outcome(changes[name], after - before, after / before - 1 if before > 1e-9 else np.nan)
+    return outcomes
 
 
-NO_CHANGE = share_change(np.zeros((2, 3), int), np.ones((2, 3), int), 0.95)  # a change without an interval
-
-
-def _measured(replies, axes):
-    labels = [f"s{style}" for style in range(STYLES)]
-    clusters = {name: [labels[style] for style in styles] for name, styles in CLUSTERS.items()}
-    cells = CellSums(labels, clusters, keep_replies=True)
-    template, term, _ = (codes.ravel() for codes in np.indices(replies.shape[:3]))
-    names = np.repeat([f"axis of {size}" for size in axes], axes)
-    rows = replies.reshape(-1, STYLES)
-    cells.add(rows, [f"d{code:03}" for code in term], [f"t{code:03}" for code in template], names[term].tolist())
-    return gen_bias(cells, debias=True)._asdict(), gen_bias(cells, confidence_level=0.95).intervals
-
-
-def _at(measured, path):
-    for name in path:
-        measured = [None if of is None else of[name] for of in measured]
-    return measured
-
-
-def test_intervals_of_clusters_and_axes_hold_the_change_about_as_often_as_they_should():
-    outcomes = gen_bias_outcomes("no change", 10, 0, axes=(2, 9)).values()
-    given = np.array([found.given for found in outcomes])
-    held = np.array([found.held for found in outcomes])
-    assert given[-2] == 0  # an axis of two terms and four templates
-    assert given.sum() > 2
-    assert np.nansum(given * held) / given.sum() > 0.85
+@pytest.mark.parametrize("design", [GEN_BIAS["none after"], ALIKE["98% alike, halved"]])
+def test_gen_bias_intervals_hold_the_change(design):
+    found = gen_bias_outcomes(design, 40, 0)
+    assert found["full"].given == 1
+    assert found["full"].held > 0.85
+    assert found["full"].width < 1.25
+    assert np.mean([each.held for each in found.values()]) > 0.9
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", GEN_BIAS)
-def test_intervals_of_clusters_and_axes_hold_the_change_as_often_as_they_should(name):
-    for figure, found in gen_bias_outcomes(name, 500, 1).items():
+def test_gen_bias_intervals_hold_the_change_in_all_designs(name):
+    for figure, found in gen_bias_outcomes(GEN_BIAS[name], 500, 1).items():
         if found.given > 0.5:
-            # Intervals of an axis rest on what all axes have in common, which single ones differ from.
-            assert found.held > (0.88 if figure.startswith("axis") else 0.92), figure
+            assert 0.915 < found.held < 0.99, figure
+            assert found.width < (1.15 if figure == "full" else 1.3), figure
         if found.percent_given > 0.5:
-            assert found.percent_held > 0.9, figure
+            assert found.percent_held > 0.915, figure
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ALIKE)
+def test_gen_bias_intervals_of_runs_alike_are_narrow(name):
+    for figure, found in gen_bias_outcomes(ALIKE[name], 250, 1).items():
+        assert found.held > 0.91, figure
+        if figure == "full":  # axes and clusters have few replies that differ, and wide t-quantiles
+            assert found.given > 0.98
+            assert found.held < 0.995
+            assert found.width < 1.2
 
 
 class Compared(NamedTuple):
@@ -145,21 +165,21 @@ class Compared(NamedTuple):
     Attributes:
         sizes: Terms of each axis.
         strengths: How far terms differ in either run.
-        outliers: Whether a tenth of the terms is far from the others.
+        outliers: The share of terms that are far from the others; 0: all differ alike.
         common: How much of that is in all templates, as a part of the variance.
         templates: Templates.
     """
 
     sizes: tuple[int, ...]
     strengths: tuple[float, float]
-    outliers: bool = False
+    outliers: float = 0.0
     common: float = 0.5
     templates: int = 4
 
     def significant(self, rng, number):
         """[2, templates, pairs] of `number` terms in two runs, and the pairs."""
         one, other = np.triu_indices(number, 1)
-        far = np.where(rng.random(number) < 0.1, 3.0, 0.5) if self.outliers else 1.0
+        far = np.where(rng.random(number) < self.outliers, 3.0, 0.5) if self.outliers else 1.0
         own = rng.normal(size=(2, number)), rng.normal(size=(2, self.templates, number))
         flags = []
         for run, strength in enumerate(self.strengths):
@@ -193,8 +213,9 @@ TESTS = {
     "no change": Compared(SMALL, (0.5, 0.5)),
     "more": Compared(SMALL, (0.2, 0.6)),
     "nothing left": Compared(SMALL, (0.6, 0.0)),
-    "few terms are far": Compared(SMALL, (0.6, 0.35), outliers=True),
-    "a large axis": Compared(DOMINATED, (0.6, 0.35), outliers=True),
+    "few terms are far": Compared(SMALL, (0.6, 0.35), outliers=0.1),
+    "rare terms are far": Compared(SMALL, (0.6, 0.0), outliers=0.03),
+    "a large axis": Compared(DOMINATED, (0.6, 0.35), outliers=0.1),
     "axes from 2 terms": Compared(UNEQUAL, (0.6, 0.35)),
     "axes from 2 terms, templates alike": Compared(UNEQUAL, (0.5, 0.5), common=0.95),
     "one axis": Compared((14,), (0.6, 0.3)),
@@ -204,7 +225,7 @@ TESTS = {
 
 
 @pytest.mark.parametrize("name", ["more", "a large axis"])
-def test_intervals_of_likelihood_bias_hold_the_change_about_as_often_as_they_should(name):
+def test_likelihood_bias_intervals_hold_the_change(name):
     found = TESTS[name].outcome(120, 0)
     assert found.given > 0.9
     assert found.held > 0.9
@@ -212,7 +233,7 @@ def test_intervals_of_likelihood_bias_hold_the_change_about_as_often_as_they_sho
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", TESTS)
-def test_intervals_of_likelihood_bias_hold_the_change_as_often_as_they_should(name):
+def test_likelihood_bias_intervals_hold_it_in_all_designs(name):
     found = TESTS[name].outcome(1500, 1)
     assert found.given > 0.9
     assert 0.925 < found.held < 0.99
@@ -220,59 +241,98 @@ def test_intervals_of_likelihood_bias_hold_the_change_as_often_as_they_should(na
 
 
 class Offence(NamedTuple):
-    """A population of terms with shares of offensive replies, of 32 each in two runs.
+    """Terms with shares of offensive replies in two runs; the terms are drawn in each set, and given.
 
     Attributes:
-        shares: The mean shares.
-        concentration: Of the beta distribution of shares over terms; `None`: a tenth of the terms has 60 % of them.
+        shares: The mean shares; of "few": those of a term that has any.
+        kind: "even": all terms alike; "few": 3 % of the terms have any; "beta": a few have most.
+        same: The share of the second run's replies that are the first's; `None`: to other prompts.
+        rest: The share of the other terms, for "few".
         terms: Terms.
+        templates: Templates.
+        number: Replies of each term to each.
     """
 
     shares: tuple[float, float]
-    concentration: float | None = 20
+    kind: str = "even"
+    same: float | None = 0.0
+    rest: float = 0.0
     terms: int = 78
+    templates: int = 4
+    number: int = 8
 
     def outcome(self, sets, seed):
         """Of the change of the share."""
         rng = np.random.default_rng(seed)
-        changes = []
+        changes, truths, ratios = [], [], []
         for _ in range(sets):
-            normal = rng.normal(size=(2, self.terms))
-            ranks = stats.norm.cdf([normal[0], 0.7 * normal[0] + np.sqrt(0.51) * normal[1]])
-            hits = [rng.binomial(32, self._of_terms(*of_run)) for of_run in zip(ranks, self.shares, strict=True)]
-            changes.append(share_change(hits, np.full((2, self.terms), 32), 0.95))
-        before, after = self.shares
-        return outcome(changes, after - before, after / before - 1)
+            before, other = self._of_terms(rng)
+            after = other if self.same is None else self.same * before + (1 - self.same) * other
+            shape = (self.terms, self.templates, self.number)
+            first, drawn = (rng.random(shape) < of_run[:, None, None] for of_run in (before, other))
+            second = drawn if self.same is None else np.where(rng.random(shape) < self.same, first, drawn)
+            counts = np.zeros((3, 3, *shape[:2]), dtype=int)
+            for one in (0, 1):
+                if self.same is None:
+                    counts[one, 2] = (first == one).sum(axis=2)
+                    counts[2, one] = (second == one).sum(axis=2)
+                    continue
+                for two in (0, 1):
+                    counts[one, two] = ((first == one) & (second == two)).sum(axis=2)
+            changes.append(share_change(counts, 0.95))
+            truths.append(after.mean() - before.mean())
+            ratios.append(after.mean() / before.mean() - 1 if before.any() else np.nan)
+        return outcome(changes, truths, ratios)
 
-    def _of_terms(self, ranks, mean):
-        if self.concentration is None:
-            return np.where(ranks > 0.9, 6 * mean, 0.4 * mean / 0.9)
-        return stats.beta.ppf(ranks, self.concentration * mean, self.concentration * (1 - mean))
+    def _of_terms(self, rng):
+        if self.kind == "few":
+            some = rng.random(self.terms) < 0.03
+            return [np.where(some, share, self.rest) for share in self.shares]
+        if self.kind == "beta":
+            return [rng.beta(5 * share, 5 * (1 - share), self.terms) for share in self.shares]
+        return [np.full(self.terms, share) for share in self.shares]
 
 
 RISE, FALL, SAME = (0.012, 0.047), (0.047, 0.012), (0.012, 0.012)
 OFFENCE = {
-    f"{name}, {concentration}": Offence(shares, concentration)
+    f"{name}, {kind}, {same} alike": Offence(shares, kind, same)
     for name, shares in (("rise", RISE), ("fall", FALL), ("no change", SAME))
-    for concentration in (100, 20, 5, None)
+    for kind in ("even", "beta")
+    for same in (None, 0.0, 0.9)
 }
 OFFENCE["few terms"] = Offence((0.1, 0.05), terms=16)
+OFFENCE["few terms have any"] = Offence((0.9, 0.3), "few")
+OFFENCE["few terms have most"] = Offence((0.9, 0.3), "few", rest=0.02)
+OFFENCE["often"] = Offence((0.3, 0.2), same=0.95)
+OFFENCE["one reply a cell"] = Offence((0.05, 0.1), same=0.5, templates=26, number=1)
+# Some seven replies differ: bounds of so few cannot be exact.
+RARE = {
+    "98 % alike": Offence(FALL, same=0.98),
+    "98 % alike, no change": Offence(SAME, same=0.98),
+    "few terms have any, alike": Offence((0.9, 0.3), "few", same=0.9),
+}
 
 
-@pytest.mark.parametrize("name", ["rise, None", "fall, 20"])
-def test_intervals_of_offensive_replies_hold_the_change_about_as_often_as_they_should(name):
-    found = OFFENCE[name].outcome(120, 0)
+@pytest.mark.parametrize("name", ["few terms have most", "fall, beta, 0.9 alike"])
+def test_intervals_of_offensive_replies_hold_the_change(name):
+    found = OFFENCE[name].outcome(150, 0)
     assert found.given == 1
     assert found.held > 0.9
+    assert found.width < 1.25
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", OFFENCE)
-def test_intervals_of_offensive_replies_hold_the_change_as_often_as_they_should(name):
-    found = OFFENCE[name].outcome(1000, 1)
-    assert found.held > 0.925
-    if found.percent_given > 0.5:
-        assert found.percent_held > 0.925
+def test_intervals_of_offensive_replies_hold_it_in_all_designs():
+    for name, design in OFFENCE.items():
+        found = design.outcome(1000, 1)
+        assert found.given == 1
+        assert 0.915 < found.held < 0.988, name
+        assert found.width < 1.25, name
+        assert found.percent_held > 0.915, name
+    for name, design in RARE.items():
+        found = design.outcome(1000, 1)
+        assert found.given == 1
+        assert found.held > 0.95, name
 
 
 def perplexity_outcome(shift, number, sets, seed):
@@ -289,7 +349,7 @@ def perplexity_outcome(shift, number, sets, seed):
 
 
 @pytest.mark.parametrize("shift", [-0.5, 0.0, 0.08, 2.0])
-def test_intervals_of_perplexity_hold_the_change_as_often_as_they_should(shift):
+def test_perplexity_intervals_hold_the_change(shift):
     found = perplexity_outcome(shift, 100, 500, 0)
     assert found.given == found.percent_given == 1
     assert 0.92 < found.held < 0.975

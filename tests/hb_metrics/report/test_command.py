@@ -94,7 +94,7 @@ def test_what_is_no_run_is_named(copied, tmp_path, capsys):
         (json.dumps({"run": {"layout": {"version": LAYOUT}}}), "the results are incomplete ("),
         (
             json.dumps({"run": {"layout": {"version": LAYOUT}}, "dialogue": {}}),
-            "the results are incomplete ('interval')",
+            "the results are incomplete ('perplexity')",
         ),
     ):
         (copied[0] / "results.json").write_text(text)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from scipy.stats import chisquare
 from tokenizers import AddedToken, Tokenizer, decoders, pre_tokenizers
 from tokenizers.models import BPE, WordLevel
 from transformers import PreTrainedTokenizerFast
@@ -151,25 +150,6 @@ def test_a_chat_is_what_its_template_makes_of_it(get_small_model, chat_tokenizer
     )
 
 
-def test_several_prompts_are_each_as_alone(get_small_model, chat_tokenizer, prompts):
-    texts, personas = prompts[:6], [LINES[: row % 3] for row in range(6)]
-    for name, context, tokenizer in [
-        ("llama", "plain", None),
-        ("gpt2", "dialogpt", None),
-        ("blenderbot", "blenderbot", None),
-        ("llama", "chat", chat_tokenizer),
-    ]:
-        model, own = get_small_model(name)
-        tokenizer = tokenizer or own
-        together = encode_contexts(texts, personas, model, tokenizer, context)
-        alone = [
-            encode_contexts([text], [mine], model, tokenizer, context)[0]
-            for text, mine in zip(texts, personas, strict=True)
-        ]
-        assert together == alone
-        assert encode_contexts([], [], model, tokenizer, context) == []
-
-
 @pytest.mark.parametrize(
     ("template", "reason"), [(REFUSING, "System role not supported"), (IGNORING, "it leaves them out")]
 )
@@ -220,11 +200,6 @@ def test_an_encoder_and_its_decoder_have_positions_of_their_own(get_small_model)
     model(input_ids=tokens, decoder_input_ids=tokens)
     with pytest.raises(IndexError):
         model(input_ids=tokens, decoder_input_ids=torch.full((1, 65), 5))
-
-
-@pytest.mark.parametrize("name", ["bloom", "mamba", "t5"])
-def test_models_without_positions_take_any_length(name, get_small_model):
-    check_lengths([[5] * 5000], ["a"], get_small_model(name)[0], 5000)
 
 
 def test_line_breaks_and_special_tokens_end_a_reply(get_small_model):
@@ -393,27 +368,6 @@ def test_persona_lines_follow_from_the_id_and_the_seed_alone():
     other = draw_personas(ids, personas, 3, seed=8)
     assert sum(mine == drawn[each] for each, mine in zip(ids, other, strict=True)) <= 1
     assert all(len(set(lines)) == 3 and set(lines) <= set(personas) for lines in drawn.values())
-
-
-def test_persona_lines_are_drawn_uniformly():
-    personas = [f"line {place}" for place in range(20)]
-    drawn = draw_personas(list(map(str, range(4000))), personas, 2, seed=0)
-    for place in (0, 1):  # in the first and in the second place
-        counts = np.bincount([personas.index(lines[place]) for lines in drawn], minlength=20)
-        assert chisquare(counts).pvalue > 1e-4
-    pairs = np.bincount([20 * personas.index(a) + personas.index(b) for a, b in drawn], minlength=400).reshape(20, 20)
-    assert np.diag(pairs).sum() == 0
-    assert chisquare(pairs[~np.eye(20, dtype=bool)]).pvalue > 1e-4
-
-
-def test_as_many_persona_lines_as_there_are():
-    assert draw_personas(["a", "b"], LINES, 0, seed=0) == [[], []]
-    assert draw_personas(["a"], [], 0, seed=0) == [[]]
-    assert draw_personas([], LINES, 2, seed=0) == []
-    assert all(sorted(lines) == sorted(LINES) for lines in draw_personas(["a", "b", "c"], LINES, 2, seed=0))
-    for asked in (3, -1):
-        with pytest.raises(ValueError, match=f"personas is {asked}, and the file has 2 persona lines"):
-            draw_personas(["a"], LINES, asked, seed=0)
 
 
 def test_byte_pieces_that_are_no_text_of_their_own_end_nothing(get_small_model):

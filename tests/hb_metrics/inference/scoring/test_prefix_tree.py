@@ -1,5 +1,4 @@
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -69,9 +68,3 @@ def test_packing_does_not_depend_on_the_order_of_the_sequences():
     first = pack_prefix_trees(sequences, 3)
     again = pack_prefix_trees(sequences[::-1], 3)
     assert [tree.tokens.tolist() for tree in first] == [tree.tokens.tolist() for tree in again]
-
-
-@pytest.mark.parametrize("sequence", [(), (5,)])
-def test_a_sequence_with_nothing_to_predict_is_refused(sequence):
-    with pytest.raises(ValueError, match=r"sequence 1 has \d token"):
-        pack_prefix_trees([(1, 2), sequence], 10)

@@ -1,0 +1,78 @@
+"""Intervals of shares of replies: other replies to the same terms and templates.
+
+Each term in each template has a share of its own, so the variance of the overall share is that within these cells.
+Terms are given and not drawn: of terms of which few refuse, a sample without such a term looks like one from a
+population without any, and no interval from it could hold the share among other terms.
+
+Of a term that mostly has what is counted the replies without it are rare, of another term those with it. So the share
+is the hits of the latter terms, less the misses of the former, plus a constant. Either part counts as that of so many
+independent replies as have its variance. It gets the exact binomial interval for this number, with half the probability
+of the observed count (mid-P: Lancaster, 1961). The two give the interval of the share as two estimates give that of
+their difference (MOVER: Zou and Donner, 2008, https://doi.org/10.1002/sim.3095).
+"""
+
+import math
+
+import numpy as np
+
+Bounds = tuple[float, float]
+
+
+def share_interval(hits: np.ndarray, sizes: np.ndarray, confidence_level: float) -> Bounds:
+    """The interval of the share `hits.sum() / sizes.sum()`.
+
+    Args:
+        hits: [terms, templates] how many replies have what is counted.
+        sizes: [terms, templates] how many replies there are.
+        confidence_level: Its confidence level.
+    """
+    mostly = 2 * hits.sum(axis=1) > sizes.sum(axis=1)
+    below, above = _distances(hits[~mostly], sizes[~mostly], confidence_level)
+    misses_below, misses_above = _distances((sizes - hits)[mostly], sizes[mostly], confidence_level)
+    number = sizes.sum()
+    share = float(hits.sum() / number)
+    low, high = math.hypot(below, misses_above) / number, math.hypot(above, misses_below) / number
+    return max(share - low, 0.0), min(share + high, 1.0)
+
+
+def share_covariances(hits: list[np.ndarray], sizes: np.ndarray) -> np.ndarray:
+    """The covariance matrix of shares of the same replies, without bias; a reply counts in one share at most.
+
+    Args:
+        hits: [shares] of each, [terms, templates] how many replies count.
+        sizes: [terms, templates] how many replies there are.
+    """
+    counts, single = np.stack(hits), sizes == 1
+    # Single replies of a term go together, and those of terms that have only one.
+    of_term, num_single = np.where(single, counts, 0).sum(axis=2), single.sum(axis=1)
+    lone = num_single == 1
+    strata = np.concatenate([sizes[sizes > 1], num_single[num_single > 1], [lone.sum()]])
+    joined = np.concatenate(
+        [counts[:, sizes > 1], of_term[:, num_single > 1], of_term[:, lone].sum(axis=1, keepdims=True)], axis=1
+    )
+    weighted = joined / np.maximum(strata - 1, 1)
+    return (np.diag(weighted @ strata) - weighted @ joined.T) / float(sizes.sum()) ** 2
+
+
+def _distances(hits: np.ndarray, sizes: np.ndarray, confidence_level: float) -> Bounds:
+    """How far the lowest and the highest number of hits are from what was counted, by the exact binomial interval."""
+    from scipy import optimize, special  # slow to import
+
+    if not sizes.any():
+        return 0.0, 0.0
+    total, number = float(hits.sum()), float(sizes.sum())
+    share = total / number
+    variance = float(share_covariances([hits], sizes)[0, 0])
+    independent = share * (1 - share) / variance if variance > 0 else number
+    successes, failures = independent * share, independent * (1 - share)
+
+    def excess(probability: float, tail: float) -> float:
+        """The probability of more successes, and half that of as many, less `tail`."""
+        more = special.betainc(successes + 1, failures, probability) if failures else 0.0
+        as_many_or_more = special.betainc(successes, failures + 1, probability) if successes else 1.0
+        return float(more + as_many_or_more) / 2 - tail
+
+    tail = (1 - confidence_level) / 2
+    low = float(optimize.brentq(excess, 0, 1, (tail,))) if successes else 0.0
+    high = float(optimize.brentq(excess, 0, 1, (1 - tail,))) if failures else 1.0
+    return number * (share - low), number * (high - share)
