@@ -229,7 +229,7 @@ def test_the_same_reply_twice_is_one_reply(decoding, place, asked, replied):
 
 REFUSED_REPLIES = {
     "a foreign id": (lambda rows: [*rows, {"id": "0" * 20, "reply": "Hm."}], "1 rows .* such as '0000"),
-    "another text": (lambda rows: [{**rows[0], "text": "Hi."}, *rows[1:]], "row 1: its text is not that of prompt"),
+    "another text": (lambda rows: [{**rows[0], "text": "Hi."}, *rows[1:]], "row 1: its text is not the text of prompt"),
     "no reply": (lambda rows: [{**row, "reply": " "} for row in rows], "all replies .* are empty"),
     "a number": (lambda rows: [{**row, "reply": 3} for row in rows], "row 1: reply is 3; give a text"),
     "half a token": (lambda rows: [{**row, "num_tokens": 1.5} for row in rows], "num_tokens is 1.5; give a whole"),
