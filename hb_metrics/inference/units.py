@@ -19,7 +19,6 @@ from transformers import PreTrainedModel
 
 from hb_metrics.inference.devices import input_device, is_offloaded
 from hb_metrics.inference.memory import Memory, halved
-from hb_metrics.inference.models.architecture import beyond_rope_switch
 from hb_metrics.inference.processes import num_workers
 
 
@@ -110,6 +109,20 @@ def one_thread_per_unit(model: PreTrainedModel, longest: int = 0) -> Iterator[in
         yield 1 if is_offloaded(model) or beyond_rope_switch(model, longest) else num_workers()
     finally:
         torch.set_num_threads(threads)
+
+
+def beyond_rope_switch(model: PreTrainedModel, length: float) -> bool:
+    """Whether a text of `length` tokens makes LongRoPE (Phi-3, Phi-4) turn to its long factors.
+
+    transformers takes the factors of a batch by its longest row, and keeps them where all threads read them. `dynamic`
+    factors change beyond `architecture.max_positions_of` only, where texts are rejected.
+    """
+    parameters = getattr(model.config.get_text_config(decoder=True), "rope_parameters", None) or {}
+    ropes = [parameters] if "rope_type" in parameters else parameters.values()  # some models have one per type of layer
+    for rope in ropes:  # a type of layer without positions has none
+        if rope and rope.get("rope_type") == "longrope" and length > rope["original_max_position_embeddings"]:
+            return True
+    return False
 
 
 def distinct(texts: Sequence[Any]) -> tuple[list[Any], np.ndarray]:

@@ -19,10 +19,10 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICA
 from hb_metrics.inference.classifiers.classifier import Classification, Classifier, ParlaiOrigin
 from hb_metrics.inference.classifiers.parlai.models import MODEL_TYPES as PARLAI_MODEL_TYPES
 from hb_metrics.inference.memory import Memory
-from hb_metrics.inference.models.architecture import beyond_rope_switch, check_token_ids, max_positions_of
+from hb_metrics.inference.models.architecture import check_token_ids, max_positions_of
 from hb_metrics.inference.models.loading import model_from, read_config, tokenizer_from
 from hb_metrics.inference.models.sources import EMBEDDED
-from hb_metrics.inference.units import one_thread_per_unit
+from hb_metrics.inference.units import beyond_rope_switch, one_thread_per_unit
 
 BATCH_SIZE = 32
 # How far logits may be from those of texts classified alone, in the trial of padded batches.

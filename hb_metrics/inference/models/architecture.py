@@ -43,20 +43,6 @@ def attention_window(model: PreTrainedModel) -> int | None:
     return min((size for size in windows if size), default=None)
 
 
-def beyond_rope_switch(model: PreTrainedModel, length: float) -> bool:
-    """Whether a text of `length` tokens makes LongRoPE (Phi-3, Phi-4) turn to its long factors.
-
-    transformers takes the factors of a batch by its longest row, and keeps them where all threads read them. `dynamic`
-    factors change beyond `max_positions_of` only, where texts are rejected.
-    """
-    parameters = getattr(model.config.get_text_config(decoder=True), "rope_parameters", None) or {}
-    ropes = [parameters] if "rope_type" in parameters else parameters.values()  # some models have one per type of layer
-    for rope in ropes:  # a type of layer without positions has none
-        if rope and rope.get("rope_type") == "longrope" and length > rope["original_max_position_embeddings"]:
-            return True
-    return False
-
-
 def decoder_start_id(model: PreTrainedModel) -> int:
     """The token that the decoder of an encoder–decoder model is trained to start with.
 

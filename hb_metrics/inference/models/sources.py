@@ -80,23 +80,19 @@ def find_source(
         source = Source(name=EMBEDDED_NAME, model=str(embedded_model_folder()), revision=None)
     else:
         source = Source(name=name, model=name, revision=revision, gguf_file=gguf_file)
-        if gguf_file is None and _file_of(name, "config.json", revision) is None:
-            config = _file_of(name, ADAPTER_CONFIG, revision)
-            if config is not None:
-                if adapter is not None:
-                    raise ValueError(
-                        f"--model '{name}' is an adapter, and --adapter '{adapter}' is another; pass its base "
-                        "as --model"
-                    )
-                base, base_revision = _base_of(config)
-                if base is None:
-                    raise ValueError(
-                        f"the adapter '{name}' does not name the model it was trained on; pass that model as --model, "
-                        f"and --adapter {name}"
-                    )
-                return replace(
-                    find_source(base, base_revision), adapter=name, adapter_revision=revision, trained_on=base
+        config = None if gguf_file is not None else _adapter_config(name, revision)
+        if config is not None:
+            if adapter is not None:
+                raise ValueError(
+                    f"--model '{name}' is an adapter, and --adapter '{adapter}' is another; pass its base as --model"
                 )
+            base, base_revision = _base_of(config)
+            if base is None or _adapter_config(base, base_revision) is not None:
+                raise ValueError(
+                    f"the adapter '{name}' names no whole model that it was trained on (but {base}); pass that model "
+                    f"as --model, and --adapter {name}"
+                )
+            return replace(find_source(base, base_revision), adapter=name, adapter_revision=revision, trained_on=base)
     if source.gguf_file is not None:
         check_gguf_package(source.gguf_file)
     if adapter is not None:
@@ -181,6 +177,11 @@ def _file_of(source: str, name: str, revision: str | None) -> Path | None:
         return Path(hf_hub_download(source, name, revision=revision))
     except (OSError, ValueError):
         return None
+
+
+def _adapter_config(name: str, revision: str | None) -> Path | None:
+    """The config of an adapter; `None`: it is a whole model, or nothing known."""
+    return None if _file_of(name, "config.json", revision) else _file_of(name, ADAPTER_CONFIG, revision)
 
 
 def _base_of(config: Path) -> tuple[str | None, str | None]:

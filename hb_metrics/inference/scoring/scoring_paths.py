@@ -13,10 +13,10 @@ from transformers import PreTrainedModel
 
 from hb_metrics.inference.devices import input_device
 from hb_metrics.inference.memory import Memory, halved
-from hb_metrics.inference.models.architecture import attention_window, beyond_rope_switch, num_known_tokens, with_states
+from hb_metrics.inference.models.architecture import attention_window, num_known_tokens, with_states
 from hb_metrics.inference.models.quantization import is_exact
 from hb_metrics.inference.scoring.prefix_tree import PrefixTree, halved_tree, pack_prefix_trees
-from hb_metrics.inference.units import Unit, length_sorted_batches
+from hb_metrics.inference.units import Unit, beyond_rope_switch, length_sorted_batches
 
 # How far the tree's numbers may be from those of each sequence alone in the trial run, relative.
 _TOLERANCE = 1e-4
