@@ -188,13 +188,3 @@ def test_errors_show_no_text(text, get_small_model):
     with pytest.raises(ValueError, match="text 1 ") as error:
         score_perplexity(["I love women.", text], *get_small_model("llama"), progress=False)
     assert "Hateful" not in "".join(traceback.format_exception(error.value, chain=True)).split("ValueError:")[-1]
-
-
-def test_bfloat16_models_take_the_tree_too(prompts, get_small_model):
-    model, tokenizer = get_small_model("llama")
-    low = type(model)(model.config).to(torch.bfloat16).eval()
-    low.load_state_dict(model.state_dict())
-    scores = score_perplexity(prompts[:40], low, tokenizer, progress=False)
-    expected = one_at_a_time(prompts[:40], low, tokenizer, True)
-    assert scores.scoring == "tree"
-    np.testing.assert_allclose(np.log(scores.perplexities), np.log(expected), rtol=5e-2)
