@@ -236,7 +236,7 @@ def test_so_is_a_classifiers_folder(damage, message, save_classifier):
 # --- models that do not fit their tokenizer, or are not what they say ------------------------------------------------
 
 
-def test_a_tokenizer_of_another_model_is_refused_for_replies_too(get_small_model, tmp_path):
+def test_another_models_tokenizer_is_refused_for_replies(get_small_model, tmp_path):
     _, tokenizer = get_small_model("gpt2")
     settings = {**get_small_model("llama")[0].config.to_dict(), "vocab_size": 100}
     model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**settings)).eval()
@@ -244,7 +244,7 @@ def test_a_tokenizer_of_another_model_is_refused_for_replies_too(get_small_model
         reply(["I love women."], loaded_as("causal", model, tokenizer), tmp_path)
 
 
-def test_a_model_that_sees_what_comes_next_gives_no_perplexities(get_small_model):
+def test_a_model_that_sees_what_comes_next_is_refused(get_small_model):
     _, tokenizer = get_small_model("gpt2")
     torch.manual_seed(0)
     settings = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
@@ -278,9 +278,7 @@ class RefusingGPT2(transformers.GPT2LMHeadModel):
         ("", "it refuses a 4-D mask with position ids (AssertionError)"),
     ],
 )
-def test_a_model_that_takes_no_tree_is_scored_in_padded_batches_and_the_reason_kept(
-    message, reason, prompts, get_small_model, monkeypatch
-):
+def test_a_model_without_trees_is_scored_in_padded_batches(message, reason, prompts, get_small_model, monkeypatch):
     model, tokenizer = get_small_model("gpt2")
     refusing = RefusingGPT2(model.config).eval()
     refusing.load_state_dict(model.state_dict())
@@ -400,7 +398,7 @@ def test_memory_does_not_choose_the_way_of_scoring(prompts, get_small_model, mon
 
 
 @pytest.mark.parametrize("scoring", ["auto", "tree", "padded"])
-def test_a_text_that_memory_does_not_suffice_for_alone_is_an_error(scoring, prompts, get_small_model, monkeypatch):
+def test_memory_too_small_for_one_text_is_an_error(scoring, prompts, get_small_model, monkeypatch):
     model, tokenizer = get_small_model("gpt2")
     for name in ("tree_nlls", "padded_nlls"):
         monkeypatch.setattr(scoring_paths, name, failing(None, OUT_OF_MEMORY["cuda"], 0, [], lambda payload: 1))
@@ -500,7 +498,7 @@ def test_unusual_texts_are_replied_to_as_alone(name, get_small_model, tmp_path):
     assert together == [reply([text], loaded, tmp_path / str(row))[0] for row, text in enumerate(texts)]
 
 
-def test_unusual_texts_are_classified_as_alone_and_blank_ones_refused(save_classifier):
+def test_unusual_texts_are_classified_as_alone(save_classifier):
     classifier = load_offensiveness_classifier(save_classifier("fine", "toxic", kind="roberta"))
     texts = [text for text in UNUSUAL.values() if text.strip()]
     alone = [classifier.probabilities([text])[0] for text in texts]

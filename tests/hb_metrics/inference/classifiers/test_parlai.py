@@ -124,7 +124,7 @@ def test_loads_as_classifiers_of_a_run(convert):
     assert long.tolist() == [True, False]
 
 
-def test_card_says_where_it_is_from_and_that_the_licence_is_open(convert):
+def test_the_card_names_origin_and_open_licence(convert):
     card = (convert("style") / "README.md").read_text(encoding="utf-8")
 
     assert "## Licence: open" in card
@@ -136,7 +136,7 @@ def test_card_says_where_it_is_from_and_that_the_licence_is_open(convert):
     assert len(re.findall(r"`[0-9a-f]{64}`", card)) == 5  # weights, options, dictionary, merges, vocabulary
 
 
-def test_the_word_pieces_of_bert_are_also_found_where_parlai_keeps_them(tmp_path, convert):
+def test_word_pieces_are_found_where_parlai_keeps_them(tmp_path, convert):
     folder = tmp_path / "models" / "dialogue_safety" / "multi_turn"
     folder.mkdir(parents=True)
     path = write_checkpoint("safety-bert", folder)

@@ -74,7 +74,7 @@ def test_the_start_token_can_be_left_out(prompts, get_small_model):
     assert scores.start_token is None
 
 
-def test_identical_texts_are_scored_once_and_order_does_not_matter(prompts, get_small_model):
+def test_identical_texts_are_scored_once_in_any_order(prompts, get_small_model):
     model, tokenizer = get_small_model("llama")
     once = score_perplexity(prompts[:30], model, tokenizer, progress=False)
     shuffled = [prompts[row] for row in (7, 7, 3, 29, 0, 7)] + prompts[:30]
@@ -115,7 +115,7 @@ def test_an_encoder_decoder_model_says_the_sentence(name, prompts, get_small_mod
     assert scores.scoring == "encoder-decoder"
 
 
-def test_a_uniform_model_has_the_size_of_the_vocabulary_as_perplexity(prompts, get_small_model):
+def test_a_uniform_models_perplexity_is_its_vocabulary(prompts, get_small_model):
     model, tokenizer = get_small_model("gpt2")
     state = {name: weights.clone() for name, weights in model.state_dict().items()}
     try:
