@@ -281,8 +281,6 @@ def _columns(rows: list[Any]) -> Any:
 
 def _with_directions(prompts: pa.Table, directions: RunStyles) -> pa.Table:
     """The prompts of terms that have a direction."""
-    if not {"axis", "descriptor"} <= set(prompts.column_names):
-        return prompts  # of which draw_prompts says so
     known = {(key.axis, key.descriptor) for key in directions.descriptors}
     keys = zip(prompts["axis"].to_pylist(), prompts["descriptor"].to_pylist(), strict=True)
     return prompts.filter(pa.array([key in known for key in keys], pa.bool_()))

@@ -52,9 +52,9 @@ def read_state_turns(source: str, split: str, *, revision: str | None = None, se
     """Reads the user's turns of a split.
 
     Args:
-        source: `"made-up"`; a folder of MultiWOZ 2.0, of `save_to_disk`, or with a file or subfolder of files for each
-            split; a file, of whose dialogues 80 % are the training split and 10 % each of the others, by id and seed;
-            or a Hub id.
+        source: `"made-up"`; a folder of MultiWOZ 2.0 or its `data.json`; a folder of `save_to_disk`, or with a file or
+            subfolder of files for each split; a file, of whose dialogues 80 % are the training split and 10 % each of
+            the others, by id and seed; or a Hub id.
         split: `"train"`, `"validation"` or `"test"`.
         revision: Branch, tag or commit of a Hub id.
         seed: The seed of made-up dialogues, and of the split of a file.
@@ -179,6 +179,8 @@ def _rows(source: str, split: str, revision: str | None, seed: int) -> Iterable[
     if source == MADE_UP:
         return _rows_of_split(made_up_dialogues(_NUM_MADE_UP, seed=seed), split, seed)
     path = Path(source)
+    if path.name == _DATA_FILE:
+        return _listed_rows(path.parent, split)
     if path.is_file():
         return _rows_of_split(_read_file(path), split, seed)
     if not path.is_dir():

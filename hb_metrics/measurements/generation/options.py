@@ -43,9 +43,6 @@ class GenerationOptions:
             "help": "Sample from the likeliest tokens that make up this probability. Default: the preset's value."
         },
     )
-    min_new_tokens: int | None = field(
-        default=None, metadata={"help": "The least number of tokens of a reply. Default: that of --decoding."}
-    )
     max_new_tokens: int | None = field(
         default=None,
         metadata={

@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -116,30 +117,6 @@ def changed(get_small_model):
         weights[:] = before
 
 
-@pytest.fixture(scope="module")
-def save_classifier(tmp_path_factory, get_small_model):
-    """Saves a small classifier, and returns its folder."""
-
-    def save(kind="bert", num_labels=3, **settings):
-        torch.manual_seed(0)
-        encoder = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
-        labels = {"id2label": {place: f"label {place}" for place in range(num_labels)}}
-        labels["id2label"][1] = "toxic"
-        config_class = {"bert": transformers.BertConfig, "roberta": transformers.RobertaConfig}[kind]
-        config = config_class(vocab_size=400, **encoder, **labels, **{"max_position_embeddings": 64, **settings})
-        model = transformers.AutoModelForSequenceClassification.from_config(config)
-        with torch.no_grad():
-            for weights in model.parameters():
-                if weights.ndim > 1:
-                    weights.normal_(std=0.3)
-        folder = tmp_path_factory.mktemp(kind)
-        model.save_pretrained(folder)
-        get_small_model(kind)[1].save_pretrained(folder)
-        return folder
-
-    return save
-
-
 # --- folders ----------------------------------------------------------------------------------------------------------
 
 
@@ -249,7 +226,7 @@ def test_a_pickle_of_tensors_alone_is_read(save_small_model, get_small_model):
     ],
 )
 def test_so_is_a_classifiers_folder(damage, message, save_classifier):
-    folder = save_classifier()
+    folder = Path(save_classifier("fine", "toxic"))
     damage(folder)
     with pytest.raises(OSError, match=f"^{re.escape(message.format(folder))}") as error:
         load_sequence_classifier(str(folder))
@@ -259,7 +236,7 @@ def test_so_is_a_classifiers_folder(damage, message, save_classifier):
 # --- models that do not fit their tokenizer, or are not what they say ------------------------------------------------
 
 
-def test_a_tokenizer_of_another_model_is_refused_for_replies_too(get_small_model, tmp_path):
+def test_another_models_tokenizer_is_refused_for_replies(get_small_model, tmp_path):
     _, tokenizer = get_small_model("gpt2")
     settings = {**get_small_model("llama")[0].config.to_dict(), "vocab_size": 100}
     model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**settings)).eval()
@@ -267,7 +244,7 @@ def test_a_tokenizer_of_another_model_is_refused_for_replies_too(get_small_model
         reply(["I love women."], loaded_as("causal", model, tokenizer), tmp_path)
 
 
-def test_a_model_that_sees_what_comes_next_gives_no_perplexities(get_small_model):
+def test_a_model_that_sees_what_comes_next_is_refused(get_small_model):
     _, tokenizer = get_small_model("gpt2")
     torch.manual_seed(0)
     settings = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
@@ -301,9 +278,7 @@ class RefusingGPT2(transformers.GPT2LMHeadModel):
         ("", "it refuses a 4-D mask with position ids (AssertionError)"),
     ],
 )
-def test_a_model_that_takes_no_tree_is_scored_in_padded_batches_and_the_reason_kept(
-    message, reason, prompts, get_small_model, monkeypatch
-):
+def test_a_model_without_trees_is_scored_in_padded_batches(message, reason, prompts, get_small_model, monkeypatch):
     model, tokenizer = get_small_model("gpt2")
     refusing = RefusingGPT2(model.config).eval()
     refusing.load_state_dict(model.state_dict())
@@ -423,7 +398,7 @@ def test_memory_does_not_choose_the_way_of_scoring(prompts, get_small_model, mon
 
 
 @pytest.mark.parametrize("scoring", ["auto", "tree", "padded"])
-def test_a_text_that_memory_does_not_suffice_for_alone_is_an_error(scoring, prompts, get_small_model, monkeypatch):
+def test_memory_too_small_for_one_text_is_an_error(scoring, prompts, get_small_model, monkeypatch):
     model, tokenizer = get_small_model("gpt2")
     for name in ("tree_nlls", "padded_nlls"):
         monkeypatch.setattr(scoring_paths, name, failing(None, OUT_OF_MEMORY["cuda"], 0, [], lambda payload: 1))
@@ -478,7 +453,7 @@ def limit_classifier(model_class, monkeypatch, error, fits):
 
 @pytest.mark.parametrize("error", [OUT_OF_MEMORY["cuda"], OUT_OF_MEMORY["cpu"]], ids=["cuda", "cpu"])
 def test_classifiers_halve_their_batches(error, prompts, save_classifier, monkeypatch, capsys):
-    classifier = load_sequence_classifier(str(save_classifier()), batch_size=16)
+    classifier = load_sequence_classifier(save_classifier("fine", "toxic"), batch_size=16)
     expected, _ = classifier.classify(prompts[:50])
     calls = limit_classifier(transformers.BertForSequenceClassification, monkeypatch, error, 3)
     found, _ = classifier.classify(prompts[:50])
@@ -523,8 +498,8 @@ def test_unusual_texts_are_replied_to_as_alone(name, get_small_model, tmp_path):
     assert together == [reply([text], loaded, tmp_path / str(row))[0] for row, text in enumerate(texts)]
 
 
-def test_unusual_texts_are_classified_as_alone_and_blank_ones_refused(save_classifier):
-    classifier = load_offensiveness_classifier(str(save_classifier("roberta", pad_token_id=2)))
+def test_unusual_texts_are_classified_as_alone(save_classifier):
+    classifier = load_offensiveness_classifier(save_classifier("fine", "toxic", kind="roberta"))
     texts = [text for text in UNUSUAL.values() if text.strip()]
     alone = [classifier.probabilities([text])[0] for text in texts]
     np.testing.assert_allclose(classifier.probabilities(texts), alone, atol=1e-5)
@@ -560,7 +535,7 @@ def test_half_characters_are_told_with_their_place(measure, text, get_small_mode
         "encoder-decoder": lambda: score_perplexity(texts, *get_small_model("t5"), progress=False),
         "masked": lambda: score_spans(texts, [(0, 3)] * 2, *get_small_model("bert")),
         "offensiveness": lambda: load_offensiveness_classifier().probabilities(texts),
-        "styles": lambda: load_style_classifier(str(save_classifier())).probabilities(texts),
+        "styles": lambda: load_style_classifier(save_classifier("kind", "cold")).probabilities(texts),
     }
     character = rf"U\+{ord(text[place - 1]):04X}"
     message = rf"^text 1 has {character} at character {place}, half a character that is no text"

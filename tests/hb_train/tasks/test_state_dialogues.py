@@ -101,7 +101,10 @@ def test_multiwoz_2_0_has_the_turns_of_trade(tmp_path):
     (tmp_path / "testListFile.json").write_text("MUL3.json\nMUL4.json\n", encoding="utf-8")
     assert read_state_turns(str(tmp_path), "train") == dialogue_turns(trade_row(), 0, "here")
     assert {turn.dialogue for turn in read_state_turns(str(tmp_path), "validation")} == {"MUL2.json"}
-    assert {turn.dialogue for turn in read_state_turns(str(tmp_path), "test")} == {"MUL3.json", "MUL4.json"}
+    assert {turn.dialogue for turn in read_state_turns(str(tmp_path / "data.json"), "test")} == {
+        "MUL3.json",
+        "MUL4.json",
+    }
 
 
 def test_multiwoz_2_0_has_slots_of_bookings():

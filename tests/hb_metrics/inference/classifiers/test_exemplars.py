@@ -79,9 +79,7 @@ def ranks(scores, styles):
     return (scores > scores[np.arange(len(scores)), styles][:, None]).sum(1) + 1
 
 
-def test_replies_never_seen_are_told_apart_far_better_than_by_the_styles_names(
-    embedded, labelled, features, classified
-):
+def test_exemplars_beat_the_names_of_styles_on_new_replies(embedded, labelled, features, classified):
     probabilities = classified
     some, truncated = embedded.classify(labelled.texts[:20])
     np.testing.assert_allclose(some, classified[:20], atol=1e-5)
@@ -135,7 +133,7 @@ def test_there_are_exemplars_of_all_217_styles():
     assert clusters_for(names) == read_style_clusters(CLUSTER_FILES[0])
 
 
-def test_each_style_has_several_exemplars_and_no_reply_is_in_two_sets():
+def test_each_style_has_exemplars_and_no_reply_is_in_two_sets():
     sets = [read_labelled(path) for path in (STYLE_EXEMPLARS.exemplars, STYLE_EXEMPLARS.calibration, LABELLED)]
     for replies, least in zip(sets, (4, 2, 2), strict=True):
         assert np.bincount(replies.label_indices, minlength=217).min() >= least

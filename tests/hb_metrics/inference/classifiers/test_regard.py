@@ -49,7 +49,7 @@ def test_labels_are_found_by_name_in_any_case_and_order(texts, save_classifier, 
     assert len(classifier.digest) == 64
 
 
-def test_without_a_label_for_other_its_probability_is_nought_and_that_is_said(texts, save_classifier):
+def test_without_a_label_for_other_its_probability_is_0(texts, save_classifier):
     classifier = load_regard_classifier(save_classifier("negative", "neutral", "positive"))
     found, _ = classifier.classify(texts)
     assert not found[:, 3].any()

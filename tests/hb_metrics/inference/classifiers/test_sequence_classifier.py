@@ -25,7 +25,7 @@ def assert_close(probabilities, expected):
 
 @pytest.mark.parametrize("batch_size", [1, 7, 100])
 @pytest.mark.parametrize("kind", ["bert", "roberta"])
-def test_probabilities_are_those_of_the_pipeline_whatever_the_batch(kind, batch_size, texts, save_classifier, by_label):
+def test_probabilities_are_those_of_the_pipeline(kind, batch_size, texts, save_classifier, by_label):
     folder = save_classifier("neither", "toxic", "spam", kind=kind)
 
     classifier = load_sequence_classifier(folder, batch_size=batch_size)
@@ -52,9 +52,7 @@ def test_a_single_label_has_a_sigmoid(texts, save_classifier, by_label):
     [(None, None, False), ("<pad>", None, False), ("<pad>", 2, True), ("<pad>", 68, False)],
     ids=["none", "the model has none", "one", "two that differ"],
 )
-def test_a_classifier_that_padding_would_disturb_gets_texts_one_at_a_time(
-    pad_token, pad_token_id, padded, texts, save_classifier
-):
+def test_where_padding_disturbs_texts_are_classified_alone(pad_token, pad_token_id, padded, texts, save_classifier):
     folder = save_classifier(*TWO, kind="gpt2", pad_token=pad_token, pad_token_id=pad_token_id)
     model = transformers.AutoModelForSequenceClassification.from_pretrained(folder)
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)

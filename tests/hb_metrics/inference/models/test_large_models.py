@@ -158,7 +158,7 @@ def test_quantisation_is_described(quantization, words):
 
 
 @pytest.mark.skipif(find_spec("gptqmodel") is not None, reason="the package is installed")
-def test_a_package_that_a_quantised_checkpoint_needs_is_named_in_a_line(save_small_model):
+def test_the_package_for_a_quantised_checkpoint_is_named(save_small_model):
     folder = save_small_model("llama")
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"quantization_config": QUANTIZED[1][0]}))

