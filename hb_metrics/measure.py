@@ -31,7 +31,6 @@ from hb_metrics.measurements.settings import Settings
 from hb_metrics.report.changes import comparable_figures
 from hb_metrics.report.layout.terminal import figure_lines, filled
 from hb_metrics.runs.default_folder import default_folder
-from hb_metrics.runs.exported_prompts import export_prompts
 from hb_metrics.runs.gates import GATE_STATUS, GateError, check_gates, exceeded
 from hb_metrics.runs.planning import (
     choose_measurements,
@@ -82,14 +81,12 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def measure(settings: Settings) -> Path:
-    """Runs the measurements, or exports what they would ask; returns the path of the report or of what was exported.
+    """Runs the measurements; returns the path of the report.
 
     Raises:
         GateError: A figure is above its limit; the report is there.
     """
     prompts = read_prompts(settings)
-    if settings.run.export_prompts is not None:
-        return export_prompts(settings, prompts, Path(settings.run.export_prompts))
     check_gates(settings, wanted_measurements(settings))
     files = read_files(settings)
 

@@ -28,7 +28,7 @@ from hb_train.tuning.labels import LABELS_FILE
 
 # Labelled are replies to other prompts than the measured ones (another seed), from the model's whole distribution.
 LABELLED = (
-    *("--seed", "1", "--temperature", "1", "--top_k", "0", "--top_p", "1", "--min_new_tokens", "1"),
+    *("--seed", "1", "--temperature", "1", "--top_k", "0", "--top_p", "1"),
     *("--reply", "whole", "--max_new_tokens", "24"),
 )
 PAGE_FILE = "comparison.html"

@@ -21,11 +21,9 @@ _OF_LOADED = (
     "batch_size",
     "chat_date",
 )
-_OF_SERVED = ("concurrency", "request_timeout")
+_OF_SERVED = ("concurrency",)
 # Options that no result depends on.
-CHANGE_NOTHING = frozenset(
-    {"output_dir", "batch_size", "device_map", "concurrency", "request_timeout", "fail_above", "export_prompts"}
-)
+CHANGE_NOTHING = frozenset({"output_dir", "batch_size", "device_map", "concurrency", "base_url", "fail_above"})
 
 # torch and the model classes take seconds to import: not before the options are known to be right.
 
@@ -56,10 +54,6 @@ class RunOptions:
     )
     concurrency: int = field(
         default=8, metadata={"help": "How many requests are in flight at each address of a served model."}
-    )
-    request_timeout: float = field(
-        default=600.0,
-        metadata={"help": "The seconds after which a request to a served model is given up and sent again."},
     )
     measurements: str | None = field(
         default=None,
@@ -103,17 +97,6 @@ class RunOptions:
         metadata={
             "help": "Log-probabilities of the exported prompts (columns id, log_probability and num_tokens: summed, "
             "natural logarithm; .parquet, .jsonl or .csv). No model is loaded, and --model is the name shown."
-        },
-    )
-    allow_missing: bool = field(
-        default=False,
-        metadata={"help": "Leave prompts out that --replies_file or --logprobs_file have nothing for."},
-    )
-    export_prompts: str | None = field(
-        default=None,
-        metadata={
-            "help": "Measure nothing: write what the run would ask into this file (.parquet or .jsonl), for any engine "
-            "or people to answer."
         },
     )
     fail_above: str | None = field(
@@ -233,7 +216,6 @@ class RunOptions:
         if self.output_dir is not None and Path(self.output_dir).is_file():
             raise ValueError(f"output_dir '{self.output_dir}' is a file; give a folder, which may be new")
         check_least(self, seed=0, batch_size=1, sample=1, concurrency=1)
-        check_above_zero(self, request_timeout="such as 600")
         check_files(self, "replies_file", "logprobs_file")
         self._check_answers_of_files()
         if self.is_served:
@@ -272,8 +254,6 @@ class RunOptions:
     def _check_answers_of_files(self) -> None:
         given = next((name for name in ("replies_file", "logprobs_file") if getattr(self, name) is not None), None)
         if given is None:
-            if self.allow_missing:
-                raise ValueError("allow_missing is for --replies_file and --logprobs_file; leave it out")
             return
         if self.model == type(self).model:
             raise ValueError(

@@ -109,9 +109,7 @@ def load(settings: Settings, source: "Source | None", digests: Mapping[str, str]
     if source is None:
         from hb_metrics.inference.engines.files import FileEngine
 
-        return FileEngine(
-            options.model, options.replies_file, options.logprobs_file, allow_missing=options.allow_missing
-        )
+        return FileEngine(options.model, options.replies_file, options.logprobs_file)
     from hb_metrics.inference.engines.local import LocalEngine
     from hb_metrics.inference.models.loading import load_model
 
@@ -133,7 +131,7 @@ def connect(settings: Settings, folder: Path) -> "Engine | None":
     A run that is resumed goes on with what was found when it began, if that is found again.
 
     Raises:
-        ValueError: There is no answer to be had, or the server is not the one that the run began with.
+        ValueError: The server did not respond, or is not as it was when the run began.
     """
     if not settings.run.is_served:
         return None
@@ -141,7 +139,7 @@ def connect(settings: Settings, folder: Path) -> "Engine | None":
     from hb_metrics.inference.served.connect import make_server, probe_server
 
     run = settings.run
-    server = make_server(run.model, run.base_url, run.provider, run.concurrency, run.request_timeout)
+    server = make_server(run.model, run.base_url, run.provider, run.concurrency)
     return ServedEngine(server, probe_server(server, folder, context=run.context, chat=run.chat()))
 
 

@@ -173,19 +173,20 @@ def rendered_prompts(replies: pa.Table, asked: Asked, tag: str | None) -> list[s
 
     A model that thinks before it replies gets an empty thought that is over: its thoughts are not learnt.
     """
-    from hb_metrics.inference.models.contexts import render_contexts
-    from hb_metrics.inference.replies.cues import place_cues
+    from hb_metrics.inference.models.contexts import render_messages
+    from hb_metrics.inference.replies.cues import cue_messages
 
-    questions = None if asked.cue == "prompt" else replies["question"].to_pylist()
-    placed = place_cues(asked.cue, replies["text"].to_pylist(), questions, replies["personas"].to_pylist())
-    return render_contexts(
-        placed.texts,
-        placed.lines,
+    conversations = [
+        cue_messages(
+            asked.cue, row["text"], None if asked.cue == "prompt" else row["question"], row["personas"], asked.chat, tag
+        )
+        for row in replies.to_pylist()
+    ]
+    return render_messages(
+        conversations,
         asked.loaded.tokenizer,
         asked.context,
         is_encoder_decoder=asked.loaded.kind == "encoder-decoder",
-        tag=tag,
         chat=asked.chat,
-        earlier=placed.earlier,
         thought=False,
     )

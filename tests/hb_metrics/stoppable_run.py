@@ -7,8 +7,6 @@ import os
 import signal
 import time
 
-import hb_metrics.measurements.likelihood.scoring
-
 # Here rather than in each run, where they would be imported anew.
 import profanity_check  # noqa: F401
 from transformers.models.bert import modeling_bert  # noqa: F401
@@ -16,6 +14,7 @@ from transformers.models.llama import modeling_llama  # noqa: F401
 
 import hb_metrics.inference.scoring.dialogue
 import hb_metrics.measurements.generation.work
+import hb_metrics.measurements.likelihood.work
 import hb_metrics.report.page  # noqa: F401
 from hb_metrics import measure
 from hb_metrics.inference import machines as shared_files

@@ -32,7 +32,7 @@ VOCABULARY = {
 EVERYTHING = ["--measurements", "likelihood,generation,offensiveness,dialogue", "--variations"]
 DECODINGS = {
     "sample": ["--replies_per_cell", 3, "--max_new_tokens", 12],
-    "beams": ["--replies_per_cell", 2, "--decoding", "blenderbot2", "--min_new_tokens", 4, "--max_new_tokens", 10],
+    "beams": ["--replies_per_cell", 2, "--decoding", "blenderbot2", "--max_new_tokens", 10],
 }
 WRITTEN = (RESULTS_FILE, REPORT_FILE, STYLE_MEANS_FILE, BIAS_VALUES_FILE)
 OTHERS = [("llama", "beams"), ("bloom", "sample"), ("blenderbot", "beams")]

@@ -16,7 +16,7 @@ import psutil
 import pytest
 import yaml
 
-from hb_metrics.measure import LOST_PROCESS_ERROR
+from hb_metrics.measure import LOST_PROCESS
 from hb_metrics.runs.run_folder import IN_USE_ERROR
 from tests.hb_metrics.run_files import check_part_of, check_same, identities
 
@@ -224,7 +224,7 @@ def test_two_machines_end_in_the_same_bytes_one_killed_and_started_again(runs, w
     codes = runs.wait(started)
     assert codes in ([1, -signal.SIGKILL], [0, 0]), log.read_text()
     if codes[0]:
-        assert f"measure.py: {LOST_PROCESS_ERROR}\n" in log.read_text()
+        assert f"measure.py: {LOST_PROCESS}\n" in log.read_text()
     check_part_of(whole, out)
     there = identities(out)
     started, log = runs.start(out, 2, machines=True)
@@ -256,7 +256,7 @@ def test_a_process_that_dies_ends_its_run_with_one_line(runs, tmp_path):
     await_stage(log, "replies")
     os.kill(started[1], signal.SIGKILL)
     assert runs.wait(started) == [1, -signal.SIGKILL]
-    assert f"measure.py: {LOST_PROCESS_ERROR}\n" in log.read_text()
+    assert f"measure.py: {LOST_PROCESS}\n" in log.read_text()
     assert "Traceback" not in log.read_text()
 
 

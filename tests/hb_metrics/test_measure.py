@@ -187,7 +187,6 @@ def test_some_of_the_axes_are_measured(vocabulary, save_small_model, tmp_path):
             "no sequence classifier 'no/such'; pass 'embedded'",
         ),
         (["--frequencies", "pyproject.toml"], "is not a CSV of descriptor frequencies"),
-        (["--max_new_tokens", "5"], "min_new_tokens is 10, more than max_new_tokens 5"),
         (["--axes", "age", "abilty"], "axis 'abilty' is not in v1.0; did you mean 'ability'?"),
     ],
 )

@@ -20,17 +20,17 @@ from tokenizers import AddedToken
 
 from hb_dataset import load_table
 from hb_metrics.arguments import settings_of
-from hb_metrics.inference.models.chats import DEFAULT_CHAT, split_thought
+from hb_metrics.inference.models.chats import DEFAULT_CHAT
 from hb_metrics.inference.models.contexts import (
     encode_rendered,
     end_tokens,
-    render_contexts,
-    reply_text,
+    render_messages,
 )
 from hb_metrics.inference.models.loading import load_tokenizer
 from hb_metrics.inference.models.sources import folder_digest, local_digests
+from hb_metrics.inference.models.thoughts import split_tokens
 from hb_metrics.inference.processes import process_state
-from hb_metrics.inference.replies.cues import place_cues
+from hb_metrics.inference.replies.cues import cue_messages
 from hb_metrics.measure import main as measure
 from hb_metrics.measurements.generation import GENERATION
 from hb_metrics.measurements.measurement import Task
@@ -119,7 +119,7 @@ def measured(tmp_path_factory, get_small_model, classifier):
             model = save_model(name, context, folder / "model", get_small_model)
             asked = ["--model", model, "--output_dir", folder / "run", "--context", context, *options]
             asked += ["--measurements", "generation", "--axes", *AXES, "--replies_per_cell", 2]
-            asked += ["--min_new_tokens", 1, "--max_new_tokens", 12, "--style_classifier", classifier]
+            asked += ["--max_new_tokens", 12, "--style_classifier", classifier]
             asked += ["--temperature", 1, "--top_k", 400, "--top_p", 1]
             measure([str(word) for word in asked])
             made[context] = folder / "run"
@@ -264,10 +264,8 @@ def test_a_thinking_model_learns_where_its_reply_begins(style, cue):
     loaded = load_tokenizer_of(model, tokenizer, "causal")
     text, question, tag = "Hi! I'm a deaf kid.", "Why?", "no_bias"
     rows = pa.table({"text": [text], "personas": [["I like soup."]], "question": [question]})
-    placed = place_cues(cue, [text], None if cue == "prompt" else [question], [["I like soup."]])
-    (measured,) = render_contexts(
-        placed.texts, placed.lines, tokenizer, "chat", is_encoder_decoder=False, tag=tag, earlier=placed.earlier
-    )
+    messages = cue_messages(cue, text, None if cue == "prompt" else question, ["I like soup."], tag=tag)
+    (measured,) = render_messages([messages], tokenizer, "chat", is_encoder_decoder=False)
     (prompt,) = rendered_prompts(rows, Asked(loaded, "chat", DEFAULT_CHAT, cue), tag)
     closed = {
         "qwen3": "<think>\n\n</think>\n\n",
@@ -284,9 +282,8 @@ def test_a_thinking_model_learns_where_its_reply_begins(style, cue):
     ).dataset[0]
     given = encode_rendered([measured], tokenizer, "chat", is_encoder_decoder=False)[0]
     assert row["input_ids"][: len(given)] == given
-    part = split_thought(row["input_ids"][len(given) :], ends.thoughts, tokenizer)
-    assert (part.reasoning, part.is_open) == (None, False)
-    assert reply_text(part.reply, tokenizer) == "So sad."
+    part = split_tokens(row["input_ids"][len(given) :], ends.reader(), tokenizer)
+    assert part.written == ("So sad.", None, False, False)
     learnt = [token for token in row["labels"] if token != IGNORED]
     assert tokenizer.decode(learnt).strip() == f"So sad.{tokenizer.eos_token}" or style == "harmony"
     assert tokenizer.decode(learnt).strip().startswith("So sad.<|")
@@ -530,7 +527,7 @@ def test_a_run_is_labelled_after_its_vocabulary_has_changed(get_small_model, cla
     vocabulary = shutil.copytree(ROOT / "hb_dataset" / "vocabulary" / "next", tmp_path / "vocabulary")
     model = save_model("gpt2", "plain", tmp_path / "model", get_small_model)
     asked = ["--model", model, "--dataset_config", "next-small", "--vocabulary_dir", vocabulary, "--axes", "age"]
-    asked += ["--measurements", "generation", "--replies_per_cell", 2, "--min_new_tokens", 1, "--max_new_tokens", 8]
+    asked += ["--measurements", "generation", "--replies_per_cell", 2, "--max_new_tokens", 8]
     asked += ["--style_classifier", classifier, "--temperature", 1, "--top_k", 400, "--top_p", 1]
     runs = [tmp_path / "first", tmp_path / "second"]
     for seed, run in enumerate(runs):

@@ -85,13 +85,10 @@ class LocalEngine(Engine):
         """Encodes the prompts."""
         return plan_replies(requests, self.loaded, context=layout.context, context_reason=layout.context_reason)
 
-    def reply_into_shards(self, plan: ReplyPlan, folder: Path, *, batch_size: int | None) -> pa.Table | None:
+    def reply(self, plan: ReplyPlan, folder: Path, *, batch_size: int | None) -> pa.Table:
         """Generates the replies that are not on disk yet."""
-        return reply_into_shards(plan, self.loaded, folder, batch_size=batch_size)
-
-    def read_replies(self, plan: ReplyPlan, folder: Path) -> pa.Table:
-        """Reads the replies, on any process."""
-        return read_replies(plan, folder)
+        made = reply_into_shards(plan, self.loaded, folder, batch_size=batch_size)
+        return read_replies(plan, folder) if made is None else made
 
     def plan_likelihoods(self, requests: LikelihoodRequests) -> LikelihoodPlan:
         """Encodes the texts."""

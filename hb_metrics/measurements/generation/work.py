@@ -17,6 +17,7 @@ from hb_metrics.inference.engines.engine import Engine, Plan
 from hb_metrics.inference.models.chats import ChatOptions
 from hb_metrics.inference.models.contexts import PERSONAS_FILE, read_personas
 from hb_metrics.inference.models.layout import Layout
+from hb_metrics.inference.models.thoughts import common_tag
 from hb_metrics.inference.replies.cues import QUESTIONS_FILE, check_cue, prompts_for_cue, read_questions
 from hb_metrics.inference.replies.presets import choose_extent
 from hb_metrics.inference.replies.requests import ReplyRequests, make_requests, select_prompts
@@ -52,11 +53,6 @@ from hb_metrics.runs.run_folder import (
 )
 from hb_metrics.statistics.gen_bias import cluster_columns
 
-NO_REPLIES_ERROR = (
-    "the model replied to none of {num_prompts:,} prompts: {num_unclosed:,} thoughts were not over after {number:,} "
-    "tokens. Give a larger --max_reasoning_tokens, or turn thinking off (for many models --chat_template_kwargs "
-    "'{{\"enable_thinking\": false}}')"
-)
 DEFAULT_FREQUENCIES = Path(__file__).parents[3] / "hb_dataset" / "frequencies" / "chitchat.csv"
 
 
@@ -145,7 +141,7 @@ def ask(settings: Settings, prompts: pa.Table, engine: Engine) -> Asked:
         ValueError: The options contradict each other, or the engine cannot be asked so.
     """
     options, shared = settings.of(GenerationOptions), settings.run
-    changes = ("num_beams", "temperature", "top_k", "top_p", "min_new_tokens", "max_new_tokens")
+    changes = ("num_beams", "temperature", "top_k", "top_p", "max_new_tokens")
     layout = engine.layout(context=shared.context, tag=shared.tag, chat=ChatOptions(**shared.chat()))
     extent, extent_reason = choose_extent(options.reply, layout.context, options.decoding)
     decoding, ignored = engine.decoding(options.decoding, extent, **{name: getattr(options, name) for name in changes})
@@ -208,14 +204,12 @@ def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dic
         but the main one.
     """
     options, folder = task.settings.of(GenerationOptions), task.folder
-    made = task.engine.reply_into_shards(work.plan, folder / REPLIES, batch_size=task.settings.run.batch_size)
-    task.state.wait_for_everyone()
-    table = task.engine.read_replies(work.plan, folder / REPLIES) if made is None else made
+    table = task.engine.reply(work.plan, folder / REPLIES, batch_size=task.settings.run.batch_size)
     replies = nonempty_replies(replied_prompts(work.asked.prompts, table), table)
-    num_unclosed = sum(table["reasoning_unclosed"].to_pylist())
-    if num_unclosed and not replies.ids:
-        number = work.plan.description()["max_reasoning_tokens"]
-        raise ValueError(NO_REPLIES_ERROR.format(num_unclosed=num_unclosed, num_prompts=len(table), number=number))
+    if not replies.ids:
+        raise ValueError(_no_replies(work, table))
+    if task.state.is_main_process:
+        _note_marks(table)
     censored = censor_replies(
         replies.texts, replies.descriptors, plural_forms(work.asked.prompts), paired_terms(work.asked.prompts)
     )
@@ -251,6 +245,34 @@ def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dic
         "refusals": refusals_results(replies, refusals, work.refusals.rules, task.settings.run.confidence_level),
         "frequencies": _frequencies(options.frequencies, task.prompts),
     }
+
+
+def _no_replies(work: GenerationWork, table: pa.Table) -> str:
+    """Why there is nothing to measure, and what to do."""
+    num_unclosed, number = sum(table["reasoning_unclosed"].to_pylist()), work.plan.description()["max_reasoning_tokens"]
+    if num_unclosed:
+        return (
+            f"the model replied to none of {len(table):,} prompts: {num_unclosed:,} thoughts were not over after "
+            f"{number or work.asked.requests.decoding.max_new_tokens:,} tokens. Give a larger --max_reasoning_tokens, "
+            "or turn thinking off (for many models --chat_template_kwargs '{\"enable_thinking\": false}')"
+        )
+    return (
+        f"all replies to {len(table):,} prompts are empty: the model ends before it has written a word. Try another "
+        "--context (plain for a model that only continues text), and look whether its chat template is its own"
+    )
+
+
+def _note_marks(table: pa.Table) -> None:
+    """Prints what was found around replies that figures might be about instead."""
+    if number := sum(table["invented_turn"].to_pylist()):
+        print(f"{number:,} replies went on with a turn of the user, which is left out")
+    if (found := common_tag(table["reply"].to_pylist())) is not None:
+        tag, rows = found
+        shown = ", ".join(table["id"].take(rows[:3]).to_pylist())
+        print(
+            f"warning: {len(rows):,} replies begin with {tag}, which is not known. If it marks a thought, the thought "
+            f"is measured as a part of the reply. Look at three of them in the run's replies: {shown}"
+        )
 
 
 def _identity_leakage(

@@ -66,13 +66,10 @@ def _notes(scoring: Mapping[str, Any]) -> tuple[str, ...]:
     """Notes on log-probabilities that were computed elsewhere."""
     if scoring["path"] != "file":
         return ()
-    notes = [
+    return (
         f"In Likelihood Bias, {scoring['reason']}. A file does not show whether they have another base, which would "
-        "move all figures."
-    ]
-    if missing := scoring["num_prompts_without_log_probability"]:
-        notes.append(f"{missing:,} prompts without a log-probability in that file are left out of Likelihood Bias.")
-    return tuple(notes)
+        "move all figures.",
+    )
 
 
 def likelihood_answer(whole: list[Figure], bias: Mapping[str, Any], measure: str) -> str | None:

@@ -30,7 +30,7 @@ def added(monkeypatch):
 def test_a_measurement_is_added_by_its_folder_and_one_entry(added, save_small_model, tmp_path, capsys):
     model = save_small_model("gpt2")
     options = ["--model", str(model), "--measurements", "reply_length", "--axes", "ability", "--replies_per_cell", "2"]
-    options += ["--min_new_tokens", "0", "--max_new_tokens", "6"]
+    options += ["--max_new_tokens", "6"]
     runs = []
     for seed in "0", "1":
         folder = tmp_path / f"run{seed}"
