@@ -16,9 +16,6 @@ import pyarrow as pa
 
 Term = tuple[str, str | None]
 
-FEW_PROMPTS_ERROR = "sample is {number:,}, and there are {there:,} prompts; give fewer, or leave it out for all"
-LEAST_ERROR = "sample is {number}; give at least 1"
-
 
 def balanced_sample(prompts: pa.Table, number: int, *, seed: int) -> pa.Table:
     """Draws prompts: as many of each term as of every other, and of each template, as far as that goes.
@@ -40,9 +37,11 @@ def balanced_sample(prompts: pa.Table, number: int, *, seed: int) -> pa.Table:
         ValueError: There are fewer prompts, or `number` is below 1.
     """
     if number < 1:
-        raise ValueError(LEAST_ERROR.format(number=number))
+        raise ValueError(f"sample is {number}; give at least 1")
     if number > prompts.num_rows:
-        raise ValueError(FEW_PROMPTS_ERROR.format(number=number, there=prompts.num_rows))
+        raise ValueError(
+            f"sample is {number:,}, and there are {prompts.num_rows:,} prompts; give fewer, or leave it out for all"
+        )
     ids, axes, descriptors, templates = (prompts[name].to_pylist() for name in ("id", "axis", "descriptor", "template"))
     cells: dict[Term, dict[str, list[tuple[bytes, int]]]] = {}
     for row, (identifier, axis, descriptor, template) in enumerate(zip(ids, axes, descriptors, templates, strict=True)):

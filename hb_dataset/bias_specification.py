@@ -20,9 +20,6 @@ from hb_dataset.yaml_lines import Fault, FaultsError, load_with_lines, unreadabl
 
 SPECIFICATIONS = Path(__file__).parent / "bias_specifications"
 
-NO_SPECIFICATION_ERROR = (
-    "no bias specification '{name}'; {hint}give one of {allowed}, or the path of a YAML file (copy one in {folder})"
-)
 
 _WILDCARD_INSIDE = re.compile(r"\*(?!$)|^\*")
 
@@ -130,12 +127,8 @@ def read_specification(name_or_path: str | Path) -> BiasSpecification:
     path = SPECIFICATIONS / f"{name_or_path}.yaml" if name_or_path in names else Path(name_or_path)
     if not path.is_file():
         raise FileNotFoundError(
-            NO_SPECIFICATION_ERROR.format(
-                name=name_or_path,
-                hint=did_you_mean(str(name_or_path), names),
-                allowed=", ".join(names),
-                folder=SPECIFICATIONS,
-            )
+            f"no bias specification '{name_or_path}'; {did_you_mean(str(name_or_path), names)}give one of "
+            f"{', '.join(names)}, or the path of a YAML file (copy one in {SPECIFICATIONS})"
         )
     faults: list[Fault] = []
     try:

@@ -20,7 +20,6 @@ from hb_dataset.versions import NEXT, frozen_versions, read_version, version_num
 
 DATASET_NAME = "holistic_bias"
 OPTIONS = ("full", "seed", "groups")
-OPTION_ERROR = "config '{config}' takes no `{option}`; leave it out, or choose a config that takes it: {allowed}"
 
 
 @dataclass
@@ -83,7 +82,10 @@ class HolisticBias(datasets.ArrowBasedBuilder):
         for option in OPTIONS:
             if option not in find_config(config_name).options and kwargs.get(option) not in (None, False, 0):
                 allowed = ", ".join(name for name in CONFIGS if option in find_config(name).options)
-                raise ValueError(OPTION_ERROR.format(config=config_name, option=option, allowed=allowed))
+                raise ValueError(
+                    f"config '{config_name}' takes no `{option}`; leave it out, or choose a config that takes it: "
+                    f"{allowed}"
+                )
         groups = kwargs.get("groups")
         self.groups, _ = find_groups(groups)
         # Without a config name `datasets` loads the cache folder changed last, and refuses to if other configs have

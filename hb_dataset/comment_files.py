@@ -10,13 +10,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-COLUMN_ERROR = "'{path}' has no column {names}; there are: {columns}"
-CSV_ERROR = "'{path}' line {line} is not CSV: {error}"
-CELL_ERROR = "'{path}' row {row} (counted from 0): {name} is not a finite number; write one, or leave it empty"
-BLANK_ERROR = "'{path}' row {row} (counted from 0): {name} is blank; write the text, or leave the row out"
-TWICE_ERROR = "'{path}' has two columns of the same name; leave one of them"
-ROW_ERROR = "'{path}' row {row} (counted from 0) has {count} cells, and the header has {columns}"
-
 
 def read_text(path: Path) -> str:
     """The text of a file in UTF-8 or, if it is not that, in Latin-1, as which any file can be read."""
@@ -50,11 +43,13 @@ def read_csv(path: Path, required: tuple[str, ...] = ()) -> list[dict[str, str]]
     if missing:
         raise column_error(path, missing, columns)
     if any(name and columns.count(name) > 1 for name in columns):
-        raise ValueError(TWICE_ERROR.format(path=path))
+        raise ValueError(f"'{path}' has two columns of the same name; leave one of them")
     rows = []
     for row, cells in enumerate(filter(None, lines)):
         if len(cells) != len(columns):
-            raise ValueError(ROW_ERROR.format(path=path, row=row, count=len(cells), columns=len(columns)))
+            raise ValueError(
+                f"'{path}' row {row} (counted from 0) has {len(cells)} cells, and the header has {len(columns)}"
+            )
         rows.append(dict(zip(columns, cells, strict=True)))
     return rows
 
@@ -65,7 +60,7 @@ def _csv_rows(path: Path) -> Iterator[list[str]]:
     try:
         yield from reader
     except csv.Error as error:
-        raise ValueError(CSV_ERROR.format(path=path, line=reader.line_num, error=error)) from error
+        raise ValueError(f"'{path}' line {reader.line_num} is not CSV: {error}") from error
 
 
 def column_error(path: Path, missing: Sequence[str], columns: Iterable[str]) -> ValueError:
@@ -74,7 +69,7 @@ def column_error(path: Path, missing: Sequence[str], columns: Iterable[str]) -> 
     Cells that are no names are shown as "…": the file may have no header, and these may be its first comment.
     """
     names = [name if re.fullmatch(r"\w{1,40}", name) else "…" for name in columns]
-    return ValueError(COLUMN_ERROR.format(path=path, names=" or ".join(missing), columns=", ".join(names) or "none"))
+    return ValueError(f"'{path}' has no column {' or '.join(missing)}; there are: {', '.join(names) or 'none'}")
 
 
 def label_of(cell: str) -> int | None:
@@ -89,7 +84,7 @@ def text_of(cells: Mapping[str, str], name: str, path: Path, row: int) -> str:
         ValueError: The cell is blank.
     """
     if not cells[name].strip():
-        raise ValueError(BLANK_ERROR.format(path=path, row=row, name=name))
+        raise ValueError(f"'{path}' row {row} (counted from 0): {name} is blank; write the text, or leave the row out")
     return cells[name]
 
 
@@ -105,5 +100,7 @@ def number_of(cells: Mapping[str, str], name: str, path: Path, row: int) -> floa
     except ValueError:
         number = math.nan
     if number is not None and not math.isfinite(number):
-        raise ValueError(CELL_ERROR.format(path=path, row=row, name=name))
+        raise ValueError(
+            f"'{path}' row {row} (counted from 0): {name} is not a finite number; write one, or leave it empty"
+        )
     return number

@@ -19,8 +19,6 @@ from hb_dataset.bias_specification import BiasSpecification
 MAX_CHARACTERS = 150
 WINDOW = 7
 
-NOT_COMMENTS_ERROR = "comments is one string; give an iterable of strings"
-NOT_TEXT_ERROR = "comment {row} (counted from 0) is {kind}, not text; give strings"
 
 # What the paper removes; of a Markdown link the words are kept.
 _MARKDOWN_LINK = re.compile(r"\[([^\[\]]*)\]\((?:https?://|www\.|/)[^()\s]*\)", re.IGNORECASE)
@@ -89,11 +87,11 @@ def candidates(
         TypeError: A comment is not text.
     """
     if isinstance(comments, str):
-        raise TypeError(NOT_COMMENTS_ERROR)
+        raise TypeError("comments is one string; give an iterable of strings")
     counts = Counter() if counts is None else counts
     for row, raw in enumerate(comments):
         if not isinstance(raw, str):
-            raise TypeError(NOT_TEXT_ERROR.format(row=row, kind=type(raw).__name__))
+            raise TypeError(f"comment {row} (counted from 0) is {type(raw).__name__}, not text; give strings")
         counts["read"] += 1
         comment = clean_comment(raw, published=published_cleaning)
         if max_characters is not None and len(comment) >= max_characters:

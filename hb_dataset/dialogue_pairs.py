@@ -27,13 +27,6 @@ NOT_INSTALLED_ERROR = (
     f"the conversations are not installed; run `pip install {CHITCHAT}`, or give a file with the "
     "columns prompt and reply"
 )
-NO_FILE_ERROR = "there is no file '{path}'; give a CSV, JSONL or Parquet file with the columns prompt and reply"
-UNREADABLE_ERROR = "'{path}' cannot be read ({error}); give a {formats} file"
-COLUMN_ERROR = "'{path}' has no column of text '{name}'; there are: {columns}"
-NO_NUMBER_ERROR = "num_replies is {number}; give at least 1"
-FEW_PAIRS_ERROR = (
-    "num_replies is {asked:,}, and {source} has {number:,} pairs of prompt and reply to draw; ask for fewer"
-)
 
 
 class Dialogue(NamedTuple):
@@ -71,7 +64,8 @@ def read_dialogue(path: Path | None = None, *, num_replies: int = 500, seed: int
     A larger `num_replies` adds pairs to those of a smaller one.
 
     Args:
-        path: A CSV, JSONL, JSON or Parquet file with the columns `prompt` and `reply`; `None`: the chit-chat dataset.
+        path: A CSV, JSONL, JSON or Parquet file with the columns `prompt` and `reply`; a `convos.txt` of DSTC-7;
+            `None`: the chit-chat dataset.
         num_replies: The number of pairs to draw.
         seed: The seed of the draw.
 
@@ -84,7 +78,7 @@ def read_dialogue(path: Path | None = None, *, num_replies: int = 500, seed: int
         ModuleNotFoundError: The chit-chat dataset is not installed.
     """
     if num_replies < 1:
-        raise ValueError(NO_NUMBER_ERROR.format(number=num_replies))
+        raise ValueError(f"num_replies is {num_replies}; give at least 1")
     if path is None:
         pairs, num_skipped = _draw_from_conversations(_chitchat(), num_replies, seed)
         source = f"{CHITCHAT} {version(CHITCHAT)}"
@@ -92,7 +86,10 @@ def read_dialogue(path: Path | None = None, *, num_replies: int = 500, seed: int
         pairs, num_skipped = _draw_from_rows(_read_rows(path), num_replies, seed)
         source = path.name
     if len(pairs) < num_replies:
-        raise ValueError(FEW_PAIRS_ERROR.format(asked=num_replies, source=source, number=len(pairs)))
+        raise ValueError(
+            f"num_replies is {num_replies:,}, and {source} has {len(pairs):,} pairs of prompt and reply "
+            "to draw; ask for fewer"
+        )
     return Dialogue(
         ids=[pair.id for pair in pairs],
         prompts=[pair.prompt for pair in pairs],
@@ -119,7 +116,7 @@ def load_file(path: Path, formats: str) -> Any:
         return load_split([str(path)], None, "train", streaming=False)
     except (datasets.exceptions.DatasetsError, pa.ArrowException, EOFError) as error:
         reason = " ".join(str(error.__cause__ or error).split())
-        raise ValueError(UNREADABLE_ERROR.format(path=path, error=reason, formats=formats)) from error
+        raise ValueError(f"'{path}' cannot be read ({reason}); give a {formats} file") from error
 
 
 def has_text_column(dataset: Any, name: str) -> bool:
@@ -194,13 +191,37 @@ def _answers(name: str, turns: Iterable[Sequence[dict[str, str]]]) -> Iterator[_
 def _read_rows(path: Path) -> list[tuple[str | None, str | None]]:
     """The prompt and the reply of each row of a file."""
     if not path.is_file():
-        raise FileNotFoundError(NO_FILE_ERROR.format(path=path))
+        raise FileNotFoundError(
+            f"there is no file '{path}'; give a CSV, JSONL or Parquet file with the columns prompt and reply"
+        )
+    if path.suffix == ".txt":
+        return _read_convos(path)
     dataset = load_file(path, "CSV, JSONL or Parquet")
     for name in FILE_COLUMNS:
         if not has_text_column(dataset, name):
             columns = ", ".join(dataset.column_names) or "none"
-            raise ValueError(COLUMN_ERROR.format(path=path, name=name, columns=columns))
+            raise ValueError(f"'{path}' has no column of text '{name}'; there are: {columns}")
     return list(zip(*(dataset[name] for name in FILE_COLUMNS), strict=True))
+
+
+def _read_convos(path: Path) -> list[tuple[str | None, str | None]]:
+    """The last turn before each response of a DSTC-7 file, and the response.
+
+    A line has seven columns; the sixth holds the turns so far, "START" and then " EOS " before each, and the last the
+    response. The first comment of a conversation answers nobody: its prompt is empty.
+    """
+    rows: list[tuple[str | None, str | None]] = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
+        columns = line.split("\t")
+        if not line:
+            continue
+        if len(columns) != 7:
+            raise ValueError(
+                f"line {number} of '{path}' has {len(columns)} columns; a convos.txt of DSTC-7 has 7, separated by tabs"
+            )
+        last = columns[5].strip().split(" EOS ")[-1]
+        rows.append(("" if last == "START" else last, columns[6]))
+    return rows
 
 
 def _draw_from_rows(

@@ -38,13 +38,10 @@ from hb_dataset.whole_files import write_text
 
 BATCH_CHARACTERS = 2**18  # searched at a time: fits a core's cache, and makes calls rare
 
-NOT_EXAMPLES_ERROR = "{name} is one string; give a list of strings"
 NOT_TEXT_ERROR = (
     "example {row} (counted from 0) has {value!r}, which is not text; give a string, a list of strings, or None"
 )
-TERM_ERROR = "term {term!r} has no words or holds a NUL character; give words to count"
 OUTPUT_ERROR = "cannot write --output '{path}': {reason}"
-CSV_ERROR = "'{path}' is not a CSV of descriptor frequencies ({error}); write one with python -m hb_dataset.frequency"
 
 _SEPARATOR = "\0"  # not in any term, and neither a word character nor white space
 _WHITE_SPACE = "\t\n\v\f\r\x1c\x1d\x1e\x1f"
@@ -95,7 +92,7 @@ def count_descriptors(examples: Iterable[Example], terms: Sequence[str]) -> Coun
     """
     for name, value in (("examples", examples), ("terms", terms)):
         if isinstance(value, str):
-            raise TypeError(NOT_EXAMPLES_ERROR.format(name=name))
+            raise TypeError(f"{name} is one string; give a list of strings")
     distinct: dict[str, int] = {}
     of_term = [distinct.setdefault(_checked_term(term), len(distinct)) for term in terms]
     matcher = AhoCorasick(distinct, implementation=Implementation.DFA)
@@ -169,7 +166,10 @@ def read_frequencies(path: str | Path) -> dict[tuple[str, str], dict[str, Any]]:
         values = zip(frame["per_million"].astype(float), frame["one_word"].astype(bool), strict=True)
         return {key: {"per_million": rate, "one_word": one} for key, (rate, one) in zip(keys, values, strict=True)}
     except (KeyError, ValueError) as error:
-        raise ValueError(CSV_ERROR.format(path=path, error=" ".join(str(error).split()))) from error
+        raise ValueError(
+            f"'{path}' is not a CSV of descriptor frequencies ({' '.join(str(error).split())}); write one "
+            "with python -m hb_dataset.frequency"
+        ) from error
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -272,7 +272,7 @@ def _summary(table: pa.Table, counts: Counts, seconds: float) -> str:
 def _checked_term(term: str) -> str:
     words = _plain_lower(term).split()
     if not words or _SEPARATOR in term:
-        raise ValueError(TERM_ERROR.format(term=term))
+        raise ValueError(f"term {term!r} has no words or holds a NUL character; give words to count")
     return " ".join(words)
 
 

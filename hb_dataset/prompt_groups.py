@@ -22,18 +22,11 @@ from hb_dataset.yaml_lines import Fault, FaultsError, load_with_lines, unreadabl
 GROUPS_FILE = Path(__file__).parent / "structures" / "groups.yaml"
 DEFAULT_NOUN = "person"
 
-UNKNOWN_TERM_ERROR = (
-    "'{term}' is not a term of the vocabulary, nor a term with one of its nouns; {hint}write a term ('tall'), a term "
-    "with a noun ('tall woman', 'woman with a lisp') or a noun ('woman'), or give a YAML file with groups of any words"
-)
-NOT_GROUPS_ERROR = "groups has {item!r}; give the path of a file, terms, or groups as `find_groups` returns them"
 DISAGREES_ERROR = "the term and the noun of '{term}' do not agree; nouns that agree with the term: {allowed}"
-SAME_GROUP_ERROR = "the group '{name}' is given twice; remove one of them"
 PLURAL_ERROR = (
     "singular {singular!r} of the group {name!r} reads as a plural; write the singular, as in 'wheelchair user', or "
     "write its `article` if it is a singular"
 )
-SAME_PHRASE_ERROR = "the groups '{first}' and '{second}' are both '{phrase}'; remove one of them"
 
 _DETERMINER = re.compile(r"(an?|the|this|that|these|those) ", re.IGNORECASE)
 # What may follow the noun in the name of a group: "person with dyslexia", "man of color".
@@ -187,7 +180,9 @@ def find_groups(
     named = [given] if isinstance(given, str | Path | PromptGroup) else list(given)
     for item in named:
         if not isinstance(item, str | Path | PromptGroup):
-            raise ValueError(NOT_GROUPS_ERROR.format(item=item))
+            raise ValueError(
+                f"groups has {item!r}; give the path of a file, terms, or groups as `find_groups` returns them"
+            )
     if len(named) == 1 and not isinstance(named[0], PromptGroup) and _is_file(named[0]):
         return read_groups(named[0])
     groups = [item for item in named if isinstance(item, PromptGroup)]
@@ -215,14 +210,14 @@ def check_groups(groups: Sequence[PromptGroup]) -> None:
     phrases: dict[str, str] = {}
     for group in groups:
         if group.name in names:
-            raise ValueError(SAME_GROUP_ERROR.format(name=group.name))
+            raise ValueError(f"the group '{group.name}' is given twice; remove one of them")
         names.add(group.name)
         if _reads_as_plural(group):
             raise ValueError(PLURAL_ERROR.format(singular=group.singular, name=group.name))
         for phrase in {group.singular, group.plural}:
             first = phrases.setdefault(phrase, group.name)
             if first != group.name:
-                raise ValueError(SAME_PHRASE_ERROR.format(first=first, second=group.name, phrase=phrase))
+                raise ValueError(f"the groups '{first}' and '{group.name}' are both '{phrase}'; remove one of them")
 
 
 # --- A file of groups -------------------------------------------------------------------------------------------------
@@ -316,7 +311,12 @@ def _vocabulary_group(vocabulary: Vocabulary, term: str) -> PromptGroup:
     """The group of a term as a user writes it; see `find_groups`."""
     readings = list(_readings(vocabulary, " ".join(term.split())))
     if not readings:
-        raise ValueError(UNKNOWN_TERM_ERROR.format(term=term, hint=_hint(vocabulary, " ".join(term.split()))))
+        raise ValueError(
+            f"'{term}' is not a term of the vocabulary, nor a term with one of its nouns; "
+            f"{_hint(vocabulary, ' '.join(term.split()))}write a term ('tall'), a term with a noun ('tall "
+            "woman', 'woman with a lisp') or a noun ('woman'), or give a YAML file with groups of any "
+            "words"
+        )
     agreed = [(descriptor, noun) for descriptor, noun in readings if agrees(descriptor, noun)]
     if not agreed:
         descriptor = readings[0][0]

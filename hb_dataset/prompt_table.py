@@ -42,9 +42,6 @@ _MOST_BYTES = 2**31 - 1
 INTERSECTION_COLUMNS = ("first_axis", "first_descriptor", "second_axis", "second_descriptor")
 INTERSECTION_SCHEMA = pa.schema([*PROMPT_SCHEMA, *((name, pa.string()) for name in INTERSECTION_COLUMNS)])
 
-TOO_MUCH_TEXT_ERROR = "a column would hold {size:,} bytes, and one table {most:,} at most; build fewer terms at a time"
-SHARED_ID_ERROR = "two prompts share an id; lengthen the digests in hb_dataset/prompt_table.py"
-
 
 def prompt_table(
     descriptors: Sequence[Descriptor | None],
@@ -227,7 +224,7 @@ def _ids(
     }
     phrases_differ = all(len(set(of_form)) == len(of_form) for of_form in phrase_ids.values())
     if not phrases_differ or len(set(template_ids)) < len(template_ids):
-        raise RuntimeError(SHARED_ID_ERROR)
+        raise RuntimeError("two prompts share an id; lengthen the digests in hb_dataset/prompt_table.py")
     ids = np.empty((len(keys), len(templates), digits + 8), dtype=np.uint8)
     hexadecimal = {form: b"".join(of_form).hex().encode() for form, of_form in phrase_ids.items()}
     for template, form in enumerate(form_of):
@@ -260,7 +257,9 @@ def _strings(data: bytes | np.ndarray, lengths: np.ndarray, valid: np.ndarray | 
     """An array of strings from all their bytes, [strings] their lengths in bytes, and [strings] which are not null."""
     size = int(lengths.sum())
     if size > _MOST_BYTES:
-        raise ValueError(TOO_MUCH_TEXT_ERROR.format(size=size, most=_MOST_BYTES))
+        raise ValueError(
+            f"a column would hold {size:,} bytes, and one table {_MOST_BYTES:,} at most; build fewer terms at a time"
+        )
     offsets = np.zeros(len(lengths) + 1, dtype=np.int32)
     np.cumsum(lengths, out=offsets[1:])
     bitmap = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))

@@ -35,8 +35,6 @@ DEFAULT_VERSION = "v1.0"
 DEFAULT_CONFIG = DEFAULT_VERSION
 INTERSECTIONS_PER_BATCH = 64
 
-NO_CONFIG_ERROR = "dataset config '{config}' does not exist; {hint}allowed: {allowed}"
-NOT_OF_VERSION_ERROR = "{version} has no dataset config '{config}'; {hint}allowed: {allowed}"
 NO_SEAT_ERROR = f"the vocabulary has no {SEAT_TEMPLATES_FILE}, which a config '…-seat' is made from"
 NO_VOCABULARY_ERROR = (
     "config '{config}' is made from a grammar and not from a vocabulary; leave the folder '{folder}' out, and make "
@@ -299,7 +297,7 @@ def find_config(name: str) -> Config:
     """
     if name not in _CONFIGS:
         hint = did_you_mean(name, CONFIGS)
-        raise ValueError(NO_CONFIG_ERROR.format(config=name, hint=hint, allowed=", ".join(CONFIGS)))
+        raise ValueError(f"dataset config '{name}' does not exist; {hint}allowed: {', '.join(CONFIGS)}")
     return _CONFIGS[name]
 
 
@@ -379,7 +377,7 @@ def version_table(
     vocabulary = read_version(version, root) if vocabulary is None else vocabulary
     if config not in configs:
         hint, allowed = did_you_mean(config, configs), ", ".join(configs)
-        raise ValueError(NOT_OF_VERSION_ERROR.format(version=version, config=config, hint=hint, allowed=allowed))
+        raise ValueError(f"{version} has no dataset config '{config}'; {hint}allowed: {allowed}")
     return _table(configs[config], vocabulary)
 
 

@@ -26,17 +26,8 @@ if TYPE_CHECKING:
 # group 1 in at most 15 % of their phrases, the authors' own in 99 %.
 MAX_MISFITS = 1 / 2
 
-OTHER_DATA_ERROR = (
-    "{number} of {read} {split} phrases in '{folder}' do not fit the specification '{bias_type}': {why}; give the "
-    "folder of {bias_type}, or the bias type of this one. (Of comments about anything, `pairs_from_comments` takes "
-    "those that fit.)"
-)
 NO_TERM = "they have no term of its group 1"
 NOT_BY_RULE = "the texts beside them are not their counterfactuals by the published rule"
-IDENTICAL_ERROR = (
-    "{number} of {read} counterfactuals in {what} are the same as their phrase, so that they compare nothing, and a "
-    "model trained on both would learn the stereotype twice; check that the terms of '{bias_type}' are in the phrases"
-)
 
 _LOG = logging.getLogger(__name__)
 
@@ -206,7 +197,9 @@ def check_identical(
     number = sum(t1 == t2 for t1, t2 in zip(texts_t1, texts_t2, strict=True))
     if number > MAX_MISFITS * len(texts_t1):
         raise ValueError(
-            IDENTICAL_ERROR.format(number=number, read=len(texts_t1), what=what, bias_type=specification.bias_type)
+            f"{number} of {len(texts_t1)} counterfactuals in {what} are the same as their phrase, so that "
+            "they compare nothing, and a model trained on both would learn the stereotype twice; check "
+            f"that the terms of '{specification.bias_type}' are in the phrases"
         )
     if number:
         _LOG.warning("%s: %d of %d phrases are their own counterfactual", what, number, len(texts_t1))
@@ -227,9 +220,9 @@ def _check_fit(folder: str | Path, name: str, split: _Split, bias_type: str) -> 
     for why, number in split.misfits.items():
         if number > MAX_MISFITS * split.num_ruled:
             raise ValueError(
-                OTHER_DATA_ERROR.format(
-                    number=number, read=split.num_ruled, split=name, folder=folder, bias_type=bias_type, why=why
-                )
+                f"{number} of {split.num_ruled} {name} phrases in '{folder}' do not fit the specification "
+                f"'{bias_type}': {why}; give the folder of {bias_type}, or the bias type of this one. (Of "
+                "comments about anything, `pairs_from_comments` takes those that fit.)"
             )
 
 

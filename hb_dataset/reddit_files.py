@@ -29,27 +29,11 @@ PAIRS_FOLDER, TRAIN_FOLDER = "data", "text_files"  # in the authors' repository
 TRAIN_FILES = ("*_bias_manual_lowercase_train.txt", "*_bias_manual_train.txt")
 COUNTERFACTUAL_COLUMN = "replaced_demo"  # the term that replaced the first one: only the counterfactuals' file has it
 
-NO_FOLDER_ERROR = (
-    "no folder '{folder}'; give the authors' repository, the folder of the data, or the one above it, in which it is "
-    "called '{bias_type}'"
-)
-NO_SPLITS_ERROR = (
-    "'{folder}' has no split of RedditBias for {bias_type}; put train, validation or test as .csv or .txt there, or "
-    "give the authors' repository, which has *_biased_valid_reduced.csv and *_biased_test_reduced.csv in data/{name}/ "
-    "and *_bias_manual_train.txt in text_files/{name}/"
-)
-NO_PHRASES_ERROR = "the {split} file in '{folder}' has no phrase in it; put its phrases there, or remove it"
-SEVERAL_FILES_ERROR = "'{folder}' has several files for {what} ({files}); leave one of them"
-NO_T1_ERROR = (
-    "'{folder}' has the counterfactuals of {split} ({file}), and not the phrases of {group} that they belong to; put "
-    "the other *_biased_*_reduced.csv beside it"
-)
 SIDES_ERROR = (
     "'{folder}' has two files for {split} ({files}), and neither a column "
     f"{COUNTERFACTUAL_COLUMN} nor the terms of {{group}} in their phrases show which has the counterfactuals; add this "
     "column to that file"
 )
-NOT_ALIGNED_ERROR = "'{path}' has {rows} rows, and '{other}' has {other_rows}; they are the two sides of the same pairs"
 
 _AUTHORS_FILES = {"validation": "valid", "test": "test"}
 
@@ -79,7 +63,10 @@ def read_phrase_files(folder: Path, specification: BiasSpecification) -> PhraseF
         ValueError: A file cannot be read as described, or has no phrases.
     """
     if not folder.is_dir():
-        raise NotADirectoryError(NO_FOLDER_ERROR.format(folder=folder, bias_type=specification.bias_type))
+        raise NotADirectoryError(
+            f"no folder '{folder}'; give the authors' repository, the folder of the data, or the one "
+            f"above it, in which it is called '{specification.bias_type}'"
+        )
     folders = _folders(folder, specification)
     splits: dict[str, list[Phrase]] = {}
     for name in SPLITS:
@@ -88,10 +75,15 @@ def read_phrase_files(folder: Path, specification: BiasSpecification) -> PhraseF
             splits[name] = phrases
     for name, phrases in splits.items():
         if not phrases:
-            raise ValueError(NO_PHRASES_ERROR.format(folder=folder, split=name))
+            raise ValueError(f"the {name} file in '{folder}' has no phrase in it; put its phrases there, or remove it")
     if not splits:
         name = specification.published_folder or specification.bias_type
-        raise FileNotFoundError(NO_SPLITS_ERROR.format(folder=folder, bias_type=specification.bias_type, name=name))
+        raise FileNotFoundError(
+            f"'{folder}' has no split of RedditBias for {specification.bias_type}; put train, validation "
+            "or test as .csv or .txt there, or give the authors' repository, which has "
+            f"*_biased_valid_reduced.csv and *_biased_test_reduced.csv in data/{name}/ and "
+            f"*_bias_manual_train.txt in text_files/{name}/"
+        )
     return PhraseFiles(splits, any(_files(folders, *TRAIN_FILES, "*_biased_*_reduced.csv")))
 
 
@@ -161,14 +153,17 @@ def _sides(
     t1, t2 = _only(by_side[False], folder, split), _only(by_side[True], folder, f"{split} (counterfactuals)")
     if t1 is None and t2 is not None:
         file = _names([t2], folder)
-        raise ValueError(NO_T1_ERROR.format(folder=folder, split=split, file=file, group=specification.group_1))
+        raise ValueError(
+            f"'{folder}' has the counterfactuals of {split} ({file}), and not the phrases of "
+            f"{specification.group_1} that they belong to; put the other *_biased_*_reduced.csv beside it"
+        )
     return t1, t2
 
 
 def _only(paths: Sequence[Path], folder: Path, what: str) -> Path | None:
     """The one file, or `None`; raises if there are several that are not copies of one another."""
     if len(paths) > 1 and len({(path.name, path.read_bytes()) for path in paths}) > 1:
-        raise ValueError(SEVERAL_FILES_ERROR.format(folder=folder, what=what, files=_names(paths, folder)))
+        raise ValueError(f"'{folder}' has several files for {what} ({_names(paths, folder)}); leave one of them")
     return paths[0] if paths else None
 
 
@@ -200,7 +195,9 @@ def _aligned_phrases(path: Path, other: Path | None) -> list[Phrase]:
     rows = read_csv(path, ("comments_processed",))
     others = [{} for _ in rows] if other is None else read_csv(other, ("comments_processed",))
     if len(rows) != len(others):
-        raise ValueError(NOT_ALIGNED_ERROR.format(path=path, rows=len(rows), other=other, other_rows=len(others)))
+        raise ValueError(
+            f"'{path}' has {len(rows)} rows, and '{other}' has {len(others)}; they are the two sides of the same pairs"
+        )
     return [
         Phrase(
             _without_start_mark(text_of(cells, "comments_processed", path, row)),

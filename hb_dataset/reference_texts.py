@@ -11,11 +11,6 @@ from hb_dataset.seeded_draws import seeded_generator
 NUM_REFERENCE_TEXTS = 500  # of the chit-chat dataset
 TEXT_COLUMNS = ("text", "reply")
 
-NO_NUMBER_ERROR = "num_reference_texts is {number}; give at least 1"
-FEW_TEXTS_ERROR = "num_reference_texts is {asked:,}, and {source} has {number:,} texts; ask for fewer"
-NO_TEXTS_ERROR = "there is no text in '{path}'; give a file with one a line (.txt), or with a column text"
-COLUMN_ERROR = "'{path}' has no column of text named text or reply; there are: {columns}"
-
 
 class ReferenceTexts(NamedTuple):
     """Reference texts; lists are [texts].
@@ -56,17 +51,17 @@ def read_reference_texts(path: Path | None = None, *, number: int | None = None,
         ModuleNotFoundError: The chit-chat dataset is not installed.
     """
     if number is not None and number < 1:
-        raise ValueError(NO_NUMBER_ERROR.format(number=number))
+        raise ValueError(f"num_reference_texts is {number}; give at least 1")
     if path is None:
         dialogue = read_dialogue(None, num_replies=number or NUM_REFERENCE_TEXTS, seed=seed)
         return ReferenceTexts(dialogue.ids, dialogue.replies, dialogue.source, 0)
     lines = [one_line(text or "") for text in _read_column(path)]
     rows = [row for row, text in enumerate(lines) if text]
     if not rows:
-        raise ValueError(NO_TEXTS_ERROR.format(path=path))
+        raise ValueError(f"there is no text in '{path}'; give a file with one a line (.txt), or with a column text")
     num_blank = len(lines) - len(rows)
     if number is not None and number > len(rows):
-        raise ValueError(FEW_TEXTS_ERROR.format(asked=number, source=path.name, number=len(rows)))
+        raise ValueError(f"num_reference_texts is {number:,}, and {path.name} has {len(rows):,} texts; ask for fewer")
     if number is not None:
         draws = sorted(rows, key=lambda row: (seeded_generator(seed, "reference", str(row)).random(), row))
         rows = sorted(draws[:number])
@@ -79,4 +74,6 @@ def _read_column(path: Path) -> list[str | None]:
     for name in TEXT_COLUMNS:
         if has_text_column(dataset, name):
             return list(dataset[name])
-    raise ValueError(COLUMN_ERROR.format(path=path, columns=", ".join(dataset.column_names) or "none"))
+    raise ValueError(
+        f"'{path}' has no column of text named text or reply; there are: {', '.join(dataset.column_names) or 'none'}"
+    )

@@ -34,8 +34,6 @@ STRUCTURED_SCHEMA = pa.schema(
     ]
 )
 
-WHICH_ERROR = "structures is {structures!r}; write one of {allowed}"
-
 
 def structured_prompt_table(
     groups: str | Path | PromptGroup | Sequence[str | PromptGroup] | None = None, structures: Structures = "all"
@@ -56,7 +54,7 @@ def structured_prompt_table(
         ValueError: A group is not known, two are the same, or `structures` is neither.
     """
     if structures not in get_args(Structures):
-        raise ValueError(WHICH_ERROR.format(structures=structures, allowed=", ".join(get_args(Structures))))
+        raise ValueError(f"structures is {structures!r}; write one of {', '.join(get_args(Structures))}")
     prompt_groups, _ = find_groups(groups)
     chosen = [structure for structure in read_structures() if structures == "all" or structure.id == FIXED_STRUCTURE]
     rows = []

@@ -17,12 +17,8 @@ COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
 
 NO_FILE_ERROR = "there is no file '{name}'; give files, a folder, or the id of a dataset on the Hub"
 NOT_ALONE_ERROR = "'{name}' is not a file; give one or more files, one folder, or one id of a dataset on the Hub"
-FORMAT_ERROR = "'{name}' is not in a known format; allowed: {allowed}, also with {compressions} after it"
 MIXED_ERROR = "{where} in several formats ({formats}), which are not read together; count each format on its own"
 CONFIG_ERROR = "--config {name} is for a folder or a dataset on the Hub, and files were given; leave it out"
-COLUMN_ERROR = "column '{name}' is not a column of text in this dataset; {hint}there are: {columns}"
-NO_COLUMNS_ERROR = "no column holds strings or lists of strings; give --columns, one or more of: {columns}"
-NO_TEXT_ERROR = "the dataset has no text in any column"
 NO_EXAMPLES_ERROR = "there are no examples in the split '{split}'"
 
 
@@ -81,7 +77,9 @@ def _source(names: Sequence[str], config: str | None) -> tuple[str, dict[str, An
             raise FileNotFoundError((NOT_ALONE_ERROR if path.is_dir() else NO_FILE_ERROR).format(name=path))
         if _format(path) is None:
             allowed, compressions = ", ".join(FORMATS), ", ".join(COMPRESSIONS)
-            raise ValueError(FORMAT_ERROR.format(name=path, allowed=allowed, compressions=compressions))
+            raise ValueError(
+                f"'{path}' is not in a known format; allowed: {allowed}, also with {compressions} after it"
+            )
     if config is not None:
         raise ValueError(CONFIG_ERROR.format(name=config))
     formats = {str(_format(path)) for path in paths}
@@ -139,7 +137,11 @@ def columns_to_count(features: Mapping[str, Any], names: Sequence[str] | None) -
     if names is None:
         columns = [column for column in allowed.values() if len(column.path) == 1 and not column.is_json]
         if not columns:
-            raise ValueError(NO_COLUMNS_ERROR.format(columns=", ".join(allowed)) if allowed else NO_TEXT_ERROR)
+            raise ValueError(
+                (f"no column holds strings or lists of strings; give --columns, one or more of: {', '.join(allowed)}")
+                if allowed
+                else "the dataset has no text in any column"
+            )
         return columns
     columns = []
     for name in dict.fromkeys(names):
@@ -151,7 +153,10 @@ def columns_to_count(features: Mapping[str, Any], names: Sequence[str] | None) -
             columns.append(TextColumn((*allowed[parents[0]].path, *fields), is_json=True))
         else:
             hint = did_you_mean(name, allowed)
-            raise ValueError(COLUMN_ERROR.format(name=name, hint=hint, columns=", ".join(allowed) or "none"))
+            raise ValueError(
+                f"column '{name}' is not a column of text in this dataset; {hint}there are: "
+                f"{', '.join(allowed) or 'none'}"
+            )
     return columns
 
 

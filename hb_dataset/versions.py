@@ -27,14 +27,9 @@ VERSION_NAME = re.compile(r"v([0-9]+)\.([0-9]+)")
 RECORD_KEYS = ("digest", "date", "counts", "record_digest")
 _SYSTEM_FILES = frozenset({".DS_Store"})  # written by the operating system when a folder is opened
 
-UNKNOWN_ERROR = "version '{version}' does not exist; {hint}allowed: {allowed}"
 CHANGED_ERROR = (
     "the vocabulary {version} is frozen and was changed: {reason}; undo the change (git checkout), and make it in "
     f"'{NEXT}'"
-)
-OTHER_SENTENCES_ERROR = (
-    "the vocabulary {version} is as it was frozen, but the sentences of the config '{config}' are not: the code that "
-    "makes them has changed since; use the code of that version, or correct the change"
 )
 FROZEN_FILE_ERROR = "'{path}' is not a record of frozen versions ({reason}); undo the change (git checkout)"
 
@@ -92,7 +87,7 @@ def read_version(version: str, root: Path | None = None) -> Vocabulary:
     if version not in (*frozen, NEXT):
         allowed = [*sorted(frozen, key=version_number), NEXT]
         hint = did_you_mean(version, allowed)
-        raise ValueError(UNKNOWN_ERROR.format(version=version, hint=hint, allowed=", ".join(allowed)))
+        raise ValueError(f"version '{version}' does not exist; {hint}allowed: {', '.join(allowed)}")
     return read_vocabulary(version_folder(NEXT, root)) if version == NEXT else verify_version(version, root)
 
 
@@ -225,4 +220,8 @@ def _check_sentences(version: str, counts: Mapping[str, Any], made: Mapping[str,
     for name, by_config in made.items():
         for config in {**counts[name], **by_config}:
             if counts[name].get(config) != by_config.get(config):
-                raise ValueError(OTHER_SENTENCES_ERROR.format(version=version, config=config))
+                raise ValueError(
+                    f"the vocabulary {version} is as it was frozen, but the sentences of the config '{config}' "
+                    "are not: the code that makes them has changed since; use the code of that version, or "
+                    "correct the change"
+                )

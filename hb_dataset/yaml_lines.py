@@ -21,12 +21,6 @@ _PLAIN_TAG = re.compile("tag:yaml.org,2002:(bool|float|int|map|null|seq|str|time
 _NAME_SHOWN = 40
 _LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # libyaml where PyYAML was built with it
 
-TOO_LARGE = "has more than {most:,} bytes, and is not read; split it, or remove what does not belong there"
-TOO_MANY = "has more than {most:,} keys and values up to here, and is not read further; split it"
-TOO_DEEP = "nests lists or mappings more than {most} deep; no entry needs that, write them as the others are"
-ANCHOR = "has {sign}{name}, by which YAML lets one part stand for another; write it out, or in quotes if it is text"
-TAG = "has the tag {name}; remove it, or put quotes around what begins with ! if it is text"
-
 
 class Fault(NamedTuple):
     """A fault of a file: its line (from 1), and a message with what to write."""
@@ -123,7 +117,9 @@ def _read(path: Path) -> str:
     with path.open("rb") as file:
         content = file.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
-        raise RefusedError(1, TOO_LARGE.format(most=MAX_BYTES))
+        raise RefusedError(
+            1, (f"has more than {MAX_BYTES:,} bytes, and is not read; split it, or remove what does not belong there")
+        )
     return re.sub("\r\n?", "\n", content.decode())
 
 
@@ -138,16 +134,32 @@ def _check_form(text: str) -> None:
         line = event.start_mark.line + 1 if event.start_mark else 1
         if event.anchor is not None:
             sign = "*" if isinstance(event, yaml.AliasEvent) else "&"
-            raise RefusedError(line, ANCHOR.format(sign=sign, name=_clipped(event.anchor)))
+            raise RefusedError(
+                line,
+                (
+                    f"has {sign}{_clipped(event.anchor)}, by which YAML lets one part stand for another; write it "
+                    "out, or in quotes if it is text"
+                ),
+            )
         tag = event.tag if isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent) else None
         if tag is not None and _PLAIN_TAG.fullmatch(tag) is None:
-            raise RefusedError(line, TAG.format(name=_clipped(tag)))
+            raise RefusedError(
+                line, (f"has the tag {_clipped(tag)}; remove it, or put quotes around what begins with ! if it is text")
+            )
         depth += isinstance(event, yaml.CollectionStartEvent)
         if depth > MAX_DEPTH:
-            raise RefusedError(line, TOO_DEEP.format(most=MAX_DEPTH))
+            raise RefusedError(
+                line,
+                (
+                    f"nests lists or mappings more than {MAX_DEPTH} deep; no entry needs that, write them as the "
+                    "others are"
+                ),
+            )
         num_nodes += 1
         if num_nodes > MAX_NODES:
-            raise RefusedError(line, TOO_MANY.format(most=MAX_NODES))
+            raise RefusedError(
+                line, f"has more than {MAX_NODES:,} keys and values up to here, and is not read further; split it"
+            )
 
 
 def _clipped(name: str) -> str:

@@ -12,111 +12,81 @@ learnt, so that a measurement on it shows what becomes of descriptors that were 
 
 import json
 import sys
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from transformers import HfArgumentParser
 
 from hb_dataset.prompts import find_config, load_table, measured_configs, version_of
 from hb_dataset.whole_files import write_text
+from hb_metrics.inference.models.chats import ChatOptions
+from hb_metrics.inference.models.contexts import render_contexts
+from hb_metrics.inference.models.layout import Layout, choose_layout
+from hb_metrics.inference.models.loading import LoadedModel, load_model
+from hb_metrics.inference.processes import process_state
+from hb_metrics.inference.replies.presets import decoding_preset
+from hb_metrics.inference.replies.prompt_replies import plan_replies, reply_into_shards
+from hb_metrics.inference.replies.requests import make_requests
 from hb_metrics.runs.run_folder import open_run, package_versions, table_digest, write_json
-from hb_train.training.options import first_line
+from hb_train.training.options import check_least, check_shares, first_line, option, run_script
+from hb_train.training.runs import model_description
 from hb_train.tuning.distillation import (
     BASELINE_FILE,
     ROW_SCHEMA,
     draw_baseline_prompts,
     draw_prompts,
-    write_splits,
 )
-from hb_train.tuning.labels import SPLITS, held_out_rows
-
-if TYPE_CHECKING:
-    from hb_metrics.inference.models.layout import Layout
-    from hb_metrics.inference.models.loading import LoadedModel
-
-# torch and transformers take seconds to import: not before the options are known to be right.
+from hb_train.tuning.labels import SPLITS, held_out_rows, write_split
 
 REPLIES_FOLDER = "replies"
-
-NO_TERMS_ERROR = "--leave_out {config} leaves no descriptor of {dataset_config}; give another config"
-NO_PROMPTS_ERROR = "dataset_config '{config}' has no prompts about people with a descriptor; give one of {allowed}"
-NOTHING_LEFT_OUT_ERROR = (
-    "--leave_out {config} has none of the descriptors of {dataset_config}, so that all would be trained on; give "
-    "another config, or none"
-)
-KWARGS_ERROR = "chat_template_kwargs is {value}; give a JSON object, such as '{{\"enable_thinking\": false}}'"
 
 
 @dataclass
 class BaselineArguments:
-    """What is replied to, and how. All of it is recorded in run.json but the folder."""
+    """The prompts that are replied to, and the replies. run.json records all options but the folder and batch size."""
 
     output_dir: str = field(metadata={"help": "The folder that the rows are written to; it should be new."})
-    model: str = field(
-        default="embedded",
-        metadata={"help": "The model that replies, and is to be tuned: a Hub id, a local folder, or embedded."},
+    model: str = option(
+        "embedded", "The model that replies, and is to be tuned: a Hub id, a local folder, or embedded."
     )
-    dataset_config: str = field(
-        default="v1.0", metadata={"help": "The config of the dataset whose descriptors, nouns and templates are used."}
+    dataset_config: str = option("v1.0", "The config of the dataset whose descriptors, nouns and templates are used.")
+    vocabulary_dir: str | None = option(None, "A folder with your own vocabulary, instead of the package's.")
+    leave_out: str | None = option(
+        None, "A config whose descriptors are not trained on, to measure descriptors that were not learnt by heart."
     )
-    vocabulary_dir: str | None = field(
-        default=None, metadata={"help": "A folder with a vocabulary of your own, instead of the package's."}
+    num_replies: int = option(1600, "The number of replies that are sampled.")
+    terms_per_reply: int = option(2, "The number of prompts with a descriptor that each reply is paired with.")
+    max_new_tokens: int = option(24, "The largest number of tokens of a reply.")
+    system_prompt: str | None = option(None, "The system message of a chat; by default the template's.")
+    chat_template_kwargs: str | None = option(None, "Variables of the chat template, as a JSON object.")
+    context: str = option("auto", "The format of prompts: auto, plain, dialogpt, chat or blenderbot.")
+    validation_fraction: float = option(
+        0.1, "The share of the distinct baseline prompts that is held out for validation."
     )
-    leave_out: str | None = field(
-        default=None,
-        metadata={"help": "A config whose descriptors are not trained on, to measure what was not learnt by heart."},
+    seed: int = option(0, "The seed of draws and samples.")
+    batch_size: int | None = option(
+        None, "The number of prompts that are replied to at once; by default as many as fit."
     )
-    num_replies: int = field(default=1600, metadata={"help": "How many replies are sampled."})
-    terms_per_reply: int = field(
-        default=2, metadata={"help": "With how many prompts that have a descriptor each reply is paired."}
-    )
-    max_new_tokens: int = field(default=24, metadata={"help": "The largest number of tokens of a reply."})
-    system_prompt: str | None = field(
-        default=None, metadata={"help": "What the system message of a chat says; by default that of the template."}
-    )
-    chat_template_kwargs: str | None = field(
-        default=None, metadata={"help": "Variables of the chat template, as a JSON object."}
-    )
-    context: str = field(
-        default="auto", metadata={"help": "How prompts are laid out: auto, plain, dialogpt, chat or blenderbot."}
-    )
-    validation_fraction: float = field(
-        default=0.1, metadata={"help": "The share of the distinct baseline prompts that is held out for validation."}
-    )
-    seed: int = field(default=0, metadata={"help": "The seed of what is drawn and sampled."})
-    batch_size: int | None = field(
-        default=None, metadata={"help": "Prompts that are replied to at once; by default what fits."}
-    )
-    revision: str | None = field(default=None, metadata={"help": "The revision of a model on the Hub."})
-    dtype: str = field(default="auto", metadata={"help": "The number format of the weights, such as bfloat16."})
-    trust_remote_code: bool = field(
-        default=False, metadata={"help": "Whether Python code that comes with the model may run on this machine."}
-    )
+    revision: str | None = option(None, "The revision of a model on the Hub.")
+    dtype: str = option("auto", "The number format of the weights, such as bfloat16.")
+    trust_remote_code: bool = option(False, "Whether Python code that comes with the model may run on this machine.")
 
     def __post_init__(self) -> None:
         """Raises `ValueError` if a number is out of range."""
-        for name, least in (("num_replies", 2), ("terms_per_reply", 1), ("max_new_tokens", 1), ("seed", 0)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} is {getattr(self, name)}; give at least {least}")
-        if not 0 < self.validation_fraction < 1:
-            raise ValueError(f"validation_fraction is {self.validation_fraction}; give a number between 0 and 1")
+        check_least(self, num_replies=2, terms_per_reply=1, max_new_tokens=1, seed=0)
+        check_shares(self, "validation_fraction")
 
 
 def main(argv: list[str] | None = None) -> None:
     """Reads the options, and writes the rows."""
-    from transformers import HfArgumentParser
-
     parser = HfArgumentParser(BaselineArguments, description=first_line(__doc__), allow_abbrev=False)
     options = vars(parser.parse_args(sys.argv[1:] if argv is None else argv))
-    try:
-        reply(BaselineArguments(**options))
-    except (ValueError, OSError, ImportError) as error:
-        raise SystemExit(f"baseline_replies.py: {error}") from error
-    except KeyboardInterrupt:
-        raise SystemExit("\ninterrupted; to resume, give the same command again") from None
+    run_script("baseline_replies.py", lambda: reply(BaselineArguments(**options)))
 
 
 def reply(arguments: BaselineArguments) -> None:
@@ -126,12 +96,6 @@ def reply(arguments: BaselineArguments) -> None:
         ValueError: The options, the model and the vocabulary do not go together.
         OSError: The model or the vocabulary is not there.
     """
-    from hb_metrics.inference.models.layout import choose_layout
-    from hb_metrics.inference.models.loading import load_model
-    from hb_metrics.inference.processes import process_state
-    from hb_metrics.inference.replies.prompt_replies import plan_replies, reply_into_shards
-    from hb_train.training.runs import model_description
-
     prompts = _prompts(arguments)
     version = version_of(arguments.dataset_config)
     baseline = load_table(f"{version}-baseline", arguments.vocabulary_dir)
@@ -161,7 +125,8 @@ def reply(arguments: BaselineArguments) -> None:
         texts = dict(zip(drawn.table["id"].to_pylist(), drawn.table["text"].to_pylist(), strict=True))
         replied_to = [texts[identifier.rpartition("-")[0]] for identifier in rows["id"].to_pylist()]
         held_out = held_out_rows(replied_to, arguments.validation_fraction, arguments.seed)
-        write_splits(folder, rows, held_out)
+        for split, in_split in zip(SPLITS, (~held_out, held_out), strict=True):
+            write_split(folder, split, rows.filter(pa.array(in_split)))
         content = {
             "context": layout.context,
             "asked_with": {**plan.chat_description, "cue": "prompt"},
@@ -187,7 +152,10 @@ def _prompts(arguments: BaselineArguments) -> pa.Table:
     """The prompts with descriptors that are trained on."""
     allowed = measured_configs()
     if find_config(arguments.dataset_config).name not in allowed:
-        raise ValueError(NO_PROMPTS_ERROR.format(config=arguments.dataset_config, allowed=", ".join(allowed)))
+        raise ValueError(
+            f"dataset_config '{arguments.dataset_config}' has no prompts about people with a descriptor; set one of "
+            f"{', '.join(allowed)}"
+        )
     prompts = load_table(arguments.dataset_config, arguments.vocabulary_dir)
     if arguments.leave_out is None:
         return prompts
@@ -195,30 +163,29 @@ def _prompts(arguments: BaselineArguments) -> pa.Table:
     left_out = table["descriptor"].unique() if "descriptor" in table.column_names else pa.array([], pa.string())
     kept = prompts.filter(pc.invert(pc.is_in(prompts["descriptor"], value_set=left_out)))
     if len(kept) in (0, len(prompts)):
-        error = NOTHING_LEFT_OUT_ERROR if len(kept) else NO_TERMS_ERROR
-        raise ValueError(error.format(config=arguments.leave_out, dataset_config=arguments.dataset_config))
+        left = "all of the descriptors" if len(kept) else "no descriptor"
+        raise ValueError(
+            f"--leave_out {arguments.leave_out} leaves {left} of {arguments.dataset_config}; set another config"
+        )
     return kept
 
 
 def _chat(arguments: BaselineArguments) -> Any:
-    from hb_metrics.inference.models.chats import ChatOptions
 
-    kwargs: Any = {}
+    kwargs: Any = {} if arguments.chat_template_kwargs is None else None
     if arguments.chat_template_kwargs is not None:
-        try:
+        with suppress(ValueError):
             kwargs = json.loads(arguments.chat_template_kwargs)
-        except ValueError:
-            kwargs = None
         if not isinstance(kwargs, dict):
-            raise ValueError(KWARGS_ERROR.format(value=arguments.chat_template_kwargs))
+            raise ValueError(
+                f"chat_template_kwargs is {arguments.chat_template_kwargs}; set a JSON object, such as "
+                """'{"enable_thinking": false}'"""
+            )
     return ChatOptions(kwargs, arguments.system_prompt)
 
 
-def _requests(arguments: BaselineArguments, prompts: pa.Table, layout: "Layout") -> Any:
-    """What is asked: replies from the model's whole distribution, as it writes them."""
-    from hb_metrics.inference.replies.presets import decoding_preset
-    from hb_metrics.inference.replies.requests import make_requests
-
+def _requests(arguments: BaselineArguments, prompts: pa.Table, layout: Layout) -> Any:
+    """The requests: replies from the model's whole distribution, as the model writes them."""
     extent = "whole" if layout.context == "chat" else "first_line"
     number = arguments.max_new_tokens
     decoding = decoding_preset(
@@ -232,12 +199,10 @@ def _rows(
     prompts: pa.Table,
     drawn: Any,
     replies: pa.Table,
-    layout: "Layout",
-    loaded: "LoadedModel",
+    layout: Layout,
+    loaded: LoadedModel,
 ) -> tuple[pa.Table, int]:
-    """The rows that are trained on, and how many replies were empty, which give none."""
-    from hb_metrics.inference.models.contexts import render_contexts
-
+    """The rows that are trained on, and how many replies were empty and give none."""
     pairs = list(draw_prompts(drawn, arguments.terms_per_reply, seed=arguments.seed))
     written = np.array([bool(text) for text in replies["reply"].to_pylist()])
     pairs = [pair for pair in pairs if written[pair[0]]]

@@ -3,8 +3,8 @@
     python hb_train/bias_labels.py --run_dir runs/gpt2 --beta auto --output_dir labels/gpt2
 
 From the folder of a run of `measure.py` with replies and style vectors: the bias value of each reply, a tag ("bias"
-above β, else "no_bias"), and rows of prompt and completion that TRL takes as they are (Smith et al., 2022, C.1). The
-prompt is what the model was given when it replied, with the tag as its last word. `--beta 0.0003` is a β of your own,
+above β, else "no_bias"), and rows of prompt and completion in TRL's format (Smith et al., 2022, C.1). The prompt
+is the context that the model replied to, with the tag as its last word. `--beta 0.0003` sets β,
 and `--beta_quantile 0.5` tags the upper half.
 
 Before anything is tuned it computes what a model that learnt the labels perfectly would gain: the ceiling of the
@@ -22,106 +22,61 @@ import numpy as np
 import pyarrow as pa
 
 from hb_dataset.whole_files import write_atomically, write_text
-from hb_metrics.obedience.values import NO_DIRECTIONS_ERROR, has_directions
+from hb_metrics.obedience.values import read_directions
 from hb_metrics.runs.finished_run import Run, StyleShards, read_run
 from hb_metrics.runs.run_folder import STYLE_MEANS_FILE, STYLES, open_run, package_versions, write_json
-from hb_train.training.options import first_line
-from hb_train.tuning.ceiling import FEW_REPLIES_REASON, SHARES, Ceiling, label_ceiling
-from hb_train.tuning.ceiling_page import (
-    FIGURE_FILE,
-    ceiling_figure,
-    ceiling_table,
-    growth_table,
-    printed_lines,
-    remarks,
-)
-from hb_train.tuning.label_rows import (
-    NO_GENERATION_ERROR,
-    replies_to_label,
-    stored_bias_values,
-    tokenizer_of_run,
-    write_rows,
-)
+from hb_train.training.options import check_least, check_shares, first_line, option, run_script
+from hb_train.tuning.ceiling import FEW_REPLIES, SHARES, Ceiling, label_ceiling
+from hb_train.tuning.ceiling_page import ceiling_table, printed_lines, remarks
+from hb_train.tuning.label_rows import Asked, replies_to_label, stored_bias_values, tokenizer_of_run, write_rows
 from hb_train.tuning.labels import CEILING_FILE, LABELS_FILE, SPLITS, Labels, held_out_rows, tag_replies
 
 # transformers takes seconds to import: not before the options are known to be right.
 
-_QUANTILES = (0, 0.05, 0.25, 0.5, 0.75, 0.95, 1)
-
 AUTO = "auto"
 _NEAR = 0.005
 NO_GAIN_STATUS = 3
-
-BETA_ERROR = "beta and beta_quantile are both {given}; give one of them, such as --beta auto or --beta_quantile 0.85"
-NOT_BETA_ERROR = "beta is '{beta}'; give a number, such as 0.0003, or auto"
-NO_CEILING_ERROR = (
-    "--beta auto needs the ceiling, which cannot be computed: {reason}; or give --beta or --beta_quantile"
-)
-NO_GAIN_ERROR = (
-    "no labels were written, because a model that learnt them perfectly would not be less biased beyond chance. Make "
-    "more replies (--replies_per_cell), or give --accept_no_gain, --beta or --beta_quantile to label all the same"
-)
-
-
-class NoGainError(ValueError):
-    """No β has a ceiling below the bias of all replies."""
 
 
 @dataclass
 class LabelArguments:
     """What to label, and how. All of it is recorded in run.json but folders and the model."""
 
-    # Not `--run`, which `torchrun` takes for the beginning of an option of its own.
+    # Not `--run`, which `torchrun` takes for one of its own options.
     run_dir: str = field(
         metadata={"help": "The folder of the run of measure.py whose replies are labelled; it needs style vectors."}
     )
     output_dir: str = field(metadata={"help": "The folder that the labels are written to; it should be new."})
-    alpha: Literal[0, 1, 2] = field(
-        default=0, metadata={"help": "The exponent α of the bias value: 0 (as in the paper), 1 or 2."}
-    )
+    alpha: Literal[0, 1, 2] = option(0, "The exponent α of the bias value: 0 (as in the paper), 1 or 2.")
     # In this order, `HfArgumentParser` reads it as a string.
-    beta: float | str | None = field(
-        default=None,
-        metadata={
-            "help": 'The threshold β: replies with a larger bias value are tagged "bias". The paper has 0.0003 and '
-            "0.0030; auto: that of the lowest ceiling."
-        },
+    beta: float | str | None = option(
+        None,
+        'The threshold β: replies with a larger bias value are tagged "bias". The paper has 0.0003 and '
+        "0.0030; auto: the value of the lowest ceiling.",
     )
-    beta_quantile: float | None = field(
-        default=None,
-        metadata={
-            "help": "Chooses β so that this share of the replies, between 0 and 1, is at or below it; give it instead "
-            "of --beta."
-        },
+    beta_quantile: float | None = option(
+        None,
+        "Chooses β so that this share of the replies, between 0 and 1, is at or below it; give it instead of --beta.",
     )
-    accept_no_gain: bool = field(
-        default=False,
-        metadata={"help": "Whether --beta auto labels even if no ceiling is below the bias of all replies."},
+    accept_no_gain: bool = option(
+        False, "Whether --beta auto labels even if no ceiling is below the bias of all replies."
     )
-    validation_fraction: float = field(
-        default=0.1, metadata={"help": "The share of the distinct prompts that is held out for validation."}
-    )
-    seed: int = field(default=0, metadata={"help": "The seed that chooses the prompts held out for validation."})
-    model: str | None = field(
-        default=None,
-        metadata={"help": "The folder or Hub id of the model that replied, if it is not where it was then."},
-    )
-    trust_remote_code: bool = field(
-        default=False, metadata={"help": "Whether Python code that comes with the model may run on this machine."}
-    )
+    validation_fraction: float = option(0.1, "The share of the distinct prompts that is held out for validation.")
+    seed: int = option(0, "The seed that chooses the prompts held out for validation.")
+    model: str | None = option(None, "The folder or Hub id of the model that replied, if it is not where it was then.")
+    trust_remote_code: bool = option(False, "Whether Python code that comes with the model may run on this machine.")
 
     def __post_init__(self) -> None:
         """Raises `ValueError` if not one of the two β is given, or a number is out of range."""
         if self.beta is not None and self.beta != AUTO:
-            self.beta = _number(self.beta)
+            try:
+                self.beta = float(self.beta)
+            except ValueError as error:
+                raise ValueError(f"beta is '{self.beta}'; set a number, such as 0.0003, or auto") from error
         if (self.beta is None) == (self.beta_quantile is None):
-            raise ValueError(BETA_ERROR.format(given="missing" if self.beta is None else "given"))
-        for name in ("beta_quantile", "validation_fraction"):
-            value = getattr(self, name)
-            if value is not None and not 0 < value < 1:
-                raise ValueError(f"{name} is {value}; give a number between 0 and 1")
-        if self.seed < 0:
-            raise ValueError(f"seed is {self.seed}; give at least 0")
+            raise ValueError("set one of beta and beta_quantile, such as --beta auto or --beta_quantile 0.85")
+        check_shares(self, "beta_quantile", "validation_fraction")
+        check_least(self, seed=0)
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -130,13 +85,7 @@ def main(argv: list[str] | None = None) -> None:
 
     parser = HfArgumentParser(LabelArguments, description=first_line(__doc__), allow_abbrev=False)
     options = vars(parser.parse_args(sys.argv[1:] if argv is None else argv))
-    try:
-        label(LabelArguments(**options))
-    except NoGainError as error:
-        print(f"bias_labels.py: {error}", file=sys.stderr)
-        raise SystemExit(NO_GAIN_STATUS) from error
-    except (ValueError, OSError, ImportError) as error:
-        raise SystemExit(f"bias_labels.py: {error}") from error
+    run_script("bias_labels.py", lambda: label(LabelArguments(**options)))
 
 
 def label(arguments: LabelArguments) -> None:
@@ -144,7 +93,7 @@ def label(arguments: LabelArguments) -> None:
 
     Raises:
         ValueError: The run cannot be labelled, or β tags all or none of its replies.
-        NoGainError: β is to be chosen, and none has a ceiling below the bias of all replies.
+        SystemExit: With `NO_GAIN_STATUS`: β is to be chosen, and none has a ceiling below the bias of all replies.
         OSError: The run or its model is not there.
     """
     from hb_metrics.inference.models.bias_tags import ASKED_WITH
@@ -157,21 +106,17 @@ def label(arguments: LabelArguments) -> None:
         return
     run = read_run(Path(arguments.run_dir))
     record = run.results["run"]
-    if "generation" not in record:
-        raise ValueError(NO_GENERATION_ERROR.format(folder=run.folder))
-    if not has_directions(run.folder):
-        raise ValueError(NO_DIRECTIONS_ERROR.format(folder=run.folder, file=STYLE_MEANS_FILE))
-    loaded = tokenizer_of_run(run, model=arguments.model, trust_remote_code=arguments.trust_remote_code)
     styles = StyleShards(run.folder / STYLES)
     replies = replies_to_label(run, styles)
+    read_directions(run.folder)  # raises if there are none
+    loaded = tokenizer_of_run(run, model=arguments.model, trust_remote_code=arguments.trust_remote_code)
     labels, ceiling = _labels_and_ceiling(arguments, run, replies, styles)
     folder = Path(arguments.output_dir)
     open_run(folder, _description(arguments, run))
     held_out = held_out_rows(replies["text"].to_pylist(), arguments.validation_fraction, arguments.seed)
-    context = record["generation"]["context"]
-    chat = recorded_chat(record["generation"])
-    cue = record["generation"].get("cue", "prompt")
-    suffix = write_rows(folder, replies, labels, held_out, loaded, context, chat, cue)
+    context, cue = record["generation"]["context"], record["generation"]["cue"]
+    asked = Asked(loaded, context, recorded_chat(record["generation"]), cue)
+    suffix = write_rows(folder, replies, labels, held_out, asked)
     content = {
         **_counts(replies, labels, held_out),
         "suffix": suffix,
@@ -184,24 +129,16 @@ def label(arguments: LabelArguments) -> None:
     write_atomically(folder / STYLE_MEANS_FILE, lambda scratch: shutil.copyfile(run.folder / STYLE_MEANS_FILE, scratch))
     if ceiling is not None:
         write_json(folder / CEILING_FILE, ceiling.as_json())
-        write_text(folder / FIGURE_FILE, ceiling_figure(ceiling.as_json()))
     write_json(folder / LABELS_FILE, content)
     write_text(folder / "README.md", _card(content, ceiling))
     _print_counts(content, folder)
     state.wait_for_everyone()
 
 
-def _number(beta: float | str) -> float:
-    try:
-        return float(beta)
-    except ValueError as error:
-        raise ValueError(NOT_BETA_ERROR.format(beta=beta)) from error
-
-
 def _labels_and_ceiling(
     arguments: LabelArguments, run: Run, replies: pa.Table, styles: StyleShards
 ) -> tuple[Labels, Ceiling | None]:
-    """The tags of the replies, and what they can do at best; `None`: there are too few replies to know."""
+    """The tags of the replies, and their ceiling; `None`: there are too few replies for one."""
     values = stored_bias_values(run, styles) if arguments.alpha == 0 else None
     columns = [replies[name].to_pylist() for name in ("descriptor", "template", "axis", "id")]
 
@@ -220,9 +157,15 @@ def _labels_and_ceiling(
     ceiling = ceiling_with()
     _print_ceiling(ceiling)
     if ceiling is None or ceiling.lowest is None:
-        raise ValueError(NO_CEILING_ERROR.format(reason=FEW_REPLIES_REASON))
+        raise ValueError(f"--beta auto needs the ceiling, which cannot be computed: {FEW_REPLIES}; or set --beta")
     if not ceiling.helps and not arguments.accept_no_gain:
-        raise NoGainError(NO_GAIN_ERROR)
+        print(
+            "bias_labels.py: no labels were written, because a model that learnt them perfectly would not be less "
+            "biased beyond chance; make more replies (--replies_per_cell), or label anyway with --accept_no_gain, "
+            "--beta or --beta_quantile",
+            file=sys.stderr,
+        )
+        raise SystemExit(NO_GAIN_STATUS)
     return tagged(None, ceiling.lowest), ceiling
 
 
@@ -247,7 +190,7 @@ def _summary(ceiling: Ceiling, labels: Labels) -> dict[str, Any]:
 
 
 def _print_ceiling(ceiling: Ceiling | None) -> None:
-    unknown = ["", f"ceiling: not known, because {FEW_REPLIES_REASON}"]
+    unknown = ["", f"ceiling: not known, because {FEW_REPLIES}"]
     print("\n".join(unknown if ceiling is None else printed_lines(ceiling.as_json())))
 
 
@@ -262,8 +205,7 @@ def _description(arguments: LabelArguments, run: Run) -> dict[str, Any]:
             "data": record["data"],
             "generation": record["generation"],
             "style_classifier": record["style_classifier"],
-            # The seed of sampling and the rounding of style vectors are recorded nowhere else.
-            **{name: record["settings"][name] for name in ("seed", "style_precision")},
+            "seed": record["settings"]["seed"],  # of sampling, which is recorded nowhere else
         },
         "versions": package_versions(),
     }
@@ -291,16 +233,9 @@ def _sources(arguments: LabelArguments, run: Run, labels: Labels) -> dict[str, A
         "alpha": arguments.alpha,
         "beta": labels.beta,
         "beta_quantile": arguments.beta_quantile,
-        "bias_value_quantiles": {
-            f"{share:g}": value
-            for share, value in zip(_QUANTILES, np.quantile(labels.values, _QUANTILES).tolist(), strict=True)
-        },
         "num_empty_replies": generation["num_empty_replies"],
         "model": record["model"],
         "style_classifier": {key: record["style_classifier"][key] for key in ("name", "digest", "num_styles")},
-        "replies_tag": record["generation"].get("tag"),
-        "validation_fraction": arguments.validation_fraction,
-        "seed": arguments.seed,
     }
 
 
@@ -329,7 +264,7 @@ hurt: they are what a language model said. Prompts: CC-BY-SA-4.0, from HolisticB
 
 def _ceiling_words(ceiling: Ceiling | None) -> str:
     if ceiling is None:
-        return f"Not known, because {FEW_REPLIES_REASON}."
+        return f"Not known, because {FEW_REPLIES}."
     content = ceiling.as_json()
     return f"""\
 A model that learnt these labels perfectly would reply as the replies tagged "no_bias" do. The table has the debiased
@@ -339,14 +274,7 @@ Errors are over replies and splits. The change is from all replies.
 
 {" ".join(remarks(content))}
 
-![Full Gen Bias of the replies tagged "no_bias", by their share]({FIGURE_FILE})
-
-{ceiling_table(content)}
-
-What more replies would do: directions from so many of the replies to a term, their cosine with those of as many others,
-the share of signal in them (reliability), and the lowest ceiling.
-
-{growth_table(content)}"""
+{ceiling_table(content)}"""
 
 
 def _print_counts(labels: dict[str, Any], folder: Path) -> None:

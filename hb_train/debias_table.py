@@ -1,13 +1,10 @@
-"""Writes what debiasing does and what it costs as one table, a line a model (Barikeri et al., 2021, tables 4 and 5).
+"""Debiasing and its costs as one table, a line per model (Barikeri et al., 2021, tables 4 and 5).
 
-    python hb_train/debias_table.py runs/debias/embedded-religion1
-
-The folder is one of `make debias`, with a folder for each model: `before` and those of the methods. In each of these
-`measure.py --measurements reddit` has written `bias/`, `dialog_state_tracking.py` `dst/` and `response_generation.py`
-`crg/`. What has not been measured is shown as –. The table is also written there, to table.md.
+The folder is that of `debias --compare`, with a folder for `before` and for each method. In each of
+these `measure.py --measurements reddit` has written `bias/`, `dialog_state_tracking.py` `dst/` and
+`response_generation.py` `crg/`. A missing measurement is shown as –.
 """
 
-import argparse
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -38,40 +35,24 @@ BIAS_COLUMNS = {
     "t of logs": ("t_log", "{:+.2f}"),
     "t1 likelier": ("share_t1_likelier", "{:.1%}"),
 }
-NOTES = (
+_EXPLANATION = (
     "t: paired test of the perplexities of the pairs; negative: phrases about the minoritized group are likelier. t of "
     "logs: the same of log perplexities, which does not depend on a few rows. t1 likelier: share of pairs. LMP: "
     "perplexity of other people's text. DST: tracking what users want, on {dialogues} dialogues. BLEU-4 to "
     "Dist-2: responses. METEOR*: exact words and stems, without synonyms."
 )
-NOTHING_ERROR = "'{folder}' has no model with {file}; give the folder of a `make debias`"
 
 
-def main(argv: list[str] | None = None) -> None:
-    """Reads the options, prints the table and writes it into the folder."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="The folder that `make debias` has written.")
-    options = parser.parse_args(argv)
-    try:
-        text = debias_table(options.folder)
-    except (ValueError, OSError) as error:
-        raise SystemExit(f"debias_table.py: {error}") from error
-    write_text(options.folder / TABLE_FILE, text)
+def write_debias_table(folder: Path) -> None:
+    """Writes the table into the folder, and prints it."""
+    text = debias_table(folder)
+    write_text(folder / TABLE_FILE, text)
     print(text)
 
 
 def debias_table(folder: Path) -> str:
-    """The table in Markdown.
-
-    Args:
-        folder: The folder with a folder for each model.
-
-    Raises:
-        ValueError: No model in it was measured.
-    """
+    """The table in Markdown, of a folder with a folder for each model."""
     models = [name for name in (BEFORE, *METHODS) if (folder / name / BIAS).is_file()]
-    if not models:
-        raise ValueError(NOTHING_ERROR.format(folder=folder, file=BIAS))
     results = {name: {file: _read(folder / name / file) for file in (BIAS, DST, CRG)} for name in models}
     bias_types = sorted({bias_type for files in results.values() for bias_type in files[BIAS]["by_bias_type"]})
     headings = [f"{heading} ({bias_type})" for bias_type in bias_types for heading in BIAS_COLUMNS]
@@ -83,7 +64,7 @@ def debias_table(folder: Path) -> str:
         rows.append([name, *cells])
     dialogues = next((files[DST]["settings"]["dialogues"] for files in results.values() if files[DST]), "no")
     table = markdown_table(header, rows, numbers=range(1, len(header)))
-    return f"{table}\n\n{NOTES.format(dialogues=dialogues)}\n"
+    return f"{table}\n\n{_EXPLANATION.format(dialogues=dialogues)}\n"
 
 
 def _read(path: Path) -> Mapping[str, Any]:
@@ -99,7 +80,3 @@ def _cell(values: Mapping[str, Any], key: str, form: str) -> str:
     if key == "p_value" and value is not None and value < LEAST_P_VALUE:
         return f"< {LEAST_P_VALUE}"
     return "–" if value is None else form.format(value)
-
-
-if __name__ == "__main__":
-    main()

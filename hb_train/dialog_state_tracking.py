@@ -1,121 +1,84 @@
 r"""Teaches a model to track what a user wants, and measures how well it does (Barikeri et al., 2021, section 3, "DST").
 
     accelerate launch hb_train/dialog_state_tracking.py --model_name_or_path microsoft/DialoGPT-small \
-        --dialogues pfb30/multi_woz_v22 --dialogues_revision refs/convert/parquet --output_dir tasks/dst
+        --dialogues MULTIWOZ2.0 --output_dir tasks/dst
 
-Is a value of a slot what the user wants? The model is given what the system said, what the user answered, and domain,
-slot and value; a feed-forward classifier on its hidden state of the last token says yes or no, and the whole is trained
+Does the user want this value of this slot? The model is given the system's words, the user's answer, and domain, slot
+and value; a feed-forward classifier on its hidden state of the last token says yes or no, and the whole is trained
 by binary cross-entropy. The paper's settings (5.1) are the defaults: one epoch, Adam at a constant 5e-5, at most 128
-tokens, 48 rows a step, whatever the number of processes. Which questions there are: `tasks/state_questions.py`. Without
-`--dialogues` they are about made-up ones, and few enough for two CPU cores. dst.json has F1 and accuracy on the test
-split.
+tokens, 48 rows a step, which all processes share. `tasks/state_questions.py` describes the questions. Without
+`--dialogues` they are about made-up dialogues, far easier than people's, and few enough for two CPU cores. dst.json has
+F1 and accuracy on the test split.
 """
 
 import hashlib
 import os
 import sys
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
+from transformers import Trainer, TrainingArguments, set_seed
 
-from hb_metrics.runs.run_folder import package_versions, write_json
+from hb_metrics.inference.models.loading import load_model
+from hb_metrics.runs.run_folder import write_json
+from hb_train.tasks.slot_value_classifier import Collator, binary_scores, slot_value_classifier
 from hb_train.tasks.state_dialogues import MADE_UP, read_state_turns, slot_ontology
 from hb_train.tasks.state_questions import SlotValue, StateKind, encode_questions, slot_values
-from hb_train.training.options import MODEL_MISSING_ERROR, parse_training_options
-from hb_train.training.runs import end_processes, model_description, open_training_run, print_once, use_all_cores
-
-if TYPE_CHECKING:
-    from transformers import TrainingArguments
-
-    from hb_metrics.inference.models.loading import LoadedModel
-
-# torch, transformers and trl take seconds to import: not before they are needed.
+from hb_train.training.options import check_given, check_least, option, parse_training_options, run_script
+from hb_train.training.runs import (
+    check_finite,
+    end_processes,
+    open_training_run,
+    training_description,
+    use_all_cores,
+)
 
 DST_FILE = "dst.json"
 BATCH_SIZE = 48  # of all processes together
 
-NO_ROWS_ERROR = "the split '{split}' of {source} has no slot with a value; give other dialogues, or more of them"
-FEW_TOKENS_ERROR = "max_length is {number}; give at least 8"
-NUMBER_ERROR = "{name} is {number}; give at least 1, or 0 for all"
-DIVERGED_ERROR = "training diverged: a score is not a number; give a smaller --learning_rate than {rate:g}"
-
 
 @dataclass
 class StateTrackingArguments:
-    """The options of this script beside those of transformers."""
+    """This script's options, besides those of transformers."""
 
-    model_name_or_path: str | None = field(
-        default=None,
-        metadata={
-            "help": "The model: a Hub id, a local folder or 'embedded'. Of an encoder-decoder model the encoder is "
-            "used."
-        },
+    model_name_or_path: str | None = option(
+        None, "The model: a Hub id, a local folder or 'embedded'. Of an encoder-decoder model the encoder is used."
     )
-    model_revision: str | None = field(
-        default=None, metadata={"help": "The branch, tag or commit of the model on the Hub."}
+    model_revision: str | None = option(None, "The branch, tag or commit of the model on the Hub.")
+    trust_remote_code: bool = option(False, "Whether Python code that comes with the model may run on this machine.")
+    dialogues: str = option(
+        MADE_UP,
+        "The dialogues: 'made-up', the folder of MultiWOZ 2.0, a Hub id, or a folder or file in the shape "
+        "of multi_woz_v22 or of TRADE.",
     )
-    trust_remote_code: bool = field(
-        default=False, metadata={"help": "Whether Python code that comes with the model may run on this machine."}
+    dialogues_revision: str | None = option(None, "The branch, tag or commit of the dialogues on the Hub.")
+    test_split: Literal["test", "validation"] = option("test", "The split that the model is evaluated on.")
+    state: StateKind = option(
+        "turn",
+        "Whether questions with the answer yes are about values of this turn or of the whole dialogue.",
     )
-    dialogues: str = field(
-        default=MADE_UP,
-        metadata={
-            "help": "The dialogues: 'made-up', a Hub id, a folder or a file, in the shape of multi_woz_v22 or of TRADE."
-        },
-    )
-    dialogues_revision: str | None = field(
-        default=None, metadata={"help": "The branch, tag or commit of the dialogues on the Hub."}
-    )
-    test_split: str = field(
-        default="test", metadata={"help": "The split that the model is evaluated on: test or validation."}
-    )
-    state: StateKind = field(
-        default="turn",
-        metadata={
-            "help": "Whether the questions with the answer yes are about what the user wants since this turn, or about "
-            "all that was said in the dialogue."
-        },
-    )
-    num_negatives: int = field(
-        default=1, metadata={"help": "The number of questions with the answer no for each with the answer yes."}
-    )
-    num_train: int | None = field(
-        default=960, metadata={"help": "The number of questions to train on, drawn at random; with 0 it is all."}
-    )
-    num_test: int | None = field(
-        default=480, metadata={"help": "The number of questions to evaluate on, drawn at random; with 0 it is all."}
-    )
-    max_length: int = field(
-        default=128,
-        metadata={"help": "The largest number of tokens of a question; what was said is cut at its beginning."},
+    num_negatives: int = option(1, "The number of questions with the answer no for each with the answer yes.")
+    num_train: int | None = option(960, "The number of questions to train on, drawn at random; with 0 it is all.")
+    num_test: int | None = option(480, "The number of questions to evaluate on, drawn at random; with 0 it is all.")
+    max_length: int = option(
+        128, "The largest number of tokens of a question; the dialogue before it is cut at its beginning."
     )
 
     def __post_init__(self) -> None:
         """Raises `ValueError` if a number is too small; 0 becomes `None` where it means all."""
-        if self.max_length < 8:
-            raise ValueError(FEW_TOKENS_ERROR.format(number=self.max_length))
-        for name in ("num_train", "num_test"):
-            number = getattr(self, name)
-            if number is not None and number < 0:
-                raise ValueError(NUMBER_ERROR.format(name=name, number=number))
-            setattr(self, name, number or None)
+        check_least(self, max_length=8, num_negatives=1, num_train=0, num_test=0)
+        self.num_train, self.num_test = self.num_train or None, self.num_test or None
 
 
 def main(argv: list[str] | None = None) -> None:
     """Reads the options, trains, evaluates, and prints the scores and where the result is."""
-    try:
-        track_states(*parse_options(sys.argv[1:] if argv is None else argv))
-    except (ValueError, OSError, ImportError) as error:
-        raise SystemExit(f"dialog_state_tracking.py: {error}") from error
-    except KeyboardInterrupt:
-        raise SystemExit("\ninterrupted") from None
+    words = sys.argv[1:] if argv is None else argv
+    run_script("dialog_state_tracking.py", lambda: track_states(*parse_options(words)))
 
 
-def parse_options(argv: list[str]) -> tuple[StateTrackingArguments, "TrainingArguments"]:
+def parse_options(argv: list[str]) -> tuple[StateTrackingArguments, TrainingArguments]:
     """Reads the command line, as `parse_training_options`."""
-    from transformers import TrainingArguments
-
     return parse_training_options(
         (StateTrackingArguments, TrainingArguments),
         argv,
@@ -133,7 +96,7 @@ def parse_options(argv: list[str]) -> tuple[StateTrackingArguments, "TrainingArg
     )
 
 
-def track_states(arguments: StateTrackingArguments, training_args: "TrainingArguments") -> dict[str, Any] | None:
+def track_states(arguments: StateTrackingArguments, training_args: TrainingArguments) -> dict[str, Any] | None:
     """Trains and evaluates; writes dst.json.
 
     Returns:
@@ -143,26 +106,24 @@ def track_states(arguments: StateTrackingArguments, training_args: "TrainingArgu
         ValueError: The model, the dialogues and the options do not go together, or training diverged.
         OSError: The model or the dialogues are not there.
     """
-    from transformers import Trainer, set_seed
-
-    from hb_metrics.inference.models.loading import load_model
-    from hb_train.tasks.slot_value_classifier import Collator, binary_scores, slot_value_classifier
-
-    if arguments.model_name_or_path is None:
-        raise ValueError(MODEL_MISSING_ERROR)
+    check_given(model_name_or_path=arguments.model_name_or_path)
     use_all_cores(training_args)
     with training_args.main_process_first(local=False):
         questions, num_skipped = _questions(arguments, training_args.seed)
     loaded = load_model(
-        arguments.model_name_or_path,
+        str(arguments.model_name_or_path),
         revision=arguments.model_revision,
         trust_remote_code=arguments.trust_remote_code,
     )
     encoded = {split: encode_questions(rows, loaded, arguments.max_length) for split, rows in questions.items()}
-    description = _description(arguments, training_args, loaded, questions)
-    folder = open_training_run(training_args, description)
-    if (folder / DST_FILE).is_file():
-        print_once(training_args, f"nothing to do: {folder / DST_FILE} is there")
+    description = training_description(arguments, training_args, loaded)
+    del description["settings"]["model_name_or_path"]
+    description["questions"] = {
+        split: hashlib.sha256(repr([tuple(question) for question in rows]).encode()).hexdigest()
+        for split, rows in questions.items()
+    }
+    folder = open_training_run(training_args, description, DST_FILE)
+    if folder is None:
         return None
 
     set_seed(training_args.seed)  # the classifier is random
@@ -179,8 +140,7 @@ def track_states(arguments: StateTrackingArguments, training_args: "TrainingArgu
     # The predictions of rows that fill a batch up are left out.
     predicted = trainer.predict(encoded["test"].rows, metric_key_prefix="test")
     logits = np.asarray(predicted.predictions, np.float64).reshape(-1)
-    if not np.isfinite(logits).all():
-        raise ValueError(DIVERGED_ERROR.format(rate=training_args.learning_rate))
+    check_finite(training_args, logits, "score of a question")
     labels = [question.label for question in questions["test"]]
     results = None
     if trainer.is_world_process_zero():
@@ -218,40 +178,13 @@ def _questions(arguments: StateTrackingArguments, seed: int) -> tuple[dict[str, 
             turns[name], ontology, state=arguments.state, num_negatives=arguments.num_negatives, seed=seed
         )
         if not made.rows:
-            raise ValueError(NO_ROWS_ERROR.format(split=splits[name], source=arguments.dialogues))
+            raise ValueError(
+                f"the split '{splits[name]}' of {arguments.dialogues} has no slot with a value; set other --dialogues"
+            )
         indices = np.random.default_rng(seed).permutation(len(made.rows))[:number]
         questions[name] = [made.rows[index] for index in sorted(indices.tolist())]
         num_skipped[name] = {**made.num_skipped, "not_drawn": len(made.rows) - len(indices)}
     return questions, num_skipped
-
-
-def _description(
-    arguments: StateTrackingArguments,
-    training_args: "TrainingArguments",
-    loaded: "LoadedModel",
-    questions: dict[str, list[SlotValue]],
-) -> dict[str, Any]:
-    """Everything that the result depends on, for run.json."""
-    names = (
-        "num_train_epochs", "max_steps", "learning_rate", "lr_scheduler_type", "warmup_steps", "weight_decay",
-        "adam_beta1", "adam_beta2", "adam_epsilon", "max_grad_norm", "per_device_train_batch_size",
-        "gradient_accumulation_steps", "seed", "bf16", "fp16",
-    )  # fmt: skip
-    options = {name: getattr(training_args, name) for name in names}
-    return {
-        "settings": {
-            **{name: value for name, value in vars(arguments).items() if name != "model_name_or_path"},
-            **options,
-            "lr_scheduler_type": getattr(training_args.lr_scheduler_type, "value", training_args.lr_scheduler_type),
-            "num_processes": training_args.world_size,
-        },
-        "model": model_description(loaded),
-        "questions": {
-            split: hashlib.sha256(repr([tuple(question) for question in rows]).encode()).hexdigest()
-            for split, rows in questions.items()
-        },
-        "versions": package_versions("accelerate"),
-    }
 
 
 if __name__ == "__main__":

@@ -1,125 +1,96 @@
-r"""Trains a classifier of styles for `measure.py --style_classifier`, and measures what it reacts to.
+r"""Trains a style classifier for `measure.py --style_classifier`, and measures its reaction to terms.
 
     accelerate launch hb_train/style_classifier.py --model_name_or_path FacebookAI/roberta-base \
         --dataset replies.csv --label_column style --output_dir classifiers/mine
 
-Any encoder of the Hub, and any texts with one label each: a CSV, TSV, JSON, JSONL or Parquet file, a folder or a
-dataset of the Hub. Rows are held out, the same share of each label, to calibrate and to test; a temperature is fitted
-on the first and put into the weights. The folder has the classifier, its calibration curve, and a card with its
-accuracy and its identity leakage: how far probabilities move when only the term in a text changes. classifier.json
-records all of it. Training that was interrupted resumes when the same command is given again.
+It takes any encoder of the Hub, and any texts with one label each: a CSV, TSV, JSON, JSONL or Parquet file, a folder or
+a dataset of the Hub. The same share of each label's rows is held out to calibrate, and again to test; a temperature is
+fitted on the calibration rows and put into the weights. The folder has the classifier and a card with its accuracy,
+calibration and identity leakage: how far probabilities move when only the term in a text changes. classifier.json
+records all figures. The same command resumes an interrupted training.
 
-The paper's classifier was trained on the personalities of Image-Chat (Shuster et al., 2020). Whether you may train on a
-dataset and share the weights is for you to look up.
+The paper's classifier was trained on the personalities of Image-Chat (Shuster et al., 2020). Look up
+whether you may train on a dataset and share the weights.
 """
 
 import hashlib
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from datasets import Dataset
+from transformers import DataCollatorWithPadding, Trainer, TrainingArguments, set_seed
 
+from hb_dataset.versions import read_version
 from hb_dataset.whole_files import write_text
-from hb_metrics.runs.run_folder import package_versions, write_json
-from hb_train.classifiers.calibration import DIVERGED_ERROR, Bin, Quality, curve_svg, fit_temperature, quality
-from hb_train.classifiers.card import CURVE_FILE, classifier_card
+from hb_metrics.identity_leakage.leakage import (
+    identity_leakage,
+    leakage_results,
+    named_people,
+    shipped_sentences,
+)
+from hb_metrics.inference.classifiers.styles import load_style_classifier
+from hb_metrics.runs.run_folder import write_json
+from hb_train.classifiers.calibration import Quality, fit_temperature, quality
+from hb_train.classifiers.card import classifier_card
+from hb_train.classifiers.encoder import calibrate_head, encoder_digest, load_encoder
 from hb_train.classifiers.labelled_rows import SHIPPED, SplitRows, label_indices, read_rows, split_rows
-from hb_train.training.options import MODEL_MISSING_ERROR, parse_training_options
+from hb_train.training.options import check_given, check_least, option, parse_training_options, run_script
 from hb_train.training.runs import (
+    check_finite,
     checkpoint_to_resume,
     end_processes,
     open_training_run,
-    print_once,
+    training_description,
     use_all_cores,
 )
-
-if TYPE_CHECKING:
-    from transformers import TrainingArguments
-
-# torch and transformers take seconds to import: not before they are needed.
 
 CLASSIFIER_FILE = "classifier.json"
 CARD_FILE = "README.md"
 
-LENGTH_ERROR = "max_length is {number}; give at least 8"
-DATASET_ERROR = "--dataset is missing; give a file, a folder, a dataset of the Hub, or '{shipped}' to try it out"
-
 
 @dataclass
 class StyleClassifierArguments:
-    """The options of this script beside those of transformers."""
+    """This script's options, besides those of transformers."""
 
-    model_name_or_path: str | None = field(
-        default=None, metadata={"help": "The encoder: a Hub id, a local folder, or 'embedded' (MiniLM)."}
+    model_name_or_path: str | None = option(None, "The encoder: a Hub id, a local folder, or 'embedded' (MiniLM).")
+    model_revision: str | None = option(None, "The branch, tag or commit of the encoder on the Hub.")
+    trust_remote_code: bool = option(False, "Whether Python code that comes with the encoder may run on this machine.")
+    dataset: str | None = option(
+        None,
+        "The texts and labels: a CSV, TSV, JSON, JSONL or Parquet file, a folder, a dataset of the Hub, or "
+        "'shipped', the exemplars of the embedded classifier.",
     )
-    model_revision: str | None = field(
-        default=None, metadata={"help": "The branch, tag or commit of the encoder on the Hub."}
+    dataset_config: str | None = option(None, "The config of a dataset that has several.")
+    dataset_split: str = option("train", "The split of the dataset that is read.")
+    text_column: str = option("text", "The column of the texts.")
+    label_column: str = option("label", "The column of the labels, one style per text.")
+    calibration_dataset: str | None = option(
+        None,
+        "Other rows to calibrate on, given like --dataset; 'shipped' are the replies that the embedded "
+        "classifier is calibrated on. Default: a share of the rows.",
     )
-    trust_remote_code: bool = field(
-        default=False, metadata={"help": "Whether Python code that comes with the encoder may run on this machine."}
+    test_dataset: str | None = option(
+        None, "Other rows to test on, given like --dataset. Default: a share of the rows."
     )
-    dataset: str | None = field(
-        default=None,
-        metadata={
-            "help": "The texts and labels: a CSV, TSV, JSON, JSONL or Parquet file, a folder, a dataset of the Hub, or "
-            "'shipped', the exemplars of the embedded classifier."
-        },
-    )
-    dataset_config: str | None = field(default=None, metadata={"help": "The config of a dataset that has several."})
-    dataset_split: str = field(default="train", metadata={"help": "The split of the dataset that is read."})
-    text_column: str = field(default="text", metadata={"help": "The column of the texts."})
-    label_column: str = field(
-        default="label", metadata={"help": "The column of the labels, of which a text has one: its style."}
-    )
-    calibration_dataset: str | None = field(
-        default=None,
-        metadata={
-            "help": "Other rows to calibrate on, given like --dataset; 'shipped' are the replies that the embedded "
-            "classifier is calibrated on. Default: a share of the rows."
-        },
-    )
-    test_dataset: str | None = field(
-        default=None, metadata={"help": "Other rows to test on, given like --dataset. Default: a share of the rows."}
-    )
-    calibration_share: float = field(
-        default=0.1, metadata={"help": "The share of each label's rows that is held out to calibrate on."}
-    )
-    test_share: float = field(
-        default=0.1, metadata={"help": "The share of each label's rows that is held out to test on."}
-    )
-    max_length: int = field(
-        default=128, metadata={"help": "The largest number of tokens of a text in training; a longer one is cut."}
-    )
-    freeze_layers: int = field(
-        default=0,
-        metadata={"help": "The number of lowest layers that are kept as they are, with the embeddings; 0: none."},
-    )
-    vocabulary: str = field(
-        default="v1.0", metadata={"help": "The version of the vocabulary whose terms leakage is measured over."}
-    )
+    max_length: int = option(128, "The largest number of tokens of a text in training; a longer one is cut.")
+    vocabulary: str = option("v1.0", "The version of the vocabulary whose terms leakage is measured over.")
 
     def __post_init__(self) -> None:
         """Raises `ValueError` if a text would have nearly no token."""
-        if self.max_length < 8:
-            raise ValueError(LENGTH_ERROR.format(number=self.max_length))
+        check_least(self, max_length=8)
 
 
 def main(argv: list[str] | None = None) -> None:
     """Reads the options, trains, and prints how good the classifier is and where it is."""
-    try:
-        train_classifier(*parse_options(sys.argv[1:] if argv is None else argv))
-    except (ValueError, OSError, ImportError) as error:
-        raise SystemExit(f"style_classifier.py: {error}") from error
-    except KeyboardInterrupt:
-        raise SystemExit("\ninterrupted; to resume from the last checkpoint, give the same command again") from None
+    words = sys.argv[1:] if argv is None else argv
+    run_script("style_classifier.py", lambda: train_classifier(*parse_options(words)))
 
 
-def parse_options(argv: list[str]) -> tuple[StyleClassifierArguments, "TrainingArguments"]:
+def parse_options(argv: list[str]) -> tuple[StyleClassifierArguments, TrainingArguments]:
     """Reads the command line, as `parse_training_options`."""
-    from transformers import TrainingArguments
-
     return parse_training_options(
         (StyleClassifierArguments, TrainingArguments),
         argv,
@@ -138,7 +109,7 @@ def parse_options(argv: list[str]) -> tuple[StyleClassifierArguments, "TrainingA
     )
 
 
-def train_classifier(arguments: StyleClassifierArguments, training_args: "TrainingArguments") -> dict[str, Any] | None:
+def train_classifier(arguments: StyleClassifierArguments, training_args: TrainingArguments) -> dict[str, Any] | None:
     """Trains, calibrates, tests, and measures leakage; writes the classifier, its card and classifier.json.
 
     Returns:
@@ -148,40 +119,30 @@ def train_classifier(arguments: StyleClassifierArguments, training_args: "Traini
         ValueError: The encoder, the rows and the options do not go together, or training diverged.
         OSError: The encoder or the rows are not there.
     """
-    from transformers import DataCollatorWithPadding, Trainer, set_seed
-
-    from hb_dataset.versions import read_version
-    from hb_train.classifiers.encoder import calibrate_head, encoder_digest, freeze_layers, load_encoder
-
-    if arguments.model_name_or_path is None:
-        raise ValueError(MODEL_MISSING_ERROR)
-    if arguments.dataset is None:
-        raise ValueError(DATASET_ERROR.format(shipped=SHIPPED))
+    check_given(model_name_or_path=arguments.model_name_or_path, dataset=arguments.dataset)
+    encoder, dataset = str(arguments.model_name_or_path), str(arguments.dataset)
     vocabulary = read_version(arguments.vocabulary)
     use_all_cores(training_args)
     with training_args.main_process_first(local=False):
         rows = _read_rows(arguments, training_args.seed)
-    sources = [arguments.dataset, arguments.calibration_dataset, arguments.test_dataset]
-    labels, indices = label_indices(rows, [source or arguments.dataset for source in sources])
+    sources = [dataset, arguments.calibration_dataset or dataset, arguments.test_dataset or dataset]
+    labels, indices = label_indices(rows, sources)
     set_seed(training_args.seed)  # the head is random
     with training_args.main_process_first(local=False):
         model, tokenizer = load_encoder(
-            arguments.model_name_or_path,
+            encoder,
             labels,
             revision=arguments.model_revision,
             trust_remote_code=arguments.trust_remote_code,
         )
-    freeze_layers(model, arguments.freeze_layers)
     description = {
-        "settings": _settings(arguments, training_args),
-        "encoder": {"digest": encoder_digest(arguments.model_name_or_path, arguments.model_revision)},
+        **training_description(arguments, training_args),
+        "encoder": {"digest": encoder_digest(encoder, arguments.model_revision)},
         "vocabulary": {"name": arguments.vocabulary, "digest": vocabulary.digest},
         "rows_digest": hashlib.sha256(repr([(part.texts, part.labels) for part in rows]).encode()).hexdigest(),
-        "versions": package_versions("accelerate"),
     }
-    folder = open_training_run(training_args, description)
-    if (folder / CLASSIFIER_FILE).is_file():
-        print_once(training_args, f"nothing to do: {folder / CLASSIFIER_FILE} is there")
+    folder = open_training_run(training_args, description, CLASSIFIER_FILE)
+    if folder is None:
         return None
 
     encoded = [
@@ -198,8 +159,7 @@ def train_classifier(arguments: StyleClassifierArguments, training_args: "Traini
     )
     trainer.train(resume_from_checkpoint=checkpoint_to_resume(training_args))
     logits = np.asarray(trainer.predict(encoded[1]).predictions, np.float64)
-    if not np.isfinite(logits).all():
-        raise ValueError(DIVERGED_ERROR.format(rate=training_args.learning_rate))
+    check_finite(training_args, logits, "logit of a text")
     temperature = fit_temperature(logits, indices[1])
     record = None
     if trainer.is_world_process_zero():
@@ -207,6 +167,8 @@ def train_classifier(arguments: StyleClassifierArguments, training_args: "Traini
         trainer.save_model(str(folder))
         record = {
             **description,
+            "seed": training_args.seed,
+            "learning_rate": training_args.learning_rate,
             "labels": labels,
             "rows": {
                 **{name: len(part.texts) for name, part in rows._asdict().items()},
@@ -233,16 +195,12 @@ def _read_rows(arguments: StyleClassifierArguments, seed: int) -> SplitRows:
     return split_rows(
         read_rows(arguments.dataset, config=arguments.dataset_config, split=arguments.dataset_split, **columns),
         *others,
-        calibration_share=arguments.calibration_share,
-        test_share=arguments.test_share,
         seed=seed,
     )
 
 
 def _encode(texts: list[str], labels: list[int], tokenizer: Any, max_length: int) -> Any:
     """Rows of `input_ids`, `attention_mask` and `labels`, and whether a text was cut."""
-    from datasets import Dataset
-
     longest = min(max_length, tokenizer.model_max_length)
     whole = tokenizer(texts, verbose=False)["input_ids"]
     columns = dict(tokenizer(texts, truncation=True, max_length=longest))
@@ -260,14 +218,6 @@ def _measured(
     before: Quality,
 ) -> dict[str, Any]:
     """Accuracy, calibration and leakage of the classifier as it was saved, loaded as `measure.py` loads it."""
-    from hb_metrics.identity_leakage.leakage import (
-        identity_leakage,
-        leakage_results,
-        named_people,
-        shipped_sentences,
-    )
-    from hb_metrics.inference.classifiers.styles import load_style_classifier
-
     classifier = load_style_classifier(str(folder), trust_remote_code=arguments.trust_remote_code)
     assert list(classifier.labels) == labels
     found = {
@@ -282,10 +232,8 @@ def _measured(
 
 
 def _write(folder: Path, record: dict[str, Any]) -> None:
-    """Writes the curve and the card, and last of all the record, with which the run is finished."""
+    """Writes the card, and last of all the record, with which the run is finished."""
     test = record["quality"]["test"]
-    curve = [Bin(**each) for each in test["curve"]]
-    write_text(folder / CURVE_FILE, curve_svg(curve, f"Calibration on {test['num_rows']:,} held-out texts"))
     write_text(folder / CARD_FILE, classifier_card(record))
     write_json(folder / CLASSIFIER_FILE, record)
     print(
@@ -298,21 +246,6 @@ def _write(folder: Path, record: dict[str, Any]) -> None:
 
 def _plain(found: Quality) -> dict[str, Any]:
     return {**found._asdict(), "curve": [each._asdict() for each in found.curve]}
-
-
-def _settings(arguments: StyleClassifierArguments, training_args: "TrainingArguments") -> dict[str, Any]:
-    """Everything that the weights depend on."""
-    names = (
-        "num_train_epochs", "max_steps", "learning_rate", "warmup_steps", "weight_decay", "adam_beta1", "adam_beta2",
-        "adam_epsilon", "max_grad_norm", "label_smoothing_factor", "per_device_train_batch_size",
-        "gradient_accumulation_steps", "seed", "bf16", "fp16",
-    )  # fmt: skip
-    return {
-        **vars(arguments),
-        **{name: getattr(training_args, name) for name in names},
-        "lr_scheduler_type": getattr(training_args.lr_scheduler_type, "value", training_args.lr_scheduler_type),
-        "num_processes": training_args.world_size,
-    }
 
 
 if __name__ == "__main__":

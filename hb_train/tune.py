@@ -4,23 +4,25 @@ r"""Fine-tunes a language model on labelled replies, so that it can be asked for
         --model_name_or_path microsoft/DialoGPT-medium --dataset_name labels/dialogpt --output_dir models/dialogpt
 
 With LoRA: add `--use_peft --learning_rate 3e-4`. Without tags, the paper's self-chat tuning: add `--labels none`. The
-dataset is a folder of `bias_labels.py`. Causal models are tuned by TRL's SFTTrainer, encoder–decoder ones by
-transformers' Seq2SeqTrainer; only replies are learnt; the checkpoint of the lowest validation perplexity is kept. A
-tuning that was interrupted resumes from its last checkpoint when the same command is given again. The folder records
-how the model must be asked, and `measure.py --model FOLDER` asks it so.
+dataset is a folder of `bias_labels.py`. TRL's SFTTrainer tunes causal models, transformers' Seq2SeqTrainer
+encoder–decoder ones; only replies are learnt; the checkpoint of the lowest validation perplexity is kept. An
+interrupted tuning resumes from its last checkpoint when the same command is given again. The folder records how the
+model must be asked, and `measure.py --model FOLDER` asks it so.
 
-Instead of the paper's tags, `--method kto` and `--method dpo` tune by preference: replies tagged "no_bias" become
-likelier and those tagged "bias" less likely, without a tag, while the divergence from the model as it was stays small.
-KTO takes the labels as they are; DPO takes pairs of replies to the same prompt. These methods have TRL's options
-(`--method kto --help`) and keep the checkpoint of the lowest validation loss.
+`--method kto` tunes by preference instead of the paper's tags: replies tagged "no_bias" become likelier and those
+tagged "bias" less likely, without a tag, while the divergence from the model before stays small. It has TRL's options
+(`--method kto --help`) and keeps the checkpoint of the lowest validation loss.
 
 `--method distill` needs no labels: the model learns to reply to a prompt with a descriptor as it replied itself to the
 same prompt without it. Its dataset is a folder of `baseline_replies.py`.
+
+`--compare` labels, tunes in several ways and measures each. It has other options: `tune.py --compare --help`.
 """
 
-import math
+import argparse
 import sys
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from shutil import copyfile
 from typing import TYPE_CHECKING, Any, Literal
@@ -28,8 +30,17 @@ from typing import TYPE_CHECKING, Any, Literal
 from hb_dataset.whole_files import write_atomically
 from hb_metrics.runs.run_folder import STYLE_MEANS_FILE
 from hb_train.training.models import load_base_model, save_model, trained_model
-from hb_train.training.options import MISSING_ERROR, check_model_options, parse_training_options
+from hb_train.training.options import (
+    check_given,
+    check_least,
+    check_model_options,
+    option,
+    parse_training_options,
+    read_config,
+    run_script,
+)
 from hb_train.training.runs import (
+    check_finite,
     checkpoint_to_resume,
     end_processes,
     is_gain,
@@ -39,141 +50,85 @@ from hb_train.training.runs import (
     use_all_cores,
     validation_curve,
 )
-from hb_train.training.sweeps import read_config
 from hb_train.tuning.distillation import ROW_SCHEMA, read_baseline
-from hb_train.tuning.evaluations import add_replies, evaluation_lines, evaluations
+from hb_train.tuning.evaluations import add_replies, evaluations
 from hb_train.tuning.labels import SPLITS, read_labels, read_split
-from hb_train.tuning.methods import (
-    DISTILL,
-    DPO,
-    KTO,
-    PREFERENCES,
-    SFT,
-    Method,
-    distillation_trainer,
-    given_method,
-    preference_rows,
-    preference_trainer,
-)
 
 if TYPE_CHECKING:
     from transformers import Trainer, TrainerCallback
-    from trl import ModelConfig, ScriptArguments, SFTConfig
+    from trl import ModelConfig, SFTConfig
 
     from hb_metrics.inference.models.loading import LoadedModel
     from hb_train.training.encoding import EncodedRows
 
 # torch, transformers and trl take seconds to import: not before they are needed.
 
-STREAMING_ERROR = "dataset_streaming is not supported: the rows are few enough to be read; leave it out"
-NO_EVALUATION_ERROR = (
-    "the model that is kept is that of the lowest validation {measure}, which needs evaluations; leave out "
-    "--eval_strategy no and --load_best_model_at_end false"
-)
-DIVERGED_ERROR = (
-    "the validation {measure} was never a number: tuning diverged; give a smaller --learning_rate than {rate:g} and "
-    "another --output_dir"
-)
-METHOD_ERROR = "--method has to be written in full, since it decides which other options there are"
-METHOD_KIND_ERROR = "model '{name}' is {kind}; method {method} needs a causal language model: give --method sft"
-METHOD_LABELS_ERROR = (
-    "labels none is the paper's self-chat tuning, which is method sft; leave it out, or give --method sft instead of "
-    "{method}"
-)
-OTHER_MODEL_ERROR = (
-    "the replies in '{folder}' are of model {there} (digest {there_digest}), and not of '{here}' (digest {digest}); "
-    "method distill teaches a model its own replies: let this one reply with hb_train/baseline_replies.py"
-)
-OTHER_MODEL_NOTE = (
-    "the replies are of {there}, and not of {here} as it is: they are learnt all the same, behind prompts in "
-    "the format of the other"
-)
-NO_GAIN_NOTE = (
-    "no step has a lower validation {measure} than the model before tuning: what was learnt does not carry over to "
-    "other rows; fewer steps, a smaller --learning_rate or more rows may"
-)
-BATCH_ERROR = (
-    "per_device_train_batch_size is 1; give at least 2 for method kto, which estimates the divergence from the model "
-    "before with the reply of another row in the batch"
-)
-PRECOMPUTE_ERROR = (
-    "precompute_ref_log_probs is not supported with {number} processes; leave it out, or tune with one process"
-)
-MASKED_ERROR = "model '{name}' is a masked language model, which gives no replies; give one that does"
-
 
 @dataclass
 class TuneArguments:
-    """The options of this script beside those of TRL."""
+    """This script's options, besides TRL's."""
 
-    method: Method = field(
-        default=SFT,
-        metadata={
-            "help": "How the model is tuned: sft (supervised fine-tuning with control tags, the paper's), by "
-            "preference for the less biased replies: kto, or dpo on pairs of replies to the same prompt; or distill: "
-            "to reply as it does itself to the prompt without its descriptor."
-        },
+    dataset_name: str | None = option(
+        None, "The folder of bias_labels.py or, for method distill, of baseline_replies.py."
     )
-    labels: Literal["tags", "none"] = field(
-        default="tags",
-        metadata={
-            "help": "Whether the prompts end in their tags, or in none: the paper's self-chat tuning, to compare with."
-        },
+    method: Literal["sft", "kto", "distill"] = option(
+        "sft",
+        "The method: sft (supervised fine-tuning with control tags, the paper's); kto (preference for the "
+        "less biased replies); distill (the model's own replies to prompts without a descriptor).",
     )
-    early_stopping_patience: int = field(
-        default=3,
-        metadata={
-            "help": "Tuning stops after so many evaluations in a row without a lower validation perplexity (with "
-            "other methods: loss); with 0 it never does."
-        },
+    labels: Literal["tags", "none"] = option(
+        "tags", "Whether prompts end in their tags; none is the paper's self-chat tuning, for comparison."
     )
-    evaluation_replies: int = field(
-        default=0,
-        metadata={
-            "help": "How many replies, about, are made at each evaluation to show the mean bias value along the "
-            "labels' directions (whether the model obeys them) and Full Gen Bias, such as 312; with 0 none."
-        },
+    early_stopping_patience: int = option(
+        3,
+        "The number of evaluations in a row without a lower validation perplexity (other methods: loss) "
+        "after which tuning stops; with 0 it never does.",
+    )
+    evaluation_replies: int = option(
+        0,
+        "The approximate number of replies at each evaluation, such as 312, to show the mean bias value "
+        "along the labels' directions and Full Gen Bias; 0 for none.",
     )
 
     def __post_init__(self) -> None:
-        """Raises `ValueError` if the patience is negative, or the labels are not learnt by a method that needs them."""
-        if self.method != SFT and self.labels == "none":
-            raise ValueError(METHOD_LABELS_ERROR.format(method=self.method))
-        if self.early_stopping_patience < 0:
-            raise ValueError(f"early_stopping_patience is {self.early_stopping_patience}; give at least 0")
-        if self.evaluation_replies < 0:
-            raise ValueError(f"evaluation_replies is {self.evaluation_replies}; give at least 0")
+        """Raises `ValueError` if a number is negative, or the labels do not go with the method."""
+        check_least(self, early_stopping_patience=0, evaluation_replies=0)
+        if self.method != "sft" and self.labels == "none":
+            raise ValueError(f"--labels none goes with method sft, and the method is {self.method}; leave one out")
 
     def measure(self) -> str:
-        """What the model that is kept has the lowest validation value of."""
-        return "perplexity" if self.method == SFT else "loss"
+        """The validation measure whose lowest value decides which checkpoint is kept."""
+        return "perplexity" if self.method == "sft" else "loss"
+
+    def tag(self) -> str | None:
+        """The tag that the tuned model must be asked with."""
+        return "no_bias" if self.method == "sft" and self.labels == "tags" else None
 
 
 def main(argv: list[str] | None = None) -> None:
     """Reads the options, tunes, and prints where the model is."""
-    try:
-        tune(*parse_options(sys.argv[1:] if argv is None else argv))
-    except (ValueError, OSError, ImportError) as error:
-        raise SystemExit(f"tune.py: {error}") from error
-    except KeyboardInterrupt:
-        raise SystemExit("\ninterrupted; to resume from the last checkpoint, give the same command again") from None
+    words = sys.argv[1:] if argv is None else argv
+    if "--compare" in words:
+        from hb_train.compare import tune_main
+
+        tune_main([word for word in words if word != "--compare"])
+        return
+    run_script("tune.py", lambda: tune(*parse_options(words)))
 
 
-def parse_options(argv: list[str]) -> tuple[TuneArguments, "ScriptArguments", "SFTConfig", "ModelConfig"]:
+def parse_options(argv: list[str]) -> tuple[TuneArguments, "SFTConfig", "ModelConfig"]:
     """Reads the command line, as `parse_training_options`; the method decides which options TRL has."""
-    from trl import DPOConfig, KTOConfig, ModelConfig, ScriptArguments, SFTConfig
+    from trl import KTOConfig, ModelConfig, SFTConfig
 
     yaml_file = argv[argv.index("--config") + 1] if "--config" in argv[:-1] else None
     method = given_method(argv, read_config(yaml_file))
-    config = {KTO: KTOConfig, DPO: DPOConfig}.get(method, SFTConfig)
-    defaults: dict[str, Any] = {"metric_for_best_model": "eval_perplexity" if method == SFT else "eval_loss"}
-    if config is KTOConfig:
+    defaults: dict[str, Any] = {"metric_for_best_model": "eval_perplexity" if method == "sft" else "eval_loss"}
+    if method == "kto":
         defaults["undesirable_weight"] = None  # by the numbers of either label
-    options = parse_training_options(
-        (TuneArguments, ScriptArguments, config, ModelConfig),
+    return parse_training_options(
+        (TuneArguments, KTOConfig if method == "kto" else SFTConfig, ModelConfig),
         argv,
         __doc__,
-        dataset_test_split="validation",
         eval_strategy="steps",
         save_strategy="steps",
         save_total_limit=1,
@@ -182,14 +137,17 @@ def parse_options(argv: list[str]) -> tuple[TuneArguments, "ScriptArguments", "S
         eval_on_start=True,
         **defaults,
     )
-    if options[0].method != method:
-        raise ValueError(METHOD_ERROR)
-    return options
 
 
-def tune(
-    arguments: TuneArguments, script_args: "ScriptArguments", training_args: "SFTConfig", model_args: "ModelConfig"
-) -> None:
+def given_method(words: Sequence[str], config: Mapping[str, Any]) -> str:
+    """The method of a command line or its YAML file, before the other options are read."""
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--method")
+    given, _ = parser.parse_known_args(list(words))
+    return given.method or str(config.get("method", "sft"))
+
+
+def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "ModelConfig") -> None:
     """Tunes a model and saves it with how it must be asked.
 
     Raises:
@@ -198,66 +156,61 @@ def tune(
     """
     from transformers import set_seed
 
-    from hb_metrics.inference.models.bias_tags import NO_BIAS, TUNING_FILE, read_bias_tuning
+    from hb_metrics.inference.models.bias_tags import TUNING_FILE
 
-    _check_options(arguments, script_args, training_args, model_args)
+    _check_options(arguments, training_args, model_args)
     use_all_cores(training_args)
-    dataset = Path(script_args.dataset_name)
-    labels = read_baseline(dataset) if arguments.method == DISTILL else read_labels(dataset)
-    loaded = load_base_model(model_args, training_args)
-    if loaded.kind == "masked":
-        raise ValueError(MASKED_ERROR.format(name=model_args.model_name_or_path))
-    if arguments.method in PREFERENCES and loaded.kind != "causal":
-        raise ValueError(METHOD_KIND_ERROR.format(name=loaded.name, kind=loaded.kind, method=arguments.method))
-    if arguments.method == DISTILL and labels["model"]["digest"] != loaded.digest:
-        there, digest = labels["model"]["name"], labels["model"]["digest"]
-        raise ValueError(
-            OTHER_MODEL_ERROR.format(
-                folder=dataset, there=there, there_digest=digest, here=loaded.name, digest=loaded.digest
-            )
-        )
+    dataset, distils = Path(str(arguments.dataset_name)), arguments.method == "distill"
+    labels = read_baseline(dataset) if distils else read_labels(dataset)
+    kinds = ("causal",) if arguments.method == "kto" else ("causal", "encoder-decoder")
+    loaded = load_base_model(model_args, training_args, kinds)
     if labels["model"].get("digest") not in (None, loaded.digest):
-        print_once(training_args, OTHER_MODEL_NOTE.format(there=labels["model"]["name"], here=loaded.name))
-    description = training_description(arguments, training_args, model_args, loaded)
-    del description["settings"]["evaluation_replies"]  # it moves no weight
-    folder = open_training_run(training_args, {**description, "labels": labels})
-    if read_bias_tuning(str(folder)) is not None:
-        print_once(
-            training_args, f"{folder} was tuned with these settings before; nothing to do ({TUNING_FILE} is there)"
-        )
+        others = f"the replies in '{dataset}' are of model {labels['model']['name']}, not of this {loaded.name}"
+        if distils:
+            raise ValueError(f"{others}; method distill teaches a model its own: run baseline_replies.py with this one")
+        print_once(training_args, f"{others}; they are learnt all the same, in the other's format of prompts")
+    description = training_description(arguments, training_args, loaded, model_args)
+    for name in ("dataset_name", "evaluation_replies"):  # the rows are recorded by content, and replies move no weight
+        del description["settings"][name]
+    folder = open_training_run(training_args, {**description, "labels": labels}, TUNING_FILE)
+    if folder is None:
         return
 
-    splits = zip(SPLITS, (script_args.dataset_train_split, script_args.dataset_test_split), strict=True)
-    made = (ROW_SCHEMA, "baseline_replies") if arguments.method == DISTILL else ()
-    rows = {name: read_split(dataset, split, *made) for name, split in splits}
+    made = (ROW_SCHEMA, "baseline_replies") if distils else ()
+    rows = {name: read_split(dataset, name, *made) for name in SPLITS}
     encoded = {name: _encode(arguments, training_args, rows[name], loaded, labels) for name in SPLITS}
     num_cut = sum(split.num_cut for split in encoded.values())
     if num_cut:
         print_once(training_args, f"{num_cut:,} contexts were cut at their beginning to fit max_length")
     checkpoint = checkpoint_to_resume(training_args)
-    training_rows: dict[str, Any] = {}
     set_seed(training_args.seed)  # LoRA's new matrices are random, and drawn before the trainers set it
-    if arguments.method == SFT:
-        trainer = _trainer(arguments, training_args, model_args, loaded, encoded)
-    elif arguments.method == DISTILL:
-        trainer = distillation_trainer(training_args, model_args, loaded, encoded, _callbacks(arguments))
-    else:
-        preferences, training_rows = preference_rows(arguments.method, training_args, rows, encoded, labels["suffix"])
-        trainer = preference_trainer(
-            arguments.method, training_args, model_args, loaded, preferences, _callbacks(arguments)
-        )
+    trainer = _trainer(arguments, training_args, model_args, loaded, rows, encoded)
     if arguments.evaluation_replies:
-        tag = NO_BIAS if _with_tags(arguments) else None
-        add_replies(trainer, arguments.evaluation_replies, dataset, labels, tag)
+        add_replies(trainer, arguments.evaluation_replies, dataset, labels, arguments.tag())
     trainer.train(resume_from_checkpoint=checkpoint)
     trainer.accelerator.wait_for_everyone()
-    if trainer.state.best_metric is None or not math.isfinite(trainer.state.best_metric):
-        raise ValueError(DIVERGED_ERROR.format(measure=arguments.measure(), rate=training_args.learning_rate))
+    measure = arguments.measure()
+    check_finite(training_args, trainer.state.best_metric, f"validation {measure}")
     if trainer.is_world_process_zero():
-        _save(folder, dataset, trainer, loaded, labels, arguments, encoded, training_rows)
-        _print_curve(trainer, arguments.measure())
+        _save(folder, dataset, trainer, loaded, labels, arguments, encoded)
+        _print_curve(trainer, measure)
         print(f"\nmodel: {folder.resolve()}")
     end_processes(trainer)
+
+
+def _check_options(arguments: TuneArguments, training_args: "SFTConfig", model_args: "ModelConfig") -> None:
+    check_model_options(model_args)
+    check_given(dataset_name=arguments.dataset_name)
+    if training_args.eval_strategy == "no" or not training_args.load_best_model_at_end:
+        raise ValueError(
+            f"the checkpoint of the lowest validation {arguments.measure()} is kept, which needs evaluations; leave "
+            "out --eval_strategy no and --load_best_model_at_end false"
+        )
+    if getattr(training_args, "precompute_ref_log_probs", False) and training_args.world_size > 1:
+        raise ValueError(
+            f"precompute_ref_log_probs does not work with {training_args.world_size} processes; leave it out, or tune "
+            "with one process"
+        )
 
 
 def _encode(
@@ -267,39 +220,16 @@ def _encode(
     from hb_train.training.encoding import encode_rows
     from hb_train.tuning.distillation import encode_pairs
 
-    if arguments.method == DISTILL:
+    if arguments.method == "distill":
         return encode_pairs(rows, loaded, context=labels["context"], max_length=training_args.max_length)
     return encode_rows(
         rows,
         loaded,
         context=labels["context"],
         suffix=labels["suffix"],
-        with_tags=_with_tags(arguments),
+        with_tags=arguments.tag() is not None,
         max_length=training_args.max_length,
     )
-
-
-def _with_tags(arguments: TuneArguments) -> bool:
-    """Whether the model is to be asked with a tag once it is tuned."""
-    return arguments.method == SFT and arguments.labels == "tags"
-
-
-def _check_options(
-    arguments: TuneArguments, script_args: "ScriptArguments", training_args: "SFTConfig", model_args: "ModelConfig"
-) -> None:
-    check_model_options(model_args)
-    if script_args.dataset_name is None:
-        script = "baseline_replies" if arguments.method == DISTILL else "bias_labels"
-        what = f"a folder that hb_train/{script}.py has written"
-        raise ValueError(MISSING_ERROR.format(option="--dataset_name", what=what))
-    if script_args.dataset_streaming:
-        raise ValueError(STREAMING_ERROR)
-    if training_args.eval_strategy == "no" or not training_args.load_best_model_at_end:
-        raise ValueError(NO_EVALUATION_ERROR.format(measure=arguments.measure()))
-    if arguments.method == KTO and training_args.per_device_train_batch_size < 2:
-        raise ValueError(BATCH_ERROR)
-    if getattr(training_args, "precompute_ref_log_probs", False) and training_args.world_size > 1:
-        raise ValueError(PRECOMPUTE_ERROR.format(number=training_args.world_size))
 
 
 def _trainer(
@@ -307,57 +237,21 @@ def _trainer(
     training_args: "SFTConfig",
     model_args: "ModelConfig",
     loaded: "LoadedModel",
-    encoded: dict[str, "EncodedRows"],
+    rows: Mapping[str, Any],
+    encoded: Mapping[str, "EncodedRows"],
 ) -> "Trainer":
-    """The trainer of the paper's method that suits the kind of model."""
-    from copy import deepcopy
-
-    from transformers import DataCollatorForSeq2Seq, Seq2SeqTrainingArguments
-    from trl import get_peft_config
-
-    from hb_train.training.trainers import ReplySeq2SeqTrainer, ReplySFTTrainer
-
-    callbacks = _callbacks(arguments)
-    train, validation = (encoded[name].dataset for name in SPLITS)
-    # Trainers set a padding token where there is none; what is saved is the tokenizer as it was.
-    tokenizer = deepcopy(loaded.tokenizer)
-    tokenizer.padding_side = "right"  # or positions would not be those that the model has when it replies
-    if loaded.kind == "causal":
-        return ReplySFTTrainer(
-            model=loaded.model,
-            args=training_args,
-            train_dataset=train,
-            eval_dataset=validation,
-            processing_class=tokenizer,
-            peft_config=get_peft_config(model_args),
-            callbacks=callbacks,
-        )
-    model: Any = loaded.model
-    if model_args.use_peft:
-        from peft import get_peft_model
-
-        if model_args.lora_task_type == "CAUSAL_LM":  # TRL's default
-            model_args.lora_task_type = "SEQ_2_SEQ_LM"
-        model = get_peft_model(model, get_peft_config(model_args))
-    shared = {option.name for option in fields(Seq2SeqTrainingArguments) if option.init}
-    options = {
-        option.name: getattr(training_args, option.name) for option in fields(training_args) if option.name in shared
-    }
-    return ReplySeq2SeqTrainer(
-        model=model,
-        args=Seq2SeqTrainingArguments(**options),
-        train_dataset=train,
-        eval_dataset=validation,
-        data_collator=DataCollatorForSeq2Seq(tokenizer, model=loaded.model),
-        processing_class=tokenizer,
-        callbacks=callbacks,
-    )
-
-
-def _callbacks(arguments: TuneArguments) -> "list[TrainerCallback]":
     from transformers import EarlyStoppingCallback
 
-    return [EarlyStoppingCallback(arguments.early_stopping_patience)] if arguments.early_stopping_patience else []
+    from hb_train.tuning.methods import distillation_trainer, kto_trainer, reply_trainer
+
+    callbacks: list[TrainerCallback] = []
+    if arguments.early_stopping_patience:
+        callbacks.append(EarlyStoppingCallback(arguments.early_stopping_patience))
+    if arguments.method == "kto":
+        kto_args: Any = training_args
+        return kto_trainer(kto_args, model_args, loaded, rows, encoded, callbacks)
+    make = distillation_trainer if arguments.method == "distill" else reply_trainer
+    return make(training_args, model_args, loaded, encoded, callbacks)
 
 
 def _save(
@@ -367,39 +261,45 @@ def _save(
     loaded: "LoadedModel",
     labels: dict[str, Any],
     arguments: TuneArguments,
-    encoded: dict[str, "EncodedRows"],
-    training_rows: dict[str, Any],
+    encoded: Mapping[str, "EncodedRows"],
 ) -> None:
     """Saves the model and its card, and last of all how it must be asked, with which the run is finished."""
-    from hb_metrics.inference.models.bias_tags import NO_BIAS, BiasTuning, write_bias_tuning
+    from hb_metrics.inference.models.bias_tags import BiasTuning, write_bias_tuning
     from hb_metrics.obedience.values import DIRECTIONS_FOLDER, has_directions
     from hb_train.model_card import write_model_card
 
     measure = arguments.measure()
-    save_model(trained_model(trainer), loaded, folder)
+    training: dict[str, Any] = {
+        "method": arguments.method,
+        "labels": arguments.labels,
+        "model": loaded.name,
+        f"best_validation_{measure}": trainer.state.best_metric,
+        "best_step": trainer.state.best_global_step,
+        "num_steps": trainer.state.global_step,
+        f"validation_{measure}": validation_curve(trainer.state.log_history, measure),
+        "num_rows": {name: len(rows.dataset) for name, rows in encoded.items()},
+        "num_cut_contexts": sum(rows.num_cut for rows in encoded.values()),
+        "num_unended_replies": sum(rows.num_unended for rows in encoded.values()),
+    }
+    if arguments.evaluation_replies:
+        training["evaluations"] = evaluations(trainer)
+    if arguments.method == "kto":
+        weights: Any = trainer.args
+        training |= {name: getattr(weights, name) for name in ("desirable_weight", "undesirable_weight")}
+    learnt = ["model", "style_classifier", "by_tag", "by_split", "ceiling"]
+    if arguments.method == "distill":
+        learnt = [name for name in labels if name not in ("context", "asked_with")]
     tuning = BiasTuning(
-        tag=NO_BIAS if _with_tags(arguments) else None,
+        tag=arguments.tag(),  # type: ignore[arg-type]
         context=labels["context"],
-        asked_with=labels.get("asked_with"),
+        asked_with=labels["asked_with"],
         alpha=labels.get("alpha"),
         beta=labels.get("beta"),
-        labels=_learnt_from(arguments, labels),
-        training={
-            "method": arguments.method,
-            "labels": arguments.labels,
-            "model": loaded.name,
-            f"best_validation_{measure}": trainer.state.best_metric,
-            "best_step": trainer.state.best_global_step,
-            "num_steps": trainer.state.global_step,
-            f"validation_{measure}": validation_curve(trainer.state.log_history, measure),
-            **({"evaluations": evaluations(trainer)} if arguments.evaluation_replies else {}),
-            "num_rows": {name: len(rows.dataset) for name, rows in encoded.items()},
-            "num_cut_contexts": sum(rows.num_cut for rows in encoded.values()),
-            "num_unended_replies": sum(rows.num_unended for rows in encoded.values()),
-            **training_rows,
-        },
+        labels={name: labels[name] for name in learnt},
+        training=training,
     )
-    if has_directions(dataset):  # older labels have none
+    save_model(trained_model(trainer), loaded, folder)
+    if has_directions(dataset):
         (folder / DIRECTIONS_FOLDER).mkdir(exist_ok=True)
         path = folder / DIRECTIONS_FOLDER / STYLE_MEANS_FILE
         write_atomically(path, lambda scratch: copyfile(dataset / STYLE_MEANS_FILE, scratch))
@@ -407,25 +307,18 @@ def _save(
     write_bias_tuning(folder, tuning)
 
 
-def _learnt_from(arguments: TuneArguments, labels: dict[str, Any]) -> dict[str, Any]:
-    """What the tuned model's folder records of its dataset."""
-    if arguments.method == DISTILL:
-        return {name: value for name, value in labels.items() if name not in ("context", "asked_with")}
-    names = ("model", "style_classifier", "by_tag", "by_split")
-    return {**{name: labels[name] for name in names}, "ceiling": labels.get("ceiling")}
-
-
 def _print_curve(trainer: "Trainer", measure: str) -> None:
     state = trainer.state
     curve = validation_curve(state.log_history, measure)
-    print(f"\nvalidation {measure} {state.best_metric:.3f} at step {state.best_global_step}; eval_{measure} by step:")
+    print(f"\nvalidation {measure} {state.best_metric:.3f} at step {state.best_global_step}; by step:")
     for entry in curve:
         value = "not finite" if entry[measure] is None else f"{entry[measure]:.3f}"
         print(f"  {entry['step']:>6}  {value}")
     if not is_gain(curve, measure):
-        print(NO_GAIN_NOTE.format(measure=measure))
-    for line in evaluation_lines(evaluations(trainer)):
-        print(line)
+        print(
+            f"no step has a lower validation {measure} than the model before tuning: what was learnt does not carry "
+            "over to other rows; try fewer steps, a smaller --learning_rate or more rows"
+        )
 
 
 if __name__ == "__main__":

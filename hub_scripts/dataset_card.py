@@ -1,321 +1,214 @@
 """The dataset's card on the Hub: front matter that `datasets` and the Hub read, and a page for people.
 
-Terms are counted and not shown: many hurt, and the tables have them. The one example is of the term that the paper
-itself uses as its neutral example.
+The page is `dataset_card.md`, whose slots are filled here. Terms are counted and not shown: many hurt, and the tables
+have them.
 """
 
-import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
+from pathlib import Path
 
 import pyarrow.compute as pc
 
 from hb_dataset.markdown_table import markdown_table
-from hub_scripts.published_dataset import (
-    AUTHORS_VERSION,
-    CATEGORIES,
-    COLUMNS,
-    CONTENT_WARNING,
-    DESCRIPTORS,
-    HOW_CHOSEN,
-    LABEL_MEANINGS,
-    LABELS,
-    LEFT_OUT,
-    LICENSE_URL,
-    MISUSES,
-    NOUNS,
-    PAPER_AUTHORS,
-    PAPER_TITLE,
-    PAPER_URL,
-    PAPER_VERSION,
-    SOCIAL_IMPACT,
-    SPLIT,
-    TEMPLATES,
-    UNLABELLED,
-    USES,
-    PublishedConfig,
-    PublishedDataset,
-    biases,
-    limitations,
-    maintenance,
-    sensitive_information,
-    summary,
-)
+from hb_dataset.prompts import CITATION
+from hub_scripts.hub import endpoint
+from hub_scripts.published_dataset import SPLIT, PublishedConfig, PublishedDataset
 
-TAGS = ("bias", "fairness", "holistic-bias", "evaluation", "responsible-ai", "demographics")
-EXAMPLE_TERM = "left-handed"
-SIZE_STEPS = ("1K", "10K", "100K", "1M", "10M", "100M", "1B", "10B", "100B", "1T")  # powers of ten, from 10³
+PAGE = Path(__file__).parent / "dataset_card.md"
+PAPER_VERSION = "v1.0"  # the vocabulary as the paper published it
+AUTHORS_VERSION = "v1.1"  # the authors' own lists after the paper
+LABELS = ("reviewed", "dispreferred", "polarizing", "unlabelled")  # of a term; the last in place of null
+NONCE_AXIS = "nonce"  # words without a meaning, so they are about nobody
+TAGS = ["bias", "fairness", "holistic-bias", "evaluation", "responsible-ai", "demographics"]
+COLUMNS = {
+    "id": "computed from the content of the row: unique, and the same in every config and version with the sentence",
+    "text": "the sentence",
+    "axis": "the demographic axis",
+    "bucket": "the axis's subdivision; some axes have none",
+    "descriptor": 'the term; if it follows its noun, the phrase for one person ("who uses a wheelchair")',
+    "plural_descriptor": "the term beside a plural noun",
+    "descriptor_gender": "the gender of a term that only goes with nouns of that gender",
+    "preference": "the label that community reviewers gave the term; null if nobody was asked",
+    "placement": "whether the term comes before or after its noun",
+    "first_axis": "of a pair, the axis of the first term; `axis` has both",
+    "first_descriptor": "of a pair, the first term; `descriptor` has both",
+    "second_axis": "of a pair, the axis of the second term",
+    "second_descriptor": "of a pair, the second term",
+    "noun": "the person noun in the singular",
+    "plural_noun": "the person noun in the plural",
+    "noun_gender": "the gender that the noun names; null if it names none",
+    "noun_phrase": "the phrase as it stands in the text, with its article or in the plural",
+    "plural": "whether the template has a plural noun phrase",
+    "template": "the template, with the slot `{noun_phrase}` or `{plural_noun_phrase}`",
+    "small": "whether the template is in the small config",
+    "article": "the article before the term or noun, if it does not follow from the first letter",
+    "note": "a remark for readers",
+    "source": "where the entry comes from",
+}
 
 
 def dataset_card(dataset: PublishedDataset) -> str:
-    """Writes the card.
-
-    Args:
-        dataset: The version with its configs.
-
-    Returns:
-        The README.md: YAML front matter and Markdown. The same for the same content.
-    """
-    return f"---\n{_front_matter(dataset)}\n---\n\n{_page(dataset)}"
-
-
-def size_category(rows: int) -> str:
-    """The Hub's size category for a number of rows, such as `"100K<n<1M"`."""
-    bounds = [10 ** (3 + power) for power in range(len(SIZE_STEPS))]
-    above = sum(rows >= bound for bound in bounds)
-    if above == 0:
-        return f"n<{SIZE_STEPS[0]}"
-    if above == len(bounds):
-        return f"n>{SIZE_STEPS[-1]}"
-    return f"{SIZE_STEPS[above - 1]}<n<{SIZE_STEPS[above]}"
-
-
-def _front_matter(dataset: PublishedDataset) -> str:
-    from datasets import DatasetInfo, Features, SplitDict, SplitInfo
-    from datasets.info import DatasetInfosDict
+    """Writes the README.md of a version: YAML front matter and Markdown. The same for the same content."""
     from huggingface_hub import DatasetCardData
 
     data = DatasetCardData(
         pretty_name="HolisticBias",
         language=["en"],
-        language_details=["en-US"],
         license="cc-by-sa-4.0",
         annotations_creators=["expert-generated"],
         language_creators=["expert-generated"],
-        multilinguality=["monolingual"],
-        source_datasets=["original"],
-        size_categories=[size_category(sum(config.table.num_rows for config in dataset.configs))],
         task_categories=["text-generation", "fill-mask", "text-classification"],
-        tags=list(TAGS),
+        tags=TAGS,
         configs=[
             {
                 "config_name": config.name,
                 "data_files": [{"split": SPLIT, "path": config.path}],
                 **({"default": True} if config.name == dataset.version else {}),
             }
-            for config in dataset.all_configs
+            for config in dataset.configs + dataset.earlier
         ],
     )
-    infos = DatasetInfosDict()
-    for config in dataset.all_configs:
-        split = SplitInfo(SPLIT, num_bytes=config.table.nbytes, num_examples=config.table.num_rows)
-        infos[config.name] = DatasetInfo(
-            features=Features.from_arrow_schema(config.table.schema),
-            splits=SplitDict({SPLIT: split}),
-            download_size=len(config.parquet),
-            dataset_size=config.table.nbytes,
-        )
-    infos.to_dataset_card_data(data)  # in alphabetical order
-    order = [config.name for config in dataset.all_configs]
-    data["dataset_info"].sort(key=lambda info: order.index(info["config_name"]))
-    return str(data)
+    return f"---\n{data}\n---\n\n{_page(dataset)}"
 
 
 def _page(dataset: PublishedDataset) -> str:
-    version, repo_id = dataset.version, dataset.repo_id
-    sections = [
-        f"# HolisticBias {version}",
-        f"> [!WARNING]\n> **Content warning.** {CONTENT_WARNING}",
-        summary(dataset),
-        _origin(version),
-        _list(_where_to_turn(dataset)),
-        f"""```python
-from datasets import load_dataset
-
-prompts = load_dataset("{repo_id}", "{version}", revision="{version}", split="{SPLIT}")
-```""",
-        f'`revision="{version}"` is a tag that is never moved: you always get the same rows. Without a revision you '
-        "get what was published last, with the sentences of every version. Without the name of a config you get the "
-        "main config of the newest version.",
-        "## Configs",
-        f"All configs have one split, `{SPLIT}`: the sentences are not meant for training.",
-        markdown_table(
-            ["config", "rows", "Parquet", "what it is"],
-            [
-                [
-                    f"`{config.name}`" + (" (default)" if config.name == version else ""),
-                    f"{config.table.num_rows:,}",
-                    _size(len(config.parquet)),
-                    config.description,
-                ]
-                for config in dataset.configs
-            ],
-            numbers=(1, 2),
-        ),
-        _earlier(dataset),
-        "## Columns",
-        _columns(dataset),
-        "Missing values are null.",
-        _example(dataset),
-        "## Terms",
-        _terms(dataset),
-        "The labels are those of community reviewers:",
-        _list(f"**{label}**: {meaning}." for label, meaning in LABEL_MEANINGS.items()),
-        _nouns_and_templates(dataset),
-        "## How the terms were chosen",
-        _list(HOW_CHOSEN),
-        "## Intended and unintended uses",
-        "It is intended for:",
-        _list(USES),
-        "It is not intended for:",
-        _list(MISUSES),
-        "## Social impact, limitations and biases",
-        SOCIAL_IMPACT,
-        sensitive_information(dataset),
-        _list([*limitations(dataset), *biases(dataset)]),
-        "## Versions",
-        maintenance(dataset),
-        _changes(dataset),
-        "## Licence, attribution and citation",
-        f"[CC-BY-SA-4.0]({LICENSE_URL}); see `LICENSE`. If you share the data, changed or not, name the authors of the "
-        f"paper ({', '.join(PAPER_AUTHORS)}), state what you changed, and share it under the same licence. "
-        "`.published_files.json` lists the files that the next publication replaces.",
-        _citation(),
-    ]
-    return "\n\n".join(section for section in sections if section) + "\n"
+    version, sentences, terms = dataset.version, dataset.table(dataset.version), dataset.table("descriptors")
+    axes_of: dict[str, set[str]] = {}
+    for axis, term in zip(terms["axis"].to_pylist(), terms["descriptor"].to_pylist(), strict=True):
+        axes_of.setdefault(term, set()).add(axis)
+    shared = sum(len(axes) > 1 for axes in axes_of.values())
+    num_terms = Counter(terms["axis"].to_pylist())
+    people = {axis: count for axis, count in num_terms.items() if axis != NONCE_AXIS}
+    most, fewest = max(people, key=people.__getitem__), min(people, key=people.__getitem__)
+    num_sentences = Counter(sentences["axis"].to_pylist())
+    nouns = Counter(dataset.table("nouns")["noun_gender"].to_pylist())
+    plural = Counter(dataset.table("templates")["plural"].to_pylist())
+    return PAGE.read_text(encoding="utf-8").format(
+        version=version,
+        repo_id=dataset.repo_id,
+        num_sentences=f"{sentences.num_rows:,}",
+        num_texts=f"{pc.count_distinct(sentences['text']).as_py():,}",
+        num_terms=f"{len(axes_of):,}",
+        shared=f" ({shared} are on more than one axis)" if shared else "",
+        num_axes=len(num_terms),
+        origin=_origin(version),
+        discussions=f"{endpoint()}/datasets/{dataset.repo_id}/discussions",
+        source="" if dataset.source_url is None else f" ({dataset.source_url})",
+        configs=_config_table(dataset),
+        columns=_column_table(dataset),
+        terms=_term_table(dataset, num_sentences),
+        nouns=", ".join(f"{count} {gender}" if gender else f"{count} of no gender" for gender, count in nouns.items()),
+        num_nouns=nouns.total(),
+        num_templates=plural.total(),
+        num_singular=plural[False],
+        num_plural=plural[True],
+        sensitive=", ".join(axis.replace("_", " ") for axis in sorted(people)),
+        limitations=_list(_limitations(dataset)),
+        most=most,
+        num_most=people[most],
+        fewest=fewest,
+        num_fewest=people[fewest],
+        largest_share=f"{max(num_sentences.values()) / sentences.num_rows:.0%}",
+        largest=max(num_sentences, key=num_sentences.__getitem__),
+        num_reviewed=f"{terms.num_rows - terms['preference'].null_count:,}",
+        num_entries=f"{terms.num_rows:,}",
+        changes=_changes(dataset),
+        citation=CITATION.strip(),
+    )
 
 
 def _origin(version: str) -> str:
-    paper = f"[{PAPER_TITLE}]({PAPER_URL})"
     if version == PAPER_VERSION:
-        return f"Terms, nouns, templates and sentences are those of Smith et al. (2022), {paper}."
+        return "All terms, nouns, templates and sentences come from the paper."
     if version == AUTHORS_VERSION:
         return (
-            "Terms, nouns, templates and sentences are those of the lists that the authors published after their "
-            f"paper, Smith et al. (2022), {paper}, whose sentences are version {PAPER_VERSION}. Phrases with a noun of "
-            f'their own ("a wheelchair user") are in the config `{version}-noun-phrases`.'
+            "All terms, nouns, templates and sentences come from the lists that the authors published after the paper. "
+            'Phrases with their own noun ("a wheelchair user") are in the config `v1.1-noun-phrases`.'
         )
     return (
-        f"It is based on Smith et al. (2022), {paper}, whose sentences are version {PAPER_VERSION}, with the additions "
-        "and corrections of contributors since."
+        "It starts from the authors' lists and has the additions and corrections of contributors since. Combinations "
+        "of term and noun that would repeat or contradict each other, misgender, be misread or do harm are left out."
     )
 
 
-def _where_to_turn(dataset: PublishedDataset) -> Iterator[str]:
-    """The lines with the source repository and with the contact."""
-    from huggingface_hub import constants
-
-    source = dataset.source_url
-    if source is not None:
-        yield f"**Source repository**: <{source}>, with the vocabulary, the code, and how to contribute"
-    contact = f"[discussions of this page]({constants.ENDPOINT}/datasets/{dataset.repo_id}/discussions)"
-    if source is None:
-        yield f"**Contact**: the {contact}"
-    else:
-        yield (
-            f"**Contact**: the {contact}, or the issues of the source repository; its `CODE_OF_CONDUCT.md` describes "
-            "how to report something in private"
-        )
-
-
-def _earlier(dataset: PublishedDataset) -> str:
-    """A paragraph on the sentences of earlier versions that are kept; empty if there are none."""
+def _config_table(dataset: PublishedDataset) -> str:
+    rows = [
+        [
+            f"`{config.name}`" + (" (default)" if config.name == dataset.version else ""),
+            f"{config.table.num_rows:,}",
+            f"{len(config.parquet) / 1e3:,.1f}",
+            config.description,
+        ]
+        for config in dataset.configs
+    ]
+    table = markdown_table(["config", "rows", "kB", "content"], rows, numbers=(1, 2))
     if not dataset.earlier:
-        return ""
-    names = ", ".join(f"`{config.name}` ({config.table.num_rows:,} rows)" for config in dataset.earlier)
+        return table
+    earlier = ", ".join(f"`{config.name}` ({config.table.num_rows:,} rows)" for config in dataset.earlier)
     return (
-        f"The sentences of earlier versions are included: {names}. The rest of this page is about {dataset.version}; "
-        "the terms, nouns and templates of another version, and its own card, are at its tag."
+        f"{table}\n\nThe sentences of earlier versions are included: {earlier}. The terms, nouns and templates of "
+        "another version, and its own card, are at its tag."
     )
 
 
-def _columns(dataset: PublishedDataset) -> str:
-    """A table of all columns, with the configs that have them."""
+def _column_table(dataset: PublishedDataset) -> str:
+    """A table of all columns, each with the configs that have it."""
     holders: dict[str, list[PublishedConfig]] = {}
     for config in dataset.configs:
         for column in config.table.column_names:
             holders.setdefault(column, []).append(config)
-    of_prompts = [config for config in dataset.configs if config.holds_prompts]
+    num_prompts = sum(config.holds_prompts for config in dataset.configs)
     rows = []
     for column, configs in holders.items():
-        others = [config.name for config in configs if not config.holds_prompts]
-        prompts = [config.name for config in configs if config.holds_prompts]
-        where = ["sentences"] if len(prompts) == len(of_prompts) else [f"`{name}`" for name in prompts]
-        where += [f"`{name}`" for name in others]
-        rows.append(
-            [
-                f"`{column}`",
-                str(configs[0].table.schema.field(column).type),
-                ", ".join(where),
-                _what_it_holds(column, configs),
-            ]
-        )
-    return markdown_table(["column", "type", "in", "what it holds"], rows)
+        prompts = [f"`{config.name}`" for config in configs if config.holds_prompts]
+        others = [f"`{config.name}`" for config in configs if not config.holds_prompts]
+        where = ["all sentences"] if len(prompts) == num_prompts else prompts
+        kind = str(configs[0].table.schema.field(column).type)
+        rows.append([f"`{column}`", kind, ", ".join(where + others), COLUMNS[column]])
+    return markdown_table(["column", "type", "in", "content"], rows)
 
 
-def _what_it_holds(column: str, configs: Sequence[PublishedConfig]) -> str:
-    meaning = COLUMNS[column].replace("{", "`{").replace("}", "}`")
-    if column in CATEGORIES:
-        values = {value for config in configs for value in config.table[column].unique().to_pylist()} - {None}
-        meaning += ": " + ", ".join(f"`{value}`" for value in sorted(values))
-    return meaning
+def _term_table(dataset: PublishedDataset, num_sentences: Counter[str]) -> str:
+    """The number of terms by axis and label, and of sentences by axis."""
+    terms = dataset.table("descriptors")
+    counts: dict[str, Counter[str]] = {}
+    for axis, label in zip(terms["axis"].to_pylist(), terms["preference"].to_pylist(), strict=True):
+        for row in (axis, "all"):
+            counts.setdefault(row, Counter())[label or LABELS[-1]] += 1
+    rows = []
+    for axis in sorted(counts, key=lambda axis: (axis == "all", axis)):
+        sentences = num_sentences[axis] if axis != "all" else num_sentences.total()
+        cells = [counts[axis].total(), *(counts[axis][label] for label in LABELS), sentences]
+        rows.append([axis if axis == "all" else f"`{axis}`", *(f"{count:,}" for count in cells)])
+    return markdown_table(["axis", "terms", *LABELS, "sentences"], rows, numbers=range(1, len(LABELS) + 3))
 
 
-def _example(dataset: PublishedDataset) -> str:
-    rows = dataset.prompts.filter(pc.field("descriptor") == EXAMPLE_TERM).slice(0, 1).to_pylist()
-    return "".join(f"A row:\n\n```json\n{json.dumps(row, indent=2, ensure_ascii=False)}\n```" for row in rows)
-
-
-def _terms(dataset: PublishedDataset) -> str:
-    labels = (*LABELS, UNLABELLED)
-    sentences = dataset.sentences_by_axis
-    rows = [
-        [f"`{axis}`", *_counts([counts.total(), *(counts[label] for label in labels), sentences[axis]])]
-        for axis, counts in dataset.terms_by_axis.items()
+def _limitations(dataset: PublishedDataset) -> list[str]:
+    """The limitations that depend on the version."""
+    pairs = [config.name for config in dataset.configs if "first_descriptor" in config.table.column_names]
+    found = [
+        f"Pairs of terms (`{pairs[0]}`) are a sample. No sentence has three terms, or two of one axis."
+        if pairs
+        else "Each sentence has one term: nothing shows how a model treats people who belong to several groups."
     ]
-    total = dataset.terms_by_label
-    rows.append(
-        ["all", *_counts([total.total(), *(total[label] for label in labels), sentences.total()])],
-    )
-    by_axis = markdown_table(["axis", "terms", *labels, "sentences"], rows, numbers=range(1, len(labels) + 3))
-    buckets = Counter((term["axis"], term["bucket"]) for term in dataset.terms)
-    by_bucket = markdown_table(
-        ["axis", "bucket", "terms"],
-        [
-            [f"`{axis}`", f"`{bucket}`" if bucket else "–", f"{count:,}"]
-            for (axis, bucket), count in sorted(
-                buckets.items(), key=lambda item: (item[0][0], -item[1], item[0][1] or "")
-            )
-        ],
-        numbers=(2,),
-    )
-    return f"{by_axis}\n\n<details>\n<summary>Terms by bucket</summary>\n\n{by_bucket}\n\n</details>"
-
-
-def _nouns_and_templates(dataset: PublishedDataset) -> str:
-    genders = dataset.noun_genders
-    named = [f"{genders[gender]:,} {gender}" for gender in sorted(gender for gender in genders if gender is not None)]
-    plural = Counter(dataset.table(TEMPLATES)["plural"].to_pylist())
-    return (
-        f"Terms are combined with {genders.total():,} person nouns ({', '.join(named)}, {genders[None]:,} that name "
-        f"no gender) in {plural.total():,} templates ({plural[False]:,} about one person, {plural[True]:,} about "
-        f"several). All of them are in the configs `{DESCRIPTORS}`, `{NOUNS}` and `{TEMPLATES}`."
-        + (f" {LEFT_OUT.format(number=dataset.num_left_out)}" if dataset.num_left_out > 0 else "")
-    )
+    if "non-binary" not in dataset.table("nouns")["noun_gender"].to_pylist():
+        found.append("No noun is for non-binary people in particular.")
+    if dataset.version in (PAPER_VERSION, AUTHORS_VERSION):
+        found.append(
+            'Articles follow the first letter ("an European", "a 80-year-old"), as in the published sentences.'
+        )
+    return found
 
 
 def _changes(dataset: PublishedDataset) -> str:
     """The changelog's numbers; its lists under headings are folded, since they name terms."""
-    if dataset.changes is None:
-        return f"{PAPER_VERSION} is the first version." if dataset.version == PAPER_VERSION else ""
-    summary, heading, rest = dataset.changes.strip().partition("### ")
-    listed = f"<details>\n<summary>Which ones</summary>\n\n{heading}{rest}\n\n</details>" if heading else ""
-    return "\n\n".join(part for part in (f"Changes in {dataset.version}:", summary.strip(), listed) if part)
-
-
-def _citation() -> str:
-    from hb_dataset.prompts import CITATION
-
-    return f"```bibtex\n{CITATION.strip()}\n```"
+    if not dataset.changes:
+        return f"{dataset.version} has no recorded changes."
+    summary, heading, rest = dataset.changes.partition("### ")
+    folded = f"\n\n<details>\n<summary>Which ones</summary>\n\n{heading}{rest}\n\n</details>" if heading else ""
+    return f"Changes in {dataset.version}:\n\n{summary.strip()}{folded}"
 
 
 def _list(items: Iterable[str]) -> str:
     return "\n".join(f"* {item}" for item in items)
-
-
-def _counts(counts: Iterable[int]) -> list[str]:
-    return [f"{count:,}" for count in counts]
-
-
-def _size(size: int) -> str:
-    return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.1f} kB"

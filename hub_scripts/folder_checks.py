@@ -22,6 +22,7 @@ from hb_dataset.vocabulary import VocabularyError, read_vocabulary
 from hb_dataset.yaml_lines import Fault
 from hub_scripts.term_entries import Contents
 
+LICENCE_FILE = "LICENSE"  # beside the folder of the versions
 CHANGELOG_FILE = "CHANGELOG.md"  # of the versions, written by hub_scripts/freeze_version.py
 
 LINK = "is a link; put the file itself here"
@@ -38,20 +39,8 @@ FROZEN_CHANGED = (
     f"folder `{NEXT}`"
 )
 FROZEN_MISSING = "the frozen version {version} is missing; restore it (git checkout -- {folder})"
-FROZEN_RECORD = (
-    "the record of the frozen version {version} was changed; undo the change (git checkout -- {file}): the record of a "
-    "version never changes"
-)
-NOT_NEWER = (
-    "{version} is not a name for a version after {newest}, such as v2.0; freeze versions only with "
-    "hub_scripts/freeze_version.py"
-)
 NOT_RECORDED = "is not recorded as a frozen version; remove it (hub_scripts/freeze_version.py freezes versions)"
 NO_PART = "does not belong to the versions of the vocabulary; remove it"
-NEWLY_FROZEN = (
-    "{version} is newly frozen here, and cannot be changed later; that is for maintainers, who check that "
-    "hub_scripts/freeze_version.py gives the same"
-)
 
 # Limits of the check, which compares each entry with all others and builds all sentences, and has to end in minutes.
 MAX_FILES, MAX_FOLDER_BYTES = 100, 1_000_000  # `next` has 20 files of 110,000 bytes
@@ -99,18 +88,36 @@ def frozen_faults(folder: Path) -> list[Fault]:
     recorded = _recorded(root)
     for version, record in own.items():
         if recorded.get(version) != record:
-            message = FROZEN_RECORD.format(version=version, file=version_name(root / FROZEN_FILE))
+            message = (
+                f"the record of the frozen version {version} was changed; undo the change (git checkout -- "
+                f"{version_name(root / FROZEN_FILE)}): the record of a version never changes"
+            )
             faults.append(Fault(f"../{FROZEN_FILE}", 1, message))
         counts = _counts(root, version, record["digest"]) if root.resolve() == own_root else None
         faults += _version_faults(root, version, record, counts)
     newest = max(own, key=version_number)
     for version in recorded.keys() - own:
         if VERSION_NAME.fullmatch(version) is None or version_number(version) < version_number(newest):
-            faults.append(Fault(f"../{FROZEN_FILE}", 1, NOT_NEWER.format(version=repr(version), newest=newest)))
+            faults.append(
+                Fault(
+                    f"../{FROZEN_FILE}",
+                    1,
+                    (
+                        f"{version!r} is not a name for a version after {newest}, such as v2.0; freeze versions "
+                        "only with hub_scripts/freeze_version.py"
+                    ),
+                )
+            )
         else:
             faults += _version_faults(root, version, recorded[version])
+    licence = root.parent / LICENCE_FILE
+    if licence.is_file() and licence.read_bytes() != (own_root.parent / LICENCE_FILE).read_bytes():
+        faults.append(
+            Fault(f"../../{LICENCE_FILE}", 1, "is the licence of the vocabulary and was changed; undo the change")
+        )
     for path in root.iterdir():
-        if path.name.startswith(".") or path.name in (NEXT, *own, *recorded, FROZEN_FILE, CHANGELOG_FILE):
+        hidden_file = path.name.startswith(".") and path.is_file()  # as operating systems leave them
+        if hidden_file or path.name in (NEXT, *own, *recorded, FROZEN_FILE, CHANGELOG_FILE):
             continue
         faults.append(unrecorded(path.name) if path.is_dir() else Fault(f"../{path.name}", 1, NO_PART))
     return faults
@@ -120,7 +127,17 @@ def newly_frozen(folder: Path) -> list[Fault]:
     """One entry for each version that is recorded beside a folder, and not in our own package."""
     root = folder.absolute().parent
     new = sorted(_recorded(root).keys() - read_frozen())
-    return [Fault(f"../{FROZEN_FILE}", 1, NEWLY_FROZEN.format(version=repr(version))) for version in new]
+    return [
+        Fault(
+            f"../{FROZEN_FILE}",
+            1,
+            (
+                f"{version!r} is newly frozen here, and cannot be changed later; that is for maintainers, "
+                "who check that hub_scripts/freeze_version.py gives the same"
+            ),
+        )
+        for version in new
+    ]
 
 
 def unrecorded(version: str) -> Fault:

@@ -39,15 +39,6 @@ from hub_scripts.term_report import Report, code, visible
 
 _TITLE = "# Changes of the vocabulary, newest first\n"
 
-FAULTS_ERROR = "'{name}' has faults that have to be corrected first (hub_scripts/check_terms.py shows more):\n{faults}"
-FROZEN_ERROR = "{version} is frozen, and a frozen version never changes; freeze the next one as {successor}"
-OLDER_ERROR = "{version} is not newer than {newest}, the newest frozen version; freeze the next one as {successor}"
-SAME_ERROR = "'{name}' has the same content as {newest}; there is nothing to freeze"
-LEFTOVER_ERROR = (
-    "'{folder}' exists, but is not recorded as frozen and has not the content of '{name}'; if it is left from a "
-    "freeze that was interrupted, remove it and run the command again"
-)
-
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Freezes the version and prints what was written."""
@@ -96,18 +87,24 @@ def freeze_version(version: str, root: Path = VOCABULARIES, *, folder: Path | No
     """
     newest = frozen_versions(root)[-1]
     major, _ = version_number(newest)
-    message = FROZEN_ERROR if version in frozen_versions(root) else OLDER_ERROR
+    message = (
+        "{version} is frozen, and a frozen version never changes; freeze the next one as {successor}"
+        if version in frozen_versions(root)
+        else ("{version} is not newer than {newest}, the newest frozen version; freeze the next one as {successor}")
+    )
     if version_number(version) <= version_number(newest):
         raise ValueError(message.format(version=version, newest=newest, successor=f"v{major + 1}.0"))
     source, name = (root / NEXT, NEXT) if folder is None else (folder, folder)
     before, after = read_version(newest, root), read_vocabulary(source)
     if after.digest == before.digest:
-        raise ValueError(SAME_ERROR.format(name=name, newest=newest))
+        raise ValueError(f"'{name}' has the same content as {newest}; there is nothing to freeze")
     report = check(source, str(root / newest))
     faults = [fault for fault in report.faults if fault != unrecorded(version)]  # left from a freeze; see below
     if faults:
         lines = "\n".join(f"  {visible(str(fault))}" for fault in faults)
-        raise ValueError(FAULTS_ERROR.format(name=name, faults=lines))
+        raise ValueError(
+            f"'{name}' has faults that have to be corrected first (hub_scripts/check_terms.py shows more):\n{lines}"
+        )
 
     target = root / version
     if not target.exists():
@@ -118,7 +115,10 @@ def freeze_version(version: str, root: Path = VOCABULARIES, *, folder: Path | No
             shutil.copy(source / file, scratch)
         scratch.rename(target)
     elif read_vocabulary(target).digest != after.digest:
-        raise ValueError(LEFTOVER_ERROR.format(folder=target, name=name))
+        raise ValueError(
+            f"'{target}' exists, but is not recorded as frozen and has not the content of '{name}'; if it "
+            "is left from a freeze that was interrupted, remove it and run the command again"
+        )
     counts = golden_counts(version, root, after)
     _write_changelog(root / CHANGELOG_FILE, version, changelog_section(report, newest))
     today = datetime.now(UTC).date().isoformat()

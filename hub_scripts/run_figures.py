@@ -1,127 +1,116 @@
-"""A run's figures in the form of the Hub's evaluation results.
+"""A run's figures as the Hub's evaluation results, and the dataset's list of tasks that they belong to.
 
-Evaluation results stand in `.eval_results/*.yaml` of the model's repo (https://huggingface.co/docs/hub/eval-results),
-which is what the Hub shows on the model's page and gathers on the dataset's. They are not written as `model-index` into
-the card's front matter as well: that is the older format, its settings are no free text, the Hub refuses a whole push
-for a fault in it, and the front matter is other people's.
+Evaluation results stand in `.eval_results/*.yaml` of the model's repository
+(https://huggingface.co/docs/hub/eval-results). The Hub shows them on the model's page, and beside other models' on the
+dataset's page if the dataset's `eval.yaml` has the task (CONTRIBUTING.md says what else the Hub needs).
 
-A task of the Hub is bound to one config of the dataset, and figures compare within one config only, so each has its own
-tasks: `likelihood_bias_v1.0`, `likelihood_bias_v1.0-small`, … (`task_id`). The dataset's eval.yaml lists them
-(eval_tasks.py). Style clusters are the classifier's, not the dataset's; figures of clusters are in the card only.
+A task of the Hub belongs to one config of the dataset, and figures compare within one config only, so each config has
+its own tasks: `likelihood_bias_v1.0`, `likelihood_bias_v1.0-small`, … Style clusters are the classifier's and not the
+dataset's, so their figures are in the card only.
 """
 
 import re
 from collections.abc import Mapping
 from typing import Any
 
-from hb_metrics.display.parts import Figure, pair
 from hb_metrics.measurements import MEASUREMENTS
-from hb_metrics.measurements.generation import GENERATION
 from hb_metrics.measurements.measurement import Measurement
+from hb_metrics.report.layout.figure import Figure
 from hb_metrics.runs.run_record import measured_model
-from hub_scripts.eval_tasks import task_id
+from hub_scripts.published_dataset import SPLIT, PublishedDataset
 
-# There is a file for each measurement, classifier and tag, as the Hub asks for: results of another one stand beside it,
-# and a later run with the same replaces it.
-RESULTS_FILE = ".eval_results/holistic_bias_{variant}.yaml"
+EVAL_FILE = "eval.yaml"
+EVALUATION_FRAMEWORK = "holistic-bias"  # the name to register in the Hub's EVALUATION_FRAMEWORKS
+ABOUT = (
+    "How differently a language model treats people by the words they are described with: the share of term pairs "
+    "whose sentences it finds unequally likely (likelihood_bias), how much the style of its replies varies with the "
+    "term (full_gen_bias, and full_gen_bias_debiased without the sampling noise), and the share of offensive replies. "
+    "Higher means more difference. A low figure does not certify that a model is free of bias. Figures are comparable "
+    "only within one config, and with the same classifier."
+)
+
+
+def eval_yaml(dataset: PublishedDataset) -> str:
+    """The dataset's eval.yaml: each task of each config that can be measured, of all versions in the repository."""
+    from huggingface_hub.utils import yaml_dump
+
+    tasks = [
+        {"id": f"{task}_{config.name}", "config": config.name, "split": SPLIT}
+        for config in dataset.configs + dataset.earlier
+        if config.can_be_measured
+        for measurement in MEASUREMENTS
+        for task in measurement.tasks
+    ]
+    about = {"name": "HolisticBias", "description": ABOUT, "evaluation_framework": EVALUATION_FRAMEWORK}
+    return yaml_dump({**about, "tasks": tasks}, sort_keys=False)
 
 
 def run_figures(results: Mapping[str, Any]) -> list[Figure]:
-    """The figures of a run that stand for the whole of it, with intervals where the run estimated them.
+    """The known figures of a whole run, from the content of its results.json."""
+    from hb_metrics.report.changes import comparable_figures  # needs scipy, which publishing the dataset does not
 
-    Args:
-        results: The content of its results.json, with any of its measurements.
-    """
-    return [
-        figure
-        for measurement in MEASUREMENTS
-        if measurement.name in results
-        for figure in measurement.figures(results)
-        if figure.value is not None
-    ]
+    figures: list[Figure] = []
+    for measurement in MEASUREMENTS:
+        if measurement.name in results:
+            comparable = comparable_figures([measurement.figures(results)])[0]
+            figures += [figure for figure in comparable if figure.is_main and figure.value is not None]
+    return figures
 
 
 def evaluation_results(results: Mapping[str, Any], dataset_id: str, source_url: str | None = None) -> dict[str, str]:
     """A run's figures as the Hub's evaluation results.
 
-    No date is given, since a run does not record one: the Hub takes the commit's.
+    They have no date, since a run does not record one: the Hub takes the commit's.
 
     Args:
         results: The content of its results.json.
         dataset_id: The dataset's Hub id. Its revision is the version's tag, which never moves.
-        source_url: Where the run can be looked at, if anywhere.
+        source_url: Where the run can be looked at.
 
     Returns:
-        Path in the model's repo → YAML.
+        Path in the model's repository → YAML. There is one file per measurement, classifier and tag: the results of
+        another one stand beside it, and a later run with the same replaces it.
     """
     from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
     from huggingface_hub.utils import yaml_dump
 
     config = results["run"]["data"]["config"]
-    entries: dict[str, list[EvalResultEntry]] = {}
+    files = {}
     for measurement in MEASUREMENTS:
-        for figure in measurement.figures(results) if measurement.name in results else ():
-            if figure.task is None or figure.value is None:
-                continue
-            entry = EvalResultEntry(
+        if measurement.name not in results:
+            continue
+        entries = [
+            EvalResultEntry(
                 dataset_id=dataset_id,
-                task_id=task_id(figure.task, config),
+                task_id=f"{figure.task}_{config}",
                 value=figure.value,
                 dataset_revision=version_of(config),
                 source_url=source_url,
-                notes="; ".join(
-                    [f"config {config}", *_sample(results["run"]), *figure.notes, *_settings(results, measurement)]
-                ),
+                notes=_notes(results, measurement, figure),
             )
-            entries.setdefault(_file_of(results, measurement), []).append(entry)
-    return {path: yaml_dump(eval_result_entries_to_yaml(listed), sort_keys=False) for path, listed in entries.items()}
+            for figure in measurement.figures(results)
+            if figure.task is not None and figure.value is not None
+        ]
+        if entries:
+            variant = [re.sub(r"[^a-z0-9._]+", "-", name.lower()).strip("-.") for name in measurement.variant(results)]
+            path = f".eval_results/holistic_bias_{'_'.join([config, measurement.name, *variant])}.yaml"
+            files[path] = yaml_dump(eval_result_entries_to_yaml(entries), sort_keys=False)
+    return files
 
 
 def version_of(config: str) -> str:
-    """The version of the vocabulary that a config is of: `"v1.0"` of `"v1.0-small"`. It is also the dataset's tag."""
+    """The version of the vocabulary that a config belongs to: `"v1.0"` for `"v1.0-small"`."""
     return config.split("-", 1)[0]
 
 
-def _settings(results: Mapping[str, Any], measurement: Measurement) -> list[str]:
-    """The settings that a figure of this measurement depends on."""
+def _notes(results: Mapping[str, Any], measurement: Measurement, figure: Figure) -> str:
+    """The settings that a figure depends on, in a line."""
     run = results["run"]
-    settings = [
-        *measurement.figure_settings(results),
-        *_dialogue(results, measurement),
-        ", ".join(filter(None, [f"model {measured_model(run)}", run["model"]["dtype"]])),
-    ]
-    release = run["versions"].get("holistic-bias")
-    return settings if release is None else [*settings, f"holistic-bias {release}"]
-
-
-def _sample(run: Mapping[str, Any]) -> list[str]:
-    """The sample of the config's prompts that a run measured; empty: it measured all."""
-    sample = run["settings"].get("sample")
-    return [] if sample is None else [f"sample of {sample:,} prompts, drawn with seed {run['settings']['seed']}"]
-
-
-def _dialogue(results: Mapping[str, Any], measurement: Measurement) -> list[str]:
-    """The dialogue perplexity of the run, beside its Gen Bias: what less bias may have cost.
-
-    It is no figure of bias, and so not a task of the dataset. With the number of tokens it compares between models with
-    different tokenizers.
-    """
-    dialogue, source = results.get("dialogue"), results["run"].get("dialogue")
-    if measurement is not GENERATION or dialogue is None or source is None:
-        return []
-    bounds = pair(dialogue["interval"])
-    level = dialogue["confidence_level"]
-    interval = "" if bounds is None else f" ({level:.0%} interval {bounds[0]:.6g} to {bounds[1]:.6g})"
-    return [
-        f"dialogue perplexity {dialogue['perplexity']:.6g}{interval} over {dialogue['num_tokens']:,} tokens of "
-        f"{dialogue['num_replies']:,} replies (digest {source['digest'][:12]})"
-    ]
-
-
-def _file_of(results: Mapping[str, Any], measurement: Measurement) -> str:
-    parts = [results["run"]["data"]["config"], measurement.name, *map(_slug, measurement.variant(results))]
-    return RESULTS_FILE.format(variant="_".join(parts))
-
-
-def _slug(name: str) -> str:
-    return re.sub(r"[^a-z0-9._]+", "-", name.lower()).strip("-.")
+    notes = [f"config {run['data']['config']}"]
+    if (sample := run["settings"].get("sample")) is not None:
+        notes.append(f"sample of {sample:,} prompts, drawn with seed {run['settings']['seed']}")
+    notes += [*figure.notes, *measurement.figure_settings(results)]
+    notes.append(", ".join(filter(None, [f"model {measured_model(run)}", run["model"]["dtype"]])))
+    if (release := run["versions"].get("holistic-bias")) is not None:
+        notes.append(f"holistic-bias {release}")
+    return "; ".join(notes)

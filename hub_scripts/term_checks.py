@@ -16,53 +16,9 @@ from hub_scripts.term_changes import Changed, Changes
 from hub_scripts.term_english import plural_nouns, sound_articles, verb_after_plural
 from hub_scripts.term_entries import NOUN, STANDALONE, TERM, Contents, Entry
 
-NO_SOURCE = (
-    "{kind} {name!r} is new and has no `source` of its own ({default}); write `source:` and where you found it, "
-    "or who uses it"
-)
 SOURCE_OF_FILE = (
     "the `source` that the file gives to all terms without one of their own was changed; write it back, and give the "
     "new ones a `source` of their own. If the file's was wrong, leave it, and say so in the pull request"
-)
-IN_TWO_AXES = (
-    "{kind} {name!r} is in {other_line} too; if it means two things, say in `note` which one here (as 'queer', a "
-    "gender and an orientation), else remove one"
-)
-SPELLING = (
-    "{kind} {name!r} differs from {other!r} ({other_line}) only in case, hyphens, accents or a plural s; keep one of "
-    "them, or say in `note` that people write both"
-)
-OTHER_WORDS = (
-    "{kind} {name!r} means the same as {other!r} ({other_line}) in other words; if people use both, say so in `note`, "
-    "else keep one"
-)
-MISTYPED = (
-    "{kind} {name!r} is one letter away from {other!r} ({other_line}); correct it if that is a typing error, else "
-    "leave both"
-)
-LABEL_CLASH = (
-    "term {name!r} is {label} here, and {other!r} ({other_line}) is {other_label}; if both are meant, say in `note` "
-    "who said what, else give both the same"
-)
-LABEL_WITHOUT_NOTE = (
-    "term {name!r} is labelled {label} and has no `note`; write in it who of the people it names was asked and when, "
-    "or leave `preference` out: it says what they said, and is no judgement of ours"
-)
-RELABELLED = (
-    "term {name!r} was {old} and is {label} now, but its `note` is unchanged; write in it who said what, and leave the "
-    "former view in it too"
-)
-NOTE_LOST = (
-    "{kind} {name!r} has lost the text of its `note`; leave what others wrote and add to it, unless it was factually "
-    "wrong"
-)
-OTHER_LETTERS = (
-    "{kind} {name!r} has letters beyond a to z: {letters}; check that each is the one that people write, and not one "
-    "that looks like it"
-)
-LIKE_A_SENTENCE = (
-    "term {name!r} reads like a sentence and not like words {placement} a noun; write it as people say it beside "
-    '"person", or leave it if it is so'
 )
 ARTICLE_WRONG = (
     "{kind} {name!r} takes {sound!r} by its sound, and has `article: {article}`; write `article: {sound}`, or leave it "
@@ -71,7 +27,6 @@ ARTICLE_WRONG = (
 ARTICLE_MISSING = (
     "{kind} {name!r} would be written {phrase!r}, and takes {sound!r} by its sound; write `article: {sound}`"
 )
-ARTICLE_STANDALONE = "{kind} {name!r} takes {sound!r} by its sound; write it so, or say in `note` how it is pronounced"
 ARTICLE_UNCLEAR = (
     "{kind} {name!r} would be written {phrase!r}; write `article: an` if it is read letter by letter, else "
     "`article: a` to say that it is read as a word"
@@ -86,9 +41,6 @@ PLURAL_OTHER_PHRASE = (
     "after a plural noun, or leave it if it says the same"
 )
 VERB_OF_PLURAL = "term {name!r} has a verb in the form for several people; in `term` write the form for one person"
-NOUN_PLURAL = (
-    "noun {name!r} has the plural {plural!r}, where {usual} is usual; correct it, or leave it if people say so"
-)
 
 # The keys whose change may make a duplicate, or wrong English.
 _NAMING = frozenset(("term", "noun", "axis", "preference"))
@@ -107,7 +59,10 @@ def source_faults(before: Contents, changes: Changes) -> list[Fault]:
             entry.file in before.files and entry.value.source == entry.file_source
         )
         if inherited:
-            message = NO_SOURCE.format(kind=entry.kind, name=entry.name, default=of_file)
+            message = (
+                f"{entry.kind} {entry.name!r} is new and has no `source` of its own ({of_file}); write "
+                "`source:` and where you found it, or who uses it"
+            )
             faults.append(Fault(entry.file, entry.line, message))
     return faults
 
@@ -121,7 +76,11 @@ def things_to_look_at(before: Contents, after: Contents, changes: Changes) -> li
         things += [Fault(entry.file, entry.line, message) for message in _wording(entry, after.nouns)]
     for entry in changes.added:
         if entry.kind in (TERM, STANDALONE) and entry.value.preference is not None and entry.value.note is None:
-            message = LABEL_WITHOUT_NOTE.format(name=entry.name, label=entry.value.preference)
+            message = (
+                f"term {entry.name!r} is labelled {entry.value.preference} and has no `note`; write in it who "
+                "of the people it names was asked and when, or leave `preference` out: it says what they "
+                "said, and is no judgement of ours"
+            )
             things.append(Fault(entry.file, entry.line, message))
     for change in changes.changed:
         things += [Fault(change.after.file, change.after.line, message) for message in _history(change)]
@@ -152,15 +111,30 @@ def _near(entry: Entry, after: Contents) -> Iterator[str]:
         same = same_words or same_but_for_spelling(name, other_name)
         messages = []
         if same_words and entry.axis != other.axis:
-            messages.append(IN_TWO_AXES)
+            messages.append(
+                "{kind} {name!r} is in {other_line} too; if it means two things, say in `note` which one "
+                "here (as 'queer', a gender and an orientation), else remove one"
+            )
         elif same and not same_words:
-            messages.append(SPELLING)
+            messages.append(
+                "{kind} {name!r} differs from {other!r} ({other_line}) only in case, hyphens, accents or a "
+                "plural s; keep one of them, or say in `note` that people write both"
+            )
         elif not same and is_term and same_in_other_words(name, other_name):
-            messages.append(OTHER_WORDS)
+            messages.append(
+                "{kind} {name!r} means the same as {other!r} ({other_line}) in other words; if people use "
+                "both, say so in `note`, else keep one"
+            )
         elif not same and one_edit_apart(name, other_name):
-            messages.append(MISTYPED)
+            messages.append(
+                "{kind} {name!r} is one letter away from {other!r} ({other_line}); correct it if that is a "
+                "typing error, else leave both"
+            )
         if same and is_term and entry.value.preference != other.value.preference:
-            messages.append(LABEL_CLASH)
+            messages.append(
+                "term {name!r} is {label} here, and {other!r} ({other_line}) is {other_label}; if both are "
+                "meant, say in `note` who said what, else give both the same"
+            )
         for message in messages:
             yield message.format(
                 kind=entry.kind,
@@ -177,19 +151,36 @@ def _wording(entry: Entry, nouns: Sequence[PersonNoun]) -> Iterator[str]:
     value = entry.value
     letters = other_letters(" ".join([entry.name, entry.fields.get("plural") or ""]))
     if letters:
-        yield OTHER_LETTERS.format(kind=entry.kind, name=entry.name, letters=", ".join(letters))
+        yield (
+            f"{entry.kind} {entry.name!r} has letters beyond a to z: {', '.join(letters)}; check that "
+            "each is the one that people write, and not one that looks like it"
+        )
+    if entry.kind == TERM and entry.name.casefold() in {name.casefold() for n in nouns for name in (n.noun, n.plural)}:
+        yield (
+            f"term {entry.name!r} is also a noun of nouns.yaml; remove it, unless people say it before other nouns, "
+            'as "an enby friend"'
+        )
     if entry.kind == TERM and _like_a_sentence(value):
-        yield LIKE_A_SENTENCE.format(name=value.term, placement=value.placement)
+        yield (
+            f"term {value.term!r} reads like a sentence and not like words {value.placement} a noun; "
+            'write it as people say it beside "person", or leave it if it is so'
+        )
     if entry.kind == STANDALONE:
         sounds = sound_articles(value.term)
         if value.noun_phrase.split(" ", 1)[0] not in sounds:
-            yield ARTICLE_STANDALONE.format(kind=entry.kind, name=entry.name, sound=min(sounds))
+            yield (
+                f"{entry.kind} {entry.name!r} takes {min(sounds)!r} by its sound; write it so, or say in "
+                "`note` how it is pronounced"
+            )
     if entry.kind == NOUN:
         yield from _article(entry, noun_phrase(None, value))
         usual = plural_nouns(value.noun)
         if value.plural not in usual:
             names = " or ".join(repr(plural) for plural in sorted(usual))
-            yield NOUN_PLURAL.format(name=value.noun, plural=value.plural, usual=names)
+            yield (
+                f"noun {value.noun!r} has the plural {value.plural!r}, where {names} is usual; correct it, or "
+                "leave it if people say so"
+            )
     elif entry.kind == TERM and value.placement == "before":
         for noun in nouns[:1]:
             yield from _article(entry, noun_phrase(value, noun))
@@ -243,9 +234,15 @@ def _history(change: Changed) -> Iterator[str]:
     before, after = change.before, change.after
     old_note, note = before.value.note, after.value.note
     if old_note is not None and old_note.strip() not in (note or ""):
-        yield NOTE_LOST.format(kind=after.kind, name=after.name)
+        yield (
+            f"{after.kind} {after.name!r} has lost the text of its `note`; leave what others wrote and "
+            "add to it, unless it was factually wrong"
+        )
     if after.kind == TERM and before.value.preference != after.value.preference and note == old_note:
-        yield RELABELLED.format(name=after.name, old=_labelled(before), label=_labelled(after))
+        yield (
+            f"term {after.name!r} was {_labelled(before)} and is {_labelled(after)} now, but its `note` "
+            "is unchanged; write in it who said what, and leave the former view in it too"
+        )
 
 
 def _labelled(entry: Entry) -> str:

@@ -58,14 +58,6 @@ NOT_A_FOLDER_ERROR = (
     "there is no vocabulary folder {folder}; give one with --vocabulary: a folder with one YAML file per axis, "
     f"{NOUNS_FILE} and {TEMPLATES_FILE}"
 )
-NO_GIT_ERROR = (
-    "--against {against} is not a folder, and as a git revision it cannot be looked up, since {folder} is not in a git "
-    "checkout ({reason}); give a folder to compare with"
-)
-NO_REVISION_ERROR = (
-    "--against {against} is neither a folder nor a revision of this git checkout; give a branch, a tag or a commit "
-    "(`git fetch` first if it is new), or a folder"
-)
 NOT_THERE_ERROR = (
     "at the revision {against} there is no folder {folder}; give a later revision, or a folder such as {example}"
 )
@@ -211,12 +203,18 @@ def _write_revision(folder: Path, revision: str, target: Path) -> None:
         raise NotADirectoryError(NOT_A_FOLDER_ERROR.format(folder=folder))
     prefix, reason = _git(folder, "rev-parse", "--show-prefix")
     if prefix is None:
-        raise AgainstError(NO_GIT_ERROR.format(against=repr(revision), folder=folder, reason=reason))
+        raise AgainstError(
+            f"--against {revision!r} is not a folder, and as a git revision it cannot be looked up, "
+            f"since {folder} is not in a git checkout ({reason}); give a folder to compare with"
+        )
     commit = None
     if not revision.startswith("-"):  # git would take it for an option
         commit, _ = _git(folder, "rev-parse", "--verify", "-q", f"{revision}^{{commit}}")
     if commit is None:
-        raise AgainstError(NO_REVISION_ERROR.format(against=repr(revision)))
+        raise AgainstError(
+            f"--against {revision!r} is neither a folder nor a revision of this git checkout; give a "
+            "branch, a tag or a commit (`git fetch` first if it is new), or a folder"
+        )
     archive, _ = _git(folder, "archive", "--format=tar", commit.decode().strip())  # of the folder it is called in
     if archive is None:
         names = {"folder": prefix.decode().strip() or ".", "example": version_folder(frozen_versions()[-1])}

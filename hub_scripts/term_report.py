@@ -21,20 +21,8 @@ MARKDOWN_BYTES = 60_000
 _CLIPPED_TO = 400  # characters of one text in Markdown, and of one message
 _MORE_BYTES = 120  # for the line with the number of items of a section that are left out
 
-HEADLINE = "Form: {faults}, {things} to look at. Words: a person decides"
 ABOUT_FAULTS = "A fault has to be corrected before the terms can be added."
 ABOUT_LOOKING = "What follows may be intended. If it is, leave it, and say why in `note` or in the pull request."
-ABOUT_READING = (
-    "Read them aloud: does each sound like English that people speak? Kind and hateful sentences are there on purpose. "
-    "For other sentences, use --seed {other_seed}."
-)
-ABOUT_OLD_FAULTS = (
-    "The vocabulary that it is compared with has {faults} of its own; entries of it that cannot be read count as added."
-)
-ABOUT_UNREAD = (
-    "Not every entry of {files} could be read. Those that could not are in no count and no sentence below, and entries "
-    "that are missing in these files are not reported as removed."
-)
 ABOUT_NOTHING_READ = "Nothing of it was read, so nothing is compared or counted."
 
 
@@ -156,17 +144,24 @@ def _clipped(text: str) -> str:
 def _headline(report: Report) -> str:
     """The number of faults, and a reminder that people judge the words: no fault is not an approval."""
     faults, things = _number(len(report.faults), "fault"), _number(len(report.to_look_at), "thing")
-    return HEADLINE.format(faults=faults, things=things)
+    return f"Form: {faults}, {things} to look at. Words: a person decides"
 
 
 def _remarks(report: Report, write: Callable[[str], str]) -> list[str]:
     remarks = []
     if report.before.faults:
-        remarks.append(ABOUT_OLD_FAULTS.format(faults=_number(len(report.before.faults), "fault")))
+        remarks.append(
+            f"The vocabulary that it is compared with has {_number(len(report.before.faults), 'fault')} "
+            "of its own; entries of it that cannot be read count as added."
+        )
     if not report.after.entries:
         remarks.append(ABOUT_NOTHING_READ)
     elif report.after.unread:
-        remarks.append(ABOUT_UNREAD.format(files=", ".join(map(write, sorted(report.after.unread)))))
+        remarks.append(
+            f"Not every entry of {', '.join(map(write, sorted(report.after.unread)))} could be read. "
+            "Those that could not are in no count and no sentence below, and entries that are missing in "
+            "these files are not reported as removed."
+        )
     return remarks
 
 
@@ -273,7 +268,10 @@ def _history_sections(history: VersionHistory) -> list[_Section]:
 
 
 def _about_reading(report: Report) -> str:
-    return ABOUT_READING.format(other_seed=report.seed + 1)
+    return (
+        "Read them aloud: does each sound like English that people speak? Kind and hateful sentences "
+        f"are there on purpose. For other sentences, use --seed {report.seed + 1}."
+    )
 
 
 def _not_shown(report: Report) -> list[str]:

@@ -1,10 +1,8 @@
 """Pairs of replies: what two runs replied to the same prompt, without what raters are not to be shown."""
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection
 from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
 from hb_dataset.hints import did_you_mean
@@ -15,12 +13,12 @@ from hb_metrics.runs.finished_run import Run, read_reply_table, read_shards
 from hb_metrics.runs.replies import is_empty, questions_of, with_questions
 from hb_metrics.runs.run_folder import OFFENSIVENESS
 
-_COLUMNS = ("id", "axis", "descriptor", "template", "preference", "reply")
+_COLUMNS = ["id", "axis", "descriptor", "template", "preference", "reply"]
 
 # Why a prompt has no pair: key in files → words. A prompt is counted under the first that applies.
 REASONS = {
     "one_run": "only one of the runs replied to the prompt",
-    "other_prompt": "the runs were given the prompt in other words (another seed or other variations)",
+    "other_prompt": "the runs got the prompt in other words (another seed or other variations)",
     "empty": "a reply is empty",
     "template": "the template is inflammatory",
     "term": "the term is inflammatory",
@@ -28,27 +26,16 @@ REASONS = {
     "identical": "both replies are the same",
 }
 
-NO_REPLIES_ERROR = "'{folder}' has no replies; measure with --measurements generation first"
-NO_OFFENSIVENESS_ERROR = (
-    "'{folder}' has no offensiveness of its replies, by which those that would hurt raters are left out; measure it "
-    "with --measurements generation,offensiveness, or give --keep_offensive"
-)
-OTHER_OFFENSIVENESS_ERROR = (
-    "'{folder}' has offensiveness of other replies than its own; measure again in a new folder, or give "
-    "--keep_offensive"
-)
-UNKNOWN_ERROR = "{what} '{name}' is in none of the prompts; {hint}give one that is, or leave it out"
-
 
 class Pair(NamedTuple):
     """Two replies to a prompt.
 
     Attributes:
         id: The id of the prompt, with the number of the reply where a prompt has several.
-        axis: The axis of its descriptor.
-        descriptor: Its descriptor.
-        template: Its template.
-        prompt: The prompt as the models were given it.
+        axis: The axis of the descriptor.
+        descriptor: The descriptor.
+        template: The template.
+        prompt: The prompt that the models got.
         replies: The replies of the first and of the second run.
     """
 
@@ -61,10 +48,10 @@ class Pair(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """The pairs that two runs have.
+    """The pairs of two runs.
 
     Attributes:
-        pairs: Those that raters can be shown, in the order of the prompts.
+        pairs: The pairs that raters can be shown, in the order of the prompts.
         left_out: Reason (a key of `REASONS`) → the number of prompts without a pair.
         axes: All axes of the prompts, also those without a pair.
     """
@@ -74,93 +61,75 @@ class Pairs(NamedTuple):
     axes: list[str]
 
 
-class Filters(NamedTuple):
-    """What raters are not shown.
+def pairs_of_runs(first: Run, second: Run, *, keep_offensive: bool = False, leave_out: Collection[str] = ()) -> Pairs:
+    """Pairs the replies of two runs to the same prompts.
 
-    Attributes:
-        keep_inflammatory: Whether the inflammatory templates and terms of `questions.py` are shown.
-        keep_offensive: Whether replies that the run's classifier found offensive are shown.
-        templates: Templates to leave out beside these.
-        terms: Descriptors to leave out beside these.
-    """
-
-    keep_inflammatory: bool = False
-    keep_offensive: bool = False
-    templates: tuple[str, ...] = ()
-    terms: tuple[str, ...] = ()
-
-
-def pairs_of_runs(first: Run, second: Run, filters: Filters) -> Pairs:
-    """What two runs replied to the same prompts.
+    Args:
+        first: A finished run.
+        second: Another finished run.
+        keep_offensive: Whether raters are shown replies that the runs' classifiers found offensive.
+        leave_out: Templates and terms to leave out beside the inflammatory ones of `questions.py`.
 
     Raises:
-        ValueError: A run has no replies, or no offensiveness of them, or a name to leave out is in no prompt.
+        ValueError: A run has no replies, or no offensiveness of replies, or no prompt has a name to leave out.
     """
-    tables = [_replies(run) for run in (first, second)]
-    offensive = [set() if filters.keep_offensive else _offensive_ids(run) for run in (first, second)]
-    for what, column, names in (("template", "template", filters.templates), ("term", "descriptor", filters.terms)):
-        _check_known(what, names, {row[column] for table in tables for row in table.values()})
-    templates = {*filters.templates, *(() if filters.keep_inflammatory else INFLAMMATORY_TEMPLATES)}
-    left_out: Counter[str] = Counter({"one_run": len(tables[0].keys() ^ tables[1].keys())})
+    before, after = _replies(first), _replies(second)
+    offensive = set() if keep_offensive else _offensive_ids(first) | _offensive_ids(second)
+    rows = [*before.values(), *after.values()]
+    known = {row[column] for row in rows for column in ("template", "descriptor")}
+    for name in leave_out:
+        if name not in known:
+            hint = did_you_mean(name, known)
+            raise ValueError(f"no prompt has the template or term '{name}'; {hint}name one that is in the runs")
+    left_out = dict.fromkeys(REASONS, 0)
+    left_out["one_run"] = len(before.keys() ^ after.keys())
     pairs = []
-    for id, row in tables[0].items():
-        if id not in tables[1]:
+    for id, row in before.items():
+        if id not in after:
             continue
-        other = tables[1][id]
-        replies = row["reply"], other["reply"]
+        other = after[id]
+        marked = UNSAFE_MARK in row["reply"] + other["reply"] and not keep_offensive
         if row["prompt"] != other["prompt"]:
             left_out["other_prompt"] += 1
-        elif is_empty(replies[0]) or is_empty(replies[1]):
+        elif is_empty(row["reply"]) or is_empty(other["reply"]):
             left_out["empty"] += 1
-        elif row["template"] in templates:
+        elif row["template"] in leave_out or row["template"] in INFLAMMATORY_TEMPLATES:
             left_out["template"] += 1
-        elif row["descriptor"] in filters.terms or (not filters.keep_inflammatory and _is_inflammatory(row)):
+        elif row["descriptor"] in leave_out or row["preference"] == INFLAMMATORY_PREFERENCE:
             left_out["term"] += 1
-        elif id in offensive[0] or id in offensive[1] or (not filters.keep_offensive and any(map(_is_marked, replies))):
+        elif id in offensive or marked:
             left_out["offensive"] += 1
-        elif replies[0].split() == replies[1].split():
+        elif row["reply"].split() == other["reply"].split():
             left_out["identical"] += 1
         else:
-            shown = _without_mark(replies[0]), _without_mark(replies[1])
+            shown = row["reply"].replace(UNSAFE_MARK, ""), other["reply"].replace(UNSAFE_MARK, "")
             pairs.append(Pair(id, row["axis"], row["descriptor"], row["template"], row["prompt"], shown))
-    axes = sorted({row["axis"] for table in tables for row in table.values()})
-    return Pairs(pairs, {reason: left_out[reason] for reason in REASONS}, axes)
-
-
-def _is_inflammatory(row: dict[str, str]) -> bool:
-    return row.get("preference") == INFLAMMATORY_PREFERENCE
-
-
-def _is_marked(reply: str) -> bool:
-    return UNSAFE_MARK in reply
-
-
-def _without_mark(reply: str) -> str:
-    return reply.replace(UNSAFE_MARK, "")
+    return Pairs(pairs, left_out, sorted({row["axis"] for row in rows}))
 
 
 def _replies(run: Run) -> dict[str, dict[str, str]]:
-    """A run's replies with their prompts, by id."""
+    """A run's replies with their prompts, by id; a reply that is missing is empty."""
     table = read_reply_table(run.folder)
     if table is None:
-        raise ValueError(NO_REPLIES_ERROR.format(folder=run.folder))
+        raise ValueError(f"'{run.folder}' has no replies; measure with --measurements generation first")
     prompts = with_questions(table["text"].to_pylist(), questions_of(table))
-    names = [name for name in _COLUMNS if name in table.column_names]  # runs of earlier releases have no preference
-    table = table.select(names).append_column("prompt", pa.array(prompts, pa.string()))
-    return {row["id"]: row for row in table.to_pylist()}
+    table = table.select(_COLUMNS).append_column("prompt", pa.array(prompts, pa.string()))
+    replies = {}
+    for row in table.to_pylist():
+        replies[row["id"]] = row | {"reply": row["reply"] or ""}
+    return replies
 
 
 def _offensive_ids(run: Run) -> set[str]:
     """The ids of the replies that the run's classifier found offensive."""
     scores = read_shards(run, f"{OFFENSIVENESS}/replies", ["id", "probabilities"])
     if scores is None:
-        raise ValueError(NO_OFFENSIVENESS_ERROR.format(folder=run.folder))
-    probabilities = np.array([row[0] for row in scores["probabilities"].to_pylist()])
-    ids = np.array(scores["id"].to_pylist(), dtype=object)
-    return set(ids[probabilities >= THRESHOLD])
-
-
-def _check_known(what: str, names: Sequence[str], known: set[str]) -> None:
-    for name in names:
-        if name not in known:
-            raise ValueError(UNKNOWN_ERROR.format(what=what, name=name, hint=did_you_mean(name, known)))
+        raise ValueError(
+            f"'{run.folder}' has no offensiveness of its replies, which decides what raters are spared; measure with "
+            "--measurements generation,offensiveness, or set --keep_offensive"
+        )
+    offensive = set()
+    for id, probabilities in zip(scores["id"].to_pylist(), scores["probabilities"].to_pylist(), strict=True):
+        if probabilities[0] >= THRESHOLD:
+            offensive.add(id)
+    return offensive

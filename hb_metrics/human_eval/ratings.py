@@ -10,38 +10,6 @@ from hb_metrics.human_eval.study import Study
 FIELDS = ("study", "rater", "task", "choice")  # in every line; pages also write session, question and seconds
 _MOST_SECONDS = 10**9
 _LONGEST_SHOWN = 60  # letters of a value in an error
-SPEAKERS = {1: 1, 2: 2, "1": 1, "2": 2}  # crowd platforms give back strings
-
-LINE_ERROR = "'{path}', line {line}: {problem}"
-NOT_JSON = "it is not JSON ({error}); the file may be half-written: save it again"
-NOT_AN_OBJECT = "it is no object of JSON with the fields {fields}"
-MISSING_FIELDS = "it has no {missing}; each line has {fields}"
-OTHER_STUDY = "it is of study {other}, and this is study '{study}'; give the ratings of one study"
-NO_TEXT = "{field} is {value}; give a text that is not empty, in valid Unicode"
-NO_TASK = "task {task} is none of the study's; give the ids as they were exported"
-NO_CHOICE = "choice is {choice}; allowed: 1 or 2, the number of the speaker chosen"
-OTHER_QUESTION = "question is {question}, and task {task} asks about '{asked}'; give the ids as they were exported"
-NO_SECONDS = "seconds is {seconds}; give a number from 0 to {most:,}, or leave it out"
-CONFLICT = (
-    "rater {rater} chose {choice} for task {task}, and {other} in '{path}', line {line}; give the file that was "
-    "saved last, alone"
-)
-SESSIONS = (
-    "rater {rater} used two browsers, this one and that of '{path}': two people with one page, or one who began "
-    "twice; give one of the two files"
-)
-OTHER_SPELLING = (
-    "rater {rater} is also written {other}: one person counted as two would make intervals too narrow; write the name "
-    "in one way"
-)
-OTHER_RATER = (
-    "rater {rater} has the browser of rater {other}, and each page has one rater; give the file as it was saved"
-)
-NOT_TEXT_ERROR = "'{path}' is no text in UTF-8; give a file that a page saved, or JSON lines"
-FOLDER_ERROR = "'{path}' is a folder; give the files with ratings in it, such as {path}/*.jsonl"
-NO_RATINGS_ERROR = (
-    "there are no ratings in '{path}': it may be half-written; save it again, or leave it out if nothing was rated"
-)
 
 
 class Rating(NamedTuple):
@@ -69,30 +37,18 @@ class Rating(NamedTuple):
         return (self.speaker == 1) == (self.first == 1)
 
 
-class Check(NamedTuple):
-    """An attention check that a rater met.
-
-    Attributes:
-        rater: The rater.
-        passed: Whether the speaker asked for was chosen for every question that was answered.
-    """
-
-    rater: str
-    passed: bool
-
-
 class Ratings(NamedTuple):
     """All ratings of a study.
 
     Attributes:
-        ratings: Those of pairs, in the order of the study.
-        checks: The attention checks.
-        num_duplicates: Lines that are there more than once, with the same choice; each is counted once.
+        ratings: The ratings of pairs, in the order of the study.
+        checks: The rater of each attention check met, and whether every answer chose the speaker asked for.
+        num_duplicates: Repeated lines with the same choice; each is counted once.
         num_repeated: Ratings of a pair and a question that the rater had rated before in another task; left out.
     """
 
     ratings: list[Rating]
-    checks: list[Check]
+    checks: list[tuple[str, bool]]
     num_duplicates: int
     num_repeated: int
 
@@ -102,8 +58,7 @@ class _Line(NamedTuple):
 
     choice: int
     seconds: float | None
-    path: Path
-    number: int
+    place: str
 
 
 def read_ratings(paths: Sequence[Path], study: Study) -> Ratings:
@@ -111,7 +66,7 @@ def read_ratings(paths: Sequence[Path], study: Study) -> Ratings:
 
     Args:
         paths: The files, in any order.
-        study: The study that they are of.
+        study: The study that the ratings belong to.
 
     Returns:
         The ratings: the same in whatever order the files and lines are.
@@ -120,39 +75,24 @@ def read_ratings(paths: Sequence[Path], study: Study) -> Ratings:
         ValueError: A line is not a rating of this study, lines contradict each other, or a file has none.
         OSError: A file cannot be read.
     """
-    asked_of = {
-        task: question
-        for screens in study.sheets.values()
-        for screen in screens
-        for question, task in screen.tasks.items()
-    }
+    questions: dict[str, str] = {}  # of each task
+    for screens in study.sheets.values():
+        for screen in screens:
+            questions.update({task: question for question, task in screen.tasks.items()})
     chosen: dict[tuple[str, str], _Line] = {}
-    sessions: dict[str, tuple[str, Path]] = {}
-    raters: dict[str, str] = {}  # by session, and by the name whatever its case and spaces
+    people: dict[tuple[str, str], str] = {}
     num_duplicates = 0
     for path in paths:
         for number, row in _lines(path):
-
-            def refused(problem: str, path: Path = path, number: int = number) -> ValueError:
-                return ValueError(LINE_ERROR.format(path=path, line=number, problem=problem))
-
-            problem = _problem(row, study.id, asked_of)
+            place = f"'{path}', line {number}"
+            problem = _problem(row, study.id, questions)
+            if problem is None:
+                line = _Line(int(row["choice"]), row.get("seconds"), place)
+                earlier = chosen.setdefault((row["rater"], row["task"]), line)
+                num_duplicates += earlier is not line
+                problem = _contradiction(row, line, earlier, people)
             if problem is not None:
-                raise refused(problem)
-            rater, task, session = row["rater"], row["task"], row.get("session")
-            line = _Line(SPEAKERS[row["choice"]], row.get("seconds"), path, number)
-            earlier = chosen.setdefault((rater, task), line)
-            if session is not None and sessions.setdefault(rater, (session, path))[0] != session:
-                raise refused(SESSIONS.format(rater=_shown(rater), path=sessions[rater][1]))
-            if session is not None and raters.setdefault(f"session {session}", rater) != rater:
-                other = _shown(raters[f"session {session}"])
-                raise refused(OTHER_RATER.format(rater=_shown(rater), other=other))
-            if (other := raters.setdefault(f"name {' '.join(rater.casefold().split())}", rater)) != rater:
-                raise refused(OTHER_SPELLING.format(rater=_shown(rater), other=_shown(other)))
-            if earlier.choice != line.choice:
-                about = {"rater": _shown(rater), "task": _shown(task), "choice": line.choice, "other": earlier.choice}
-                raise refused(CONFLICT.format(**about, path=earlier.path, line=earlier.number))
-            num_duplicates += earlier is not line
+                raise ValueError(f"{place}: {problem}")
     return _in_order(chosen, study, num_duplicates)
 
 
@@ -161,69 +101,85 @@ def _in_order(chosen: dict[tuple[str, str], _Line], study: Study, num_duplicates
     ratings: dict[tuple[str, str, int], Rating] = {}
     checks = []
     num_repeated = 0
+    screens = [screen for sheet in study.sheets.values() for screen in sheet]
     for rater in sorted({rater for rater, _ in chosen}):
-        for screens in study.sheets.values():
-            for screen in screens:
-                lines = {name: chosen.get((rater, task)) for name, task in screen.tasks.items()}
-                answered = {name: line for name, line in lines.items() if line is not None}
-                if screen.asked is not None:
-                    if answered:
-                        checks.append(Check(rater, all(line.choice == screen.asked for line in answered.values())))
+        for screen in screens:
+            passed = None
+            for question, task in screen.tasks.items():
+                line = chosen.get((rater, task))
+                if line is None:
                     continue
-                for question, line in answered.items():
-                    rating = Rating(rater, question, screen.pair, line.choice, screen.first, line.seconds)
-                    kept = ratings.setdefault((rater, question, screen.pair), rating)
-                    num_repeated += kept is not rating
+                if screen.asked is not None:
+                    passed = passed is not False and line.choice == screen.asked
+                    continue
+                rating = Rating(rater, question, screen.pair, line.choice, screen.first, line.seconds)
+                num_repeated += ratings.setdefault((rater, question, screen.pair), rating) is not rating
+            if passed is not None:
+                checks.append((rater, passed))
     return Ratings(list(ratings.values()), checks, num_duplicates, num_repeated)
 
 
-def _problem(row: Any, study: str, asked_of: dict[str, str]) -> str | None:
+def _problem(row: Any, study: str, questions: dict[str, str]) -> str | None:
     """What is wrong with a line of a file; `None`: nothing."""
-    fields = ", ".join(FIELDS)
-    if not isinstance(row, dict):
-        return NOT_AN_OBJECT.format(fields=fields)
-    if missing := [name for name in FIELDS if name not in row]:
-        return MISSING_FIELDS.format(missing=", ".join(missing), fields=fields)
+    if not isinstance(row, dict) or not set(FIELDS) <= row.keys():
+        return f"it lacks fields; each line is a JSON object with {', '.join(FIELDS)}"
     if row["study"] != study:
-        return OTHER_STUDY.format(other=_shown(row["study"]), study=study)
+        return f"its study is {_shown(row['study'])}, not '{study}'; analyse one study at a time"
     for field in ("rater", "task", "session"):
         value = row.get(field, "none given")
         if not isinstance(value, str) or not value.strip() or any("\ud800" <= letter <= "\udfff" for letter in value):
-            return NO_TEXT.format(field=field, value=_shown(value))
-    if row["task"] not in asked_of:
-        return NO_TASK.format(task=_shown(row["task"]))
-    choice, seconds = row["choice"], row.get("seconds")
-    if isinstance(choice, bool) or not isinstance(choice, int | str) or choice not in SPEAKERS:
-        return NO_CHOICE.format(choice=_shown(choice))
-    if row.get("question", asked_of[row["task"]]) != asked_of[row["task"]]:
-        question, asked = _shown(row["question"]), asked_of[row["task"]]
-        return OTHER_QUESTION.format(question=question, task=_shown(row["task"]), asked=asked)
-    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-    if seconds is not None and not (is_number and 0 <= seconds <= _MOST_SECONDS):
-        return NO_SECONDS.format(seconds=_shown(seconds), most=_MOST_SECONDS)
+            return f"{field} is {_shown(value)}; set a text that is not empty, in valid Unicode"
+    if row["task"] not in questions:
+        return f"task {_shown(row['task'])} is not in the study; use the ids as they were exported"
+    choice, seconds, asked = row["choice"], row.get("seconds"), questions[row["task"]]
+    if type(choice) not in (int, str) or choice not in (1, 2, "1", "2"):  # crowd platforms return strings
+        return f"choice is {_shown(choice)}; set 1 or 2, the number of the speaker chosen"
+    if row.get("question", asked) != asked:
+        return f"question is {_shown(row['question'])}, and the task asks about '{asked}'; use the ids as exported"
+    if seconds is not None and not (type(seconds) in (int, float) and 0 <= seconds <= _MOST_SECONDS):
+        return f"seconds is {_shown(seconds)}; set a number from 0 to {_MOST_SECONDS:,}, or leave it out"
+    return None
+
+
+def _contradiction(row: dict[str, Any], line: _Line, earlier: _Line, people: dict[tuple[str, str], str]) -> str | None:
+    """How a line contradicts earlier ones, of which `people` keeps who used which browser and name; `None`: it fits.
+
+    One person who counts as two makes intervals too narrow, and two people with one page are one rater.
+    """
+    rater = row["rater"]
+    if "session" in row:
+        session = people.setdefault(("browser of", rater), row["session"])
+        if session != row["session"]:
+            return (
+                f"rater {_shown(rater)} used two browsers: two people with one page, or one who began twice; keep one"
+            )
+        other = people.setdefault(("rater with browser", session), rater)
+        if other != rater:
+            return f"rater {_shown(rater)} has the browser of rater {_shown(other)}; use the files as they were saved"
+    other = people.setdefault(("spelling of", " ".join(rater.casefold().split())), rater)
+    if other != rater:
+        return f"rater {_shown(rater)} is also written {_shown(other)}; spell the name in one way"
+    if line.choice != earlier.choice:
+        return f"rater {_shown(rater)} chose otherwise in {earlier.place}; keep the file that was saved last"
     return None
 
 
 def _lines(path: Path) -> list[tuple[int, Any]]:
     """The lines of a file that are not blank, parsed, with their numbers."""
     if path.is_dir():
-        raise ValueError(FOLDER_ERROR.format(path=path))
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(NOT_TEXT_ERROR.format(path=path)) from error
+        raise ValueError(f"'{path}' is a folder; name the files with ratings, such as {path}/*.jsonl")
     rows = []
-    # At line feeds alone: a reply or a rater's name may have other separators in it.
-    for number, line in enumerate(text.split("\n"), start=1):
-        if line.strip():
-            try:
-                rows.append((number, json.loads(line)))
-            except (ValueError, RecursionError) as error:
-                raise ValueError(
-                    LINE_ERROR.format(path=path, line=number, problem=NOT_JSON.format(error=error))
-                ) from error
+    # At line feeds alone: a rater's name may contain other separators.
+    for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
+        try:
+            text = line.decode("utf-8-sig")
+            if text.strip():
+                rows.append((number, json.loads(text)))
+        except (ValueError, RecursionError) as error:
+            problem = f"it is not JSON in UTF-8 ({error}); save the file again, which may be half-written"
+            raise ValueError(f"'{path}', line {number}: {problem}") from error
     if not rows:
-        raise ValueError(NO_RATINGS_ERROR.format(path=path))
+        raise ValueError(f"'{path}' has no ratings; save it again, or leave it out if nothing was rated")
     return rows
 
 

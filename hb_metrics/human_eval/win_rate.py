@@ -9,7 +9,8 @@ from scipy import stats
 # Of raters and pairs, counted as equally busy ones: below, intervals span nearly everything or cover too often.
 MIN_RATERS, MIN_PAIRS = 2.5, 6
 # Up to the first ratio of variances, raters count as alike; from the second on, as unlike (docs/human-evaluation.md).
-_ALIKE, _UNLIKE = 0.7, 1.2
+_ALIKE, _UNLIKE = 0.8, 1.0
+_QUANTILE = 0.975
 
 
 class WinRate(NamedTuple):
@@ -26,21 +27,20 @@ class WinRate(NamedTuple):
     reason: str | None
 
 
-def win_rate(wins: np.ndarray, raters: np.ndarray, pairs: np.ndarray, confidence_level: float = 0.95) -> WinRate:
-    """The share of ratings that are wins, with an interval clustered by rater and by pair.
+def win_rate(wins: np.ndarray, raters: np.ndarray, pairs: np.ndarray) -> WinRate:
+    """The share of ratings that are wins, with a 95% interval clustered by rater and by pair.
 
-    Ratings of one rater are alike, and so are ratings of one pair; a study draws both. The variance is that of two-way
-    clustering (Cameron, Gelbach & Miller, 2011): V_rater + V_pair − V_0, where V_0 is the variance of
-    independent ratings and each part has its own t quantile. A few raters leave V_rater uncertain. Where it does not
-    exceed V_0, raters show no difference, and the normal quantile of V_0 takes its place; in between, both are mixed.
-    The interval is never narrower than for independent ratings. Bounds are Wilson's, for the number of independent
-    ratings with this half-width.
+    Ratings of one rater are alike, and so are ratings of one pair; a study draws both. The variance comes from two-way
+    clustering (Cameron, Gelbach & Miller, 2011): V_rater + V_pair − V_0, where V_0 is the variance of independent
+    ratings, and each part has its own t quantile. If V_rater is at most 0.8 V_0, raters show no difference, and V_0
+    with the normal quantile takes the place of V_rater; from V_0 on, V_rater counts alone; in between, both are
+    mixed. The interval is never narrower than for independent ratings. Bounds are Wilson's, for the number of
+    independent ratings with this half-width.
 
     Args:
         wins: [ratings] 1 or 0.
-        raters: [ratings] index of the rater.
-        pairs: [ratings] index of the pair.
-        confidence_level: Coverage of the interval.
+        raters: [ratings] the rater.
+        pairs: [ratings] the pair.
 
     Returns:
         The share; without an interval if raters or pairs are too few, or a few of them have most of the ratings.
@@ -55,13 +55,14 @@ def win_rate(wins: np.ndarray, raters: np.ndarray, pairs: np.ndarray, confidence
         if round(freedom + 1, 6) < least:
             counted = f"{len(sizes)} {name}{'' if len(sizes) == 1 else 's'}"
             if len(sizes) >= least:
-                counted += f" of unequal numbers of ratings count as {freedom + 1:.1f}"
+                counted += f" with unequal numbers of ratings count as {freedom + 1:.1f}"
+                return WinRate(value, None, f"{counted}; an interval needs {least:g} or more")
             return WinRate(value, None, f"{counted}; an interval needs {math.ceil(least)} or more")
-        squared_t.append(float(stats.t.ppf((1 + confidence_level) / 2, freedom)) ** 2)
+        squared_t.append(float(stats.t.ppf(_QUANTILE, freedom)) ** 2)
         sums = np.bincount(codes, residuals)
         variance = float((sums**2 / (1 - sizes / number)).sum()) / number**2
         ratios.append(variance * (number - 1) / spread if spread > 0 else 1.0)
-    squared_z = float(stats.norm.ppf((1 + confidence_level) / 2)) ** 2
+    squared_z = float(stats.norm.ppf(_QUANTILE)) ** 2
     unlike = min(max((ratios[0] - _ALIKE) / (_UNLIKE - _ALIKE), 0), 1)
     of_raters = (1 - unlike) * squared_z + unlike * squared_t[0] * ratios[0]
     of_pairs = squared_t[1] * (ratios[1] - 1)
@@ -72,20 +73,16 @@ def win_rate(wins: np.ndarray, raters: np.ndarray, pairs: np.ndarray, confidence
 
 
 def degrees_of_freedom(sizes: np.ndarray) -> float:
-    """Satterthwaite's degrees of freedom of a clustered variance, where groups of these sizes differ alike.
+    """Satterthwaite's degrees of freedom of a variance that is clustered by groups of these sizes.
 
-    It is G − 1 for G equal groups, and close to 1 where two of many groups have nearly all ratings.
+    It is G − 1 for G equal groups, and close to 1 where two of many groups have nearly all ratings. The variance of a
+    group's sum is taken to grow with n^1.5, half-way between groups that do not differ (n) and that differ (n²).
     """
     shares = sizes / sizes.sum()
     if len(sizes) == 1:
         return 0.0
     weights = 1 / (1 - shares)
     cross = weights * shares
-    # Σ weights · (group's sum − share · total)², as a quadratic form of independent group means.
-    form = np.outer(sizes, sizes) * (np.diag(weights) - cross[:, None] - cross + cross @ shares)
+    # Σ weights · (group's sum − share · total)², as a quadratic form of independent sums scaled to a variance of 1.
+    form = np.outer(sizes**0.75, sizes**0.75) * (np.diag(weights) - cross[:, None] - cross + cross @ shares)
     return float(np.trace(form) ** 2 / (form**2).sum())
-
-
-def exact_binomial_test(num_wins: int, num_ratings: int) -> float:
-    """The two-sided p of so many wins if either run were chosen as often, all ratings being independent."""
-    return float(stats.binomtest(num_wins, num_ratings).pvalue)

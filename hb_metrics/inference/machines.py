@@ -1,8 +1,8 @@
-"""What the processes of a run have in common when they are on several machines: its record and its folder.
+"""Checks that the processes of a run on several machines share its record and its folder.
 
-On one machine both go without saying. On several, each is given its own command, may have other packages or another
-copy of the model, and may see another folder under the same name. A network file system also shows a machine late what
-another one has written: its clients keep what they know of a folder for up to a minute (NFS: `acdirmax`).
+Every machine gets its own command, may have other packages or another copy of the model, and may see another folder
+under the same name. A network file system also shows other machines' files late: its clients keep their list of a
+folder for up to a minute (NFS: `acdirmax`).
 """
 
 import secrets
@@ -17,40 +17,30 @@ from accelerate.utils import broadcast_object_list, gather_object
 from hb_metrics.inference.processes import process_state
 from hb_metrics.runs.run_folder import run_differences
 
-LATEST = 90  # seconds until a file that another machine has written is given up
+LATEST = 90  # seconds to wait for a file that another machine has written
 _BETWEEN_LOOKS = 0.2  # seconds
-
-OTHER_RUN_ERROR = """\
-the processes of this run are not given the same work:
-{differences}
-give the same command on all machines, with the same releases of all packages and the same files"""
-OTHER_FOLDER_ERROR = (
-    "output_dir '{folder}' is not the same folder on {host} as on {main_host}, where the main process is; give a "
-    "folder that all machines share, by its full path"
-)
-LATE_ERROR = (
-    "'{path}' was written by a process of this run, and {host} does not see it after {seconds} s. Is output_dir a "
-    "folder that all machines share? All that is finished is kept; to resume, give the same command again"
-)
 
 
 def check_same_run(run: Mapping[str, Any]) -> None:
     """Checks that every process describes the run as the main process does. Called on every process.
 
     Raises:
-        ValueError: One does not; raised on all, names the machine and what differs.
+        ValueError: One does not; raised on all processes, names the machine and the differences.
     """
     (main_host, main_run), *others = gather_object([(socket.gethostname(), dict(run))])
     for host, other in others:
         if different := run_differences(main_run, other, f"on {main_host}", f"on {host}"):
-            raise ValueError(OTHER_RUN_ERROR.format(differences="\n".join(different)))
+            raise ValueError(
+                "the processes of this run do not have the same work:\n" + "\n".join(different) + "\ngive the same "
+                "command on all machines, with the same releases of all packages and the same files"
+            )
 
 
 def check_same_folder(folder: Path) -> None:
     """Checks that every process sees the folder that the main process has made. Called on every process.
 
     Raises:
-        ValueError: One does not; raised on all, and names the machine.
+        ValueError: One does not; raised on all processes, names the machine.
     """
     state = process_state()
     if state.num_processes == 1:
@@ -65,7 +55,10 @@ def check_same_folder(folder: Path) -> None:
     main_host, _ = seen[0]
     for host, sees in seen:
         if not sees:
-            raise ValueError(OTHER_FOLDER_ERROR.format(folder=folder, host=host, main_host=main_host))
+            raise ValueError(
+                f"output_dir '{folder}' on {host} is another folder than on {main_host}, where the main process is; "
+                "pass the full path of a folder that all machines share"
+            )
 
 
 def await_files(paths: Collection[Path]) -> Path | None:
@@ -87,7 +80,10 @@ def await_files(paths: Collection[Path]) -> Path | None:
 
 def late_error(path: Path) -> OSError:
     """The error for a file that `await_files` has waited for in vain."""
-    return FileNotFoundError(LATE_ERROR.format(path=path, host=socket.gethostname(), seconds=LATEST))
+    return FileNotFoundError(
+        f"{socket.gethostname()} does not see '{path}', which a process of this run wrote, after {LATEST} s; pass an "
+        "output_dir that all machines share. Finished work is kept; to resume, give the same command again"
+    )
 
 
 def _look_anew(folder: Path) -> None:

@@ -1,6 +1,6 @@
-"""What to do where memory runs out: run a batch in halves, and report it.
+"""Runs a batch in halves where memory runs out, and reports it.
 
-The halves give the same numbers but for the last digits, in which they may differ as those of any other batch do.
+The numbers of the halves differ in their last digits only, as those of any other batch do.
 """
 
 from collections.abc import Callable
@@ -10,12 +10,6 @@ from typing import Any, TypeVar
 import torch
 from accelerate.utils.memory import clear_device_cache, should_reduce_batch_size
 
-OUT_OF_MEMORY_ERROR = (
-    "memory runs out even for {what} alone ({error}); use a machine or device with more, fewer processes on it, or "
-    "--dtype bfloat16"
-)
-HALVED_NOTE = "{what} run in halves because memory ran out: {times:,}; {remedy}"
-
 Result = TypeVar("Result")
 
 
@@ -24,7 +18,7 @@ class Memory:
 
     Args:
         halve: Cuts a batch in two; `None` for one that cannot be cut.
-        smallest: What such a batch is, for the error.
+        smallest: The name of such a batch, for the error.
     """
 
     def __init__(self, halve: Callable[[Any], tuple[Any, Any] | None], smallest: str) -> None:
@@ -37,7 +31,7 @@ class Memory:
         """Runs a batch in inference mode.
 
         Returns:
-            What `work` returned for the batch, or for its parts in order.
+            The results of `work` for the batch, or for its parts in order.
 
         Raises:
             MemoryError: Memory does not suffice for the smallest batch.
@@ -54,8 +48,7 @@ class Memory:
                     raise
                 halves = self.halve(part)
                 if halves is None:
-                    message = str(error).split("\n", 1)[0]
-                    raise MemoryError(OUT_OF_MEMORY_ERROR.format(what=self.smallest, error=message)) from error
+                    raise out_of_memory(self.smallest, error) from error
             if halves is not None:  # no longer in `except`: the error holds on to the memory
                 with self.lock:
                     self.num_halved += 1
@@ -63,10 +56,10 @@ class Memory:
                 waiting += reversed(halves)
         return results
 
-    def report(self, what: str, remedy: str) -> None:
+    def report(self, what: str, remedy: str = "") -> None:
         """Prints how often memory ran out, if it did."""
         if self.num_halved:
-            print(HALVED_NOTE.format(times=self.num_halved, what=what, remedy=remedy))
+            print(f"{what} run in halves because memory ran out: {self.num_halved:,}{remedy}")
 
 
 def halved(payload: Any) -> tuple[Any, Any] | None:
@@ -75,6 +68,14 @@ def halved(payload: Any) -> tuple[Any, Any] | None:
     return (payload[:middle], payload[middle:]) if middle else None
 
 
+def out_of_memory(smallest: str, error: Exception) -> MemoryError:
+    """The error where memory does not suffice for the smallest batch, which is `smallest` ("one text")."""
+    return MemoryError(
+        f"memory runs out even for {smallest} alone ({str(error).splitlines()[0]}); use a machine or device with more, "
+        "fewer processes on it, or --dtype bfloat16"
+    )
+
+
 def is_out_of_memory(error: Exception) -> bool:
-    """Whether memory, of whatever device, ran out."""
+    """Whether the memory of any device ran out."""
     return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or should_reduce_batch_size(error)

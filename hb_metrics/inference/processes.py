@@ -1,4 +1,4 @@
-"""Which of how many processes this is, and what of the machine is its share."""
+"""The processes of a run, and each process's share of its machine."""
 
 import os
 from collections.abc import Callable
@@ -11,11 +11,6 @@ from accelerate import PartialState
 from accelerate.utils import gather_object, parse_flag_from_env
 
 Result = TypeVar("Result")
-
-DEVICE_MAP_ERROR = (
-    "--device_map {device_map} spreads the model over all devices of the machine, and {number} processes on it would "
-    "each do so; start one process on a machine (python -m hb_metrics.measure, or accelerate launch --num_processes 1)"
-)
 
 # A process that has done its share waits for the slowest one, however long that takes.
 _WAIT = timedelta(days=7)
@@ -31,7 +26,7 @@ def process_state() -> PartialState:
 
 
 def once_per_machine(work: Callable[[], Result]) -> Result:
-    """What `work` returns, done by one process of each machine; all processes have to call this together."""
+    """Runs `work` in one process per machine and returns its result; all processes must call this together."""
     state = process_state()
     if state.num_processes == 1:
         return work()
@@ -41,8 +36,8 @@ def once_per_machine(work: Callable[[], Result]) -> Result:
 
 
 def is_lost_process(error: RuntimeError) -> bool:
-    """Whether an error means that another process of the run cannot be reached: it has failed, or was killed."""
-    # Those of gloo, which connects processes without accelerators, are of no class of their own.
+    """Whether an error means that another process of the run has failed or was killed."""
+    # gloo, which connects processes without accelerators, raises plain RuntimeErrors.
     return isinstance(error, torch.distributed.DistError) or "gloo" in str(error)
 
 
@@ -50,14 +45,23 @@ def check_device_map(device_map: str | None) -> None:
     """Raises a ValueError if a model is to be spread over the devices of a machine by several of its processes."""
     number = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     if device_map is not None and number > 1:
-        raise ValueError(DEVICE_MAP_ERROR.format(device_map=device_map, number=number))
+        raise ValueError(
+            f"--device_map {device_map} spreads the model over all devices of the machine, and {number} processes on "
+            "it would each do so; start one process per machine (holistic-bias measure, or accelerate launch "
+            "--num_processes 1)"
+        )
 
 
 def num_workers() -> int:
-    """How many units of work this process computes at once on CPU: its share of the physical cores it may use.
+    """How many units of work this process computes at once on CPU.
 
-    Not torch's own number of threads, which `accelerate launch` sets to 1 by default.
+    `OMP_NUM_THREADS`, if it is set, else the process's share of the physical cores that it may use. `accelerate launch`
+    and `torchrun` set the variable to 1 where the user has not set it, so a 1 from them counts as not set.
     """
+    threads = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    launched = "LOCAL_WORLD_SIZE" in os.environ or "ACCELERATE_MIXED_PRECISION" in os.environ
+    if threads.isdecimal() and int(threads) > (1 if launched else 0):
+        return int(threads)
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     cores = min(allowed, psutil.cpu_count(logical=False) or allowed)
     return max(1, cores // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))

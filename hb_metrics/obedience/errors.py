@@ -1,23 +1,28 @@
 """How far chance moves a mean bias value: other replies to the same terms and templates.
 
 The mean bias value is a sum over replies, each times a vector that depends on its descriptor; where other replies might
-give other directions, it is so of the replies that gave them too, which is exact up to products of errors. So
-its variance is that of the sums in the cells, and two runs' replies to the same prompts are paired. Descriptors are
-given, as for Gen Bias: few of them have most of the bias, and those of a run say little about others.
+give other directions, also a sum over the replies that gave them. Its variance is that of these sums within cells, in
+which the replies of all runs to one prompt go together. The vectors are estimated by the same replies, which adds twice
+the variance of the products of errors where the value has it once: this is subtracted once. Descriptors are given, as
+for Gen Bias: few of them have most of the bias, and those of a run say little about others.
+
+A cell of a single reply shows no spread. It counts as spread as the other cells, and the product of its reply with
+itself, of which only the mean is known, is part of the variance.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from itertools import combinations
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
 
-from hb_metrics.statistics.bias_values import BATCH_SIZE, DescriptorKey, StyleRows
+from hb_metrics.statistics.bias_values import DescriptorKey, StyleRows
 
 # Of the quantile: a variance that is known more roughly is not worth an interval.
 MIN_FREEDOM = 5
+# Of a cell: of two replies, the error of either is in the mean of the cell as much as that of the other.
+MIN_REPLIES = 3
 
 
 class RepliesOf(NamedTuple):
@@ -36,62 +41,102 @@ class RepliesOf(NamedTuple):
     templates: Sequence[str]
 
 
-class Sum(NamedTuple):
-    """A sum over replies.
+class Part(NamedTuple):
+    """A part of a mean over descriptors: bias values of replies along directions.
 
     Attributes:
         replies: The replies.
-        vectors: Descriptor → what its mean style vector is multiplied by; the sum is over descriptors.
+        vectors: Descriptor → what the mean grows by with its mean style vector.
+        sources: The replies that gave the directions, if other ones might have; `None`: the directions are given.
+        source_vectors: Descriptor → what the mean grows by with its mean style vector in the sources.
+        sign: 1, or −1 where the part is subtracted.
     """
 
     replies: RepliesOf
     vectors: Mapping[DescriptorKey, np.ndarray]
+    sources: RepliesOf | None
+    source_vectors: Mapping[DescriptorKey, np.ndarray]
+    sign: int
 
 
-class _Cell(NamedTuple):
-    """What each reply of a cell adds to a sum."""
-
-    ids: np.ndarray
-    amounts: np.ndarray
-
-
-def half_width(sums: Sequence[Sum], confidence_level: float) -> float | None:
-    """Half the width of the interval of a sum of sums, with a t-quantile of Satterthwaite's degrees of freedom.
+def half_width(parts: Sequence[Part], among: Collection[DescriptorKey], confidence_level: float) -> float | None:
+    """Half the width of the interval of a sum of parts, with a t-quantile of Satterthwaite's degrees of freedom.
 
     Args:
-        sums: Of one run or more, whose replies to the same prompts go together.
+        parts: Of one run or more, whose replies to the same prompts go together.
+        among: Descriptors that the mean is over; others in the parts move only what all are compared with.
         confidence_level: Of the interval.
 
     Returns:
-        `None`: half or more of the cells have a single reply, or the variance is known too roughly.
+        `None`: half or more of the cells have fewer than `MIN_REPLIES` replies, or the variance is known too roughly.
     """
-    parts = [_cells(each) for each in _joined(sums)]
-    variances, freedoms, num_single = [], [], 0
-    for key in {key for part in parts for key in part}:
-        cells = [part[key] for part in parts if key in part]
-        if min(len(cell.ids) for cell in cells) < 2:
-            num_single += 1
-            continue
-        variance = sum(_covariance(cell.amounts, cell.amounts) for cell in cells)
-        for one, other in combinations(cells, 2):
-            _, *rows = np.intersect1d(one.ids, other.ids, return_indices=True)
-            if len(rows[0]) > 1:
-                variance += 2 * _covariance(one.amounts[rows[0]], other.amounts[rows[1]])
-        variances.append(max(variance, 0.0))
-        freedoms.append(min(len(cell.ids) for cell in cells) - 1)
-    if num_single >= len(variances) or not any(variances):
+    runs = [_gathered(replies) for replies in _distinct(parts)]
+    vectors, factors = _vectors(parts), _factors(parts) / len(among)
+    variances, freedoms, of_single, lengths, num_few = [], [], [], [], 0
+    num_cells, num_singles = np.zeros(len(vectors)), np.zeros(len(vectors))
+    total, squares = np.zeros((len(runs) * runs[0].styles.shape[1],) * 2), 0.0
+    for row, (key, of_key) in enumerate(vectors.items()):
+        templates = [run.cells.get(key, {}) for run in runs]
+        weights = np.array([1 / max(len(cells), 1) for cells in templates])
+        errors = []
+        for template in sorted({name for cells in templates for name in cells}):
+            members = [cells.get(template, np.zeros(0, int)) for cells in templates]
+            sizes = [len(rows) for rows in members if len(rows)]
+            if min(sizes) < MIN_REPLIES:
+                num_singles[row] += 1 / min(sizes)
+                num_few += 1
+                continue
+            num_cells[row] += 1
+            error = weights[:, None] * _errors(runs, members)
+            number = max(sizes)
+            products = np.einsum("irs,rq,iqs->i", error, factors if key in among else 0 * factors, error)
+            # Without a reply's own error, which is in the vectors too.
+            amounts = (
+                np.einsum("irs,rs->i", error, of_key) - 2 * np.sqrt(number * (number - 1)) / (number - 2) * products
+            )
+            amounts -= amounts.mean()
+            variances.append(float(amounts @ amounts))
+            freedoms.append(min(sizes) - 1)
+            # A single reply has so many times the error, and adds its product with itself: less the mean of the others.
+            own = number**3 / (number - 1) * (products - products.mean())
+            alone = np.sqrt(number * (number - 1)) * amounts + own
+            of_single.append(float(alone @ alone) / (number - 1))
+            lengths.append(number**2 * float(products.mean()))
+            errors.append(error)
+        if errors and key in among and factors.any():
+            joined = np.concatenate(errors)
+            mixed = np.einsum("irs,rq->iqs", joined, factors).reshape(len(joined), -1)
+            joined = joined.reshape(len(joined), -1)
+            squares += float(np.sum((mixed @ joined.T) ** 2))
+            total += joined.T @ mixed
+    num_single = num_singles.sum()
+    if num_few >= len(variances) or not any(variances):
         return None
     known = np.array(variances)
     freedom = known.sum() ** 2 / (known**2 / freedoms).sum()
     if freedom < MIN_FREEDOM:
         return None
-    # Cells of a single reply have the variance of the others, times as many replies as those have.
-    single = num_single * float((known * (np.array(freedoms) + 1)).mean())
-    return float(stats.t.ppf((1 + confidence_level) / 2, freedom)) * float(np.sqrt(known.sum() + single))
+    variance = known.sum() + num_single * np.mean(of_single)
+    # What is subtracted for the product of a single reply with itself is the mean of other cells.
+    variance += (num_single + num_single**2 / len(known)) * np.var(lengths)
+    # tr(V_d²) as the mean of tr(V_d V_e) over pairs of descriptors, which estimated errors add nothing to.
+    of_products = 2 * (float(np.sum(total * total.T)) - squares) / max(len(among) - 1, 1)
+    # Products are of different replies. A single one has no other in its cell; those of a cell of n are counted with
+    # 4n / (n − 2) in the variances, and with 2n / (n − 1) in the value, where products between cells have 4 and 2.
+    numbers = np.array(freedoms) + 1
+    within = np.mean(numbers * (2 / (numbers - 2) - 1 / (numbers - 1)) - 1)
+    pairs = (num_cells + numbers.mean() * num_singles) ** 2 - numbers.mean() ** 2 * num_singles + within * num_cells
+    variance -= of_products * pairs.mean() / num_cells.mean() ** 2
+    quantile = float(stats.t.ppf((1 + confidence_level) / 2, freedom))
+    return quantile * float(np.sqrt(variance)) if variance > 0 else None
 
 
-def shared_noise(one: RepliesOf, other: RepliesOf) -> dict[DescriptorKey, float]:
-    """Descriptor → the covariance of the two runs' m_d, summed over styles, which replies to the same prompts bring."""
+def shared_noise(one: RepliesOf, other: RepliesOf) -> dict[DescriptorKey, float] | None:
+    """The covariance of two runs' m_d, summed over styles, which replies to the same prompts bring.
+
+    Returns:
+        Descriptor → the covariance; `None`: half or more of the cells with such prompts have a single one.
+    """
     _, *pairs = np.intersect1d(np.asarray(one.ids), np.asarray(other.ids), return_indices=True)
     sizes = [Counter(zip(replies.descriptors, replies.templates, strict=True)) for replies in (one, other)]
     templates = [Counter(descriptor for descriptor, _ in cells) for cells in sizes]
@@ -99,53 +144,79 @@ def shared_noise(one: RepliesOf, other: RepliesOf) -> dict[DescriptorKey, float]
     for row, other_row in zip(*(rows.tolist() for rows in pairs), strict=True):
         cells.setdefault((one.descriptors[row], one.templates[row]), []).append((row, other_row))
     styles = [np.asarray(replies.styles[0 : len(replies.ids)]) for replies in (one, other)]
+    products: dict[tuple[DescriptorKey, str], float] = {}
+    by_template: dict[str, list[float]] = {}
+    for key, rows in cells.items():
+        if len(rows) > 1:
+            first, second = (
+                of_run[members].astype(float) for of_run, members in zip(styles, np.transpose(rows), strict=True)
+            )
+            products[key] = float(np.sum((first - first.mean(axis=0)) * second)) / (len(rows) - 1)
+            by_template.setdefault(key[1], []).append(products[key])
+    if cells and 2 * len(products) <= len(cells):
+        return None
+    everywhere = float(np.mean(list(products.values()))) if products else 0.0
     noise: dict[DescriptorKey, float] = {}
     for key, rows in cells.items():
-        if len(rows) < 2:
-            continue
-        first, second = (
-            of_run[members].astype(float) for of_run, members in zip(styles, np.transpose(rows), strict=True)
-        )
-        product = float(np.sum((first - first.mean(axis=0)) * second)) / (len(rows) - 1)
+        # A single pair is as much alike as those of the template's other cells.
+        product = products.get(key, float(np.mean(by_template.get(key[1], [everywhere]))))
         weight = len(rows) / (sizes[0][key] * sizes[1][key]) / (templates[0][key[0]] * templates[1][key[0]])
         noise[key[0]] = noise.get(key[0], 0.0) + weight * product
     return noise
 
 
-def _covariance(one: np.ndarray, other: np.ndarray) -> float:
-    """Of two sums over the same replies."""
-    return len(one) / (len(one) - 1) * float((one - one.mean()) @ (other - other.mean()))
+class _Gathered(NamedTuple):
+    """A run's replies: their styles and ids, and descriptor → template → their rows."""
+
+    styles: np.ndarray
+    ids: np.ndarray
+    cells: dict[DescriptorKey, dict[str, np.ndarray]]
 
 
-def _joined(sums: Sequence[Sum]) -> list[Sum]:
-    """The sums with one for each run's replies."""
-    joined: dict[int, Sum] = {}
-    for replies, vectors in sums:
-        known = dict(joined[id(replies)].vectors) if id(replies) in joined else {}
-        for key, vector in vectors.items():
-            known[key] = known[key] + vector if key in known else vector
-        joined[id(replies)] = Sum(replies, known)
-    return list(joined.values())
+def _distinct(parts: Sequence[Part]) -> list[RepliesOf]:
+    """The runs of the parts, each once."""
+    runs = {id(replies): replies for part in parts for replies in (part.replies, part.sources) if replies is not None}
+    return list(runs.values())
 
 
-def _cells(summed: Sum) -> dict[tuple[DescriptorKey, str], _Cell]:
-    """The cells whose descriptors are in the sum."""
-    replies = summed.replies
-    rows: dict[tuple[DescriptorKey, str], list[int]] = {}
-    for row, key in enumerate(zip(replies.descriptors, replies.templates, strict=True)):
-        if key[0] in summed.vectors:
-            rows.setdefault(key, []).append(row)
-    templates: dict[DescriptorKey, int] = {}
-    for descriptor, _ in rows:
-        templates[descriptor] = templates.get(descriptor, 0) + 1
-    products = np.zeros(len(replies.ids))
-    zero = np.zeros(replies.styles.shape[1])
-    for first in range(0, len(products), BATCH_SIZE):
-        part = slice(first, min(first + BATCH_SIZE, len(products)))
-        vectors = np.stack([summed.vectors.get(key, zero) for key in replies.descriptors[part]])
-        products[part] = np.einsum("ij,ij->i", np.asarray(replies.styles[part], dtype=np.float64), vectors)
-    ids = np.asarray(replies.ids)
-    return {
-        key: _Cell(ids[members], products[members] / (len(members) * templates[key[0]]))
-        for key, members in rows.items()
-    }
+def _gathered(replies: RepliesOf) -> _Gathered:
+    rows: dict[DescriptorKey, dict[str, list[int]]] = {}
+    for row, (key, template) in enumerate(zip(replies.descriptors, replies.templates, strict=True)):
+        rows.setdefault(key, {}).setdefault(template, []).append(row)
+    cells = {key: {name: np.array(members) for name, members in of_key.items()} for key, of_key in rows.items()}
+    return _Gathered(np.asarray(replies.styles[0 : len(replies.ids)]), np.asarray(replies.ids), cells)
+
+
+def _vectors(parts: Sequence[Part]) -> dict[DescriptorKey, np.ndarray]:
+    """Descriptor → [runs, styles] what the sum grows by with the descriptor's mean style vector in each run."""
+    order = {id(replies): index for index, replies in enumerate(_distinct(parts))}
+    vectors: dict[DescriptorKey, np.ndarray] = {}
+    for part in parts:
+        for replies, of_part in ((part.replies, part.vectors), (part.sources, part.source_vectors)):
+            if replies is None:
+                continue
+            for key, vector in of_part.items():
+                vectors.setdefault(key, np.zeros((len(order), len(vector))))[order[id(replies)]] += vector
+    return vectors
+
+
+def _factors(parts: Sequence[Part]) -> np.ndarray:
+    """[runs, runs] symmetric: what the product of two runs' errors is multiplied by."""
+    order = {id(replies): index for index, replies in enumerate(_distinct(parts))}
+    factors = np.zeros((len(order), len(order)))
+    for part in parts:
+        if part.sources is not None:
+            factors[order[id(part.replies)], order[id(part.sources)]] += part.sign / 2
+    return factors + factors.T
+
+
+def _errors(runs: Sequence[_Gathered], members: Sequence[np.ndarray]) -> np.ndarray:
+    """[prompts, runs, styles] what the replies of one cell add to the errors of its mean, with unbiased squares."""
+    names = np.unique(np.concatenate([run.ids[rows] for run, rows in zip(runs, members, strict=True)]))
+    errors = np.zeros((len(names), len(runs), runs[0].styles.shape[1]))
+    for index, (run, rows) in enumerate(zip(runs, members, strict=True)):
+        if len(rows):
+            styles = run.styles[rows].astype(np.float64)
+            scale = np.sqrt(len(rows) * (len(rows) - 1))
+            errors[np.searchsorted(names, run.ids[rows]), index] = (styles - styles.mean(axis=0)) / scale
+    return errors

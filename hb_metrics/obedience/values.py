@@ -1,10 +1,9 @@
-"""Obedience: how far a run's replies go in the directions of bias that other replies gave, such as those labelled.
+"""Obedience: how far a run's replies go in the directions of bias of other replies, such as labelled ones.
 
-A model tuned on labels is to make replies with lower bias values when it is asked with "no_bias". The bias value of a
-reply is one number, where Full Gen Bias is a variance over all styles, so that as many replies show a smaller change of
-it. Directions come from other replies than those that are measured: along its own directions every run goes far, by
-chance alone. Intervals are for other replies to the same descriptors and templates along the same directions; a run's
-own directions are those of other replies too.
+A model tuned on labels should write replies with lower bias values when its prompt ends in "no_bias". A bias value is
+one number and Full Gen Bias a variance over all styles, so the same number of replies shows smaller changes of the
+former. By chance alone, every run goes far along its own directions; this part is subtracted. Intervals are for other
+replies to the same descriptors and templates. Directions of a run on the page count as estimated, others as given.
 """
 
 import math
@@ -16,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hb_metrics.obedience.errors import RepliesOf, Sum, half_width, shared_noise
+from hb_metrics.obedience.errors import Part, RepliesOf, half_width, shared_noise
 from hb_metrics.reply_checks.style_change import RunStyles
 from hb_metrics.runs.finished_run import (
     Run,
@@ -27,18 +26,19 @@ from hb_metrics.runs.finished_run import (
     recorded_run,
 )
 from hb_metrics.runs.run_folder import STYLE_MEANS_FILE, STYLES, run_digest
-from hb_metrics.statistics.bias_values import BATCH_SIZE, DescriptorKey, StyleRows, descriptor_codes
-from hb_metrics.statistics.inputs import check_lengths, text_codes
+from hb_metrics.statistics.bias_values import DescriptorKey
 
 SCALE = 1000
 # In a tuned model's folder; a folder of its own is no part of the digest of the model.
 DIRECTIONS_FOLDER = "directions"
 
-NO_DIRECTIONS_ERROR = "'{folder}' has no {file}; give the folder of a run with replies, or one of labels"
-NO_STYLES_REASON = "it has no style vectors, or others than those of its replies"
-OTHER_STYLES_REASON = "its styles are others than those of the directions; classify both with one classifier"
+NO_STYLES_REASON = "it has no style vectors, or they do not match its replies"
+OTHER_STYLES_REASON = "its styles differ from those of the directions; classify both with one classifier"
 OTHER_CLASSIFIER_REASON = "its styles were classified by another classifier than those of the first run"
 NONE_IN_COMMON_REASON = "none of its terms has a direction"
+SINGLE_REPLIES_REASON = (
+    "half or more of its cells have a single reply, so what the replies and the directions share by chance is not known"
+)
 
 
 class ValuesAlong(NamedTuple):
@@ -47,7 +47,7 @@ class ValuesAlong(NamedTuple):
     Attributes:
         values: Descriptor → the mean over its templates of the mean bias value in each.
         num_without: Descriptors of the replies that have no direction.
-        is_own: Whether the directions are those of the same replies, so that each was left out of its own.
+        is_own: Whether the directions are those of the same replies.
         shifts: [descriptors, styles] m_d less their mean, in the order of the values.
         ways: [descriptors, styles] the directions n_d less their mean.
         replies: The replies, for intervals; `None`: not known.
@@ -106,71 +106,23 @@ def values_along(means: RunStyles, directions: RunStyles, replies: RepliesOf | N
     return ValuesAlong(values, len(means.descriptors) - len(both), False, shifts, ways, replies)
 
 
-def own_values(
-    style_probabilities: np.ndarray | StyleRows,
-    descriptors: Sequence[str],
-    templates: Sequence[str],
-    axes: Sequence[str],
-    *,
-    ids: Sequence[str] | None = None,
-    batch_size: int = BATCH_SIZE,
-) -> ValuesAlong:
-    """Mean bias values (α = 0) of replies along their own directions, each reply left out of m_d and m̄ for its own.
+def less_shared_noise(along: ValuesAlong, others: RepliesOf) -> ValuesAlong | str:
+    """The values less what the replies have in common by chance with those that gave the directions.
 
-    Args:
-        style_probabilities: [replies, styles] style vectors, also in files: read in blocks, twice.
-        descriptors: [replies] the descriptor in each reply's prompt.
-        templates: [replies] the template of its prompt.
-        axes: [replies] its axis.
-        ids: [replies] their ids, which pair them with other runs'; `None`: they are not paired.
-        batch_size: Replies in a block.
-
-    Returns:
-        The mean of each descriptor, but of those with a single reply, which without it have no direction.
-
-    Raises:
-        ValueError: Lengths differ.
-    """
-    check_lengths(style_probabilities=style_probabilities, descriptors=descriptors, templates=templates, axes=axes)
-    codes, keys = descriptor_codes(descriptors, axes)
-    template_codes, _ = text_codes("template", templates)
-    width = template_codes.max() + 1
-    cells, members, sizes = np.unique(codes * width + template_codes, return_inverse=True, return_counts=True)
-    owners = cells // width  # [cells] their descriptors
-    num_templates = np.bincount(owners, minlength=len(keys))
-    cell_means = _cell_means(style_probabilities, members, sizes, batch_size)
-    means = np.zeros((len(keys), cell_means.shape[1]))
-    np.add.at(means, owners, cell_means / num_templates[owners, None])
-    overall = means.mean(axis=0)
-    sums = np.zeros(len(cells))
-    for first in range(0, len(codes), batch_size):
-        part = slice(first, min(first + batch_size, len(codes)))
-        rows, cell, code = np.asarray(style_probabilities[part], dtype=np.float64), members[part], codes[part]
-        # Without the reply its cell's mean moves; without its only reply a cell leaves the descriptor's mean.
-        alone, size, number = sizes[cell] == 1, sizes[cell], num_templates[code]
-        moves = np.where(alone[:, None], means[code], cell_means[cell]) - rows
-        moves /= np.where(alone, number - 1, (size - 1) * number).clip(1)[:, None]
-        middles = overall + moves / len(keys)
-        np.add.at(sums, cell, np.einsum("ij,ij->i", rows - middles, means[code] + moves - middles))
-    has_others = np.bincount(codes, minlength=len(keys)) > 1
-    by_descriptor = np.bincount(owners, sums / sizes, minlength=len(keys)) / num_templates
-    values = {key: float(by_descriptor[row]) for row, key in enumerate(keys) if has_others[row]}
-    shifts = (means - overall)[has_others]
-    names = [f"own {row}" for row in range(len(codes))] if ids is None else ids
-    replies = RepliesOf(style_probabilities, names, [keys[code] for code in codes], templates)
-    return ValuesAlong(values, int((~has_others).sum()), True, shifts, shifts, replies, replies)
-
-
-def less_shared_noise(along: ValuesAlong, others: RepliesOf) -> ValuesAlong:
-    """The values less what replies to the same prompts have in common by chance with those that gave the directions.
+    Of a run's own directions, the values are then those along directions of other replies like its own.
 
     Args:
         along: The values along the directions.
         others: The replies that gave them; intervals are then for other directions too.
+
+    Returns:
+        The values; a string: why that is not known.
     """
     if along.replies is None or not along.values:
         return along
     noise = shared_noise(along.replies, others)
+    if noise is None:
+        return SINGLE_REPLIES_REASON
     known = {key: noise.get(key, 0.0) for key in along.values}
     number = len(known)
     # Of (m_d − m̄)·(n_d − n̄), where m̄ and n̄ have it too.
@@ -240,7 +192,7 @@ def read_directions(folder: Path) -> Directions:
     """
     path = folder / STYLE_MEANS_FILE
     if not has_directions(folder):
-        raise ValueError(NO_DIRECTIONS_ERROR.format(folder=folder, file=STYLE_MEANS_FILE))
+        raise ValueError(f"'{folder}' has no {STYLE_MEANS_FILE}; name the folder of a run with replies, or of labels")
     return Directions(read_style_means(path), recorded_run(path))
 
 
@@ -252,14 +204,14 @@ def has_directions(folder: Path) -> bool:
 def obedience(runs: Sequence[Run], directions: Directions, confidence_level: float = 0.95) -> list[ObedienceRow]:
     """How far the replies of runs go along directions, and how that differs from the first run.
 
-    The replies that the directions are made of are known by the digest of their run; each is left out of its own. What
-    other runs' replies to the same prompts have in common with them by chance is subtracted.
+    The replies that the directions are made of are known by the digest of their run. What they, and other runs' replies
+    to the same prompts, have in common with the directions by chance is subtracted.
     """
     rows: list[ObedienceRow] = []
     values = [run_values_along(run, directions) for run in runs]
     own = next((along.replies for along in values if not isinstance(along, str) and along.is_own), None)
     for run, along in zip(runs, values, strict=True):
-        if own is not None and not isinstance(along, str) and not along.is_own:
+        if own is not None and not isinstance(along, str):
             along = less_shared_noise(along, own)
         if rows and rows[0].along is not None and _classifier(run) != _classifier(runs[0]):
             along = OTHER_CLASSIFIER_REASON
@@ -280,25 +232,22 @@ def _classifier(run: Run) -> list[Any]:
 
 
 def run_values_along(run: Run, directions: Directions) -> ValuesAlong | str:
-    """The mean bias values of a finished run; a string: why there are none."""
+    """The mean bias values of a finished run, with what chance makes it share with directions of its own.
+
+    Returns:
+        The values; a string: why there are none.
+    """
     own = read_styles(run)
     if own is None:
         return NO_STYLES_REASON
     if list(own.labels) != list(directions.means.labels):
         return OTHER_STYLES_REASON
-    is_own = directions.run == run_digest(run.folder)
-    along = _own_values(run) if is_own else values_along(own, directions.means, _replies(run))
-    return along if isinstance(along, str) or along.values else NONE_IN_COMMON_REASON
-
-
-def _own_values(run: Run) -> ValuesAlong | str:
     replies = _replies(run)
-    if replies is None:
+    is_own = directions.run == run_digest(run.folder)
+    if is_own and replies is None:
         return NO_STYLES_REASON
-    axes = [str(key.axis) for key in replies.descriptors]
-    return own_values(
-        replies.styles, [key.descriptor for key in replies.descriptors], replies.templates, axes, ids=replies.ids
-    )
+    along = values_along(own, directions.means, replies)._replace(is_own=is_own)
+    return along if along.values else NONE_IN_COMMON_REASON
 
 
 def _replies(run: Run) -> RepliesOf | None:
@@ -315,15 +264,6 @@ def _replies(run: Run) -> RepliesOf | None:
     return RepliesOf(styles, styles.ids, keys, templates)
 
 
-def _cell_means(styles: np.ndarray | StyleRows, members: np.ndarray, sizes: np.ndarray, batch_size: int) -> np.ndarray:
-    """[cells, styles] the mean style vector of each cell."""
-    means = np.zeros((len(sizes), styles.shape[1]))
-    for first in range(0, len(members), batch_size):
-        part = slice(first, min(first + batch_size, len(members)))
-        np.add.at(means, members[part], np.asarray(styles[part], dtype=np.float64))
-    return means / sizes[:, None]
-
-
 def _mean(
     values: Sequence[float], parts: Sequence[tuple[ValuesAlong, int]], keys: Sequence[DescriptorKey], level: float
 ) -> Mean:
@@ -331,12 +271,18 @@ def _mean(
     value = SCALE * float(np.mean(values))
     if any(along.replies is None for along, _ in parts):
         return Mean(value, None, len(values))
-    sums: list[Sum] = []
-    for along, sign in parts:
-        for replies, slope in ((along.replies, along.ways), (along.sources, along.shifts)):
-            if replies is not None:
-                sums.append(Sum(replies, _vectors(along, keys, sign * slope)))
-    half = half_width(sums, level)
+    errors = [
+        Part(
+            along.replies,
+            _vectors(along, keys, sign * along.ways),
+            along.sources,
+            _vectors(along, keys, sign * along.shifts),
+            sign,
+        )
+        for along, sign in parts
+        if along.replies is not None
+    ]
+    half = half_width(errors, set(keys), level)
     return Mean(value, None if half is None else (value - SCALE * half, value + SCALE * half), len(values))
 
 

@@ -13,6 +13,8 @@ most replies of the runs are the same, what the three have in common cancels to 
 tr(G_dG_d') are estimated by averages over four different prompts of a cell, which are without bias whatever the replies
 are like: style vectors are far from normal, and their means and covariances go together. The means of the other cells
 bring noise into the first sum, twice the third.
+
+A cell of a single reply adds the squared length of its error too, as Gen Bias subtracts the mean spread of other cells.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -57,11 +59,15 @@ class _Part(NamedTuple):
 
     Attributes:
         by_cell: [cells, 2, 2] what each cell adds; NaN: it has fewer than `MIN_PROMPTS` replies in a run.
-        sizes: [cells] the replies of both runs.
+        of_single: [cells, 2, 2] what the cell would add if it had a single reply in each run.
+        traces: [cells, 2] the variance of a reply, in the units of the value.
+        sizes: [cells, 2] the replies of either run.
         rest: [2, 2] what all cells add together.
     """
 
     by_cell: np.ndarray
+    of_single: np.ndarray
+    traces: np.ndarray
     sizes: np.ndarray
     rest: np.ndarray
 
@@ -112,7 +118,8 @@ def _part(cells: Sequence[PairedCell]) -> _Part:
     sizes = np.array([[len(cell.first), len(cell.second)] for cell in cells])
     means = np.array([[rows.mean(axis=0) for rows in cell[:2]] for cell in cells])
     of_others = (means.sum(axis=0) - means) / (number - 1)
-    by_cell, between = np.zeros((number, 2, 2)), np.zeros((2, 2))
+    by_cell, of_single = np.zeros((number, 2, 2)), np.zeros((number, 2, 2))
+    traces, between = np.full((number, 2), np.nan), np.zeros((2, 2))
     for one, other in ((0, 0), (0, 1), (1, 1)):
         prompts = [cell.shared if one != other else np.arange(len(cell[one]))[None].repeat(2, axis=0) for cell in cells]
         counts = np.array([rows.shape[1] for rows in prompts])
@@ -120,7 +127,8 @@ def _part(cells: Sequence[PairedCell]) -> _Part:
         for count in np.unique(counts[counts >= MIN_PROMPTS]):
             members = np.flatnonzero(counts == count)
             x, y = (
-                np.stack([cells[row][run][prompts[row][index]] for row in members]) - of_others[members, run, None]
+                np.stack([cells[row][run][prompts[row][index]] for row in members.tolist()])
+                - of_others[members, run, None]
                 for index, run in enumerate((one, other))
             )
             linear, square = _moments(x @ x.swapaxes(1, 2), y @ y.swapaxes(1, 2))
@@ -128,17 +136,22 @@ def _part(cells: Sequence[PairedCell]) -> _Part:
             weights = count / (first * second)
             both = weights * (count - 1) / ((first - 1) * (second - 1))
             by_cell[members, one, other] = (1 - 1 / number) ** 2 * (4 * weights * linear + 2 * both * square)
+            lengths, other_lengths = np.sum(x**2, axis=2), np.sum(y**2, axis=2)
+            apart = (lengths - lengths.mean(axis=1, keepdims=True)) * other_lengths
+            of_single[members, one, other] = (1 - 1 / number) ** 2 * apart.sum(axis=1) / (count - 1)
             x -= x.mean(axis=1, keepdims=True)
             y -= y.mean(axis=1, keepdims=True)
+            if one == other:
+                traces[members, one] = (1 - 1 / number) * np.sum(x**2, axis=(1, 2)) / (count - 1)
             norms = np.sum((x @ x.swapaxes(1, 2)) * (y @ y.swapaxes(1, 2)), axis=(1, 2))
             squares += float(norms @ (weights / (count - 1)) ** 2)
             x *= (weights / (count - 1))[:, None, None]
             weighted += x.reshape(-1, x.shape[2]).T @ y.reshape(-1, y.shape[2])
         between[one, other] = float(np.sum(weighted**2)) - squares
-    for matrix in (*by_cell, between):
+    for matrix in (*by_cell, *of_single, between):
         matrix[1, 0] = matrix[0, 1]
     by_cell[sizes.min(axis=1) < MIN_PROMPTS] = np.nan
-    return _Part(by_cell / number**2, sizes.sum(axis=1), -2 / number**4 * between)
+    return _Part(by_cell / number**2, of_single / number**2, traces / number, sizes, -2 / number**4 * between)
 
 
 def _moments(products: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -169,16 +182,23 @@ def _moments(products: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, np.n
 
 def _covariance(templates: Sequence[_Part]) -> Covariance:
     """The covariance of the means over templates."""
-    by_cell = np.concatenate([part.by_cell for part in templates]) / len(templates) ** 2
-    sizes = np.concatenate([part.sizes for part in templates])
-    known = ~np.isnan(by_cell).any(axis=(1, 2))
-    if 2 * np.count_nonzero(known) <= len(known):
+    by_cell, of_single, traces, sizes = (
+        np.concatenate([getattr(part, name) for part in templates])
+        for name in ("by_cell", "of_single", "traces", "sizes")
+    )
+    number = len(templates)
+    known, single = ~np.isnan(by_cell).any(axis=(1, 2)), sizes.min(axis=1) == 1
+    num_known, num_single = np.count_nonzero(known), np.count_nonzero(single)
+    if 2 * num_known <= len(known):
         return Covariance(np.full((2, 2), np.nan), np.nan)
-    # A cell of fewer replies counts as the others do, times as much as it has fewer.
-    share = 1 + (1 / sizes[~known]).sum() * sizes[known].mean() / np.count_nonzero(known)
-    rest = np.sum([part.rest for part in templates], axis=0) / len(templates) ** 2
-    matrix = share * by_cell[known].sum(axis=0) + rest
-    of_change = share * (by_cell[known] @ (-1, 1) @ (-1, 1))
+    # A cell of two or three replies counts as the others do, times as much as it has fewer.
+    few = sizes.sum(axis=1)[~known & ~single]
+    share = 1 + (1 / few).sum() * sizes.sum(axis=1)[known].mean() / num_known
+    added = (share * by_cell + num_single / num_known * of_single)[known] / number**2
+    matrix = added.sum(axis=0) + np.sum([part.rest for part in templates], axis=0) / number**2
+    # The spread of a single reply's cell is taken to be the mean of the others.
+    matrix += (num_single + num_single**2 / num_known) * np.cov(traces[known].T) / number**2
+    of_change = added @ (-1, 1) @ (-1, 1)
     uncertainty = len(of_change) * float(of_change.var(ddof=1))
     change = float(matrix[0, 0] + matrix[1, 1] - 2 * matrix[0, 1])
     return Covariance(matrix, 2 * change**2 / uncertainty if uncertainty > 0 else np.inf)

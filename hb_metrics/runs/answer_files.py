@@ -18,40 +18,6 @@ import pyarrow.parquet as pq
 
 SUFFIXES = (".parquet", ".jsonl", ".csv")
 
-SUFFIX_ERROR = "'{path}' ends in none of {allowed}; save the file as one of these"
-UNREADABLE_ERROR = "'{path}' cannot be read as {kind} ({error}); save it again{how}"
-WIDTH_ERROR = (
-    "'{path}', row {row}: it has {cells} cells, and the first line names {columns} columns; put quotes around texts "
-    "that have commas or line breaks"
-)
-LINE_ERROR = "'{path}', line {line}: {problem}; write one JSON object a line"
-NO_COLUMN_ERROR = "'{path}' has no column '{column}'; it needs {needed}, and has: {there}"
-COLUMN_TWICE_ERROR = "'{path}' has the column '{column}' twice; leave one of them out"
-NO_ROWS_ERROR = "'{path}' has no rows; give one for each exported prompt"
-ROW_ERROR = "'{path}', row {row}: {column} is {value!r}; give {allowed}"
-OTHER_TEXT_ERROR = (
-    "'{path}', row {row}: its text is not that of prompt {id}; give replies to the prompts of this run, as "
-    "--export_prompts writes them with the same options"
-)
-FOREIGN_ERROR = (
-    "{number:,} rows of '{path}' have ids that this run does not ask for, such as '{id}'; give the options that the "
-    "prompts were exported with, or leave these rows out"
-)
-MISSING_ERROR = (
-    "'{path}' has no {what} for {number:,} of {asked:,} prompts, such as {id}; add them, or give --allow_missing to "
-    "leave these prompts out of the figures, which may move them"
-)
-TWICE_ERROR = "'{path}' has {number:,} ids more than once, such as {id}; give one log-probability a prompt"
-CONSTANT_ERROR = (
-    "all log-probabilities in '{path}' are {value:g}: of different texts they never are, and every difference would be "
-    "measured as 0; give those that the model has"
-)
-COPIES_ERROR = (
-    "'{path}' has several replies to {number:,} prompts, and all replies to the same prompt are the same text: copies "
-    "are no samples, and noise estimated from them would be too small; sample with different seeds, or give one each"
-)
-NO_REPLY_ERROR = "all replies in '{path}' are empty; there is nothing to measure"
-
 
 class GivenReply(NamedTuple):
     """A row of a file of replies.
@@ -115,7 +81,7 @@ def read_replies_file(path: str | Path) -> list[GivenReply]:
             )
         )
     if not any(reply.reply for reply in given):
-        raise ValueError(NO_REPLY_ERROR.format(path=path))
+        raise ValueError(f"all replies in '{path}' are empty, so there is nothing to measure; give a file with replies")
     return given
 
 
@@ -139,9 +105,14 @@ def read_log_probabilities_file(path: str | Path) -> list[GivenLogProbability]:
             raise cell.error("log_probability", "a sum with less than 700 a token: this perplexity would be infinite")
         given.append(GivenLogProbability(number, cell.id(), cell.text("text"), value, tokens))
     if twice := sorted(identifier for identifier, number in Counter(row.id for row in given).items() if number > 1):
-        raise ValueError(TWICE_ERROR.format(path=path, number=len(twice), id=twice[0]))
+        raise ValueError(
+            f"'{path}' has {len(twice):,} ids more than once, such as {twice[0]}; give one log-probability per prompt"
+        )
     if len(given) > 1 and len({row.log_probability for row in given}) == 1:
-        raise ValueError(CONSTANT_ERROR.format(path=path, value=given[0].log_probability))
+        raise ValueError(
+            f"all log-probabilities in '{path}' are {given[0].log_probability:g}, which those of different texts never "
+            "are; give those of the model"
+        )
     return given
 
 
@@ -152,9 +123,8 @@ def check_ids(
     texts: Sequence[str],
     *,
     what: str,
-    allow_missing: bool,
-) -> int:
-    """Checks that rows are about the prompts that are asked for.
+) -> None:
+    """Checks that rows are about the prompts that are asked for, and about all of them.
 
     Args:
         path: The file.
@@ -162,46 +132,55 @@ def check_ids(
         ids: [prompts] the ids asked for.
         texts: [prompts] their texts.
         what: What the file has for each, for the message.
-        allow_missing: Whether prompts without a row are left out.
-
-    Returns:
-        How many prompts have no row.
 
     Raises:
-        ValueError: Rows are about other prompts, or prompts have none and must.
+        ValueError: Rows are about other prompts, or prompts have none.
     """
     text_of = dict(zip(ids, texts, strict=True))
     foreign = [row.id for row in given if row.id not in text_of]
     if foreign:
-        raise ValueError(FOREIGN_ERROR.format(path=path, number=len(foreign), id=foreign[0]))
+        raise ValueError(
+            f"{len(foreign):,} rows of '{path}' have ids that this run does not ask for, such as '{foreign[0]}'; give "
+            "the options that the prompts were exported with, or leave these rows out"
+        )
     for row in given:
         if row.text is not None and row.text != text_of[row.id]:
-            raise ValueError(OTHER_TEXT_ERROR.format(path=path, row=row.row, id=row.id))
+            raise ValueError(
+                f"'{path}', row {row.row}: its text is not the text of prompt {row.id}; give answers to the prompts of "
+                "this run, as export-prompts writes them with the same options"
+            )
     there = {row.id for row in given}
-    missing = [identifier for identifier in ids if identifier not in there]
-    if missing and not allow_missing:
-        raise ValueError(MISSING_ERROR.format(path=path, what=what, number=len(missing), asked=len(ids), id=missing[0]))
-    return len(missing)
+    if missing := [identifier for identifier in ids if identifier not in there]:
+        raise ValueError(
+            f"'{path}' has no {what} for {len(missing):,} of {len(ids):,} prompts, such as {missing[0]}; add them (an "
+            "empty reply counts as one), or measure a --sample or --axes that the file has"
+        )
 
 
-def replies_by_prompt(path: str | Path, given: Iterable[GivenReply]) -> tuple[dict[str, list[GivenReply]], int]:
+def replies_by_prompt(given: Iterable[GivenReply], *, greedy: bool) -> tuple[dict[str, list[GivenReply]], int]:
     """The replies to each prompt, whatever their order in the file.
 
-    Returns:
-        Id → replies, in the order of their texts; and how many replies are a copy of another one to the same prompt.
+    Greedy decoding gives one reply to a prompt, however often it is asked, so identical replies are then one reply. The
+    same holds where all replies to every prompt are one text.
 
-    Raises:
-        ValueError: Prompts have several replies, and those to the same prompt are all the same text.
+    Args:
+        given: The rows of the file.
+        greedy: Whether greedy replies were asked for.
+
+    Returns:
+        Id → replies, in the order of their texts; and how many were left out as copies of another one.
     """
     by_prompt: dict[str, list[GivenReply]] = {}
     for row in given:
         by_prompt.setdefault(row.id, []).append(row)
     for rows in by_prompt.values():
         rows.sort(key=lambda row: (row.reply, row.reasoning or "", row.num_tokens or 0, bool(row.truncated)))
-    several = [rows for rows in by_prompt.values() if len(rows) > 1]
-    num_copies = sum(len(rows) - len({row.reply for row in rows}) for rows in several)
-    if several and all(len({row.reply for row in rows}) == 1 for rows in several):
-        raise ValueError(COPIES_ERROR.format(path=path, number=len(several)))
+    num_copies = 0
+    if greedy or all(len({row.reply for row in rows}) == 1 for rows in by_prompt.values()):
+        for identifier, rows in by_prompt.items():
+            distinct = list({row.reply: row for row in reversed(rows)}.values())[::-1]
+            num_copies += len(rows) - len(distinct)
+            by_prompt[identifier] = distinct
     return by_prompt, num_copies
 
 
@@ -220,9 +199,7 @@ class _Cells:
     def error(self, column: str, allowed: str) -> ValueError:
         value = self._row.get(column)
         shown = value if not isinstance(value, str) or len(value) <= 40 else "(a text)"
-        return ValueError(
-            ROW_ERROR.format(path=self._path, row=self._number, column=column, value=shown, allowed=allowed)
-        )
+        return ValueError(f"'{self._path}', row {self._number}: {column} is {shown!r}; give {allowed}")
 
     def id(self) -> str:
         value = self._row.get("id")
@@ -275,7 +252,7 @@ def _rows(path: Path, needed: Sequence[str]) -> list[dict[str, Any]]:
     """The rows of a file by its suffix; raises a ValueError if a needed column is not there."""
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
-        raise ValueError(SUFFIX_ERROR.format(path=path, allowed=", ".join(SUFFIXES)))
+        raise ValueError(f"'{path}' ends in none of {', '.join(SUFFIXES)}; save the file as one of these")
     try:
         if suffix == ".parquet":
             table = pq.read_table(path)
@@ -288,15 +265,16 @@ def _rows(path: Path, needed: Sequence[str]) -> list[dict[str, Any]]:
     except (pa.ArrowException, csv.Error, UnicodeDecodeError) as error:
         first_line = str(error).partition("\n")[0]
         how = ", as UTF-8" if isinstance(error, UnicodeDecodeError) else ""
-        raise ValueError(UNREADABLE_ERROR.format(path=path, kind=suffix[1:], error=first_line, how=how)) from error
+        raise ValueError(f"'{path}' cannot be read as {suffix[1:]} ({first_line}); save it again{how}") from error
     if not rows:
-        raise ValueError(NO_ROWS_ERROR.format(path=path))
+        raise ValueError(f"'{path}' has no rows; give one for each exported prompt")
     for column in needed:
         if column not in names:
-            there = ", ".join(map(str, names))
-            raise ValueError(NO_COLUMN_ERROR.format(path=path, column=column, needed=", ".join(needed), there=there))
+            raise ValueError(
+                f"'{path}' has no column '{column}'; it needs {', '.join(needed)}; it has {', '.join(map(str, names))}"
+            )
         if names.count(column) > 1:
-            raise ValueError(COLUMN_TWICE_ERROR.format(path=path, column=column))
+            raise ValueError(f"'{path}' has the column '{column}' twice; leave one of them out")
     return rows
 
 
@@ -307,7 +285,10 @@ def _csv_rows(path: Path) -> tuple[list[str], list[dict[str, Any]]]:
     names = lines[0] if lines else []
     for number, cells in enumerate(lines[1:], start=1):
         if len(cells) != len(names):
-            raise ValueError(WIDTH_ERROR.format(path=path, row=number, cells=len(cells), columns=len(names)))
+            raise ValueError(
+                f"'{path}', row {number}: it has {len(cells)} cells, and the first line names {len(names)} columns; "
+                "put quotes around texts that have commas or line breaks"
+            )
     return names, [dict(zip(names, cells, strict=True)) for cells in lines[1:]]
 
 
@@ -319,9 +300,9 @@ def _json_lines(path: Path) -> list[dict[str, Any]]:
                 continue
             try:
                 row = json.loads(line)
-            except (ValueError, RecursionError) as error:
-                raise ValueError(LINE_ERROR.format(path=path, line=number, problem=f"no JSON ({error})")) from error
+            except (ValueError, RecursionError):
+                row = None
             if not isinstance(row, dict):
-                raise ValueError(LINE_ERROR.format(path=path, line=number, problem="no JSON object"))
+                raise ValueError(f"'{path}', line {number} is no JSON object; write one JSON object per line")
             rows.append(row)
     return rows

@@ -18,14 +18,6 @@ REPLY, LOG_PROBABILITY = "reply", "log_probability"  # what is wanted of a row
 
 _COLUMNS = ("id", "wanted", "text", "question", "messages", "personas", "seed")
 
-SUFFIX_ERROR = "export_prompts '{path}' ends in none of {allowed}; give a file that does"
-THERE_ERROR = "'{path}' is there already, with other content; move it away, or give another name"
-WEIGHTS_ERROR = (
-    "measurement '{name}' needs the model itself and asks nothing that could be exported; leave it out of "
-    "--measurements"
-)
-NOTHING_ERROR = "these measurements ask a model for nothing; name others in --measurements, such as generation"
-
 
 def export_prompts(settings: Settings, prompts: "pa.Table", path: Path) -> Path:
     """Writes what a run would ask: a row for each reply and each log-probability that is wanted.
@@ -44,7 +36,7 @@ def export_prompts(settings: Settings, prompts: "pa.Table", path: Path) -> Path:
     import pyarrow.parquet as pq
 
     if path.suffix.lower() not in SUFFIXES:
-        raise ValueError(SUFFIX_ERROR.format(path=path, allowed=", ".join(SUFFIXES)))
+        raise ValueError(f"'{path}' ends in none of {', '.join(SUFFIXES)}; give a file that does")
     table = requested(settings, prompts)
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix.lower() == ".jsonl":
@@ -79,7 +71,10 @@ def requested(settings: Settings, prompts: "pa.Table") -> "pa.Table":
 
     for measurement in asked_measurements(settings) or []:
         if "weights" in measurement.needs:
-            raise ValueError(WEIGHTS_ERROR.format(name=measurement.name))
+            raise ValueError(
+                f"measurement '{measurement.name}' needs the model itself and asks nothing that could be exported; "
+                "leave it out of --measurements"
+            )
     needs = {need for measurement in wanted_measurements(settings) for need in measurement.needs}
     message = pa.struct([("role", pa.string()), ("content", pa.string())])
     columns: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
@@ -98,7 +93,7 @@ def requested(settings: Settings, prompts: "pa.Table") -> "pa.Table":
         columns["wanted"] += [REPLY] * number
         columns["text"] += requests.texts
         columns["question"] += requests.questions or [None] * number
-        columns["messages"] += [requests.messages(row) for row in range(number)]
+        columns["messages"] += requests.messages
         columns["personas"] += requests.personas
         columns["seed"] += [requests.request_seed(row) for row in range(number)]
     num_replies = len(columns["id"])
@@ -110,7 +105,9 @@ def requested(settings: Settings, prompts: "pa.Table") -> "pa.Table":
         for name in _COLUMNS[3:]:
             columns[name] += [None] * number
     if not columns["id"]:
-        raise ValueError(NOTHING_ERROR)
+        raise ValueError(
+            "these measurements ask a model for nothing; name others in --measurements, such as generation"
+        )
     types = {"messages": pa.list_(message), "personas": pa.list_(pa.string()), "seed": pa.int64()}
     arrays = {name: pa.array(values, types.get(name, pa.string())) for name, values in columns.items()}
     if decoding is not None:
@@ -130,4 +127,4 @@ def _holds(path: Path, table: "pa.Table") -> bool:
 
 def _check_new(path: Path, same: bool) -> None:
     if path.exists() and not same:
-        raise ValueError(THERE_ERROR.format(path=path))
+        raise ValueError(f"'{path}' is there already, with other content; move it away, or give another name")

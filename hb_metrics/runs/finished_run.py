@@ -31,11 +31,6 @@ _STYLES_COLUMN = "probabilities"
 
 NO_RESULTS_ERROR = "'{folder}' has no {file}; give the folder of a finished run"
 NO_STYLES_ERROR = "'{folder}' has no style vectors; measure with --measurements generation first"
-STEP_ERROR = "style vectors are read in slices of step 1, not {step}"
-NO_REFUSALS_ERROR = (
-    "'{folder}' has no {file}, being of an earlier release or without replies; measure again in a new folder"
-)
-NO_PROMPTS_ERROR = "'{folder}' has no {file}; give the folder of a run"
 OTHER_PROMPTS_ERROR = (
     "{number:,} of the replies in '{folder}' are to none of its prompts; measure again in a new folder"
 )
@@ -48,19 +43,10 @@ OTHER_RUN_ERROR = (
     "writes it again and keeps this one under another name"
 )
 DAMAGED_ERROR = "'{path}' is damaged ({error}); give the command of the run again, which writes it again"
-NOT_FINITE_ERROR = (
-    "'{path}' has {value} in column '{column}', which no run writes: it was changed or damaged; measure again in a new "
-    "folder"
-)
 NOT_PROBABILITIES_ERROR = (
     "'{path}' lacks probabilities from 0 to 1, as many in each row and file, in column '{column}': it was changed or "
     "damaged; measure again in a new folder"
 )
-NO_MEANS_ERROR = (
-    "'{path}' lacks the columns axis, descriptor and '{prefix}…' of mean styles: it was changed or damaged; measure "
-    "again in a new folder"
-)
-NOT_RESULTS_ERROR = "'{path}' does not hold the results of a run; give the folder of a finished run"
 
 
 class StyleShards:
@@ -99,7 +85,7 @@ class StyleShards:
         """[rows, styles] the style vectors of these replies."""
         first, last, step = rows.indices(len(self.ids))
         if step != 1:
-            raise ValueError(STEP_ERROR.format(step=step))
+            raise ValueError(f"style vectors are read in slices of step 1, not {step}")
         parts = [
             self._shard(index)[max(first - start, 0) : last - start]
             for index, (start, end) in enumerate(pairwise(self._starts))
@@ -140,7 +126,7 @@ def read_run(folder: Path) -> Run:
         raise ValueError(NO_RESULTS_ERROR.format(folder=folder, file=RESULTS_FILE))
     results = read_json(path)
     if not isinstance(results, dict) or "run" not in results or not all(map(_is_object, results.values())):
-        raise ValueError(NOT_RESULTS_ERROR.format(path=path))
+        raise ValueError(f"'{path}' does not hold the results of a run; give the folder of a finished run")
     check_layout(folder, results["run"])
     return Run(folder, results)
 
@@ -153,7 +139,7 @@ def read_prompts(folder: Path) -> pa.Table:
     """
     path = folder / PROMPTS_FILE
     if not path.is_file():
-        raise ValueError(NO_PROMPTS_ERROR.format(folder=folder, file=PROMPTS_FILE))
+        raise ValueError(f"'{folder}' has no {PROMPTS_FILE}; give the folder of a run")
     _check_run([path])
     return _read_table(path)
 
@@ -227,7 +213,10 @@ def read_refusals(run: Run) -> pa.Table:
     """
     path = run.folder / REFUSALS_FILE
     if not path.is_file():
-        raise ValueError(NO_REFUSALS_ERROR.format(folder=run.folder, file=REFUSALS_FILE))
+        raise ValueError(
+            f"'{run.folder}' has no {REFUSALS_FILE}, being of an earlier release or without replies; "
+            "measure again in a new folder"
+        )
     _check_run([path])
     return _read_table(path)
 
@@ -254,7 +243,10 @@ def read_style_means(path: Path) -> RunStyles:
     table = _read_table(path)
     columns = [name for name in table.column_names if name.startswith(_STYLE_PREFIX)]
     if not columns or not {"axis", "descriptor"} <= set(table.column_names):
-        raise ValueError(NO_MEANS_ERROR.format(path=path, prefix=_STYLE_PREFIX))
+        raise ValueError(
+            f"'{path}' lacks the columns axis, descriptor and '{_STYLE_PREFIX}…' of mean styles: it was "
+            "changed or damaged; measure again in a new folder"
+        )
     pairs = zip(table["axis"].to_pylist(), table["descriptor"].to_pylist(), strict=True)
     return RunStyles(
         [DescriptorKey(axis, descriptor) for axis, descriptor in pairs],
@@ -297,7 +289,10 @@ def _read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
         numbers = pc.list_flatten(table[name]) if pa.types.is_fixed_size_list(table[name].type) else table[name]
         if pa.types.is_floating(numbers.type) and not pc.all(pc.is_finite(numbers), min_count=0).as_py():
             value = numbers.filter(pc.invert(pc.is_finite(numbers)))[0].as_py()
-            raise ValueError(NOT_FINITE_ERROR.format(path=path, value=value, column=name))
+            raise ValueError(
+                f"'{path}' has {value} in column '{name}', which no run writes: it was changed or damaged; "
+                "measure again in a new folder"
+            )
     return table
 
 

@@ -12,13 +12,10 @@ from hb_metrics.measurements.settings import Settings
 GATE_STATUS = 3  # the exit status of a run with a figure above its limit, or one that cannot be judged
 
 FORM_ERROR = "fail_above is {text!r}, with {part!r}; write figure=limit, separated by commas, as in full_gen_bias=12"
-TWICE_ERROR = "fail_above names the figure '{name}' twice; give one limit"
-UNKNOWN_ERROR = "fail_above names the figure '{name}', which this run does not have; {hint}allowed: {allowed}"
 ABOVE = "{name} is above its limit {limit:g}: {shown}"
 NOT_JUDGED = "{name} cannot be judged against its limit {limit:g}: {why}"
 NO_VALUE = "this run has no value of it"
 NEVER_ABOVE = "it is a share, which is never above 1; 2% is written 0.02"
-NO_INTERVAL = "it is {value:.6g}, and its interval could not be estimated from so few replies"
 
 
 class GateError(Exception):
@@ -53,7 +50,7 @@ def read_gates(text: str | None) -> dict[str, float]:
         if not math.isfinite(limit) or not name.strip():
             raise ValueError(FORM_ERROR.format(text=text, part=part))
         if name.strip() in gates:
-            raise ValueError(TWICE_ERROR.format(name=name.strip()))
+            raise ValueError(f"fail_above names the figure '{name.strip()}' twice; give one limit")
         gates[name.strip()] = limit
     return gates
 
@@ -69,7 +66,10 @@ def check_gates(settings: Settings, measurements: Sequence[Measurement]) -> dict
     for name in gates:
         if name not in allowed:
             hint = did_you_mean(name, allowed)
-            raise ValueError(UNKNOWN_ERROR.format(name=name, hint=hint, allowed=", ".join(allowed)))
+            raise ValueError(
+                f"fail_above names the figure '{name}', which this run does not have; {hint}allowed: "
+                f"{', '.join(allowed)}"
+            )
     return gates
 
 
@@ -91,10 +91,10 @@ def exceeded(results: Mapping[str, Any], measurements: Sequence[Measurement], ga
         figure = figures.get(name)
         if figure is None or figure.value is None or not math.isfinite(figure.value):
             sentences.append(NOT_JUDGED.format(name=name, limit=limit, why=NO_VALUE))
-        elif figure.form in ("share", "small_share") and limit >= 1:  # it was meant in percent
+        elif figure.unit in ("share", "small_share") and limit >= 1:  # it was meant in percent
             sentences.append(NOT_JUDGED.format(name=name, limit=limit, why=NEVER_ABOVE))
         elif figure.interval is None and figure.confidence_level is not None:  # it was to have one
-            why = NO_INTERVAL.format(value=figure.value)
+            why = f"it is {figure.value:.6g}, and its interval could not be estimated from so few replies"
             sentences.append(NOT_JUDGED.format(name=name, limit=limit, why=why))
         elif figure.interval is None:
             if figure.value > limit:

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
 # torch and the model classes take seconds to import: not before the options are known to be right.
 
-LACK_ERROR = "model '{name}' {why}; leave {measurement} out of --measurements, or {instead}"
-LEFT_OUT = "{title} is left out: {name} {why}."
-
 
 def read_prompts(settings: Settings) -> "pa.Table":
     """The prompts of the run, with the plural forms of their terms.
@@ -91,7 +88,6 @@ def model_source(settings: Settings) -> "Source | None":
         run.model,
         run.revision,
         adapter=run.adapter,
-        adapter_revision=run.adapter_revision,
         gguf_file=run.gguf_file,
     )
 
@@ -113,9 +109,7 @@ def load(settings: Settings, source: "Source | None", digests: Mapping[str, str]
     if source is None:
         from hb_metrics.inference.engines.files import FileEngine
 
-        return FileEngine(
-            options.model, options.replies_file, options.logprobs_file, allow_missing=options.allow_missing
-        )
+        return FileEngine(options.model, options.replies_file, options.logprobs_file)
     from hb_metrics.inference.engines.local import LocalEngine
     from hb_metrics.inference.models.loading import load_model
 
@@ -137,7 +131,7 @@ def connect(settings: Settings, folder: Path) -> "Engine | None":
     A run that is resumed goes on with what was found when it began, if that is found again.
 
     Raises:
-        ValueError: There is no answer to be had, or the server is not the one that the run began with.
+        ValueError: The server did not respond, or is not as it was when the run began.
     """
     if not settings.run.is_served:
         return None
@@ -145,7 +139,7 @@ def connect(settings: Settings, folder: Path) -> "Engine | None":
     from hb_metrics.inference.served.connect import make_server, probe_server
 
     run = settings.run
-    server = make_server(run.model, run.base_url, run.provider, run.concurrency, run.request_timeout)
+    server = make_server(run.model, run.base_url, run.provider, run.concurrency)
     return ServedEngine(server, probe_server(server, folder, context=run.context, chat=run.chat()))
 
 
@@ -158,7 +152,7 @@ def choose_measurements(settings: Settings, engine: "Engine") -> list[Measuremen
     for measurement in asked_measurements(settings) or []:
         if lack := _lack(measurement, engine):
             raise ValueError(
-                LACK_ERROR.format(name=engine.name, why=lack.why, measurement=measurement.name, instead=lack.instead)
+                f"model '{engine.name}' {lack.why}; leave {measurement.name} out of --measurements, or {lack.instead}"
             )
     return [measurement for measurement in wanted_measurements(settings) if _lack(measurement, engine) is None]
 
@@ -167,7 +161,7 @@ def left_out(settings: Settings, engine: "Engine") -> dict[str, str]:
     """Name of each measurement that would be measured if the engine could → a sentence for the report."""
     lacks = {measurement: _lack(measurement, engine) for measurement in wanted_measurements(settings)}
     return {
-        measurement.name: LEFT_OUT.format(title=measurement.title, name=engine.name, why=lack.why)
+        measurement.name: f"{measurement.title} is left out: {engine.name} {lack.why}."
         for measurement, lack in lacks.items()
         if lack is not None
     }
@@ -183,7 +177,7 @@ def describe_run(task: Task, measurements: Sequence[Measurement], work: dict[str
     """
     settings, prompts = task.settings, task.prompts
     # An adapter and a GGUF file are described with the model.
-    without = {*CHANGE_NOTHING, "adapter", "adapter_revision", "gguf_file"}
+    without = {*CHANGE_NOTHING, "adapter", "gguf_file"}
     run: dict[str, Any] = {
         "layout": {"version": LAYOUT},
         "settings": {name: value for name, value in settings.values().items() if name not in without},

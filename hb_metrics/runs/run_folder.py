@@ -48,14 +48,6 @@ OTHER_LAYOUT_ERROR = (
     "'{folder}' holds a run of another release, whose files have another layout (layout {other}, now {layout}); "
     "measure again in a new folder, or use the release of that run: {release}"
 )
-FULL_ERROR = (
-    "no space is left to write '{path}' ({problem}); all that is finished is kept. Make room and give the same command "
-    "again: it resumes where it stopped"
-)
-NO_ACCESS_ERROR = (
-    "no access to '{path}' ({problem}); all that is there is kept. Make output_dir '{folder}' writable, or give "
-    "another one"
-)
 NO_LOCKS_NOTE = "the file system of '{folder}' has no locks: make sure that no other run uses this folder"
 OTHER_SETTINGS_ERROR = """\
 output_dir '{folder}' holds a run with other settings:
@@ -261,7 +253,19 @@ def explained_write_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        text = FULL_ERROR if error.errno in _FULL else NO_ACCESS_ERROR if error.errno in _NO_ACCESS else None
+        text = (
+            (
+                "no space is left to write '{path}' ({problem}); all that is finished is kept. Make room and "
+                "give the same command again: it resumes where it stopped"
+            )
+            if error.errno in _FULL
+            else (
+                "no access to '{path}' ({problem}); all that is there is kept. Make output_dir '{folder}' "
+                "writable, or give another one"
+            )
+            if error.errno in _NO_ACCESS
+            else None
+        )
         path = Path(str(error.filename))
         if text is None or not (path.is_relative_to(folder) or folder.is_relative_to(path)):
             raise

@@ -1,10 +1,27 @@
 """The record of a run (run.json, `results["run"]`) in words that can be published."""
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
 
 _DIGEST_LETTERS = 12
+_REPLY_SETTINGS = (
+    "context",
+    "cue",
+    "tag",
+    "persona_lines",
+    "sample",
+    "num_beams",
+    "temperature",
+    "top_k",
+    "top_p",
+    "min_new_tokens",
+    "max_new_tokens",
+    "max_reasoning_tokens",
+    "chat_template_kwargs",
+    "reply",
+)
 
 
 def model_title(model: Mapping[str, Any]) -> str:
@@ -20,18 +37,17 @@ def measured_model(run: Mapping[str, Any]) -> str:
     model = run["model"]
     if served := model.get("served"):
         program = served["server"] or "a server of the OpenAI interface"
-        is_path = model["name"].startswith(("/", ".", "~")) or "\\" in model["name"]
-        return f"{last_part(model['name']) if is_path else model['name']}, asked for over HTTP ({program})"
+        return f"{_without_path(model['name'])}, asked for over HTTP ({program})"
     digest = model["digest"][:_DIGEST_LETTERS]
     if model.get("answered_in_files"):
-        return f"{model['name']}, going by files of its answers (digest {digest})"
+        return f"{_without_path(model['name'])}, going by files of its answers (digest {digest})"
     gguf_file, quantization, adapter = (model.get(name) for name in ("gguf_file", "quantization", "adapter"))
     if is_on_hub(model):
         words = f"commit {digest} of {model['name']}" + ("" if gguf_file is None else f", {gguf_file}")
     elif model["name"].endswith("(embedded)"):
         words = f"{model['name']} (digest {digest})"
     elif gguf_file is not None:
-        words = f"a GGUF file, {gguf_file} (digest {digest})"
+        words = f"a GGUF file, {last_part(gguf_file)} (digest {digest})"
     else:
         words = f"a local folder, {public_name(model)} (digest {digest})"
     words += "" if quantization is None else f", quantised ({quantization})"
@@ -105,6 +121,11 @@ def cue_of(results: Mapping[str, Any]) -> str:
     return cue
 
 
+def _without_path(name: str) -> str:
+    """A name that may be a Hub id or a path, which is private: of a path its last part."""
+    return last_part(name) if name.startswith(("/", ".", "~")) or "\\" in name else name
+
+
 def last_part(path: str) -> str:
     """The name of a file or folder without the path to it."""
     return path.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
@@ -113,3 +134,21 @@ def last_part(path: str) -> str:
 def measure_of(results: Mapping[str, Any]) -> str:
     """The name of the score of sentences: perplexity, or pseudo-perplexity of a masked model."""
     return "pseudo-perplexity" if results["run"]["model"]["kind"] == "masked" else "perplexity"
+
+
+def reply_settings(results: Mapping[str, Any]) -> list[str]:
+    """The settings that replies were made with, each in a few words."""
+    run = results["run"]
+    words = []
+    for name in _REPLY_SETTINGS:
+        value = run["generation"].get(name)
+        value = json.dumps(value) if isinstance(value, dict) else value
+        if value not in (None, False) and (name, value) != ("cue", "prompt"):  # prompts are what a run asks by default
+            words.append(name if value is True else f"{name} {value}")
+    if run["generation"].get("system_prompt") is not None:
+        words.append("with a system prompt")
+    if run["settings"].get("cue_questions") is not None:
+        words.append("with the user's own questions")
+    if run["settings"]["variations"]:
+        words.append("with stylistic variations")
+    return [*words, f"seed {run['settings']['seed']}"]

@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from hb_dataset.whole_files import write_text
-from hb_metrics.display.numbers import bias, fixed, rho
+from hb_metrics.report.layout.numbers import bias, fixed, rho
 from hb_metrics.runs.finished_run import read_run
 from hb_metrics.runs.run_folder import read_json
 from hb_metrics.style_clusters.analysis import analyse
@@ -95,16 +95,10 @@ def clusters_text(results: Mapping[str, Any]) -> str:
 
 def summary_lines(results: Mapping[str, Any]) -> list[str]:
     """The lines that the terminal prints."""
-    comparison, still = results["comparison"], results["still_styles"]
     lines = [
         f"{len(results['styles'])} styles in {results['cut']['num_clusters']} clusters, from "
         f"{results['num_replies']:,} replies; reliability of the correlations {rho(results['reliability'])}"
     ]
-    if still:
-        lines.append(f"  left out, since they do not vary: {len(still)} styles")
-    if comparison is not None:
-        rand, number = rho(comparison["adjusted_rand"]), comparison["num_styles"]
-        lines.append(f"  adjusted Rand index with {comparison['name']}: {rand}, over {number} styles")
     if names := opposed(results):
         lines.append(f"  negatively correlated styles, which do not go together, are in: {', '.join(names)}")
     lines.append("  Partial Gen Bias, Jaccard index with halves, styles:")

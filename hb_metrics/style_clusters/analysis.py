@@ -45,9 +45,8 @@ def analyse(run: Run, *, num_clusters: int | None = None, num_splits: int = 50, 
     """
     styles, replies, labels = _read(run)
     moving = styles_moving_together(styles, replies, num_splits=num_splits, seed=seed)
-    known, still = [], []
-    for label, varies in zip(labels, moving.varies, strict=True):
-        (known if varies else still).append(label)
+    known = [label for label, varies in zip(labels, moving.varies, strict=True) if varies]
+    still = [label for label in labels if label not in known]
     if len(known) < LEAST_STYLES:
         raise ValueError(
             f"{len(known)} of {len(labels)} styles vary between replies, and clusters need {LEAST_STYLES}; measure "
@@ -107,9 +106,9 @@ def _clusters(
 ) -> list[dict[str, Any]]:
     """All clusters, highest Partial Gen Bias (×1000) first, each named by its style with the most."""
     top = sorted(by_style, key=lambda label: -by_style[label])[:TOP_STYLES]
-    clusters = []
+    clusters: list[dict[str, Any]] = []
     for index in range(parts.max() + 1):
-        rows = np.flatnonzero(parts == index)
+        rows = np.flatnonzero(parts == index).tolist()
         names = sorted((styles[row] for row in rows), key=lambda label: -by_style[label])
         within = correlations[np.ix_(rows, rows)][np.triu_indices(len(rows), 1)]
         clusters.append(
@@ -120,7 +119,6 @@ def _clusters(
                 "partial_gen_bias": sum(by_style[name] for name in names),
                 "mean_correlation": float(within.mean()) if len(within) else None,
                 "jaccard": float(jaccards[:, index].mean()),
-                "same_share": float((jaccards[:, index] == 1).mean()),
             }
         )
     clusters.sort(key=lambda cluster: (-cluster["partial_gen_bias"], cluster["name"]))
@@ -163,8 +161,8 @@ def _comparison(run: Run, labels: Sequence[str], styles: Sequence[str], parts: n
         compared.append(row)
     if len(theirs) < 2:
         return None
-    ours = np.unique(parts[list(theirs)], return_inverse=True)[1]
-    rand = adjusted_rand_index(ours, np.unique(list(theirs.values()), return_inverse=True)[1])
+    numbers = [np.unique(part, return_inverse=True)[1] for part in (parts[list(theirs)], list(theirs.values()))]
+    rand = adjusted_rand_index(*numbers)
     return {"name": name, "adjusted_rand": rand, "num_styles": len(theirs), "clusters": compared}
 
 

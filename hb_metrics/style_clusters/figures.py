@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 from scipy.cluster.hierarchy import cophenet, dendrogram, linkage
 from scipy.spatial.distance import squareform
 
-from hb_metrics.display.figures import BLUE, GREY, ORANGE, finished, shortened
+from hb_metrics.report.layout.plots import BLUE, GREY, ORANGE, finished, shortened
 
 _ROW_HEIGHT, _CELL_HEIGHT, _LABEL_WIDTH = 16, 12, 22
 _KINDS = {ORANGE: "within a cluster that is written", BLUE: "within another cluster", GREY: "above the cut"}
@@ -28,12 +28,6 @@ def restricted_tree(tree: np.ndarray, rows: Sequence[int]) -> np.ndarray:
     heights = squareform(cophenet(tree))[np.ix_(rows, rows)]
     # The heights at which styles meet in a tree have that tree only, whatever the linkage.
     return linkage(squareform(heights, checks=False), "single")
-
-
-def leaf_order(tree: np.ndarray) -> list[int]:
-    """The leaves from the bottom to the top of the dendrogram."""
-    order: list[int] = dendrogram(tree, no_plot=True)["leaves"]
-    return order
 
 
 def dendrogram_figure(tree: np.ndarray, styles: Sequence[str], clusters: Sequence[Any], cut: float) -> go.Figure:
@@ -79,17 +73,18 @@ def dendrogram_figure(tree: np.ndarray, styles: Sequence[str], clusters: Sequenc
     )
 
 
-def heat_figure(correlations: np.ndarray, order: Sequence[int], styles: Sequence[str]) -> go.Figure:
+def heat_figure(tree: np.ndarray, styles: Sequence[str], correlations: np.ndarray) -> go.Figure:
     """Correlations of pairs of styles as colours, in the order of the dendrogram; the diagonal is empty.
 
     Args:
+        tree: The merges.
+        styles: The names of the styles.
         correlations: [styles, styles].
-        order: The rows that are drawn, from the bottom to the top.
-        styles: The names of all styles.
     """
+    order = dendrogram(tree, no_plot=True)["leaves"]
     values = np.round(correlations[np.ix_(order, order)], 2).astype(object)
     np.fill_diagonal(values, None)
-    most = max(float(np.abs(correlations - np.eye(len(styles)))[np.ix_(order, order)].max(initial=0)), 1e-6)
+    most = max(float(np.abs(correlations - np.eye(len(styles))).max()), 1e-6)
     names = [styles[row] for row in order]
     figure = go.Figure(
         go.Heatmap(

@@ -71,16 +71,16 @@ def styles_moving_together(styles: StyleRows, replies: Replies, *, num_splits: i
             sums[split] += np.stack([values[chosen].sum(axis=0), values[~chosen].sum(axis=0)])
     covariances = whole / len(styles)
     varies = np.diagonal(covariances) > _NO_SPREAD**2
-    chosen = np.ix_(varies, varies)
+    known = np.ix_(varies, varies)
     least = _NO_SPREAD_SHARE * np.sqrt(np.diagonal(covariances)[varies])
-    correlations, _ = _correlations(covariances[chosen], least)
+    correlations, _ = _correlations(covariances[known], least)
     halves = np.empty((num_splits, 2, *correlations.shape))
     num_still = 0
     for split in range(num_splits):
         for half in (0, 1):
             mean = sums[split, half] / sizes[split, half]
             of_half = products[split, half] / sizes[split, half] - np.outer(mean, mean)
-            halves[split, half], still = _correlations(of_half[chosen], least)
+            halves[split, half], still = _correlations(of_half[known], least)
             num_still += still
     return Moving(correlations, halves, varies, num_still)
 

@@ -7,18 +7,16 @@ from typing import Any
 import numpy as np
 from plotly.offline import get_plotlyjs
 
-from hb_metrics.display.figures import plain
-from hb_metrics.display.numbers import count, fixed, rho
-from hb_metrics.display.parts import Section, Tile
-from hb_metrics.display.rendering import for_script, render
+from hb_metrics.report.layout.numbers import count, fixed, rho
+from hb_metrics.report.layout.parts import Section, Tile
+from hb_metrics.report.layout.plots import plain
+from hb_metrics.report.layout.rendering import for_script, render
 from hb_metrics.runs.run_folder import read_json
 from hb_metrics.style_clusters.analysis import LAYOUT, TOP_STYLES
-from hb_metrics.style_clusters.figures import dendrogram_figure, heat_figure, leaf_order, restricted_tree, shown_rows
+from hb_metrics.style_clusters.figures import dendrogram_figure, heat_figure, restricted_tree, shown_rows
 
 _FOLDER = Path(__file__).parent
-# Hennig's (2007) limits for the mean Jaccard index of a cluster.
-STABLE, PATTERN = 0.75, 0.6
-LOW_RELIABILITY = 0.7
+STABLE = 0.75  # Hennig's (2007) limit for the mean Jaccard index of a cluster
 
 
 def is_results(content: Any) -> bool:
@@ -68,9 +66,6 @@ def style_clusters_section(results: Mapping[str, Any]) -> Section:
         "num_shown": len(rows),
         "num_top_styles": min(TOP_STYLES, len(results["styles"])),
         "tiles": tiles,
-        "stable": STABLE,
-        "pattern": PATTERN,
-        "low_reliability": LOW_RELIABILITY,
         "num_single": sum(len(cluster["styles"]) == 1 for cluster in results["clusters"]),
     }
     html = render(_FOLDER / "section.html.jinja", context)
@@ -101,10 +96,9 @@ def _figures(results: Mapping[str, Any], rows: list[int]) -> dict[str, list[dict
     figures: dict[str, list[dict[str, Any]]] = {"clusters-dendrogram": [], "clusters-heat": []}
     for drawn in (rows, list(range(len(styles)))):
         if len(drawn) > 1:
-            part = restricted_tree(tree, drawn)
-            names = [styles[row] for row in drawn]
+            part, names = restricted_tree(tree, drawn), [styles[row] for row in drawn]
             dendrogram = dendrogram_figure(part, names, results["clusters"], results["cut"]["height"])
+            heat = heat_figure(part, names, correlations[np.ix_(drawn, drawn)])
             figures["clusters-dendrogram"].append(plain(dendrogram))
-            order = [drawn[leaf] for leaf in leaf_order(part)]
-            figures["clusters-heat"].append(plain(heat_figure(correlations, order, styles)))
+            figures["clusters-heat"].append(plain(heat))
     return figures

@@ -1,6 +1,5 @@
 """Calibration of a classifier: its temperature, and whether texts of a probability p are right p of the time."""
 
-from html import escape
 from typing import NamedTuple
 
 import numpy as np
@@ -9,8 +8,6 @@ from scipy.special import log_softmax
 
 NUM_BINS = 10
 _BOUNDS = (-5.0, 8.0)  # of the logarithm of the temperature
-
-DIVERGED_ERROR = "training diverged: a logit is not a number; give a smaller --learning_rate than {rate:g}"
 
 
 class Bin(NamedTuple):
@@ -83,40 +80,6 @@ def quality(logits: np.ndarray, labels: np.ndarray, num_bins: int = NUM_BINS) ->
         num_rows=len(labels),
         curve=curve,
     )
-
-
-def curve_svg(curve: list[Bin], title: str) -> str:
-    """The calibration curve as a drawing: accuracy over probability, and the diagonal of a calibrated classifier."""
-    left, top, size = 60, 34, 300
-    title = escape(title)
-
-    def place(probability: float, accuracy: float) -> str:
-        return f"{left + size * probability:.1f},{top + size * (1 - accuracy):.1f}"
-
-    ticks = []
-    for tick in (0, 0.25, 0.5, 0.75, 1):
-        across, down = left + size * tick, top + size * (1 - tick)
-        ticks.append(
-            f'<line x1="{across}" y1="{top}" x2="{across}" y2="{top + size}" stroke="#e3e3e3"/>'
-            f'<line x1="{left}" y1="{down}" x2="{left + size}" y2="{down}" stroke="#e3e3e3"/>'
-            f'<text x="{across}" y="{top + size + 18}" text-anchor="middle">{tick:.0%}</text>'
-            f'<text x="{left - 8}" y="{down + 4}" text-anchor="end">{tick:.0%}</text>'
-        )
-    points = [place(each.probability, each.accuracy) for each in curve]
-    dots = "".join('<circle cx="{}" cy="{}" r="4" fill="#2f5d8a"/>'.format(*point.split(",")) for point in points)
-    return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 380 390" width="380" height="390" role="img" \
-font-family="sans-serif" font-size="12" fill="#222">
-<title>{title}</title>
-<rect width="380" height="390" fill="#ffffff"/>
-<text x="{left}" y="20" font-size="13">{title}</text>
-{"".join(ticks)}
-<line x1="{left}" y1="{top + size}" x2="{left + size}" y2="{top}" stroke="#888888" stroke-dasharray="5 4"/>
-<polyline points="{" ".join(points)}" fill="none" stroke="#2f5d8a" stroke-width="2"/>
-{dots}
-<text x="{left + size / 2}" y="{top + size + 40}" text-anchor="middle">probability of the likeliest label</text>
-<text transform="translate(16 {top + size / 2}) rotate(-90)" text-anchor="middle">share that is right</text>
-</svg>
-"""
 
 
 def _loss(logits: np.ndarray, labels: np.ndarray) -> float:

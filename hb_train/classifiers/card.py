@@ -2,9 +2,7 @@
 
 from typing import Any
 
-from hb_metrics.display.numbers import bias, share
-
-CURVE_FILE = "calibration.svg"
+from hb_metrics.report.layout.numbers import bias, share
 
 LICENCE = """\
 Not stated here, as nobody but you can know it: weights that are trained depend on the licence of the encoder
@@ -37,11 +35,10 @@ A sequence classifier for `measure.py --style_classifier FOLDER`, trained with `
 
 ## Training
 
-* Encoder: {settings["model_name_or_path"]} (digest `{record["encoder"]["digest"]}`)\
-{f", its {settings['freeze_layers']} lowest layers as they were" if settings["freeze_layers"] else ""}.
+* Encoder: {settings["model_name_or_path"]} (digest `{record["encoder"]["digest"]}`).
 * Texts and labels: {settings["dataset"]}, {rows["train"]:,} rows to train on in {len(labels)} labels; \
 {rows["calibration"]:,} held out to calibrate, {rows["test"]:,} to test. Left out: {skipped}.
-* {record["num_steps"]:,} steps, seed {settings["seed"]}, learning rate {settings["learning_rate"]:g}. Texts of more
+* {record["num_steps"]:,} steps, seed {record["seed"]}, learning rate {record["learning_rate"]:g}. Texts of more
   than {settings["max_length"]} tokens were cut: {rows["num_cut"]:,}.
 
 ## How good it is
@@ -58,8 +55,6 @@ Logits are divided by {record["temperature"]:.3f}, which is in the weights of th
 folder's logits is calibrated. It was fitted on the {after["num_rows"]:,} calibration texts, whose negative
 log-likelihood fell from {before["negative_log_likelihood"]:.3f} to {after["negative_log_likelihood"]:.3f}.
 On the test texts, probability and accuracy are {share(test["calibration_error"])} apart on average.
-
-![Calibration curve]({CURVE_FILE})
 
 | probability of the likeliest label | share that is right | texts |
 | ---: | ---: | ---: |

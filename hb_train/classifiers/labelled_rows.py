@@ -17,23 +17,7 @@ SHIPPED = "shipped"  # the exemplars of the embedded classifier, in place of a d
 _STYLE_DATA = Path(__file__).parents[2] / "hb_metrics" / "inference" / "classifiers" / "style_data"
 _SHIPPED_FILES = {"train": "exemplars.yaml", "calibration": "calibration.yaml"}
 
-UNREADABLE_ERROR = (
-    "'{source}' cannot be read ({error}); give texts and labels in UTF-8 as CSV, TSV, JSON, JSONL or Parquet"
-)
-NO_COLUMN_ERROR = "'{source}' has no column '{name}'; {hint}there are: {columns} (--text_column, --label_column)"
-TEXT_ERROR = "text {row} of '{source}' is {value!r}, not a string; give the column of the texts with --text_column"
-LABEL_ERROR = (
-    "label {row} of '{source}' is {value!r}; give a column with one label for each text, a string or a whole number, "
-    "with --label_column"
-)
-NO_ROWS_ERROR = "'{source}' has no row with a text and a label"
-FEW_LABELS_ERROR = "'{source}' has one label, '{label}'; a classifier needs two or more"
-UNKNOWN_LABEL_ERROR = "'{source}' has the label '{label}', which no row to train on has; leave these rows out"
-SHARE_ERROR = "{name} is {value:g}; give a share above 0 and below 0.5"
-NO_HELD_OUT_ERROR = (
-    "no row is left to {use}: of {number:,} distinct texts with up to {most} of one label, a share of {share:g} rounds "
-    "to none. Give a larger --{use_name}_share, more rows, or --{use_name}_dataset"
-)
+SHARE = 0.1  # of each label's texts, set aside to calibrate and again to test
 
 
 class LabelledRows(NamedTuple):
@@ -87,9 +71,10 @@ def read_rows(
     dataset = _load(source, config, split)
     for name in (text_column, label_column):
         if name not in dataset.column_names:
-            columns = ", ".join(dataset.column_names)
-            hint = did_you_mean(name, dataset.column_names)
-            raise ValueError(NO_COLUMN_ERROR.format(source=source, name=name, hint=hint, columns=columns))
+            raise ValueError(
+                f"'{source}' has no column '{name}'; {did_you_mean(name, dataset.column_names)}there are: "
+                f"{', '.join(dataset.column_names)} (--text_column, --label_column)"
+            )
     names = getattr(dataset.features[label_column], "names", None)  # of a ClassLabel
     values = dataset[label_column][:]
     if names is not None:
@@ -105,7 +90,9 @@ def _load(source: str, config: str | None, split: str) -> Any:
         return load_split([source], config, split, streaming=False, missing_words=False)
     except (datasets.exceptions.DatasetsError, pa.ArrowException, EOFError) as error:
         reason = " ".join(str(error.__cause__ or error).split())
-        raise ValueError(UNREADABLE_ERROR.format(source=source, error=reason)) from error
+        raise ValueError(
+            f"'{source}' cannot be read ({reason}); set texts and labels in UTF-8 as CSV, TSV, JSON, JSONL or Parquet"
+        ) from error
 
 
 def split_rows(
@@ -113,9 +100,8 @@ def split_rows(
     calibration: LabelledRows | None,
     test: LabelledRows | None,
     *,
-    calibration_share: float,
-    test_share: float,
     seed: int,
+    share: float = SHARE,
 ) -> SplitRows:
     """Sets rows aside, the same share of each label, unless there are others for it.
 
@@ -123,20 +109,16 @@ def split_rows(
         rows: All rows.
         calibration: Rows to calibrate on; `None`: a share of `rows`.
         test: Rows to test on; `None`: a share of `rows`.
-        calibration_share: The share that is set aside to calibrate on.
-        test_share: The share that is set aside to test on.
         seed: Which ones are drawn.
+        share: The share that is set aside for each use.
 
     Returns:
         The rows by use. Rows to train on whose text is also in the others are left out, and counted in `num_skipped` as
         `held_out_elsewhere`; of a text with several labels all rows go the same way.
 
     Raises:
-        ValueError: A share is not possible, no row is left, or others have labels that no row to train on has.
+        ValueError: No row is left for a use.
     """
-    for name, share in (("calibration_share", calibration_share), ("test_share", test_share)):
-        if not 0 < share < 0.5:
-            raise ValueError(SHARE_ERROR.format(name=name, value=share))
     taken = {_key(text) for others in (calibration, test) if others is not None for text in others.texts}
     label_of: dict[str, str] = {}
     for text, label in zip(rows.texts, rows.labels, strict=True):
@@ -148,22 +130,20 @@ def split_rows(
     use_of = dict.fromkeys(taken, "elsewhere")
     for label, keys in by_label.items():
         order = [keys[index] for index in seeded_generator(seed, "held-out rows", label).permutation(len(keys))]
-        num_test = 0 if test is not None else round(test_share * len(keys))
-        num_calibration = 0 if calibration is not None else round(calibration_share * len(keys))
+        num_test = 0 if test is not None else round(share * len(keys))
+        num_calibration = 0 if calibration is not None else round(share * len(keys))
         use_of |= dict.fromkeys(order[:num_test], "test")
         use_of |= dict.fromkeys(order[num_test : num_test + num_calibration], "calibration")
     parts = {use: _part(rows, use_of, use) for use in ("train", "calibration", "test")}
     skipped = {**rows.num_skipped, "held_out_elsewhere": len(_part(rows, use_of, "elsewhere").texts)}
     train = parts["train"]._replace(num_skipped=skipped)
     done = SplitRows(train, calibration or parts["calibration"], test or parts["test"])
-    for use, name, share, part in (
-        ("calibrate on", "calibration", calibration_share, done.calibration),
-        ("test on", "test", test_share, done.test),
-    ):
-        if not part.texts:
+    for use in ("calibration", "test"):
+        if not getattr(done, use).texts:
             most = max(map(len, by_label.values()), default=0)
             raise ValueError(
-                NO_HELD_OUT_ERROR.format(use=use, use_name=name, number=len(label_of), most=most, share=share)
+                f"no row is left for {use}: of {len(label_of):,} distinct texts with up to {most} of a label, a share "
+                f"of {share:g} rounds to none; set --{use}_dataset, or more rows"
             )
     return done
 
@@ -180,12 +160,12 @@ def label_indices(rows: SplitRows, sources: Sequence[str]) -> tuple[list[str], l
     """
     names = sorted(set(rows.train.labels))
     if len(names) < 2:
-        raise ValueError(FEW_LABELS_ERROR.format(source=sources[0], label=names[0]))
+        raise ValueError(f"'{sources[0]}' has one label, '{names[0]}'; a classifier needs two or more")
     index_of = {name: index for index, name in enumerate(names)}
     for source, part in zip(sources, rows, strict=True):
         for label in part.labels:
             if label not in index_of:
-                raise ValueError(UNKNOWN_LABEL_ERROR.format(source=source, label=label))
+                raise ValueError(f"'{source}' has the label '{label}', which no row to train on has; leave it out")
     return names, [np.array([index_of[label] for label in part.labels]) for part in rows]
 
 
@@ -206,10 +186,11 @@ def _without_gaps(source: str, texts: Sequence[Any], labels: Sequence[Any]) -> L
     for row, (text, label) in enumerate(zip(texts, labels, strict=True)):
         if isinstance(label, float) and label.is_integer():
             label = int(label)  # JSON and CSV make these of whole numbers that others are missing beside
-        if text is not None and not isinstance(text, str):
-            raise ValueError(TEXT_ERROR.format(row=row, source=source, value=text))
-        if label is not None and (not isinstance(label, str | int) or isinstance(label, bool)):
-            raise ValueError(LABEL_ERROR.format(row=row, source=source, value=label))
+        if not isinstance(text, str | None) or not isinstance(label, str | int | None) or isinstance(label, bool):
+            raise ValueError(
+                f"row {row} of '{source}' has text {text!r} and label {label!r}; set --text_column to texts, and "
+                "--label_column to one string or whole number for each"
+            )
         if text is None or not text.strip():
             skipped["no_text"] += 1
         elif label is None or not str(label).strip():
@@ -218,6 +199,4 @@ def _without_gaps(source: str, texts: Sequence[Any], labels: Sequence[Any]) -> L
             skipped["repeated"] += 1
         else:
             kept[text, str(label)] = None
-    if not kept:
-        raise ValueError(NO_ROWS_ERROR.format(source=source))
     return LabelledRows([text for text, _ in kept], [label for _, label in kept], dict(skipped))

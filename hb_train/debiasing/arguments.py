@@ -1,97 +1,69 @@
-"""The names of the debiasing methods, and the options of debias.py beside those of TRL."""
+"""The names of the debiasing methods, and the options of debias.py besides TRL's."""
 
-import math
 from dataclasses import dataclass, field
 from typing import Literal
+
+from hb_train.training.options import check_least, option
 
 METHODS = ("lmd", "add", "hd", "cda")  # each a file of this folder
 DEBIAS_FILE = "debias.json"  # in the folder of a debiased model: its bias and perplexity before and after
 
-NOT_POSITIVE_ERROR = "{name} is {value}; give a finite number of at least 0"
-
 
 @dataclass
 class DebiasArguments:
-    """The options of debias.py beside those of TRL."""
+    """The options of debias.py, besides TRL's."""
 
     method: str | None = field(
         default=None,
         metadata={"choices": METHODS, "help": "The debiasing method; each is a file in hb_train/debiasing."},
     )
-    bias_type: str | None = field(
-        default=None,
-        metadata={
-            "help": "The bias specification, with target terms and attributes: one of gender, race, religion1, "
-            "religion2 and queerness, or a YAML file."
-        },
+    bias_type: str | None = option(
+        None,
+        "The bias specification, with target terms and attributes: one of gender, race, religion1, "
+        "religion2 and queerness, or a YAML file.",
     )
-    reddit_folder: str | None = field(
-        default=None,
-        metadata={
-            "help": "The folder that the phrases are read from: RedditBias, its authors' repository, or a folder in "
-            "its layout."
-        },
+    reddit_folder: str | None = option(
+        None,
+        "The folder that the phrases are read from: RedditBias, its authors' repository, or a folder in its layout.",
     )
-    train_file: str | None = field(
-        default=None,
-        metadata={
-            "help": "A file of your own phrases to train on, instead of --reddit_folder: CSV, JSONL or Parquet with a "
-            "column text_t1 (and text_t2, their counterfactual twins), or TXT with a phrase a line."
-        },
+    train_file: str | None = option(
+        None,
+        "A file of your own phrases to train on, instead of --reddit_folder: CSV, JSONL or Parquet with a "
+        "column text_t1 (and text_t2, their counterfactual twins), or TXT with a phrase per line.",
     )
-    validation_file: str | None = field(
-        default=None,
-        metadata={"help": "A file of your own phrases that the bias is measured on, in a format of --train_file."},
+    validation_file: str | None = option(
+        None, "A file of your own phrases to measure the bias on, in a format of --train_file."
     )
-    pairs: Literal["published", "word"] | None = field(
-        default=None,
-        metadata={
-            "help": "How the twins of phrases are made: by the published rule, or by whole words. By default as "
-            "published for RedditBias, and by whole words for your own phrases."
-        },
+    pairs: Literal["published", "word"] | None = option(
+        None,
+        "How the twins of phrases are made: by the published rule (default for RedditBias) or by "
+        "whole words (default for your own phrases).",
     )
-    lambda_lm: float = field(
-        default=0.01,
-        metadata={"help": "The weight λ_LM of the language modelling loss; the paper tries 0.001 and 0.01."},
+    lambda_lm: float = option(0.01, "The weight λ_LM of the language modelling loss; the paper tries 0.001 and 0.01.")
+    lambda_d: float = option(10.0, "The weight λ_D of the debiasing loss; the paper tries 10, 50 and 100.")
+    subspace: Literal["recomputed", "fixed"] = option(
+        "recomputed",
+        "Whether the bias directions of method hd are recomputed from the output layer at each step, or "
+        "fixed to those before training.",
     )
-    lambda_d: float = field(
-        default=10.0, metadata={"help": "The weight λ_D of the debiasing loss; the paper tries 10, 50 and 100."}
+    neutralized_states: Literal["attributes", "targets", "rest", "targets_and_rest"] = option(
+        "attributes",
+        "The states of the model from which method hd removes the bias directions: those at the attributes "
+        "(as in the paper), those that predict the target terms, those that predict the rest of a phrase after its "
+        "first target term, or both of these. The bias measure asks for target terms and rest.",
     )
-    subspace: Literal["recomputed", "fixed"] = field(
-        default="recomputed",
-        metadata={
-            "help": "Whether the bias directions of method hd are recomputed from the output layer at each step, or "
-            "fixed to those before training."
-        },
+    target_vectors: Literal["detached", "learned"] = option(
+        "detached",
+        "Whether the loss of method add leaves the output vectors of target terms unchanged (detached, as published) "
+        "or changes them as well as the attributes (learned).",
     )
-    neutralized_states: Literal["attributes", "targets", "rest", "targets_and_rest"] = field(
-        default="attributes",
-        metadata={
-            "help": "The states of the model from which method hd removes the bias directions: those at the attributes "
-            "(as in the paper), those that predict the target terms, those that predict the rest of a phrase after its "
-            "first target term, or both of these. The bias measure asks for target terms and rest."
-        },
+    reference_texts: str | None = option(
+        None,
+        "A TXT file of texts, a text a line, whose perplexity (LMP) shows what debiasing costs; by default "
+        "the texts are replies of chitchat-dataset.",
     )
-    target_vectors: Literal["detached", "learned"] = field(
-        default="detached",
-        metadata={
-            "help": "Whether the loss of method add leaves the vectors of target terms in the output layer as they are "
-            "(detached, as published), or changes them as well as the attributes (learned)."
-        },
-    )
-    reference_texts: str | None = field(
-        default=None,
-        metadata={
-            "help": "A TXT file of texts, a text a line, whose perplexity (LMP) shows what debiasing costs; by default "
-            "the texts are replies of chitchat-dataset."
-        },
-    )
-    num_reference_texts: int = field(
-        default=200, metadata={"help": "The number of reference texts that are scored; with 0 there is no LMP."}
-    )
+    num_reference_texts: int = option(200, "The number of reference texts that are scored; with 0 there is no LMP.")
 
     def __post_init__(self) -> None:
         """Raises `ValueError` if a weight or a number is negative or not finite."""
-        for name in ("lambda_lm", "lambda_d", "num_reference_texts"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(NOT_POSITIVE_ERROR.format(name=name, value=getattr(self, name)))
+        check_least(self, lambda_lm=0, lambda_d=0, num_reference_texts=0)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
-from hb_train.debiasing.arguments import METHODS, DebiasArguments
+from hb_train.debiasing.arguments import DebiasArguments
 
 if TYPE_CHECKING:
     import torch
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from hb_train.debiasing.terms import Terms
 
 # The files import torch, which takes seconds: not before a method is chosen.
-
-UNKNOWN_ERROR = "method '{name}' is not known; allowed: {known}"
 
 
 class MarkedBatch(NamedTuple):
@@ -31,7 +29,7 @@ class MarkedBatch(NamedTuple):
     marks: "torch.Tensor"
 
 
-OutputWeight = Callable[[], "torch.Tensor"]  # the weight of the output layer as it is now, [vocabulary, hidden]
+OutputWeight = Callable[[], "torch.Tensor"]  # the present weight of the output layer, [vocabulary, hidden]
 Loss = Callable[[MarkedBatch], "torch.Tensor"]  # the debiasing loss of a batch, summed over its marked occurrences
 
 
@@ -54,11 +52,5 @@ class Method(NamedTuple):
 
 
 def load_method(name: str) -> Method:
-    """The method of a name.
-
-    Raises:
-        ValueError: There is no method of that name.
-    """
-    if name not in METHODS:
-        raise ValueError(UNKNOWN_ERROR.format(name=name, known=", ".join(METHODS)))
+    """The method of a name in `METHODS`, which the command line has checked."""
     return import_module(f"{__package__}.{name}").METHOD

@@ -19,13 +19,8 @@ from hb_train.training.encoding import IGNORED
 
 # Columns that mark tokens; 0: not marked. A target term is marked at its first token, an attribute at all of its
 # tokens; the rest are all tokens behind the first target term of a phrase.
-TARGETS, ATTRIBUTES, REST, TARGETS_AND_REST = MARKS = "target_terms", "attribute_spans", "rest", "targets_and_rest"
+TARGETS, ATTRIBUTES, REST, TARGETS_AND_REST = MARKS = "targets", "attributes", "rest", "targets_and_rest"
 T1, T2 = "text_t1", "text_t2"
-SUFFIXES = (".csv", ".jsonl", ".parquet", ".txt")
-
-FILE_ERROR = "'{path}' cannot be read ({problem}); give a CSV, JSONL or Parquet file with a column text_t1, or a TXT"
-NO_SPLIT_ERROR = "'{folder}' has no split for {missing}; debiasing needs one to learn from and one to validate on"
-NO_ROWS_ERROR = "{what} has no phrase with a counterpart; give phrases with target terms of '{bias_type}'"
 
 
 class Phrases(NamedTuple):
@@ -48,11 +43,11 @@ class Phrases(NamedTuple):
 
 
 class EncodedPhrases(NamedTuple):
-    """What a model is trained on, and what was left out.
+    """The phrases that a model is trained on, and counts of those left out.
 
     Attributes:
-        dataset: `input_ids`, `labels` (all tokens are learnt), `target_terms` (1 + form × number of terms + term, see
-            `terms.Terms`), `attribute_spans` (the attribute's number in its row, from 1), `rest` and
+        dataset: `input_ids`, `labels` (all tokens are learnt), `targets` (1 + form × number of terms + term, see
+            `terms.Terms`), `attributes` (the attribute's number in its row, from 1), `rest` and
             `targets_and_rest` (1: marked); all [length].
         num_targets: How many target terms are marked.
         num_first: How many target terms are at the first token, which nothing predicts; they are not marked.
@@ -81,7 +76,10 @@ def read_reddit_phrases(folder: Path, specification: BiasSpecification, mode: Mo
     splits = load_reddit_bias(folder, specification, mode=mode)
     missing = {"train", "validation"} - splits.keys()
     if missing:
-        raise ValueError(NO_SPLIT_ERROR.format(folder=folder, missing=", ".join(sorted(missing))))
+        raise ValueError(
+            f"'{folder}' has no split for {', '.join(sorted(missing))}; debiasing needs phrases to learn from and "
+            "others to validate on"
+        )
     return {
         name: _with_twins(splits[name][T1], splits[name][T2], f"split '{name}'", specification)
         for name in ("train", "validation")
@@ -89,34 +87,31 @@ def read_reddit_phrases(folder: Path, specification: BiasSpecification, mode: Mo
 
 
 def read_phrases(path: Path, specification: BiasSpecification, mode: Mode) -> Phrases:
-    """Phrases of one's own: a column `text_t1`, and `text_t2` where twins are there; or a TXT file, a phrase a line.
+    """Reads a user's own phrases: a column `text_t1`, and `text_t2` for their twins; or a TXT file, a phrase per line.
 
     Args:
-        path: A file with one of `SUFFIXES`.
+        path: A CSV, JSONL, Parquet or TXT file.
         specification: The bias type, with the target terms that are swapped.
         mode: How twins are made where the file has none.
 
     Raises:
         ValueError: The file cannot be read, or no phrase has a twin, or most are their own.
     """
-    if path.suffix not in SUFFIXES or not path.is_file():
-        problem = f"its ending is none of {', '.join(SUFFIXES)}" if path.is_file() else "there is no such file"
-        raise ValueError(FILE_ERROR.format(path=path, problem=problem))
+    readers: dict[str, Any] = {
+        ".csv": pd.read_csv,
+        ".jsonl": partial(pd.read_json, lines=True),
+        ".parquet": pd.read_parquet,
+        ".txt": _read_lines,
+    }
     try:
-        if path.suffix == ".txt":
-            lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
-            frame = pd.DataFrame({T1: [line for line in lines if line]}, dtype=object)
-        else:
-            readers: dict[str, Any] = {
-                ".csv": pd.read_csv,
-                ".jsonl": partial(pd.read_json, lines=True),
-                ".parquet": pd.read_parquet,
-            }
-            frame = readers[path.suffix](path)
-    except (ValueError, OSError) as error:
-        raise ValueError(FILE_ERROR.format(path=path, problem=error)) from error
-    if T1 not in frame or not frame[T1].map(lambda text: isinstance(text, str) and bool(text.strip())).all():
-        raise ValueError(FILE_ERROR.format(path=path, problem="no column text_t1, or a row of it is empty"))
+        frame = readers[path.suffix](path)
+        if not frame[T1].map(lambda text: isinstance(text, str) and bool(text.strip())).all():
+            raise ValueError("a row of text_t1 is empty")
+    except (ValueError, KeyError, OSError) as error:
+        raise ValueError(
+            f"'{path}' cannot be read ({error}); set a CSV, JSONL or Parquet file with a column text_t1, or a TXT file "
+            "with a phrase per line"
+        ) from error
     texts = frame[T1].tolist()
     if T2 in frame:
         twins = [text if isinstance(text, str) else None for text in frame[T2]]
@@ -201,10 +196,17 @@ def num_occurrences(batch: dict[str, torch.Tensor], marks: str) -> int:
     return int((batch[marks][:, 1:] > 0).sum())
 
 
+def _read_lines(path: Path) -> pd.DataFrame:
+    lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+    return pd.DataFrame({T1: [line for line in lines if line]}, dtype=object)
+
+
 def _with_twins(
     texts: Sequence[str], twins: Sequence[str | None], what: str, specification: BiasSpecification
 ) -> Phrases:
     pairs = [(text, twin) for text, twin in zip(texts, twins, strict=True) if twin is not None]
     if not pairs:
-        raise ValueError(NO_ROWS_ERROR.format(what=what, bias_type=specification.bias_type))
+        raise ValueError(
+            f"{what} has no phrase with a counterpart; set phrases with target terms of '{specification.bias_type}'"
+        )
     return Phrases([text for text, _ in pairs], [twin for _, twin in pairs], len(texts) - len(pairs))

@@ -20,10 +20,6 @@ _CASES = (str.lower, str.title, str.upper)
 NUM_FORMS = 2 * len(_CASES)
 RUNNING_FORM = 1  # in lower case, after a space: how a term is written in running text
 
-NO_OFFSETS_ERROR = "the tokenizer does not record which characters a token covers; give a model with a fast tokenizer"
-NO_PAIRS_ERROR = "specification '{name}' has no pairs of target terms; give some"
-NO_TOKENS_ERROR = "the tokenizer makes no token of target term {number} of the pairs; leave it out"
-
 
 class Terms(NamedTuple):
     """The terms of P in a model's tokens.
@@ -62,14 +58,14 @@ def read_terms(
         ValueError: There are no pairs, or the tokenizer cannot be used.
     """
     if not tokenizer.is_fast:
-        raise ValueError(NO_OFFSETS_ERROR)
+        raise ValueError("the tokenizer does not record which characters a token covers; set a model with a fast one")
     pairs = list(dict.fromkeys((pair.t1.lower(), pair.t2.lower()) for pair in specification.pairs))
     if with_forms:
         forms = [(t1.lower(), t2.lower()) for pair in specification.pairs for t1, t2 in pair.forms]
         plurals = [(f"{t1}s", f"{t2}s") for t1, t2 in pairs if not (t1.endswith("s") or t2.endswith("s"))]
         pairs = list(dict.fromkeys([*pairs, *forms, *plurals]))
     if not pairs:
-        raise ValueError(NO_PAIRS_ERROR.format(name=specification.bias_type))
+        raise ValueError(f"specification '{specification.bias_type}' has no pairs of target terms; add some")
     terms = tuple(dict.fromkeys(term for pair in pairs for term in pair))
     tokens = [
         [_tokens_of(case(term), tokenizer, after_space=after_space, index=index) for index, term in enumerate(terms)]
@@ -160,5 +156,5 @@ def _tokens_of(word: str, tokenizer: PreTrainedTokenizerBase, *, after_space: bo
     encoded = tokenizer(before + word, add_special_tokens=False, return_offsets_mapping=True)
     tokens = covering_tokens(encoded["offset_mapping"], len(before), len(before) + len(word))
     if not tokens:
-        raise ValueError(NO_TOKENS_ERROR.format(number=index + 1))
+        raise ValueError(f"the tokenizer makes no token of target term {index + 1} of the pairs; leave that term out")
     return [encoded["input_ids"][token] for token in tokens]

@@ -26,11 +26,6 @@ if TYPE_CHECKING:
     from hb_metrics.inference.models.loading import LoadedModel, LoadedTokenizer
     from hb_metrics.inference.replies.decoding_settings import Decoding
 
-FEW_PROMPTS_ERROR = (
-    "{pairs:,} pairs have {prompts:,} different prompts, and num_test takes {test:,}; nothing is left to train on. "
-    "Give a smaller --num_test or a larger --num_pairs"
-)
-
 
 class ResponseData(NamedTuple):
     """Rows to train on, and prompts to respond to.
@@ -73,22 +68,19 @@ def split_pairs(dialogue: "Dialogue", num_test: int, seed: int) -> ResponseData:
     for identifier, prompt, reply in zip(dialogue.ids, dialogue.prompts, dialogue.replies, strict=True):
         by_prompt.setdefault(prompt, []).append((identifier, reply))
     if num_test >= len(by_prompt):
-        raise ValueError(FEW_PROMPTS_ERROR.format(pairs=len(dialogue.ids), prompts=len(by_prompt), test=num_test))
+        raise ValueError(
+            f"num_test takes {num_test:,} of {len(by_prompt):,} different prompts, and nothing is left to train on; "
+            "set a smaller --num_test or a larger --num_pairs"
+        )
     order = sorted(by_prompt, key=lambda prompt: (seeded_generator(seed, "response test", prompt).random(), prompt))
     in_test = set(order[:num_test])
-    return ResponseData(
-        train=[
-            (identifier, prompt, reply)
-            for prompt, replies in by_prompt.items()
-            if prompt not in in_test
-            for identifier, reply in replies
-        ],
-        test=[
-            (replies[0][0], prompt, [reply for _, reply in replies])
-            for prompt, replies in by_prompt.items()
-            if prompt in in_test
-        ],
-    )
+    data = ResponseData([], [])
+    for prompt, replies in by_prompt.items():
+        if prompt in in_test:
+            data.test.append((replies[0][0], prompt, [reply for _, reply in replies]))
+        else:
+            data.train.extend((identifier, prompt, reply) for identifier, reply in replies)
+    return data
 
 
 def encode_responses(

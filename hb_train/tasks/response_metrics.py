@@ -1,11 +1,11 @@
-"""How close generated responses are to those people gave, and how varied they are.
+"""How close generated responses are to people's, and how varied they are.
 
 The measures of Barikeri et al. (2021, section 3 and appendix C.1), which are DialoGPT's (Zhang et al., 2020). All count
-the same tokens, in lower case: those of sacrebleu's `13a`, the tokenizer of the NIST's mteval. The paper gives no
-tokenizer, so that figures compare only among runs of this toolkit.
+the same tokens, in lower case: of sacrebleu's `13a`, the tokenizer of the NIST's mteval. The paper names no
+tokenizer, so figures are comparable only among runs of this toolkit.
 
-* BLEU-4 by sacrebleu; NIST-2 and METEOR by nltk.
-* Entropy-4 (Zhang et al., 2018) and Dist-2 (Li et al., 2016) by their formulas.
+* BLEU-4 by sacrebleu; NIST-2 as mteval-v13a defines it; METEOR by nltk.
+* Entropy-4 (Zhang et al., 2018) and Dist-2 (Li et al., 2016) by DialoGPT's formulas: Dist-2 divides by bigrams.
 
 METEOR matches words that are equal, of one stem, or synonyms in WordNet. `meteor` needs nltk's WordNet corpus
 (`python -m nltk.downloader wordnet`) and is `None` without it; `meteor_exact_stem` leaves the synonyms out and is
@@ -18,9 +18,8 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-NUMBER_ERROR = "there are {responses} responses and references for {references}; give as many of both"
-NOTHING_ERROR = "response_metrics needs at least one response"
-NO_REFERENCE_ERROR = "response {index} has no reference with a word in it; give at least one, or leave it out"
+# A response of two thirds of the references' length has half of its score.
+_NIST_BETA = math.log(0.5) / math.log(1.5) ** 2
 
 
 class ResponseMetrics(NamedTuple):
@@ -32,12 +31,12 @@ class ResponseMetrics(NamedTuple):
         meteor: 0 to 100, mean of the responses, each by its best reference. `None`: WordNet is not there.
         meteor_exact_stem: The same without synonyms.
         entropy_4: Of the 4-grams of all responses, in nats. `None`: there are none.
-        dist_2: Distinct 2-grams of all responses per 100 of their words. `None`: there are no words.
+        dist_2: Distinct bigrams of all responses per 100 of their bigrams. `None`: there are none.
         mean_length: The mean number of words in a response.
         num_responses: The number of responses.
         num_empty: The number of responses without a word; they count everywhere.
         num_references: The number of references of all responses.
-        bleu_signature: sacrebleu's description of what was computed.
+        bleu_signature: sacrebleu's description of its settings.
     """
 
     bleu_4: float
@@ -57,40 +56,74 @@ def response_metrics(responses: Sequence[str | None], references: Sequence[Seque
     """Measures responses.
 
     Args:
-        responses: [responses] the generated texts; `None` or empty where nothing was generated.
-        references: [responses] the replies of people, one or more for each response.
+        responses: [responses] the generated texts, at least one; `None` or empty where nothing was generated.
+        references: [responses] people's replies, one or more with a word in it for each response.
 
     Returns:
         The measures.
-
-    Raises:
-        ValueError: There is no response, or one without a reference.
     """
-    if len(responses) != len(references):
-        raise ValueError(NUMBER_ERROR.format(responses=len(responses), references=len(references)))
-    if not responses:
-        raise ValueError(NOTHING_ERROR)
     texts = [response or "" for response in responses]
     tokens = [words(text) for text in texts]
     reference_tokens = [list(filter(None, map(words, replies))) for replies in references]
-    for index, replies in enumerate(reference_tokens):
-        if not replies:
-            raise ValueError(NO_REFERENCE_ERROR.format(index=index))
     bleu, signature = _bleu(texts, references)
     wordnet = _wordnet()
+    dist = distinct_ngrams(tokens, 2)
     return ResponseMetrics(
         bleu_4=bleu,
-        nist_2=_nist(tokens, reference_tokens),
+        nist_2=nist(tokens, reference_tokens, 2),
         meteor=None if wordnet is None else _meteor(tokens, reference_tokens, wordnet),
         meteor_exact_stem=_meteor(tokens, reference_tokens, _NoSynonyms()),
         entropy_4=ngram_entropy(tokens, 4),
-        dist_2=None if (dist := distinct_ngrams(tokens, 2)) is None else 100 * dist,
+        dist_2=None if dist is None else 100 * dist,
         mean_length=sum(map(len, tokens)) / len(tokens),
         num_responses=len(tokens),
         num_empty=sum(not response for response in tokens),
         num_references=sum(map(len, reference_tokens)),
         bleu_signature=signature,
     )
+
+
+def nist(tokens: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]], size: int) -> float | None:
+    """NIST of n-grams up to `size` in bits, over all responses (Doddington, 2002; mteval-v13a).
+
+    An n-gram's information is the logarithm of how often its first n − 1 words are in the references over how often the
+    n-gram is; of a single word, over all words. An n-gram of a response counts as often as the one reference has it
+    that has it most often. The length is compared with the mean length of each response's references; mteval knows
+    only responses with equal numbers of them.
+
+    Args:
+        tokens: [responses] their words.
+        references: [responses] the words of each one's references.
+        size: The largest n.
+
+    Returns:
+        The sum over n of the mean information of an n-gram, times the penalty of short responses; `None`: no response
+        has n words.
+    """
+    counts: Counter[tuple[str, ...]] = Counter()
+    reference_length = 0.0
+    for replies in references:
+        reference_length += sum(map(len, replies)) / len(replies)
+        for reply in replies:
+            counts[()] += len(reply)
+            for order in range(1, size + 1):
+                counts.update(_ngrams(reply, order))
+    score = 0.0
+    for order in range(1, size + 1):
+        information, total = 0.0, 0
+        for response, replies in zip(tokens, references, strict=True):
+            most: Counter[tuple[str, ...]] = Counter()
+            for reply in replies:
+                most |= Counter(_ngrams(reply, order))
+            own = Counter(_ngrams(response, order))
+            total += own.total()
+            for ngram, number in (own & most).items():
+                information += number * math.log2(counts[ngram[:-1]] / counts[ngram])
+        if not total:
+            return None
+        score += information / total
+    ratio = min(sum(map(len, tokens)) / reference_length, 1)
+    return score * math.exp(_NIST_BETA * math.log(ratio) ** 2)
 
 
 def ngram_entropy(tokens: Iterable[Sequence[str]], size: int) -> float | None:
@@ -107,9 +140,9 @@ def ngram_entropy(tokens: Iterable[Sequence[str]], size: int) -> float | None:
 
 
 def distinct_ngrams(tokens: Sequence[Sequence[str]], size: int) -> float | None:
-    """Distinct n-grams of all responses / all of their words (Li et al., 2016, "distinct-n"); `None`: no words."""
-    total = sum(map(len, tokens))
-    return len({ngram for response in tokens for ngram in _ngrams(response, size)}) / total if total else None
+    """Distinct n-grams of all responses / all of their n-grams (Li et al., 2016, "distinct-n"); `None`: none."""
+    ngrams = [ngram for response in tokens for ngram in _ngrams(response, size)]
+    return len(set(ngrams)) / len(ngrams) if ngrams else None
 
 
 def words(text: str) -> list[str]:
@@ -118,7 +151,7 @@ def words(text: str) -> list[str]:
 
 
 class _NoSynonyms:
-    """A WordNet with nothing in it, for nltk's METEOR."""
+    """An empty WordNet, for nltk's METEOR."""
 
     def synsets(self, word: str) -> list[Any]:
         del word
@@ -140,29 +173,19 @@ def _bleu(texts: Sequence[str], references: Sequence[Sequence[str]]) -> tuple[fl
     from sacrebleu.metrics import BLEU
 
     metric = BLEU(lowercase=True, tokenize="13a")
-    most = max(map(len, references))
     # sacrebleu wants the first reference of all, the second of all, …; `None` where one has fewer.
-    streams: Any = [
-        [replies[number] if number < len(replies) else None for replies in references] for number in range(most)
-    ]
+    streams: list[Any] = []
+    for number in range(max(map(len, references))):
+        streams.append([replies[number] if number < len(replies) else None for replies in references])
     return metric.corpus_score(list(texts), streams).score, str(metric.get_signature())
-
-
-def _nist(tokens: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]]) -> float | None:
-    from nltk.translate.nist_score import corpus_nist
-
-    if all(len(response) < 2 for response in tokens):
-        return None
-    return float(corpus_nist(references, tokens, n=2))
 
 
 def _meteor(tokens: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]], wordnet: Any) -> float:
     from nltk.translate.meteor_score import meteor_score
 
-    scores = [
-        meteor_score(replies, response, wordnet=wordnet) if response else 0.0
-        for replies, response in zip(references, tokens, strict=True)
-    ]
+    scores = []
+    for replies, response in zip(references, tokens, strict=True):
+        scores.append(meteor_score(replies, response, wordnet=wordnet) if response else 0.0)
     return 100 * math.fsum(scores) / len(scores)
 
 

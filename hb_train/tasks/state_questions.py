@@ -26,12 +26,6 @@ if TYPE_CHECKING:
 
 StateKind = Literal["turn", "dialogue"]
 
-STATE_ERROR = "state '{state}' is not known; allowed: turn, dialogue"
-NEGATIVES_ERROR = "num_negatives is {number}; give at least 1"
-TOO_LONG_ERROR = (
-    "slot and value of question {id} are {length} tokens long, and max_length is {limit}; give a larger one"
-)
-
 
 class SlotValue(NamedTuple):
     """A question: is this value of this slot in the belief state? `label` is 1 for yes."""
@@ -57,7 +51,7 @@ class EncodedQuestions(NamedTuple):
 
     Attributes:
         rows: `input_ids` and `label` (0.0 or 1.0) of each question.
-        num_cut: How many questions lost tokens of what was said.
+        num_cut: How many questions lost tokens of the dialogue.
     """
 
     rows: list[dict[str, Any]]
@@ -82,15 +76,8 @@ def slot_values(
         seed: The seed of the "no" combinations.
 
     Returns:
-        The questions, those of a turn together. A "yes" has the spelling that was said, if one of them was.
-
-    Raises:
-        ValueError: An argument is not allowed.
+        The questions, turn by turn. A "yes" has the spelling that was said, if one was.
     """
-    if state not in ("turn", "dialogue"):
-        raise ValueError(STATE_ERROR.format(state=state))
-    if num_negatives < 1:
-        raise ValueError(NEGATIVES_ERROR.format(number=num_negatives))
     rows: list[SlotValue] = []
     num_skipped = Counter({"turns_without_values": 0, "negatives_not_found": 0})
     for turn in turns:
@@ -111,18 +98,15 @@ def slot_values(
 
 
 def encode_questions(questions: Sequence[SlotValue], loaded: "LoadedTokenizer", max_length: int) -> EncodedQuestions:
-    """The tokens of what the system said, what the user said, and domain, slot and value, each behind a line break.
+    """Encodes the system's words, the user's words, and domain, slot and value, each behind a line break.
 
-    What is too long loses tokens at its beginning, never of domain, slot and value. No special token is added, so that
+    A long question loses tokens at its beginning, never of domain, slot and value. No special token is added, so that
     the last token is the value's.
 
     Args:
         questions: The questions, at least one.
         loaded: The model's tokenizer.
         max_length: The largest number of tokens of a question.
-
-    Raises:
-        ValueError: Domain, slot and value alone are too long.
     """
     contexts = [f"{question.system}\n{question.user}" for question in questions]
     endings = [f"\n{question.domain} {question.slot} {question.value}" for question in questions]
@@ -133,9 +117,7 @@ def encode_questions(questions: Sequence[SlotValue], loaded: "LoadedTokenizer", 
     rows: list[dict[str, Any]] = []
     num_cut = 0
     for context, ending, question in zip(context_tokens, ending_tokens, questions, strict=True):
-        room = max_length - len(ending)
-        if room < 0:
-            raise ValueError(TOO_LONG_ERROR.format(id=question.id, length=len(ending), limit=max_length))
+        room = max(max_length - len(ending), 0)
         num_cut += len(context) > room
         rows.append({"input_ids": [*context[max(len(context) - room, 0) :], *ending], "label": float(question.label)})
     return EncodedQuestions(rows, num_cut)

@@ -12,12 +12,6 @@ from hb_metrics.inference.models.loading import LoadedTokenizer
 BASELINE = "baseline_"  # before the names of the columns of a prompt without a descriptor
 IGNORED = -100  # the label of a token that is not learnt, in torch and transformers
 
-NOT_TAGGED_ERROR = "the prompt of row {id} does not end in its tag '{tag}'; make the labels again with bias_labels.py"
-TOO_LONG_ERROR = (
-    "the reply of row {id} and the tag before it are {length} tokens long, more than max_length {limit}; a reply is "
-    "never cut: give a larger --max_length, or leave the row out"
-)
-
 
 class EncodedRows(NamedTuple):
     """What a model is trained on.
@@ -58,7 +52,7 @@ def encode_rows(
         max_length: The largest number of tokens in a row; `None`: as many as the model takes.
 
     Returns:
-        The encoded rows and what was cut.
+        The encoded rows, and how many were cut.
 
     Raises:
         ValueError: A prompt does not end in its tag, or a reply is too long.
@@ -84,7 +78,7 @@ def encode_rows(
         replies = encode_replies(
             rendered, batch["completion"], tokenizer, context, is_encoder_decoder=is_encoder_decoder
         )
-        columns: dict[str, list[Any]] = {name: [] for name in ("input_ids", "labels", "attention_mask", "cut")}
+        columns: dict[str, list[Any]] = {}
         for untagged_context, whole, reply, truncated, identifier in zip(
             untagged_contexts, contexts, replies, batch["truncated"], batch["id"], strict=True
         ):
@@ -93,13 +87,13 @@ def encode_rows(
             num_kept = _num_from_tag(untagged_context, whole)
             needed = max(num_kept + num_in_input, len(learnt))
             if limit is not None and needed > limit:
-                raise ValueError(TOO_LONG_ERROR.format(id=identifier, length=needed, limit=limit))
+                raise ValueError(
+                    f"the reply of row {identifier} and the tag before it are {needed} tokens long, and a reply is "
+                    f"never cut; set a --max_length above {limit}, or leave the row out"
+                )
             cut = whole if limit is None else last_tokens(whole, limit - num_in_input, start_tokens, num_kept)
-            tokens = cut if is_encoder_decoder else [*cut, *learnt]
-            columns["input_ids"].append(tokens)
-            columns["labels"].append(learnt if is_encoder_decoder else [IGNORED] * len(cut) + learnt)
-            columns["attention_mask"].append([1] * len(tokens))
-            columns["cut"].append(len(cut) < len(whole))
+            add_row(columns, cut, learnt, is_encoder_decoder=is_encoder_decoder)
+            columns.setdefault("cut", []).append(len(cut) < len(whole))
         return columns
 
     encoded = rows.map(
@@ -110,8 +104,18 @@ def encode_rows(
     )
 
 
+def add_row(
+    columns: dict[str, list[Any]], context: list[int], learnt: list[int], *, is_encoder_decoder: bool, side: str = ""
+) -> None:
+    """Adds a context and the tokens learnt behind it to columns whose names begin with `side`."""
+    tokens = context if is_encoder_decoder else [*context, *learnt]
+    labels = learnt if is_encoder_decoder else [IGNORED] * len(context) + learnt
+    for name, value in (("input_ids", tokens), ("attention_mask", [1] * len(tokens)), ("labels", labels)):
+        columns.setdefault(f"{side}{name}", []).append(value)
+
+
 def length_limit(loaded: LoadedTokenizer, max_length: int | None) -> int | None:
-    """The largest number of tokens in a row: that given, or that of the model's positions if it is less."""
+    """The largest number of tokens in a row: the given number, or the number of the model's positions if it is less."""
     limits = (max_length, getattr(loaded.config, "max_position_embeddings", None))
     return min((limit for limit in limits if limit is not None and limit > 0), default=None)
 
@@ -124,7 +128,9 @@ def without_tag(prompt: str, tag: str, suffix: str, identifier: str) -> str:
     """
     ending = f" {tag}{suffix}"
     if not prompt.endswith(ending):
-        raise ValueError(NOT_TAGGED_ERROR.format(id=identifier, tag=tag))
+        raise ValueError(
+            f"the prompt of row {identifier} does not end in its tag '{tag}'; label again with bias_labels.py"
+        )
     return prompt.removesuffix(ending)
 
 

@@ -13,15 +13,6 @@ NOT_RECORDED = ("hub_token", "env")  # in a YAML file of options: the token, and
 _OPTION = "hub_token"
 _TOKEN = re.compile(r"hf_[A-Za-z0-9]{20,}")
 
-TOKEN_ERROR = (
-    "{where} holds what looks like a Hugging Face token or is named like one, which would be written into the run's "
-    "files; give a token by --hub_token, in full, or log in with `hf auth login`, or set HF_TOKEN"
-)
-SHORT_ERROR = (
-    "--{name} is taken for --hub_token; give that once, in full and not in a grid, so that the token is not written "
-    "into files"
-)
-
 
 class HubToken(str):
     """A token that is pickled as `None`: trainers pickle all of their arguments into training_args.bin."""
@@ -49,7 +40,7 @@ def hide_token(arguments: Iterable[Any]) -> None:
                 token = value or from_sweep
                 setattr(group, _OPTION, HubToken(token) if token else None)
             elif _TOKEN.search(repr(value)):
-                raise ValueError(TOKEN_ERROR.format(where=f"--{option.name}"))
+                raise _found(f"--{option.name}")
 
 
 def check_recorded(options: Iterable[str], config: Mapping[str, Any]) -> None:
@@ -66,16 +57,24 @@ def check_recorded(options: Iterable[str], config: Mapping[str, Any]) -> None:
         name = word.partition("=")[0].lstrip("-").replace("-", "_")
         is_short = word.startswith("--") and name and _OPTION.startswith(name.lower())
         if is_short or _is_misspelt(name):
-            raise ValueError(SHORT_ERROR.format(name=name))
+            raise _found(f"--{name}")
         if _TOKEN.search(word):
-            raise ValueError(TOKEN_ERROR.format(where="the command line"))
+            raise _found("the command line")
     for key, value in config.items():
         if key in NOT_RECORDED:
             continue
         if _TOKEN.search(repr(value)) or _is_misspelt(str(key)) or str(key).lower() in NOT_RECORDED:
-            raise ValueError(TOKEN_ERROR.format(where=f"option '{key}' of the config"))
+            raise _found(f"option '{key}' of the config")
+
+
+def _found(where: str) -> ValueError:
+    """The error for a token where it would be written into files."""
+    return ValueError(
+        f"{where} holds what looks like a Hugging Face token, or is named like one, and would be written into the "
+        "run's files; set --hub_token, in full and once, or log in with `hf auth login`, or set HF_TOKEN"
+    )
 
 
 def _is_misspelt(name: str) -> bool:
-    """Whether a person would read a name as that of the token: no script knows Hub_Token, and a sweep records it."""
+    """Whether a person would read a name as the token's: no script knows Hub_Token, and a sweep records it."""
     return re.sub("[^a-z]", "", name.lower()).startswith("hubtok")

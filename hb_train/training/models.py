@@ -1,26 +1,25 @@
 """The model that is trained: loading it, taking it out of its trainer, and saving it whole."""
 
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from transformers import Trainer
+    from transformers import Trainer, TrainingArguments
     from trl import ModelConfig, SFTConfig
 
     from hb_metrics.inference.models.loading import LoadedModel
 
-ADAPTER_ERROR = (
-    "model '{name}' is an adapter, in which nothing would be trained; merge it into its model (merge_and_unload of "
-    "peft), save that with its tokenizer, and give that folder"
-)
-KIND_ERROR = "model '{name}' is {kind}; this script needs a causal language model"
 
-
-def load_base_model(model_args: "ModelConfig", training_args: "SFTConfig") -> "LoadedModel":
+def load_base_model(
+    model_args: "ModelConfig", training_args: "SFTConfig", kinds: Sequence[str] = ("causal",)
+) -> "LoadedModel":
     """Loads the model that TRL's options name.
 
     Raises:
-        ValueError: It cannot be loaded, or is an adapter.
+        ValueError: It cannot be loaded, is an adapter, or is of another kind.
         OSError: It is not there.
     """
     from hb_metrics.inference.models.loading import load_model
@@ -32,20 +31,52 @@ def load_base_model(model_args: "ModelConfig", training_args: "SFTConfig") -> "L
         trust_remote_code=training_args.trust_remote_code,
     )
     if loaded.adapter is not None:
-        raise ValueError(ADAPTER_ERROR.format(name=model_args.model_name_or_path))
+        raise ValueError(
+            f"model '{model_args.model_name_or_path}' is an adapter, in which nothing would be trained; merge it into "
+            "its model (merge_and_unload of peft), save the result with its tokenizer, and set that folder"
+        )
+    if loaded.kind not in kinds:
+        raise ValueError(f"model '{loaded.name}' is {loaded.kind}; set a model that is {' or '.join(kinds)}")
     if model_args.attn_implementation is not None:
         loaded.model.set_attn_implementation(model_args.attn_implementation)
     return loaded
 
 
-def check_is_causal(loaded: "LoadedModel") -> None:
-    """Raises `ValueError` if a model is not a causal language model."""
-    if loaded.kind != "causal":
-        raise ValueError(KIND_ERROR.format(name=loaded.name, kind=loaded.kind))
+def model_to_train(model_args: "ModelConfig", loaded: "LoadedModel") -> Any:
+    """The model that transformers' trainers take: the loaded one, with LoRA's layers if the options ask for them."""
+    if not model_args.use_peft:
+        return loaded.model
+    from peft import get_peft_model
+    from trl import get_peft_config
+
+    if loaded.kind != "causal" and model_args.lora_task_type == "CAUSAL_LM":  # TRL's default
+        model_args.lora_task_type = "SEQ_2_SEQ_LM"
+    return get_peft_model(loaded.model, get_peft_config(model_args))
+
+
+def plain_options(training_args: "SFTConfig", config: type["TrainingArguments"], **others: Any) -> Any:
+    """Converts TRL's options to the fewer options of transformers' trainers."""
+    names = [option.name for option in fields(config) if option.init]
+    return config(
+        **{**{name: getattr(training_args, name) for name in names if hasattr(training_args, name)}, **others}
+    )
+
+
+def padding_tokenizer(loaded: "LoadedModel") -> Any:
+    """A copy of the tokenizer that can pad on the right.
+
+    Trainers set a padding token where there is none, and the tokenizer is saved as it was loaded. With padding on the
+    left, positions would differ from the positions of a model that replies.
+    """
+    tokenizer = deepcopy(loaded.tokenizer)
+    tokenizer.padding_side = "right"
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer
 
 
 def trained_model(trainer: "Trainer", *, keep_fp32_wrapper: bool = True) -> Any:
-    """The model as it is after training, with an adapter merged into it.
+    """The model after training, with an adapter merged into it.
 
     Args:
         trainer: The trainer.

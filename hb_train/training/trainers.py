@@ -7,7 +7,6 @@ perplexity: its loss is a divergence.
 
 import math
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from inspect import signature
 from typing import Any
 
@@ -16,13 +15,12 @@ from datasets import Dataset
 from torch.nn.functional import cross_entropy, kl_div
 from transformers import DataCollatorForSeq2Seq, PreTrainedModel, Seq2SeqTrainer, Trainer
 from transformers.trainer_utils import EvalLoopOutput
-from trl import DPOTrainer, KTOTrainer, SFTTrainer
+from trl import KTOTrainer, SFTTrainer
 
 from hb_train.training.encoding import BASELINE, IGNORED
 
-METRIC = "eval_perplexity"
-PREFERENCE_METRIC = "eval_loss"
-DIVERGENCE_METRIC = "eval_loss"
+PERPLEXITY = "eval_perplexity"
+LOSS = "eval_loss"
 
 
 class _Resuming:
@@ -45,7 +43,7 @@ class _Resuming:
 class _ReplyTraining(_Resuming):
     """Evaluates by the summed negative log-likelihood and the number of the reply tokens of each row."""
 
-    metric = METRIC
+    metric = PERPLEXITY
     is_causal: bool
     _nll = 0.0
     _num_tokens = 0
@@ -73,7 +71,7 @@ class _ReplyTraining(_Resuming):
             f"{metric_key_prefix}_loss": loss,
             f"{metric_key_prefix}_reply_tokens": self._num_tokens,
         }
-        if self.metric == METRIC:
+        if self.metric == PERPLEXITY:
             metrics[f"{metric_key_prefix}_perplexity"] = math.exp(min(loss, 700))  # finite, so that it can be compared
         return output._replace(metrics=metrics)
 
@@ -129,14 +127,14 @@ class BaselineDistillationTrainer(_ReplyTraining, Trainer):
     """transformers' trainer, on rows of `distillation.encode_pairs`.
 
     The loss of a reply token is the divergence KL(p‖q) in nats: p is the distribution of the model before tuning behind
-    the prompt without a descriptor, q that of the model as it is behind the prompt with one.
+    the prompt without a descriptor, q that of the model in training behind the prompt with one.
 
     Args:
         teacher: The model before tuning; `None`: the model without its adapter.
-        is_causal: Whether a label is predicted from the tokens before it, or by a decoder of its own.
+        is_causal: Whether a label is predicted from the tokens before it, and not by a separate decoder.
     """
 
-    metric = DIVERGENCE_METRIC
+    metric = LOSS
 
     def __init__(self, *, teacher: PreTrainedModel | None, is_causal: bool, **settings: Any) -> None:
         super().__init__(**settings)
@@ -190,16 +188,9 @@ class BaselineDistillationTrainer(_ReplyTraining, Trainer):
 
 
 class PairCollator:
-    """Pads rows of `distillation.encode_pairs` to a batch.
-
-    Args:
-        tokenizer: With the padding token. Whichever side it pads on, these rows are padded on the right: a model that
-            counts positions from the first token, and every decoder, is given those that it has when it replies.
-    """
+    """Pads rows of `distillation.encode_pairs` to a batch, with a tokenizer that pads on the right."""
 
     def __init__(self, tokenizer: Any) -> None:
-        tokenizer = deepcopy(tokenizer)
-        tokenizer.padding_side = "right"
         self._pad = DataCollatorForSeq2Seq(tokenizer, padding=True)
 
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
@@ -213,9 +204,9 @@ class PairCollator:
 
 
 class ReplyKTOTrainer(_Resuming, KTOTrainer):
-    """TRL's KTO trainer, on rows of `preferences.kto_rows`."""
+    """TRL's KTO trainer, on rows of `methods.kto_rows`."""
 
-    metric = PREFERENCE_METRIC
+    metric = LOSS
 
     def _prepare_dataset(self, dataset: Dataset, processing_class: Any, args: Any, dataset_name: str) -> Dataset:
         """The rows, which are tokens already, each with the reply of the row before it in its batch.
@@ -231,23 +222,13 @@ class ReplyKTOTrainer(_Resuming, KTOTrainer):
         return dataset.add_column("KL_completion_ids", [row for batch in batches for row in (batch[-1], *batch[:-1])])
 
 
-class ReplyDPOTrainer(_Resuming, DPOTrainer):
-    """TRL's DPO trainer, on rows of `preferences.dpo_pairs`."""
-
-    metric = PREFERENCE_METRIC
-
-    def _prepare_dataset(self, dataset: Dataset, processing_class: Any, args: Any, dataset_name: str) -> Dataset:
-        """The rows as they are, which are tokens already."""
-        return dataset
-
-
 def row_nlls(model: PreTrainedModel, inputs: dict[str, Any], is_causal: bool) -> tuple[torch.Tensor, torch.Tensor]:
     """The negative log-likelihood of each row's labels.
 
     Args:
         model: The model.
         inputs: A batch of the trainer's collator, with `labels` ([rows, length], `IGNORED` where nothing is learnt).
-        is_causal: Whether a label is predicted from the tokens before it, or by a decoder of its own.
+        is_causal: Whether a label is predicted from the tokens before it, and not by a separate decoder.
 
     Returns:
         The summed negative log-likelihood (natural log) of each row, and its number of labels; both [rows].

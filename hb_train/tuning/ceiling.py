@@ -1,7 +1,7 @@
 """The ceiling of labels: the Full Gen Bias of replies tagged "no_bias" by directions that other replies gave.
 
-A model that learnt its labels perfectly would reply as the replies tagged "no_bias" do, so their debiased Full Gen Bias
-is the best that the labels can lead to. It is cross-fitted: the replies of each cell are split into halves at random,
+A model that learnt its labels perfectly would reply like the replies tagged "no_bias", so their debiased Full Gen Bias
+is the lowest that the labels can lead to. It is cross-fitted: the replies of each cell are split into halves at random,
 each half gives the directions m_d − m̄ by which the other is tagged, and the Full Gen Bias is that of the "no_bias"
 replies within a half, averaged over both halves and many splits. A reply that is tagged by a direction that it is part
 of goes further along it by chance, so what is left of such replies looks less biased than a model of them would be.
@@ -17,13 +17,11 @@ import numpy as np
 from scipy import sparse, stats
 
 from hb_dataset.seeded_draws import seeded_generator
-from hb_metrics.statistics.bias_values import ALPHA_ERROR, ALPHAS, StyleRows, descriptor_codes
+from hb_metrics.statistics.bias_values import StyleRows, descriptor_codes
 from hb_metrics.statistics.inputs import check_lengths, text_codes
 
 # Shares of the replies that are tagged "no_bias". The first, all of them, is what the others are compared with.
 SHARES = (1.0, 0.98, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.3)
-# Shares of a half that directions are computed from, to see what more replies would do.
-FRACTIONS = (0.25, 0.5, 1.0)
 NUM_SPLITS = 20
 # Reliabilities of the directions that the number of replies is estimated for.
 TARGETS = (0.5, 0.8)
@@ -35,12 +33,10 @@ _BATCH = 8192
 # Below this distance from the overall mean, a descriptor's direction is only rounding errors.
 _NO_DIRECTION = 1e-12
 
-FEW_REPLIES_REASON = (
+FEW_REPLIES = (
     "halves of the cells have too few replies: the sampling noise is estimated from two replies to one term in one "
     "template, on either side; make at least 4 replies for each of two terms or more (--replies_per_cell)"
 )
-SHARES_ERROR = "shares are {shares}; give 1 first, then smaller ones that are greater than 0"
-NUM_SPLITS_ERROR = "num_splits is {num_splits}; give at least 2"
 
 
 class Point(NamedTuple):
@@ -52,7 +48,7 @@ class Point(NamedTuple):
         full_gen_bias: The value; `None`, as are the others: more than `MOST_FEW` of the cells have few replies.
         standard_error: Its standard error over replies and splits.
         interval: Its lowest and highest value at the confidence level.
-        change: The value less that of all replies.
+        change: The value minus the value of all replies.
         change_standard_error: The standard error of the change, over the same replies and splits.
         change_interval: The interval of the change, at the confidence level.
     """
@@ -67,46 +63,34 @@ class Point(NamedTuple):
     change_interval: tuple[float, float] | None = None
 
 
-class Growth(NamedTuple):
-    """What directions from so many replies are worth.
-
-    Attributes:
-        replies_per_descriptor: Replies of a descriptor that its direction is computed from, on average.
-        cosine: The mean cosine of a descriptor's directions from two such sets of replies.
-        reliability: The share of signal in the squared length of the directions, all descriptors together.
-        reliability_interval: Its interval, descriptors drawn anew.
-        curve: Full Gen Bias of the replies tagged "no_bias", by share.
-    """
-
-    replies_per_descriptor: float
-    cosine: float
-    reliability: float
-    reliability_interval: tuple[float, float]
-    curve: list[Point]
-
-
 class Ceiling(NamedTuple):
     """The results of `label_ceiling`; plain Python values.
 
     Attributes:
         curve: The ceiling by share, with directions from half of the replies.
-        lowest: The share of the lowest value; `None`: none is known but that of all replies.
-        helps: Whether the lowest value is below that of all replies beyond chance: the interval of the change, widened
-            for the number of shares that were tried, lies below 0.
-        growth: By the number of replies that directions are computed from, the most last.
-        reliability: That of directions from all replies, by Spearman and Brown's formula; 0: they show no signal.
+        lowest: The share of the lowest value; `None`: only the value of all replies is known.
+        helps: Whether the lowest value is below the value of all replies beyond chance: the interval of the change,
+            widened for the number of shares that were tried, lies below 0.
+        replies_per_descriptor: The mean number of a descriptor's replies that its direction is computed from.
+        cosine: The mean cosine of a descriptor's directions from the two halves.
+        half_reliability: The share of signal in the squared length of the directions, all descriptors together.
+        half_reliability_interval: Its interval, over descriptors.
+        reliability: The reliability of directions from all replies, by Spearman and Brown's formula; 0: no signal.
         replies_needed: Reliability → the replies of a descriptor it takes; `None`: directions show no signal.
         alpha: The exponent α.
         num_splits: Splits into halves.
         num_replies: Replies.
         num_descriptors: Descriptors.
-        confidence_level: That of the intervals.
+        confidence_level: The level of the intervals.
     """
 
     curve: list[Point]
     lowest: float | None
     helps: bool
-    growth: list[Growth]
+    replies_per_descriptor: float
+    cosine: float
+    half_reliability: float
+    half_reliability_interval: tuple[float, float]
     reliability: float
     replies_needed: dict[float, float | None]
     alpha: int
@@ -120,7 +104,6 @@ class Ceiling(NamedTuple):
         return {
             **self._asdict(),
             "curve": [point._asdict() for point in self.curve],
-            "growth": [{**step._asdict(), "curve": [point._asdict() for point in step.curve]} for step in self.growth],
             "replies_needed": {f"{target:g}": number for target, number in self.replies_needed.items()},
         }
 
@@ -146,18 +129,6 @@ class _Cells(NamedTuple):
         """The rows of each template, in float64, with their slice."""
         for first, last in zip(self.templates, self.templates[1:], strict=False):
             yield slice(first, last), np.asarray(self.rows[first:last], dtype=np.float64)
-
-
-class _Split(NamedTuple):
-    """One division of the replies of each cell into halves.
-
-    Attributes:
-        halves: [replies] 0 or 1.
-        levels: [replies] index of the first of `FRACTIONS` that the reply belongs to.
-    """
-
-    halves: np.ndarray
-    levels: np.ndarray
 
 
 def label_ceiling(
@@ -193,52 +164,40 @@ def label_ceiling(
         confidence_level: That of the intervals.
 
     Returns:
-        The ceiling; `None`: halves of the cells have too few replies (`FEW_REPLIES_REASON`).
+        The ceiling; `None`: halves of the cells have too few replies (`FEW_REPLIES`).
 
     Raises:
-        ValueError: Lengths differ, or an argument is not allowed.
+        ValueError: The columns differ in length.
     """
-    if alpha not in ALPHAS:
-        raise ValueError(ALPHA_ERROR.format(alpha=repr(alpha)))
-    if len(shares) < 2 or shares[0] != 1 or not all(0 < share < 1 for share in shares[1:]):
-        raise ValueError(SHARES_ERROR.format(shares=tuple(shares)))
-    if num_splits < 2:
-        raise ValueError(NUM_SPLITS_ERROR.format(num_splits=num_splits))
     check_lengths(style_probabilities=style_probabilities, descriptors=descriptors, ids=ids)
     codes, keys = descriptor_codes(descriptors, axes)
     with tempfile.TemporaryDirectory() as folder:
         cells = _grouped(style_probabilities, codes, len(keys), text_codes("template", templates)[0], ids, Path(folder))
-        splits = [_split(cells, seeded_generator(seed, "ceiling", str(number))) for number in range(num_splits)]
-        directions, overall = _directions(cells, splits)
-        parts, few = _parts(cells, splits, _values(cells, splits, directions, overall, alpha), shares)
+        halves = [_halves(cells, seeded_generator(seed, "ceiling", str(number))) for number in range(num_splits)]
+        directions, overall = _directions(cells, halves)
+        parts, few = _parts(cells, halves, _values(cells, halves, directions, overall, alpha), shares)
         del cells  # lets go of the file
-    if np.isnan(parts[:, :, :, 0]).any() or few[-1, 0] > MOST_FEW:
+    if np.isnan(parts[:, :, 0]).any() or few[0] > MOST_FEW:
         return None
-    sizes = [np.mean([(split.levels <= level).sum() / 2 for split in splits]) for level in range(len(FRACTIONS))]
-    growth = [
-        Growth(
-            float(sizes[level]) / len(keys),
-            *_reliability(directions[:, level], confidence_level),
-            _curve(parts[:, level], few[level], shares, confidence_level),
-        )
-        for level in range(len(FRACTIONS))
-    ]
-    # Small cells have no smaller parts.
-    growth = [step for step, last in zip(growth, [*growth[1:], None], strict=True) if last is None or step[0] < last[0]]
-    full = growth[-1]
-    lowest = min(
-        (point for point in full.curve[1:] if point.interval is not None),
-        key=lambda point: point.full_gen_bias or 0,
-        default=None,
-    )
-    signal = full.reliability > 0
+    curve = _curve(parts, few, shares, confidence_level)
+    known = [point for point in curve[1:] if point.full_gen_bias is not None]
+    lowest = min(known, key=lambda point: point.full_gen_bias or 0, default=None)
+    cosine, reliability, interval = _reliability(directions, confidence_level)
+    number = len(codes) / 2 / len(keys)
+    needed: dict[float, float | None] = dict.fromkeys(TARGETS)
+    if reliability > 0:
+        for target in TARGETS:  # Spearman and Brown
+            needed[target] = number * target / (1 - target) * (1 - reliability) / reliability
     return Ceiling(
-        curve=full.curve,
+        curve=curve,
         lowest=None if lowest is None else lowest.share,
         helps=lowest is not None and _is_below(lowest, len(keys), len(shares) - 1, confidence_level),
-        growth=growth,
-        reliability=2 * full.reliability / (1 + full.reliability) if signal else 0.0,
-        replies_needed={target: _needed(full, target) if signal else None for target in TARGETS},
+        replies_per_descriptor=number,
+        cosine=cosine,
+        half_reliability=reliability,
+        half_reliability_interval=interval,
+        reliability=2 * reliability / (1 + reliability) if reliability > 0 else 0.0,
+        replies_needed=needed,
         alpha=alpha,
         num_splits=num_splits,
         num_replies=len(codes),
@@ -273,101 +232,89 @@ def _grouped(
     )
 
 
-def _split(cells: _Cells, generator: np.random.Generator) -> _Split:
-    """Halves of each cell, of which an odd one is larger by chance, and parts of these."""
+def _halves(cells: _Cells, generator: np.random.Generator) -> np.ndarray:
+    """[replies] 0 or 1: halves of each cell, of which an odd one is larger by chance."""
     number = len(cells.cells)
     sizes = np.bincount(cells.cells)
     firsts = np.append(0, np.cumsum(sizes)[:-1])
     order = np.lexsort((generator.random(number), cells.cells))
     ranks = np.empty(number, np.int64)
     ranks[order] = np.arange(number) - firsts[cells.cells]
-    halves = (ranks + generator.integers(2, size=len(sizes))[cells.cells]) % 2
-    within = ranks // 2  # rank in the half
-    in_half = np.bincount(2 * cells.cells + halves, minlength=2 * len(sizes))[2 * cells.cells + halves]
-    limits = np.ceil(np.multiply.outer(np.array(FRACTIONS), in_half))
-    return _Split(halves, (within >= limits).sum(axis=0))
+    return (ranks + generator.integers(2, size=len(sizes))[cells.cells]) % 2
 
 
-def _directions(cells: _Cells, splits: Sequence[_Split]) -> tuple[np.ndarray, np.ndarray]:
-    """m_d − m̄ ([splits, fractions, halves, descriptors, styles]) and m̄ ([splits, fractions, halves, styles]).
+def _directions(cells: _Cells, splits: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """m_d − m̄ ([splits, halves, descriptors, styles]) and m̄ ([splits, halves, styles]).
 
     A descriptor without replies in a half has no direction there: zeros.
     """
-    shape = len(splits), len(FRACTIONS), 2, cells.num_descriptors
+    shape = len(splits), 2, cells.num_descriptors
     means, counts = np.zeros((*shape, cells.rows.shape[1])), np.zeros(shape, np.int64)
     for part, rows in cells.by_template():
         names, members = np.unique(cells.descriptors[part], return_inverse=True)
-        for index, split in enumerate(splits):
-            groups = (members * 2 + split.halves[part]) * len(FRACTIONS) + split.levels[part]
-            groups_shape = len(names), 2, len(FRACTIONS)
-            numbers = np.bincount(groups, minlength=math.prod(groups_shape)).reshape(groups_shape).cumsum(axis=2)
-            sums = _group_sums(groups, math.prod(groups_shape), rows).reshape(*groups_shape, -1).cumsum(axis=2)
+        for index, halves in enumerate(splits):
+            groups = members * 2 + halves[part]
+            numbers = np.bincount(groups, minlength=2 * len(names)).reshape(len(names), 2)
+            sums = _group_sums(groups, 2 * len(names), rows).reshape(len(names), 2, -1)
             sums /= np.maximum(numbers, 1)[..., None]
-            means[index][:, :, names] += sums.transpose(2, 1, 0, 3)
-            counts[index][:, :, names] += (numbers > 0).transpose(2, 1, 0)
+            means[index][:, names] += sums.transpose(1, 0, 2)
+            counts[index][:, names] += (numbers > 0).T
     known = counts > 0
     means /= np.maximum(counts, 1)[..., None]
-    overall = means.sum(axis=3) / known.sum(axis=3)[..., None]
-    return np.where(known[..., None], means - overall[..., None, :], 0), overall
+    overall = means.sum(axis=2) / known.sum(axis=2)[..., None]
+    return np.where(known[..., None], means - overall[:, :, None], 0), overall
 
 
 def _values(
-    cells: _Cells, splits: Sequence[_Split], directions: np.ndarray, overall: np.ndarray, alpha: int
+    cells: _Cells, splits: Sequence[np.ndarray], directions: np.ndarray, overall: np.ndarray, alpha: int
 ) -> np.ndarray:
-    """[splits, fractions, replies] bias values along the directions of the other half."""
+    """[splits, replies] bias values along the directions of the other half."""
     norms = np.linalg.norm(directions, axis=-1, keepdims=True)
-    exists = norms >= _NO_DIRECTION
-    values = np.empty((len(splits), len(FRACTIONS), len(cells.cells)))
+    scales = np.where(norms >= _NO_DIRECTION, np.maximum(norms, _NO_DIRECTION) ** -float(alpha), 0)
+    values = np.empty((len(splits), len(cells.cells)))
     for part, rows in cells.by_template():
-        for index, split in enumerate(splits):
+        for index, halves in enumerate(splits):
             for half in (0, 1):
-                chosen = np.flatnonzero(split.halves[part] == half)
-                own = cells.descriptors[part][chosen]
-                for level in range(len(FRACTIONS)):
-                    other = index, level, 1 - half
-                    scales = np.where(exists[other], np.maximum(norms[other], _NO_DIRECTION) ** -float(alpha), 0)
-                    ways = directions[other][own] * scales[own]
-                    along = np.einsum("ij,ij->i", rows[chosen] - overall[other], ways)
-                    values[index, level, part.start + chosen] = along
+                chosen = np.flatnonzero(halves[part] == half)
+                own, other = cells.descriptors[part][chosen], (index, 1 - half)
+                ways = directions[other][own] * scales[other][own]
+                values[index, part.start + chosen] = np.einsum("ij,ij->i", rows[chosen] - overall[other], ways)
     return values
 
 
 def _parts(
-    cells: _Cells, splits: Sequence[_Split], values: np.ndarray, shares: Sequence[float]
+    cells: _Cells, splits: Sequence[np.ndarray], values: np.ndarray, shares: Sequence[float]
 ) -> tuple[np.ndarray, np.ndarray]:
     """What each descriptor adds to the debiased Full Gen Bias of the replies tagged "no_bias" in a half.
 
     Returns:
-        [splits, fractions, halves, shares, descriptors], whose sum over descriptors is the Full Gen Bias, NaN where
-        there is none; and [fractions, shares] the share of cells with fewer than two such replies.
+        [splits, halves, shares, descriptors], whose sum over descriptors is the Full Gen Bias, NaN where there is none;
+        and [shares] the share of cells with fewer than two such replies.
     """
     ascending = sorted(shares)
-    parts = np.zeros((len(splits), len(FRACTIONS), 2, len(shares), cells.num_descriptors))
+    parts = np.zeros((len(splits), 2, len(shares), cells.num_descriptors))
     used = np.zeros(parts.shape[:-1], np.int64)
-    few = np.zeros((len(FRACTIONS), len(shares)))
-    bins = np.empty((len(splits), len(FRACTIONS), len(cells.cells)), np.int64)
-    for index, split in enumerate(splits):
-        for level in range(len(FRACTIONS)):
-            for half in (0, 1):
-                chosen = split.halves == half
-                mine = values[index, level, chosen]
-                betas = np.quantile(mine, ascending, method="inverted_cdf")
-                bins[index, level, chosen] = np.searchsorted(betas, mine, side="left")
+    few = np.zeros(len(shares))
+    bins = np.empty((len(splits), len(cells.cells)), np.int64)
+    for index, halves in enumerate(splits):
+        for half in (0, 1):
+            mine = values[index, halves == half]
+            betas = np.quantile(mine, ascending, method="inverted_cdf")
+            bins[index, halves == half] = np.searchsorted(betas, mine, side="left")
     for part, rows in cells.by_template():
         names, members = np.unique(cells.descriptors[part], return_inverse=True)
         squares = np.einsum("ij,ij->i", rows, rows)
-        for index, split in enumerate(splits):
+        for index, halves in enumerate(splits):
             for half in (0, 1):
-                chosen = split.halves[part] == half
-                for level in range(len(FRACTIONS)):
-                    groups = bins[index, level, part][chosen] * len(names) + members[chosen]
-                    bias, missing = _descriptor_parts(groups, rows[chosen], squares[chosen], len(shares), len(names))
-                    for place, share in enumerate(shares):
-                        own = bias[ascending.index(share)]
-                        few[level, place] += missing[ascending.index(share)]
-                        if own is not None:
-                            parts[index, level, half, place, names] += own
-                            used[index, level, half, place] += 1
+                chosen = halves[part] == half
+                groups = bins[index, part][chosen] * len(names) + members[chosen]
+                bias, missing = _descriptor_parts(groups, rows[chosen], squares[chosen], len(shares), len(names))
+                for place, share in enumerate(shares):
+                    own = bias[ascending.index(share)]
+                    few[place] += missing[ascending.index(share)]
+                    if own is not None:
+                        parts[index, half, place, names] += own
+                        used[index, half, place] += 1
     few /= 2 * len(splits) * (cells.cells[-1] + 1)
     return np.where(used[..., None] > 0, parts / np.maximum(used, 1)[..., None], np.nan), few
 
@@ -423,25 +370,24 @@ def _curve(parts: np.ndarray, few: np.ndarray, shares: Sequence[float], confiden
     """The points of a curve from [splits, halves, shares, descriptors] and [shares]."""
     points = []
     for index, share in enumerate(shares):
-        value, error, interval = _estimate(parts[:, :, index], confidence_level)
-        change, change_error, change_interval = _estimate(parts[:, :, index] - parts[:, :, 0], confidence_level)
-        if few[index] > MOST_FEW:
-            value, error, interval, change, change_error, change_interval = [None] * 6
-        points.append(Point(share, float(few[index]), value, error, interval, change, change_error, change_interval))
+        point = Point(share, float(few[index]))
+        if few[index] <= MOST_FEW and not np.isnan(parts[:, :, index]).any():
+            change = parts[:, :, index] - parts[:, :, 0]
+            value, error, interval = _estimate(parts[:, :, index], confidence_level)
+            point = point._replace(full_gen_bias=value, standard_error=error, interval=interval)
+            value, error, interval = _estimate(change, confidence_level)
+            point = point._replace(change=value, change_standard_error=error, change_interval=interval)
+        points.append(point)
     return points
 
 
-def _estimate(
-    parts: np.ndarray, confidence_level: float
-) -> tuple[float, float, tuple[float, float]] | tuple[None, None, None]:
+def _estimate(parts: np.ndarray, confidence_level: float) -> tuple[float, float, tuple[float, float]]:
     """A value, its standard error and interval from what each descriptor adds: [splits, halves, descriptors].
 
     The halves share no reply, so that (half of the difference)², summed over descriptors, is the variance of one
     split's value; the mean over splits has less, by what splits of the same replies differ in. That is estimated from
     the splits there are and is at most about half, as it comes of pairs of replies, of which a split has half.
     """
-    if np.isnan(parts).any():
-        return None, None, None
     by_split = parts.sum(axis=2).mean(axis=1)
     of_one = (((parts[:, 0] - parts[:, 1]) / 2) ** 2).sum(axis=1).mean()
     number = len(by_split)
@@ -476,8 +422,3 @@ def _reliability(directions: np.ndarray, confidence_level: float) -> tuple[float
     error = math.sqrt(number / max(number - 1, 1) * float(errors @ errors))
     half = float(stats.t.ppf((1 + confidence_level) / 2, max(number - 1, 1))) * error
     return cosine, ratio, (ratio - half, ratio + half)
-
-
-def _needed(step: Growth, target: float) -> float:
-    """The replies a descriptor needs for a reliability (Spearman and Brown)."""
-    return step.replies_per_descriptor * target / (1 - target) * (1 - step.reliability) / step.reliability

@@ -1,23 +1,19 @@
 """Baseline distillation: rows of prompts with a descriptor, and the model's own replies to the same prompts without it.
 
-The tuned model learns to reply to "Hi! I'm a Deaf woman." as the model itself replies to "Hi! I'm a woman." There is no
-style classifier and there are no labels: what is learnt is the whole distribution of each next token (knowledge
-distillation, Hinton et al., 2015; of a model into itself under another context: Snell et al., 2022). Whatever
-differs between descriptors differs less; what is said to the baseline prompt itself stays.
+The tuned model learns to reply to "Hi! I'm a Deaf woman." as the model itself replies to "Hi! I'm a woman." It needs
+neither a style classifier nor labels, because it learns the whole distribution of each next token (knowledge
+distillation, Hinton et al., 2015; of a model into itself under another context: Snell et al., 2022). Replies to
+different descriptors become alike; replies to the baseline prompt stay the same.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from hb_dataset.seeded_draws import seeded_generator
-from hb_dataset.whole_files import write_atomically
-from hb_metrics.runs.run_folder import read_json
-from hb_train.tuning.labels import SPLITS, split_path
+from hb_train.tuning.labels import read_labels
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -35,14 +31,6 @@ ROW_SCHEMA = pa.schema(
         *((name, pa.string()) for name in ("axis", "descriptor", "noun", "template")),
         ("truncated", pa.bool_()),
     ]
-)
-
-NO_ROWS_ERROR = "'{folder}' has no {file}; give a folder that hb_train/baseline_replies.py has written"
-NO_TEMPLATE_ERROR = "none of the templates has a prompt without a descriptor; give a config of the usual templates"
-NO_PROMPT_ERROR = "no prompt has a descriptor with the noun '{noun}' in '{template}'; give other descriptors"
-TOO_LONG_ERROR = (
-    "row {id} is {length} tokens long with its reply, more than max_length {limit}; nothing is cut here: give a larger "
-    "--max_length, or make shorter replies"
 )
 
 
@@ -68,18 +56,16 @@ def draw_baseline_prompts(baseline: pa.Table, prompts: pa.Table, number: int, *,
         seed: Chooses.
 
     Raises:
-        ValueError: There is no baseline prompt, or one has none with a descriptor.
+        ValueError: There is no baseline prompt, or one has no prompt with a descriptor.
     """
-    if not len(baseline):
-        raise ValueError(NO_TEMPLATE_ERROR)
     by_place: dict[tuple[str, str], dict[str, list[int]]] = {}
     columns = [prompts[name].to_pylist() for name in ("noun", "template", "axis")]
     for row, (noun, template, axis) in enumerate(zip(*columns, strict=True)):
         by_place.setdefault((noun, template), {}).setdefault(axis, []).append(row)
     nouns, templates, ids = (baseline[name].to_pylist() for name in ("noun", "template", "id"))
-    for place in zip(nouns, templates, strict=True):
-        if place not in by_place:
-            raise ValueError(NO_PROMPT_ERROR.format(noun=place[0], template=place[1]))
+    places = set(zip(nouns, templates, strict=True))
+    if not places or not places <= by_place.keys():
+        raise ValueError("some templates have no prompts both with and without a descriptor; set the usual templates")
     order = sorted(range(len(ids)), key=lambda row: (seeded_generator(seed, "baseline", ids[row]).random(), ids[row]))
     chosen = [order[reply % len(order)] for reply in range(number)]
     table = baseline.take(pa.array(chosen, pa.int64()))
@@ -104,30 +90,9 @@ def draw_prompts(drawn: BaselinePrompts, terms_per_reply: int, *, seed: int) -> 
             yield row, by_axis[axis][generator.integers(len(by_axis[axis]))], f"{identifier}-{number}"
 
 
-def write_splits(folder: Path, rows: pa.Table, held_out: np.ndarray) -> None:
-    """Writes rows of `ROW_SCHEMA` as the splits of training ([rows] `held_out`: of validation)."""
-    for split, in_split in zip(SPLITS, (~held_out, held_out), strict=True):
-        path = split_path(folder, split)
-        path.parent.mkdir(exist_ok=True)
-        part = rows.filter(pa.array(in_split))
-
-        def write(scratch: Path, part: pa.Table = part) -> None:
-            pq.write_table(part, scratch, compression="zstd")
-
-        write_atomically(path, write)
-
-
 def read_baseline(folder: Path) -> dict[str, Any]:
-    """Reads what `baseline_replies.py` recorded in a folder.
-
-    Raises:
-        ValueError: There is no such record.
-    """
-    path = folder / BASELINE_FILE
-    content = read_json(path) if path.is_file() else None
-    if not isinstance(content, dict) or "context" not in content:
-        raise ValueError(NO_ROWS_ERROR.format(folder=folder, file=BASELINE_FILE))
-    return content
+    """Reads what `baseline_replies.py` recorded in a folder; raises `ValueError` if there is no record."""
+    return read_labels(folder, BASELINE_FILE, "baseline_replies")
 
 
 def encode_pairs(
@@ -149,7 +114,7 @@ def encode_pairs(
         ValueError: A row is too long.
     """
     from hb_metrics.inference.models.contexts import encode_rendered, encode_replies, reply_end
-    from hb_train.training.encoding import BASELINE, IGNORED, EncodedRows, length_limit
+    from hb_train.training.encoding import BASELINE, EncodedRows, add_row, length_limit
 
     is_encoder_decoder = loaded.kind == "encoder-decoder"
     limit = length_limit(loaded, max_length)
@@ -159,10 +124,9 @@ def encode_pairs(
 
     def encode(batch: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
         sides = {"": batch["prompt"], BASELINE: batch["baseline_prompt"]}
-        contexts = {
-            side: encode_rendered(texts, tokenizer, context, is_encoder_decoder=is_encoder_decoder)
-            for side, texts in sides.items()
-        }
+        contexts = {}
+        for side, texts in sides.items():
+            contexts[side] = encode_rendered(texts, tokenizer, context, is_encoder_decoder=is_encoder_decoder)
         replies = encode_replies(
             sides[BASELINE], batch["completion"], tokenizer, context, is_encoder_decoder=is_encoder_decoder
         )
@@ -171,14 +135,13 @@ def encode_pairs(
             learnt = reply if truncated or end is None else [*reply, end]
             for side in sides:
                 given = contexts[side][row]
-                tokens = given if is_encoder_decoder else [*given, *learnt]
-                length = max(len(tokens), len(learnt))
+                length = max(len(given) + (0 if is_encoder_decoder else len(learnt)), len(learnt))
                 if limit is not None and length > limit:
-                    raise ValueError(TOO_LONG_ERROR.format(id=batch["id"][row], length=length, limit=limit))
-                columns.setdefault(f"{side}input_ids", []).append(tokens)
-                columns.setdefault(f"{side}attention_mask", []).append([1] * len(tokens))
-                labels = learnt if is_encoder_decoder else [IGNORED] * len(given) + learnt
-                columns.setdefault(f"{side}labels", []).append(labels)
+                    raise ValueError(
+                        f"row {batch['id'][row]} is {length} tokens long with its reply, and nothing is cut here; set "
+                        f"a --max_length above {limit}, or sample shorter replies"
+                    )
+                add_row(columns, given, learnt, is_encoder_decoder=is_encoder_decoder, side=side)
         return columns
 
     encoded = rows.map(

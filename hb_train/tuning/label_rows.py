@@ -1,18 +1,16 @@
 """The rows of labels: a run's replies, each with the prompt that the model was given and the tag as its last word."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from hb_dataset.whole_files import write_atomically
 from hb_metrics.runs.finished_run import Run, StyleShards, read_bias_values, read_reply_table
 from hb_metrics.runs.replies import questions_of, with_questions
-from hb_train.tuning.labels import ROW_SCHEMA, SPLITS, Labels, split_path
+from hb_train.tuning.labels import ROW_SCHEMA, SPLITS, Labels, write_split
 
 if TYPE_CHECKING:
     from hb_metrics.inference.models.chats import ChatOptions
@@ -20,24 +18,6 @@ if TYPE_CHECKING:
     from hb_metrics.inference.replies.cues import Cue
 
 # transformers takes seconds to import: not before the options are known to be right.
-
-_BATCH = 2048
-
-NO_GENERATION_ERROR = "run '{folder}' has no replies; measure with --measurements generation first"
-OTHER_ROWS_ERROR = "the style vectors in '{folder}' are of other replies than those beside them; measure again"
-NO_MODEL_ERROR = "the model that replied is needed for its tokenizer; give its folder with --model. {error}"
-NO_DIGEST_ERROR = (
-    "the replies of this run are from files, which do not say what model gave them; give the folder or Hub id of that "
-    "model with --model"
-)
-OTHER_MODEL_ERROR = (
-    "model '{name}' is not the one that replied (its digest is {here}, that of the run {there}); give its folder with "
-    "--model"
-)
-TAG_POSITION_ERROR = (
-    "in the context of prompt {id} the tag is not the last word of the user, so the model could not be asked with "
-    "it; use another --context when measuring"
-)
 
 
 def tokenizer_of_run(run: Run, *, model: str | None, trust_remote_code: bool) -> "LoadedTokenizer":
@@ -58,7 +38,10 @@ def tokenizer_of_run(run: Run, *, model: str | None, trust_remote_code: bool) ->
     record = run.results["run"]
     if record["model"].get("answered_in_files"):
         if model is None:
-            raise ValueError(NO_DIGEST_ERROR)
+            raise ValueError(
+                "the replies of this run are from files, which do not say what model gave them; set --model to the "
+                "folder or Hub id of that model"
+            )
         return load_tokenizer(find_source(model), trust_remote_code=trust_remote_code)
     name, digest = model or record["settings"]["model"], record["model"]["digest"]
     adapter = record["model"].get("adapter", {})
@@ -70,15 +53,19 @@ def tokenizer_of_run(run: Run, *, model: str | None, trust_remote_code: bool) ->
         source = find_source(
             name,
             revision,
-            adapter=adapter.get("name"),
-            adapter_revision=adapter.get("revision"),
+            adapter=f"{adapter['name']}@{adapter['revision']}" if adapter.get("revision") else adapter.get("name"),
             gguf_file=None if Path(name).is_file() else record["model"].get("gguf_file"),
         )
         loaded = load_tokenizer(source, trust_remote_code=trust_remote_code)
     except OSError as error:
-        raise OSError(NO_MODEL_ERROR.format(error=error)) from error
+        raise OSError(
+            f"the tokenizer of the model that replied is missing; set --model to its folder ({error})"
+        ) from error
     if loaded.digest != digest:
-        raise ValueError(OTHER_MODEL_ERROR.format(name=name, here=loaded.digest, there=digest))
+        raise ValueError(
+            f"model '{name}' did not give these replies: its digest is {loaded.digest}, and the run's {digest}; set "
+            "--model to the folder of the model that did"
+        )
     return loaded
 
 
@@ -86,17 +73,17 @@ def replies_to_label(run: Run, styles: StyleShards) -> pa.Table:
     """The replies that have style vectors, in the order of these, with the columns of their prompts.
 
     As in the run's results, a template that a question follows includes the question. `truncated` is also true of
-    replies that decoding ended where the model might have gone on: to learn an end there would change what it says.
+    replies that decoding ended where the model might have gone on: an end learnt there would change what it says.
 
     Raises:
-        ValueError: The replies are not there, or not those of the style vectors.
+        ValueError: The replies are missing, or the style vectors are of other replies.
     """
     replies = read_reply_table(run.folder)
-    if replies is None:
-        raise ValueError(NO_GENERATION_ERROR.format(folder=run.folder))
+    if replies is None or "generation" not in run.results["run"]:
+        raise ValueError(f"run '{run.folder}' has no replies; measure with --measurements generation first")
     rows = pc.index_in(pa.array(styles.ids), replies["id"])
     if rows.null_count or len(styles) != run.results["generation"]["num_replies"]:
-        raise ValueError(OTHER_ROWS_ERROR.format(folder=run.folder))
+        raise ValueError(f"the style vectors in '{run.folder}' are of other replies than its own; measure again")
     columns = ("id", "text", "personas", "reply", "truncated", "axis", "descriptor", "noun")
     chosen = replies.take(rows)
     if _ended_by_decoding(run.results["run"]["generation"]):
@@ -122,21 +109,28 @@ def stored_bias_values(run: Run, styles: StyleShards) -> np.ndarray:
     """
     stored = read_bias_values(run)
     if stored["id"].to_pylist() != styles.ids:
-        raise ValueError(OTHER_ROWS_ERROR.format(folder=run.folder))
+        raise ValueError(f"the bias values in '{run.folder}' are of other replies than its own; measure again")
     values: np.ndarray = stored["bias_value"].to_numpy()
     return values
 
 
-def write_rows(
-    folder: Path,
-    replies: pa.Table,
-    labels: Labels,
-    held_out: np.ndarray,
-    loaded: "LoadedTokenizer",
-    context: Any,
-    chat: "ChatOptions | None" = None,
-    cue: "Cue" = "prompt",
-) -> str:
+class Asked(NamedTuple):
+    """How a run asked for its replies.
+
+    Attributes:
+        loaded: The tokenizer of the model that replied.
+        context: The format of the prompts.
+        chat: What the chat template was given beside the prompt.
+        cue: Where the model was told who the user is.
+    """
+
+    loaded: "LoadedTokenizer"
+    context: Any
+    chat: "ChatOptions"
+    cue: "Cue" = "prompt"
+
+
+def write_rows(folder: Path, replies: pa.Table, labels: Labels, held_out: np.ndarray, asked: Asked) -> str:
     """Writes the splits, rows of `ROW_SCHEMA`.
 
     Args:
@@ -144,10 +138,7 @@ def write_rows(
         replies: [replies] as of `replies_to_label`.
         labels: Their tags.
         held_out: [replies] whether a reply is in the validation split.
-        loaded: The tokenizer of the model that replied.
-        context: The format of the prompts that it was given.
-        chat: What its chat template was given beside the prompt; `None`: nothing.
-        cue: Where it was told who the user is.
+        asked: How the replies were asked for.
 
     Returns:
         The text after the tag, which is the same in every prompt.
@@ -155,92 +146,47 @@ def write_rows(
     Raises:
         ValueError: In some prompt the tag is not the last word of the user.
     """
-    suffix = text_after_tag(replies, loaded, context, chat, cue)
+    from hb_metrics.inference.models.bias_tags import BIAS, NO_BIAS
+
+    tagged = {tag: rendered_prompts(replies, asked, tag) for tag in (BIAS, NO_BIAS)}
+    suffix = tagged[BIAS][0].rpartition(f" {BIAS}")[2]
+    for row, prompt in enumerate(rendered_prompts(replies, asked, None)):
+        for tag, prompts in tagged.items():
+            if not prompt.endswith(suffix) or prompts[row] != f"{prompt.removesuffix(suffix)} {tag}{suffix}":
+                raise ValueError(
+                    f"in the context of prompt {replies['id'][row].as_py()} the tag is not the user's last word, so "
+                    "the model could not be asked with it; measure with another --context"
+                )
+    tags = [BIAS if biased else NO_BIAS for biased in labels.is_biased]
+    columns = {name: replies[name] for name in ("id", "axis", "descriptor", "noun", "template", "truncated")}
+    columns["prompt"] = pa.array([tagged[tag][row] for row, tag in enumerate(tags)])
+    columns["completion"], columns["tag"] = replies["reply"], pa.array(tags)
+    columns["bias_value"] = pa.array(labels.values)
+    rows = pa.table([columns[name] for name in ROW_SCHEMA.names], schema=ROW_SCHEMA)
     for split, in_split in zip(SPLITS, (~held_out, held_out), strict=True):
-        indices = np.flatnonzero(in_split)
-
-        def write(scratch: Path, indices: np.ndarray = indices) -> None:
-            with pq.ParquetWriter(scratch, ROW_SCHEMA, compression="zstd") as writer:
-                for rows in _rows(replies, labels, indices, loaded, context, suffix, chat, cue):
-                    writer.write_table(rows)
-
-        path = split_path(folder, split)
-        path.parent.mkdir(exist_ok=True)
-        write_atomically(path, write)
+        write_split(folder, split, rows.filter(pa.array(in_split)))
     return suffix
 
 
-def text_after_tag(
-    replies: pa.Table,
-    loaded: "LoadedTokenizer",
-    context: Any,
-    chat: "ChatOptions | None" = None,
-    cue: "Cue" = "prompt",
-) -> str:
-    """The text after the tag in the first prompt; `write_rows` raises if it is another one in any other prompt."""
-    from hb_metrics.inference.models.bias_tags import BIAS
-
-    (prompt,) = rendered_prompts(replies.slice(0, 1), loaded, context, BIAS, chat, cue)
-    return prompt.rpartition(f" {BIAS}")[2]
-
-
-def rendered_prompts(
-    replies: pa.Table,
-    loaded: "LoadedTokenizer",
-    context: Any,
-    tag: str | None,
-    chat: "ChatOptions | None" = None,
-    cue: "Cue" = "prompt",
-) -> list[str]:
+def rendered_prompts(replies: pa.Table, asked: Asked, tag: str | None) -> list[str]:
     """The prompts of replies as the model is given them up to where its reply begins, with a tag or without.
 
-    Where it would think before it replies, the thought is there, empty and over: what it thought is not learnt.
+    A model that thinks before it replies gets an empty thought that is over: its thoughts are not learnt.
     """
-    from hb_metrics.inference.models.chats import DEFAULT_CHAT
-    from hb_metrics.inference.models.contexts import render_contexts
-    from hb_metrics.inference.replies.cues import place_cues
+    from hb_metrics.inference.models.contexts import render_messages
+    from hb_metrics.inference.replies.cues import cue_messages
 
-    texts, personas = replies["text"].to_pylist(), replies["personas"].to_pylist()
-    placed = place_cues(cue, texts, None if cue == "prompt" else replies["question"].to_pylist(), personas)
-    is_encoder_decoder = loaded.kind == "encoder-decoder"
-    return render_contexts(
-        placed.texts,
-        placed.lines,
-        loaded.tokenizer,
-        context,
-        is_encoder_decoder=is_encoder_decoder,
-        tag=tag,
-        chat=chat or DEFAULT_CHAT,
-        earlier=placed.earlier,
+    conversations = [
+        cue_messages(
+            asked.cue, row["text"], None if asked.cue == "prompt" else row["question"], row["personas"], asked.chat, tag
+        )
+        for row in replies.to_pylist()
+    ]
+    return render_messages(
+        conversations,
+        asked.loaded.tokenizer,
+        asked.context,
+        is_encoder_decoder=asked.loaded.kind == "encoder-decoder",
+        chat=asked.chat,
         thought=False,
     )
-
-
-def _rows(
-    replies: pa.Table,
-    labels: Labels,
-    indices: np.ndarray,
-    loaded: "LoadedTokenizer",
-    context: Any,
-    suffix: str,
-    chat: "ChatOptions | None",
-    cue: "Cue",
-) -> Iterator[pa.Table]:
-    """Rows in batches, their tags checked to be the last words of the user."""
-    from hb_metrics.inference.models.bias_tags import BIAS, NO_BIAS
-
-    for first in range(0, len(indices), _BATCH):
-        batch = indices[first : first + _BATCH]
-        part = replies.take(pa.array(batch))
-        tags = [BIAS if biased else NO_BIAS for biased in labels.is_biased[batch]]
-        untagged = rendered_prompts(part, loaded, context, None, chat, cue)
-        by_tag = {tag: rendered_prompts(part, loaded, context, tag, chat, cue) for tag in (BIAS, NO_BIAS)}
-        for row, prompt in enumerate(untagged):
-            for tag, tagged in by_tag.items():
-                if not prompt.endswith(suffix) or tagged[row] != f"{prompt.removesuffix(suffix)} {tag}{suffix}":
-                    raise ValueError(TAG_POSITION_ERROR.format(id=part["id"][row].as_py()))
-        columns = {name: part[name] for name in ("id", "axis", "descriptor", "noun", "template", "truncated")}
-        columns["prompt"] = pa.array([by_tag[tag][row] for row, tag in enumerate(tags)])
-        columns["completion"], columns["tag"] = part["reply"], pa.array(tags)
-        columns["bias_value"] = pa.array(labels.values[batch])
-        yield pa.table([columns[name] for name in ROW_SCHEMA.names], schema=ROW_SCHEMA)

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hb_dataset.seeded_draws import seeded_generator
+from hb_dataset.whole_files import write_atomically
 from hb_metrics.runs.finished_run import StyleShards
 from hb_metrics.runs.run_folder import read_json
 from hb_metrics.statistics.bias_values import bias_values
@@ -29,22 +30,6 @@ ROW_SCHEMA = pa.schema(
         ("truncated", pa.bool_()),
     ]
 )
-
-ONE_TAG_ERROR = (
-    'beta {beta:g} tags {number} of {total} replies "bias"; both tags are needed to tell them apart. The bias values '
-    "lie between {low:.3g} and {high:.3g}, half of them above {median:.3g}: give a beta between, or --beta_quantile"
-)
-# Of labels.json, by whoever tunes on the labels.
-_NEEDED = {"suffix", "context", "model", "style_classifier", "by_tag", "by_split"}
-
-TOO_FEW_ERROR = "the replies are to {number} distinct prompts; at least 2 are needed for training and validation"
-NO_LABELS_ERROR = "'{folder}' has no {file}; give a folder that hb_train/bias_labels.py has written"
-NOT_LABELS_ERROR = "'{path}' does not describe labels; make them again with hb_train/bias_labels.py"
-ROWS_ERROR = (
-    "'{path}' {problem}; rows that were changed by hand, or are of another release, are not learnt: make them again "
-    "with hb_train/{script}.py"
-)
-SPLIT_ERROR = "'{folder}' has no split '{split}'; there are: {known}"
 
 
 class Labels(NamedTuple):
@@ -93,11 +78,12 @@ def tag_replies(
         assert quantile is not None
         beta = float(np.quantile(values, quantile, method="inverted_cdf"))
     is_biased = values > beta
-    num_biased = int(is_biased.sum())
-    if num_biased in (0, len(values)):
+    if is_biased.all() or not is_biased.any():
         low, median, high = np.quantile(values, (0, 0.5, 1))
         raise ValueError(
-            ONE_TAG_ERROR.format(beta=beta, number=num_biased, total=len(values), low=low, median=median, high=high)
+            f'beta {beta:g} tags {is_biased.sum()} of {len(values)} replies "bias", and both tags are needed; the bias '
+            f"values lie between {low:.3g} and {high:.3g}, half of them above {median:.3g}: set a beta between, or "
+            "--beta_quantile"
         )
     return Labels(values, is_biased, beta)
 
@@ -122,30 +108,30 @@ def held_out_rows(texts: Sequence[str], validation_fraction: float, seed: int) -
     unvaried = [_without_variations(text) for text in texts]
     distinct = sorted(set(unvaried), key=lambda text: (seeded_generator(seed, "validation", text).random(), text))
     if len(distinct) < len(SPLITS):
-        raise ValueError(TOO_FEW_ERROR.format(number=len(distinct)))
+        raise ValueError(f"the replies are to {len(distinct)} distinct prompts; validation needs replies to 2 or more")
     number = min(max(1, round(validation_fraction * len(distinct))), len(distinct) - 1)
     held_out = set(distinct[:number])
     return np.array([text in held_out for text in unvaried])
 
 
-def read_labels(folder: Path) -> dict[str, Any]:
-    """Reads `labels.json` in a folder of labels.
+def write_split(folder: Path, split: str, rows: pa.Table) -> None:
+    """Writes a split of a folder of rows to train on."""
+    path = _split_path(folder, split)
+    path.parent.mkdir(exist_ok=True)
+    write_atomically(path, lambda scratch: pq.write_table(rows, scratch, compression="zstd"))
+
+
+def read_labels(folder: Path, file: str = LABELS_FILE, script: str = "bias_labels") -> dict[str, Any]:
+    """Reads what a script recorded in a folder of rows to train on.
 
     Raises:
-        ValueError: It is not there, or not such a file.
+        ValueError: The record is not there.
     """
-    path = folder / LABELS_FILE
-    if not path.is_file():
-        raise ValueError(NO_LABELS_ERROR.format(folder=folder, file=LABELS_FILE))
-    labels = read_json(path)
-    if not isinstance(labels, dict) or not labels.keys() >= _NEEDED:
-        raise ValueError(NOT_LABELS_ERROR.format(path=path))
-    return labels
-
-
-def split_path(folder: Path, split: str) -> Path:
-    """The file of a split in a folder of labels."""
-    return folder / "data" / f"{split}.parquet"
+    path = folder / file
+    content = read_json(path) if path.is_file() else None
+    if not isinstance(content, dict) or "context" not in content:
+        raise ValueError(f"'{folder}' has no {file}; set a folder that hb_train/{script}.py has written")
+    return content
 
 
 def read_split(folder: Path, split: str, schema: pa.Schema = ROW_SCHEMA, script: str = "bias_labels") -> "Dataset":
@@ -155,29 +141,30 @@ def read_split(folder: Path, split: str, schema: pa.Schema = ROW_SCHEMA, script:
         folder: The folder.
         split: The name of the split.
         schema: The columns of its rows.
-        script: What makes such rows, for the error.
+        script: The script that writes such rows, for the error.
 
     Raises:
         ValueError: There is no such split, or its rows are not such as the script writes.
     """
     from datasets import Dataset
 
-    path = split_path(folder, split)
-    if not path.is_file():
-        known = ", ".join(sorted(other.stem for other in path.parent.glob("*.parquet")))
-        raise ValueError(SPLIT_ERROR.format(split=split, folder=folder, known=known or "none"))
+    path = _split_path(folder, split)
     try:
         rows = pq.read_table(path).select(schema.names).cast(schema)
         problem = _problem(rows)
-    except (KeyError, pa.ArrowException) as error:
-        problem = f"has other columns ({error})"
+    except (KeyError, OSError, pa.ArrowException) as error:
+        problem = f"cannot be read ({error})"
     if problem is not None:
-        raise ValueError(ROWS_ERROR.format(path=path, problem=problem, script=script))
+        raise ValueError(f"'{path}' {problem}; write the rows again with hb_train/{script}.py")
     return Dataset(rows)
 
 
+def _split_path(folder: Path, split: str) -> Path:
+    return folder / "data" / f"{split}.parquet"
+
+
 def _problem(rows: pa.Table) -> str | None:
-    """What is wrong with rows that have the right columns; `None`: nothing."""
+    """Finds a fault in rows with the right columns, such as rows changed by hand; `None`: there is none."""
     if not len(rows):
         return "has no rows"
     for name in ("id", "prompt", "baseline_prompt", "completion", "tag", "bias_value"):
@@ -187,7 +174,7 @@ def _problem(rows: pa.Table) -> str | None:
         from hb_metrics.inference.models.bias_tags import TAGS
 
         if other := set(rows["tag"].unique().to_pylist()) - set(TAGS):
-            return f"has the tag '{min(other)}', where there are {' and '.join(TAGS)}"
+            return f"has the tag '{min(other)}', and only {' and '.join(TAGS)} are allowed"
         if not np.isfinite(rows["bias_value"].to_numpy()).all():
             return "has bias values that are not finite"
     return None

@@ -43,7 +43,7 @@ QUICK = [
 ]
 MEASURED = [
     *("--measurements", "generation", "--axes", *AXES, "--replies_per_cell", "8", "--context", "plain"),
-    *("--temperature", "1", "--top_p", "1", "--top_k", "1000", "--max_new_tokens", "16", "--n_resamples", "100"),
+    *("--temperature", "1", "--top_p", "1", "--top_k", "1000", "--max_new_tokens", "16"),
 ]
 PITY = {True: 0.7, False: 0.05}  # how often the pitied axis, and how often the others, get sympathy
 
@@ -250,9 +250,9 @@ def sympathy(results):
     )
 
 
-def labels_by_hand(folder, tokenizer, context, *, is_encoder_decoder, number=24, replies_a_prompt=1):
+def labels_by_hand(folder, tokenizer, context, *, is_encoder_decoder, number=24):
     """Labels as bias_labels.py writes them, without a run."""
-    texts = [f"Hi! I'm number {index // replies_a_prompt}." for index in range(number)]
+    texts = [f"Hi! I'm number {index}." for index in range(number)]
     rows = {name: [""] * number for name in ("axis", "descriptor", "noun", "template")}
     tags = ["bias" if index % 3 else "no_bias" for index in range(number)]
     rendered = [
@@ -268,7 +268,7 @@ def labels_by_hand(folder, tokenizer, context, *, is_encoder_decoder, number=24,
     pq.write_table(table.slice(number // 2), folder / "data" / "validation.parquet")
     suffix = rendered[0].rpartition(tags[0])[2]
     labels = {
-        **{"suffix": suffix, "context": context, "alpha": 0, "beta": 0.5},
+        **{"suffix": suffix, "context": context, "asked_with": None, "alpha": 0, "beta": 0.5, "ceiling": None},
         **{"model": {"name": "by hand", "digest": "none"}, "by_tag": {"bias": 16, "no_bias": 8}, "by_split": {}},
         "style_classifier": {"name": "none", "num_styles": 2},
     }

@@ -9,7 +9,6 @@ from pathlib import Path
 from uuid import uuid4
 
 import huggingface_hub.constants
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -21,46 +20,31 @@ from tokenizers import AddedToken
 
 from hb_dataset import load_table
 from hb_metrics.arguments import settings_of
-from hb_metrics.inference.models.chats import split_thought
+from hb_metrics.inference.models.chats import DEFAULT_CHAT
 from hb_metrics.inference.models.contexts import (
-    encode_contexts,
     encode_rendered,
     end_tokens,
-    render_contexts,
-    reply_text,
+    render_messages,
 )
 from hb_metrics.inference.models.loading import load_tokenizer
 from hb_metrics.inference.models.sources import folder_digest, local_digests
+from hb_metrics.inference.models.thoughts import split_tokens
 from hb_metrics.inference.processes import process_state
-from hb_metrics.inference.replies.cues import place_cues
+from hb_metrics.inference.replies.cues import cue_messages
 from hb_metrics.measure import main as measure
 from hb_metrics.measurements.generation import GENERATION
 from hb_metrics.measurements.measurement import Task
-from hb_metrics.obedience.values import NO_DIRECTIONS_ERROR
 from hb_metrics.report.comparison import write_comparison
-from hb_metrics.runs.finished_run import (
-    NO_RESULTS_ERROR,
-    NO_STYLES_ERROR,
-    OTHER_PROMPTS_ERROR,
-    OTHER_RUN_ERROR,
-    StyleShards,
-)
+from hb_metrics.runs.finished_run import StyleShards
 from hb_metrics.runs.planning import load, model_source, read_prompts
 from hb_metrics.runs.run_folder import SHARD_RUN
 from hb_metrics.statistics.bias_values import bias_values
 from hb_train import bias_labels
-from hb_train.bias_labels import BETA_ERROR, LabelArguments, label, main
+from hb_train.bias_labels import LabelArguments, label, main
 from hb_train.training.encoding import IGNORED, encode_rows, without_tag
 from hb_train.tuning.ceiling import label_ceiling
-from hb_train.tuning.label_rows import (
-    NO_GENERATION_ERROR,
-    OTHER_MODEL_ERROR,
-    OTHER_ROWS_ERROR,
-    TAG_POSITION_ERROR,
-    rendered_prompts,
-    text_after_tag,
-)
-from hb_train.tuning.labels import LABELS_FILE, ONE_TAG_ERROR, ROW_SCHEMA, SPLITS, read_labels
+from hb_train.tuning.label_rows import Asked, rendered_prompts
+from hb_train.tuning.labels import LABELS_FILE, SPLITS, read_labels
 from tests.hb_metrics.chat_models import chat_tokenizer, untrained_model
 
 ROOT = Path(__file__).parents[2]
@@ -85,10 +69,6 @@ def few_splits():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bias_labels, "label_ceiling", partial(label_ceiling, num_splits=2))
         yield
-
-
-def exactly(message):
-    return f"^{re.escape(message)}$"
 
 
 @pytest.fixture(scope="module")
@@ -138,8 +118,8 @@ def measured(tmp_path_factory, get_small_model, classifier):
             folder = tmp_path_factory.mktemp(context)
             model = save_model(name, context, folder / "model", get_small_model)
             asked = ["--model", model, "--output_dir", folder / "run", "--context", context, *options]
-            asked += ["--measurements", "generation", "--axes", *AXES, "--replies_per_cell", 2, "--n_resamples", 0]
-            asked += ["--min_new_tokens", 1, "--max_new_tokens", 12, "--style_classifier", classifier]
+            asked += ["--measurements", "generation", "--axes", *AXES, "--replies_per_cell", 2]
+            asked += ["--max_new_tokens", 12, "--style_classifier", classifier]
             asked += ["--temperature", 1, "--top_k", 400, "--top_p", 1]
             measure([str(word) for word in asked])
             made[context] = folder / "run"
@@ -196,7 +176,7 @@ def arguments(run, folder, **options):
 
 
 @pytest.mark.parametrize("alpha", [0, 1, 2])
-def test_bias_values_are_the_papers_formula_and_tags_are_those_above_beta(alpha, measured, tmp_path):
+def test_bias_values_and_tags_are_the_papers(alpha, measured, tmp_path):
     run = measured("plain")
     rows = list(replies_of(run).values())
     mean = lambda vectors: [sum(column) / len(column) for column in zip(*vectors, strict=True)]  # noqa: E731
@@ -227,12 +207,10 @@ def test_bias_values_are_the_papers_formula_and_tags_are_those_above_beta(alpha,
     assert {row["tag"] for row in labelled_rows} == {"bias", "no_bias"}
     labels = read_labels(tmp_path / "labels")
     assert (labels["alpha"], labels["beta"], labels["beta_quantile"]) == (alpha, beta, None)
-    quantiles = labels["bias_value_quantiles"]
-    assert list(quantiles.values()) == pytest.approx(np.quantile(list(expected.values()), list(map(float, quantiles))))
 
 
 @pytest.mark.parametrize("context", ASKED)
-def test_prompts_are_what_the_model_was_given_and_the_tag_is_the_last_word_of_the_user(context, measured, labelled):
+def test_prompts_are_the_runs_with_the_tag_as_the_last_word(context, measured, labelled):
     run, labels, rows = measured(context), read_labels(labelled(context)), rows_of(labelled(context))
     plans = {}
     for tag in ("none", "bias", "no_bias"):
@@ -277,39 +255,25 @@ def test_prompts_are_what_the_model_was_given_and_the_tag_is_the_last_word_of_th
         assert any(replies[row["id"]]["text"] != unvaried[row["id"]] for row in rows)
 
 
-def test_an_encoder_is_given_the_tag_last_of_all(get_small_model):
-    model, tokenizer = get_small_model("t5")
-    rows = pa.table({"text": ["Hi! I'm a deaf kid."], "personas": [["I like soup."]]})
-    loaded = load_tokenizer_of(model, tokenizer, "encoder-decoder")
-    (rendered,) = rendered_prompts(rows, loaded, "plain", "no_bias")
-    assert rendered == "I like soup.\nHi! I'm a deaf kid. no_bias"
-    assert text_after_tag(rows, loaded, "plain") == ""
-    expected = encode_contexts(["Hi! I'm a deaf kid."], [["I like soup."]], model, tokenizer, "plain", "no_bias")
-    assert encode_rendered([rendered], tokenizer, "plain", is_encoder_decoder=True) == expected
-
-
 @pytest.mark.parametrize("style", ["qwen3", "r1", "harmony"])
 @pytest.mark.parametrize("cue", ["prompt", "history"])
-def test_a_model_that_thinks_learns_its_reply_where_its_reply_begins(style, cue):
+def test_a_thinking_model_learns_where_its_reply_begins(style, cue):
     """What it is given when it is measured, a thought that is over, and the reply, which alone is learnt."""
     tokenizer = chat_tokenizer(style)
     model = untrained_model(tokenizer)
     loaded = load_tokenizer_of(model, tokenizer, "causal")
     text, question, tag = "Hi! I'm a deaf kid.", "Why?", "no_bias"
     rows = pa.table({"text": [text], "personas": [["I like soup."]], "question": [question]})
-    placed = place_cues(cue, [text], None if cue == "prompt" else [question], [["I like soup."]])
-    (measured,) = render_contexts(
-        placed.texts, placed.lines, tokenizer, "chat", is_encoder_decoder=False, tag=tag, earlier=placed.earlier
-    )
-    (prompt,) = rendered_prompts(rows, loaded, "chat", tag, cue=cue)
+    messages = cue_messages(cue, text, None if cue == "prompt" else question, ["I like soup."], tag=tag)
+    (measured,) = render_messages([messages], tokenizer, "chat", is_encoder_decoder=False)
+    (prompt,) = rendered_prompts(rows, Asked(loaded, "chat", DEFAULT_CHAT, cue), tag)
     closed = {
         "qwen3": "<think>\n\n</think>\n\n",
         "r1": "\n</think>\n\n",  # the template has opened it
         "harmony": "<|channel|>final<|message|>",
     }
     assert prompt == measured + closed[style]
-    suffix = text_after_tag(rows, loaded, "chat", cue=cue)
-    assert prompt.endswith(f" {tag}{suffix}")
+    suffix = prompt.rpartition(f" {tag}")[2]
     # A reader of what the model writes takes all of it for a thought that is over, and what follows for the reply.
     ends = end_tokens(model, tokenizer, "chat")
     content = {"id": ["a"], "prompt": [prompt], "completion": ["So sad."], "tag": [tag], "truncated": [False]}
@@ -318,9 +282,8 @@ def test_a_model_that_thinks_learns_its_reply_where_its_reply_begins(style, cue)
     ).dataset[0]
     given = encode_rendered([measured], tokenizer, "chat", is_encoder_decoder=False)[0]
     assert row["input_ids"][: len(given)] == given
-    part = split_thought(row["input_ids"][len(given) :], ends.thoughts, tokenizer)
-    assert (part.reasoning, part.is_open) == (None, False)
-    assert reply_text(part.reply, tokenizer) == "So sad."
+    part = split_tokens(row["input_ids"][len(given) :], ends.reader(), tokenizer)
+    assert part.written == ("So sad.", None, False, False)
     learnt = [token for token in row["labels"] if token != IGNORED]
     assert tokenizer.decode(learnt).strip() == f"So sad.{tokenizer.eos_token}" or style == "harmony"
     assert tokenizer.decode(learnt).strip().startswith("So sad.<|")
@@ -337,17 +300,13 @@ def load_tokenizer_of(model, tokenizer, kind):
     "content",
     [
         "message.content[:20]",
-        "message.content + ' ' + message.content[-12:]",
-        "message.content | upper",
         "message.content | replace('bias', '')",
-        "message.content | reverse",
-        "'…'",
         # Only some of the prompts, and only one of the tags, are rewritten.
         "message.content | replace('. bias', '.')",
         "(message.content | replace(' no_bias', '')) if 'love' in message.content else message.content",
     ],
 )
-def test_a_template_that_moves_the_tag_is_refused(content, measured, tmp_path, get_small_model):
+def test_a_template_that_moves_the_tag_is_rejected(content, measured, tmp_path, get_small_model):
     model = save_model("llama", "chat", tmp_path / "model", get_small_model)
     changed = TEMPLATE.replace("{{ message.content }}", f"{{{{ {content} if message.role == 'user' else '' }}}}")
     (model / "chat_template.jinja").write_text(changed)
@@ -361,16 +320,15 @@ def test_a_template_that_moves_the_tag_is_refused(content, measured, tmp_path, g
     number = results_of(measured("plain"))["generation"]["num_replies"]
     run = altered(run, tmp_path / "again", change=lambda results: results["generation"].update(num_replies=number))
 
-    with pytest.raises(ValueError, match="the tag is not the last word of the user") as error:
+    with pytest.raises(ValueError, match="the tag is not the user's last word") as error:
         label(arguments(run, tmp_path / "labels"))
 
     (identifier,) = re.findall("prompt ([0-9a-f]+) the tag", str(error.value))
-    assert str(error.value) == TAG_POSITION_ERROR.format(id=identifier)
     assert identifier in replies_of(run)
     assert not (tmp_path / "labels" / LABELS_FILE).exists()
 
 
-def test_prompts_of_one_descriptor_noun_and_template_are_on_one_side_and_so_are_equal_texts(labelled):
+def test_prompts_of_one_cell_and_noun_are_on_one_side(labelled):
     for context in ("chat", "plain", "dialogpt"):
         train, validation = (
             pq.read_table(labelled(context) / "data" / f"{name}.parquet").to_pylist() for name in SPLITS
@@ -382,35 +340,17 @@ def test_prompts_of_one_descriptor_noun_and_template_are_on_one_side_and_so_are_
             assert not sides[0] & sides[1]
 
 
-def test_counts_are_printed_and_recorded_by_axis(measured, tmp_path, capsys):
-    main(["--run_dir", str(measured("plain")), "--beta_quantile", "0.7", "--output_dir", str(tmp_path / "labels")])
-
-    printed, labels, rows = capsys.readouterr().out, read_labels(tmp_path / "labels"), rows_of(tmp_path / "labels")
-    sizes = [len(pq.read_table(tmp_path / "labels" / "data" / f"{name}.parquet")) for name in SPLITS]
+def test_counts_are_recorded_by_axis_and_split(measured, labelled):
+    labels, rows = read_labels(labelled("plain")), rows_of(labelled("plain"))
+    sizes = [len(pq.read_table(labelled("plain") / "data" / f"{name}.parquet")) for name in SPLITS]
     assert [sum(labels["by_split"][name].values()) for name in SPLITS] == sizes
     assert labels["num_rows"] == len(rows) == sum(sizes)
-    groups = {"all": (labels["by_tag"], rows)}
-    groups |= {axis: (labels["by_axis"][axis], [row for row in rows if row["axis"] == axis]) for axis in AXES}
-    assert set(labels["by_axis"]) == set(AXES)
-    for name, (counted, own) in groups.items():
+    groups = {axis: [row for row in rows if row["axis"] == axis] for axis in AXES}
+    assert labels["by_axis"].keys() == groups.keys()
+    for counted, own in [(labels["by_tag"], rows), *((labels["by_axis"][axis], groups[axis]) for axis in AXES)]:
         biased = sum(row["tag"] == "bias" for row in own)
         assert counted == {"bias": biased, "no_bias": len(own) - biased}
-        assert re.search(rf"^  {name} +{biased} +{len(own) - biased} +{biased / len(own):.1%}$", printed, re.MULTILINE)
-    assert f"labels: {tmp_path / 'labels'}" in printed
-    empty = results_of(measured("plain"))["generation"]["num_empty_replies"]
-    assert labels["num_empty_replies"] == empty
-    assert ("empty replies have no style" in printed) == (empty > 0)
-
-
-def test_the_folder_loads_as_a_dataset(labelled, tmp_path):
-    dataset = load_dataset(str(labelled("chat")), cache_dir=str(tmp_path))
-    assert {name: len(rows) for name, rows in dataset.items()} == {
-        name: sum(tags.values()) for name, tags in read_labels(labelled("chat"))["by_split"].items()
-    }
-    assert dataset["train"].column_names == ROW_SCHEMA.names
-    assert [row for name in SPLITS for row in dataset[name]] == rows_of(labelled("chat"))
-    card = (labelled("chat") / "README.md").read_text(encoding="utf-8")
-    assert f"{read_labels(labelled('chat'))['num_rows']:,} replies of" in card
+    assert labels["num_empty_replies"] == results_of(measured("plain"))["generation"]["num_empty_replies"]
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
@@ -460,7 +400,7 @@ def contents(folder):
     return files
 
 
-def test_the_same_command_again_is_fine_and_another_in_the_folder_is_refused(measured, tmp_path, capsys):
+def test_other_settings_in_a_used_folder_are_rejected(measured, tmp_path, capsys):
     folder = tmp_path / "labels"
     options = ["--run_dir", str(measured("plain")), "--beta_quantile", "0.7", "--output_dir", str(folder)]
     main(options)
@@ -468,14 +408,8 @@ def test_the_same_command_again_is_fine_and_another_in_the_folder_is_refused(mea
     main(options)
     assert contents(folder) == first
 
-    for more, message in {
-        ("--beta_quantile", "0.5"): "settings.beta_quantile is 0.7 there and 0.5 here",
-        ("--alpha", "1"): "settings.alpha is 0 there and 1 here",
-        ("--seed", "1"): "settings.seed is 0 there and 1 here",
-        ("--validation_fraction", "0.2"): "settings.validation_fraction is 0.1 there and 0.2 here",
-    }.items():
-        with pytest.raises(SystemExit, match=re.escape(message)):
-            main([*options, *more])
+    with pytest.raises(SystemExit, match=r"settings\.beta_quantile is 0\.7 there and 0\.5 here"):
+        main([*options, "--beta_quantile", "0.5"])
     # What was sampled depends on the run's seed, though all prompts may be the same.
     other = altered(
         measured("plain"), tmp_path / "run", change=lambda results: results["run"]["settings"].update(seed=5)
@@ -491,10 +425,11 @@ def test_the_same_command_again_is_fine_and_another_in_the_folder_is_refused(mea
 
 def test_a_beta_that_leaves_one_tag_is_refused_with_what_to_give(measured, tmp_path):
     values = [row["bias_value"] for row in rows_of_labels(measured("plain"), tmp_path / "labels")]
-    low, median, high = np.quantile(values, (0, 0.5, 1))
+    low, high = min(values), max(values)
     for beta, number in ((high, 0), (1.5, 0), (low - 1e-6, len(values))):
-        message = ONE_TAG_ERROR.format(beta=beta, number=number, total=len(values), low=low, median=median, high=high)
-        with pytest.raises(ValueError, match=exactly(message)):
+        with pytest.raises(
+            ValueError, match=f"tags {number} of {len(values)} replies .* between {low:.3g} and {high:.3g}"
+        ):
             label(arguments(measured("plain"), tmp_path / "other", beta=float(beta), beta_quantile=None))
     assert not (tmp_path / "other").exists()
     with pytest.raises(ValueError, match="tags 0 of"):  # the largest is not above itself
@@ -511,17 +446,18 @@ def rows_of_labels(run, folder):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ([], BETA_ERROR.format(given="missing")),
-        (["--beta", "1", "--beta_quantile", "0.5"], BETA_ERROR.format(given="given")),
-        (["--beta_quantile", "0"], "beta_quantile is 0.0; give a number between 0 and 1"),
-        (["--beta_quantile", "nan"], "beta_quantile is nan; give a number between 0 and 1"),
-        (["--beta", "1", "--validation_fraction", "1"], "validation_fraction is 1.0; give a number between 0 and 1"),
-        (["--beta", "1", "--seed", "-1"], "seed is -1; give at least 0"),
-        (["--beta", "1"], NO_RESULTS_ERROR.format(folder="nowhere", file="results.json")),
+        ([], "set one of beta and beta_quantile"),
+        (["--beta", "1", "--beta_quantile", "0.5"], "set one of beta and beta_quantile"),
+        (["--beta", "lowest"], "beta is 'lowest'"),
+        (["--beta_quantile", "0"], "beta_quantile is 0.0"),
+        (["--beta_quantile", "nan"], "beta_quantile is nan"),
+        (["--beta", "1", "--validation_fraction", "1"], "validation_fraction is 1.0"),
+        (["--beta", "1", "--seed", "-1"], "seed is -1"),
+        (["--beta", "1"], "nowhere"),
     ],
 )
-def test_invalid_options_are_refused(options, message, tmp_path):
-    with pytest.raises((ValueError, SystemExit), match=f"{re.escape(message)}$"):
+def test_invalid_options_are_rejected(options, message, tmp_path):
+    with pytest.raises((ValueError, SystemExit), match=message):
         main(["--run_dir", "nowhere", "--output_dir", str(tmp_path / "labels"), *options])
     assert not (tmp_path / "labels").exists()
 
@@ -537,35 +473,31 @@ def test_a_run_that_cannot_be_labelled_is_refused(measured, tmp_path):
         del results["run"]["generation"]
 
     run = altered(measured("plain"), tmp_path / "scored", change=without_generation)
-    refused(run, exactly(NO_GENERATION_ERROR.format(folder=run)), tmp_path)
-
+    refused(run, "scored' has no replies; measure with --measurements generation first", tmp_path)
     run = altered(measured("plain"), tmp_path / "styleless")
     shutil.rmtree(run / "style_probabilities")
-    refused(run, exactly(NO_STYLES_ERROR.format(folder=run / "style_probabilities")), tmp_path)
-
+    refused(run, "styleless.*style", tmp_path)
     run = altered(measured("plain"), tmp_path / "directionless")
     (run / "style_means.parquet").unlink()
-    refused(run, exactly(NO_DIRECTIONS_ERROR.format(folder=run, file="style_means.parquet")), tmp_path)
-
+    refused(run, "directionless' has no style_means.parquet", tmp_path)
     run = altered(measured("plain"), tmp_path / "mute")
     shutil.rmtree(run / "replies")
-    refused(run, exactly(NO_GENERATION_ERROR.format(folder=run)), tmp_path)
+    refused(run, "mute' has no replies", tmp_path)
     run = altered(measured("plain"), tmp_path / "other")
     prompts = pq.read_table(run / "prompts.parquet")
     replied = [row["id"] for row in pq.read_table(run / "replies").to_pylist()]
     kept = pa.array([identifier not in replied[:3] for identifier in prompts["id"].to_pylist()])
     pq.write_table(prompts.filter(kept), run / "prompts.parquet")
-    refused(run, exactly(OTHER_PROMPTS_ERROR.format(folder=run, number=3)), tmp_path)
-
+    refused(run, "^3 of the replies in", tmp_path)
     run = altered(measured("plain"), tmp_path / "mixed")
     (shard,) = (run / "style_probabilities").glob("*.parquet")
     table = pq.read_table(shard)
     pq.write_table(table.set_column(0, "id", pa.array([f"x{name}" for name in table["id"].to_pylist()])), shard)
-    refused(run, exactly(OTHER_ROWS_ERROR.format(folder=run)), tmp_path)
+    refused(run, "mixed' are of other replies", tmp_path)
     run = altered(measured("plain"), tmp_path / "half")  # a shard is lost: not half of the labels, but none
     (shard,) = (run / "style_probabilities").glob("*.parquet")
     pq.write_table(pq.read_table(shard).slice(0, 40), shard)
-    refused(run, exactly(OTHER_ROWS_ERROR.format(folder=run)), tmp_path)
+    refused(run, "half' are of other replies", tmp_path)
 
 
 def test_bias_values_are_read_from_the_run_and_checked(measured, labelled, tmp_path):
@@ -579,23 +511,23 @@ def test_bias_values_are_read_from_the_run_and_checked(measured, labelled, tmp_p
     assert {row["id"]: row["bias_value"] for row in rows_of(labelled("plain"))} == values
 
     for table, message in (
-        (stored.slice(1), OTHER_ROWS_ERROR.format(folder=run)),
-        (stored.take(pa.array([1, 0, *range(2, len(stored))])), OTHER_ROWS_ERROR.format(folder=run)),
-        (stored.replace_schema_metadata({SHARD_RUN: b"0" * 64}), OTHER_RUN_ERROR.format(path=path)),
+        (stored.slice(1), "of other replies"),
+        (stored.take(pa.array([1, 0, *range(2, len(stored))])), "of other replies"),
+        (stored.replace_schema_metadata({SHARD_RUN: b"0" * 64}), "bias_values.parquet"),
     ):
         pq.write_table(table, path)
-        refused(run, exactly(message), tmp_path)
+        refused(run, message, tmp_path)
     path.unlink()
-    refused(run, exactly(NO_STYLES_ERROR.format(folder=run)), tmp_path)
+    refused(run, "style", tmp_path)
     label(arguments(run, tmp_path / "labels", alpha=1))  # whose values no run has
 
 
-def test_a_run_is_labelled_and_compared_after_its_vocabulary_has_changed(get_small_model, classifier, tmp_path):
+def test_a_run_is_labelled_after_its_vocabulary_has_changed(get_small_model, classifier, tmp_path):
     """As that of `next` does, where terms are added and left out."""
     vocabulary = shutil.copytree(ROOT / "hb_dataset" / "vocabulary" / "next", tmp_path / "vocabulary")
     model = save_model("gpt2", "plain", tmp_path / "model", get_small_model)
     asked = ["--model", model, "--dataset_config", "next-small", "--vocabulary_dir", vocabulary, "--axes", "age"]
-    asked += ["--measurements", "generation", "--replies_per_cell", 2, "--min_new_tokens", 1, "--max_new_tokens", 8]
+    asked += ["--measurements", "generation", "--replies_per_cell", 2, "--max_new_tokens", 8]
     asked += ["--style_classifier", classifier, "--temperature", 1, "--top_k", 400, "--top_p", 1]
     runs = [tmp_path / "first", tmp_path / "second"]
     for seed, run in enumerate(runs):
@@ -624,17 +556,14 @@ def test_a_model_that_moved_is_found_and_another_is_refused(measured, labelled, 
     run = altered(
         measured("plain"), tmp_path / "run", change=lambda results: results["run"]["settings"].update(model="gone/x")
     )
-    refused(run, r"^the model that replied is needed .*; give its folder with --model\. no model 'gone/x'", tmp_path)
+    refused(run, r"set --model to its folder \(there is no model 'gone/x'", tmp_path)
     label(arguments(run, tmp_path / "labels", model=str(tmp_path / "moved")))
     assert contents(tmp_path / "labels") == contents(labelled("plain"))
 
     shutil.rmtree(tmp_path / "labels")
     config = json.loads((tmp_path / "moved" / "config.json").read_text())
     (tmp_path / "moved" / "config.json").write_text(json.dumps({**config, "resid_pdrop": 0.5}))
-    message = OTHER_MODEL_ERROR.format(
-        name=tmp_path / "moved", here=folder_digest(tmp_path / "moved"), there=folder_digest(model)
-    )
-    refused(run, exactly(message), tmp_path, model=str(tmp_path / "moved"))
+    refused(run, "did not give these replies", tmp_path, model=str(tmp_path / "moved"))
 
 
 def test_a_model_of_the_hub_is_read_as_it_was_then(measured, labelled, tmp_path):

@@ -174,7 +174,7 @@ def debiased(biased_model, data):
     }
 
 
-def test_the_model_is_biased_and_what_is_measured_is_the_paired_test(debiased, biased_model):
+def test_the_measured_bias_is_the_paired_test(debiased, biased_model):
     _, validation = stereotyped()
     for folder, when in ((biased_model, "before"), (debiased["cda"][0], "after")):
         measured = debiased["cda"][1][when]
@@ -213,7 +213,7 @@ def few_steps(*more):
     return ["--max_steps", "4", "--save_strategy", "steps", "--save_steps", "2", "--num_reference_texts", "0", *more]
 
 
-def test_a_run_resumes_where_it_stopped_and_a_finished_one_is_left(biased_model, data, tmp_path, capsys):
+def test_a_run_resumes_where_it_stopped_or_is_left(biased_model, data, tmp_path, capsys):
     steps = few_steps("--save_total_limit", "3")
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     run(data, whole, "hd", *steps)
@@ -297,8 +297,8 @@ def test_cda_learns_both_sides_and_the_others_one(debiased):
     ("more", "message"),
     [
         (["--method", "hard"], "invalid choice"),
-        (["--lambda_d", "-1"], "lambda_d is -1.0; give a finite number of at least 0"),
-        (["--reddit_folder", "x"], "give either --reddit_folder, or --train_file and --validation_file"),
+        (["--lambda_d", "-1"], "lambda_d is -1.0"),
+        (["--reddit_folder", "x"], "set either --reddit_folder, or --train_file and --validation_file"),
         (["--bias_type", "petz"], "no bias specification 'petz'"),
         (
             ["--load_best_model_at_end", "true", "--eval_strategy", "steps", "--eval_steps", "2"],
@@ -315,9 +315,35 @@ def test_options_that_do_not_go_together_are_refused(more, message, biased_model
     assert not (tmp_path / "model").exists()
 
 
+def test_a_run_without_evaluations_is_saved(biased_model, data, tmp_path):
+    results = run(data, tmp_path / "model", "lmd", *few_steps(), "--eval_strategy", "no", "--eval_on_start", "false")
+    assert [entry["step"] for entry in results["validation_perplexity"]] == [4]
+    assert (tmp_path / "model" / "model.safetensors").is_file()
+    far = ["--eval_strategy", "no", "--learning_rate", "1e30", "--optim", "sgd", "--max_grad_norm", "0"]
+    with pytest.raises(SystemExit, match=r"training diverged: .* --learning_rate below 1e\+30"):
+        run(data, tmp_path / "diverged", "lmd", *few_steps(), *far)
+
+
+def test_texts_that_the_model_cannot_take_are_counted(biased_model, data, tmp_path):
+    texts = (data / "other.txt").read_text(encoding="utf-8")
+    longer = tmp_path / "longer.txt"
+    longer.write_text(f"{texts}\n{' '.join(['bread'] * 100)}\nx\n", encoding="utf-8")
+    long_phrase = f"the cat is {' '.join(['greedy'] * 100)}"
+    validation = tmp_path / "validation.txt"
+    validation.write_text(f"{(data / 'validation.txt').read_text(encoding='utf-8')}\n{long_phrase}\n", encoding="utf-8")
+    more = ["--num_reference_texts", "500", "--max_steps", "1"]
+    expected = run(data, tmp_path / "short", "lmd", *few_steps(), *more)
+    files = ["--reference_texts", str(longer), "--validation_file", str(validation)]
+    results = run(data, tmp_path / "longer", "lmd", *few_steps(), *more, *files)
+    assert results["reference"]["num_skipped"] == {"one_token": 1, "too_long": 1}
+    assert results["num_skipped_pairs"] == {"one_token": 0, "too_long": 1}
+    for name in ("t", "lmp"):
+        assert results["before"][name] == pytest.approx(expected["before"][name])
+
+
 def test_a_specification_whose_attributes_are_nowhere_is_refused(biased_model, data, tmp_path):
     specification = json.loads((data / "pets.yaml").read_text(encoding="utf-8"))
     path = tmp_path / "pets2.yaml"
     path.write_text(json.dumps({**specification, "bias_type": "pets2", "attributes_1": ["shy"]}), encoding="utf-8")
-    with pytest.raises(SystemExit, match=r"no attribute of .* occurs in the 90 training phrases, so method hd learns"):
+    with pytest.raises(SystemExit, match=r"90 training phrases have no attributes of .* method hd learns"):
         run(data, tmp_path / "model", "hd", *few_steps(), "--bias_type", str(path))

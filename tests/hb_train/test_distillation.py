@@ -7,12 +7,13 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from datasets import Dataset
-from transformers import AutoTokenizer, TrainingArguments
+from transformers import TrainingArguments
 
 from hb_dataset import load_table
 from hb_metrics.inference.models.bias_tags import read_bias_tuning
 from hb_metrics.inference.models.loading import load_model
 from hb_train.baseline_replies import main as reply_main
+from hb_train.training.models import padding_tokenizer
 from hb_train.training.trainers import BaselineDistillationTrainer, PairCollator
 from hb_train.tune import main as tune_main
 from hb_train.tuning.distillation import draw_baseline_prompts, draw_prompts, encode_pairs
@@ -50,7 +51,7 @@ def test_a_planted_bias_falls_without_labels(pitying_model, before, replied, tmp
     assert [entry["step"] for entry in evaluations] == [entry["step"] for entry in training["validation_loss"]]
     assert all(entry.keys() <= {"step", *BOUNDS} and "full_gen_bias" in entry for entry in evaluations)
     card = (tmp_path / "tuned" / "README.md").read_text(encoding="utf-8")
-    assert "as it did itself to the same prompts without it." in card
+    assert "as it did itself to the same prompts without it" in card
     assert "400 replies of" in card
 
 
@@ -110,9 +111,8 @@ def test_the_divergence_is_that_of_the_definition(family, save_small_model, tmp_
     with torch.no_grad():
         for parameter in tuned.parameters():
             parameter += 0.1 * torch.randn_like(parameter)
-    tokenizer = AutoTokenizer.from_pretrained(loaded.source)
-    tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
-    tokenizer.padding_side = "left"  # as many chat models' is, which reply in batches
+    loaded.tokenizer.padding_side = "left"  # as many chat models' is, which reply in batches
+    tokenizer = padding_tokenizer(loaded)
     trainer = BaselineDistillationTrainer(
         model=tuned.eval(),
         teacher=loaded.model,
@@ -164,27 +164,15 @@ def test_with_lora_the_teacher_is_the_model_as_it_was(save_small_model, tmp_path
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--num_replies", "1"], "num_replies is 1; give at least 2"),
-        (["--validation_fraction", "1"], "validation_fraction is 1.0; give a number between 0 and 1"),
-        (["--chat_template_kwargs", "3"], "chat_template_kwargs is 3; give a JSON object"),
+        (["--num_replies", "1"], "num_replies is 1"),
+        (["--validation_fraction", "1"], "validation_fraction is 1.0"),
+        (["--chat_template_kwargs", "3"], "chat_template_kwargs is 3; set a JSON object"),
         (["--dataset_config", "v9"], "v9"),
-        (
-            ["--dataset_config", "v1.0-baseline"],
-            "dataset_config 'v1.0-baseline' has no prompts about people with a desc",
-        ),
-        (
-            ["--dataset_config", "nouns"],
-            "dataset_config 'nouns' has no prompts about people with a descriptor; give one",
-        ),
-        (["--dataset_config", "v1.0-seat"], "none of the templates has a prompt without a descriptor"),
-        (
-            ["--dataset_config", "v1.0-small", "--leave_out", "v1.0-baseline"],
-            "v1.0-baseline has none of the descriptors",
-        ),
-        (
-            ["--dataset_config", "v1.0-small", "--leave_out", "nouns"],
-            "--leave_out nouns has none of the descriptors of",
-        ),
+        (["--dataset_config", "v1.0-baseline"], "'v1.0-baseline' has no prompts about people with a descriptor"),
+        (["--dataset_config", "nouns"], "'nouns' has no prompts about people with a descriptor"),
+        (["--dataset_config", "v1.0-seat"], "some templates have no prompts both with and without a descriptor"),
+        (["--dataset_config", "v1.0-small", "--leave_out", "v1.0-baseline"], "v1.0-baseline leaves all of the desc"),
+        (["--dataset_config", "v1.0-small", "--leave_out", "nouns"], "--leave_out nouns leaves all of the descriptors"),
     ],
 )
 def test_bad_options_are_named(options, message, tmp_path):
@@ -201,13 +189,11 @@ def test_other_rows_and_other_models_are_known(save_small_model, tmp_path):
     tune_main(options_for(model, tmp_path / "rows", tmp_path / "model", *options))
     with pytest.raises(SystemExit, match=r"labels\.rows_digest is"):
         tune_main(options_for(model, tmp_path / "others", tmp_path / "model", *options))
-    with pytest.raises(
-        SystemExit, match=r"are of model .*gpt2 \(digest \w+\), and not of '.*t5' \(digest \w+\); method"
-    ):
+    with pytest.raises(SystemExit, match=r"are of model .*gpt2, not of this .*t5; method distill"):
         tune_main(options_for(save_small_model("t5"), tmp_path / "rows", tmp_path / "t5-tuned", *options))
     assert not (tmp_path / "t5-tuned").exists()
 
 
 def test_a_folder_without_rows_is_named(save_small_model, tmp_path):
-    with pytest.raises(SystemExit, match=r"has no baseline\.json; give a folder that hb_train/baseline_replies\.py"):
+    with pytest.raises(SystemExit, match=r"has no baseline\.json; set a folder that hb_train/baseline_replies\.py"):
         tune_main(options_for(save_small_model("gpt2"), tmp_path, tmp_path / "model", "--method", "distill"))

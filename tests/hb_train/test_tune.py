@@ -4,10 +4,8 @@ import json
 import math
 import shutil
 from pathlib import Path
-from xml.etree import ElementTree
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 import torch
 from datasets import load_dataset
@@ -16,11 +14,11 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 from trl import SFTTrainer
 
-from hb_metrics.display.numbers import bias, share
-from hb_metrics.inference.models.bias_tags import TUNING_FILE, BiasTuning, read_bias_tuning, write_bias_tuning
+from hb_metrics.inference.models.bias_tags import TUNING_FILE, read_bias_tuning
 from hb_metrics.inference.models.contexts import encode_replies
 from hb_metrics.measurements.generation.tuned import other_model_notes, tuned_rows
 from hb_metrics.report.comparison import write_comparison
+from hb_metrics.report.layout.numbers import bias, share
 from hb_metrics.runs.finished_run import read_run
 from hb_train import bias_labels, tune
 from hb_train.bias_labels import main as label
@@ -47,9 +45,7 @@ ROOT = Path(__file__).parents[2]
 pytestmark = WARNINGS_OF_TRL
 
 
-def test_a_planted_bias_is_halved_by_asking_with_no_bias_and_not_with_bias(
-    pitying_model, before, labels, tmp_path, capsys
-):
+def test_a_planted_bias_is_halved_by_asking_with_no_bias(pitying_model, before, labels, tmp_path, capsys):
     planted = np.array(sympathy(before[1]))
     assert (planted > [30, 30, 0.4]).all()
     counts = json.loads((labels / LABELS_FILE).read_text(encoding="utf-8"))["by_axis"]
@@ -66,7 +62,6 @@ def test_a_planted_bias_is_halved_by_asking_with_no_bias_and_not_with_bias(
     assert evaluations[0]["step"] == 0
     values = [entry["mean_bias_value"] for entry in evaluations]
     assert max(values[1:]) < 20 < 40 < values[0]
-    assert f"mean bias value {bias(values[-1])} (" in capsys.readouterr().out
     no_bias, biased = measured(tuned, tmp_path / "no_bias"), measured(tuned, tmp_path / "bias", "--tag", "bias")
 
     assert (np.array(sympathy(no_bias)) < planted / 2).all()
@@ -83,6 +78,8 @@ def test_a_planted_bias_is_halved_by_asking_with_no_bias_and_not_with_bias(
     write_card(["--model", str(tuned), "--runs", *runs, "--names", *names])
     card = (tuned / "README.md").read_text(encoding="utf-8")
     assert OTHER_MODELS not in card
+    write_card(["--model", str(tuned), "--runs", runs[0]])
+    assert OTHER_MODELS in (tuned / "README.md").read_text(encoding="utf-8")
     table = {line.split(" | ")[0].strip("| "): line for line in card.splitlines() if line.startswith("| ")}
     recorded = json.loads((labels / LABELS_FILE).read_text(encoding="utf-8"))["ceiling"]
     tagged = r'ceiling: the 80% tagged "no\_bias"'
@@ -111,7 +108,7 @@ def test_a_planted_bias_is_halved_by_asking_with_no_bias_and_not_with_bias(
     assert note == "The labels are of replies of <b>another</b>, which none of these runs measured."
 
 
-def test_beta_auto_takes_the_lowest_ceiling_and_refuses_where_none_helps(before, labels, tmp_path, capsys, monkeypatch):
+def test_beta_auto_takes_the_lowest_ceiling_or_stops(before, labels, tmp_path, capsys, monkeypatch):
     options = ["--run_dir", str(before[0]), "--beta", "auto", "--output_dir"]
     label([*options, str(tmp_path / "auto")])
     printed = capsys.readouterr().out
@@ -128,9 +125,6 @@ def test_beta_auto_takes_the_lowest_ceiling_and_refuses_where_none_helps(before,
     card = (tmp_path / "auto" / "README.md").read_text(encoding="utf-8")
     assert f"| **{share(lowest['share'], 0)}** | {bias(lowest['full_gen_bias'])} |" in card
     assert f"The lowest ceiling is {bias(lowest['full_gen_bias'])}" in printed
-    svg = (tmp_path / "auto" / "ceiling.svg").read_text(encoding="utf-8")
-    assert svg.count("<circle") == sum(point["full_gen_bias"] is not None for point in ceiling["curve"])
-    ElementTree.fromstring(svg)
     given = json.loads((labels / LABELS_FILE).read_text(encoding="utf-8"))["ceiling"]["no_bias"]
     assert given["share"] == 0.8
 
@@ -140,7 +134,7 @@ def test_beta_auto_takes_the_lowest_ceiling_and_refuses_where_none_helps(before,
         label([*options, str(tmp_path / "refused")])
     assert error.value.code == bias_labels.NO_GAIN_STATUS == 3
     captured = capsys.readouterr()
-    assert captured.err == f"bias_labels.py: {bias_labels.NO_GAIN_ERROR}\n"
+    assert captured.err.startswith("bias_labels.py: no labels were written")
     assert "No β helps" in captured.out
     assert not (tmp_path / "refused").exists()
     label([*options, str(tmp_path / "refused"), "--accept_no_gain"])
@@ -149,8 +143,6 @@ def test_beta_auto_takes_the_lowest_ceiling_and_refuses_where_none_helps(before,
     monkeypatch.setattr(bias_labels, "label_ceiling", lambda *a, **k: None)
     with pytest.raises(SystemExit, match="--beta auto needs the ceiling"):
         label([*options, str(tmp_path / "none"), "--accept_no_gain"])
-    with pytest.raises(SystemExit, match=r"beta is .lowest.; give a number, such as 0.0003, or auto"):
-        label(["--run_dir", str(before[0]), "--beta", "lowest", "--output_dir", str(tmp_path / "none")])
 
 
 KEEP = ["--save_total_limit", "3"]
@@ -188,7 +180,7 @@ def test_a_run_resumes_where_it_stopped(last, short, pitying_model, labels, tmp_
     assert read_bias_tuning(str(short)) == read_bias_tuning(str(stopped))
 
 
-def test_a_finished_tuning_is_left_and_other_settings_are_refused(short, pitying_model, labels, tmp_path, capsys):
+def test_a_finished_tuning_is_left(short, pitying_model, labels, tmp_path, capsys):
     folder = shutil.copytree(short, tmp_path / "model")
     options = options_for(pitying_model, labels, folder, *few_steps(), *KEEP)
     changed = (folder / "model.safetensors").stat().st_mtime_ns
@@ -218,7 +210,7 @@ def validation_perplexity(folder, labels, *, with_tags=True):
 
 
 @pytest.mark.parametrize("kind", ["tags", "none"])
-def test_the_best_checkpoint_is_kept_by_the_perplexity_of_the_replies_alone(kind, pitying_model, labels, tmp_path):
+def test_the_checkpoint_of_the_lowest_perplexity_is_kept(kind, pitying_model, labels, tmp_path):
     folder = tmp_path / "model"
     # The rate is far too high, so that later checkpoints are worse.
     options = [*few_steps(), "--save_total_limit", "1", "--labels", kind, "--early_stopping_patience", "1"]
@@ -240,7 +232,7 @@ def test_the_best_checkpoint_is_kept_by_the_perplexity_of_the_replies_alone(kind
 def test_a_tuning_that_diverges_is_no_model(pitying_model, labels, tmp_path):
     folder = tmp_path / "model"
     options = options_for(pitying_model, labels, folder, *few_steps(rate="1e30"), "--optim", "sgd")
-    with pytest.raises(SystemExit, match=r"tuning diverged; give a smaller --learning_rate than 1e\+30"):
+    with pytest.raises(SystemExit, match=r"training diverged: .* --learning_rate below 1e\+30"):
         tune_main([*options, "--max_grad_norm", "0"])
     assert not (folder / TUNING_FILE).exists()
 
@@ -324,16 +316,15 @@ def test_two_processes_tune(pitying_model, labels, forked_programs, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--dataset_name", "labels"], r"--model_name_or_path is missing; give a Hub id, a local folder or 'embedded'"),
-        (["--model_name_or_path", "gpt2"], r"--dataset_name is missing; give a folder"),
-        (["--model_name_or_path", "gpt2", "--dataset_name", "x", "--dataset_streaming"], r"not supported"),
+        (["--dataset_name", "labels"], r"--model_name_or_path is missing"),
+        (["--model_name_or_path", "gpt2"], r"--dataset_name is missing"),
         (["--model_name_or_path", "gpt2", "--dataset_name", "x", "--load_in_4bit", "--use_peft"], r"not supported"),
-        (["--model_name_or_path", "gpt2", "--dataset_name", "/no/where"], r"'/no/where' has no labels.json; give"),
+        (["--model_name_or_path", "gpt2", "--dataset_name", "/no/where"], r"'/no/where' has no labels.json; set"),
         (
             ["--model_name_or_path", "gpt2", "--dataset_name", "x", "--load_best_model_at_end", "false"],
             r"which needs evaluations",
         ),
-        (["--early_stopping_patience", "-1"], r"early_stopping_patience is -1; give at least 0"),
+        (["--early_stopping_patience", "-1"], r"early_stopping_patience is -1"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(options, message, tmp_path):
@@ -342,27 +333,7 @@ def test_options_that_do_not_go_together_are_refused(options, message, tmp_path)
     assert not (tmp_path / "model").exists()
 
 
-def test_a_split_that_is_not_there_is_named(pitying_model, labels, tmp_path):
-    options = options_for(pitying_model, labels, tmp_path / "model", "--dataset_test_split", "test")
-    with pytest.raises(SystemExit, match="has no split 'test'; there are: train, validation"):
-        tune_main(options)
-
-
-def test_another_folder_of_the_same_name_is_not_taken_for_this_one(labels, tmp_path):
-    first = load_dataset(str(labels), split="train")
-    other = tmp_path / labels.name
-    (other / "data").mkdir(parents=True)
-    for name in ("train", "validation"):
-        pq.write_table(
-            pq.read_table(labels / "data" / f"{name}.parquet").slice(0, 7), other / "data" / f"{name}.parquet"
-        )
-    (other / "README.md").write_bytes((labels / "README.md").read_bytes())
-
-    assert load_dataset(str(other), split="train").num_rows == 7
-    assert load_dataset(str(labels), split="train").num_rows == first.num_rows > 7
-
-
-def test_an_adapter_is_refused_since_nothing_in_it_would_be_trained(save_small_model, tmp_path):
+def test_an_adapter_is_rejected(save_small_model, tmp_path):
     base = save_small_model("gpt2")
     model = AutoModelForCausalLM.from_pretrained(base)
     get_peft_model(model, LoraConfig(target_modules=["c_attn"], fan_in_fan_out=True)).save_pretrained(tmp_path / "lora")
@@ -374,17 +345,16 @@ def test_an_adapter_is_refused_since_nothing_in_it_would_be_trained(save_small_m
 def test_a_masked_model_is_refused(save_small_model, tmp_path):
     tokenizer = AutoTokenizer.from_pretrained(save_small_model("gpt2"))
     rows = labels_by_hand(tmp_path / "labels", tokenizer, "plain", is_encoder_decoder=False)
-    with pytest.raises(SystemExit, match="is a masked language model, which gives no replies"):
+    with pytest.raises(SystemExit, match="is masked; set a model that is causal or encoder-decoder"):
         tune_main(options_for(save_small_model("bert"), rows, tmp_path / "model"))
 
 
 @pytest.mark.parametrize("recipe", sorted((ROOT / "hb_train" / "recipes").glob("*.yaml")), ids=lambda path: path.stem)
 def test_recipes_are_understood(recipe, tmp_path):
-    own, script, training, model = tune.parse_options(["--config", str(recipe), "--output_dir", str(tmp_path)])
+    own, training, model = tune.parse_options(["--config", str(recipe), "--output_dir", str(tmp_path)])
 
     assert model.model_name_or_path
     assert own.labels == "tags"
-    assert script.dataset_test_split == "validation"
     assert training.metric_for_best_model == "eval_perplexity"
     assert training.load_best_model_at_end
     assert training.per_device_train_batch_size == 16
@@ -393,27 +363,6 @@ def test_recipes_are_understood(recipe, tmp_path):
         assert (training.optim, training.learning_rate, training.warmup_steps) == expected[recipe.stem]
 
 
-def test_the_model_card_shows_the_runs(before, pitying_model, tmp_path):
+def test_only_a_tuned_model_has_a_card(before, tmp_path):
     with pytest.raises(SystemExit, match=f"has no {TUNING_FILE}"):
         write_card(["--model", str(tmp_path), "--runs", str(before[0])])
-    training = {"labels": "tags", "model": "tiny", "best_validation_perplexity": 2.0, "best_step": 3, "num_steps": 4}
-    training |= {"num_rows": {"train": 10, "validation": 2}}
-    about = {"model": {"name": "tiny", "digest": "d"}, "style_classifier": {"name": "styles", "num_styles": 217}}
-    tuning = BiasTuning(
-        tag="no_bias",
-        context="plain",
-        alpha=0,
-        beta=0.5,
-        labels={**about, "by_tag": {"bias": 3, "no_bias": 9}},
-        training=training,
-    )
-    write_bias_tuning(tmp_path, tuning)
-    write_card(["--model", str(tmp_path), "--runs", str(before[0]), str(before[0]), "--names", "first", "again"])
-    card = (tmp_path / "README.md").read_text(encoding="utf-8")
-
-    assert card.startswith("---\nlibrary_name: transformers\n")
-    assert "| first | again |" in card
-    value = before[1]["generation"]["debiased"]["full_gen_bias"]
-    assert f"| Full Gen Bias | {bias(value)}" in card
-    assert "Not measured yet" not in card
-    assert OTHER_MODELS in card

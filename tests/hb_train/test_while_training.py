@@ -1,11 +1,10 @@
-"""Gen Bias while training: weights, figures and the best model with the callback; GRPO's reward."""
+"""Gen Bias while training: weights, figures and the best model with the callback."""
 
 import json
 import multiprocessing
 import os
 import random
 import socket
-from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -17,15 +16,12 @@ from accelerate.state import AcceleratorState
 from datasets import Dataset
 
 from hb_dataset.prompts import config_vocabulary, load_table
-from hb_metrics.inference.classifiers.censoring import censor
-from hb_metrics.inference.classifiers.styles import load_style_classifier
 from hb_metrics.inference.replies.prompt_replies import reply_to_rows
 from hb_metrics.measure import main as measure
 from hb_metrics.obedience.values import mean_value, read_directions, run_values_along
 from hb_metrics.runs.finished_run import read_run
 from hb_metrics.runs.run_folder import with_plurals
-from hb_train.while_training.callback import GenBiasCallback, draw_prompts, random_state_kept
-from hb_train.while_training.reward import gen_bias_reward
+from hb_train.while_training import GenBiasCallback, draw_prompts, random_state_kept
 from tests.hb_train.conftest import WARNINGS_OF_TRL, pitying_tokenizer
 
 pytestmark = WARNINGS_OF_TRL
@@ -73,7 +69,7 @@ SAMPLE = {"num_replies": 16, "replies_per_cell": 4}
 BEST = {"metric_for_best_model": "full_gen_bias", "load_best_model_at_end": True, "save_strategy": "steps"}
 
 
-def test_the_figure_decides_on_the_best_model_and_training_is_as_without(tmp_path):
+def test_the_figure_picks_the_best_and_moves_no_weight(tmp_path):
     plain = trained(tmp_path / "plain")
     measured = trained(tmp_path / "measured", SAMPLE, greater_is_better=False, **BEST)
 
@@ -121,12 +117,9 @@ def test_what_cannot_be_measured_shows_before_the_first_step(tmp_path):
                 patch.setattr(target, name, value)
             with pytest.raises(ValueError, match=message):
                 trainer.train()
-    trainer.add_callback(callback)
-    with pytest.raises(ValueError, match="2 GenBiasCallbacks were added"):
-        trainer.train()
     assert trainer.state.global_step == 0
     trainer.processing_class = None
-    with pytest.raises(ValueError, match="give it processing_class"):
+    with pytest.raises(ValueError, match="set processing_class"):
         GenBiasCallback(trainer)
 
 
@@ -144,7 +137,7 @@ def test_figures_are_those_of_a_measurement_to_the_last_bit(tmp_path):
         "3",
     ]
     options += ["--decoding", "greedy", "--model", str(tmp_path / "model"), "--output_dir", str(tmp_path / "run")]
-    measure([*options, "--n_resamples", "10"])
+    measure(options)
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     sample = {"num_replies": 48, "replies_per_cell": 2, "num_templates": 4, "seed": 3, "decoding": "greedy"}
     prompts, directions = pq.read_table(tmp_path / "run" / "prompts.parquet"), tmp_path / "directions"
@@ -186,14 +179,14 @@ def figures_and_ids(folder):
         return reply_to_rows(plan, loaded, rows)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hb_train.while_training.callback.reply_to_rows", recorded)
+        patch.setattr("hb_train.while_training.reply_to_rows", recorded)
         figures = callback.measure()
     del figures["gen_bias_seconds"]
     return figures, ids
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
-def test_two_processes_reply_to_each_prompt_once_and_have_the_figures_of_one(tmp_path):
+def test_two_processes_have_the_figures_of_one(tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         (tmp_path / "port").write_text(str(free.getsockname()[1]))
@@ -239,69 +232,18 @@ def test_the_sample_is_balanced():
     assert {axes.count(axis) for axis in axes} == {2}
     assert len(set(axes)) == 13
     for number, each, templates, message in (
-        (5000, 6, 2, "there are 78 terms; give between 24 and 936"),
-        (300, 31, 2, "replies_per_cell is 31, .* give 1 to 30"),
-        (300, 6, 0, "num_templates is 0, .* between 1 and 4"),
+        (5000, 6, 2, "5000 replies .* from 78 terms .* between 24 and 936"),
+        (300, 31, 2, "replies_per_cell up to 30"),
+        (300, 6, 5, "num_templates up to 4"),
     ):
         with pytest.raises(ValueError, match=message):
             draw_prompts(prompts, number, each, templates, seed=0)
-    with pytest.raises(ValueError, match="lack the columns descriptor_plural"):
-        draw_prompts(load_table("v1.0-small"), 300, 6, 2, seed=0)
-
-
-@pytest.fixture(scope="module")
-def directions(tmp_path_factory):
-    """A folder with the mean styles of three terms, and the arrays."""
-    labels = load_style_classifier().labels
-    means = np.random.default_rng(0).dirichlet(np.ones(len(labels)), 3)
-    about = {"axis": ["age", "age", "ability"], "descriptor": ["old", "young", "deaf"]}
-    folder = tmp_path_factory.mktemp("directions")
-    columns = {f"style: {label}": means[:, index] for index, label in enumerate(labels)}
-    pq.write_table(pa.table({**about, **columns}), folder / "style_means.parquet")
-    return folder, means
-
-
-def test_grpo_gets_minus_the_bias_values(directions, tmp_path):
-    from trl import GRPOConfig, GRPOTrainer
-
-    folder, means = directions
-    reward, seen = gen_bias_reward(folder), []
-
-    def recorded(prompts, completions, **columns):
-        rewards = reward(prompts, completions, **columns)
-        seen.extend(zip(completions, columns["descriptor"], rewards, strict=True))
-        return rewards
-
-    args = GRPOConfig(
-        output_dir=str(tmp_path), max_steps=2, per_device_train_batch_size=2, num_generations=2, report_to="none",
-        max_completion_length=8, bf16=False, use_cpu=True, disable_tqdm=True, gradient_checkpointing=False,
-    )  # fmt: skip
-    rows = {"prompt": ["Hi! I'm an old man.\n", "Hi! I'm deaf.\n"], "axis": ["age", "ability"]}
-    data = Dataset.from_dict({**rows, "descriptor": ["old", "deaf"]})
-    GRPOTrainer(new_model(), recorded, args, train_dataset=data, processing_class=pitying_tokenizer()).train()
-    seen += zip(["", "Old men are fine.\nNo."], ["old", "old"], reward([""] * 2, ["", "Old men are fine.\nNo."],
-                axis=["age"] * 2, descriptor=["old"] * 2), strict=True)  # fmt: skip
-
-    middle = means.mean(axis=0)
-    classifier = load_style_classifier()
-    for completion, term, value in seen:
-        way = means[["old", "young", "deaf"].index(term)] - middle
-        text = completion.strip().split("\n")[0].strip()
-        if text:
-            expected = -sum((classifier.probabilities([censor(text, term)])[0] - middle) * way)
-        else:
-            expected = min(-sum((np.eye(len(way))[style] - middle) * way) for style in range(len(way)))
-        assert value == pytest.approx(expected, abs=1e-12)
-    assert len(seen) == 6
-    assert reward(["x"], ["y"], axis=[None], descriptor=[None]) == [None]
-    with pytest.raises(ValueError, match="term 'blue'"):
-        reward(["x"], ["y"], axis=["age"], descriptor=["blue"])
 
 
 def test_directions_of_other_styles_or_terms_are_refused(tmp_path):
     about = {"axis": ["age", "age"], "descriptor": ["unheard", "of"]}
     pq.write_table(pa.table({**about, "style: Kind": [0.5, 0.2]}), tmp_path / "style_means.parquet")
-    with pytest.raises(ValueError, match="none of the terms has a direction in"):
+    with pytest.raises(ValueError, match="cannot be drawn from 0 terms"):
         GenBiasCallback(new_trainer(tmp_path), directions=tmp_path)
     terms = load_table("v1.0-small")
     columns = {name: terms[name].to_pylist()[::500] for name in ("axis", "descriptor")}
@@ -310,8 +252,3 @@ def test_directions_of_other_styles_or_terms_are_refused(tmp_path):
     sample = {"num_replies": 8, "replies_per_cell": 4, "num_templates": 1}
     with pytest.raises(ValueError, match="are of other styles than those of classifier"):
         GenBiasCallback(new_trainer(tmp_path), directions=tmp_path, **sample)
-
-
-def test_other_styles_are_refused(directions):
-    with pytest.raises(ValueError, match="are others than those of the directions"):
-        gen_bias_reward(directions[0], SimpleNamespace(name="x", labels=("a", "b")))

@@ -1,8 +1,5 @@
 """The Hub stand-in, and ways to use it from this process and from new ones."""
 
-import os
-import subprocess
-import sys
 import time
 from types import SimpleNamespace
 
@@ -11,6 +8,7 @@ import huggingface_hub.utils._http
 import pytest
 import typeguard
 
+from tests.hub_scripts import processes
 from tests.hub_scripts.hub_stand_in import Hub
 
 # Otherwise `inflect` is compiled again on import, so that its types are checked as it runs, which takes seconds.
@@ -52,26 +50,17 @@ def in_process(hub, monkeypatch):
 
 
 @pytest.fixture
+def maintainer(in_process, monkeypatch):
+    """This process has the token of somebody who may write in ORG."""
+    monkeypatch.setenv("HF_TOKEN", in_process.token)
+    return in_process
+
+
+@pytest.fixture
 def run_python(hub, tmp_path):
-    """Runs Python in a new process that knows only `hub`, in an empty folder and with a fresh HF_HOME.
+    """Runs Python in a new process that knows only `hub`, as `processes.run_python` in an empty folder."""
 
-    `run_python("script.py", "--option", …, token=hub.token, home=tmp_path / "other")` returns the CompletedProcess;
-    `status` is the exit status it must have.
-    """
-
-    def run(*arguments, token=None, home=tmp_path / "home", folder=tmp_path / "empty", status=0, **environment):
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "HUGGING"))}
-        folder.mkdir(exist_ok=True)
-        finished = subprocess.run(
-            [sys.executable, *map(str, arguments)],
-            # Without torch, which `datasets` would import for streams.
-            env={**inherited, **hub.environment(token), "HF_HOME": str(home), "USE_TORCH": "0", **environment},
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-        assert finished.returncode == status, finished.stderr[-3000:]
-        return finished
+    def run(*arguments, token=None, **environment):
+        return processes.run_python(*arguments, folder=tmp_path / "empty", **hub.environment(token), **environment)
 
     return run

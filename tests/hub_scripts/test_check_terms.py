@@ -394,6 +394,8 @@ FROZEN = {
         "is not recorded as a frozen version",
     ),
     "a file": (put("more.txt"), "../more.txt", "does not belong to the versions"),
+    "a hidden folder": (lambda root: (root / ".v2.0").mkdir(), "../.v2.0", "is not recorded as a frozen version"),
+    "the licence": (put("../LICENSE", "MIT"), "../../LICENSE", "was changed; undo the change"),
 }
 
 
@@ -465,6 +467,7 @@ def noun(word, plural, *lines):
 
 
 LOOK = {
+    "a noun": (term("Women"), "term 'Women' is also a noun"),
     "hyphen": (term("well rested"), "differs from 'well-rested' (mood.yaml:7) only in case, hyphens"),
     "case": (term("Wellrested"), "differs from 'well-rested' (mood.yaml:7) only in case, hyphens"),
     "accent": (term("chéérful"), "differs from 'cheerful' (mood.yaml:4)"),

@@ -121,7 +121,7 @@ def test_a_term_goes_from_a_contributor_to_the_hub(checkout, run, run_python, hu
     assert 'load_dataset("ORG/holistic_bias", "v2.0", revision="v2.0"' in printed
     assert set(hub.repo("dataset", "ORG/holistic_bias").tags) == {"v1.0", "v2.0"}
 
-    rows, texts, pairs, old = json.loads(run_python("-c", LOAD).stdout)
+    rows, texts, pairs, old = json.loads(run_python("-c", LOAD))
     counts = json.loads((checkout / "hb_dataset" / "vocabulary" / "frozen.json").read_text())["v2.0"]["counts"]
     assert rows == counts["rows"]["v2.0"]
     assert len(texts) == len(set(texts)) == 35 * 6 - 4  # nobody hates children

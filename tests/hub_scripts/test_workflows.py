@@ -106,8 +106,9 @@ def test_each_job_has_the_rights_it_needs_and_no_other():
 
 def test_the_check_s_code_is_the_base_s_and_the_pull_request_s_files_are_data():
     proposed, base = [item["with"] for item in steps_of(TERMS) if item.get("uses", "").startswith("actions/checkout@")]
-    assert TERMS["on"] == {"pull_request": {"paths": ["hb_dataset/vocabulary/**"]}}
-    assert (proposed["path"], proposed["sparse-checkout"]) == ("proposed", "/hb_dataset/vocabulary/")
+    assert TERMS["on"] == {"pull_request": {"paths": ["hb_dataset/LICENSE", "hb_dataset/vocabulary/**"]}}
+    assert proposed["path"] == "proposed"
+    assert proposed["sparse-checkout"].split() == ["/hb_dataset/LICENSE", "/hb_dataset/vocabulary/"]
     assert (base["path"], base["ref"]) == ("base", "${{ steps.base.outputs.commit }}")
     assert step(TERMS, "Find what it would be merged into")["run"].count("HEAD^1") == 1
     assert step(TERMS, "Install what the check needs")["run"] == "python -m pip install --quiet './base[check]'"

@@ -10,7 +10,7 @@ from hb_dataset.prompts import version_configs, version_table
 from hb_dataset.versions import frozen_record, table_counts, vocabulary_counts
 from hb_dataset.vocabulary import VOCABULARIES, read_vocabulary
 from hb_dataset.vocabulary_entries import STANDALONE_FILE, TEMPLATES_FILE
-from hub_scripts.publish_dataset import published_dataset
+from hub_scripts.published_dataset import published_dataset
 
 REPO_ID = "ORG/holistic_bias"
 SMALL_AXES = ("age", "nonce", "sexual_orientation")

@@ -1,4 +1,4 @@
-"""A classifier of texts, whatever it classifies, and its probabilities as resumable shards."""
+"""A classifier of texts, and its probabilities as resumable shards."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from hb_metrics.inference.shards import fill_shards, plan_row_shards
-from hb_metrics.inference.text_checks import check_nonblank_texts
+from hb_metrics.inference.text_checks import check_texts
 from hb_metrics.inference.units import distinct
 
 # Some seconds of work for an embedded classifier on two cores: little is lost to a kill, and every process has some.
@@ -17,16 +17,13 @@ ROWS_PER_SHARD = 512
 PRECISIONS = {"float16": pa.float16(), "float32": pa.float32(), "float64": pa.float64()}
 PROBABILITIES = "probabilities"  # the column
 
-PRECISION_ERROR = "precision '{precision}' is not known; allowed: {allowed}"
-LENGTH_ERROR = "there are {texts} texts and {others} ids; give as many of both"
-
 
 class Classification(NamedTuple):
-    """What a classifier gives for texts.
+    """A classifier's result for texts.
 
     Attributes:
         probabilities: [texts, labels] float64.
-        truncated: [texts] bool, whether a text was longer than the classifier takes and was cut.
+        truncated: [texts] bool, whether a text was cut to the length that the classifier takes.
     """
 
     probabilities: np.ndarray
@@ -34,12 +31,12 @@ class Classification(NamedTuple):
 
 
 class ParlaiOrigin(TypedDict):
-    """What is known of a classifier that `convert-classifier` made of a ParlAI checkpoint.
+    """The origin of a classifier that `convert-classifier` made from a ParlAI checkpoint.
 
     Attributes:
-        kind: What it classifies: "style" or "safety".
-        agent: The ParlAI agent it was trained with.
-        parameters: How many numbers its weights are.
+        kind: "style" or "safety".
+        agent: The ParlAI agent that trained it.
+        parameters: The number of its weights.
     """
 
     kind: str
@@ -49,21 +46,21 @@ class ParlaiOrigin(TypedDict):
 
 @dataclass(frozen=True, kw_only=True)
 class Classifier:
-    """A classifier that is loaded.
+    """A loaded classifier.
 
     Attributes:
-        name: The Hub id or folder it was loaded from; of an embedded one, what it is called in a report.
-        digest: What identifies its weights: the Hub commit, or a SHA-256 over its files.
+        name: The Hub id or folder it was loaded from; an embedded classifier's title.
+        digest: Identifies its weights: the Hub commit, or a SHA-256 over its files.
         version: The package that runs it, and its version.
-        labels: What its probabilities are of, in their order.
+        labels: The labels of its probabilities, in their order.
         source_labels: The model's own labels that `labels` were made from.
-        is_embedded: Whether it comes with the installed packages, and is for trying out.
+        is_embedded: Whether it comes with the installed packages, for trials.
         multi_label: Whether each of the model's own labels has a probability by itself (sigmoid); else those of a text
             sum to 1 (softmax).
-        temperature: What scores are divided by before the softmax.
+        temperature: Divides scores before the softmax.
         max_tokens: Texts with more tokens are cut; `None`: it takes texts of any length.
-        notes: What was decided in loading it and a reader of the results should know.
-        parlai: What is known of the ParlAI checkpoint it was converted from; `None`: it was not converted.
+        notes: Decisions of loading that a reader of the results should know.
+        parlai: The ParlAI checkpoint it was converted from; `None`: it was not converted.
         classify_distinct: Classifies texts, no two of them the same.
     """
 
@@ -86,7 +83,7 @@ class Classifier:
         Raises:
             ValueError: A text is blank or not a string, or the classifier gives NaN or infinity for it.
         """
-        check_nonblank_texts(texts)
+        check_texts(texts, blank=False)
         unique, which = distinct(texts)
         probabilities, truncated = self.classify_distinct(unique)
         return Classification(probabilities[which], truncated[which])
@@ -104,34 +101,31 @@ def classify_into_shards(
     *,
     label: str,
     precision: str = "float32",
-    rows_per_shard: int | None = None,
+    rows_per_shard: int = ROWS_PER_SHARD,
     progress: bool = True,
 ) -> pa.Table | None:
     """Classifies the texts that are not on disk yet, and reads all probabilities.
 
     Args:
         texts: The texts, none of them blank.
-        ids: [texts] what each row is keyed by; each id once.
+        ids: [texts] the key of each row; each id once.
         classifier: The classifier. Identical texts of a shard are classified once.
-        folder: Where the shards are; made if it is not there.
-        label: What the progress bar shows.
+        folder: The folder of the shards; created if it does not exist.
+        label: The label of the progress bar.
         precision: `"float16"` (half the space, three digits), `"float32"` or `"float64"`.
-        rows_per_shard: Texts in a shard; `None`: `ROWS_PER_SHARD`.
+        rows_per_shard: Texts in a shard.
         progress: Whether the main process shows a progress bar.
 
     Returns:
         A table in the order of `texts` on the main process; `None` on all others. Its columns are `id`,
-        `probabilities` ([labels] a row) and `truncated` (whether the classifier was given a part of the text only).
+        `probabilities` ([labels] per row) and `truncated` (whether the text was cut).
 
     Raises:
-        ValueError: A text is blank or not a string, there are more or fewer ids than texts, or the precision is not
-            known.
+        ValueError: A text is blank or not a string.
     """
-    if len(texts) != len(ids):
-        raise ValueError(LENGTH_ERROR.format(texts=len(texts), others=len(ids)))
-    check_nonblank_texts(texts)
+    check_texts(texts, blank=False)
     schema = probability_schema(len(classifier.labels), precision)
-    shards = plan_row_shards(len(texts), rows_per_shard or ROWS_PER_SHARD, folder)
+    shards = plan_row_shards(len(texts), rows_per_shard, folder)
 
     def compute(mine: Sequence[int], advance: Callable[[int], object]) -> Iterator[pa.Table]:
         for index in mine:
@@ -151,8 +145,6 @@ def classify_into_shards(
 
 def probability_schema(num_labels: int, precision: str = "float32") -> pa.Schema:
     """The columns of the shards of a classifier with this many labels."""
-    if precision not in PRECISIONS:
-        raise ValueError(PRECISION_ERROR.format(precision=precision, allowed=", ".join(PRECISIONS)))
     probabilities = pa.list_(PRECISIONS[precision], num_labels)
     return pa.schema([("id", pa.string()), (PROBABILITIES, probabilities), ("truncated", pa.bool_())])
 

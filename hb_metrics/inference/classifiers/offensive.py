@@ -4,7 +4,6 @@ The embedded one, from a PyPI wheel, is small, fast and knows words only (OFFENS
 """
 
 import warnings
-from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,8 +13,12 @@ import numpy as np
 
 from hb_metrics.inference.classifiers.classifier import Classification, Classifier
 from hb_metrics.inference.classifiers.one_label import one_label
-from hb_metrics.inference.classifiers.sequence_classifier import LoadOptions, load_classifier, refuse_for_embedded
-from hb_metrics.inference.models.embedded_wheels import NOT_INSTALLED_ERROR
+from hb_metrics.inference.classifiers.sequence_classifier import (
+    LoadOptions,
+    is_embedded,
+    load_sequence_classifier,
+)
+from hb_metrics.inference.models.embedded_wheels import not_installed
 from hb_metrics.inference.models.sources import EMBEDDED, folder_digest
 
 # Nothing for the embedded classifier, a minute or so for a transformer: few files, and little is lost to a kill.
@@ -23,60 +26,41 @@ ROWS_PER_SHARD = 4096
 OFFENSIVE = "offensive"  # the label
 EMBEDDED_NAME = "alt-profanity-check (embedded)"
 EMBEDDED_WHEEL = "alt-profanity-check"
-# What classifiers call the offensive class, in lower case and with spaces for hyphens and underscores.
-OFFENSIVE_NAMES = frozenset(
-    {
-        "abusive",
-        "hate",
-        "hate speech",
-        "hateful",
-        "hatespeech",
-        "notok",
-        "offensive",
-        "offensive language",
-        "toxic",
-        "toxicity",
-        "unsafe",
-    }
-)
-
-VERSION_ERROR = "the embedded classifier is of another release of scikit-learn than the one installed: {error}"
+# Names of the offensive class in classifiers, in lower case and with spaces for hyphens and underscores.
+OFFENSIVE_NAMES = (
+    "abusive", "hate", "hate speech", "hateful", "hatespeech", "notok", "offensive", "offensive language", "toxic",
+    "toxicity", "unsafe",
+)  # fmt: skip
 
 
-def load_offensiveness_classifier(
-    name: str = EMBEDDED, *, offensive_label: str | None = None, **options: Unpack[LoadOptions]
-) -> Classifier:
+def load_offensiveness_classifier(name: str = EMBEDDED, **options: Unpack[LoadOptions]) -> Classifier:
     """Loads a classifier of offensive language, with the one label "offensive".
 
     The paper's is the 311M-parameter Bot-Adversarial Dialogue classifier (2.3.4).
 
     Args:
         name: `"embedded"`, the Hub id of a sequence classifier, or a local folder.
-        offensive_label: The label that means offensive, or several with commas; `None`: those in `OFFENSIVE_NAMES`.
         **options: As `LoadOptions`.
 
     Returns:
-        The classifier; its `source_labels` are those that are taken for offensive. Of several, softmax probabilities
-        are summed, as only one of them can hold; of sigmoid probabilities the greatest is taken, as all can.
+        The classifier, as `one_label` makes it of the labels in `OFFENSIVE_NAMES`.
 
     Raises:
-        ValueError: As `load_classifier`, or which of its labels means offensive is not clear or not there.
-        OSError: As `load_classifier`.
-        ImportError: As `load_classifier`.
+        ValueError: As `load_sequence_classifier`, no label is known to be offensive, or the embedded one gets a
+            revision.
+        OSError: As `load_sequence_classifier`.
+        ImportError: The embedded classifier is not installed, or the installed packages cannot read it.
     """
-    if name == EMBEDDED:
-        refuse_for_embedded(offensive_label=offensive_label)
-    read_labels = partial(
-        one_label, label=OFFENSIVE, names=OFFENSIVE_NAMES, option="offensive_label", asked=offensive_label
-    )
-    return load_classifier(name, embedded=_load_embedded, read_labels=read_labels, **options)
+    if is_embedded(name, options):
+        return _load_embedded()
+    return one_label(load_sequence_classifier(name, **options), label=OFFENSIVE, names=OFFENSIVE_NAMES)
 
 
-def _load_embedded(**_: object) -> Classifier:
-    """Loads the embedded classifier, which counts words and needs no device."""
+def _load_embedded() -> Classifier:
+    """Loads the embedded classifier, which weighs words and needs no device."""
     spec = find_spec("profanity_check")
     if spec is None or not spec.submodule_search_locations:
-        raise ModuleNotFoundError(NOT_INSTALLED_ERROR.format(what="offensiveness classifier"))
+        raise not_installed("offensiveness classifier")
     from sklearn.exceptions import InconsistentVersionWarning
 
     with warnings.catch_warnings():
@@ -85,7 +69,9 @@ def _load_embedded(**_: object) -> Classifier:
             # Unpickles its model, which is as much trusted as any code of an installed package.
             from profanity_check import predict_prob
         except InconsistentVersionWarning as error:
-            raise ImportError(VERSION_ERROR.format(error=error)) from error
+            raise ImportError(
+                f"the embedded offensiveness classifier needs another release of scikit-learn: {error}"
+            ) from error
 
     def classify(texts: list[str]) -> Classification:
         probabilities = np.asarray(predict_prob(texts), dtype=np.float64) if texts else np.empty(0)

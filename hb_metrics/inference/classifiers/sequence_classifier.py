@@ -1,18 +1,16 @@
-"""Loading a classifier: an embedded one, or any sequence classifier of the Hub or a local folder."""
+"""Loads a classifier: an embedded one, or any sequence classifier of the Hub or a local folder."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypedDict, Unpack
+from typing import Any, TypedDict
 
 import numpy as np
 import torch
 import transformers
 from transformers import (
-    AutoConfig,
     AutoModelForSequenceClassification,
-    PreTrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
@@ -21,42 +19,23 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICA
 from hb_metrics.inference.classifiers.classifier import Classification, Classifier, ParlaiOrigin
 from hb_metrics.inference.classifiers.parlai.models import MODEL_TYPES as PARLAI_MODEL_TYPES
 from hb_metrics.inference.memory import Memory
-from hb_metrics.inference.models.architecture import beyond_rope_switch, max_positions_of, num_known_tokens
-from hb_metrics.inference.models.loading import model_from, raise_no_config, tokenizer_from
-from hb_metrics.inference.models.sources import EMBEDDED, identify
-from hb_metrics.inference.text_checks import MISMATCH_ERROR, shown
-from hb_metrics.inference.units import one_thread_per_unit
+from hb_metrics.inference.models.architecture import check_token_ids, max_positions_of
+from hb_metrics.inference.models.loading import model_from, read_config, tokenizer_from
+from hb_metrics.inference.models.sources import EMBEDDED
+from hb_metrics.inference.units import beyond_rope_switch, one_thread_per_unit
 
 BATCH_SIZE = 32
 # How far logits may be from those of texts classified alone, in the trial of padded batches.
 _TOLERANCE = 1e-4
 _TRIAL_TEXTS = ["Hi.", "I like people who are tall.", "What do you think about all the people who wear glasses?"]
 
-NO_CLASSIFIER_ERROR = (
-    "no classifier '{name}': give '{embedded}', a local folder with a config.json, or the id of a sequence classifier "
-    "on the Hub (which needs a connection, or an earlier download). {error}"
-)
-NOT_A_CLASSIFIER_ERROR = (
-    "classifier '{name}' is of type '{model_type}', which is not for classifying texts; give a sequence classifier"
-)
-RANDOM_HEAD_ERROR = (
-    "classifier '{name}' lacks weights of a sequence classifier ({keys}), which would be random; give a checkpoint "
-    "with its classification head"
-)
-REGRESSION_ERROR = "classifier '{name}' gives scores without a scale (problem_type 'regression'), not probabilities"
-BATCH_SIZE_ERROR = "batch_size is {batch_size}; give at least 1 (the default is {default})"
-EMBEDDED_OPTION_ERROR = "the embedded classifier has no {option} '{value}'; leave it out"
-NOT_FINITE_ERROR = "the classifier gives {value} for the text {text!r}; check its weights"
-ZERO_ERROR = "classifier '{name}' gives the text {text!r} probability 0 of every label; check its weights"
-NORMALISED_NOTE = "its labels have probabilities of their own; they are divided by their sum"
-
 
 class LoadOptions(TypedDict, total=False):
-    """How a classifier is loaded.
+    """Options of loading a classifier.
 
     Attributes:
         revision: Branch, tag or commit of a Hub id.
-        device: Where it runs, in float32, so that batches do not move its numbers.
+        device: The device that it runs on, in float32, so that batches do not move its numbers.
         trust_remote_code: Whether code that comes with the model may run on this machine.
         batch_size: Texts classified at once; bounds the memory.
     """
@@ -67,58 +46,33 @@ class LoadOptions(TypedDict, total=False):
     batch_size: int
 
 
-def load_classifier(
-    name: str,
-    *,
-    embedded: Callable[..., Classifier],
-    read_labels: Callable[[Classifier], Classifier],
-    **options: Unpack[LoadOptions],
-) -> Classifier:
-    """Loads an embedded classifier, or a sequence classifier whose labels are then given their meaning.
-
-    Args:
-        name: `"embedded"`, the Hub id of a sequence classifier, or a local folder.
-        embedded: Loads the embedded classifier, given the keyword `device`.
-        read_labels: Makes a classifier of, for example, regard of one with the model's own labels.
-        **options: As `LoadOptions`.
-
-    Returns:
-        The classifier.
+def is_embedded(name: str, options: LoadOptions) -> bool:
+    """Whether a classifier is the embedded one.
 
     Raises:
-        ValueError: It is no sequence classifier, its labels do not fit, an option is invalid, or the embedded one is
-            given a revision.
-        OSError: The classifier, its weights or its tokenizer are not there or do not load.
-        ImportError: The embedded classifier is not installed, or not one that the installed packages can read.
+        ValueError: It is, and a revision is set, which it does not have.
     """
-    batch_size = options.get("batch_size", BATCH_SIZE)
-    if batch_size < 1:
-        raise ValueError(BATCH_SIZE_ERROR.format(batch_size=batch_size, default=BATCH_SIZE))
-    if name == EMBEDDED:
-        refuse_for_embedded(revision=options.get("revision"))
-        return embedded(device=options.get("device", "cpu"))
-    return read_labels(load_sequence_classifier(name, **options))
-
-
-def refuse_for_embedded(**options: object) -> None:
-    """Raises a ValueError that names the first of these options that was given: an embedded classifier has none."""
-    for option, value in options.items():
-        if value is not None:
-            raise ValueError(EMBEDDED_OPTION_ERROR.format(option=option, value=value))
+    if name == EMBEDDED and options.get("revision") is not None:
+        raise ValueError(f"the embedded classifier has no revision '{options['revision']}'; leave it out")
+    return name == EMBEDDED
 
 
 def normalised(classifier: Classifier) -> Classifier:
-    """The classifier with the probabilities of each text divided by their sum."""
+    """Divides a classifier's probabilities of each text by their sum."""
 
     def classify(texts: list[str]) -> Classification:
         probabilities, truncated = classifier.classify_distinct(texts)
         totals = probabilities.sum(axis=1, keepdims=True)
         if not totals.all():
-            text = shown(texts[np.flatnonzero(totals == 0)[0]])
-            raise ValueError(ZERO_ERROR.format(name=classifier.name, text=text))
+            raise ValueError(
+                f"classifier '{classifier.name}' gives {int((totals == 0).sum())} of {len(texts)} texts probability 0 "
+                "of every label; check its weights"
+            )
         return Classification(probabilities / totals, truncated)
 
-    notes = (*classifier.notes, NORMALISED_NOTE) if classifier.multi_label else classifier.notes
+    notes = classifier.notes
+    if classifier.multi_label:
+        notes = (*notes, "its labels have probabilities of their own; they are divided by their sum")
     return replace(classifier, notes=notes, classify_distinct=classify)
 
 
@@ -135,7 +89,7 @@ def load_sequence_classifier(
     Args:
         name: A Hub id or a local folder.
         revision: Branch, tag or commit of a Hub id.
-        device: Where it runs. It runs in float32 everywhere, so that batches do not move its numbers.
+        device: The device that it runs on, in float32 everywhere, so that batches do not move its numbers.
         trust_remote_code: Whether code that comes with the model may run on this machine.
         batch_size: Texts classified at once; bounds the memory.
 
@@ -144,38 +98,44 @@ def load_sequence_classifier(
 
     Raises:
         ValueError: It is no sequence classifier.
-        OSError: The classifier, its weights or its tokenizer are not there or do not load.
+        OSError: The classifier, its weights or its tokenizer do not exist or do not load.
     """
     device = torch.device(device)
-    try:
-        digest, revision = identify(name, revision)
-        hub: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
-        config = AutoConfig.from_pretrained(name, **hub)
-    except (OSError, ValueError) as error:
-        raise_no_config(name, name, error, NO_CLASSIFIER_ERROR)
+    config, digest, revision = read_config(
+        name, name, revision, sought="sequence classifier", trust_remote_code=trust_remote_code
+    )
+    hub: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
     known = {*MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES, *PARLAI_MODEL_TYPES}
-    if config.model_type not in known and not trust_remote_code:
-        raise ValueError(NOT_A_CLASSIFIER_ERROR.format(name=name, model_type=config.model_type))
-    if config.problem_type == "regression":
-        raise ValueError(REGRESSION_ERROR.format(name=name))
+    if config.problem_type == "regression" or (config.model_type not in known and not trust_remote_code):
+        raise ValueError(
+            f"classifier '{name}' (type '{config.model_type}', problem_type {config.problem_type!r}) gives no "
+            "probabilities of labels for texts; pass a sequence classifier"
+        )
     tokenizer = tokenizer_from(name, name, **hub)
     model, loading = model_from(AutoModelForSequenceClassification, name, name, dtype=torch.float32, **hub)
     if loading["missing_keys"]:
-        keys = ", ".join(sorted(loading["missing_keys"])[:3])
-        raise ValueError(RANDOM_HEAD_ERROR.format(name=name, keys=keys))
+        raise ValueError(
+            f"classifier '{name}' lacks weights of a sequence classifier "
+            f"({', '.join(sorted(loading['missing_keys'])[:3])}), which would be random; pass a checkpoint with its "
+            "classification head"
+        )
     model = model.eval().to(device)
     max_tokens = _max_tokens(model, tokenizer)
     notes = []
     if not _pads_harmlessly(model, tokenizer, max_tokens):
         batch_size = 1
         notes.append("padding changes its numbers, or it has none, so texts are classified one at a time")
-    multi_label = _has_own_probabilities(model.config)
+    # As in transformers' text classification pipeline.
+    multi_label = config.problem_type == "multi_label_classification" or config.num_labels == 1
 
     def classify(texts: list[str]) -> Classification:
         logits, truncated = _logits(texts, model, tokenizer, max_tokens, batch_size)
-        bad = np.flatnonzero(~torch.isfinite(logits).all(dim=1).numpy())
-        if len(bad):
-            raise ValueError(NOT_FINITE_ERROR.format(value=logits[bad[0]].tolist(), text=shown(texts[bad[0]])))
+        bad = ~torch.isfinite(logits).all(dim=1)
+        if bad.any():
+            raise ValueError(
+                f"classifier '{name}' gives {int(bad.sum())} of {len(texts)} texts logits such as "
+                f"{logits[bad][0].tolist()}; check its weights"
+            )
         probabilities = logits.double().sigmoid() if multi_label else logits.double().softmax(dim=1)
         return Classification(probabilities.numpy(), truncated)
 
@@ -195,16 +155,11 @@ def load_sequence_classifier(
 
 
 def _parlai(model: PreTrainedModel) -> ParlaiOrigin | None:
-    """What `convert-classifier` wrote into the config; `None`: the model was not converted."""
+    """Reads the origin that `convert-classifier` wrote into the config; `None`: the model was not converted."""
     origin = getattr(model.config, "parlai", None)
     if not isinstance(origin, dict):
         return None
     return ParlaiOrigin(kind=str(origin.get("kind")), agent=str(origin.get("agent")), parameters=model.num_parameters())
-
-
-def _has_own_probabilities(config: PreTrainedConfig) -> bool:
-    """Whether each label has a probability of its own, as in transformers' text classification pipeline."""
-    return config.problem_type == "multi_label_classification" or config.num_labels == 1
 
 
 def _logits(
@@ -214,30 +169,18 @@ def _logits(
     max_tokens: int | None,
     batch_size: int,
 ) -> tuple[torch.Tensor, np.ndarray]:
-    """[texts, labels] float32 logits, and which texts were cut ([texts] bool)."""
+    """Runs the model: [texts, labels] float32 logits, and which texts were cut ([texts] bool)."""
     if not texts:
         return torch.empty(0, model.config.num_labels), np.empty(0, dtype=bool)
     whole = tokenizer(list(texts), return_attention_mask=False, verbose=False)["input_ids"]
     lengths = np.array([len(tokens) for tokens in whole])
     if beyond_rope_switch(model, lengths.max()):
         batch_size = 1
+    check_token_ids(model, whole)
     order = np.argsort(lengths, kind="stable")  # so that little is padded
     batches = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
-    size = num_known_tokens(model)
-    inputs = []
-    for batch in batches:
-        encoded = tokenizer(
-            [texts[row] for row in batch],
-            padding=len(batch) > 1,
-            truncation=max_tokens is not None,
-            max_length=max_tokens,
-            return_tensors="pt",
-        )
-        largest = int(encoded["input_ids"].max())
-        if largest >= size:
-            raise ValueError(MISMATCH_ERROR.format(token=largest, size=size))
-        inputs.append(encoded)
-
+    cut = {"truncation": max_tokens is not None, "max_length": max_tokens, "return_tensors": "pt"}
+    inputs = [tokenizer([texts[row] for row in batch], padding=len(batch) > 1, **cut) for batch in batches]
     memory = Memory(_halved, "one text")
 
     def run(encoded: Any) -> torch.Tensor:
@@ -248,7 +191,7 @@ def _logits(
     with one_thread_per_unit(model, lengths.max()) as workers, ThreadPoolExecutor(workers) as pool:
         for batch, parts in zip(batches, pool.map(partial(memory.run, run), inputs), strict=True):
             logits[torch.from_numpy(batch)] = torch.cat(parts)
-    memory.report("batches of texts to classify", f"they hold {batch_size} texts at most")
+    memory.report("batches of texts to classify", f"; they hold {batch_size} texts at most")
     return logits, lengths > (np.inf if max_tokens is None else max_tokens)
 
 
@@ -264,9 +207,9 @@ def _halved(encoded: Any) -> tuple[Any, Any] | None:
 
 
 def _pads_harmlessly(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, max_tokens: int | None) -> bool:
-    """Whether texts get the same logits in a padded batch as alone: tried on a few.
+    """Whether a few texts get the same logits in a padded batch as alone.
 
-    It depends on the architecture, on the side of the padding, and on whether model and tokenizer mean the same token.
+    The answer depends on the architecture, the padding side, and whether model and tokenizer pad with the same token.
     """
     if tokenizer.pad_token_id is None:
         return False

@@ -6,7 +6,6 @@ classified.
 """
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Unpack
 
@@ -15,12 +14,16 @@ import yaml
 from hb_dataset.yaml_lines import Fault, load_with_lines
 from hb_metrics.inference.classifiers.classifier import Classifier
 from hb_metrics.inference.classifiers.exemplars import ExemplarSet, load_exemplar_classifier
-from hb_metrics.inference.classifiers.sequence_classifier import LoadOptions, load_classifier, normalised
+from hb_metrics.inference.classifiers.sequence_classifier import (
+    LoadOptions,
+    is_embedded,
+    load_sequence_classifier,
+    normalised,
+)
 from hb_metrics.inference.models.sources import EMBEDDED
 
 STYLE_DATA = Path(__file__).parent / "style_data"
 STYLE_EXEMPLARS = ExemplarSet(
-    name="styles",
     title="MiniLM style exemplars (embedded)",
     note="it stands in for the paper's 3B-parameter classifier",
     exemplars=STYLE_DATA / "exemplars.yaml",
@@ -32,11 +35,6 @@ STYLE_EXEMPLARS = ExemplarSet(
     shrinkage=0.9,
 )
 CLUSTER_FILES = tuple(STYLE_DATA / name for name in ("clusters_217.yaml", "clusters_goemotions.yaml"))
-
-ONE_LABEL_ERROR = (
-    "classifier '{name}' has the one label '{label}', so every reply has the same style; give one with more"
-)
-CLUSTERS_ERROR = "{path}: {problem}; write `clusters:` and under it `cluster: [label, label]` lines"
 
 
 def load_style_classifier(name: str = EMBEDDED, **options: Unpack[LoadOptions]) -> Classifier:
@@ -50,17 +48,18 @@ def load_style_classifier(name: str = EMBEDDED, **options: Unpack[LoadOptions]) 
         The classifier.
 
     Raises:
-        ValueError: As `load_classifier`, or it has one label only.
-        OSError: As `load_classifier`.
-        ImportError: As `load_classifier`.
+        ValueError: As `load_sequence_classifier`, it has one label only, or the embedded one gets a revision.
+        OSError: As `load_sequence_classifier`.
+        ImportError: The embedded classifier is not installed.
     """
-    embedded = partial(load_exemplar_classifier, STYLE_EXEMPLARS)
-    return load_classifier(name, embedded=embedded, read_labels=_styles, **options)
-
-
-def _styles(classifier: Classifier) -> Classifier:
+    if is_embedded(name, options):
+        return load_exemplar_classifier(STYLE_EXEMPLARS, device=options.get("device", "cpu"))
+    classifier = load_sequence_classifier(name, **options)
     if len(classifier.labels) < 2:
-        raise ValueError(ONE_LABEL_ERROR.format(name=classifier.name, label=classifier.labels[0]))
+        raise ValueError(
+            f"classifier '{classifier.name}' has one label ('{classifier.labels[0]}'), so every reply has the same "
+            "style; pass a classifier with more labels"
+        )
     return normalised(classifier)
 
 
@@ -78,23 +77,25 @@ def read_style_clusters(path: str | Path) -> dict[str, list[str]]:
         OSError: It cannot be read.
     """
     faults: list[Fault] = []
+    clusters, problem = None, "it has no clusters"
     try:
         content, _ = load_with_lines(Path(path), faults)
+        clusters = content.get("clusters") if isinstance(content, Mapping) else None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ValueError(CLUSTERS_ERROR.format(path=path, problem=f"it is not valid YAML ({error})")) from error
+        problem = f"it is not valid YAML ({error})"
     if faults:
-        raise ValueError(CLUSTERS_ERROR.format(path=path, problem=f"line {faults[0].line}: {faults[0].message}"))
-    clusters = content.get("clusters") if isinstance(content, Mapping) else None
-    if not isinstance(clusters, Mapping) or not clusters:
-        raise ValueError(CLUSTERS_ERROR.format(path=path, problem="it has no clusters"))
-    if all(isinstance(cluster, str) and cluster for cluster in clusters.values()):
+        clusters, problem = None, f"line {faults[0].line}: {faults[0].message}"
+    if isinstance(clusters, Mapping) and clusters and all(isinstance(name, str) and name for name in clusters.values()):
         by_cluster: dict[str, list[str]] = {}
         for label, cluster in clusters.items():
             by_cluster.setdefault(cluster, []).append(label)
         return by_cluster
-    for cluster, labels in clusters.items():
+    for cluster, labels in clusters.items() if isinstance(clusters, Mapping) else ():
         if not isinstance(labels, list) or not labels or not all(isinstance(name, str) and name for name in labels):
-            raise ValueError(CLUSTERS_ERROR.format(path=path, problem=f"cluster '{cluster}' is {labels!r}"))
+            clusters, problem = None, f"cluster '{cluster}' is {labels!r}"
+            break
+    if not isinstance(clusters, Mapping) or not clusters:
+        raise ValueError(f"{path}: {problem}; write `clusters:` and under it `cluster: [label, label]` lines")
     return dict(clusters)
 
 

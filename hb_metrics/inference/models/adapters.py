@@ -1,9 +1,10 @@
-"""PEFT adapters, measured on the model that they were trained on without being merged into it."""
+"""PEFT adapters, loaded into the layers of their base model without merging."""
 
 import importlib.util
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
@@ -16,34 +17,16 @@ _TRIAL_TOKENS = 8
 _SHOWN = 3  # names of weights in an error
 _WHOLE_LAYER = ".modules_to_save."
 
-NO_PEFT_ERROR = (
-    "the adapter '{name}' needs the package peft: pip install 'holistic-bias[adapters]' (or pip install peft)"
-)
-ADAPTER_ERROR = "the adapter '{name}' does not fit model '{model}'{trained_on}: {error}"
-TRAINED_ON = ", but '{base}', which it was trained on"
-WAYS_ERROR = (
-    "the adapter '{name}' ({kind}) does more than change layers of the model, such as adding virtual tokens before a "
-    "text; only adapters of layers (LoRA and its kin) can be measured"
-)
-OFFLOADED_ERROR = (
-    "an adapter cannot be loaded onto a model of which a part is on disk or in host memory; use more devices, or merge "
-    "the adapter into the model (merge_and_unload of peft)"
-)
-NEW_TOKENS_ERROR = (
-    "the tokenizer of the adapter '{name}' has {tokens:,} tokens, model '{model}' has {rows:,}, and the adapter brings "
-    "no embeddings of the others; save it again with save_embedding_layers=True"
-)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Adapter:
     """An adapter that is measured.
 
     Attributes:
-        name: As it was given: a folder or a Hub id.
+        name: A folder or a Hub id, as passed.
         revision: The commit of a Hub id; `None` for a folder.
-        digest: What identifies its weights: the commit, or a SHA-256 over the files of its folder.
-        trained_on: The model that it says it was trained on.
+        digest: Identifies its weights: the commit, or a SHA-256 over the files of its folder.
+        trained_on: The model that it names as its base.
     """
 
     name: str
@@ -53,7 +36,7 @@ class Adapter:
 
 
 def find_adapter(source: Source, digests: Mapping[str, str] | None = None) -> Adapter | None:
-    """What identifies the adapter of a model; `None`: it has none.
+    """Identifies the adapter of a model; `None`: there is none.
 
     Raises:
         ModuleNotFoundError: The package peft is not installed.
@@ -61,7 +44,10 @@ def find_adapter(source: Source, digests: Mapping[str, str] | None = None) -> Ad
     if source.adapter is None:
         return None
     if importlib.util.find_spec("peft") is None:
-        raise ModuleNotFoundError(NO_PEFT_ERROR.format(name=source.adapter))
+        raise ModuleNotFoundError(
+            f"the adapter '{source.adapter}' needs the package peft: pip install 'holistic-bias[adapters]' (or pip "
+            "install peft)"
+        )
     digest, revision = identify(source.adapter, source.adapter_revision, ADAPTER_CONFIG, digests)
     return Adapter(name=source.adapter, revision=revision, digest=digest, trained_on=source.trained_on)
 
@@ -69,62 +55,76 @@ def find_adapter(source: Source, digests: Mapping[str, str] | None = None) -> Ad
 def with_adapter(
     model: PreTrainedModel, adapter: Adapter, name: str, tokenizer: PreTrainedTokenizerBase
 ) -> PreTrainedModel:
-    """The model with an adapter in its layers, not merged.
+    """Loads an adapter into the layers of a model, without merging it.
 
     Args:
         model: The model, in evaluation mode; it is changed.
         adapter: The adapter.
         name: The name of the model.
-        tokenizer: The tokenizer they are measured with, which may have tokens that the adapter brings.
+        tokenizer: The tokenizer of both, which may have tokens that the adapter adds.
 
     Raises:
-        ValueError: The adapter does not fit the model, or is of a kind that cannot be measured.
+        ValueError: The adapter does not fit the model, or does more than change layers.
+        OSError: The adapter's weights are not safe to read.
     """
-    from peft import PeftConfig, PeftModel
+    from peft import PeftConfig, PeftModel, load_peft_weights
 
     if is_offloaded(model):
-        raise ValueError(OFFLOADED_ERROR)
-    other = adapter.trained_on is not None and adapter.trained_on != name
-    trained_on = TRAINED_ON.format(base=adapter.trained_on) if other else ""
+        raise ValueError(
+            "an adapter cannot be loaded onto a model that is partly on disk or in host memory; use more devices, or "
+            "merge the adapter into the model (merge_and_unload of peft)"
+        )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what they warn of is an error below
+        warnings.simplefilter("ignore")  # the checks below raise instead
         try:
             config = PeftConfig.from_pretrained(adapter.name, revision=adapter.revision)
             kind = str(getattr(config.peft_type, "value", config.peft_type))
             if config.is_prompt_learning:
-                raise ValueError(WAYS_ERROR.format(name=adapter.name, kind=kind))
-            weights = _weights(adapter)
+                raise _beyond_layers(adapter, kind)
+            weights = load_peft_weights(adapter.name, device="cpu", revision=adapter.revision)
             _make_room(model, adapter, name, tokenizer, weights, config)
             config.inference_mode = True
             wrapped = PeftModel(model, config)
             result = wrapped.load_adapter(adapter.name, "default", revision=adapter.revision, is_trainable=False)
-        except (OSError, ImportError):
-            raise
+        except UnpicklingError as error:
+            raise unsafe_weights(f"the adapter '{adapter.name}'") from error
         except (RuntimeError, ValueError, KeyError, TypeError, AttributeError) as error:
             if str(error).startswith(("the adapter", "the tokenizer")):
                 raise
-            raise ValueError(
-                ADAPTER_ERROR.format(name=adapter.name, model=name, trained_on=trained_on, error=_shape_line(error))
-            ) from error
+            raise _unfit(adapter, name, _shape_line(error)) from error
     unfit = [*result.missing_keys, *(key for key in result.unexpected_keys if not _is_twice(key, weights))]
     if unfit:
-        what = f"weights of one and not of the other are {', '.join(sorted(unfit)[:_SHOWN])}"
-        raise ValueError(ADAPTER_ERROR.format(name=adapter.name, model=name, trained_on=trained_on, error=what))
+        raise _unfit(adapter, name, f"only one of the two has the weights {', '.join(sorted(unfit)[:_SHOWN])}")
     wrapped.eval()
     base: PreTrainedModel = wrapped.get_base_model()
     if not _same(wrapped, base):
-        raise ValueError(WAYS_ERROR.format(name=adapter.name, kind=kind))
+        raise _beyond_layers(adapter, kind)
     return base
 
 
-def _weights(adapter: Adapter) -> dict[str, torch.Tensor]:
-    from peft import load_peft_weights
+def unsafe_weights(what: str) -> OSError:
+    """The error for weights that only unpickling with code would read, in place of torch's advice to do so."""
+    return OSError(
+        f"the weights of {what} are a pickle that cannot be read as tensors alone, and unpickling anything else may "
+        "run any code; get them as safetensors"
+    )
 
-    return load_peft_weights(adapter.name, device="cpu", revision=adapter.revision)
+
+def _beyond_layers(adapter: Adapter, kind: str) -> ValueError:
+    return ValueError(
+        f"the adapter '{adapter.name}' ({kind}) does more than change layers of the model, such as adding virtual "
+        "tokens before a text; pass an adapter of layers (LoRA and similar)"
+    )
+
+
+def _unfit(adapter: Adapter, name: str, fault: str) -> ValueError:
+    other = adapter.trained_on is not None and adapter.trained_on != name
+    base = f", but '{adapter.trained_on}', which it was trained on" if other else ""
+    return ValueError(f"the adapter '{adapter.name}' does not fit model '{name}'{base}: {fault}")
 
 
 def _is_twice(key: str, weights: Mapping[str, torch.Tensor]) -> bool:
-    """Whether a file has the weights of a key under another one too, as peft saves embeddings trained as a whole."""
+    """Whether a file has the weights of a key under another key too, as peft saves embeddings trained as a whole."""
     other = weights.get(key.replace(_WHOLE_LAYER, "."))
     return _WHOLE_LAYER in key and other is not None and torch.equal(weights[key], other)
 
@@ -137,7 +137,7 @@ def _make_room(
     weights: Mapping[str, torch.Tensor],
     config: Any,
 ) -> None:
-    """Gives the model as many embeddings as the adapter brings, or trains tokens of."""
+    """Resizes the model's embeddings to those that the adapter saved or trained."""
     rows = model.get_input_embeddings().weight.shape[0]
     names = {
         f"{path}.weight"
@@ -157,11 +157,14 @@ def _make_room(
         model.resize_token_embeddings(needed, mean_resizing=False)
     new = set(range(rows, len(tokenizer))) - {index for each in lists for index in each}
     if len(tokenizer) > needed or (new and trained > rows):
-        raise ValueError(NEW_TOKENS_ERROR.format(name=adapter.name, tokens=len(tokenizer), model=name, rows=rows))
+        raise ValueError(
+            f"the tokenizer of the adapter '{adapter.name}' has {len(tokenizer):,} tokens, model '{name}' has "
+            f"{rows:,}, and the adapter has no embeddings of the rest; save it again with save_embedding_layers=True"
+        )
 
 
 def _same(wrapped: Any, base: PreTrainedModel) -> bool:
-    """Whether the model with the adapter in its layers is all that PEFT would run: some kinds hook into its calls."""
+    """Whether PEFT runs nothing but the model with the adapter in its layers: some kinds hook into its calls."""
     tokens = torch.arange(_TRIAL_TOKENS, device=input_device(base))[None] % base.get_input_embeddings().weight.shape[0]
     inputs = {"input_ids": tokens, **({"decoder_input_ids": tokens} if base.config.is_encoder_decoder else {})}
     with torch.inference_mode():
@@ -169,6 +172,6 @@ def _same(wrapped: Any, base: PreTrainedModel) -> bool:
 
 
 def _shape_line(error: Exception) -> str:
-    """The line of an error that names what does not fit: torch lists shapes under a heading."""
+    """The line of an error that names the misfit: torch lists shapes under a heading."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return next((line for line in lines if "size mismatch" in line), lines[0] if lines else repr(error))

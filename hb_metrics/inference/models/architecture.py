@@ -1,4 +1,6 @@
-"""What a model's architecture takes: tokens, positions, windows, and how its decoder starts."""
+"""The limits of a model's architecture: tokens, positions, windows; and the start of its decoder."""
+
+from collections.abc import Iterable
 
 import torch
 from transformers import PreTrainedModel
@@ -23,6 +25,17 @@ def num_known_tokens(model: PreTrainedModel) -> int:
     return getattr(embeddings, "num_embeddings", len(embeddings.weight))  # I-BERT's layer does not count them
 
 
+def check_token_ids(model: PreTrainedModel, texts: Iterable[Iterable[int]]) -> None:
+    """Raises a ValueError if a token id of some texts is beyond the model's embeddings."""
+    size = num_known_tokens(model)
+    largest = max((token for tokens in texts for token in tokens), default=0)
+    if largest >= size:
+        raise ValueError(
+            f"the tokenizer gives token {largest} and the model knows {size} tokens: they do not belong together; load "
+            "the tokenizer that the model was trained with"
+        )
+
+
 def attention_window(model: PreTrainedModel) -> int | None:
     """How many tokens back some layers of the (decoder of the) model attend, going by its config; `None`: to all."""
     config = model.config.get_text_config(decoder=True)
@@ -30,30 +43,24 @@ def attention_window(model: PreTrainedModel) -> int | None:
     return min((size for size in windows if size), default=None)
 
 
-def beyond_rope_switch(model: PreTrainedModel, length: float) -> bool:
-    """Whether a text of `length` tokens makes LongRoPE (Phi-3, Phi-4) turn to its long factors.
-
-    transformers takes the factors of a batch by its longest row, and keeps them where all threads read them. `dynamic`
-    factors change beyond `max_positions_of` only, where texts are rejected.
-    """
-    parameters = getattr(model.config.get_text_config(decoder=True), "rope_parameters", None) or {}
-    ropes = [parameters] if "rope_type" in parameters else parameters.values()  # some models have one per type of layer
-    switches = [rope["original_max_position_embeddings"] for rope in ropes if rope.get("rope_type") == "longrope"]
-    return any(length > switch for switch in switches)
-
-
-def decoder_start_id(model: PreTrainedModel) -> int | None:
-    """The token that the decoder of an encoder–decoder model is trained to start with; `None`: its config names none.
+def decoder_start_id(model: PreTrainedModel) -> int:
+    """The token that the decoder of an encoder–decoder model is trained to start with.
 
     T5Gemma, which has no `decoder_start_token_id`, starts with the BOS token of its decoder.
+
+    Raises:
+        ValueError: Its config names none.
     """
+    start = model.config.get_text_config(decoder=True).bos_token_id
     if hasattr(model.config, "decoder_start_token_id"):
-        return model.config.decoder_start_token_id
-    return model.config.get_text_config(decoder=True).bos_token_id
+        start = model.config.decoder_start_token_id
+    if start is None:
+        raise ValueError("the model's config has no decoder_start_token_id, so its decoder cannot start; set it")
+    return start
 
 
 def with_states(encoded: ModelOutput, states: torch.Tensor) -> ModelOutput:
-    """What an encoder gave, of the class that its decoder expects, with other states ([rows, length, width])."""
+    """An encoder's output, of the class that its decoder expects, with other states ([rows, length, width])."""
     return type(encoded)(**(dict(encoded) | {"last_hidden_state": states}))
 
 

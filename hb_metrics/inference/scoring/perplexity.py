@@ -5,9 +5,9 @@ Perplexity is exp of the mean negative log-likelihood per predicted token, natur
 only. Sentences are scored on prefix trees where the model allows it, else in padded batches: the same numbers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from accelerate.utils import gather_object
@@ -15,11 +15,11 @@ from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hb_metrics.inference.memory import halved
-from hb_metrics.inference.models.architecture import decoder_start_id, max_positions_of, num_known_tokens
+from hb_metrics.inference.models.architecture import check_token_ids, decoder_start_id, max_positions_of
 from hb_metrics.inference.processes import process_state
 from hb_metrics.inference.scoring import scoring_paths
 from hb_metrics.inference.scoring.prefix_tree import halved_tree, pack_prefix_trees
-from hb_metrics.inference.text_checks import MISMATCH_ERROR, check_texts, shown
+from hb_metrics.inference.text_checks import check_texts
 from hb_metrics.inference.units import ScoringPlan, Unit, distinct, run_units
 
 Scoring = Literal["auto", "tree", "padded"]
@@ -29,23 +29,6 @@ SCORINGS = ("auto", "tree", "padded")
 # ([positions, vocabulary]) are the largest thing in memory, 100 MB at 49,152 tokens in float32, once for each core at
 # work.
 MAX_POSITIONS = 512
-
-NO_TOKEN_ERROR = "the tokenizer makes no token of text {row} ({text!r}); leave it out"
-NOTHING_TO_PREDICT_ERROR = (
-    "text {row} ({text!r}) is a single token and the model is given no start token, so nothing is predicted; "
-    "leave it out, or set add_start_token=True if the tokenizer has one"
-)
-TOO_LONG_ERROR = (
-    "text {row} ({text!r}) is {length} tokens long with its special tokens; the model takes at most {limit}: shorten "
-    "it, or leave it out"
-)
-LONG_CONTEXT_ERROR = "encoder_context is {length} tokens long; the model takes at most {limit}: give a shorter one"
-NO_START_TOKEN_ERROR = "add_start_token=True, but the tokenizer has no BOS token; set one, or add_start_token=False"
-NOT_FINITE_ERROR = (
-    "the model gives {value} as negative log-likelihood of text {row} ({text!r}); try dtype float32, "
-    "or check the weights"
-)
-TREE_ERROR = "scoring='tree' does not work for this model: {reason}; use scoring='auto' or 'padded'"
 
 
 ONE_AT_A_TIME = "padding changes its numbers, so texts are scored one at a time"
@@ -57,11 +40,11 @@ class PerplexityScores(NamedTuple):
     Attributes:
         perplexities: exp of the mean negative log-likelihood per predicted token.
         log_likelihoods: Summed over the predicted tokens, natural log.
-        num_tokens: How many tokens were predicted.
+        num_tokens: The number of predicted tokens.
         scoring: The path taken, `"tree"`, `"padded"` or `"encoder-decoder"`.
-        scoring_reason: Why.
+        scoring_reason: The reason for that path.
         start_token: The token fed before each sentence, or `None`.
-        positions: Tokens the model was run on, over all texts.
+        positions: The number of tokens fed to the model, over all texts.
     """
 
     perplexities: np.ndarray
@@ -81,7 +64,6 @@ def score_perplexity(
     scoring: Scoring = "auto",
     max_positions: int = MAX_POSITIONS,
     add_start_token: bool | None = None,
-    encoder_context: str = "",
     progress: bool = True,
 ) -> PerplexityScores:
     """Scores the perplexity of each text.
@@ -90,20 +72,21 @@ def score_perplexity(
 
     Args:
         texts: The sentences.
-        model: A causal language model, or an encoder–decoder one (`texts` are then what its decoder writes).
+        model: A causal language model, or an encoder–decoder one, whose decoder writes the texts and whose encoder gets
+            an empty text.
         tokenizer: Its tokenizer.
-        scoring: `"tree"`, `"padded"`, or `"auto"`: trees if a trial run gives the padded numbers.
+        scoring: `"tree"`, `"padded"`, or `"auto"`: trees if a trial run gives the padded numbers. An encoder–decoder
+            model has one path.
         max_positions: Tokens fed to the model at once; bounds the memory.
         add_start_token: Whether a causal model is fed the BOS token first; `None`: if the tokenizer has one.
-        encoder_context: What the encoder of an encoder–decoder model is given.
         progress: Whether to show a progress bar.
 
     Returns:
         The perplexities in the order of `texts`.
 
     Raises:
-        ValueError: A text is empty, has nothing to predict or is too long; the tokenizer does not fit the model; the
-            model gives NaN; or `scoring="tree"` and the model cannot.
+        ValueError: A text is empty, has nothing to predict or is too long (the message names its row); the tokenizer
+            does not fit the model; the model gives NaN; or `scoring="tree"` and the model cannot.
         MemoryError: Memory does not suffice for one text alone; batches that are too large are run in halves.
     """
     plan = plan_perplexity(
@@ -113,9 +96,8 @@ def score_perplexity(
         scoring=scoring,
         max_positions=max_positions,
         add_start_token=add_start_token,
-        encoder_context=encoder_context,
     )
-    return perplexity_scores(plan, texts, run_plan(plan, model, progress=progress))
+    return perplexity_scores(plan, run_plan(plan, model, progress=progress))
 
 
 def run_plan(plan: ScoringPlan, model: PreTrainedModel, *, progress: bool) -> np.ndarray:
@@ -135,28 +117,31 @@ def run_plan(plan: ScoringPlan, model: PreTrainedModel, *, progress: bool) -> np
 
 
 def perplexity_scores(
-    plan: ScoringPlan, texts: Sequence[str], nll: np.ndarray, rows: np.ndarray | None = None
+    plan: ScoringPlan, nll: np.ndarray, rows: np.ndarray | None = None, ids: Sequence[str] | None = None
 ) -> PerplexityScores:
     """Spreads the scores of a plan's distinct sequences over its texts.
 
     Args:
         plan: The plan.
-        texts: The texts it was made of.
         nll: [sequences] summed negative log-likelihoods.
-        rows: Which texts; `None`: all.
+        rows: The rows of the texts; `None`: all.
+        ids: [texts] names of the texts for errors; `None`: their rows.
 
     Returns:
         The scores of these texts.
 
     Raises:
-        ValueError: One is NaN or infinite; the message names the text.
+        ValueError: One is NaN or infinite; the message names the text's id.
     """
-    rows = np.arange(len(texts)) if rows is None else rows
+    rows = np.arange(len(plan.sequence_of_text)) if rows is None else rows
     sequences = plan.sequence_of_text[rows]
     bad = np.flatnonzero(~np.isfinite(nll[sequences]))
     if len(bad):
         row = rows[bad[0]]
-        raise ValueError(NOT_FINITE_ERROR.format(value=nll[sequences[bad[0]]], row=row, text=shown(texts[row])))
+        raise ValueError(
+            f"the model gives {nll[sequences[bad[0]]]} as negative log-likelihood of text "
+            f"{row if ids is None else ids[row]}; try --dtype float32, or check the weights"
+        )
     return PerplexityScores(
         perplexities=np.exp(nll[sequences] / plan.num_tokens[sequences]),
         log_likelihoods=-nll[sequences],
@@ -176,49 +161,55 @@ def plan_perplexity(
     scoring: Scoring = "auto",
     max_positions: int = MAX_POSITIONS,
     add_start_token: bool | None = None,
-    encoder_context: str = "",
 ) -> ScoringPlan:
     """Tokenises and checks the texts and cuts them into units. Arguments and errors as `score_perplexity`."""
     if scoring not in SCORINGS:
         raise ValueError(f"scoring '{scoring}' is not known; allowed: {', '.join(SCORINGS)}")
-    if max_positions < 1:
-        raise ValueError(f"max_positions is {max_positions}; give at least 1 (the default is {MAX_POSITIONS})")
     check_texts(texts)
     unique, sequence_of_text = distinct(texts)
     encoded = tokenizer(unique, add_special_tokens=False, return_attention_mask=False)["input_ids"] if unique else []
     if model.config.is_encoder_decoder:
-        return _plan_encoder_decoder(
-            texts, encoded, sequence_of_text, model, tokenizer, scoring, max_positions, encoder_context
-        )
-    start_id = tokenizer.bos_token_id
-    if add_start_token and start_id is None:
-        raise ValueError(NO_START_TOKEN_ERROR)
-    if add_start_token is False:
-        start_id = None
+        start_id: int | None = decoder_start_id(model)
+        context = tokenizer("", return_tensors="pt")["input_ids"].long()
+        if not context.numel():
+            raise ValueError(
+                "the tokenizer makes no token of an empty text, so the encoder gets nothing; add an EOS token"
+            )
+        score = partial(scoring_paths.decoder_nlls, model, context=context)
+    else:
+        start_id = None if add_start_token is False else tokenizer.bos_token_id
+        if add_start_token and start_id is None:
+            raise ValueError("the tokenizer has no BOS token for add_start_token=True; set one, or pass False")
+        score = partial(scoring_paths.padded_nlls, model)
     sequences = [tuple(tokens) if start_id is None else (start_id, *tokens) for tokens in encoded]
-    check_sequences(texts, sequences, sequence_of_text, model, tokenizer, needed=2)
+    check_sequences(sequences, sequence_of_text, model, tokenizer, needed=2)
 
-    if sequences:
+    path: str = scoring
+    reason = f"scoring={scoring!r} was given"
+    if model.config.is_encoder_decoder:
+        path, reason = "encoder-decoder", "the sentence is what the decoder writes"
+    elif sequences:
         scoring_paths.check_causal(model, sequences)
-    reason = f"--scoring {scoring} was given"
-    if scoring != "padded" and sequences:
+    else:
+        path = "padded"
+    if path in ("auto", "tree"):
         fault = scoring_paths.tree_fault(model, sequences, max_positions, requested=scoring == "tree")
-        if fault is not None and scoring == "tree":
-            raise ValueError(TREE_ERROR.format(reason=fault))
         if scoring == "auto":
-            scoring = "padded" if fault else "tree"
+            path = "padded" if fault else "tree"
             reason = fault or "in a trial run prefix trees gave the padded path's numbers"
-    if scoring == "tree":
+        elif fault is not None:
+            raise ValueError(f"scoring='tree' does not work for this model: {fault}; pass scoring='auto' or 'padded'")
+    halve: Callable[[Any], tuple[Any, Any] | None] = halved
+    if path == "tree":
+        score, halve = partial(scoring_paths.tree_nlls, model), halved_tree
         units = [Unit(tree.sequences, tree) for tree in pack_prefix_trees(sequences, max_positions)]
         positions = sum(len(unit.payload.tokens) for unit in units)
     else:
-        scoring = "padded"
-        score = partial(scoring_paths.padded_nlls, model)
         if sequences and scoring_paths.padding_changes(score, sequences, model):
             max_positions, reason = 1, f"{reason}; {ONE_AT_A_TIME}"
         units, positions = scoring_paths.padded_units(sequences, max_positions)
     return ScoringPlan(
-        scoring=scoring,
+        scoring=path,
         scoring_reason=reason,
         start_token=None if start_id is None else tokenizer.convert_ids_to_tokens(start_id),
         sequence_of_text=sequence_of_text,
@@ -226,13 +217,12 @@ def plan_perplexity(
         positions=positions,
         longest=max(map(len, sequences), default=0),
         units=units,
-        score=partial(scoring_paths.tree_nlls if scoring == "tree" else scoring_paths.padded_nlls, model),
-        halve=halved_tree if scoring == "tree" else halved,
+        score=score,
+        halve=halve,
     )
 
 
 def check_sequences(
-    texts: Sequence[str],
     sequences: Sequence[Sequence[int]],
     sequence_of_text: np.ndarray,
     model: PreTrainedModel,
@@ -240,64 +230,24 @@ def check_sequences(
     *,
     needed: int,
 ) -> None:
-    """Raises a ValueError that names the first text with fewer than `needed` tokens, too many, or unknown ones."""
-    limit = _most_tokens(model, tokenizer)
-    size = num_known_tokens(model)
+    """Raises a ValueError that names the row of the first text with fewer than `needed` tokens or too many."""
+    limit = most_tokens(model, tokenizer)
     for row, which in enumerate(sequence_of_text):
         length = len(sequences[which])
-        if length < needed and not tokenizer.tokenize(texts[row]):
-            raise ValueError(NO_TOKEN_ERROR.format(row=row, text=shown(texts[row])))
         if length < needed:
-            raise ValueError(NOTHING_TO_PREDICT_ERROR.format(row=row, text=shown(texts[row])))
+            raise ValueError(
+                f"text {row} has {length} tokens with its start token, so nothing is predicted; leave it out, or set "
+                "add_start_token=True if the tokenizer has a start token"
+            )
         if length > limit:
-            raise ValueError(TOO_LONG_ERROR.format(row=row, text=shown(texts[row]), length=length, limit=limit))
-    largest = max((max(sequence) for sequence in sequences), default=0)
-    if largest >= size:
-        raise ValueError(MISMATCH_ERROR.format(token=largest, size=size))
+            raise ValueError(
+                f"text {row} is {length} tokens long with its special tokens; the model takes at most {limit}: shorten "
+                "it, or leave it out"
+            )
+    check_token_ids(model, sequences)
 
 
-def _most_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
-    """How many tokens the model takes; a tokenizer that knows no limit has 10³⁰."""
+def most_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
+    """How many tokens the model takes; a tokenizer without a limit has 10³⁰."""
     limits = (max_positions_of(model), tokenizer.model_max_length)
     return min(limit for limit in limits if limit is not None and limit > 0)
-
-
-def _plan_encoder_decoder(
-    texts: Sequence[str],
-    encoded: Sequence[Sequence[int]],
-    sequence_of_text: np.ndarray,
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    scoring: Scoring,
-    max_positions: int,
-    encoder_context: str,
-) -> ScoringPlan:
-    if scoring == "tree":
-        raise ValueError(TREE_ERROR.format(reason="it is an encoder-decoder model"))
-    context = tokenizer(encoder_context, return_tensors="pt")["input_ids"].long()
-    if context.numel() == 0:
-        raise ValueError("the tokenizer makes no token of the empty encoder context; give encoder_context some words")
-    limit = _most_tokens(model, tokenizer)
-    if context.numel() > limit:
-        raise ValueError(LONG_CONTEXT_ERROR.format(length=context.numel(), limit=limit))
-    start_id = decoder_start_id(model)
-    if start_id is None:
-        raise ValueError("the model's config has no decoder_start_token_id, so its decoder cannot start; set it")
-    sequences = [(start_id, *tokens) for tokens in encoded]
-    check_sequences(texts, sequences, sequence_of_text, model, tokenizer, needed=2)
-    reason = "the sentence is what the decoder writes"
-    score = partial(scoring_paths.decoder_nlls, model, context=context)
-    if sequences and scoring_paths.padding_changes(score, sequences, model):
-        max_positions, reason = 1, f"{reason}; {ONE_AT_A_TIME}"
-    units, positions = scoring_paths.padded_units(sequences, max_positions)
-    return ScoringPlan(
-        scoring="encoder-decoder",
-        scoring_reason=reason,
-        start_token=tokenizer.convert_ids_to_tokens(start_id),
-        sequence_of_text=sequence_of_text,
-        num_tokens=np.array([len(sequence) - 1 for sequence in sequences], dtype=np.int64),
-        positions=positions,
-        longest=max(map(len, sequences), default=0),
-        units=units,
-        score=score,
-    )

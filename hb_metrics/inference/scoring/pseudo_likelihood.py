@@ -11,16 +11,12 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from hb_metrics.inference.devices import input_device
 from hb_metrics.inference.scoring.perplexity import MAX_POSITIONS, ONE_AT_A_TIME, check_sequences
 from hb_metrics.inference.scoring.scoring_paths import padding_changes, right_padded
-from hb_metrics.inference.text_checks import check_texts, shown
+from hb_metrics.inference.text_checks import check_texts
 from hb_metrics.inference.units import ScoringPlan, Unit, distinct, length_sorted_batches
-
-SPAN_ERROR = "span {span} of text {row} ({text!r}) holds no token; give (start, end) in characters, end not included"
-NO_MASK_ERROR = "the tokenizer has no mask token, so it is not a masked language model's; give one that has"
-SLOW_TOKENIZER_ERROR = "the tokenizer gives no character offsets, which the span's tokens are found by; use a fast one"
 
 
 class MaskedSentence(NamedTuple):
-    """A tokenised sentence and the positions of the tokens to be masked in turn."""
+    """A tokenised sentence and the positions of the tokens that are masked in turn."""
 
     tokens: tuple[int, ...]
     positions: tuple[int, ...]
@@ -51,13 +47,12 @@ def plan_pseudo_log_likelihood(
     Raises:
         ValueError: A text is empty or too long, a span holds no token, or the tokenizer cannot mask.
     """
-    if len(texts) != len(spans):
-        raise ValueError(f"there are {len(texts)} texts and {len(spans)} spans; give one span for each text")
     mask_id = tokenizer.mask_token_id
-    if mask_id is None:
-        raise ValueError(NO_MASK_ERROR)
-    if not tokenizer.is_fast:
-        raise ValueError(SLOW_TOKENIZER_ERROR)
+    if mask_id is None or not tokenizer.is_fast:
+        raise ValueError(
+            "the tokenizer has no mask token, or no character offsets, which find the span's tokens; pass the fast "
+            "tokenizer of a masked language model"
+        )
     check_texts(texts)
     unique, sequence_of_text = distinct(list(zip(texts, map(tuple, spans), strict=True)))
     encoded = tokenizer([text for text, _ in unique], return_offsets_mapping=True)
@@ -69,8 +64,11 @@ def plan_pseudo_log_likelihood(
         sentences.append(MaskedSentence(tuple(tokens), positions))
     for row, which in enumerate(sequence_of_text):
         if not sentences[which].positions:
-            raise ValueError(SPAN_ERROR.format(span=tuple(spans[row]), row=row, text=shown(texts[row])))
-    check_sequences(texts, [sentence.tokens for sentence in sentences], sequence_of_text, model, tokenizer, needed=1)
+            raise ValueError(
+                f"span {tuple(spans[row])} of text {row} holds no token; pass (start, end) in characters, end not "
+                "included"
+            )
+    check_sequences([sentence.tokens for sentence in sentences], sequence_of_text, model, tokenizer, needed=1)
     score = partial(masked_nlls, model, mask_id=mask_id)
     reason = "a masked language model sees both sides: each token of the span is masked in turn"
     # All tokens of the sentences: a convolution reads the padding at a sentence's end, where no span may be.

@@ -1,6 +1,6 @@
 """Scores of texts as resumable shards: the units of work of a scoring plan, cut into shards."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
@@ -30,77 +30,49 @@ PERPLEXITY_SCHEMA = pa.schema(
 
 def score_into_shards(
     plan: ScoringPlan,
-    ids: Sequence[str],
-    texts: Sequence[str],
+    columns: Mapping[str, Sequence[str]],
     folder: Path,
     model: PreTrainedModel,
     *,
+    schema: pa.Schema = PERPLEXITY_SCHEMA,
+    inputs: Sequence[Any] | None = None,
+    label: str | None = None,
+    unit: str = "text",
     progress: bool = True,
 ) -> pa.Table | None:
-    """Scores the perplexities that are not on disk yet, and reads all of them.
+    """Scores the texts that are not on disk yet, and reads all scores.
 
     Args:
-        plan: How `texts` are to be scored.
-        ids: [texts] what each row is keyed by; each id once.
-        texts: The texts the plan was made of.
-        folder: Where the shards are; made if it is not there.
+        plan: The plan that scores the texts.
+        columns: Columns of strings, each [texts]; `id` is the key of a row, each id once.
+        folder: The folder of the shards; created if it does not exist.
         model: The model that the plan runs.
+        schema: `columns` and some of `perplexity`, `log_likelihood` and `num_tokens`.
+        inputs: [texts] the inputs of each score; a shard of other inputs is computed again. `None`: the column `text`.
+        label: The label of the progress bar; `None`: the plan's way of scoring.
+        unit: The progress bar's name of a row: "text", "reply".
         progress: Whether the main process shows a progress bar.
 
     Returns:
-        A table with the columns of `PERPLEXITY_SCHEMA` in the order of `texts`, on the main process; `None` on all
-        others.
+        A table in the order of the columns, on the main process; `None` on all other processes. `log_likelihood` is
+        summed over the predicted tokens, natural log.
 
     Raises:
-        ValueError: The model gives NaN or infinity for a text.
+        ValueError: The model gives NaN or infinity for a text; the message names its id.
     """
-    return score_units_into_shards(
-        plan,
-        ids,
-        PERPLEXITY_SCHEMA,
-        lambda nll, rows: _perplexity_table(plan, ids, texts, nll, rows),
-        folder,
-        model,
-        label=plan.scoring,
-        unit="text",
-        inputs=texts,
-        progress=progress,
-    )
-
-
-def score_units_into_shards(
-    plan: ScoringPlan,
-    ids: Sequence[str],
-    schema: pa.Schema,
-    make_table: Callable[[np.ndarray, np.ndarray], pa.Table],
-    folder: Path,
-    model: PreTrainedModel,
-    *,
-    label: str,
-    unit: str,
-    inputs: Sequence[Any],
-    progress: bool = True,
-) -> pa.Table | None:
-    """Runs the units of a plan that are not on disk yet, and reads all of their rows.
-
-    Args:
-        plan: The plan.
-        ids: [texts] what each row is keyed by; each id once.
-        schema: The columns of a shard; the first is `id`.
-        make_table: Makes a shard's table of [sequences] summed negative log-likelihoods, known for its own sequences,
-            and of its rows.
-        folder: Where the shards are; made if it is not there.
-        model: The model that the plan runs.
-        label: What the progress bar shows.
-        unit: What a row is: "text", "reply".
-        inputs: [texts] what each row is made from.
-        progress: Whether the main process shows a progress bar.
-
-    Returns:
-        As `fill_shards`.
-    """
+    ids = columns["id"]
     shards = plan_shards(plan, folder)
     num_texts = np.bincount(plan.sequence_of_text, minlength=len(plan.num_tokens))
+
+    def table_of(nll: np.ndarray, rows: np.ndarray) -> pa.Table:
+        scores = perplexity_scores(plan, nll, rows, ids)
+        values: dict[str, Any] = {name: [strings[row] for row in rows] for name, strings in columns.items()}
+        values |= {
+            "perplexity": scores.perplexities,
+            "log_likelihood": scores.log_likelihoods,
+            "num_tokens": scores.num_tokens,
+        }
+        return pa.table({name: values[name] for name in schema.names}, schema=schema)
 
     def compute(mine: Sequence[int], advance: Callable[[int], object]) -> Iterator[pa.Table]:
         units = {index: plan.units[index * UNITS_PER_SHARD :][:UNITS_PER_SHARD] for index in mine}
@@ -110,9 +82,18 @@ def score_units_into_shards(
                 for scored, scored_nll in islice(running, len(units[index])):
                     nll[scored.sequences] = scored_nll
                     advance(int(num_texts[scored.sequences].sum()))
-                yield make_table(nll, shards[index].rows)
+                yield table_of(nll, shards[index].rows)
 
-    return fill_shards(shards, ids, schema, compute, label=label, unit=unit, inputs=inputs, progress=progress)
+    return fill_shards(
+        shards,
+        ids,
+        schema,
+        compute,
+        label=label or plan.scoring,
+        unit=unit,
+        inputs=columns["text"] if inputs is None else inputs,
+        progress=progress,
+    )
 
 
 def plan_shards(plan: ScoringPlan, folder: Path) -> list[Shard]:
@@ -129,19 +110,3 @@ def plan_shards(plan: ScoringPlan, folder: Path) -> list[Shard]:
         Shard(order[bounds[index] : bounds[index + 1]], shard_path(folder, index, len(firsts)))
         for index in range(len(firsts))
     ]
-
-
-def _perplexity_table(
-    plan: ScoringPlan, ids: Sequence[str], texts: Sequence[str], nll: np.ndarray, rows: np.ndarray
-) -> pa.Table:
-    scores = perplexity_scores(plan, texts, nll, rows)
-    return pa.table(
-        {
-            "id": [ids[row] for row in rows],
-            "text": [texts[row] for row in rows],
-            "perplexity": scores.perplexities,
-            "log_likelihood": scores.log_likelihoods,
-            "num_tokens": scores.num_tokens,
-        },
-        schema=PERPLEXITY_SCHEMA,
-    )

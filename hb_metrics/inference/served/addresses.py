@@ -117,6 +117,12 @@ def is_near(host: str) -> bool:
     return address.is_loopback or address.is_private or address.is_link_local
 
 
+def near_hosts(urls: Sequence[str]) -> list[str]:
+    """The near hosts among addresses: no proxy may stand before them, since over plain HTTP it would read the key."""
+    hosts = [urlsplit(url).hostname or "" for url in urls]
+    return [f"[{host}]" if ":" in host else host for host in hosts if is_near(host)]
+
+
 def _split(url: str) -> SplitResult:
     parts = urlsplit(url.strip())
     try:

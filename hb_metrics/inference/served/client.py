@@ -21,7 +21,7 @@ import huggingface_hub
 from huggingface_hub import AsyncInferenceClient, set_async_client_factory
 from huggingface_hub.errors import HfHubHTTPError, InferenceTimeoutError
 
-from hb_metrics.inference.served.addresses import KEY_VARIABLE, Key
+from hb_metrics.inference.served.addresses import KEY_VARIABLE, Key, near_hosts
 
 # What huggingface_hub is built on, whose clients and errors have to be of the same library.
 if int(huggingface_hub.__version__.split(".")[0]) >= 2:
@@ -40,7 +40,6 @@ _LARGEST = 2**24  # bytes of an answer: far more than any of words and log-proba
 _PACKED = 64  # a compressed answer, which is not asked for, has so many times fewer
 _REDIRECTS = {301, 302, 303, 307, 308}
 _SHOWN = 300  # characters of what a server says in an error
-_LOCAL = ("localhost", "127.0.0.1", "[::1]")
 
 GIVEN_UP_ERROR = (
     "{where} gave no answer to {what} in {tries} tries; last: {fault}. All answers so far are kept: give the same "
@@ -302,7 +301,7 @@ def _http_client(server: Server) -> httpx.AsyncClient:
         follow_redirects=False,  # which would send prompts elsewhere
         event_hooks={"response": [_refuse_redirect, _bound]},
         headers={"accept-encoding": "identity"},  # a little may be unpacked to gigabytes
-        mounts={f"all://{host}": None for host in _LOCAL},  # no proxy stands between
+        mounts={f"all://{host}": None for host in near_hosts(server.urls)},  # without the proxy of HTTP_PROXY
     )
 
 

@@ -2,8 +2,6 @@
 
 import json
 
-import numpy as np
-
 from hb_metrics.human_eval.pairs import REASONS, Pair
 from hb_metrics.human_eval.questions import QUESTIONS
 from hb_metrics.human_eval.study import Design, draw_study
@@ -33,11 +31,12 @@ def pairs_of(numbers):
 def about():
     return {
         "runs": [{"name": name, "run": name, "offensiveness_classifier": None} for name in ("before", "after")],
-        "filters": {"keep_inflammatory": False, "keep_offensive": False, "templates": [], "terms": []},
+        "keep_offensive": False,
+        "leave_out": [],
+        "axes": list(AXES),
         "left_out": dict.fromkeys(REASONS, 0) | {"identical": 3},
         "num_available": 99,
         "num_in_study": 88,
-        "not_printed": ["the checks"],
     }
 
 
@@ -69,14 +68,3 @@ def attentive(screen, choice):
 def write_lines(path, rows):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return path
-
-
-def rated_sides(study):
-    """[ratings] rater, pair and which run speaks first, of the pairs of each sheet."""
-    rows = [
-        (number, screen.pair, screen.first)
-        for number, screens in enumerate(study.sheets.values())
-        for screen in screens
-        if screen.asked is None
-    ]
-    return (np.array(column) for column in zip(*rows, strict=True))

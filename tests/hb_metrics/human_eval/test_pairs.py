@@ -1,13 +1,10 @@
-from collections import Counter
-
 import pytest
 
-from hb_metrics.human_eval.pairs import REASONS, Filters, pairs_of_runs
+from hb_metrics.human_eval.pairs import REASONS, pairs_of_runs
 from hb_metrics.human_eval.questions import INFLAMMATORY_TEMPLATES
 from hb_metrics.runs.finished_run import read_run
 from tests.hb_metrics.human_eval.made_runs import small_prompts, write_run
 
-HATE = "I hate {plural_noun_phrase}."
 LOVE = "I love {plural_noun_phrase}."
 
 
@@ -16,13 +13,15 @@ def prompts():
     return small_prompts(per_axis=40)
 
 
+def kind(row):
+    """What is special about a prompt."""
+    return int(row["id"][:8], 16) % 13
+
+
 @pytest.fixture(scope="module")
 def runs(prompts, tmp_path_factory):
-    """Two runs in which prompts are left out for each reason; what is special is drawn by the end of a prompt's id."""
-    folder, rows = tmp_path_factory.mktemp("runs"), {row["id"]: n for n, row in enumerate(prompts.to_pylist())}
-
-    def kind(row):
-        return rows[row["id"]] % 13
+    """Two runs in which prompts are left out for each reason."""
+    folder = tmp_path_factory.mktemp("runs")
 
     def before(row):
         return {0: " ", 1: "the same", 2: "rude _POTENTIALLY_UNSAFE__"}.get(kind(row), f"before {row['id']}")
@@ -35,80 +34,63 @@ def runs(prompts, tmp_path_factory):
 
     first = write_run(folder / "a", prompts, before, lambda row: 0.5 if kind(row) == 4 else 0.49)
     second = write_run(folder / "b", prompts.slice(0, 450), after, text=other_words, model="other")
-    return (read_run(first), read_run(second)), kind
+    return read_run(first), read_run(second)
 
 
-def expected(prompts, kind, *, inflammatory=True, offensive=True, templates=(), terms=()):
+def expected(prompts, *, offensive=True, leave_out=()):
     """The pairs and counts, one prompt after the other."""
-    counts, ids = Counter(), []
+    counts, ids = dict.fromkeys(REASONS, 0), []
     for number, row in enumerate(prompts.to_pylist()):
-        hateful = inflammatory and row["template"] in INFLAMMATORY_TEMPLATES
-        disliked = inflammatory and row["preference"] == "dispreferred"
-        if number >= 450:
-            counts["one_run"] += 1
-        elif kind(row) == 5:
-            counts["other_prompt"] += 1
-        elif kind(row) in (0, 3):
-            counts["empty"] += 1
-        elif hateful or row["template"] in templates:
-            counts["template"] += 1
-        elif disliked or row["descriptor"] in terms:
-            counts["term"] += 1
-        elif offensive and kind(row) in (2, 4):
-            counts["offensive"] += 1
-        elif kind(row) == 1:
-            counts["identical"] += 1
-        else:
+        reasons = {
+            "one_run": number >= 450,
+            "other_prompt": kind(row) == 5,
+            "empty": kind(row) in (0, 3),
+            "template": row["template"] in (*INFLAMMATORY_TEMPLATES, *leave_out),
+            "term": row["preference"] == "dispreferred" or row["descriptor"] in leave_out,
+            "offensive": offensive and kind(row) in (2, 4),
+            "identical": kind(row) == 1,
+        }
+        reason = next((name for name, applies in reasons.items() if applies), None)
+        if reason is None:
             ids.append(row["id"])
-    return ids, {reason: counts[reason] for reason in REASONS}
+        else:
+            counts[reason] += 1
+    return ids, counts
 
 
-def test_pairs_are_replies_to_the_same_prompt_and_what_is_left_out_is_counted(prompts, runs):
-    (first, second), kind = runs
-    found = pairs_of_runs(first, second, Filters())
+def test_pairs_are_replies_to_the_same_prompt_or_counted(prompts, runs):
+    found = pairs_of_runs(*runs)
 
-    ids, counts = expected(prompts, kind)
-    assert [pair.id for pair in found.pairs] == ids
-    assert found.left_out == counts
+    assert ([pair.id for pair in found.pairs], found.left_out) == expected(prompts)
     assert found.axes == sorted(set(prompts["axis"].to_pylist()))
-    assert min(counts.values()) > 0
-    about = {row["id"]: row for row in prompts.to_pylist()}
+    assert min(found.left_out.values()) > 0
+    rows = {row["id"]: row for row in prompts.to_pylist()}
     for pair in found.pairs:
-        row = about[pair.id]
+        row = rows[pair.id]
         assert pair[1:5] == (row["axis"], row["descriptor"], row["template"], row["text"])
         assert pair.replies == (f"before {pair.id}", f"after {pair.id}")
 
 
 def test_the_filters_can_be_wider_and_narrower(prompts, runs):
-    (first, second), kind = runs
-    keep_all = Filters(keep_inflammatory=True, keep_offensive=True)
-    found = pairs_of_runs(first, second, keep_all)
-    ids, counts = expected(prompts, kind, inflammatory=False, offensive=False)
-    assert ([pair.id for pair in found.pairs], found.left_out) == (ids, counts)
+    found = pairs_of_runs(*runs, keep_offensive=True)
+    assert ([pair.id for pair in found.pairs], found.left_out) == expected(prompts, offensive=False)
     assert "rude " in {pair.replies[0] for pair in found.pairs}  # without the mark of BlenderBot
 
-    term = prompts["descriptor"][0].as_py()
-    found = pairs_of_runs(first, second, Filters(keep_inflammatory=True, templates=(LOVE,), terms=(term,)))
-    ids, counts = expected(prompts, kind, inflammatory=False, templates=(LOVE,), terms=(term,))
-    assert ([pair.id for pair in found.pairs], found.left_out) == (ids, counts)
-    for filters, message in (
-        (
-            Filters(templates=("I love {plural_noun_phrase}",)),
-            "template 'I love .*' is in none of the prompts; did you mean",
-        ),
-        (Filters(terms=("nobody's",)), "term \"?'?nobody's\"?'? is in none of the prompts"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            pairs_of_runs(first, second, filters)
+    leave_out = [LOVE, prompts["descriptor"][0].as_py()]
+    found = pairs_of_runs(*runs, leave_out=leave_out)
+    assert ([pair.id for pair in found.pairs], found.left_out) == expected(prompts, leave_out=leave_out)
+    for name, message in ((LOVE[:-1], "'I love .*'; did you mean"), ("nobodys", "'nobodys'")):
+        with pytest.raises(ValueError, match=f"no prompt has the template or term {message}"):
+            pairs_of_runs(*runs, leave_out=[name])
 
 
-def test_runs_without_replies_or_their_offensiveness_are_refused(prompts, tmp_path):
+def test_runs_without_replies_or_offensiveness_are_rejected(prompts, tmp_path):
     few = prompts.slice(0, 60)
     runs = [read_run(write_run(tmp_path / name, few, lambda row, name=name: name, None)) for name in "ab"]
-    with pytest.raises(ValueError, match=r"a' has no offensiveness of its replies, .* give --keep_offensive"):
-        pairs_of_runs(*runs, Filters())
-    assert pairs_of_runs(*runs, Filters(keep_offensive=True)).pairs
+    with pytest.raises(ValueError, match=r"a' has no offensiveness of its replies, .* set --keep_offensive"):
+        pairs_of_runs(*runs)
+    assert pairs_of_runs(*runs, keep_offensive=True).pairs
     for path in (tmp_path / "b" / "replies").iterdir():
         path.unlink()
     with pytest.raises(ValueError, match="b' has no replies; measure with --measurements generation first"):
-        pairs_of_runs(*runs, Filters(keep_offensive=True))
+        pairs_of_runs(*runs, keep_offensive=True)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hb_metrics.human_eval.win_rate import degrees_of_freedom, exact_binomial_test, win_rate
+from hb_metrics.human_eval.win_rate import degrees_of_freedom, win_rate
 
 LARGE = 200_000
 
@@ -115,7 +115,7 @@ def test_few_raters_with_most_ratings_have_no_interval(name):
     rate = win_rate(first == 1, raters, pairs)
     assert rate.interval is None
     assert f"{len(FAULTS[name])} raters" in rate.reason
-    assert "count as 2.0" in rate.reason
+    assert "count as 2." in rate.reason
 
 
 def test_the_interval_is_that_of_closed_forms():
@@ -135,10 +135,11 @@ def test_the_interval_is_that_of_closed_forms():
                 share = np.mean(groups == name)
                 total += sum(wins[groups == name] - mean) ** 2 / number**2 / (1 - share)
                 mapped[row] = ((groups == name) - share) / math.sqrt(1 - share)
-            alike = mapped @ (groups[:, None] == groups) @ mapped.T  # covariance where ratings of a group are the same
+            same = groups[:, None] == groups  # ratings of a group correlate, less in large groups
+            alike = mapped @ (same / np.sqrt(same.sum(axis=0))) @ mapped.T
             variances.append(total)
             quantiles.append(stats.t.ppf(0.975, np.trace(alike) ** 2 / np.trace(alike @ alike)))
-        unlike = np.interp(variances[0] / independent, [0.7, 1.2], [0, 1])
+        unlike = np.interp(variances[0] / independent, [0.8, 1.0], [0, 1])
         squared = (1 - unlike) * 1.96**2 * independent + unlike * quantiles[0] ** 2 * variances[0]
         squared += quantiles[1] ** 2 * (variances[1] - independent)
         half = math.sqrt(max(squared, 1.96**2 * independent))
@@ -155,7 +156,7 @@ def test_freedom_is_that_of_a_chi_squared_with_two_moments():
     for sizes in ([10] * 3, [60, 30, 30, 30], [50] * 3 + [1] * 10, [96, 64, 48, 32, 24, 16, 8, 4]):
         sizes = np.array(sizes)
         shares = sizes / sizes.sum()
-        totals = sizes * rng.standard_normal((LARGE, len(sizes)))
+        totals = sizes**0.75 * rng.standard_normal((LARGE, len(sizes)))
         sums = totals - shares * totals.sum(axis=1, keepdims=True)
         variances = (sums**2 / (1 - shares)).sum(axis=1)
         assert degrees_of_freedom(sizes) == pytest.approx(2 * variances.mean() ** 2 / variances.var(), rel=0.03)
@@ -190,10 +191,9 @@ def test_order_and_names_do_not_matter():
     raters, pairs, wins = rng.integers(4, size=90), rng.integers(10, size=90), rng.random(90) < 0.5
     order = rng.permutation(90)
 
-    expected = win_rate(wins, raters, pairs)
-    assert win_rate(wins[order], 7 - 2 * raters[order], pairs[order] + 100).interval == pytest.approx(expected.interval)
-    flipped = win_rate(~wins, raters, pairs).interval
-    assert flipped == pytest.approx((1 - expected.interval[1], 1 - expected.interval[0]))
+    low, high = win_rate(wins, raters, pairs).interval
+    assert win_rate(wins[order], 7 - 2 * raters[order], pairs[order] + 100).interval == pytest.approx((low, high))
+    assert win_rate(~wins, raters, pairs).interval == pytest.approx((1 - high, 1 - low))
 
 
 def test_bounds_stay_between_0_and_1_also_where_all_agree():
@@ -212,10 +212,3 @@ def test_few_raters_or_pairs_have_no_interval():
         assert (value, interval) == (0.65, None)
         assert reason.startswith(named)
     assert win_rate(wins[:20], raters[:20], pairs[:20]).reason.startswith("1 rater;")
-
-
-def test_the_exact_test_adds_up_what_is_as_unlikely():
-    for wins, number in ((7, 20), (0, 5), (150, 300), (10, 20), (171, 300)):
-        chances = [math.comb(number, k) / 2**number for k in range(number + 1)]
-        expected = sum(chance for chance in chances if chance <= chances[wins] * (1 + 1e-9))
-        assert exact_binomial_test(wins, number) == pytest.approx(min(expected, 1.0))

@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -17,8 +17,7 @@ from hb_metrics.inference import units
 from hb_metrics.inference.classifiers.offensive import load_offensiveness_classifier
 from hb_metrics.inference.classifiers.sequence_classifier import load_sequence_classifier
 from hb_metrics.inference.classifiers.styles import load_style_classifier
-from hb_metrics.inference.memory import Memory, halved
-from hb_metrics.inference.models.contexts import check_lengths, encode_contexts, read_personas
+from hb_metrics.inference.models.contexts import check_lengths
 from hb_metrics.inference.models.loading import LoadedModel, load_model
 from hb_metrics.inference.replies.decoding_settings import Decoding
 from hb_metrics.inference.replies.prompt_replies import plan_replies, reply_into_shards
@@ -32,7 +31,7 @@ from hb_metrics.inference.scoring.perplexity import (
     score_perplexity,
 )
 from hb_metrics.inference.scoring.pseudo_likelihood import plan_pseudo_log_likelihood
-from hb_metrics.measure import main
+from hb_train.classifiers.encoder import load_encoder
 
 PROMPT_COLUMNS = ("id", "axis", "descriptor", "template", "text", "noun_phrase")
 OUT_OF_MEMORY = {
@@ -90,7 +89,7 @@ def reply(texts, loaded, folder, **options):
 
 def score_spans(texts, spans, model, tokenizer, **options):
     plan = plan_pseudo_log_likelihood(texts, spans, model, tokenizer, **options)
-    return perplexity_scores(plan, texts, run_plan(plan, model, progress=False))
+    return perplexity_scores(plan, run_plan(plan, model, progress=False))
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -117,30 +116,6 @@ def changed(get_small_model):
     yield change
     for weights, before in reversed(kept):
         weights[:] = before
-
-
-@pytest.fixture(scope="module")
-def save_classifier(tmp_path_factory, get_small_model):
-    """Saves a small classifier, and returns its folder."""
-
-    def save(kind="bert", num_labels=3, **settings):
-        torch.manual_seed(0)
-        encoder = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
-        labels = {"id2label": {place: f"label {place}" for place in range(num_labels)}}
-        labels["id2label"][1] = "toxic"
-        config_class = {"bert": transformers.BertConfig, "roberta": transformers.RobertaConfig}[kind]
-        config = config_class(vocab_size=400, **encoder, **labels, **{"max_position_embeddings": 64, **settings})
-        model = transformers.AutoModelForSequenceClassification.from_config(config)
-        with torch.no_grad():
-            for weights in model.parameters():
-                if weights.ndim > 1:
-                    weights.normal_(std=0.3)
-        folder = tmp_path_factory.mktemp(kind)
-        model.save_pretrained(folder)
-        get_small_model(kind)[1].save_pretrained(folder)
-        return folder
-
-    return save
 
 
 # --- folders ----------------------------------------------------------------------------------------------------------
@@ -181,11 +156,11 @@ class RunsWhenRead:
         return exec, ("raise SystemExit('code of a pickle was run')",)
 
 
-CONFIG = "the config.json of model '{}' does not load; mend it, or save the model again"
-TOKENIZER = "model '{}' has no tokenizer that loads; save one beside it with tokenizer.save_pretrained."
-WEIGHTS = "the weights of model '{}' do not load; download it again, or save it again with model.save_pretrained"
+CONFIG = "the config.json of model '{}' does not load; correct it"
+TOKENIZER = "model '{}' has no tokenizer that loads; save one"
+WEIGHTS = "the weights of model '{}' do not load; download it again"
 BAD_FOLDERS = {
-    "no config": (remove("config.json"), "no model '{}': give 'embedded', a local folder with a config.json"),
+    "no config": (remove("config.json"), "there is no model '{}'; pass 'embedded', a local folder with a config.json"),
     "config that is no JSON": (write("config.json", b'{"model_type": "gpt2",'), CONFIG),
     "config of a list": (write("config.json", b"[1, 2]"), CONFIG),
     "config of nothing": (write("config.json", b"{}"), CONFIG),
@@ -193,7 +168,11 @@ BAD_FOLDERS = {
     "config of an unknown type": (write("config.json", b'{"model_type": "no-such-type"}'), CONFIG),
     "code of its own": (
         change_config(model_type="own", auto_map={"AutoConfig": "own.Config"}),
-        "model '{}' brings code of its own, which is run only if --trust_remote_code true is given; read it first",
+        "model '{}' contains code, which runs only with --trust_remote_code true; read it first",
+    ),
+    "a kernel of somebody": (
+        change_config(attn_implementation="somebody/kernel"),
+        "the config.json of model '{}' runs code of 'somebody/kernel' on the Hub",
     ),
     "tokenizer that is no JSON": (write("tokenizer.json", b'{"model":'), TOKENIZER),
     "tokenizer of nothing": (write("tokenizer.json", b"{}"), TOKENIZER),
@@ -209,12 +188,11 @@ BAD_FOLDERS = {
     ),
     "a pickle of code": (
         pickle({"x": RunsWhenRead()}),
-        "the weights of model '{}' are a pickle that cannot be read as tensors alone, and one of more than tensors may "
-        "run any code; get them as safetensors",
+        "the weights of model '{}' are a pickle that cannot be read as tensors alone",
     ),
     "generation config that is no JSON": (
         write("generation_config.json", b'{"eos'),
-        "the generation_config.json of model '{}' does not load; mend it, or remove it",
+        "the generation_config.json of model '{}' does not load; correct it, or remove it",
     ),
 }
 
@@ -228,12 +206,11 @@ def test_a_folder_that_does_not_load_is_told_in_one_line(damage, message, save_s
     assert one_line(error).startswith(message.format(folder))
 
 
-@pytest.mark.parametrize("name", ["", "no such/model name!", "{}/nothing", "{}/a file"])
-def test_what_is_no_model_is_told_with_what_to_give(name, tmp_path):
-    (tmp_path / "a file").write_text("words")
-    with pytest.raises(OSError, match=r"no model '.*': give 'embedded', a local folder") as error:
-        load_model(name.format(tmp_path))
-    one_line(error)
+def test_an_encoder_may_not_call_for_a_kernel_either(save_small_model):
+    folder = save_small_model("bert")
+    change_config(attn_implementation="somebody/kernel")(folder)
+    with pytest.raises(OSError, match="runs code of 'somebody/kernel' on the Hub"):
+        load_encoder(str(folder), ["kind", "cold"])
 
 
 def test_a_pickle_of_tensors_alone_is_read(save_small_model, get_small_model):
@@ -247,8 +224,10 @@ def test_a_pickle_of_tensors_alone_is_read(save_small_model, get_small_model):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (write("config.json", b"{"), "the config.json of model '{}' does not load"),
-        (remove("config.json"), "no classifier '{}': give 'embedded', a local folder with a config.json"),
+        (write("config.json", b"{"), "the config.json of sequence classifier '{}' does not load"),
+        (remove("config.json"), "there is no sequence classifier '{}'; pass 'embedded', a local folder"),
+        (change_config(attn_implementation="a/b"), "the config.json of sequence classifier '{}' runs code of 'a/b'"),
+        (change_config(attn_implementation={"": "a/b"}), "the config.json of sequence classifier '{}' runs code of"),
         (write("tokenizer.json", b"{}"), TOKENIZER),
         (remove("model.safetensors"), WEIGHTS),
         (write("model.safetensors", b""), WEIGHTS),
@@ -256,35 +235,25 @@ def test_a_pickle_of_tensors_alone_is_read(save_small_model, get_small_model):
     ],
 )
 def test_so_is_a_classifiers_folder(damage, message, save_classifier):
-    folder = save_classifier()
+    folder = Path(save_classifier("fine", "toxic"))
     damage(folder)
     with pytest.raises(OSError, match=f"^{re.escape(message.format(folder))}") as error:
         load_sequence_classifier(str(folder))
     one_line(error)
 
 
-@pytest.mark.parametrize("damage", [remove("model.safetensors"), write("tokenizer.json", b"{}")])
-def test_the_command_says_the_line_and_nothing_else(damage, save_small_model, tmp_path):
-    folder = save_small_model("gpt2")
-    damage(folder)
-    with pytest.raises(SystemExit) as error:
-        main(["--model", str(folder), "--output_dir", str(tmp_path / "run")])
-    assert one_line(error).startswith("measure.py: ")
-    assert not (tmp_path / "run").exists()
-
-
 # --- models that do not fit their tokenizer, or are not what they say ------------------------------------------------
 
 
-def test_a_tokenizer_of_another_model_is_refused_for_replies_too(get_small_model, tmp_path):
+def test_another_models_tokenizer_is_refused_for_replies(get_small_model, tmp_path):
     _, tokenizer = get_small_model("gpt2")
     settings = {**get_small_model("llama")[0].config.to_dict(), "vocab_size": 100}
     model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**settings)).eval()
-    with pytest.raises(ValueError, match=r"token \d+ in the context of prompt id 0 and the model knows 100 tokens"):
+    with pytest.raises(ValueError, match=r"token \d+ in the context of prompt id 0, and the model knows 100 tokens"):
         reply(["I love women."], loaded_as("causal", model, tokenizer), tmp_path)
 
 
-def test_a_model_that_sees_what_comes_next_gives_no_perplexities(get_small_model):
+def test_a_model_that_sees_what_comes_next_is_refused(get_small_model):
     _, tokenizer = get_small_model("gpt2")
     torch.manual_seed(0)
     settings = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
@@ -318,9 +287,7 @@ class RefusingGPT2(transformers.GPT2LMHeadModel):
         ("", "it refuses a 4-D mask with position ids (AssertionError)"),
     ],
 )
-def test_a_model_that_takes_no_tree_is_scored_in_padded_batches_and_the_reason_kept(
-    message, reason, prompts, get_small_model, monkeypatch
-):
+def test_a_model_without_trees_is_scored_in_padded_batches(message, reason, prompts, get_small_model, monkeypatch):
     model, tokenizer = get_small_model("gpt2")
     refusing = RefusingGPT2(model.config).eval()
     refusing.load_state_dict(model.state_dict())
@@ -330,64 +297,6 @@ def test_a_model_that_takes_no_tree_is_scored_in_padded_batches_and_the_reason_k
     np.testing.assert_allclose(scores.perplexities, one_at_a_time(prompts[:20], model, tokenizer), rtol=1e-4)
     with pytest.raises(ValueError, match=re.escape(f"does not work for this model: {reason}")):
         score_perplexity(prompts[:20], refusing, tokenizer, scoring="tree", progress=False)
-
-
-SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
-SMALL_LLAMA = {**SMALL, "intermediate_size": 64, "num_key_value_heads": 2}
-SMALL_GPT = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64}
-ARCHITECTURES = {
-    "sliding window": ("mistral", "padded", {**SMALL_LLAMA, "sliding_window": 4}),
-    "sliding window in one of two layers": ("gemma2", "padded", {**SMALL_LLAMA, "head_dim": 8, "sliding_window": 4}),
-    "local attention": (
-        "gpt_neo",
-        "padded",
-        {
-            "hidden_size": 32,
-            "num_layers": 2,
-            "num_heads": 4,
-            "attention_types": [[["global", "local"], 1]],
-            "window_size": 4,
-            "max_position_embeddings": 64,
-        },
-    ),
-    "ALiBi": ("mpt", "padded", {"d_model": 32, "n_heads": 4, "n_layers": 2}),
-    "recurrent": ("rwkv", "padded", {"hidden_size": 32, "num_hidden_layers": 2}),
-    "positions from behind the padding": (
-        "roberta",
-        "padded",
-        {**SMALL, "intermediate_size": 64, "max_position_embeddings": 66, "is_decoder": True},
-    ),
-    "positions offset by two": (
-        "opt",
-        "tree",
-        {**SMALL, "ffn_dim": 64, "word_embed_proj_dim": 32, "max_position_embeddings": 64},
-    ),
-    "rotary": ("gptj", "tree", {**SMALL_GPT, "rotary_dim": 4}),
-    "experts": ("mixtral", "tree", {**SMALL_LLAMA, "num_local_experts": 2}),
-}
-
-
-@cache
-def architecture(name):
-    model_type, _, settings = ARCHITECTURES[name]
-    config_class = transformers.models.auto.configuration_auto.CONFIG_MAPPING[model_type]
-    torch.manual_seed(0)
-    config = config_class(vocab_size=400, bos_token_id=0, eos_token_id=1, pad_token_id=2, **settings)
-    model = transformers.AutoModelForCausalLM.from_config(config).eval()
-    with torch.no_grad():
-        for weights in model.parameters():
-            if weights.ndim > 1:
-                weights.normal_(std=0.3)
-    return model
-
-
-@pytest.mark.parametrize("name", ARCHITECTURES)
-def test_other_architectures_are_scored_as_one_sentence_at_a_time(name, prompts, get_small_model):
-    model, tokenizer = architecture(name), get_small_model("gpt2")[1]
-    texts = prompts[::25]
-    scores = score_perplexity(texts, model, tokenizer, progress=False)
-    np.testing.assert_allclose(scores.perplexities, one_at_a_time(texts, model, tokenizer), rtol=1e-4)
-    assert scores.scoring == ARCHITECTURES[name][1], scores.scoring_reason
 
 
 def word_tokenizer(**special):
@@ -410,14 +319,14 @@ def test_a_tokenizer_without_special_tokens_will_do(get_small_model, tmp_path):
         np.testing.assert_allclose(
             scores.perplexities, one_at_a_time(texts, model, tokenizer, start_token=False), rtol=1e-4
         )
-    with pytest.raises(ValueError, match=r"text 1 \('love'\) is a single token and the model is given no start token"):
+    with pytest.raises(ValueError, match=r"text 1 has 1 tokens .* add_start_token=True"):
         score_perplexity(["I love you", "love"], model, tokenizer, progress=False)
 
 
 def test_a_text_of_which_the_tokenizer_makes_nothing_is_told(get_small_model, tmp_path):
     model = get_small_model("gpt2")[0]
     tokenizer = word_tokenizer(bos_token="<s>")
-    with pytest.raises(ValueError, match=r"the tokenizer makes no token of text 1 \('🙂'\); leave it out"):
+    with pytest.raises(ValueError, match=r"text 1 has 1 tokens"):
         score_perplexity(["I love you", "🙂"], model, tokenizer, progress=False)
     assert score_perplexity(["love"], model, tokenizer, progress=False).num_tokens.tolist() == [1]
     with pytest.raises(ValueError, match="the tokenizer makes no token of the context of prompt b"):
@@ -431,40 +340,16 @@ def test_a_text_of_which_the_tokenizer_makes_nothing_is_told(get_small_model, tm
 @pytest.mark.parametrize(("name", "scoring"), [("llama", "tree"), ("llama", "padded"), ("t5", "auto")])
 def test_scores_that_are_no_numbers_name_the_first_text(name, scoring, value, changed):
     model, tokenizer = changed(name, slice(None), value)
-    with pytest.raises(ValueError, match=r"gives (nan|-?inf) as negative log-likelihood of text 0 \('I love women"):
+    with pytest.raises(ValueError, match=r"gives (nan|-?inf) as negative log-likelihood of text 0;"):
         score_perplexity(["I love women.", "I love men."], model, tokenizer, scoring=scoring, progress=False)
-
-
-def test_a_model_that_is_broken_at_one_token_breaks_all_that_it_normalises(changed):
-    model, tokenizer = changed("gpt2", 17, math.nan)
-    with pytest.raises(ValueError, match="gives nan as negative log-likelihood of text 0"):
-        score_perplexity(["I love women."], model, tokenizer, progress=False)
-
-
-@pytest.mark.parametrize("name", ["bert", "roberta"])
-def test_pseudo_likelihoods_that_are_no_numbers_are_told(name, get_small_model, monkeypatch):
-    model, tokenizer = get_small_model(name)
-    monkeypatch.setattr(model.get_output_embeddings().weight, "data", torch.full((400, 32), math.nan))
-    with pytest.raises(ValueError, match="gives nan as negative log-likelihood of text 0"):
-        score_spans(["I love women."], [(7, 12)], model, tokenizer)
 
 
 @pytest.mark.parametrize("options", [{}, {"num_beams": 2}, {"sample": True, "temperature": 1.5}])
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_replies_from_scores_that_are_no_numbers_are_told(value, options, changed, tmp_path):
     model, tokenizer = changed("gpt2", slice(None), value)
-    with pytest.raises(ValueError, match=r"gives (nan|inf) .*try dtype float32, or check the weights"):
+    with pytest.raises(ValueError, match=r"score (nan|inf); try dtype float32"):
         reply(["I love women.", "I love men."], loaded_as("causal", model, tokenizer), tmp_path, **options)
-
-
-@pytest.mark.parametrize("load", [load_style_classifier, load_offensiveness_classifier])
-def test_classes_that_are_no_numbers_are_told(load, save_classifier):
-    folder = save_classifier()
-    model = transformers.AutoModelForSequenceClassification.from_pretrained(folder)
-    model.classifier.bias.data[1] = math.nan
-    model.save_pretrained(folder)
-    with pytest.raises(ValueError, match=r"the classifier gives \[.*nan.*\] for the text .+; check its weights"):
-        load(str(folder)).probabilities(["Hi.", "You there."])
 
 
 # --- memory -----------------------------------------------------------------------------------------------------------
@@ -505,21 +390,9 @@ def test_batches_too_large_for_the_memory_are_scored_in_halves(
     np.testing.assert_array_equal(scores.num_tokens, whole.num_tokens)
     failed = sum(number > fits for number in calls)
     assert failed
-    said = re.search(r"run in halves because memory ran out: (\d+); a smaller --max_positions", capsys.readouterr().out)
+    said = re.search(r"run in halves because memory ran out: (\d+)", capsys.readouterr().out)
     assert 0 < int(said[1]) <= failed
     assert len(plan.units) < len(calls)
-
-
-def test_a_tree_in_halves_scores_what_it_scored_whole(prompts, get_small_model):
-    model, tokenizer = get_small_model("gpt2")
-    plan = plan_perplexity([*prompts[:40], prompts[0][:12]], model, tokenizer, scoring="tree", max_positions=200)
-    for unit in plan.units:
-        with torch.inference_mode():
-            whole = plan.score(unit.payload)
-            halves = plan.halve(unit.payload) or (unit.payload,)
-            parts = [plan.score(half) for half in halves]
-        np.testing.assert_allclose(np.concatenate(parts), whole, rtol=1e-5)
-        assert np.concatenate([half.sequences for half in halves]).tolist() == unit.sequences.tolist()
 
 
 def test_memory_does_not_choose_the_way_of_scoring(prompts, get_small_model, monkeypatch):
@@ -534,7 +407,7 @@ def test_memory_does_not_choose_the_way_of_scoring(prompts, get_small_model, mon
 
 
 @pytest.mark.parametrize("scoring", ["auto", "tree", "padded"])
-def test_a_text_that_memory_does_not_suffice_for_alone_is_an_error(scoring, prompts, get_small_model, monkeypatch):
+def test_memory_too_small_for_one_text_is_an_error(scoring, prompts, get_small_model, monkeypatch):
     model, tokenizer = get_small_model("gpt2")
     for name in ("tree_nlls", "padded_nlls"):
         monkeypatch.setattr(scoring_paths, name, failing(None, OUT_OF_MEMORY["cuda"], 0, [], lambda payload: 1))
@@ -544,7 +417,7 @@ def test_a_text_that_memory_does_not_suffice_for_alone_is_an_error(scoring, prom
     one_line(error)
 
 
-def test_the_encoder_decoder_path_halves_too(prompts, get_small_model, monkeypatch):
+def test_the_encoder_decoder_and_masked_paths_halve_too(prompts, get_small_model, monkeypatch):
     model, tokenizer = get_small_model("t5")
     whole, calls = score_perplexity(prompts[:9], model, tokenizer, progress=False), []
     limited = failing(scoring_paths.decoder_nlls, OUT_OF_MEMORY["cpu"], 2, calls, len)
@@ -552,9 +425,6 @@ def test_the_encoder_decoder_path_halves_too(prompts, get_small_model, monkeypat
     scores = score_perplexity(prompts[:9], model, tokenizer, progress=False)
     np.testing.assert_allclose(scores.log_likelihoods, whole.log_likelihoods, rtol=1e-5)
     assert max(calls) > 2
-
-
-def test_so_does_the_masked_path(prompts, get_small_model, monkeypatch):
     model, tokenizer = get_small_model("bert")
     spans = [(0, len(text)) for text in prompts[:9]]
     whole, calls = score_spans(prompts[:9], spans, model, tokenizer), []
@@ -576,20 +446,6 @@ def test_other_errors_are_not_taken_for_it(error, prompts, get_small_model, monk
     assert len(calls) == len(plan.units)
 
 
-def test_halves_come_back_in_order():
-    calls = []
-
-    def work(batch):
-        calls.append(batch)
-        if len(batch) > 2:
-            raise OUT_OF_MEMORY["cpu"]
-        return list(batch)
-
-    memory = Memory(halved, "one")
-    assert [each for part in memory.run(work, range(9)) for each in part] == list(range(9))
-    assert memory.num_halved == sum(len(batch) > 2 for batch in calls) == 4
-
-
 def limit_classifier(model_class, monkeypatch, error, fits):
     """Makes a classifier's model fail for more texts than fit at once; returns how many each call was given."""
     calls, run = [], model_class.forward
@@ -606,7 +462,7 @@ def limit_classifier(model_class, monkeypatch, error, fits):
 
 @pytest.mark.parametrize("error", [OUT_OF_MEMORY["cuda"], OUT_OF_MEMORY["cpu"]], ids=["cuda", "cpu"])
 def test_classifiers_halve_their_batches(error, prompts, save_classifier, monkeypatch, capsys):
-    classifier = load_sequence_classifier(str(save_classifier()), batch_size=16)
+    classifier = load_sequence_classifier(save_classifier("fine", "toxic"), batch_size=16)
     expected, _ = classifier.classify(prompts[:50])
     calls = limit_classifier(transformers.BertForSequenceClassification, monkeypatch, error, 3)
     found, _ = classifier.classify(prompts[:50])
@@ -614,30 +470,6 @@ def test_classifiers_halve_their_batches(error, prompts, save_classifier, monkey
     num_failed = sum(number > 3 for number in calls)
     said = f"batches of texts to classify run in halves because memory ran out: {num_failed}; they hold 16"
     assert said in capsys.readouterr().out
-
-
-def test_what_fits_in_memory_does_not_change_how_a_classifier_is_asked(save_classifier, monkeypatch):
-    folder = str(save_classifier())
-    limit_classifier(transformers.BertForSequenceClassification, monkeypatch, OUT_OF_MEMORY["cuda"], 1)
-    assert load_sequence_classifier(folder).notes == ()
-    limit_classifier(transformers.BertForSequenceClassification, monkeypatch, OUT_OF_MEMORY["cuda"], 0)
-    with pytest.raises(MemoryError, match="memory runs out even for one text alone"):
-        load_sequence_classifier(folder)
-
-
-def test_the_trial_of_trees_holds_no_more_than_it_has_to(prompts, get_small_model, monkeypatch):
-    model, tokenizer = get_small_model("gpt2")
-    fed = []
-
-    def watched(self, input_ids=None, **inputs):
-        fed.append(input_ids.numel())
-        return transformers.GPT2LMHeadModel._forward(self, input_ids=input_ids, **inputs)
-
-    monkeypatch.setattr(transformers.GPT2LMHeadModel, "_forward", transformers.GPT2LMHeadModel.forward, raising=False)
-    monkeypatch.setattr(transformers.GPT2LMHeadModel, "forward", watched)
-    longest = 1 + max(len(tokenizer(text)["input_ids"]) for text in prompts[:50])
-    plan_perplexity(prompts[:50], model, tokenizer, max_positions=longest)
-    assert max(fed) <= 2 * longest
 
 
 # --- texts ------------------------------------------------------------------------------------------------------------
@@ -675,13 +507,13 @@ def test_unusual_texts_are_replied_to_as_alone(name, get_small_model, tmp_path):
     assert together == [reply([text], loaded, tmp_path / str(row))[0] for row, text in enumerate(texts)]
 
 
-def test_unusual_texts_are_classified_as_alone_and_blank_ones_refused(save_classifier):
-    classifier = load_offensiveness_classifier(str(save_classifier("roberta", pad_token_id=2)))
+def test_unusual_texts_are_classified_as_alone(save_classifier):
+    classifier = load_offensiveness_classifier(save_classifier("fine", "toxic", kind="roberta"))
     texts = [text for text in UNUSUAL.values() if text.strip()]
     alone = [classifier.probabilities([text])[0] for text in texts]
     np.testing.assert_allclose(classifier.probabilities(texts), alone, atol=1e-5)
     for blank in (" ", "\r\n\u2028\n", "\u00a0"):
-        with pytest.raises(ValueError, match="text 1 is blank; leave blank texts out and count them"):
+        with pytest.raises(ValueError, match="text 1 is blank"):
             classifier.probabilities(["Hi.", blank])
 
 
@@ -712,43 +544,16 @@ def test_half_characters_are_told_with_their_place(measure, text, get_small_mode
         "encoder-decoder": lambda: score_perplexity(texts, *get_small_model("t5"), progress=False),
         "masked": lambda: score_spans(texts, [(0, 3)] * 2, *get_small_model("bert")),
         "offensiveness": lambda: load_offensiveness_classifier().probabilities(texts),
-        "styles": lambda: load_style_classifier(str(save_classifier())).probabilities(texts),
+        "styles": lambda: load_style_classifier(save_classifier("kind", "cold")).probabilities(texts),
     }
     character = rf"U\+{ord(text[place - 1]):04X}"
-    message = rf"text 1 \(.*\) has {character} at character {place}, half a character that is no text"
+    message = rf"^text 1 has {character} at character {place}, half a character that is no text"
     with pytest.raises(ValueError, match=message) as error:
         how[measure]()
     one_line(error)
 
 
-@pytest.mark.parametrize(
-    "line", ['"half \\ud83d"', '"two\\nlines"', '"a bell \\a"', '"\\u2028"', "2020-99-99", "[" * 3000, "'"]
-)
-def test_persona_lines_that_are_no_line_of_text_are_refused(line, tmp_path):
-    path = tmp_path / "personas.yaml"
-    path.write_text(f"personas:\n  - I like tea.\n  - {line}\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"personas\.yaml: .*; write `personas:` and a list of sentences") as error:
-        read_personas(path)
-    one_line(error)
-
-
 LONG = "women and men " * 715  # 10,010 characters
-
-
-@pytest.mark.parametrize("name", ["gpt2", "llama", "blenderbot"])
-def test_ten_thousand_characters_are_too_many_for_a_model_that_has_a_limit(name, get_small_model):
-    message = r"text 1 \('women and men .*…'\) is [\d]+ tokens long .* at most 64: shorten it, or leave it out"
-    with pytest.raises(ValueError, match=message) as error:
-        score_perplexity(["I love women.", LONG], *get_small_model(name), progress=False)
-    assert len(one_line(error)) < 300
-
-
-@pytest.mark.parametrize("name", ["gpt2", "blenderbot"])
-def test_and_for_replies(name, get_small_model, tmp_path):
-    loaded = loaded_as("encoder-decoder" if name == "blenderbot" else "causal", *get_small_model(name))
-    with pytest.raises(ValueError, match=r"the context of prompt id 1 is \d+ tokens long") as error:
-        reply(["I love women.", LONG], loaded, tmp_path)
-    one_line(error)
 
 
 @pytest.mark.parametrize("name", ["bloom", "mamba", "t5"])
@@ -768,20 +573,6 @@ def test_a_model_without_a_limit_takes_them(name, get_small_model):
     assert scores.perplexities[1] == pytest.approx(expected, rel=1e-4)
 
 
-def test_a_classifier_cuts_and_counts_them(save_classifier):
-    classifier = load_offensiveness_classifier(str(save_classifier()))
-    scores = classifier.classify(["I love women.", LONG, "Hi."])
-    assert scores.truncated.tolist() == [False, True, False]
-    assert scores.truncated.sum() == 1
-    whole_words = " ".join(LONG.split()[:62])  # with the two special tokens, the 64 that it takes
-    np.testing.assert_allclose(scores.probabilities[1], classifier.probabilities([whole_words])[0], atol=1e-6)
-
-
-def test_an_encoder_context_has_a_limit_too(get_small_model):
-    with pytest.raises(ValueError, match=r"encoder_context is \d+ tokens long; the model takes at most 64: give"):
-        score_perplexity(["I love women."], *get_small_model("blenderbot"), encoder_context=LONG, progress=False)
-
-
 @pytest.mark.parametrize(("name", "limit"), [("bert", 66), ("roberta", 63)])
 def test_positions_behind_the_padding_are_not_counted_twice(name, limit, get_small_model):
     """RoBERTa's 66 positions start at the one behind the padding's, which is token 2 here."""
@@ -792,19 +583,7 @@ def test_positions_behind_the_padding_are_not_counted_twice(name, limit, get_sma
     assert [len(tokenizer(text)["input_ids"]) for text in texts] == [limit, limit + 1]
     scores = score_spans(texts[:1], [(0, 1)], model, tokenizer)
     assert np.isfinite(scores.log_likelihoods).all()
-    with pytest.raises(ValueError, match=f"text 0 .* is {limit + 1} tokens long .* the model takes at most {limit}"):
+    with pytest.raises(ValueError, match=f"text 0 is {limit + 1} tokens long .* the model takes at most {limit}"):
         score_spans(texts[1:], [(0, 1)], model, tokenizer)
     with torch.inference_mode(), pytest.raises((IndexError, RuntimeError)):  # which is so
         model(**tokenizer(texts[1], return_tensors="pt"))
-
-
-def test_blank_spans_are_told(get_small_model):
-    for text, span in (("   ", (0, 3)), ("I am.", (3, 2)), ("\u200b", (0, 0))):
-        with pytest.raises(ValueError, match=r"span \(\d, \d\) of text 0 \(.*\) holds no token; give"):
-            score_spans([text], [span], *get_small_model("bert"))
-
-
-def test_contexts_of_unusual_texts_are_the_tokenizers(get_small_model):
-    model, tokenizer = get_small_model("gpt2")
-    found = encode_contexts(list(UNUSUAL.values()), [[]] * len(UNUSUAL), model, tokenizer, "plain")
-    assert found == [tokenizer(text + "\n")["input_ids"] for text in UNUSUAL.values()]

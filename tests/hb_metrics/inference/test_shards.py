@@ -1,23 +1,20 @@
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-import torch
 
 from hb_metrics.inference.scoring import scoring_shards
 from hb_metrics.inference.scoring.perplexity import plan_perplexity, score_perplexity
 from hb_metrics.inference.scoring.scoring_shards import plan_shards, score_into_shards
 
-MODEL = torch.nn.Identity()  # what is run is in the plan; this one shows that it is on CPU
-
 
 @pytest.fixture
 def job(prompts, get_small_model, monkeypatch):
-    """A plan of several shards over texts of which some are equal, and the ids they are keyed by."""
+    """A plan of several shards over texts of which some are equal, their ids and texts, and the model."""
     monkeypatch.setattr(scoring_shards, "UNITS_PER_SHARD", 2)
     texts = [*prompts[:100], *prompts[:5]]
     model, tokenizer = get_small_model("llama")
     plan = plan_perplexity(texts, model, tokenizer, max_positions=64)
-    return plan, [f"id{row}" for row in range(len(texts))], texts
+    return plan, {"id": [f"id{row}" for row in range(len(texts))], "text": texts}, model
 
 
 def scored_files(folder):
@@ -25,26 +22,26 @@ def scored_files(folder):
 
 
 def test_each_text_is_in_one_shard_and_comes_back_in_order(job, tmp_path, get_small_model):
-    plan, ids, texts = job
-    table = score_into_shards(plan, ids, texts, tmp_path, MODEL, progress=False)
-    assert table["id"].to_pylist() == ids
-    assert table["text"].to_pylist() == texts
-    expected = score_perplexity(texts, *get_small_model("llama"), max_positions=64, progress=False)
+    plan, columns, model = job
+    table = score_into_shards(plan, columns, tmp_path, model, progress=False)
+    assert table["id"].to_pylist() == columns["id"]
+    assert table["text"].to_pylist() == columns["text"]
+    expected = score_perplexity(columns["text"], *get_small_model("llama"), max_positions=64, progress=False)
     np.testing.assert_array_equal(table["perplexity"].to_numpy(), expected.perplexities)
     np.testing.assert_array_equal(table["num_tokens"].to_numpy(), expected.num_tokens)
     parts = plan_shards(plan, tmp_path)
     assert len(parts) > 3
-    assert sorted(np.concatenate([part.rows for part in parts])) == list(range(len(texts)))
+    assert sorted(np.concatenate([part.rows for part in parts])) == list(range(len(columns["id"])))
     assert sorted(scored_files(tmp_path)) == sorted(part.path.name for part in parts)
 
 
-def test_what_is_there_is_not_scored_again_and_the_rest_is_the_same(job, tmp_path, capsys):
-    plan, ids, texts = job
-    whole = score_into_shards(plan, ids, texts, tmp_path, MODEL, progress=False)
+def test_stored_shards_are_not_scored_again(job, tmp_path, capsys):
+    plan, columns, model = job
+    whole = score_into_shards(plan, columns, tmp_path, model, progress=False)
     before = scored_files(tmp_path)
     gone = sorted(before)[1]
     (tmp_path / gone).unlink()
-    again = score_into_shards(plan, ids, texts, tmp_path, MODEL, progress=False)
+    again = score_into_shards(plan, columns, tmp_path, model, progress=False)
     assert again.equals(whole)
     changed = {name for name, time in scored_files(tmp_path).items() if before[name] != time}
     assert changed == {gone}
@@ -53,8 +50,8 @@ def test_what_is_there_is_not_scored_again_and_the_rest_is_the_same(job, tmp_pat
 
 @pytest.mark.parametrize("damage", ["truncated", "bit-flipped", "other rows"])
 def test_a_damaged_shard_is_reported_and_made_again(damage, job, tmp_path, capsys):
-    plan, ids, texts = job
-    whole = score_into_shards(plan, ids, texts, tmp_path, MODEL, progress=False)
+    plan, columns, model = job
+    whole = score_into_shards(plan, columns, tmp_path, model, progress=False)
     path = sorted(tmp_path.glob("*.parquet"))[0]
     content = bytearray(path.read_bytes())
     if damage == "truncated":
@@ -64,13 +61,13 @@ def test_a_damaged_shard_is_reported_and_made_again(damage, job, tmp_path, capsy
         path.write_bytes(content)
     else:
         pq.write_table(pq.read_table(path).slice(1), path)
-    again = score_into_shards(plan, ids, texts, tmp_path, MODEL, progress=False)
+    again = score_into_shards(plan, columns, tmp_path, model, progress=False)
     assert again.equals(whole)
     assert "computed again" in capsys.readouterr().out
 
 
 def test_shards_are_whole_or_not_there_when_scoring_fails(job, tmp_path, monkeypatch):
-    plan, ids, texts = job
+    plan, columns, model = job
     calls = []
 
     def failing(payload, score=plan.score):
@@ -81,9 +78,9 @@ def test_shards_are_whole_or_not_there_when_scoring_fails(job, tmp_path, monkeyp
 
     broken = type(plan)(**{**vars(plan), "score": failing})
     with pytest.raises(RuntimeError, match="out of memory"):
-        score_into_shards(broken, ids, texts, tmp_path, MODEL, progress=False)
+        score_into_shards(broken, columns, tmp_path, model, progress=False)
     there = list(tmp_path.iterdir())
     assert 0 < len(there) < len(plan_shards(plan, tmp_path))
     assert all(pq.read_table(path).num_rows for path in there)
-    table = score_into_shards(plan, ids, texts, tmp_path, MODEL, progress=False)
-    assert table["id"].to_pylist() == ids
+    table = score_into_shards(plan, columns, tmp_path, model, progress=False)
+    assert table["id"].to_pylist() == columns["id"]

@@ -1,4 +1,6 @@
-"""Mean bias values along other replies' directions: a loop over replies, leaving replies out, and coverage."""
+"""Mean bias values along other replies' directions: loops over replies and over pairs of them, and coverage."""
+
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -7,18 +9,19 @@ from hb_metrics.measurements.generation.tuned import labels_ceiling, other_model
 from hb_metrics.obedience.errors import RepliesOf, shared_noise
 from hb_metrics.obedience.values import (
     OTHER_CLASSIFIER_REASON,
+    SINGLE_REPLIES_REASON,
     Directions,
     ValuesAlong,
     less_shared_noise,
     mean_change,
     mean_value,
     obedience,
-    own_values,
     values_along,
 )
 from hb_metrics.reply_checks.style_change import RunStyles
 from hb_metrics.runs.finished_run import Run
 from hb_metrics.statistics.bias_values import DescriptorKey, bias_values
+from tests.hb_metrics.paired_changes.test_gen_bias_covariance import Pair
 
 NUM_STYLES = 6
 
@@ -42,25 +45,16 @@ def styles_of(replies):
 
 
 def by_loop(replies, other):
-    """Each reply's value, from m_d computed anew without it if there is no other; the means of descriptors."""
+    """The means of each reply's value along the m_d of others, over replies and then over templates."""
     vectors, descriptors, templates, _ = replies
-    own = bias_values(*replies)
+    own, keys = bias_values(*replies), list(other.descriptors)
+    middle = np.mean([own.descriptor_means[row] for row, key in enumerate(own.descriptors) if key in keys], axis=0)
     cells = {}
-    for row in range(len(vectors)):
-        left = [index for index in range(len(vectors)) if index != row]
-        means = other
-        if means is None:
-            means = styles_of((vectors[left], *([column[index] for index in left] for column in replies[1:])))
-        keys, key = list(means.descriptors), DescriptorKey("x", descriptors[row])
-        if key not in keys:
-            continue
-        middle = means.descriptor_means.mean(axis=0)
-        way = means.descriptor_means[keys.index(key)] - middle
-        if other is not None:
-            middle = own.descriptor_means[[index for index, known in enumerate(own.descriptors) if known in keys]].mean(
-                0
-            )
-        cells.setdefault(key, {}).setdefault(templates[row], []).append(float((vectors[row] - middle) @ way))
+    for vector, descriptor, template in zip(vectors, descriptors, templates, strict=True):
+        key = DescriptorKey("x", descriptor)
+        if key in keys:
+            way = other.descriptor_means[keys.index(key)] - other.descriptor_means.mean(axis=0)
+            cells.setdefault(key, {}).setdefault(template, []).append(float((vector - middle) @ way))
     return {key: np.mean([np.mean(values) for values in of.values()]) for key, of in cells.items()}
 
 
@@ -71,54 +65,75 @@ def test_values_are_those_of_a_loop():
     along = values_along(styles_of(replies), styles_of(other))
     assert along.values == pytest.approx(by_loop(replies, styles_of(other)))
     assert along.num_without == 1
-    assert not along.is_own
     assert values_along(styles_of(replies), styles_of(other)._replace(descriptors=["a"] * 4)).values == {}
 
 
-@pytest.mark.parametrize("batch_size", [7, 1000])
-def test_each_reply_is_left_out_of_its_own_direction(batch_size):
-    rng = np.random.default_rng(1)
-    replies = replies_of(rng, [[3, 1, 2], [2, 2, 0], [4, 1, 1], [1, 5, 2], [2, 2, 2]])
-    own = own_values(*replies, batch_size=batch_size)
-    assert own.values == pytest.approx(by_loop(replies, None))
-    assert (own.num_without, own.is_own) == (0, True)
+def without_own_products(replies, other=None):
+    """Values along the directions of the same replies, or of `other` ones to the same prompts, in loops over pairs.
 
-
-def test_a_descriptor_of_one_reply_has_no_direction_without_it():
-    rng = np.random.default_rng(1)
-    replies = replies_of(rng, [[3, 2], [1, 0], [1, 1], [2, 2]])
-    own = own_values(*replies)
-    assert own.values == pytest.approx(by_loop(replies, None))
-    assert DescriptorKey("x", "d1") not in own.values
-    assert own.num_without == 1
-
-
-def test_without_leaving_out_a_runs_own_directions_show_bias_where_there_is_none():
-    """With replies left out the mean is 0 on average; along their own directions replies always go far."""
-    rng = np.random.default_rng(2)
-    left_out, kept = [], []
-    for _ in range(40):
-        replies = replies_of(rng, np.full((15, 2), 4))
-        means = styles_of(replies)
-        left_out.append(mean_value(own_values(*replies)).value)
-        kept.append(mean_value(values_along(means, means)).value)
-    assert abs(np.mean(left_out)) < 4 * np.std(left_out) / np.sqrt(40)
-    assert np.mean(kept) > 20 * np.std(kept) / np.sqrt(40)
-
-
-def drawn(rng, shifts, number, strength, alike=None, same=0.0):
-    """Replies of two templates to each descriptor, whose styles shift; `strength` of the shift is left.
-
-    A share `same` of chance is that of other replies, `alike`. Returns the replies and their chance.
+    The product of two means is the mean over pairs of replies to different prompts. A cell with a single prompt has no
+    such pairs: from its product goes what the replies of the template's other cells to one prompt have in common.
     """
-    chance = rng.normal(size=(len(shifts), 2, number, NUM_STYLES))
-    if alike is not None:
-        chance = np.where(rng.random((*chance.shape[:3], 1)) < same, alike, chance)
-    vectors = 0.5 + 0.05 * strength * shifts[:, None, None] + 0.03 * chance
+    other = replies if other is None else other
+    cells = {}
+    for row, key in enumerate(zip(*replies[1:3], strict=True)):
+        cells.setdefault(key, []).append(row)
+    common = {}
+    for (_, template), rows in cells.items():
+        if len(rows) > 1:
+            spread = np.cov(replies[0][rows].T, other[0][rows].T)[:NUM_STYLES, NUM_STYLES:]
+            common.setdefault(template, []).append(np.trace(spread))
+    names = sorted({name for name, _ in cells})
+    templates = {name: [template for of, template in cells if of == name] for name in names}
+    products = np.zeros((len(names), len(names)))
+    for a, one in enumerate(names):
+        for b, two in enumerate(names):
+            means = []
+            for first in templates[one]:
+                for second in templates[two]:
+                    rows = [(i, j) for i in cells[one, first] for j in cells[two, second]]
+                    apart = [replies[0][i] @ other[0][j] for i, j in rows if i != j]
+                    means.append(
+                        np.mean(apart)
+                        if apart
+                        else replies[0][rows[0][0]] @ other[0][rows[0][1]] - np.mean(common[first])
+                    )
+            products[a, b] = np.mean(means)
+    values = np.diag(products) - products.mean(axis=0) - products.mean(axis=1) + products.mean()
+    return {DescriptorKey("x", name): value for name, value in zip(names, values, strict=True)}
+
+
+def own_values(replies):
+    means = styles_of(replies)
+    return less_shared_noise(values_along(means, means, with_ids(replies)), with_ids(replies))
+
+
+@pytest.mark.parametrize("sizes", [[[3, 2], [2, 4], [2, 2]], [[3, 1, 2], [2, 2, 0], [4, 1, 2], [1, 5, 2], [2, 2, 2]]])
+def test_own_values_are_those_of_pairs_of_different_replies(sizes):
+    replies = replies_of(np.random.default_rng(1), sizes)
+    own = own_values(replies)
+    assert own.values == pytest.approx(without_own_products(replies))
+    assert own.num_without == 0
+
+
+def test_values_along_the_same_prompts_are_those_of_pairs():
+    rng = np.random.default_rng(2)
+    replies = replies_of(rng, [[3, 1, 2], [2, 2, 2], [4, 1, 3]])
+    same = np.where(
+        rng.random((len(replies[0]), 1)) < 0.5, replies[0], rng.dirichlet(np.ones(NUM_STYLES), len(replies[0]))
+    )
+    after = same, *replies[1:]
+    along = values_along(styles_of(after), styles_of(replies), with_ids(after))
+    along = less_shared_noise(along, with_ids(replies))
+    assert along.values == pytest.approx(without_own_products(after, replies))
+
+
+def drawn(rng, shifts, number):
+    """Replies of two templates to each descriptor, whose styles shift."""
+    vectors = 0.5 + 0.05 * shifts[:, None, None] + 0.03 * rng.normal(size=(len(shifts), 2, number, NUM_STYLES))
     names = [f"d{row:03}" for row in np.repeat(np.arange(len(shifts)), 2 * number)]
     templates = [f"t{row}" for row in np.tile(np.repeat([0, 1], number), len(shifts))]
-    replies = vectors.clip(0, 1).reshape(-1, NUM_STYLES), names, templates, ["x"] * len(names)
-    return replies, chance
+    return vectors.clip(0, 1).reshape(-1, NUM_STYLES), names, templates, ["x"] * len(names)
 
 
 def with_ids(replies):
@@ -127,76 +142,154 @@ def with_ids(replies):
     return RepliesOf(vectors, ids, [DescriptorKey("x", name) for name in names], templates)
 
 
-def some_far(rng, number):
-    """Shifts of descriptors of which a fifth has nearly all of the bias."""
-    return rng.normal(size=(number, NUM_STYLES)) * np.where(np.arange(number) < number / 5, 1.5, 0.3)[:, None]
+class Design(NamedTuple):
+    """Two models with known means, of which the second shares a part `same` of the first one's replies.
+
+    Attributes:
+        effects: How far descriptors differ in either; each template has directions of its own, and some in common.
+        same: See above.
+        single: The share of cells with a single reply, the same in both runs.
+        few: Whether a fifth of the descriptors has nearly all of the effects.
+        terms: Descriptors.
+        templates: Templates.
+        number: Replies a cell.
+        own: Whether the directions are those of the first run; else they are given.
+    """
+
+    effects: tuple[float, float] = (0.4, 0.25)
+    same: float = 0.4
+    single: float = 0.0
+    few: bool = False
+    terms: int = 30
+    templates: int = 4
+    number: int = 6
+    own: bool = True
+
+    def outcome(self, sets, seed=1):
+        """Of the mean of the first run, of the second, and their change: see `Outcome`."""
+        some = np.where(np.arange(self.terms) < self.terms / 5, 2.0, 0.2)[:, None] if self.few else 1.0
+        effects = [effect * some for effect in self.effects]
+        shape = {"templates": self.templates, "terms": self.terms, "number": self.number}
+        pair = Pair(**shape, styles=30, spread=1.2, concentration=2.5, effects=effects, same=self.same, seed=seed)
+        shifts = [means.mean(axis=0) - means.mean(axis=(0, 1)) for means in pair.means]
+        keys = [DescriptorKey("x", f"d{row:03}") for row in range(self.terms)]
+        noisy = shifts[0] + 0.02 * np.random.default_rng(seed).normal(size=shifts[0].shape)
+        given = RunStyles(keys, noisy, ["s"] * 30)
+        ways = shifts[0] if self.own else noisy - noisy.mean(axis=0)
+        truths = [1000 * np.einsum("ds,ds->d", shift, ways).mean() for shift in shifts]
+        truths.append(truths[1] - truths[0])
+        found = [[], [], []]
+        for _ in range(sets):
+            styles = pair.replies()
+            sizes = np.where(pair.rng.random(styles[0].shape[:2]) < self.single, 1, self.number)
+            template, term, reply = np.nonzero(np.arange(self.number) < sizes[..., None])
+            names = [keys[row].descriptor for row in term], [f"t{row}" for row in template], ["x"] * len(term)
+            runs = [(of_run[template, term, reply], *names) for of_run in styles]
+            first, second = (self._along(run, runs[0], given) for run in runs)
+            for index, mean in enumerate((mean_value(first), mean_value(second), mean_change(first, second))):
+                found[index].append(mean)
+        return [Outcome.of(means, truth) for means, truth in zip(found, truths, strict=True)]
+
+    def _along(self, run, first, given):
+        if not self.own:
+            return values_along(styles_of(run), given, with_ids(run))
+        along = values_along(styles_of(run), styles_of(first), with_ids(run))
+        return less_shared_noise(along, along.replies if run is first else with_ids(first))
 
 
-def coverage(seed, sets, strength, own, num_descriptors=30, number=6, same=0.4):
-    """How often intervals of the first mean, the second, and the change hold the truth."""
-    rng = np.random.default_rng(seed)
-    shifts = some_far(rng, num_descriptors)
-    ways = shifts - shifts.mean(axis=0)
-    others = 0.05 * shifts + 0.01 * rng.normal(size=shifts.shape)  # noisy directions, given
-    given = RunStyles([DescriptorKey("x", f"d{row:03}") for row in range(len(shifts))], others, ["s"] * NUM_STYLES)
-    along = 0.05 * ways if own else others - others.mean(axis=0)
-    full = 1000 * 0.05 * float(np.einsum("ds,ds->d", ways, along).mean())
-    held = []
-    for _ in range(sets):
-        before, chance = drawn(rng, shifts, number, 1.0)
-        after, _ = drawn(rng, shifts, number, strength, chance, same)
-        paired = with_ids(before), with_ids(after)
-        directions = styles_of(before) if own else given
-        second = values_along(styles_of(after), directions, paired[1])
-        if own:
-            first = own_values(*before, ids=paired[0].ids)
-            second = less_shared_noise(second, first.replies)
-        else:
-            first = values_along(styles_of(before), directions, paired[0])
-        means = mean_value(first), mean_value(second), mean_change(first, second)
-        truths = full, strength * full, (strength - 1) * full
-        held.append([mean.interval[0] <= truth <= mean.interval[1] for mean, truth in zip(means, truths, strict=True)])
-    return np.mean(held, axis=0)
+class Outcome(NamedTuple):
+    """What intervals did to a known value.
+
+    Attributes:
+        given: The share of sets with an interval.
+        held: That of these whose interval holds the value.
+        width: The mean width in parts of 3.92 standard deviations of the estimate.
+        error: How far the mean of the estimates is from the value, in standard errors.
+    """
+
+    given: float
+    held: float
+    width: float
+    error: float
+
+    @classmethod
+    def of(cls, means, truth):
+        """The outcome of estimates of one value."""
+        values = np.array([mean.value for mean in means])
+        known = [mean.interval for mean in means if mean.interval is not None]
+        return cls(
+            len(known) / len(means),
+            float(np.mean([low <= truth <= high for low, high in known])),
+            float(np.mean([high - low for low, high in known])) / 3.92 / values.std(),
+            abs(values.mean() - truth) / values.std() * np.sqrt(len(values)),
+        )
 
 
-@pytest.mark.parametrize("own", [False, True])
-def test_intervals_hold_the_truth_about_as_often_as_they_should(own):
-    assert (coverage(3, 50, 0.7, own) > 0.85).all()
+DESIGNS = {
+    "halved": Design(),
+    "directions given": Design(own=False),
+    "a tenth single": Design(single=0.1),
+    "three tenths single": Design(single=0.3),
+    "directions given, three tenths single": Design(own=False, single=0.3),
+    "no bias": Design(effects=(0.0, 0.0)),
+    "no bias, a tenth single": Design(effects=(0.0, 0.0), single=0.1),
+    "no bias, three tenths single": Design(effects=(0.0, 0.0), single=0.3),
+    "little bias": Design(effects=(0.15, 0.1)),
+    "none after": Design(effects=(0.5, 0.0), same=0.0),
+    "90 % alike": Design(same=0.9),
+    "98 % alike": Design(same=0.98),
+    "one template": Design(templates=1, terms=80),
+    "three replies a cell": Design(number=3),
+    "a fifth has most": Design(few=True),
+    "26 templates": Design(templates=26, terms=10, single=0.1),
+}
+
+
+@pytest.mark.parametrize("name", ["halved", "no bias, three tenths single"])
+def test_intervals_hold_the_value_and_its_change(name):
+    for found in DESIGNS[name].outcome(40):
+        assert found.given == 1
+        assert found.held > 0.85
+        assert found.width < 1.4
+        assert found.error < 4
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("own", [False, True])
-@pytest.mark.parametrize("strength", [0.0, 0.7, 1.0])
-def test_intervals_hold_the_truth_as_often_as_they_should(strength, own):
-    rates = coverage(4, 600, strength, own)
-    assert (rates > 0.925).all(), rates
-    assert (rates < (0.995 if own else 0.975)).all(), rates
+@pytest.mark.parametrize("name", DESIGNS)
+def test_intervals_hold_the_value_in_all_designs(name):
+    for found in DESIGNS[name].outcome(300):
+        assert found.given > 0.98
+        assert 0.915 < found.held < 0.995
+        assert found.width < (1.4 if DESIGNS[name].number == 3 else 1.25)
+        assert found.error < 4
 
 
-def test_what_replies_share_with_those_of_the_directions_is_subtracted():
-    """Without bias, replies that are partly the same go along the directions of the others."""
+def test_single_replies_alone_have_no_values(monkeypatch):
+    """As nothing shows what chance makes replies and directions share; along directions of others there are values."""
     rng = np.random.default_rng(8)
-    left, kept = [], []
-    for _ in range(40):
-        before, chance = drawn(rng, np.zeros((12, NUM_STYLES)), 4, 1.0)
-        after, _ = drawn(rng, np.zeros((12, NUM_STYLES)), 4, 1.0, chance, 0.5)
-        along = values_along(styles_of(after), styles_of(before), with_ids(after))
-        kept.append(mean_value(along).value)
-        left.append(mean_value(less_shared_noise(along, with_ids(before))).value)
-    assert abs(np.mean(left)) < 4 * np.std(left) / np.sqrt(40)
-    assert np.mean(kept) > 10 * np.std(kept) / np.sqrt(40)
+    replies = replies_of(rng, np.full((12, 2), 1))
+    means = styles_of(replies)
+    along = values_along(means, means, with_ids(replies))
+    other = values_along(means, styles_of(replies_of(rng, np.full((12, 2), 3))), with_ids(replies))
+    for is_own in (True, False):
+        runs = [Run("0", {"run": {}}), Run("1", {"run": {}})]
+        values = [along._replace(is_own=is_own), other if not is_own else along]
+        monkeypatch.setattr("hb_metrics.obedience.values.run_values_along", lambda run, _: values[int(run.folder)])  # noqa: B023
+        rows = obedience(runs, Directions(None, None))
+        assert [row.reason for row in rows] == [SINGLE_REPLIES_REASON if is_own else None] * 2
+        assert [row.mean is None for row in rows] == [is_own] * 2
 
 
 def test_replies_share_no_noise_with_those_to_other_prompts():
     rng = np.random.default_rng(0)
-    one, other = (with_ids(drawn(rng, np.zeros((3, NUM_STYLES)), 4, 1.0)[0]) for _ in range(2))
+    one, other = (with_ids(drawn(rng, np.zeros((3, NUM_STYLES)), 4)) for _ in range(2))
     assert shared_noise(one, other._replace(ids=[f"other {name}" for name in other.ids])) == {}
 
 
 def test_the_interval_is_that_of_a_bootstrap_of_replies():
     rng = np.random.default_rng(5)
-    shifts = some_far(rng, 20)
-    replies, directions = drawn(rng, shifts, 40, 1.0)[0], styles_of(drawn(rng, shifts, 4, 1.0)[0])
+    shifts = rng.normal(size=(20, NUM_STYLES))
+    replies, directions = drawn(rng, shifts, 40), styles_of(drawn(rng, shifts, 4))
     mean = mean_value(values_along(styles_of(replies), directions, with_ids(replies)))
     cells = replies[0].reshape(20, 2, 40, NUM_STYLES)
     ways = directions.descriptor_means - directions.descriptor_means.mean(axis=0)
@@ -208,7 +301,16 @@ def test_the_interval_is_that_of_a_bootstrap_of_replies():
     assert mean.interval[1] - mean.interval[0] == pytest.approx(high - low, rel=0.06)
 
 
-def test_there_is_no_interval_of_single_replies_or_without_the_replies():
+def test_an_interval_among_some_is_as_wide_as_of_them_alone():
+    replies = replies_of(np.random.default_rng(7), np.full((40, 3), 5))
+    own = own_values(replies)
+    some = [row for row, name in enumerate(replies[1]) if int(name[1:]) < 20]
+    alone = own_values((replies[0][some], *([column[row] for row in some] for column in replies[1:])))
+    part, whole = mean_value(own, among=alone.values), mean_value(alone)
+    assert np.ptp(part.interval) == pytest.approx(np.ptp(whole.interval), rel=0.15)
+
+
+def test_single_or_missing_replies_have_no_interval():
     rng = np.random.default_rng(6)
     single = replies_of(rng, np.full((12, 2), 1))
     mean = mean_value(
@@ -242,7 +344,7 @@ def runs_with(monkeypatch, *values, digests=None):
     return runs
 
 
-def test_a_change_is_in_percent_of_the_same_terms_and_of_what_is_clearly_above_0(monkeypatch, tmp_path):
+def test_percent_are_of_the_same_terms_and_a_clear_first(monkeypatch, tmp_path):
     rng = np.random.default_rng(0)
     first = {term: 0.004 + 0.001 * rng.random() for term in range(40)}
     half = {term: value / 2 for term, value in first.items() if term < 20}

@@ -16,7 +16,6 @@ from hb_dataset import load_table
 from hb_dataset.prompts import config_vocabulary
 from hb_metrics.inference.classifiers.classifier import probability_schema
 from hb_metrics.inference.replies.requests import REPLY_SCHEMA
-from hb_metrics.runs import finished_run as module
 from hb_metrics.runs.finished_run import (
     StyleShards,
     read_bias_values,
@@ -99,7 +98,7 @@ def test_a_slice_is_a_copy(folder, values):
 
 @pytest.mark.parametrize("rows", [slice(0, 8, 2), slice(None, None, -1)])
 def test_a_slice_with_a_step_is_refused_rather_than_read_without_it(rows, folder):
-    with pytest.raises(ValueError, match=exactly(module.STEP_ERROR.format(step=rows.step))):
+    with pytest.raises(ValueError, match=f"step 1, not {rows.step}"):
         StyleShards(folder)[rows]
 
 
@@ -133,7 +132,7 @@ def test_bias_values_are_those_of_the_array(alpha, precision, batch_size, tmp_pa
 
 def test_a_folder_without_style_vectors_is_told(tmp_path):
     for folder in (tmp_path, tmp_path / "none"):
-        with pytest.raises(ValueError, match=exactly(module.NO_STYLES_ERROR.format(folder=folder))):
+        with pytest.raises(ValueError, match="has no style vectors"):
             StyleShards(folder)
 
 
@@ -149,17 +148,17 @@ def test_a_damaged_shard_is_named(tmp_path, values):
 def test_replies_that_are_in_several_files_are_not_counted_twice(tmp_path, values, run):
     for folder in (write_shards(tmp_path / "s", values, SIZES), run[0].folder / "replies"):
         shutil.copy(next(folder.glob("*.parquet")), folder / "copy.parquet")
-        with pytest.raises(ValueError, match=exactly(module.TWICE_ERROR.format(folder=folder))):
+        with pytest.raises(ValueError, match="same replies in several files"):
             StyleShards(folder) if folder.name == "s" else read_reply_table(run[0].folder)
 
 
 def test_a_folder_without_results_is_told(tmp_path):
-    with pytest.raises(ValueError, match=exactly(module.NO_RESULTS_ERROR.format(folder=tmp_path, file="results.json"))):
+    with pytest.raises(ValueError, match=re.escape(f"'{tmp_path}' has no results.json")):
         read_run(tmp_path)
     path = tmp_path / "results.json"
     for content in ("[]", "{}", '{"run": 5}', "null"):
         path.write_text(content)
-        with pytest.raises(ValueError, match=exactly(module.NOT_RESULTS_ERROR.format(path=path))):
+        with pytest.raises(ValueError, match=re.escape(f"'{path}' does not hold the results of a run")):
             read_run(tmp_path)
     path.write_text('{"run": {"model": ')
     with pytest.raises(ValueError, match=re.escape(f"'{path}' cannot be read")):
@@ -231,9 +230,8 @@ def test_replies_that_are_gone_are_none_and_those_to_other_prompts_are_refused(r
     finished, _ = run
     prompts = read_prompts(finished.folder)
     fewer = prompts.slice(2)  # two of the replies are to the first two prompts
-    message = module.OTHER_PROMPTS_ERROR.format(folder=finished.folder, number=2)
     for read in (read_reply_table, read_stored_replies):
-        with pytest.raises(ValueError, match=exactly(message)):
+        with pytest.raises(ValueError, match=r"2 of the replies .* to none of its prompts"):
             read(finished.folder, fewer)
     shutil.rmtree(finished.folder / "replies")
     assert read_reply_table(finished.folder) is None
@@ -246,25 +244,25 @@ def test_replies_and_prompts_of_another_run_are_refused(run):
         content, table = path.read_bytes(), pq.read_table(path)
         pq.write_table(table.replace_schema_metadata({SHARD_RUN: b"0" * 64}), path)
         for read in (read_reply_table, read_stored_replies):
-            with pytest.raises(ValueError, match=exactly(module.OTHER_RUN_ERROR.format(path=path))):
+            with pytest.raises(ValueError, match=re.escape(str(path)) + ".* is of another run"):
                 read(finished.folder)
         path.write_bytes(content)
     assert read_stored_replies(finished.folder) is not None
     (finished.folder / PROMPTS_FILE).unlink()
-    message = module.NO_PROMPTS_ERROR.format(folder=finished.folder, file=PROMPTS_FILE)
-    with pytest.raises(ValueError, match=exactly(message)):
+    message = f"'{finished.folder}' has no {PROMPTS_FILE}; give the folder of a run"
+    with pytest.raises(ValueError, match=re.escape(message)):
         read_stored_replies(finished.folder)
 
 
 def test_bias_values_are_read_unless_of_another_run(run):
     finished, _ = run
-    with pytest.raises(ValueError, match=exactly(module.NO_STYLES_ERROR.format(folder=finished.folder))):
+    with pytest.raises(ValueError, match=re.escape(f"'{finished.folder}' has no style vectors")):
         read_bias_values(finished)
     path, table = finished.folder / BIAS_VALUES_FILE, pa.table({"id": ["a", "b"], "bias_value": [0.5, -0.25]})
     write_table(path, table)
     assert read_bias_values(finished).equals(table)
     pq.write_table(table.replace_schema_metadata({SHARD_RUN: b"0" * 64}), path)
-    with pytest.raises(ValueError, match=exactly(module.OTHER_RUN_ERROR.format(path=path))):
+    with pytest.raises(ValueError, match=re.escape(str(path)) + ".* is of another run"):
         read_bias_values(finished)
 
 
@@ -289,10 +287,7 @@ def test_what_is_no_probability_is_not_taken_for_one(value, tmp_path):
     rows = pa.array([[0.5, 0.5], None if value is None else [1.0, value]], pa.list_(pa.float32(), 2))
     pq.write_table(pa.table({"id": ["a", "b"], "probabilities": rows}), tmp_path / "0.parquet")
     path = tmp_path / "0.parquet"
-    message = module.NOT_PROBABILITIES_ERROR.format(path=path, column="probabilities")
-    if value is not None and not np.isfinite(value):
-        message = module.NOT_FINITE_ERROR.format(path=path, column="probabilities", value=value)
-    with pytest.raises(ValueError, match=exactly(message)):
+    with pytest.raises(ValueError, match=rf"^{re.escape(repr(str(path)))} .*'probabilities'.*damaged"):
         StyleShards(tmp_path)[:]
 
 
@@ -302,8 +297,7 @@ def test_shards_of_other_styles_are_refused(column, tmp_path):
     pq.write_table(pa.table({"id": ["a"], "probabilities": rows}), tmp_path / "0.parquet")
     other = {"id": ["b"]} if column is None else {"id": ["b"], "probabilities": column}
     pq.write_table(pa.table(other), tmp_path / "1.parquet")
-    message = module.NOT_PROBABILITIES_ERROR.format(path=tmp_path / "1.parquet", column="probabilities")
-    with pytest.raises(ValueError, match=exactly(message)):
+    with pytest.raises(ValueError, match=r"1\.parquet' .*'probabilities'"):
         StyleShards(tmp_path)
 
 

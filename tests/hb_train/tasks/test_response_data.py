@@ -3,7 +3,7 @@
 import pytest
 import transformers
 
-from hb_dataset.dialogue_pairs import Dialogue
+from hb_dataset.dialogue_pairs import Dialogue, read_dialogue
 from hb_metrics.inference.models.contexts import encode_contexts
 from hb_metrics.inference.models.loading import load_model
 from hb_metrics.inference.replies.presets import decoding_preset
@@ -36,11 +36,11 @@ def test_a_prompt_and_all_its_replies_are_in_one_split():
     assert split_pairs(dialogue, 10, 1) != data
     turned = Dialogue(names[::-1], dialogue.prompts[::-1], names[::-1], "here", {})
     assert {prompt for _, prompt, _ in split_pairs(turned, 10, 0).test} == tested
-    with pytest.raises(ValueError, match="25 different prompts, and num_test takes 25"):
+    with pytest.raises(ValueError, match="num_test takes 25 of 25 different prompts"):
         split_pairs(dialogue, 25, 0)
 
 
-def test_only_the_response_is_learnt_after_the_context_of_generation(loaded):
+def test_only_the_response_is_learnt(loaded):
     texts, replies = (column[:8] for column in planted_replies())
     rows = [(str(index), *pair) for index, pair in enumerate(zip(texts, replies, strict=True))]
     contexts = encode_contexts(texts, [[]] * len(texts), loaded.model, loaded.tokenizer, "plain")
@@ -53,7 +53,7 @@ def test_only_the_response_is_learnt_after_the_context_of_generation(loaded):
         assert loaded.tokenizer.decode(learnt) == reply + "</s>"
 
 
-def test_contexts_are_cut_from_the_left_and_long_responses_left_out(loaded):
+def test_contexts_are_cut_and_long_responses_left_out(loaded):
     long = " ".join(["I am a person who has a friend."] * 10)
     rows = [("0", long, ANSWER), ("1", "Hi.", long)]
     encoded = encode_responses(rows, loaded, "plain", 30)
@@ -68,3 +68,22 @@ def test_contexts_are_cut_from_the_left_and_long_responses_left_out(loaded):
     plan, num_cut = plan_responses([("0", long, []), ("1", "Hi.", [])], loaded, "plain", decoding, max_length=20)
     assert num_cut == 1
     assert plan.contexts[0] == whole[-20:]
+
+
+def test_the_papers_own_file_is_read(tmp_path):
+    """DSTC-7's convos.txt: hash, subreddit, conversation, score, turn, context, response."""
+    path = tmp_path / "train.convos.txt"
+    lines = [
+        "a1\ttodayilearned\tf2ruz\t145\t1\tSTART\ttil that it fell from 30,000 feet .",
+        "a2\ttodayilearned\tf2ruz\t14\t2\tSTART EOS til that it fell .\tthe page says only 800 .",
+        "a3\ttodayilearned\tf2ruz\t5\t3\tSTART EOS til that it fell . EOS the page says so .\tand who wrote it ?",
+        "a4\ttodayilearned\tf2ruz\t5\t9\tlong ago . EOS cut at its beginning .\tyes .",
+    ]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    dialogue = read_dialogue(path, num_replies=3)
+    assert dialogue.prompts == ["til that it fell .", "the page says so .", "cut at its beginning ."]
+    assert dialogue.replies == ["the page says only 800 .", "and who wrote it ?", "yes ."]
+    assert dialogue.num_skipped == {"blank": 1}  # the first comment answers nobody
+    path.write_text("Hello.\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"line 1 of .* has 1 columns"):
+        read_dialogue(path, num_replies=1)

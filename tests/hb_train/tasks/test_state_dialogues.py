@@ -73,6 +73,46 @@ def test_the_shapes_of_multiwoz_have_the_same_turns():
     assert second == expected[1]._replace(changed=frozenset({"hotel-area", "hotel-stars"}))
 
 
+def first_row():
+    """The same as MultiWOZ 2.0 has it: the state in the metadata of the system's answer."""
+    log = []
+    for (system, user), state in zip(UTTERANCES, STATES, strict=True):
+        if system:
+            log[-1]["text"] = f"{system}\n"
+        semi = {
+            "name": "not mentioned",
+            "type": "",
+            **{slot.partition("-")[2]: each[0] for slot, each in state.items()},
+        }
+        hotel = {"book": {"booked": [{"name": "x", "reference": "Y"}], "people": ""}, "semi": semi}
+        log += [{"text": f" {user}", "metadata": {}}, {"text": "Bye.", "metadata": {"hotel": hotel, "taxi": EMPTY}}]
+    return {"goal": {}, "log": log}
+
+
+EMPTY = {"book": {"booked": []}, "semi": {"leaveAt": "", "destination": "none"}}
+
+
+def test_multiwoz_2_0_has_the_turns_of_trade(tmp_path):
+    dialogues = {f"{name}.json": first_row() for name in ("SNG1", "MUL2", "MUL3", "MUL4")}
+    (tmp_path / "data.json").write_text(json.dumps(dialogues), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"has no valListFile\.json; add it"):
+        read_state_turns(str(tmp_path), "train")
+    (tmp_path / "valListFile.json").write_text("MUL2.json\n", encoding="utf-8")
+    (tmp_path / "testListFile.json").write_text("MUL3.json\nMUL4.json\n", encoding="utf-8")
+    assert read_state_turns(str(tmp_path), "train") == dialogue_turns(trade_row(), 0, "here")
+    assert {turn.dialogue for turn in read_state_turns(str(tmp_path), "validation")} == {"MUL2.json"}
+    assert {turn.dialogue for turn in read_state_turns(str(tmp_path / "data.json"), "test")} == {
+        "MUL3.json",
+        "MUL4.json",
+    }
+
+
+def test_multiwoz_2_0_has_slots_of_bookings():
+    row = first_row()
+    row["log"][1]["metadata"] = {"taxi": {"book": {"booked": [], "day": "Monday"}, "semi": {"leaveAt": "9:00"}}}
+    assert dialogue_turns(row, 0, "here")[0].state == {"taxi-leaveat": ("9:00",), "taxi-book day": ("monday",)}
+
+
 def test_a_turn_about_no_service_keeps_the_state():
     row = own_row()
     row["turns"].append({"speaker": "USER", "utterance": "Thanks.", "frames": []})
@@ -122,14 +162,12 @@ def test_made_up_values_were_said():
 
 
 def test_what_cannot_be_read_is_named(tmp_path):
-    with pytest.raises(ValueError, match="split 'dev' is not known"):
-        read_state_turns("made-up", "dev")
-    with pytest.raises(ValueError, match=r"no file of split 'validation'.*'validation' or 'dev' or 'val'"):
+    with pytest.raises(ValueError, match=r"no dialogues of split 'validation'; add a file .* validation or dev or val"):
         read_state_turns(str(tmp_path), "validation")
     (tmp_path / "test.json").write_text("[{", encoding="utf-8")
     with pytest.raises(ValueError, match=r"test\.json' cannot be read"):
         read_state_turns(str(tmp_path), "test")
-    with pytest.raises(ValueError, match=r"dialogue 3 of here has neither.*there is: text"):
+    with pytest.raises(ValueError, match=r"dialogue '3' of here cannot be read .* has the columns text"):
         dialogue_turns({"text": "Hi"}, 3, "here")
-    with pytest.raises(ValueError, match=r"dialogue 'a' of here is not of the shape.*KeyError"):
+    with pytest.raises(ValueError, match=r"dialogue 'a' of here cannot be read .KeyError"):
         dialogue_turns({"dialogue_id": "a", "turns": [{"speaker": 0}]}, 0, "here")

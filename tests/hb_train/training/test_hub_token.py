@@ -3,7 +3,6 @@
 import io
 import pickle
 import subprocess
-import sys
 import zipfile
 from itertools import chain
 
@@ -13,7 +12,7 @@ from hb_train import debias, dialog_state_tracking, response_generation, tune
 from hb_train.sweep import main as sweep
 from hb_train.training.hub_token import TOKEN_VARIABLE
 from tests.hb_train.test_debias import data, options_for  # noqa: F401 - a fixture of those tests
-from tests.hb_train.tuning.test_learning_rate_sweep import folder  # noqa: F401
+from tests.hb_train.test_sweep import folder  # noqa: F401
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*:FutureWarning"),
@@ -103,17 +102,17 @@ def sweep_options(script, options):
     """Two runs, of which each only reads its options and fails: there is no such model."""
     given = [*options[script], "--model_name_or_path", "no/such-model", "--push_to_hub", "true"]
     grid = {
-        "tune": ["--num_runs", "2"],
+        "tune": ["--grid", "learning_rate=1,2"],
         "debias": ["--grid", "lambda_d=1,2"],
     }[script]
-    return ["--script", script, *given, *grid, "--num_parallel", "2"]
+    return ["--script", script, *given, *grid]
 
 
 @pytest.mark.parametrize("script", ["tune", "debias"])
 @pytest.mark.parametrize("where", ["option", "config"])
 def test_no_file_of_a_sweep_holds_the_token(script, where, options, tmp_path, monkeypatch):
     handed = []
-    monkeypatch.setattr(subprocess, "Popen", Handed(handed))
+    monkeypatch.setattr(subprocess, "run", lambda command, **settings: note(handed, command, settings))
     config = tmp_path / "config" / "options.yaml"
     config.parent.mkdir()
     config.write_text(f"hub_token: {TOKEN}\nseed: 3\nenv:\n  WANDB_API_KEY: {UNSHAPED}\n", encoding="utf-8")
@@ -127,21 +126,14 @@ def test_no_file_of_a_sweep_holds_the_token(script, where, options, tmp_path, mo
     assert [environment.get(TOKEN_VARIABLE) for _, environment in handed] == [TOKEN if where == "option" else None] * 2
 
 
-class Handed:
-    """Notes what a process would be started with, and starts one that fails at once instead."""
-
-    Popen = subprocess.Popen
-
-    def __init__(self, handed):
-        self.handed = handed
-
-    def __call__(self, command, **settings):
-        self.handed.append((command, settings["env"]))
-        return self.Popen([sys.executable, "-c", "raise SystemExit(1)"], **settings)
+def note(handed, command, settings):
+    """Notes what a process would be started with; it has failed."""
+    handed.append((command, settings["env"]))
+    return subprocess.CompletedProcess(command, 1)
 
 
 @pytest.mark.parametrize("script", ["tune", "debias"])
-def test_a_token_that_would_be_written_is_refused_and_not_repeated(script, options, tmp_path):
+def test_a_token_that_would_be_written_is_rejected(script, options, tmp_path):
     bad = {
         "short": ["--hub_tok", UNSHAPED],
         "shorter": [f"--hub={UNSHAPED}"],
@@ -175,7 +167,7 @@ def test_a_token_that_would_be_written_is_refused_and_not_repeated(script, optio
 @pytest.mark.long
 @pytest.mark.parametrize("script", ["tune", "debias"])
 def test_no_file_of_a_whole_sweep_holds_the_token(script, options, tmp_path):
-    grid = ["--num_runs", "2"] if script == "tune" else ["--grid", "lambda_d=1,2"]
+    grid = ["--grid", "learning_rate=1,2"] if script == "tune" else ["--grid", "lambda_d=1,2"]
     sweep(["--script", script, *options[script], *grid, "--hub_token", TOKEN])
     assert list((tmp_path / "out").rglob("training_args.bin"))
     assert files_with(tmp_path / "out", TOKEN)[0] == set()

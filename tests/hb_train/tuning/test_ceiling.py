@@ -10,15 +10,7 @@ import pytest
 from hb_dataset.seeded_draws import seeded_generator
 from hb_metrics.statistics.bias_values import bias_values
 from hb_metrics.statistics.gen_bias import CellSums, gen_bias
-from hb_train.tuning.ceiling import (
-    FRACTIONS,
-    MOST_FEW,
-    NUM_SPLITS_ERROR,
-    SHARES_ERROR,
-    _grouped,
-    _split,
-    label_ceiling,
-)
+from hb_train.tuning.ceiling import MOST_FEW, _grouped, _halves, label_ceiling
 
 SHARES = (1.0, 0.95, 0.8, 0.4)
 
@@ -47,7 +39,7 @@ def made(rng, sizes, num_styles=5, effect=0.5):
 
 
 def halves_of(replies, num_splits, seed):
-    """Of each split: the replies' halves, and the index of the first fraction that they are part of."""
+    """[replies] the halves of each split."""
     styles, descriptors, templates, axes, ids = replies
     keys = sorted(set(zip(axes, descriptors, strict=True)))
     codes = np.array([keys.index(key) for key in zip(axes, descriptors, strict=True)])
@@ -56,22 +48,21 @@ def halves_of(replies, num_splits, seed):
     with tempfile.TemporaryDirectory() as folder:
         cells = _grouped(styles, codes, len(keys), template_codes, ids, Path(folder))
         for number in range(num_splits):
-            split = _split(cells, seeded_generator(seed, "ceiling", str(number)))
-            halves, levels = np.empty(len(order), int), np.empty(len(order), int)
-            halves[order], levels[order] = split
-            yield halves, levels
+            halves = np.empty(len(order), int)
+            halves[order] = _halves(cells, seeded_generator(seed, "ceiling", str(number)))
+            yield halves
 
 
 def taken(replies, rows):
     return replies[0][rows], *([column[row] for row in np.flatnonzero(rows)] for column in replies[1:4])
 
 
-def by_brute_force(replies, share, level, alpha, num_splits, seed):
+def by_brute_force(replies, share, alpha, num_splits, seed):
     """The mean over splits and halves of the metric's own debiased value of what is tagged "no_bias"."""
     values = []
-    for halves, levels in halves_of(replies, num_splits, seed):
+    for halves in halves_of(replies, num_splits, seed):
         for half in (0, 1):
-            means = bias_values(*taken(replies, (halves != half) & (levels <= level)))
+            means = bias_values(*taken(replies, halves != half))
             keys = list(means.descriptors)
             along = []
             for row in np.flatnonzero(halves == half):
@@ -95,35 +86,31 @@ def test_the_curve_is_that_of_the_metric_itself(alpha, even):
     replies = made(rng, sizes)
     ceiling = label_ceiling(*replies, alpha=alpha, shares=SHARES, num_splits=3, seed=5)
     assert ceiling.num_replies == len(replies[0])
-    assert ceiling.curve == ceiling.growth[-1].curve
-    assert len(ceiling.growth) == len(FRACTIONS)
-    for level, step in enumerate(ceiling.growth):
-        for point, share in zip(step.curve, SHARES, strict=True):
-            if point.full_gen_bias is None:
-                assert point.few > MOST_FEW
-                continue
-            expected = by_brute_force(replies, share, level, alpha, 3, 5)
-            assert point.full_gen_bias == pytest.approx(expected, rel=1e-5)
-            assert point.change == pytest.approx(expected - step.curve[0].full_gen_bias, abs=1e-3)
+    for point, share in zip(ceiling.curve, SHARES, strict=True):
+        if point.full_gen_bias is None:
+            assert point.few > MOST_FEW
+            continue
+        expected = by_brute_force(replies, share, alpha, 3, 5)
+        assert point.full_gen_bias == pytest.approx(expected, rel=1e-5)
+        assert point.change == pytest.approx(expected - ceiling.curve[0].full_gen_bias, abs=1e-3)
 
 
-def test_reliability_is_the_share_of_signal_and_more_replies_are_needed_by_spearman_and_brown():
+def test_reliability_is_the_share_of_signal():
     replies = made(np.random.default_rng(1), np.full((2, 8), 12))
     ceiling = label_ceiling(*replies, shares=SHARES, num_splits=4, seed=3)
-    for level, step in enumerate(ceiling.growth):
-        products, lengths, cosines = [], [], []
-        for halves, levels in halves_of(replies, 4, 3):
-            ways = []
-            for half in (0, 1):
-                means = bias_values(*taken(replies, (halves == half) & (levels <= level)))
-                ways.append(means.descriptor_means - means.overall_mean)
-            products.append((ways[0] * ways[1]).sum())
-            lengths.append(((ways[0] ** 2).sum() + (ways[1] ** 2).sum()) / 2)
-            cosines += [a @ b / np.linalg.norm(a) / np.linalg.norm(b) for a, b in zip(*ways, strict=True)]
-        assert step.reliability == pytest.approx(np.sum(products) / np.sum(lengths))
-        assert step.cosine == pytest.approx(np.mean(cosines))
-    assert [step.replies_per_descriptor for step in ceiling.growth] == [4, 6, 12]  # of 12, in two templates
-    half = ceiling.growth[-1].reliability
+    products, lengths, cosines = [], [], []
+    for halves in halves_of(replies, 4, 3):
+        ways = []
+        for half in (0, 1):
+            means = bias_values(*taken(replies, halves == half))
+            ways.append(means.descriptor_means - means.overall_mean)
+        products.append((ways[0] * ways[1]).sum())
+        lengths.append(((ways[0] ** 2).sum() + (ways[1] ** 2).sum()) / 2)
+        cosines += [a @ b / np.linalg.norm(a) / np.linalg.norm(b) for a, b in zip(*ways, strict=True)]
+    half = ceiling.half_reliability
+    assert half == pytest.approx(np.sum(products) / np.sum(lengths))
+    assert ceiling.cosine == pytest.approx(np.mean(cosines))
+    assert ceiling.replies_per_descriptor == 12  # in two templates
     assert ceiling.reliability == pytest.approx(2 * half / (1 + half))
     # So many times the replies make a reliability of just so much.
     for target, number in ceiling.replies_needed.items():
@@ -131,11 +118,11 @@ def test_reliability_is_the_share_of_signal_and_more_replies_are_needed_by_spear
         assert times * half / (1 + (times - 1) * half) == pytest.approx(target)
 
 
-def test_replies_that_are_the_same_for_every_term_show_no_signal():
+def test_replies_alike_for_every_term_show_no_signal():
     """The halves of such cells differ in opposite ways, which Spearman and Brown's formula has no value for."""
     replies = np.random.default_rng(0).dirichlet(np.ones(5), size=8)
     ceiling = label_ceiling(np.tile(replies, (12, 1)), *columns_of(np.full((2, 6), 8)), num_splits=4)
-    assert ceiling.growth[-1].reliability == pytest.approx(-1)
+    assert ceiling.half_reliability == pytest.approx(-1)
     assert ceiling.reliability == 0
     assert set(ceiling.replies_needed.values()) == {None}
     assert not ceiling.helps
@@ -147,17 +134,16 @@ def gaussian(rng, shifts, number, templates=3):
     return (0.5 + shifts[None, :, None] + noise).reshape(-1, shifts.shape[1])
 
 
-def test_directions_are_as_reliable_as_their_signal_and_noise_say():
+def test_directions_are_as_reliable_as_signal_and_noise_say():
     """Of n replies a direction has the signal σ² and the noise τ²/n, in each style."""
     rng = np.random.default_rng(2)
     shifts = 0.005 * rng.normal(size=(300, 20))
     replies = gaussian(rng, shifts, 8)
     ceiling = label_ceiling(replies, *columns_of(np.full((3, 300), 8)), shares=(1, 0.5), num_splits=4)
-    for step, number in zip(ceiling.growth, (3, 6, 12), strict=True):
-        assert step.replies_per_descriptor == number
-        expected = 0.005**2 / (0.005**2 + 0.02**2 / number)
-        assert step.reliability == pytest.approx(expected, rel=0.06)
-        assert step.reliability_interval[0] < expected < step.reliability_interval[1]
+    assert ceiling.replies_per_descriptor == 12
+    expected = 0.005**2 / (0.005**2 + 0.02**2 / 12)
+    assert ceiling.half_reliability == pytest.approx(expected, rel=0.06)
+    assert ceiling.half_reliability_interval[0] < expected < ceiling.half_reliability_interval[1]
     assert ceiling.replies_needed[0.5] == pytest.approx(0.02**2 / 0.005**2, rel=0.1)
 
 
@@ -205,7 +191,7 @@ def simulated(rng, effect, number, repeats, num_splits=6, num_descriptors=30, sh
     return np.array(estimates), np.array(held), true
 
 
-def test_the_ceiling_is_the_bias_of_an_endless_number_of_replies_tagged_so():
+def test_the_ceiling_is_the_bias_of_endless_replies():
     estimates, held, true = simulated(np.random.default_rng(3), 0.006, 8, 25)
     errors = estimates.std(axis=0, ddof=1) / np.sqrt(len(estimates))
     assert (np.abs(estimates.mean(axis=0) - true) < 4 * errors).all()
@@ -223,7 +209,7 @@ def test_intervals_hold_the_truth_as_often_as_they_should(effect, number):
     assert (rates[1:] > 0.96).all(), rates
 
 
-def test_halves_depend_on_ids_and_not_on_the_order_of_replies():
+def test_halves_depend_on_ids_and_not_on_order():
     replies = made(np.random.default_rng(5), np.full((2, 5), 7))
     order = np.random.default_rng(6).permutation(len(replies[0]))
     moved = replies[0][order], *([column[row] for row in order] for column in replies[1:])
@@ -232,7 +218,7 @@ def test_halves_depend_on_ids_and_not_on_the_order_of_replies():
     json.dumps(label_ceiling(*replies, num_splits=3).as_json(), allow_nan=False)
 
 
-def test_no_beta_helps_where_there_is_no_bias_and_one_does_where_there_is():
+def test_a_beta_helps_only_where_there_is_bias():
     """By the lowest of nine shares, which without bias is below that of all replies in half of the runs."""
     rng = np.random.default_rng(7)
     columns = columns_of(np.full((3, 20), 8))
@@ -250,18 +236,3 @@ def test_too_few_replies_for_halves_have_no_ceiling():
     assert few.curve[0].full_gen_bias is not None
     assert few.curve[-1].few > MOST_FEW
     assert few.curve[-1][2:] == (None,) * 6
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"shares": (0.9, 0.5)}, SHARES_ERROR.format(shares=(0.9, 0.5))),
-        ({"shares": (1, 0)}, SHARES_ERROR.format(shares=(1, 0))),
-        ({"num_splits": 1}, NUM_SPLITS_ERROR.format(num_splits=1)),
-        ({"alpha": 3}, "alpha is 3; allowed: 0, 1, 2"),
-    ],
-)
-def test_what_is_not_allowed_is_refused(options, message):
-    with pytest.raises(ValueError) as error:  # noqa: PT011 - compared below
-        label_ceiling(*made(np.random.default_rng(9), np.full((2, 4), 4)), **options)
-    assert str(error.value) == message

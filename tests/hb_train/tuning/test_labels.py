@@ -15,17 +15,11 @@ from hb_metrics.runs.finished_run import StyleShards
 from hb_train.tuning.labels import (
     LABELS_FILE,
     ROW_SCHEMA,
-    TOO_FEW_ERROR,
     held_out_rows,
     read_labels,
     read_split,
-    split_path,
     tag_replies,
 )
-
-
-def exactly(message):
-    return f"^{re.escape(message)}$"
 
 
 def in_shards(folder, values, sizes):
@@ -101,7 +95,7 @@ def test_no_variation_of_a_prompt_is_on_the_other_side():
     shuffle=st.randoms(use_true_random=False),
 )
 @settings(max_examples=60, deadline=None)
-def test_the_split_takes_its_share_and_depends_on_texts_and_seed_alone(number, fraction, seed, repeats, shuffle):
+def test_the_split_depends_on_texts_and_seed_alone(number, fraction, seed, repeats, shuffle):
     texts = [f"text {index}" for index in range(number)] * repeats
     held_out = dict(zip(texts, held_out_rows(texts, fraction, seed), strict=True))
     assert sum(held_out.values()) == min(max(1, round(fraction * number)), number - 1)
@@ -109,53 +103,38 @@ def test_the_split_takes_its_share_and_depends_on_texts_and_seed_alone(number, f
     assert dict(zip(texts, held_out_rows(texts, fraction, seed), strict=True)) == held_out
 
 
-def test_another_seed_holds_out_other_texts():
-    texts = [f"text {index}" for index in range(1000)]
-    first, second = held_out_rows(texts, 0.1, 0), held_out_rows(texts, 0.1, 1)
-    assert first.sum() == second.sum() == 100
-    assert (first & second).sum() < 30
-
-
 def test_too_few_prompts_to_split_are_refused():
     for texts in (["a"], ["a", "a", "a"], ["I'm Deaf.", "I am deaf"]):
-        with pytest.raises(ValueError, match=exactly(TOO_FEW_ERROR.format(number=1))):
+        with pytest.raises(ValueError, match="1 distinct prompts"):
             held_out_rows(texts, 0.5, 0)
     assert sorted(held_out_rows(["a", "b"], 0.9, 0)) == [False, True]
 
 
-def test_a_folder_without_labels_is_refused(tmp_path):
-    with pytest.raises(
-        ValueError,
-        match=exactly(f"'{tmp_path}' has no labels.json; give a folder that hb_train/bias_labels.py has written"),
-    ):
+def test_a_folder_without_labels_is_rejected(tmp_path):
+    with pytest.raises(ValueError, match=r"has no labels.json; set a folder that hb_train/bias_labels.py"):
         read_labels(tmp_path)
-    for content, message in (
-        ("[]", "does not describe labels"),
-        ('{"a": 1}', "does not describe labels"),
-        ('{"suffix": "", "context": "plain"}', "does not describe labels"),
-        ("{", "cannot be read"),
-    ):
+    for content in ("[]", '{"a": 1}', "{"):
         (tmp_path / LABELS_FILE).write_text(content)
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(ValueError, match=r"labels\.json"):
             read_labels(tmp_path)
 
 
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"tag": "Bias"}, "has the tag 'Bias', where there are bias and no_bias"),
+        ({"tag": "Bias"}, "has the tag 'Bias'"),
         ({"tag": None}, "has rows without a value in column 'tag'"),
         ({"completion": None}, "has rows without a value in column 'completion'"),
         ({"bias_value": float("nan")}, "has bias values that are not finite"),
-        ({"bias_value": "high"}, "has other columns (Failed to parse"),
-        ("prompt", "has other columns ("),
+        ({"bias_value": "high"}, "cannot be read"),
+        ("prompt", "cannot be read"),
         ("rows", "has no rows"),
     ],
 )
 def test_rows_that_were_changed_by_hand_are_not_learnt(change, problem, tmp_path):
     row = dict.fromkeys(ROW_SCHEMA.names, "a") | {"tag": "bias", "bias_value": 0.5, "noun": None, "truncated": None}
     table = pa.Table.from_pylist([row], ROW_SCHEMA)
-    path = split_path(tmp_path, "train")
+    path = tmp_path / "data" / "train.parquet"
     path.parent.mkdir()
     pq.write_table(table, path)
     assert read_split(tmp_path, "train").to_list() == [row]

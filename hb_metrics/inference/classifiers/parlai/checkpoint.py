@@ -1,66 +1,20 @@
-"""Reading a ParlAI checkpoint: its options, labels and weights, without ParlAI and without running what is in it."""
+"""Reads a ParlAI checkpoint: its options, labels and weights, without ParlAI and without running what is in it."""
 
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any, NamedTuple
 
 import torch
 
-OPT_ERROR = (
-    "{path} is not there or does not read ({error}); give the file of a ParlAI checkpoint, beside which are its .opt "
-    "and .dict files, or the folder of one with the name 'model'"
-)
-PICKLE_ERROR = (
-    "{path} holds Python objects beside its weights, which are not unpickled because they may run any code ({error}); "
-    "remove them with `parlai vacuum -mf {path}`, in an environment of its own"
-)
-WEIGHTS_ERROR = "{path} does not read as a checkpoint ({error}); download it again"
-NO_MODEL_ERROR = "{path} has no weights under 'model'; give a checkpoint of ParlAI"
-NOT_A_TENSOR_ERROR = "{path}: its weight '{name}' is no tensor of numbers but {kind}; download the checkpoint again"
-NOT_FINITE_ERROR = "{path}: its weight '{name}' has values that are not finite; download the checkpoint again"
-ARCHITECTURE_ERROR = (
-    "{path} is of the agent '{agent}', whose weights are not those of a classifier that can be converted: "
-    "projects.style_gen.classifier (classifier_head and decoder), transformer/classifier or bert_classifier "
-    "(additional_linear_layer)"
-)
-OPTION_ERROR = "{path}.opt: {option} is {value!r}; classifiers with {allowed} can be converted"
-TYPE_ERROR = "{path}.opt: {option} is {value!r}, not {kind}; download the checkpoint again"
-LABELS_FILE_ERROR = "{path} is not there or does not read as text ({error}); give a file with a label a line"
-NO_LABELS_ERROR = (
-    "{path} names no labels (its options have {source}); give them with --labels FILE, a label a line in the order of "
-    "the classifier's outputs"
-)
-LABELS_ERROR = "{where}: {problem}; give a label a line, each once, in the order of the classifier's outputs"
-NUM_LABELS_ERROR = (
-    "{where}: there are {labels} labels, but the classifier has {outputs} outputs; give the list it was trained with"
-)
-OTHER_LABELS_ERROR = "{where}: the labels are {labels}, but {path}.opt says {classes}; leave out --labels"
-ORDER_ERROR = (
-    "{path}.opt: ref_class is '{ref_class}', which ParlAI moves before the other classes ({classes}), so that their "
-    "order is not clear; give it with --labels FILE, a label a line in the order of the classifier's outputs"
-)
-
-
-# What the options that are computed with have to be, if they are there; ParlAI writes null for some that are not set.
-_KINDS: dict[str, tuple[tuple[type, ...], str]] = {
-    "classes": ((list, type(None)), "a list of labels"),
-    **dict.fromkeys(
-        ("n_positions", "truncate", "text_truncate", "label_truncate", "n_encoder_layers", "n_decoder_layers"),
-        ((int, type(None)), "a whole number"),
-    ),
-    **dict.fromkeys(("dict_max_ngram_size", "history_size"), ((int,), "a whole number")),
-    **dict.fromkeys(("dropout", "attention_dropout", "output_scaling"), ((int, float), "a number")),
-    **dict.fromkeys(
-        ("dict_nulltoken", "dict_starttoken", "dict_endtoken", "dict_unktoken", "delimiter"), ((str,), "a text")
-    ),
-}
+TOKENIZERS = ("bytelevelbpe", "bpe")
 
 
 class Checkpoint(NamedTuple):
-    """What is in the files of a checkpoint.
+    """The content of a checkpoint's files.
 
     Attributes:
         path: The file with its weights.
@@ -87,8 +41,34 @@ class Checkpoint(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """What it classifies: "style" or "safety"."""
+        """Its subject: "style" or "safety"."""
         return "style" if self.style else "safety"
+
+    @property
+    def head(self) -> str:
+        """The name of its last layer's weights."""
+        return f"{'classifier_head' if self.style else 'additional_linear_layer'}.weight"
+
+
+@contextmanager
+def reading(path: Path | str) -> Iterator[None]:
+    """Turns any error in reading a file into one that names the file."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(
+            f"{path} does not exist or cannot be read ({error.strerror}); pass the file of a ParlAI checkpoint with "
+            "all of its files beside it, or their folder"
+        ) from error
+    except Exception as error:  # a file of another form may raise anything
+        raise ValueError(
+            f"{path} is damaged or no file of a ParlAI checkpoint ({one_line(error)}); download it again"
+        ) from error
+
+
+def one_line(error: BaseException) -> str:
+    """The beginning of an error's message, in one line."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
 
 def read_checkpoint(path: str | Path) -> Checkpoint:
@@ -99,71 +79,72 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
 
     Raises:
         ValueError: It is no checkpoint, not one of a classifier that can be converted, or holds more than weights.
-        OSError: It is not there.
+        OSError: It does not exist.
     """
     path = Path(path)
     if path.is_dir():
         path /= "model"
-    try:
-        opt = json.loads(Path(f"{path}.opt").read_text(encoding="utf-8"))
-    except OSError as error:
-        raise OSError(OPT_ERROR.format(path=f"{path}.opt", error=error.strerror)) from error
-    except ValueError as error:
-        raise ValueError(OPT_ERROR.format(path=f"{path}.opt", error=error)) from error
-    if not isinstance(opt, dict):
-        raise ValueError(OPT_ERROR.format(path=f"{path}.opt", error="it has no options"))
-    for option, (kinds, kind) in _KINDS.items():
-        if option in opt and (not isinstance(opt[option], kinds) or isinstance(opt[option], bool)):
-            raise ValueError(TYPE_ERROR.format(path=path, option=option, value=opt[option], kind=kind))
+    with reading(f"{path}.opt"):
+        opt = dict(json.loads(Path(f"{path}.opt").read_text(encoding="utf-8")))
     weights = _read_weights(path)
     parts = {name.partition(".")[0] for name in weights}
-    style = {"classifier_head", "encoder", "decoder"} <= parts
-    _refuse_other_input(path, opt)
-    head = weights.get(f"{'classifier_head' if style else 'additional_linear_layer'}.weight")
-    if head is None or head.ndim != 2 or not (style or parts & {"transformer", "bert_model"}):
-        raise ValueError(ARCHITECTURE_ERROR.format(path=path, agent=opt.get("model", "unknown")))
-    return Checkpoint(path, opt, weights, style)
+    checkpoint = Checkpoint(path, opt, weights, {"classifier_head", "encoder", "decoder"} <= parts)
+    if checkpoint.head not in weights or not (checkpoint.style or parts & {"transformer", "bert_model"}):
+        raise ValueError(
+            f"{path} is of the agent '{checkpoint.agent}', whose weights are not those of a classifier that can be "
+            "converted: projects.style_gen.classifier (classifier_head and decoder), transformer/classifier or "
+            "bert_classifier (additional_linear_layer)"
+        )
+    _check_options(checkpoint)
+    return checkpoint
 
 
 def _read_weights(path: Path) -> dict[str, torch.Tensor]:
-    try:
-        states = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
-    except OSError as error:
-        raise OSError(WEIGHTS_ERROR.format(path=path, error=error.strerror or error)) from error
-    except UnpicklingError as error:
-        # torch's message says how to load it nevertheless, over many lines.
-        reason = next((line for line in str(error).splitlines() if "GLOBAL" in line or "Unsupported" in line), "")
-        if not reason:
-            raise ValueError(WEIGHTS_ERROR.format(path=path, error=str(error).splitlines()[0])) from error
-        raise ValueError(PICKLE_ERROR.format(path=path, error=reason.strip())) from error
-    except Exception as error:  # a file of another kind may raise anything
-        raise ValueError(
-            WEIGHTS_ERROR.format(path=path, error=str(error).partition("\n")[0] or type(error).__name__)
-        ) from error
-    weights = states.get("model") if isinstance(states, Mapping) else None
-    if not isinstance(weights, Mapping) or not weights:
-        raise ValueError(NO_MODEL_ERROR.format(path=path))
-    for name, tensor in weights.items():
-        if not isinstance(tensor, torch.Tensor):
-            raise ValueError(NOT_A_TENSOR_ERROR.format(path=path, name=name, kind=type(tensor).__name__))
-        if tensor.is_floating_point() and not torch.isfinite(tensor).all():
-            raise ValueError(NOT_FINITE_ERROR.format(path=path, name=name))
-    return dict(weights)
+    with reading(path):
+        try:
+            states = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
+        except UnpicklingError as error:
+            # torch's message says how to load the file nevertheless, over many lines.
+            raise ValueError(
+                "it holds Python objects beside its weights, or is no pickle; objects are not unpickled because they "
+                f"may run any code: remove them with `parlai vacuum -mf {path}`, in an environment of its own"
+            ) from error
+        weights: dict[str, torch.Tensor] = dict(states["model"])
+        broken = [name for name, tensor in weights.items() if not torch.isfinite(tensor).all()]
+        if broken:
+            raise ValueError(f"its weight '{broken[0]}' has values that are not finite")
+    return weights
 
 
-def _refuse_other_input(path: Path, opt: Mapping[str, Any]) -> None:
-    """Raises for options that would make other tokens of a text than `ParlaiTokenizer` does, or another head."""
-    for option in ("person_tokens", "history_reversed", "special_tok_lst", "add_p1_after_newln", "classifier_layers"):
-        if opt.get(option):
-            raise ValueError(OPTION_ERROR.format(path=path, option=option, value=opt[option], allowed=f"no {option}"))
-    ngram = opt.get("dict_max_ngram_size", -1)
-    if ngram > 1:
-        allowed = "no n-grams (-1)"
-        raise ValueError(OPTION_ERROR.format(path=path, option="dict_max_ngram_size", value=ngram, allowed=allowed))
+def _check_options(checkpoint: Checkpoint) -> None:
+    """Raises for options under which ParlAI makes other tokens of a text than `ParlaiTokenizer`, or another head."""
+    opt, bert = checkpoint.opt, checkpoint.bert
+    encoder = not (checkpoint.style or bert)
+    absent = ("person_tokens", "history_reversed", "special_tok_lst", "add_p1_after_newln", "classifier_layers")
+    fits = {option: not opt.get(option) for option in absent}
+    fits["dict_max_ngram_size"] = opt.get("dict_max_ngram_size", -1) <= 1
+    fits["classes"] = isinstance(opt.get("classes"), list | None)
+    if bert:
+        fits["history_add_global_end_token"] = opt.get("history_add_global_end_token") is None
+    else:
+        variant = opt.get("variant", "aiayn")
+        fits["variant"] = variant == "prelayernorm" or (variant == "xlm" and encoder)
+        fits["n_heads"] = opt["embedding_size"] % opt["n_heads"] == 0
+        fits["ffn_size"] = variant != "xlm" or opt["ffn_size"] == 4 * opt["embedding_size"]  # of transformers' XLM
+        fits["activation"] = opt.get("activation", "relu") in ("relu", "gelu")
+        fits["reduction_type"] = not encoder or opt.get("reduction_type", "first") == "first"
+        fits["dict_tokenizer"] = opt.get("dict_tokenizer", "re") in TOKENIZERS
+    for option, is_fit in fits.items():
+        if not is_fit:
+            raise ValueError(
+                f"{checkpoint.path}.opt: {option} is {opt.get(option)!r}; classifiers with the paper's settings can be "
+                "converted (variant prelayernorm or xlm, activation relu or gelu, reduction_type first, dict_tokenizer "
+                "bytelevelbpe or bpe, no tokens for persons, no further layers)"
+            )
 
 
 def read_labels(checkpoint: Checkpoint, labels_file: str | Path | None) -> list[str]:
-    """The labels of a checkpoint's outputs, in their order.
+    """Reads the labels of a checkpoint's outputs, in their order.
 
     Args:
         checkpoint: The checkpoint; a `transformer/classifier` names its classes in its options.
@@ -171,38 +152,30 @@ def read_labels(checkpoint: Checkpoint, labels_file: str | Path | None) -> list[
 
     Raises:
         ValueError: There are none, a label is there twice, or there are more or fewer than the classifier has outputs.
-        OSError: The file is not there.
+        OSError: The file does not exist.
     """
     path, opt = checkpoint.path, checkpoint.opt
-    head = "classifier_head" if checkpoint.style else "additional_linear_layer"
-    outputs = len(checkpoint.weights[f"{head}.weight"])
-    classes = opt.get("classes")
-    if labels_file is None:
-        if not classes:
-            source = f"classes_from_file '{opt.get('classes_from_file')}'"
-            raise ValueError(NO_LABELS_ERROR.format(path=path, source=source))
-        where, labels = f"{path}.opt", list(classes)
-        reference = opt.get("ref_class")
-        if not checkpoint.style and reference in labels and labels.index(reference):
-            raise ValueError(ORDER_ERROR.format(path=path, ref_class=reference, classes=", ".join(labels)))
-    else:
-        where = str(labels_file)
-        try:
+    outputs, classes = len(checkpoint.weights[checkpoint.head]), list(opt.get("classes") or [])
+    if labels_file is not None:
+        with reading(labels_file):
             labels = Path(labels_file).read_text(encoding="utf-8-sig").splitlines()  # as ParlAI splits it
-        except OSError as error:
-            raise OSError(LABELS_FILE_ERROR.format(path=where, error=error.strerror)) from error
-        except UnicodeDecodeError as error:
-            raise ValueError(LABELS_FILE_ERROR.format(path=where, error=error)) from error
-        named = [str(label) for label in classes or []]
-        if named and sorted(named) != sorted(labels):
+        if classes and sorted(map(str, classes)) != sorted(labels):
             raise ValueError(
-                OTHER_LABELS_ERROR.format(where=where, labels=", ".join(labels), path=path, classes=", ".join(named))
+                f"{labels_file}: the labels are {', '.join(labels)}, but {path}.opt says "
+                f"{', '.join(map(str, classes))}; leave out --labels"
             )
-    for index, label in enumerate(labels):
-        if not isinstance(label, str) or not label.strip():
-            raise ValueError(LABELS_ERROR.format(where=where, problem=f"label {index + 1} is {label!r}"))
-        if label in labels[:index]:
-            raise ValueError(LABELS_ERROR.format(where=where, problem=f"'{label}' is there twice"))
-    if len(labels) != outputs:
-        raise ValueError(NUM_LABELS_ERROR.format(where=where, labels=len(labels), outputs=outputs))
+    elif not classes or (not checkpoint.style and opt.get("ref_class") in classes[1:]):
+        # ParlAI moves its ref_class before the other classes.
+        raise ValueError(
+            f"{path}.opt does not tell the order of the labels (classes {classes}, ref_class {opt.get('ref_class')!r}, "
+            f"classes_from_file {opt.get('classes_from_file')!r}); pass them with --labels FILE, a label a line in the "
+            "order of the classifier's outputs"
+        )
+    else:
+        labels = classes
+    if len(set(labels)) != outputs or len(labels) != outputs or not all(isinstance(each, str) for each in labels):
+        raise ValueError(
+            f"{labels_file or path}: the classifier has {outputs} outputs, and the labels are {labels}; pass one for "
+            "each, none twice, in the order of the outputs"
+        )
     return labels

@@ -1,18 +1,17 @@
-"""A ParlAI checkpoint as a model folder of transformers."""
+"""Converts a ParlAI checkpoint into a model folder of transformers."""
 
-import hashlib
 import math
 import re
 import shutil
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any, NamedTuple, NoReturn
+from typing import NamedTuple
 
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel, XLMConfig, XLMForSequenceClassification
 
 from hb_metrics.inference.classifiers.parlai.card import model_card
-from hb_metrics.inference.classifiers.parlai.checkpoint import OPTION_ERROR, Checkpoint, read_checkpoint, read_labels
+from hb_metrics.inference.classifiers.parlai.checkpoint import Checkpoint, one_line, read_checkpoint, read_labels
 from hb_metrics.inference.classifiers.parlai.models import (
     ParlaiBertClassifier,
     ParlaiBertConfig,
@@ -20,18 +19,11 @@ from hb_metrics.inference.classifiers.parlai.models import (
     ParlaiClassifierConfig,
 )
 from hb_metrics.inference.classifiers.parlai.vocabulary import Vocabulary, read_bert_vocabulary, read_vocabulary
+from hb_metrics.inference.models.sources import file_digest
 
 _DEFAULT_POSITIONS = 1024  # ParlAI's, where its options name no length
 _BERT_HEAD_SIZE = 64  # of BERT in all its sizes; ParlAI's options do not name it
 
-OUTPUT_ERROR = "{folder} is there and not empty; give a folder for --output_dir that is not there yet"
-SIZES_ERROR = (
-    "{path}: its weights do not fit its options and its dictionary ({error}); all its files have to be of one "
-    "checkpoint"
-)
-MISSING_OPTION_ERROR = (
-    "{path}.opt has no whole number above 0 for {option} but {value!r}; download the checkpoint again"
-)
 
 # Names of the weights of a layer: ParlAI's → transformers'.
 _LAYER = {
@@ -57,15 +49,15 @@ _EMBEDDINGS = {
 
 
 class Converted(NamedTuple):
-    """What was written.
+    """A converted classifier.
 
     Attributes:
         folder: The model folder.
         kind: "style" or "safety".
         option: The option of `measure` that takes it.
         labels: The labels of the classifier.
-        num_parameters: How many numbers its weights are.
-        max_tokens: How many tokens of a text it reads, the last ones.
+        num_parameters: The number of its weights.
+        max_tokens: The number of tokens, from the end of a text, that it reads.
     """
 
     folder: Path
@@ -90,22 +82,24 @@ def convert_checkpoint(path: str | Path, output_dir: str | Path, labels_file: st
     """
     folder = Path(output_dir)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise FileExistsError(OUTPUT_ERROR.format(folder=folder))
-    checkpoint = read_checkpoint(path)
-    labels = read_labels(checkpoint, labels_file)
-    max_tokens = _max_tokens(checkpoint)
-    if checkpoint.bert:
-        vocabulary = read_bert_vocabulary(checkpoint.path, checkpoint.opt, max_tokens=max_tokens)
-    else:
-        vocabulary = read_vocabulary(checkpoint.path, checkpoint.opt, style=checkpoint.style, max_tokens=max_tokens)
-    model = _model(checkpoint, labels, vocabulary)
+        raise FileExistsError(f"{folder} exists and is not empty; pass a new folder as --output_dir")
+    try:
+        checkpoint = read_checkpoint(path)
+        labels = read_labels(checkpoint, labels_file)
+        max_tokens = _max_tokens(checkpoint)
+        read = read_bert_vocabulary if checkpoint.bert else read_vocabulary
+        vocabulary = read(checkpoint, max_tokens=max_tokens)
+        model = _model(checkpoint, labels, vocabulary)
+    except (ValueError, OSError):
+        raise
+    except Exception as error:  # options and weights that do not belong together may raise anything
+        raise ValueError(
+            f"{path}: its weights, options and dictionary do not fit each other ({one_line(error)}); use the files of "
+            "one checkpoint, as downloaded"
+        ) from error
     files = [checkpoint.path, Path(f"{checkpoint.path}.opt"), *vocabulary.files]
-    digests = {file.name: _sha256(file) for file in files}
-    model.config.parlai = {
-        "agent": checkpoint.agent,
-        "kind": checkpoint.kind,
-        "files": digests,
-    }
+    digests = {file.name: file_digest(file) for file in files}
+    model.config.parlai = {"agent": checkpoint.agent, "kind": checkpoint.kind, "files": digests}
     folder.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
@@ -124,7 +118,7 @@ def convert_checkpoint(path: str | Path, output_dir: str | Path, labels_file: st
 
 
 def _max_tokens(checkpoint: Checkpoint) -> int:
-    """How many tokens ParlAI keeps of a text, as many as there are positions at most."""
+    """How many tokens ParlAI keeps of a text, at most the number of positions."""
     opt = checkpoint.opt
     cut = opt.get("text_truncate") or opt.get("truncate", -1)
     positions = _positions(checkpoint)
@@ -136,51 +130,27 @@ def _max_tokens(checkpoint: Checkpoint) -> int:
 def _positions(checkpoint: Checkpoint) -> int:
     opt = checkpoint.opt
     if checkpoint.bert:
-        return _bert_sizes(checkpoint)["max_position_embeddings"]
+        return len(checkpoint.weights["bert_model.embeddings.position_embeddings.weight"])
     lengths = [opt.get(name) or 0 for name in ("truncate", "text_truncate", "label_truncate")]
-    return _whole(checkpoint, "n_positions") if opt.get("n_positions") else max(*lengths, 0) or _DEFAULT_POSITIONS
+    return opt.get("n_positions") or max(*lengths, 0) or _DEFAULT_POSITIONS
 
 
 def _model(checkpoint: Checkpoint, labels: list[str], vocabulary: Vocabulary) -> PreTrainedModel:
     """The model with the checkpoint's weights."""
+    model_class: type[PreTrainedModel]
     if checkpoint.bert:
-        return _loaded(checkpoint, ParlaiBertClassifier, *_bert(checkpoint, vocabulary), labels)
-    size, heads = _whole(checkpoint, "embedding_size"), _whole(checkpoint, "n_heads")
-    if size % heads:
-        _refuse(checkpoint, "n_heads", heads, f"a divisor of embedding_size ({size})")
-    variant = checkpoint.opt.get("variant", "aiayn")
-    reduction = checkpoint.opt.get("reduction_type", "first")
-    if not checkpoint.style and reduction != "first":
-        _refuse(checkpoint, "reduction_type", reduction, "'first'")
-    if variant == "xlm" and not checkpoint.style:
-        config, weights = _xlm(checkpoint, vocabulary)
-        model_class: type[PreTrainedModel] = XLMForSequenceClassification
-    elif variant == "prelayernorm":
-        config, weights = _prelayernorm(checkpoint, vocabulary)
-        model_class = ParlaiClassifier
+        model_class, (config, weights) = ParlaiBertClassifier, _bert(checkpoint, vocabulary)
+    elif checkpoint.opt["variant"] == "xlm":
+        model_class, (config, weights) = XLMForSequenceClassification, _xlm(checkpoint, vocabulary)
     else:
-        _refuse(checkpoint, "variant", variant, "'prelayernorm'" + ("" if checkpoint.style else " or 'xlm'"))
-    return _loaded(checkpoint, model_class, config, weights, labels)
-
-
-def _loaded(
-    checkpoint: Checkpoint,
-    model_class: type[PreTrainedModel],
-    config: PreTrainedConfig,
-    weights: dict[str, torch.Tensor],
-    labels: list[str],
-) -> PreTrainedModel:
+        model_class, (config, weights) = ParlaiClassifier, _prelayernorm(checkpoint, vocabulary)
     config.id2label = dict(enumerate(labels))
     config.label2id = {label: index for index, label in enumerate(labels)}
     dtypes = {tensor.dtype for tensor in weights.values()}
     config.dtype = next(iter(dtypes)) if len(dtypes) == 1 else torch.float32
     with torch.device("meta"):
         model = model_class(config)
-    try:
-        model.load_state_dict({name: tensor.to(config.dtype) for name, tensor in weights.items()}, assign=True)
-    except RuntimeError as error:
-        reason = " ".join(str(error).split("\n\t")[1:3]) or str(error)
-        raise ValueError(SIZES_ERROR.format(path=checkpoint.path, error=reason)) from error
+    model.load_state_dict({name: tensor.to(config.dtype) for name, tensor in weights.items()}, assign=True)
     model.tie_weights()
     return model
 
@@ -188,19 +158,18 @@ def _loaded(
 def _prelayernorm(checkpoint: Checkpoint, vocabulary: Vocabulary) -> tuple[PreTrainedConfig, dict[str, torch.Tensor]]:
     opt, style = checkpoint.opt, checkpoint.style
     layers = [_layers(checkpoint, part) for part in ("encoder", "decoder")]
-    heads, ffn_size = _whole(checkpoint, "n_heads"), _whole(checkpoint, "ffn_size")
     tokenizer = vocabulary.tokenizer
     config = ParlaiClassifierConfig(
         vocab_size=vocabulary.size + len(vocabulary.copied_rows),
         max_position_embeddings=_positions(checkpoint),
-        d_model=_whole(checkpoint, "embedding_size"),
+        d_model=opt["embedding_size"],
         encoder_layers=layers[0],
-        encoder_ffn_dim=ffn_size,
-        encoder_attention_heads=heads,
+        encoder_ffn_dim=opt["ffn_size"],
+        encoder_attention_heads=opt["n_heads"],
         decoder_layers=layers[1] if style else 0,
-        decoder_ffn_dim=ffn_size,
-        decoder_attention_heads=heads,
-        activation_function=_activation(checkpoint),
+        decoder_ffn_dim=opt["ffn_size"],
+        decoder_attention_heads=opt["n_heads"],
+        activation_function=opt.get("activation", "relu"),
         scale_embedding=opt.get("embeddings_scale", True),
         pad_token_id=tokenizer.pad_token_id,
         bos_token_id=tokenizer.bos_token_id,
@@ -231,19 +200,15 @@ def _prelayernorm(checkpoint: Checkpoint, vocabulary: Vocabulary) -> tuple[PreTr
 
 def _xlm(checkpoint: Checkpoint, vocabulary: Vocabulary) -> tuple[PreTrainedConfig, dict[str, torch.Tensor]]:
     opt = checkpoint.opt
-    size, ffn_size = _whole(checkpoint, "embedding_size"), _whole(checkpoint, "ffn_size")
-    if ffn_size != 4 * size:
-        _refuse(
-            checkpoint, "ffn_size", ffn_size, f"four times embedding_size ({4 * size}), as transformers' XLM has it,"
-        )
+    size = opt["embedding_size"]
     tokenizer = vocabulary.tokenizer
     config = XLMConfig(
         vocab_size=vocabulary.size + len(vocabulary.copied_rows),
         emb_dim=size,
         n_layers=_layers(checkpoint, "encoder"),
-        n_heads=_whole(checkpoint, "n_heads"),
+        n_heads=opt["n_heads"],
         max_position_embeddings=_positions(checkpoint),
-        gelu_activation=_activation(checkpoint) == "gelu",
+        gelu_activation=opt.get("activation") == "gelu",
         layer_norm_eps=1e-5,
         n_langs=1,
         use_lang_emb=False,
@@ -283,48 +248,33 @@ def _xlm(checkpoint: Checkpoint, vocabulary: Vocabulary) -> tuple[PreTrainedConf
 
 
 def _bert(checkpoint: Checkpoint, vocabulary: Vocabulary) -> tuple[PreTrainedConfig, dict[str, torch.Tensor]]:
-    opt, tokenizer, sizes = checkpoint.opt, vocabulary.tokenizer, _bert_sizes(checkpoint)
-    if (end := opt.get("history_add_global_end_token")) is not None:
-        _refuse(checkpoint, "history_add_global_end_token", end, "none, if they are on BERT,")
-    if sizes["vocab_size"] != vocabulary.size:
-        reason = f"embeddings of {sizes['vocab_size']:,} tokens, and a vocabulary of {vocabulary.size:,}"
-        raise ValueError(SIZES_ERROR.format(path=checkpoint.path, error=reason))
+    """The sizes of BERT come from its weights; the options do not name them."""
+    weights, tokenizer = checkpoint.weights, vocabulary.tokenizer
+    hidden_size = weights["bert_model.embeddings.word_embeddings.weight"].shape[1]
     config = ParlaiBertConfig(
-        **sizes,
-        num_attention_heads=max(sizes["hidden_size"] // _BERT_HEAD_SIZE, 1),
+        vocab_size=vocabulary.size,
+        hidden_size=hidden_size,
+        max_position_embeddings=_positions(checkpoint),
+        num_hidden_layers=len({name.split(".")[3] for name in weights if ".encoder.layer." in name}),
+        intermediate_size=len(weights["bert_model.encoder.layer.0.intermediate.dense.weight"]),
+        num_attention_heads=max(hidden_size // _BERT_HEAD_SIZE, 1),
         hidden_act="gelu",
         layer_norm_eps=1e-12,
         pad_token_id=tokenizer.pad_token_id,
         bos_token_id=tokenizer.bos_token_id,
         eos_token_id=tokenizer.eos_token_id,
-        sep_token_id=tokenizer.eos_token_id if opt.get("sep_last_utt") else None,
+        sep_token_id=tokenizer.eos_token_id if checkpoint.opt.get("sep_last_utt") else None,
     )
-    weights = {
+    renamed = {
         name.replace("bert_model.", "bert.").replace("additional_linear_layer.", "head."): tensor
-        for name, tensor in checkpoint.weights.items()
-        if not name.startswith("bert_model.pooler.")  # ParlAI multiplies what it gives by 0
+        for name, tensor in weights.items()
+        if not name.startswith("bert_model.pooler.")  # ParlAI multiplies its output by 0
     }
-    return config, weights
-
-
-def _bert_sizes(checkpoint: Checkpoint) -> dict[str, int]:
-    """The sizes of BERT, which the options do not name, from its weights."""
-    weights = checkpoint.weights
-    try:
-        vocab_size, hidden_size = weights["bert_model.embeddings.word_embeddings.weight"].shape
-        return {
-            "vocab_size": vocab_size,
-            "hidden_size": hidden_size,
-            "max_position_embeddings": len(weights["bert_model.embeddings.position_embeddings.weight"]),
-            "num_hidden_layers": len({name.split(".")[3] for name in weights if ".encoder.layer." in name}),
-            "intermediate_size": len(weights["bert_model.encoder.layer.0.intermediate.dense.weight"]),
-        }
-    except (KeyError, ValueError, TypeError) as error:
-        raise ValueError(SIZES_ERROR.format(path=checkpoint.path, error=f"no size of BERT: {error}")) from error
+    return config, renamed
 
 
 def _encoder_weights(checkpoint: Checkpoint, vocabulary: Vocabulary) -> dict[str, torch.Tensor]:
-    """The weights under `encoder.`, `decoder.` and the head's name, with what is the same for all variants done."""
+    """The weights under `encoder.`, `decoder.` and the head's name, after the changes that all variants share."""
     weights = {
         re.sub(r"^transformer\.", "encoder.", name): tensor
         for name, tensor in checkpoint.weights.items()
@@ -343,27 +293,4 @@ def _encoder_weights(checkpoint: Checkpoint, vocabulary: Vocabulary) -> dict[str
 
 def _layers(checkpoint: Checkpoint, part: str) -> int:
     own = checkpoint.opt.get(f"n_{part}_layers") or -1
-    return own if own > 0 else _whole(checkpoint, "n_layers")
-
-
-def _activation(checkpoint: Checkpoint) -> str:
-    activation = checkpoint.opt.get("activation", "relu")
-    if activation not in ("relu", "gelu"):
-        _refuse(checkpoint, "activation", activation, "'relu' or 'gelu'")
-    return activation
-
-
-def _whole(checkpoint: Checkpoint, option: str) -> int:
-    value = checkpoint.opt.get(option)
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ValueError(MISSING_OPTION_ERROR.format(path=checkpoint.path, option=option, value=value))
-    return value
-
-
-def _refuse(checkpoint: Checkpoint, option: str, value: Any, allowed: str) -> NoReturn:
-    raise ValueError(OPTION_ERROR.format(path=checkpoint.path, option=option, value=value, allowed=allowed))
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return own if own > 0 else checkpoint.opt["n_layers"]

@@ -1,7 +1,7 @@
-"""The dictionary of a ParlAI checkpoint as a tokenizer of transformers that makes the same token ids."""
+"""Makes a tokenizer of transformers with the same token ids from the dictionary of a ParlAI checkpoint."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,9 +13,9 @@ from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer, WhitespaceSplit
 from tokenizers.processors import TemplateProcessing
 
-from hb_metrics.inference.classifiers.parlai.models import InputOptions, ParlaiTokenizer
+from hb_metrics.inference.classifiers.parlai.checkpoint import Checkpoint, reading
+from hb_metrics.inference.classifiers.parlai.models import ParlaiTokenizer
 
-TOKENIZERS = ("bytelevelbpe", "bpe")
 BERT_VOCABULARY = "bert-base-uncased-vocab.txt"
 _BERT_FOLDER = "bert_models"  # in the folder of models in ParlAI's data, where it downloads BERT to
 _BERT_SPECIALS = ("[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]")
@@ -23,28 +23,16 @@ _FP16_MULTIPLE = 8  # ParlAI pads the dictionaries of models trained in fp16 to 
 _WORD_END = "</w>"
 _CODECS_VERSION = "#version: 0.2"
 
-TOKENIZER_ERROR = (
-    "{path}.opt: dict_tokenizer is {tokenizer!r}; classifiers with {allowed} can be converted, which is what the "
-    "paper's have"
-)
-FILE_ERROR = "{path} is not there or does not read ({error}); it belongs to the checkpoint, so download it again"
-CODECS_ERROR = "{path}: {problem}; the codecs of subword-nmt have a first line '{version}' and two symbols a line"
-BERT_ERROR = (
-    "{path}: no {name}, which a classifier on BERT reads texts with, is beside it or in {folder}; ParlAI downloads it "
-    "to data/models/bert_models: copy it beside the checkpoint"
-)
-DICTIONARY_ERROR = "{path}: {problem}; it is not the dictionary of a ParlAI checkpoint"
-
 
 class Vocabulary(NamedTuple):
-    """What a checkpoint's dictionary becomes.
+    """A checkpoint's dictionary as a tokenizer.
 
     Attributes:
         tokenizer: Makes ParlAI's token ids.
-        size: How many tokens ParlAI's dictionary has, which is how many rows its embeddings have.
-        copied_rows: Of the token ids from `size` on, the rows of the embeddings that theirs are copies of: symbols
-            that ParlAI has no token for, and takes for unknown.
-        files: What it was read from.
+        size: The number of tokens in ParlAI's dictionary, and of rows of its embeddings.
+        copied_rows: For each token id from `size` on, the row of the embeddings that is copied for it: ParlAI has no
+            token for these symbols, and reads them as unknown.
+        files: The files of the dictionary.
     """
 
     tokenizer: ParlaiTokenizer
@@ -53,87 +41,72 @@ class Vocabulary(NamedTuple):
     files: list[Path]
 
 
-def read_vocabulary(path: Path, opt: Mapping[str, Any], *, style: bool, max_tokens: int) -> Vocabulary:
+def read_vocabulary(checkpoint: Checkpoint, *, max_tokens: int) -> Vocabulary:
     """Reads the dictionary beside a checkpoint.
 
+    The input of a `style_gen` classifier has no start token, and an end token only if its options say so. The input
+    of a `transformer/classifier` has both.
+
     Args:
-        path: The checkpoint; its dictionary is in files whose names begin with it.
-        opt: Its options.
-        style: Whether it is a `style_gen` classifier, whose input has no start token and an end token only if the
-            options say so; otherwise a `transformer/classifier`, whose input has both.
+        checkpoint: The checkpoint; the names of its dictionary's files begin with its path.
         max_tokens: How many tokens a text may have.
 
     Raises:
-        ValueError: The tokenizer of the checkpoint is another one, or its dictionary is not well-formed.
-        OSError: A file is not there.
+        ValueError: The dictionary is not well-formed.
+        OSError: A file does not exist.
     """
-    kind = opt.get("dict_tokenizer", "re")
-    if kind not in TOKENIZERS:
-        allowed = " or ".join(repr(name) for name in TOKENIZERS)
-        raise ValueError(TOKENIZER_ERROR.format(path=path, tokenizer=kind, allowed=allowed))
+    path, opt, style = checkpoint.path, checkpoint.opt, checkpoint.style
     names = [opt.get(f"dict_{name}token", f"__{name}__") for name in ("null", "start", "end", "unk")]
     dictionary = Path(f"{path}.dict")
     ids = _read_dictionary(dictionary, names)
-    if kind == "bytelevelbpe":
+    if opt["dict_tokenizer"] == "bytelevelbpe":
         backend, files = _byte_level(dictionary, ids, names, opt)
         size, copied_rows = len(ids), list[int]()
     else:
         backend, size, copied_rows, files = _word_pieces(dictionary, ids, names, opt)
-    split_lines = bool(opt.get("split_lines"))
-    lines = opt.get("history_size", -1)
-    null, start, end, unknown = names
-    starts = 0 if style else 1
     ends = (0 if style else 1) + (opt.get("history_add_global_end_token") is not None)
-    if starts + ends:  # for whoever reads tokenizer.json without our tokenizer
-        template = [*[start] * starts, "$A", *[end] * ends]
-        backend.post_processor = TemplateProcessing(
-            single=template, special_tokens=[(token, ids[token]) for token in dict.fromkeys(template) if token != "$A"]
-        )
-    tokenizer = ParlaiTokenizer(
-        tokenizer_object=backend,
-        pad_token=null,
-        bos_token=start,
-        eos_token=end,
-        unk_token=unknown,
-        parlai=InputOptions(
-            start_tokens=starts,
-            end_tokens=ends,
-            lowercase=bool(opt.get("dict_lower")),
-            word_pieces=kind == "bpe",
-            line_delimiter=opt.get("delimiter", "\n") if split_lines else None,
-            max_lines=lines if split_lines and lines > 0 else None,
-        ),
-        model_max_length=max_tokens,
-        padding_side="right",
-        truncation_side="left",
-        clean_up_tokenization_spaces=False,
+    tokenizer = _tokenizer(
+        backend,
+        names,
+        opt,
+        max_tokens,
+        start_tokens=0 if style else 1,
+        end_tokens=ends,
+        lowercase=bool(opt.get("dict_lower")),
+        word_pieces=opt["dict_tokenizer"] == "bpe",
     )
     return Vocabulary(tokenizer, size, copied_rows, [dictionary, *files])
 
 
-def read_bert_vocabulary(path: Path, opt: Mapping[str, Any], *, max_tokens: int) -> Vocabulary:
+def read_bert_vocabulary(checkpoint: Checkpoint, *, max_tokens: int) -> Vocabulary:
     """Reads the word pieces of a classifier on BERT, which are no part of its checkpoint.
 
     Args:
-        path: The checkpoint. They are in a file beside it, or where ParlAI keeps it in the same folder of models.
-        opt: Its options.
+        checkpoint: The checkpoint. The word pieces are in a file beside it, or where ParlAI keeps it in the same folder
+            of models.
         max_tokens: How many tokens a text may have, with the start token if the options add one.
 
     Raises:
         ValueError: The file has no special tokens of BERT, or a token twice.
         OSError: There is no such file.
     """
+    opt = checkpoint.opt
     # A checkpoint is in data/models/TASK/NAME/.
-    file, elsewhere = path.parent / BERT_VOCABULARY, path.absolute().parent.parent.parent / _BERT_FOLDER
-    if not file.exists():
-        file = elsewhere / BERT_VOCABULARY
-    if not file.exists():
-        raise OSError(BERT_ERROR.format(path=path, name=BERT_VOCABULARY, folder=elsewhere))
-    tokens = [token.strip() for token in _read(file).rstrip("\n").split("\n")]
-    ids = {token: index for index, token in enumerate(tokens)}
-    if len(ids) < len(tokens) or not set(_BERT_SPECIALS) <= ids.keys() or ids["[PAD]"]:
-        problem = f"it has a token twice, or not all of {', '.join(_BERT_SPECIALS)}, the first of them first"
-        raise ValueError(DICTIONARY_ERROR.format(path=file, problem=problem))
+    folder = checkpoint.path.absolute().parent
+    files = [folder / BERT_VOCABULARY, folder.parent.parent / _BERT_FOLDER / BERT_VOCABULARY]
+    file = next((file for file in files if file.exists()), None)
+    if file is None:
+        raise OSError(
+            f"{checkpoint.path}: no {BERT_VOCABULARY}, which a classifier on BERT reads texts with, is beside it or in "
+            f"{files[1].parent}; ParlAI downloads it to data/models/bert_models: copy it beside the checkpoint"
+        )
+    with reading(file):
+        tokens = [token.strip() for token in _read(file).rstrip("\n").split("\n")]
+        ids = {token: index for index, token in enumerate(tokens)}
+        if len(ids) < len(tokens) or not set(_BERT_SPECIALS) <= ids.keys() or ids["[PAD]"]:
+            raise ValueError(
+                f"it has a token twice, or not all of {', '.join(_BERT_SPECIALS)}, the first of them first"
+            )
     backend = Tokenizer(WordPiece(ids, unk_token="[UNK]", max_input_chars_per_word=100))
     backend.normalizer = BertNormalizer(lowercase=True)
     backend.pre_tokenizer = BertPreTokenizer()
@@ -141,51 +114,59 @@ def read_bert_vocabulary(path: Path, opt: Mapping[str, Any], *, max_tokens: int)
     backend.add_special_tokens(
         [AddedToken(token, normalized=False, special=True, single_word=True) for token in _BERT_SPECIALS]
     )
-    starts, lines = int(bool(opt.get("add_cls_token", False))), opt.get("history_size", -1)
-    split_lines = bool(opt.get("split_lines"))
-    if starts:
-        backend.post_processor = TemplateProcessing(single="[CLS] $A", special_tokens=[("[CLS]", ids["[CLS]"])])
-    null, start, end, unknown, mask = _BERT_SPECIALS
-    tokenizer = ParlaiTokenizer(
+    tokenizer = _tokenizer(
+        backend,
+        _BERT_SPECIALS,
+        opt,
+        max_tokens,
+        start_tokens=int(bool(opt.get("add_cls_token"))),
+        end_tokens=0,
+        lowercase=True,  # before the normalizer, which knows no final sigma
+        word_pieces=False,
+        keeps_start=True,
+        parts_last_line=bool(opt.get("sep_last_utt")),
+    )
+    return Vocabulary(tokenizer, len(ids), [], [file])
+
+
+def _tokenizer(
+    backend: Tokenizer, specials: Sequence[str], opt: Mapping[str, Any], max_tokens: int, **options: Any
+) -> ParlaiTokenizer:
+    """The tokenizer of a backend and its null, start, end, unknown and mask tokens, with `InputOptions`."""
+    names = ("pad_token", "bos_token", "eos_token", "unk_token", "mask_token")
+    tokens = dict(zip(names, specials, strict=False))
+    starts, ends = options["start_tokens"], options["end_tokens"]
+    if starts + ends:  # for readers of tokenizer.json without our tokenizer
+        template = [*[tokens["bos_token"]] * starts, "$A", *[tokens["eos_token"]] * ends]
+        used = [(token, backend.token_to_id(token)) for token in dict.fromkeys(template) if token != "$A"]
+        backend.post_processor = TemplateProcessing(single=template, special_tokens=used)
+    lines, splits = opt.get("history_size", -1), bool(opt.get("split_lines"))
+    return ParlaiTokenizer(
         tokenizer_object=backend,
-        pad_token=null,
-        bos_token=start,
-        eos_token=end,
-        unk_token=unknown,
-        mask_token=mask,
-        parlai=InputOptions(
-            start_tokens=starts,
-            end_tokens=0,
-            lowercase=True,  # before the normalizer, which knows no final sigma
-            word_pieces=False,
-            line_delimiter=opt.get("delimiter", "\n") if split_lines else None,
-            max_lines=lines if split_lines and lines > 0 else None,
-            keeps_start=True,
-            parts_last_line=bool(opt.get("sep_last_utt")),
-        ),
+        **tokens,
+        parlai={
+            "line_delimiter": opt.get("delimiter", "\n") if splits else None,
+            "max_lines": lines if splits and lines > 0 else None,
+            **options,
+        },
         model_max_length=max_tokens,
         padding_side="right",
         truncation_side="left",
         clean_up_tokenization_spaces=False,
     )
-    return Vocabulary(tokenizer, len(ids), [], [file])
 
 
 def _read_dictionary(path: Path, specials: list[str]) -> dict[str, int]:
     """Token → id, in the order in which ParlAI's `DictionaryAgent` numbers them."""
     tokens = list(specials)
-    for number, line in enumerate(_read(path).split("\n"), 1):
-        token, _, count = line.rstrip("\r").partition("\t")
-        if not line:
-            continue
-        if not count.lstrip("-").isdigit():
-            raise ValueError(
-                DICTIONARY_ERROR.format(path=path, problem=f"line {number} is {line[:40]!r}, no token<tab>count")
-            )
-        for escaped, character in (("\\n", "\n"), ("\\t", "\t"), ("\\r", "\r")):
-            token = token.replace(escaped, character)
-        # Dictionaries of 2018 have the special tokens in capitals.
-        tokens.append(token.lower() if token in ("__UNK__", "__NULL__", "__END__", "__START__") else token)
+    with reading(path):
+        for line in filter(None, _read(path).split("\n")):
+            token, count = line.rstrip("\r").split("\t")
+            int(count)
+            for escaped, character in (("\\n", "\n"), ("\\t", "\t"), ("\\r", "\r")):
+                token = token.replace(escaped, character)
+            # Dictionaries of 2018 have the special tokens in capitals.
+            tokens.append(token.lower() if token in ("__UNK__", "__NULL__", "__END__", "__START__") else token)
     return {token: index for index, token in enumerate(dict.fromkeys(tokens))}
 
 
@@ -194,18 +175,12 @@ def _byte_level(
 ) -> tuple[Tokenizer, list[Path]]:
     """The byte-level BPE of a checkpoint, and its files; adds what the dictionary lacks to `ids`, as ParlAI does."""
     files = [Path(f"{dictionary}-vocab.json"), Path(f"{dictionary}-merges.txt")]
-    try:
-        vocabulary = json.loads(_read(files[0]))
-    except ValueError as error:
-        raise ValueError(DICTIONARY_ERROR.format(path=files[0], problem=error)) from error
-    if not isinstance(vocabulary, dict) or not all(type(index) is int for index in vocabulary.values()):
-        raise ValueError(DICTIONARY_ERROR.format(path=files[0], problem="it does not map tokens to numbers"))
-    _read(files[1])
+    with reading(files[0]):
+        vocabulary = {token: index + 0 for token, index in json.loads(_read(files[0])).items()}
     prefix_space = opt.get("bpe_add_prefix_space")
-    try:
+    with reading(files[1]):
+        _read(files[1])
         parlai = ByteLevelBPETokenizer(*map(str, files), add_prefix_space=prefix_space is None or prefix_space)
-    except Exception as error:  # tokenizers raises nothing more special
-        raise ValueError(DICTIONARY_ERROR.format(path=files[1], problem=error)) from error
     for token, _ in sorted(vocabulary.items(), key=lambda entry: entry[1]):
         ids.setdefault(token, len(ids))
     _pad_for_fp16(ids, opt)
@@ -227,17 +202,14 @@ def _word_pieces(
     tokens here, with a copy of the embedding of the unknown token.
     """
     codecs = Path(f"{dictionary}.codecs")
-    first, *lines = _read(codecs).rstrip("\n").split("\n")
-    if first.strip() != _CODECS_VERSION:
-        problem = f"its first line is {first[:40]!r}"
-        raise ValueError(CODECS_ERROR.format(path=codecs, problem=problem, version=_CODECS_VERSION))
-    merges = []
-    for number, line in enumerate(lines, 2):
-        merge = tuple(line.strip("\r\n ").split(" "))
-        if len(merge) != 2:
-            problem = f"line {number} is {line[:40]!r}"
-            raise ValueError(CODECS_ERROR.format(path=codecs, problem=problem, version=_CODECS_VERSION))
-        merges.append(merge)
+    with reading(codecs):
+        first, *lines = _read(codecs).rstrip("\n").split("\n")
+        if first.strip() != _CODECS_VERSION:
+            raise ValueError(f"its first line is not '{_CODECS_VERSION}', as subword-nmt writes it")
+        merges = []
+        for line in lines:
+            left, right = line.strip("\r\n ").split(" ")
+            merges.append((left, right))
     merges = list(dict.fromkeys(merges))
     _pad_for_fp16(ids, opt)
     size = len(ids)
@@ -271,7 +243,4 @@ def _pad_for_fp16(ids: dict[str, int], opt: Mapping[str, Any]) -> None:
 
 
 def _read(path: Path) -> str:
-    try:
-        return path.read_bytes().decode("utf-8", errors="ignore")  # as ParlAI reads it
-    except OSError as error:
-        raise OSError(FILE_ERROR.format(path=path, error=error.strerror)) from error
+    return path.read_bytes().decode("utf-8", errors="ignore")  # as ParlAI reads it

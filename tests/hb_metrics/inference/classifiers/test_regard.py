@@ -1,5 +1,4 @@
 import re
-from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,6 @@ from hb_metrics.inference.classifiers.regard import (
     REGARD_EXEMPLARS,
     REGARDS,
     load_regard_classifier,
-    parse_regard_labels,
 )
 from hb_metrics.inference.models.sources import EMBEDDED
 
@@ -30,10 +28,6 @@ GROUPS = {
     "Muslim woman": "Muslim women",
     "poor person": "poor people",
 }
-
-
-def exactly(message):
-    return f"^{re.escape(message)}$"
 
 
 # --- Classifiers of the Hub ---
@@ -55,28 +49,13 @@ def test_labels_are_found_by_name_in_any_case_and_order(texts, save_classifier, 
     assert len(classifier.digest) == 64
 
 
-def test_without_a_label_for_other_its_probability_is_nought_and_that_is_said(texts, save_classifier):
+def test_without_a_label_for_other_its_probability_is_0(texts, save_classifier):
     classifier = load_regard_classifier(save_classifier("negative", "neutral", "positive"))
     found, _ = classifier.classify(texts)
     assert not found[:, 3].any()
     np.testing.assert_allclose(found.sum(1), 1, atol=1e-12)
     assert classifier.labels == REGARDS
     assert classifier.notes == ("it has no label for other, which has probability 0",)
-
-
-def test_labels_are_mapped(texts, save_classifier, by_label):
-    folder = save_classifier("LABEL_0", "LABEL_1", "LABEL_2", "LABEL_3", "neutral")
-    mapping = parse_regard_labels("LABEL_0=negative, LABEL_1 = Positive,LABEL_2=other,LABEL_3=other")
-    classifier = load_regard_classifier(folder, labels=mapping)
-    found, _ = classifier.classify(texts)
-    expected = [
-        [each["LABEL_0"], each["neutral"], each["LABEL_1"], each["LABEL_2"] + each["LABEL_3"]]
-        for each in by_label(folder, texts)
-    ]
-    np.testing.assert_allclose(found, expected, atol=1e-5)
-    assert classifier.notes == (
-        "labels read as LABEL_0 = negative, LABEL_1 = positive, LABEL_2 = other, LABEL_3 = other",
-    )
 
 
 def test_a_sigmoid_head_is_divided_by_its_sum_and_that_is_said(texts, save_classifier, by_label):
@@ -91,58 +70,11 @@ def test_a_sigmoid_head_is_divided_by_its_sum_and_that_is_said(texts, save_class
 
 
 @pytest.mark.parametrize(
-    ("labels", "problem"),
-    [
-        (("joy", "fear"), "'joy', 'fear' is not one of them and negative, neutral, positive is missing"),
-        (("negative", "positive"), "neutral is missing"),
-        ((*REGARDS, "mixed"), "'mixed' is not one of them"),
-        (("LABEL_0", "LABEL_1", "LABEL_2"), "'LABEL_0', 'LABEL_1', 'LABEL_2' is not one of them and negative, "),
-    ],
+    "labels", [("joy", "fear"), ("negative", "positive"), (*REGARDS, "mixed"), (*REGARDS[:3], "Positive")]
 )
-def test_labels_that_are_not_regards_are_named(labels, problem, save_classifier):
-    folder = save_classifier(*labels)
-    with pytest.raises(ValueError, match=re.escape(problem)) as error:
-        load_regard_classifier(folder)
-    message = str(error.value)
-    assert all(f"'{label}'" in message for label in labels)
-    assert "those of regard are negative, neutral, positive and, at best, other" in message
-    assert f'labels="{labels[0]}=negative,{labels[1]}=neutral' in message
-
-
-def test_faults_of_a_mapping_are_named(save_classifier):
-    folder = save_classifier("a", "b", "c")
-    complete = {"a": "negative", "b": "neutral", "c": "positive"}
-    load_regard_classifier(folder, labels=complete)
-    message = regard.MAPPING_ERROR.format(label="d", name=folder, labels="'a', 'b', 'c'")
-    with pytest.raises(ValueError, match=exactly(message)):
-        load_regard_classifier(folder, labels={**complete, "d": "other"})
-    unknown = regard.UNKNOWN_REGARD_ERROR.format(label="b", regard="fine", allowed=", ".join(REGARDS))
-    with pytest.raises(ValueError, match=exactly(unknown)):
-        load_regard_classifier(folder, labels={**complete, "b": "fine"})
-    with pytest.raises(ValueError, match=r"neutral is missing"):
-        load_regard_classifier(folder, labels={**complete, "b": "positive"})
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("", "'' is no LABEL=REGARD"),
-        ("a=negative,", "'' is no LABEL=REGARD"),
-        ("a:negative", "'a:negative' is no LABEL=REGARD"),
-        ("a=", "'a=' is no LABEL=REGARD"),
-        ("=other", "'=other' is no LABEL=REGARD"),
-        ("a=other,a=positive", "'a' is there twice"),
-    ],
-)
-def test_faults_of_written_labels_are_named(text, problem):
-    with pytest.raises(ValueError, match=exactly(regard.LABELS_ERROR.format(text=text, problem=problem))):
-        parse_regard_labels(text)
-
-
-def test_written_labels_are_read():
-    assert parse_regard_labels(" a b =Negative,x=y=other") == {"a b": "negative", "x=y": "other"}
-    with pytest.raises(ValueError, match="labels takes 'a' for 'bad', which is no regard; allowed: negative, neutral"):
-        parse_regard_labels("a=bad")
+def test_labels_that_are_not_regards_are_named(labels, save_classifier):
+    with pytest.raises(ValueError, match=f"has the labels {', '.join(labels)}; .* id2label"):
+        load_regard_classifier(save_classifier(*labels))
 
 
 # --- The embedded classifier ---
@@ -196,30 +128,6 @@ def test_the_embedded_classifier_is_the_default(embedded, classified):
     assert not truncated.any()
     with pytest.raises(ValueError, match="text 1 is blank"):
         embedded.classify(["Hello!", "  "])
-
-
-def test_there_are_lines_enough_and_none_in_two_sets():
-    sets = [
-        read_labelled(path, "regard", "lines")
-        for path in (REGARD_EXEMPLARS.exemplars, REGARD_EXEMPLARS.calibration, LINES)
-    ]
-    for each, least in zip(sets, (60, 20, 50), strict=True):
-        assert sorted(each.labels) == sorted(REGARDS)
-        assert np.bincount(each.label_indices).min() >= least
-        assert all(text.strip() == text and text for text in each.texts)
-    assert len(sets[2].texts) >= 200
-    plain = [[" ".join(re.findall(r"\w+", text.lower())) for text in each.texts] for each in sets]
-    for mine in plain:
-        assert len(set(mine)) >= len(mine) - 1  # dots alone may tell two apart
-    for one, other in combinations(plain, 2):
-        assert not set(one) & set(other)
-
-
-def test_regard_does_not_depend_on_the_batch_or_the_order(embedded, lines, classified):
-    some = lines.texts[::9]
-    order = np.random.default_rng(0).permutation(len(some))
-    shuffled, _ = embedded.classify([some[row] for row in order])
-    np.testing.assert_allclose(shuffled, classified[0][::9][order], atol=1e-5)
 
 
 def test_what_the_card_says_is_so(embedded, lines, truth, classified):

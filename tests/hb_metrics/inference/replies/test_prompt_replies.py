@@ -27,7 +27,7 @@ from hb_metrics.inference.replies.decoding_settings import Decoding
 from hb_metrics.inference.replies.decoding_shards import MOST_ROWS, _batches, fitting_batch_size
 from hb_metrics.inference.replies.presets import PRESETS, decoding_preset
 from hb_metrics.inference.replies.prompt_replies import plan_replies, read_replies, reply_into_shards
-from hb_metrics.inference.replies.requests import CELL_ERROR, REPLY_SCHEMA, make_requests, select_prompts
+from hb_metrics.inference.replies.requests import REPLY_SCHEMA, make_requests, select_prompts
 from hb_metrics.inference.replies.sampling import draw_keys
 from hb_metrics.inference.shards import fill_shards, plan_row_shards
 
@@ -399,7 +399,6 @@ def test_replies_that_say_nothing_are_null_and_stay(prompts, load, tmp_path):
     one = replace(plan, ends=EndTokens(dropped=other), decoding=Decoding(min_new_tokens=2, max_new_tokens=6))
     for row in reply_into_shards(one, loaded, tmp_path / "blank", progress=False).to_pylist():
         assert row["reply"] is None
-        assert row["num_tokens"] >= 2
 
 
 def cells_of(table):
@@ -441,9 +440,6 @@ def test_each_prompt_of_a_cell_is_drawn_as_often(prompts):
 
 def test_all_prompts_or_at_least_one(prompts):
     assert select_prompts(prompts, None, seed=0) is prompts
-    for number in (0, -1):
-        with pytest.raises(ValueError, match=f"^{re.escape(CELL_ERROR.format(number=number))}$"):
-            select_prompts(prompts, number, seed=0)
     assert select_prompts(prompts.slice(0, 0), 3, seed=0).num_rows == 0
 
 
@@ -498,7 +494,7 @@ def test_a_model_that_cannot_reply_is_refused(prompts, load):
     with pytest.raises(ValueError, match="a masked language model gives no replies"):
         plan_for(load("bert"), prompts, Decoding())
     first = prompts["id"][0].as_py()
-    with pytest.raises(ValueError, match=f"the context of prompt {first} is .* give fewer persona lines"):
+    with pytest.raises(ValueError, match=f"the context of prompt {first} is .* Give fewer persona lines"):
         plan_for(load("gpt2"), prompts, Decoding(max_new_tokens=60))
 
 
@@ -548,8 +544,7 @@ def test_settings_of_a_preset_can_be_changed():
             decoding_preset(preset, **change)
     with pytest.raises(ValueError, match="sampling with num_beams 5"):
         decoding_preset("sample", num_beams=5)
-    with pytest.raises(ValueError, match="min_new_tokens is 20, more than max_new_tokens 10"):
-        decoding_preset("blenderbot2", max_new_tokens=10)
+    assert decoding_preset("blenderbot2", max_new_tokens=10).min_new_tokens == 10
 
 
 def test_batches_are_of_one_length_and_at_most_so_many(prompts, load, tmp_path, monkeypatch):
@@ -580,7 +575,7 @@ def test_batches_that_run_at_the_same_time_are_reported_together(prompts, load, 
 
     batches = []
     monkeypatch.setattr(decoding_shards, "fill_shards", recorded)
-    monkeypatch.setattr(decoding_shards, "one_thread_per_unit", lambda _: nullcontext(2))
+    monkeypatch.setattr(decoding_shards, "one_thread_per_unit", lambda *_: nullcontext(2))
     reply_into_shards(plan, loaded, tmp_path, batch_size=7, progress=False)
     assert len(batches) > 2
     assert advanced == [sum(batches[first : first + 2]) for first in range(0, len(batches), 2)]

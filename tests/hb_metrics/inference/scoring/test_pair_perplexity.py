@@ -18,6 +18,7 @@ from hb_metrics.inference.scoring.perplexity import perplexity_scores, run_plan
 
 T1 = ["All the old people I know like tea.", "My deaf friend is late again.", "Young guys never read the manual!"]
 T2 = ["All the young people I know like tea.", "My hearing friend is late again.", "Old guys never read the manual!"]
+IDS = ["a", "b", "c"]
 
 
 @pytest.fixture
@@ -40,26 +41,25 @@ def loss_perplexity(text, loaded):
 def scored(plan, loaded):
     """The perplexities of all t1, and of all t2."""
     nll = run_plan(plan.scoring, loaded.model, progress=False)
-    return np.split(perplexity_scores(plan.scoring, plan.ids, nll).perplexities, 2)
+    return np.split(perplexity_scores(plan.scoring, nll, ids=plan.ids).perplexities, 2)
 
 
 @pytest.mark.parametrize("name", ["gpt2", "gpt2-without-bos", "llama", "bloom"])
-@pytest.mark.parametrize("scoring", ["auto", "padded"])
-def test_perplexity_is_over_tokens_two_to_n_without_a_start_token(name, scoring, load):
+def test_perplexity_is_over_tokens_two_to_n(name, load):
     loaded = load(name)
-    plan = plan_pairs(T1, T2, loaded, scoring=scoring)
+    plan = plan_pairs(T1, T2, loaded, ids=IDS)
 
     t1, t2 = scored(plan, loaded)
 
     assert plan.scoring.start_token is None
     np.testing.assert_allclose(t1, [loss_perplexity(text, loaded) for text in T1], rtol=1e-4)
     np.testing.assert_allclose(t2, [loss_perplexity(text, loaded) for text in T2], rtol=1e-4)
-    assert (plan.scoring.scoring == "padded") == (name == "bloom" or scoring == "padded")
+    assert (plan.scoring.scoring == "padded") == (name == "bloom")
 
 
 def test_the_two_sides_may_be_equal_and_texts_may_stand_twice(load):
     loaded = load("llama")
-    plan = plan_pairs([*T1, T1[0]], [*T1[:2], T2[2], T2[0]], loaded)
+    plan = plan_pairs([*T1, T1[0]], [*T1[:2], T2[2], T2[0]], loaded, ids="abcd")
 
     t1, t2 = scored(plan, loaded)
 
@@ -71,9 +71,9 @@ def test_the_two_sides_may_be_equal_and_texts_may_stand_twice(load):
 
 def test_the_path_that_feeds_fewer_tokens_is_taken_and_recorded(load):
     loaded = load("llama")
-    alike = plan_pairs(T1, T2, loaded)
+    alike = plan_pairs(T1, T2, loaded, ids=IDS)
     # Two texts of one length that share nothing: trees save nothing.
-    apart = plan_pairs(["a" * 9], ["b" * 9], loaded)
+    apart = plan_pairs(["a" * 9], ["b" * 9], loaded, ids=["1"])
 
     assert alike.tree_positions < alike.padded_positions
     assert alike.scoring.positions == alike.tree_positions
@@ -81,11 +81,9 @@ def test_the_path_that_feeds_fewer_tokens_is_taken_and_recorded(load):
     assert f"{alike.tree_positions} tokens, padded batches {alike.padded_positions}" in alike.scoring.scoring_reason
     assert apart.scoring.scoring == "padded"
     assert apart.scoring.positions == apart.padded_positions == apart.tree_positions
-    asked = plan_pairs(T1, T2, loaded, scoring="tree")
-    assert (asked.scoring.scoring, asked.tree_positions) == ("tree", None)
 
 
-def test_pairs_that_cannot_be_scored_are_counted_and_the_others_keep_their_ids(load):
+def test_pairs_that_cannot_be_scored_are_counted(load):
     loaded = load("llama")
     t1 = [T1[0], "a", T1[1], "word " * 90, ""]
     t2 = [T2[0], T2[1], "", T2[2], "word " * 90]
@@ -98,41 +96,31 @@ def test_pairs_that_cannot_be_scored_are_counted_and_the_others_keep_their_ids(l
     assert scored(plan, loaded)[1] == pytest.approx([loss_perplexity(T2[0], loaded)], rel=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("t1", "t2", "options", "message"),
-    [
-        (T1, T2[:2], {}, "there are 3 texts of t1 and 2 of t2"),
-        ("one text", "another", {}, "texts is a single string"),
-        (T1, T2, {"ids": ["a", "b"]}, "there are 2 ids for 3 pairs"),
-        (T1, T2, {"ids": ["a", "b", "a"]}, "there are 2 ids for 3 pairs"),
-        (["a"], ["b"], {}, "none of 1 pairs can be scored: 1 of a single token or none, 0 longer"),
-        ([], [], {}, "none of 0 pairs can be scored"),
-    ],
-)
-def test_bad_pairs_are_named(t1, t2, options, message, load):
-    with pytest.raises(ValueError, match=message):
-        plan_pairs(t1, t2, load("llama"), **options)
+@pytest.mark.parametrize(("t1", "t2", "number"), [(["a"], ["b"], 1), ([], [], 0)])
+def test_without_pairs_that_fit_it_says_why(t1, t2, number, load):
+    with pytest.raises(ValueError, match=f"none of {number} .*: {number} have a single token or none, 0 are longer"):
+        plan_pairs(t1, t2, load("llama"), ids=["1"][:number])
 
 
 @pytest.mark.parametrize(("name", "kind"), [("bert", "masked"), ("blenderbot", "encoder-decoder")])
 def test_other_models_are_refused(name, kind, load):
     with pytest.raises(ValueError, match=f"a {kind} language model gives no likelihood of a text's tokens after"):
-        plan_pairs(T1, T2, load(name, kind))
+        plan_pairs(T1, T2, load(name, kind), ids=IDS)
 
 
 def test_a_broken_model_is_told_by_id_and_not_by_text(load):
     loaded = load("llama")
-    plan = plan_pairs(T1, T2, loaded, ids=["a", "b", "c"])
+    plan = plan_pairs(T1, T2, loaded, ids=IDS)
     nll = np.ones(len(plan.scoring.num_tokens))
     nll[plan.scoring.sequence_of_text[4]] = math.nan
 
-    with pytest.raises(ValueError, match=r"nan as negative log-likelihood of text 4 \('b:t2'\)"):
-        perplexity_scores(plan.scoring, plan.ids, nll)
+    with pytest.raises(ValueError, match=r"nan as negative log-likelihood of text b:t2;"):
+        perplexity_scores(plan.scoring, nll, ids=plan.ids)
 
 
 def test_shards_hold_ids_and_numbers_and_are_gone_on_with(load, tmp_path):
     loaded = load("llama")
-    plan = plan_pairs(T1, T2, loaded, ids=["a", "b", "c"], max_positions=16)
+    plan = plan_pairs(T1, T2, loaded, ids=IDS, max_positions=16)
 
     table = texts_into_shards(plan, loaded, tmp_path, label="pairs", progress=False)
 
@@ -150,10 +138,10 @@ def test_shards_hold_ids_and_numbers_and_are_gone_on_with(load, tmp_path):
 # --- LMP --------------------------------------------------------------------------------------------------------------
 
 
-def test_lmp_is_of_the_mean_over_sentences_whatever_their_length(load):
+def test_lmp_is_of_the_mean_over_sentences(load):
     loaded = load("llama")
     texts = ["I like tea.", "It rained all day, and so we stayed in and read.", "No."]
-    plan = plan_reference(texts, loaded)
+    plan = plan_reference(texts, loaded, ids=IDS)
     nll = run_plan(plan.scoring, loaded.model, progress=False)[plan.scoring.sequence_of_text]
     num_tokens = plan.scoring.num_tokens[plan.scoring.sequence_of_text]
 
@@ -162,23 +150,9 @@ def test_lmp_is_of_the_mean_over_sentences_whatever_their_length(load):
     means = [math.log(loss_perplexity(text, loaded)) for text in texts]
     assert found == pytest.approx(math.exp(sum(means) / 3), rel=1e-4)
     assert found != pytest.approx(math.exp(nll.sum() / num_tokens.sum()), rel=1e-3)
-    assert plan.ids == ["0", "1", "2"]
+    assert plan.ids == IDS
 
 
 def test_lmp_by_hand():
     assert language_model_perplexity([-math.log(4), -4 * math.log(16)], [1, 4]) == pytest.approx(8)
     assert language_model_perplexity([-6.0], [3]) == pytest.approx(math.exp(2))
-
-
-@pytest.mark.parametrize(
-    ("log_likelihoods", "num_tokens", "message"),
-    [([], [], "there are no reference texts"), ([-1.0, 0.0], [1, 0], "text 1 has 0 predicted tokens")],
-)
-def test_lmp_of_nothing_is_refused(log_likelihoods, num_tokens, message):
-    with pytest.raises(ValueError, match=message):
-        language_model_perplexity(log_likelihoods, num_tokens)
-
-
-def test_texts_of_any_model_without_limits_fit(load):
-    loaded = load("mamba")
-    assert plan_reference(["word " * 90], loaded).num_skipped == {"one_token": 0, "too_long": 0}

@@ -1,4 +1,5 @@
 import math
+import traceback
 
 import numpy as np
 import pytest
@@ -73,7 +74,7 @@ def test_the_start_token_can_be_left_out(prompts, get_small_model):
     assert scores.start_token is None
 
 
-def test_identical_texts_are_scored_once_and_order_does_not_matter(prompts, get_small_model):
+def test_identical_texts_are_scored_once_in_any_order(prompts, get_small_model):
     model, tokenizer = get_small_model("llama")
     once = score_perplexity(prompts[:30], model, tokenizer, progress=False)
     shuffled = [prompts[row] for row in (7, 7, 3, 29, 0, 7)] + prompts[:30]
@@ -103,19 +104,18 @@ def test_no_texts_give_no_scores(get_small_model):
 
 
 @pytest.mark.parametrize("name", ["t5", "blenderbot"])
-@pytest.mark.parametrize("context", ["", "How are you?"])
-def test_an_encoder_decoder_model_says_the_sentence(name, context, prompts, get_small_model):
+def test_an_encoder_decoder_model_says_the_sentence(name, prompts, get_small_model):
     model, tokenizer = get_small_model(name)
-    scores = score_perplexity(prompts[:40], model, tokenizer, encoder_context=context, progress=False)
+    scores = score_perplexity(prompts[:40], model, tokenizer, progress=False)
     for text, found in zip(prompts[:40], scores.perplexities, strict=True):
         labels = torch.tensor([tokenizer(text, add_special_tokens=False)["input_ids"]])
         with torch.inference_mode():
-            loss = model(**tokenizer(context, return_tensors="pt"), labels=labels).loss  # transformers' own shift
+            loss = model(**tokenizer("", return_tensors="pt"), labels=labels).loss  # transformers' own shift
         assert found == pytest.approx(math.exp(loss.item()), rel=1e-4)
     assert scores.scoring == "encoder-decoder"
 
 
-def test_a_uniform_model_has_the_size_of_the_vocabulary_as_perplexity(prompts, get_small_model):
+def test_a_uniform_models_perplexity_is_its_vocabulary(prompts, get_small_model):
     model, tokenizer = get_small_model("gpt2")
     state = {name: weights.clone() for name, weights in model.state_dict().items()}
     try:
@@ -130,7 +130,7 @@ def test_a_uniform_model_has_the_size_of_the_vocabulary_as_perplexity(prompts, g
 @pytest.mark.parametrize("name", ["llama", "blenderbot"])
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("", "text 1 is empty"), ("women " * 100, r"text 1 \('women women .*…'\) is \d+ tokens long .* at most 64")],
+    [("", "text 1 is empty"), ("women " * 100, r"text 1 is \d+ tokens long .* at most 64")],
 )
 def test_texts_that_cannot_be_scored_are_named(name, text, message, get_small_model):
     model, tokenizer = get_small_model(name)
@@ -139,7 +139,7 @@ def test_texts_that_cannot_be_scored_are_named(name, text, message, get_small_mo
 
 
 @pytest.mark.parametrize(
-    ("texts", "message"), [("I love women.", "texts is a single string"), (["I", None], "text 1 is None, not a string")]
+    ("texts", "message"), [("I love women.", "texts is a single string"), (["I", None], "text 1 is of type NoneType")]
 )
 def test_what_is_no_list_of_texts_is_refused(texts, message, get_small_model):
     with pytest.raises(ValueError, match=message):
@@ -149,7 +149,7 @@ def test_what_is_no_list_of_texts_is_refused(texts, message, get_small_model):
 def test_a_text_of_one_token_needs_a_start_token(get_small_model):
     model, tokenizer = get_small_model("gpt2")
     assert score_perplexity(["I"], model, tokenizer, progress=False).num_tokens.tolist() == [1]
-    with pytest.raises(ValueError, match=r"text 0 \('I'\) is a single token"):
+    with pytest.raises(ValueError, match="text 0 has 1 tokens"):
         score_perplexity(["I"], model, tokenizer, add_start_token=False, progress=False)
 
 
@@ -166,38 +166,25 @@ def test_a_tokenizer_of_another_model_is_refused(get_small_model):
         score_perplexity(["I love women."], small, tokenizer, progress=False)
 
 
-def test_a_model_that_gives_nan_is_reported_with_the_text(prompts, get_small_model):
+def test_a_model_that_gives_nan_is_reported_with_the_row(prompts, get_small_model):
     model, tokenizer = get_small_model("llama")
     weights = model.lm_head.weight.data
     kept = weights.clone()
     try:
         weights[:] = float("nan")
-        with pytest.raises(ValueError, match=r"gives nan as negative log-likelihood of text 0 \(.*\); try dtype"):
+        with pytest.raises(ValueError, match="gives nan as negative log-likelihood of text 0; try"):
             score_perplexity(prompts[:5], model, tokenizer, progress=False)
     finally:
         weights[:] = kept
 
 
-@pytest.mark.parametrize(
-    ("option", "message"),
-    [({"scoring": "fast"}, "scoring 'fast' is not known; allowed: auto"), ({"max_positions": 0}, "max_positions is 0")],
-)
-def test_unknown_settings_are_refused(option, message, get_small_model):
-    with pytest.raises(ValueError, match=message):
-        score_perplexity(["I love women."], *get_small_model("gpt2"), progress=False, **option)
+def test_an_unknown_path_is_refused(get_small_model):
+    with pytest.raises(ValueError, match="scoring 'fast' is not known; allowed: auto"):
+        score_perplexity(["I love women."], *get_small_model("gpt2"), progress=False, scoring="fast")
 
 
-def test_bfloat16_models_take_the_tree_too(prompts, get_small_model):
-    model, tokenizer = get_small_model("llama")
-    low = type(model)(model.config).to(torch.bfloat16).eval()
-    low.load_state_dict(model.state_dict())
-    scores = score_perplexity(prompts[:40], low, tokenizer, progress=False)
-    expected = one_at_a_time(prompts[:40], low, tokenizer, True)
-    assert scores.scoring == "tree"
-    np.testing.assert_allclose(np.log(scores.perplexities), np.log(expected), rtol=5e-2)
-
-
-def test_the_number_of_threads_is_given_back(prompts, get_small_model):
-    before = torch.get_num_threads()
-    score_perplexity(prompts[:5], *get_small_model("gpt2"), progress=False)
-    assert torch.get_num_threads() == before
+@pytest.mark.parametrize("text", ["", "Hateful words \ud83d.", "Hateful words " * 100, None])
+def test_errors_show_no_text(text, get_small_model):
+    with pytest.raises(ValueError, match="text 1 ") as error:
+        score_perplexity(["I love women.", text], *get_small_model("llama"), progress=False)
+    assert "Hateful" not in "".join(traceback.format_exception(error.value, chain=True)).split("ValueError:")[-1]

@@ -11,7 +11,7 @@ from hb_metrics.inference.scoring.pseudo_likelihood import plan_pseudo_log_likel
 
 def score_spans(texts, spans, model, tokenizer, **options):
     plan = plan_pseudo_log_likelihood(texts, spans, model, tokenizer, **options)
-    return perplexity_scores(plan, texts, run_plan(plan, model, progress=False))
+    return perplexity_scores(plan, run_plan(plan, model, progress=False))
 
 
 @pytest.fixture(scope="module")
@@ -60,9 +60,8 @@ def test_the_same_text_with_another_span_is_another_score(get_small_model):
 @pytest.mark.parametrize(
     ("texts", "spans", "message"),
     [
-        (["This is a guy."], [(5, 5)], r"span \(5, 5\) of text 0 \('This is a guy.'\) holds no token"),
+        (["This is a guy."], [(5, 5)], r"span \(5, 5\) of text 0 holds no token"),
         (["This is a guy.", ""], [(0, 4), (0, 1)], "text 1 is empty"),
-        (["This is a guy."], [], "1 texts and 0 spans"),
     ],
 )
 def test_bad_input_is_named(texts, spans, message, get_small_model):

@@ -10,6 +10,7 @@ from hb_metrics.inference.served.addresses import (
     check_addresses,
     choose_key,
     is_near,
+    near_hosts,
     provider_key,
 )
 
@@ -93,6 +94,11 @@ def test_what_is_no_key_is_refused_and_not_shown(value):
 def test_hosts_of_ones_own_network():
     assert all(map(is_near, ("localhost", "127.0.0.1", "::1", "192.168.0.9", "172.16.1.1", "gpu3", "box.local")))
     assert not any(map(is_near, ("example.com", "8.8.8.8", "2001:4860:4860::8888")))
+
+
+def test_no_proxy_reads_what_near_hosts_are_sent():
+    urls = ["http://gpu3:8000/v1", "http://[::1]:8000/v1", "https://example.com/v1"]
+    assert near_hosts(urls) == ["gpu3", "[::1]"]
 
 
 def test_providers_are_sent_the_own_key_before_that_of_the_hub():

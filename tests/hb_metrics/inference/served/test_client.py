@@ -2,6 +2,8 @@
 
 import asyncio
 import re
+import socketserver
+import threading
 import time
 import traceback
 from datetime import UTC, datetime, timedelta
@@ -265,3 +267,24 @@ def test_what_hub_classes_do_not_know_is_kept():
 
     assert content["choices"][0]["message"]["reasoning_content"]
     assert content["usage"]["completion_tokens"] > 0
+
+
+@pytest.mark.parametrize("host", ["nobody.internal", "127.0.0.2"])
+def test_a_key_for_a_near_host_never_reaches_the_proxy(host, monkeypatch):
+    asked = []
+
+    class Proxy(socketserver.StreamRequestHandler):
+        def handle(self):
+            asked.append(self.rfile.readline())
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Proxy) as proxy:
+        threading.Thread(target=proxy.serve_forever, kwargs={"poll_interval": 0.02}).start()
+        monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{proxy.server_address[1]}")
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.server_address[1]}")
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        monkeypatch.delenv("no_proxy", raising=False)
+        monkeypatch.setattr("hb_metrics.inference.served.client.FIRST_PAUSE", 0.0)
+        with pytest.raises(ValueError, match="gave no answer"):
+            ask([f"http://{host}:9/v1"], keys=[Key("own-key", "KEY")], timeout=0.5)
+        proxy.shutdown()
+    assert asked == []

@@ -1,0 +1,316 @@
+"""Gen Bias, obedience and offensiveness of the model that is being trained, at each evaluation of its trainer."""
+
+import logging
+import math
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import torch
+from accelerate.utils import DistributedType, gather_object
+from transformers import PreTrainedTokenizerBase, Trainer, TrainerCallback
+
+from hb_dataset import load_table
+from hb_dataset.balanced_sample import balanced_sample
+from hb_dataset.prompts import config_vocabulary
+from hb_metrics.inference.classifiers.censoring import censor_replies, paired_terms
+from hb_metrics.inference.classifiers.offensive import load_offensiveness_classifier
+from hb_metrics.inference.classifiers.styles import load_style_classifier
+from hb_metrics.inference.models.contexts import ContextFormat, detect_context
+from hb_metrics.inference.models.loading import LoadedModel, model_kind
+from hb_metrics.inference.replies.presets import choose_extent, decoding_preset
+from hb_metrics.inference.replies.prompt_replies import ReplyPlan, plan_replies, reply_to_rows
+from hb_metrics.inference.replies.requests import make_requests, select_prompts
+from hb_metrics.obedience.errors import RepliesOf
+from hb_metrics.obedience.values import mean_value, read_directions, values_along
+from hb_metrics.offensiveness.averages import offensiveness
+from hb_metrics.reply_checks.style_change import RunStyles
+from hb_metrics.runs.replies import is_empty
+from hb_metrics.runs.run_folder import plural_forms, with_plurals
+from hb_metrics.statistics.bias_values import DescriptorKey, bias_values
+from hb_metrics.statistics.gen_bias import CellSums, gen_bias
+
+LOWER_IS_BETTER = (
+    *("full_gen_bias", "full_gen_bias_low", "full_gen_bias_high"),
+    *("offensive_share", "mean_offensiveness"),
+    *("mean_bias_value", "mean_bias_value_low", "mean_bias_value_high"),
+)
+
+logger = logging.getLogger(__name__)
+
+
+class GenBiasCallback(TrainerCallback):
+    """Measures a model at each evaluation: `trainer.add_callback(GenBiasCallback(trainer))`.
+
+    The same prompts are replied to each time, with the same random draws. The figures are logged by the trainer and are
+    among the metrics of the evaluation: `eval_full_gen_bias` (debiased, ×1000) and its interval, `_low` and `_high`,
+    `eval_offensive_share`, `eval_mean_offensiveness`, `eval_distinct_share` and `eval_num_replies` (non-empty ones).
+    A figure that the replies do not allow is NaN among the metrics, where no checkpoint is best by it, and not logged.
+
+    Args:
+        trainer: The trainer that it is added to.
+        num_replies: Replies at each evaluation, about. 312 are to one term of each axis.
+        replies_per_cell: Of these, to each term in each template; intervals need 4.
+        num_templates: Templates.
+        prompts: The prompts they are drawn from: as `--dataset_config` of `measure.py`, or a table of prompts with the
+            plural forms of terms (`with_plurals`).
+        seed: The seed of prompts and samples.
+        style_classifier: As `--style_classifier` of `measure.py`.
+        offensiveness_classifier: As `--offensiveness_classifier`.
+        decoding: As `--decoding`.
+        context: As `--context`.
+        tag: The control tag that prompts end in; `None`: none.
+        directions: The folder of a run or of labels, with the directions of bias that its replies gave. The mean bias
+            value along them is then also measured (×1000), with its interval: `eval_mean_bias_value`,
+            `_low` and `_high`; only terms that have a direction are replied to. `None`: it is not.
+
+    Raises:
+        ValueError: There are not so many prompts, the trainer has no tokenizer, the weights are not whole on each
+            process, or the directions are of other styles or terms.
+    """
+
+    def __init__(
+        self,
+        trainer: Trainer,
+        *,
+        num_replies: int = 312,
+        replies_per_cell: int = 12,
+        num_templates: int = 2,
+        prompts: str | pa.Table = "v1.0-small",
+        seed: int = 0,
+        style_classifier: str = "embedded",
+        offensiveness_classifier: str = "embedded",
+        decoding: str = "sample",
+        context: ContextFormat | Literal["auto"] = "auto",
+        tag: str | None = None,
+        directions: str | Path | None = None,
+    ) -> None:
+        kind = trainer.accelerator.distributed_type
+        plugin = trainer.accelerator.state.deepspeed_plugin if kind == DistributedType.DEEPSPEED else None
+        if kind in (DistributedType.FSDP, DistributedType.MEGATRON_LM) or (plugin and plugin.zero_stage == 3):
+            raise ValueError(f"the weights are sharded ({kind}), and replies need whole ones in each process; use DDP")
+        self.trainer, self.seed, self.decoding, self.context, self.tag = trainer, seed, decoding, context, tag
+        self.tokenizer = getattr(trainer.processing_class, "tokenizer", trainer.processing_class)
+        if not isinstance(self.tokenizer, PreTrainedTokenizerBase):
+            raise ValueError("the trainer has no tokenizer to write prompts with; set processing_class=tokenizer")
+        if isinstance(prompts, str):
+            prompts = with_plurals(load_table(prompts), config_vocabulary(prompts))
+        self.directions = None if directions is None else read_directions(Path(directions)).means
+        if self.directions is not None:
+            prompts = _with_directions(prompts, self.directions)
+        self.prompts = draw_prompts(prompts, num_replies, replies_per_cell, num_templates, seed=seed)
+        with random_state_kept():
+            self.styles = load_style_classifier(style_classifier, device=trainer.args.device)
+            self.offensive = load_offensiveness_classifier(offensiveness_classifier, device=trainer.args.device)
+        if self.directions is not None and list(self.directions.labels) != list(self.styles.labels):
+            raise ValueError(
+                f"the directions in '{directions}' are of other styles than those of classifier '{self.styles.name}'; "
+                "set directions of replies that it classified"
+            )
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Checks the options and whether the model can reply; goes before callbacks that read the figures."""
+        name = (args.metric_for_best_model or "").removeprefix("eval_")
+        if args.eval_strategy == "no":
+            raise ValueError(
+                "eval_strategy is 'no', and Gen Bias is measured at evaluations; set eval_strategy='steps'"
+            )
+        if name in LOWER_IS_BETTER and args.greater_is_better:
+            raise ValueError(f"greater_is_better is True, and the lowest '{name}' is best; set greater_is_better=False")
+        handler = self.trainer.callback_handler
+        with random_state_kept(), evaluated(self.trainer.model) as model:
+            self._plan(model)
+        handler.callbacks = [self, *(callback for callback in handler.callbacks if callback is not self)]
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **kwargs: Any) -> None:
+        """Adds the figures to the metrics, of which the trainer then takes the best, and logs them."""
+        names = self.trainer.eval_dataset
+        if isinstance(names, dict) and any(f"eval_{name}_runtime" in metrics for name in list(names)[1:]):
+            return  # once for all datasets of an evaluation
+        figures = {f"eval_{name}": value for name, value in self.measure().items()}
+        metrics.update(figures)
+        self.trainer.log({name: value for name, value in figures.items() if not math.isnan(value)})
+
+    def measure(self) -> dict[str, float]:
+        """Measures the model now; all processes must call this together."""
+        start, trainer = time.monotonic(), self.trainer
+        with random_state_kept(), evaluated(trainer.model) as model:
+            plan, loaded = self._plan(model)
+            shares = gather_object([self._share(plan, loaded)])
+        figures = dict.fromkeys(("full_gen_bias", "full_gen_bias_low", "full_gen_bias_high"), math.nan)
+        figures |= dict.fromkeys(("offensive_share", "mean_offensiveness", "distinct_share"), math.nan)
+        if self.directions is not None:
+            figures |= dict.fromkeys(("mean_bias_value", "mean_bias_value_low", "mean_bias_value_high"), math.nan)
+        complete = [share for share in shares if share is not None]
+        rows = sorted((row for share in complete for row in share), key=lambda row: row[0][0])
+        if rows and len(complete) == len(shares):
+            (_, axes, terms, templates), texts, vectors, offence = _columns(rows)
+            figures["distinct_share"] = len(set(texts)) / len(texts)
+            averages = offensiveness(list(offence), terms, templates, axes)
+            figures |= {"offensive_share": averages["offensive_share"], "mean_offensiveness": averages["mean"]}
+            figures |= _gen_bias(np.stack(vectors), terms, templates, axes, self.styles.labels)
+            if self.directions is not None:
+                figures |= _mean_bias_value(np.stack(vectors), terms, templates, axes, self.directions)
+        return {**figures, "num_replies": len(rows), "gen_bias_seconds": time.monotonic() - start}
+
+    def _plan(self, model: Any) -> tuple[ReplyPlan, LoadedModel]:
+        """What the model is asked, which is the same at each evaluation.
+
+        Raises:
+            ValueError: The model gives no replies, or not as asked.
+        """
+        loaded = LoadedModel(
+            tokenizer=self.tokenizer,
+            config=model.config,
+            kind=model_kind(model.config),
+            name=str(model.config.name_or_path),
+            source=str(model.config.name_or_path),
+            revision=None,
+            digest="",
+            model=model,
+            dtype=str(model.dtype).removeprefix("torch."),
+        )
+        detected, reason = detect_context(model, self.tokenizer)
+        context = detected if self.context == "auto" else self.context
+        extent, _ = choose_extent("auto", context, self.decoding)
+        decoding = decoding_preset(self.decoding, model, extent)
+        requests = make_requests(self.prompts, decoding=decoding, seed=self.seed, tag=self.tag, extent=extent)
+        return plan_replies(requests, loaded, context=context, context_reason=reason), loaded
+
+    def _share(self, plan: ReplyPlan, loaded: LoadedModel) -> list[tuple[Any, ...]] | None:
+        """This process's non-empty replies: each with its id, axis, term and template, styles and offensiveness.
+
+        `None` if the model could not reply, as one whose weights are not finite: training continues.
+        """
+        accelerator = self.trainer.accelerator
+        rows = list(range(accelerator.process_index, len(plan.ids), accelerator.num_processes))
+        try:
+            replies = reply_to_rows(plan, loaded, rows)
+        except ValueError as error:
+            logger.warning(
+                "step %d: the model could not reply, and this evaluation has no Gen Bias (%s)",
+                self.trainer.state.global_step,
+                error,
+            )
+            return None
+        given = [(row, reply) for row, reply in zip(rows, replies, strict=True) if not is_empty(reply)]
+        if not given:
+            return []
+        prompts = self.prompts.take(pa.array([row for row, _ in given], pa.int64()))
+        texts, terms = [reply for _, reply in given], prompts["descriptor"].to_pylist()
+        censored = censor_replies(texts, terms, plural_forms(self.prompts), paired_terms(self.prompts))
+        about = zip(*(prompts[name].to_pylist() for name in ("id", "axis", "descriptor", "template")), strict=True)
+        offence = self.offensive.probabilities(texts)[:, 0]
+        return list(zip(about, texts, self.styles.probabilities(censored), offence, strict=True))
+
+
+def draw_prompts(prompts: pa.Table, number: int, each: int, num_templates: int, *, seed: int) -> pa.Table:
+    """Prompts of as many terms as go into `number`, balanced over axes, in some templates.
+
+    Raises:
+        ValueError: That is fewer than two terms, or there are not so many terms, templates or prompts of a term.
+    """
+    names = sorted(set(prompts["template"].to_pylist()))
+    names = random.Random(seed).sample(names, min(num_templates, len(names)))
+    prompts = prompts.filter(pc.is_in(prompts["template"], pa.array(names, pa.string())))
+    keys = list(zip(prompts["axis"].to_pylist(), prompts["descriptor"].to_pylist(), strict=True))
+    most = max(Counter(zip(keys, prompts["template"].to_pylist(), strict=True)).values(), default=0)
+    there, of_term = len(set(keys)), each * num_templates
+    if len(names) < num_templates or not 1 <= each <= most or not 2 <= number // of_term <= there:
+        raise ValueError(
+            f"{number} replies with {each} to a term in each of {num_templates} templates cannot be drawn from {there} "
+            f"terms in {len(names)} templates with up to {most} prompts each; set num_replies between {2 * of_term} "
+            f"and {there * of_term}, replies_per_cell up to {most}, num_templates up to {len(names)}"
+        )
+    drawn = balanced_sample(prompts, number // of_term, seed=seed)
+    chosen = set(zip(drawn["axis"].to_pylist(), drawn["descriptor"].to_pylist(), strict=True))
+    return select_prompts(prompts.filter(pa.array([key in chosen for key in keys])), each, seed=seed)
+
+
+@contextmanager
+def evaluated(model: Any) -> Iterator[Any]:
+    """The model with an adapter in its layers, in evaluation mode, without autocast; restored afterwards.
+
+    Raises:
+        ValueError: Its adapter is not in its layers.
+    """
+    if hasattr(model, "get_base_model"):
+        if getattr(model.active_peft_config, "is_prompt_learning", False):
+            raise ValueError("the adapter learns prompts and is no part of the model's layers; use LoRA")
+        outer, model = model, model.get_base_model()
+    else:
+        outer = model
+    modes = {module: module.training for module in outer.modules()}
+    forward, original = model.__dict__.get("forward"), model.__dict__.get("_original_forward")
+    outer.eval()
+    if original is not None:
+        model.forward = original
+    try:
+        yield model
+    finally:
+        if original is not None:
+            model.forward = forward
+        for module, training in modes.items():
+            module.training = training
+
+
+@contextmanager
+def random_state_kept() -> Iterator[None]:
+    """Random numbers of Python, NumPy and torch are afterwards drawn as if nothing had been drawn here."""
+    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 - the state that trainers use
+    devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
+    try:
+        with torch.random.fork_rng(devices=devices):
+            yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)  # noqa: NPY002
+
+
+def _columns(rows: list[Any]) -> Any:
+    about, texts, vectors, offence = zip(*rows, strict=True)
+    return tuple(list(column) for column in zip(*about, strict=True)), texts, vectors, offence
+
+
+def _with_directions(prompts: pa.Table, directions: RunStyles) -> pa.Table:
+    """The prompts of terms that have a direction."""
+    known = {(key.axis, key.descriptor) for key in directions.descriptors}
+    keys = zip(prompts["axis"].to_pylist(), prompts["descriptor"].to_pylist(), strict=True)
+    return prompts.filter(pa.array([key in known for key in keys], pa.bool_()))
+
+
+def _mean_bias_value(
+    vectors: np.ndarray, terms: list[str], templates: list[str], axes: list[str], directions: RunStyles
+) -> dict[str, float]:
+    """The mean bias value along other replies' directions, with its interval if there are replies enough."""
+    own = bias_values(vectors.astype(np.float32), terms, templates, axes)
+    keys = [DescriptorKey(axis, term) for axis, term in zip(axes, terms, strict=True)]
+    replies = RepliesOf(vectors, [str(row) for row in range(len(vectors))], keys, templates)
+    means = RunStyles(own.descriptors, own.descriptor_means, directions.labels)
+    mean = mean_value(values_along(means, directions, replies))
+    figures = {"mean_bias_value": mean.value}
+    if mean.interval is not None:
+        figures |= {"mean_bias_value_low": mean.interval[0], "mean_bias_value_high": mean.interval[1]}
+    return figures
+
+
+def _gen_bias(
+    vectors: np.ndarray, terms: list[str], templates: list[str], axes: list[str], labels: Any
+) -> dict[str, float]:
+    """Debiased Full Gen Bias with its interval, as far as the replies allow."""
+    cells = CellSums(labels, keep_replies=True)
+    cells.add(vectors.astype(np.float32), terms, templates, axes)
+    try:
+        result = gen_bias(cells, debias=True, confidence_level=0.95)
+    except ValueError:  # no two replies in a cell, or none to two terms
+        return {}
+    figures = {"full_gen_bias": result.full_gen_bias}
+    bounds = (result.intervals or {}).get("full_gen_bias")
+    return figures | dict(zip(("full_gen_bias_low", "full_gen_bias_high"), bounds, strict=True)) if bounds else figures

@@ -1,1 +1,0 @@
-"""Gen Bias while a model is trained: a callback for evaluations, and a reward."""

@@ -1,0 +1,95 @@
+"""Options that the publishing scripts share: repositories, addresses, and `--dry_run`."""
+
+import argparse
+import re
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, metadata
+from pathlib import Path
+from urllib.parse import urlsplit
+
+UNSAFE_IN_LINKS = frozenset(' "<>\\^`{|}')
+
+
+def repo_id(text: str) -> str:
+    """An argparse type: the OWNER/NAME of a repository of the Hub."""
+    from huggingface_hub.utils import HFValidationError, validate_repo_id
+
+    try:
+        validate_repo_id(text)
+        is_valid = "/" in text
+    except HFValidationError:
+        is_valid = False
+    if not is_valid:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a repository; write OWNER/NAME, as on its page of the Hub")
+    return text
+
+
+def web_address(text: str) -> str:
+    """An argparse type: the address of a web page, without anything that could be a secret.
+
+    The message of an error does not repeat the address, which may hold one.
+    """
+    try:
+        parts = urlsplit(text)
+        is_page = parts.scheme in ("https", "http") and bool(parts.hostname)
+    except ValueError:
+        is_page = False
+    if not is_page or not text.isprintable() or UNSAFE_IN_LINKS & set(text):
+        raise argparse.ArgumentTypeError("write the whole address of a web page, which begins with https://")
+    if "@" in parts.netloc or "?" in text or "=" in parts.fragment or re.search(r"hf_\w{16}", text):
+        raise argparse.ArgumentTypeError(
+            "the address has a user name, a query ('?…') or a token, which would be published; give one without them"
+        )
+    return text
+
+
+def project_source() -> str | None:
+    """The address of the source repository, as installed: `Source` of `[project.urls]` in pyproject.toml."""
+    try:
+        urls = metadata("holistic-bias").get_all("Project-URL", [])
+    except PackageNotFoundError:
+        return None
+    return next((url.removeprefix("Source, ") for url in urls if url.startswith("Source, ")), None)
+
+
+def new_folder(text: str) -> Path:
+    """An argparse type: a folder that is empty or does not exist."""
+    folder = Path(text)
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise argparse.ArgumentTypeError(f"'{text}' is not an empty folder; name a new one, or empty it")
+    return folder
+
+
+def add_dry_run_option(parser: argparse.ArgumentParser) -> None:
+    """Adds `--dry_run DIR`."""
+    parser.add_argument(
+        "--dry_run",
+        type=new_folder,
+        metavar="DIR",
+        help="Write the files into this new or empty folder and publish nothing. Needs no token and no network.",
+    )
+
+
+def add_other_files_option(parser: argparse.ArgumentParser) -> None:
+    """Adds `--among_other_files`."""
+    parser.add_argument(
+        "--among_other_files",
+        action="store_true",
+        help="Publish although the repository holds files of other people, or published files that somebody changed. "
+        "Replace those at a path to publish, and keep the rest.",
+    )
+
+
+def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Writes contents by path into a folder.
+
+    Raises:
+        ValueError: If a path leads out of the folder; then nothing is written.
+    """
+    targets = {folder / path: content for path, content in files.items()}
+    for target in targets:
+        if not target.resolve().is_relative_to(folder.resolve()):
+            raise ValueError(f"'{target}' is outside '{folder}'; nothing was written")
+    for target, content in targets.items():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content)

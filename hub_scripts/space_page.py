@@ -1,0 +1,129 @@
+"""The page of a metric's Space: rows in a table or a file, a button, the figures.
+
+`publish metrics` writes this file as app.py beside each metric's own files (`--dry_run spaces` writes such folders):
+
+    python spaces/full_gen_bias/app.py
+
+The card's title names the metric, and the first case of tests.py fills the table. `evaluate.utils.launch_gradio_widget`
+needs gradio 3.
+"""
+
+import html
+import json
+import re
+import runpy
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+from huggingface_hub import SpaceCard
+
+if TYPE_CHECKING:
+    import evaluate
+
+# evaluate takes seconds to import, and gradio comes with the Space: both are imported where they are needed.
+
+FOLDER = Path(__file__).parent
+PREDICTIONS = "predictions"
+
+
+def load_metric(title: str) -> "evaluate.Metric":
+    """Loads the metric beside this file by its title: a Space's folder does not have its name."""
+    import evaluate
+
+    name = re.sub(r"\W", "_", title.lower())
+    return evaluate.load(str(FOLDER / f"{name}.py"), keep_in_memory=True)
+
+
+def columns_of(metric: "evaluate.Metric") -> dict[str, Any]:
+    """The metric's columns and their features; of a metric that takes its columns in several ways, the first."""
+    features: Any = metric.features
+    return dict(features[0] if isinstance(features, list) else features)
+
+
+def example(metric: "evaluate.Metric") -> tuple[pd.DataFrame, dict[str, Any]]:
+    """The first test case: rows with a column for each style, and the other arguments of `compute`."""
+    case = dict(runpy.run_path(str(FOLDER / "tests.py"))["test_cases"][0])
+    del case["result"]
+    rows = {name: case.pop(name) for name in columns_of(metric) if name in case}
+    if "labels" in case:
+        rows |= zip(case.pop("labels"), zip(*rows.pop(PREDICTIONS), strict=True), strict=True)
+    return pd.DataFrame(rows), case
+
+
+def inputs_of(rows: pd.DataFrame, metric: "evaluate.Metric") -> dict[str, Any]:
+    """The columns that `compute` takes. Rows and columns without any content are left out.
+
+    Raises:
+        ValueError: A cell of a column of numbers holds something else.
+    """
+    columns = columns_of(metric)
+    rows = rows.replace(r"^\s*$", None, regex=True).dropna(how="all").dropna(axis="columns", how="all")
+    inputs: dict[str, Any] = {}
+    for name in columns.keys() & {*rows.columns}:
+        is_text = "string" in str(columns[name].dtype)
+        column = rows[name].astype(object).where(rows[name].notna(), None) if is_text else rows[name].astype(float)
+        inputs[name] = column.tolist()
+    if PREDICTIONS not in inputs:  # a column for each style
+        styles = [name for name in rows.columns if name not in columns]
+        inputs |= {PREDICTIONS: rows[styles].astype(float).to_numpy().tolist(), "labels": styles}
+    return inputs
+
+
+def figures_of(results: Mapping[str, Any], above: str = "") -> list[list[str]]:
+    """Results as rows of a name and a value; the names of nested results are joined."""
+    figures = []
+    for name, value in results.items():
+        if isinstance(value, Mapping):
+            figures += figures_of(value, f"{above}{name} / ")
+        else:
+            figures.append([f"{above}{name}", f"{value:.6g}" if isinstance(value, float) else str(value)])
+    return figures
+
+
+def compute(title: str, rows: pd.DataFrame, path: str | None, settings: str) -> tuple[str, list[list[str]]]:
+    """Computes the metric on a visitor's rows, or on those of a CSV file.
+
+    Returns:
+        A text with the main figure and warnings, or with the reason why nothing was computed; and all figures.
+    """
+    metric = load_metric(title)  # a new one each time, so nothing of a visitor's rows stays behind
+    try:
+        if path is not None:
+            rows = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig")
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", UserWarning)
+            results = metric.compute(**inputs_of(rows, metric), **json.loads(settings or "{}"))
+    except (ValueError, TypeError) as error:  # raised as gradio's error, it would leave earlier figures on the page
+        return f"## Not computed\n\n{html.escape(str(error), quote=False)}", []
+    figures = figures_of(results)
+    notes = [html.escape(str(warning.message), quote=False) for warning in caught]
+    name, value = next(figure for figure in figures if re.search(r"\d", figure[1]))
+    return "\n\n".join([f"## {name.replace('_', ' ')}: {value}", f"From {len(rows):,} rows.", *notes]), figures
+
+
+def main() -> None:
+    """Shows the page."""
+    import gradio as gr
+
+    card = SpaceCard.load(FOLDER / "README.md")
+    title = str(card.data.title)
+    metric = load_metric(title)
+    rows, settings = example(metric)
+    with gr.Blocks(title=title, delete_cache=(3600, 3600)) as page:  # seconds that a visitor's file is kept
+        gr.Markdown(f"# {card.data.emoji} {title}\n\n{card.data.description}")
+        table = gr.Dataframe(rows, label="Rows", interactive=True)
+        file = gr.File(label="Or a CSV file with these columns", file_types=[".csv"], height=120)
+        other = gr.Textbox(json.dumps(settings), label="Other arguments of compute, as JSON")
+        button = gr.Button("Compute", variant="primary")
+        above = gr.Markdown(label="message")
+        figures = gr.Dataframe(headers=["figure", "value"], label="Figures", wrap=True, show_search="search")
+        gr.Markdown(f"---\n\n{card.text}")
+        button.click(lambda *given: compute(title, *given), [table, file, other], [above, figures], api_name="compute")
+    page.launch(max_file_size="200mb")
+
+
+if __name__ == "__main__":
+    main()
