@@ -233,9 +233,7 @@ def _weighted_products(residuals: np.ndarray, sizes: np.ndarray, weights: np.nda
     return (residuals * by_row[:, None]).T @ residuals
 
 
-def _trace_products(
-    residuals: np.ndarray, starts: np.ndarray, repeated: np.ndarray, matrix: np.ndarray
-) -> np.ndarray:
+def _trace_products(residuals: np.ndarray, starts: np.ndarray, repeated: np.ndarray, matrix: np.ndarray) -> np.ndarray:
     """tr(S_d·matrix) for each cell: [cells], NaN for cells of one reply."""
     return np.add.reduceat(np.einsum("ij,ij->i", residuals @ matrix, residuals), starts) / (repeated - 1)
 

@@ -121,7 +121,9 @@ def intervals(
     by_axis = {}
     for axis, templates in gathered.items():
         found = []
-        for moments, plain_value, noise_value in zip(zip(*templates, strict=True), plain[axis], noise[axis], strict=True):
+        for moments, plain_value, noise_value in zip(
+            zip(*templates, strict=True), plain[axis], noise[axis], strict=True
+        ):
             found.append(_interval(moments, plain_value - noise_value, plain_value, scale, confidence_level))
         by_axis[axis] = Intervals(*map(list, zip(*found, strict=True)))
     return by_axis

@@ -29,6 +29,7 @@ Returns:
     intervals (dict): summed_cluster_gen_bias and by_axis with [lowest, highest], bounds for the value with endless
         replies; plain values contain sampling noise and can lie above. None without confidence_level, or if the replies
         do not allow an interval.
+    wide_intervals (dict): the same keys with True where the interval is over 15 % wider than with a known variance.
     no_intervals (dict): the same keys with the reason why there is no interval.
     clusters (dict of list): cluster -> labels of its styles.
 {COUNTS}Examples:

@@ -42,6 +42,7 @@ class Figure(NamedTuple):
             perplexity), "signed" (+0.07), "effect" (0.43), "count" (1,560).
         meaning: A sentence that explains it.
         interval: Lowest and highest; `None`: it has none.
+        is_wide: Whether the replies show their own spread only roughly, so that the interval is wider than usual.
         no_interval: Why it has no interval, where other runs have one.
         confidence_level: The confidence level of the interval.
         part_of: The heading of its table and plot if it is a part; empty: it is about the whole run.
@@ -60,6 +61,7 @@ class Figure(NamedTuple):
     unit: Unit
     meaning: str = ""
     interval: Bounds | None = None
+    is_wide: bool = False
     no_interval: str | None = None
     confidence_level: float | None = None
     part_of: str = ""
@@ -110,7 +112,7 @@ class Figure(NamedTuple):
         """The interval with its level, or why there is none; empty: it never has one."""
         if self.interval is not None:
             level = "" if self.confidence_level is None else f"{numbers.share(self.confidence_level, 0)} "
-            return f"{level}interval {self.shown_interval}"
+            return f"{'wide ' if self.is_wide else ''}{level}interval {self.shown_interval}"
         return f"no interval: {self.no_interval}" if self.no_interval else ""
 
     @property

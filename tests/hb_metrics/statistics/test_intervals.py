@@ -19,7 +19,7 @@ def check(design, sets):
         assert result.share < 0.5, result
         assert None not in result.reasons
         return
-    assert result.share > 0.9, result
+    assert result.share > 0.85, result
     # Chance in the simulation itself: four standard errors of it with few sets, one with many.
     errors = 1 if sets >= SETS else 4
     margin = errors * sqrt(0.05 * 0.95 / sets)
@@ -131,9 +131,9 @@ def test_replies_that_do_not_vary_within_their_cell_give_no_interval_and_no_warn
 
 def test_a_variance_that_comes_out_below_0_is_no_sign_of_replies_that_do_not_vary():
     reasons = set()
-    for seed in range(20):  # one of these estimates is below 0
-        replies = np.random.default_rng(seed).dirichlet(np.full(5, 0.1), 80)
-        reasons.add(found_of(replies, [4] * 2, num_templates=10).no_intervals["full_gen_bias"])
+    for seed in range(30):  # one of these estimates is below 0
+        replies = np.random.default_rng(seed).dirichlet(np.full(2, 0.1), 48)
+        reasons.add(found_of(replies, [4] * 2, num_templates=6).no_intervals["full_gen_bias"])
     assert {reason[:13] for reason in reasons if reason} == {"how far chanc"}
 
 
