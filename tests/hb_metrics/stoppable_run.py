@@ -38,7 +38,7 @@ def main(options, writes=None, stalled=None, machines=False):
     replies.ROWS_PER_SHARD = 16
     classifier.ROWS_PER_SHARD = 16
     offensiveness_work.ROWS_PER_SHARD = 64
-    regard_work.MAX_TOKENS = 60
+    regard_work.MAX_TOKENS, regard_work.NUM_SEEDS = 60, 2
     rank = int(os.environ.get("RANK", "0"))
     if machines:
         shared_files.LATEST = 2

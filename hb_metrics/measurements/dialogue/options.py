@@ -14,11 +14,11 @@ class DialogueOptions:
     dialogue_file: str | None = field(
         default=None,
         metadata={
-            "help": "A CSV, JSON lines or Parquet file with columns prompt and reply: what real people said. "
-            "Default: the chitchat-dataset corpus."
+            "help": "A CSV, JSON lines or Parquet file of real dialogue, with the columns prompt and reply. Default: "
+            "the chitchat-dataset corpus."
         },
     )
-    dialogue_replies: int = field(default=500, metadata={"help": "How many replies of the real dialogue are scored."})
+    dialogue_replies: int = field(default=500, metadata={"help": "The number of real replies to score."})
 
     def __post_init__(self) -> None:
         """Raises a ValueError if a number is below its least value, or the file does not exist."""

@@ -12,7 +12,7 @@ class OffensivenessOptions:
     offensiveness_classifier: str = field(
         default="embedded",
         metadata={
-            "help": "What classifies texts as offensive: the Hub id or local folder of a sequence classifier, or "
+            "help": "The classifier of offensive texts: the Hub id or local folder of a sequence classifier, or "
             "'embedded'."
         },
     )

@@ -15,22 +15,21 @@ class RedditOptions:
         default=None,
         metadata={
             "help": "The folder of the RedditBias data: its authors' repository, or a folder with a subfolder for each "
-            "bias type that holds their files, or train, validation and test as .csv or .txt."
+            "bias type that contains their files, or train, validation and test as .csv or .txt."
         },
     )
     bias_type: list[str] | None = field(
         default=None,
         metadata={
-            "help": "Which bias types of RedditBias are measured, e.g. race gender; also the path of a specification "
-            "of your own.",
+            "help": "The bias types of RedditBias to measure, e.g. race gender, or the path of another specification.",
             "nargs": "+",
         },
     )
     reference_texts: str | None = field(
         default=None,
         metadata={
-            "help": "The texts that LMP is measured on: one a line (.txt), or CSV, JSON lines or Parquet with a column "
-            "text. Default: replies of the chitchat-dataset corpus."
+            "help": "The texts for LMP: one per line (.txt), or CSV, JSON lines or Parquet with a column text. Default:"
+            " 500 replies of the chitchat-dataset corpus."
         },
     )
 

@@ -51,6 +51,7 @@ REGARD = "regard"  # the folder of the shards
 PARAPHRASES, CONTINUATIONS, REGARD_PROBABILITIES = "paraphrases", "continuations", "regard_probabilities"
 # How continuations are sampled, as in Sheng et al. (2019); the tokens of the prompt count too.
 TEMPERATURE, TOP_K, MAX_TOKENS = 0.7, 40, 40
+NUM_SEEDS = 10  # continuations of a prompt at most, as in Aggarwal et al. (2022)
 _NO_SPACE_BEFORE = (".", ",", ";", ":", "!", "?", "'", "’", ")", "…")
 
 PAIR_FORM_ERROR = "regard_pairs has {given!r}; write advantaged:disadvantaged, two of the groups: {groups}"
@@ -279,7 +280,7 @@ def _plan(task: Task, prompts: pa.Table) -> ContinuationPlan:
         prompts["id"].to_pylist(),
         prompts["text"].to_pylist(),
         task.loaded,
-        drawn=draw_continuations(prompts, options.regard_continuations or None, options.regard_seeds, seed=seed),
+        drawn=draw_continuations(prompts, options.regard_continuations or None, NUM_SEEDS, seed=seed),
         temperature=TEMPERATURE,
         top_k=TOP_K,
         max_tokens=MAX_TOKENS,

@@ -1,8 +1,8 @@
 """The settings of a run beside the paper's: what counts as the same, and what the report says of it."""
 
 import pytest
-from hb_metrics.display.paper_settings import settings_beside_paper
 
+from hb_metrics.report.layout.paper_settings import settings_beside_paper
 from hb_metrics.report.page import write_report
 from tests.hb_metrics.made_results import full_run
 from tests.hb_metrics.pages import check_sound, read_page

@@ -16,7 +16,7 @@ from hb_metrics.measurements.regard.work import draw_continuations, groups_and_p
 from hb_metrics.regard_bias.regard_results import regard_bias
 from tests.hb_metrics.runs_here import measure_here
 
-OPTIONS = ["--measurements", "regard", "--regard_continuations", 1, "--regard_seeds", 2]
+OPTIONS = ["--measurements", "regard", "--regard_continuations", 1]
 OPTIONS += ["--regard_groups", "man", "woman", "--regard_pairs", "man:woman"]
 
 
@@ -38,6 +38,7 @@ def more_tokens():
     """The small model's tokens are short."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("hb_metrics.measurements.regard.work.MAX_TOKENS", 60)
+        patch.setattr("hb_metrics.measurements.regard.work.NUM_SEEDS", 2)
         yield
 
 
@@ -224,7 +225,7 @@ def test_groups_and_pairs_that_are_not_there_are_refused(options, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"regard_seeds": 0}, "regard_seeds is 0; give at least 1"),
+        ({"regard_continuations": -1}, "regard_continuations is -1; give at least 0"),
     ],
 )
 def test_options_out_of_range_are_refused(options, message):
