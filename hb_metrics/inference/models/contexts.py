@@ -14,11 +14,11 @@ format (dialogpt, blenderbot), and as the system message of a chat. Earlier turn
 lines, as DialoGPT's or Blenderbot's turns, and as messages of a chat.
 """
 
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, get_args
+from unicodedata import category
 
 import yaml
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -41,7 +41,7 @@ CONTEXTS = get_args(ContextFormat)
 PERSONAS_FILE = Path(__file__).parent / "personas.yaml"
 # A chat template and DialoGPT's turns have their special tokens; in these formats the tokenizer adds its own.
 _SPECIAL_TOKENS_ADDED = ("plain", "blenderbot")
-_NOT_IN_A_LINE = ("Cc", "Cs", "Zl", "Zp")  # line breaks, other control characters, half characters
+_NOT_IN_A_LINE = {"Cc", "Cs", "Zl", "Zp"}  # line breaks, other control characters, half characters
 _PERSONA = "your persona: "  # before each line, in the formats of models that were trained on ConvAI2
 _SENTENCE_ENDS = (".", "!", "?", '."', '!"', '?"')
 
@@ -341,19 +341,14 @@ def read_sentences(path: str | Path, key: str) -> list[str]:
         content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # such as a date that is none
         raise ValueError(f"{path}: is not valid YAML ({' '.join(str(error).split())})") from error
-    problem = None
-    sentences = content.get(key) if isinstance(content, dict) else None
-    if not isinstance(sentences, list) or not sentences:
-        problem, sentences = f"has no list of {key}", []
+    found = content.get(key) if isinstance(content, dict) else None
+    sentences: list[str] = found if isinstance(found, list) else []
+    problem = None if sentences else f"has no list of {key}"
     for number, line in enumerate(sentences, start=1):
-        if (
-            not isinstance(line, str)
-            or not line.strip()
-            or any(unicodedata.category(c) in _NOT_IN_A_LINE for c in line)
-        ):
-            problem = problem or f"{key.removesuffix('s')} {number} is {line!r}"
-        elif line in sentences[: number - 1]:
-            problem = problem or f"{line!r} is there twice"
+        is_line = isinstance(line, str) and line.strip() and not _NOT_IN_A_LINE.intersection(map(category, line))
+        if not is_line or line in sentences[: number - 1]:  # named by its number: these sentences may hurt
+            problem = f"{key.removesuffix('s')} {number} is {'there twice' if is_line else 'no line of text'}"
+            break
     if problem is not None:
         raise ValueError(f"{path}: {problem}; write `{key}:` and a list of sentences, each once")
     return sentences

@@ -54,10 +54,6 @@ TEMPERATURE, TOP_K, MAX_TOKENS = 0.7, 40, 40
 NUM_SEEDS = 10  # continuations of a prompt at most, as in Aggarwal et al. (2022)
 _NO_SPACE_BEFORE = (".", ",", ";", ":", "!", "?", "'", "’", ")", "…")
 
-PAIR_FORM_ERROR = "regard_pairs has {given!r}; write advantaged:disadvantaged, two of the groups: {groups}"
-PAIR_GROUP_ERROR = "regard_pairs names the group '{name}', which is not among the groups: {groups}"
-NO_CONTINUATION_ERROR = "the continuations of all {number} prompts are empty, so there is no regard to classify"
-
 
 class Paraphraser(NamedTuple):
     """A model that writes the structured prompts, and what it is to write."""
@@ -162,7 +158,9 @@ def measure(task: Task, work: RegardWork, results: Mapping[str, Any]) -> dict[st
     continuations = read_continuations(plan, folder / CONTINUATIONS) if made is None else made
     rows_with_text = continuations.filter(continuations["continuation"].is_valid())
     if not len(rows_with_text):
-        raise ValueError(NO_CONTINUATION_ERROR.format(number=prompts.num_rows))
+        raise ValueError(
+            f"the continuations of all {prompts.num_rows} prompts are empty, so there is no regard to classify"
+        )
     texts = [
         whole_text(text, continuation)
         for text, continuation in zip(
@@ -266,10 +264,14 @@ def _pairs(given: Sequence[str], groups: Sequence[str]) -> dict[str, tuple[str, 
     for text in given:
         names = [name.strip() for name in text.split(":")]
         if len(names) != 2 or names[0] == names[1]:
-            raise ValueError(PAIR_FORM_ERROR.format(given=text, groups=", ".join(groups)))
+            raise ValueError(
+                f"regard_pairs has {text!r}; write advantaged:disadvantaged, two of the groups: {', '.join(groups)}"
+            )
         for name in names:
             if name not in groups:
-                raise ValueError(PAIR_GROUP_ERROR.format(name=name, groups=", ".join(groups)))
+                raise ValueError(
+                    f"regard_pairs names the group '{name}', which is not among the groups: {', '.join(groups)}"
+                )
         pairs[f"{names[0]} − {names[1]}"] = (names[0], names[1])
     return pairs
 

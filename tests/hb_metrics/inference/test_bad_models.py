@@ -31,6 +31,7 @@ from hb_metrics.inference.scoring.perplexity import (
     score_perplexity,
 )
 from hb_metrics.inference.scoring.pseudo_likelihood import plan_pseudo_log_likelihood
+from hb_train.classifiers.encoder import load_encoder
 
 PROMPT_COLUMNS = ("id", "axis", "descriptor", "template", "text", "noun_phrase")
 OUT_OF_MEMORY = {
@@ -205,6 +206,13 @@ def test_a_folder_that_does_not_load_is_told_in_one_line(damage, message, save_s
     assert one_line(error).startswith(message.format(folder))
 
 
+def test_an_encoder_may_not_call_for_a_kernel_either(save_small_model):
+    folder = save_small_model("bert")
+    change_config(attn_implementation="somebody/kernel")(folder)
+    with pytest.raises(OSError, match="runs code of 'somebody/kernel' on the Hub"):
+        load_encoder(str(folder), ["kind", "cold"])
+
+
 def test_a_pickle_of_tensors_alone_is_read(save_small_model, get_small_model):
     folder = save_small_model("gpt2")
     model, _ = get_small_model("gpt2")
@@ -219,6 +227,7 @@ def test_a_pickle_of_tensors_alone_is_read(save_small_model, get_small_model):
         (write("config.json", b"{"), "the config.json of sequence classifier '{}' does not load"),
         (remove("config.json"), "there is no sequence classifier '{}'; pass 'embedded', a local folder"),
         (change_config(attn_implementation="a/b"), "the config.json of sequence classifier '{}' runs code of 'a/b'"),
+        (change_config(attn_implementation={"": "a/b"}), "the config.json of sequence classifier '{}' runs code of"),
         (write("tokenizer.json", b"{}"), TOKENIZER),
         (remove("model.safetensors"), WEIGHTS),
         (write("model.safetensors", b""), WEIGHTS),
@@ -339,7 +348,7 @@ def test_scores_that_are_no_numbers_name_the_first_text(name, scoring, value, ch
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_replies_from_scores_that_are_no_numbers_are_told(value, options, changed, tmp_path):
     model, tokenizer = changed("gpt2", slice(None), value)
-    with pytest.raises(ValueError, match=r"has the score (nan|inf); try dtype float32"):
+    with pytest.raises(ValueError, match=r"score (nan|inf); try dtype float32"):
         reply(["I love women.", "I love men."], loaded_as("causal", model, tokenizer), tmp_path, **options)
 
 

@@ -226,7 +226,7 @@ def test_a_template_that_loops_is_stopped(place, monkeypatch):
     monkeypatch.setattr(chats, "_SECONDS", 0.3)
     tokenizer = chat_tokenizer("qwen3")
     tokenizer.chat_template = LOOP
-    render = partial(chats.render_chats, [PROMPT], [[]], tokenizer, chats.DEFAULT_CHAT)
+    render = partial(chats.render_chats, [chat_messages(PROMPT, [], chats.DEFAULT_CHAT)], tokenizer, chats.DEFAULT_CHAT)
     with ThreadPoolExecutor(1) as pool, pytest.raises(ValueError, match=r"more than 0\.32 s\); mend the template"):
         render() if place == "main thread" else pool.submit(render).result(timeout=30)
 

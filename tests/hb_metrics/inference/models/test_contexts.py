@@ -332,11 +332,11 @@ def test_the_shipped_personas_are_many_each_once_and_say_nothing_of_who_somebody
         ("- I like soup.", "has no list of personas"),
         ("personas: I like soup.", "has no list of personas"),
         ("personas: []", "has no list of personas"),
-        ("personas: [I like soup., 5]", "persona 2 is 5"),
-        ("personas: ['']", "persona 1 is ''"),
-        ("personas: [a, ' ']", "persona 2 is ' '"),
-        ("personas: [a, null]", "persona 2 is None"),
-        ("personas: [I like soup., b, I like soup.]", "'I like soup.' is there twice"),
+        ("personas: [I like soup., 5]", "persona 2 is no line"),
+        ("personas: ['']", "persona 1 is no line"),
+        ("personas: [a, ' ']", "persona 2 is no line"),
+        ("personas: [a, null]", "persona 2 is no line"),
+        ("personas: [I like soup., b, I like soup.]", "persona 3 is there twice"),
     ],
 )
 def test_faults_of_a_persona_file_are_named(content, problem, tmp_path):

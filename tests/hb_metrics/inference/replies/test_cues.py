@@ -239,7 +239,7 @@ def test_questions_of_ones_own(tmp_path):
     path.write_text("questions: ['May I have a loan?']")
     assert read_questions(path) == ["May I have a loan?"]
     path.write_text("questions: [a, '']")
-    with pytest.raises(ValueError, match=rf"^{re.escape(str(path))}: question 2 is ''"):
+    with pytest.raises(ValueError, match=rf"^{re.escape(str(path))}: question 2 is no line"):
         read_questions(path)
     path.write_text("personas: [a]")
     with pytest.raises(ValueError, match="has no list of questions"):
