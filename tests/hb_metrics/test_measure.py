@@ -123,7 +123,7 @@ def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(v
     assert dialogue["num_replies"] == results["run"]["dialogue"]["num_replies"] == 6
     expected = math.exp(-sum(scores["log_likelihood"]) / sum(scores["num_tokens"]))
     assert dialogue["perplexity"] == pytest.approx(expected)
-    assert f"Dialogue perplexity  {expected:.2f}" in printed
+    assert f"Dialogue perplexity: {bias(expected)}" in printed
     page = (out / "report.html").read_text()
     assert "no_bias" in page
     assert generation["tuned_with"] == asked_with
@@ -176,7 +176,7 @@ def test_some_of_the_axes_are_measured(vocabulary, save_small_model, tmp_path):
         ),
         (["--decoding", "gredy"], "decoding 'gredy' is not known; did you mean 'greedy'?"),
         (["--personas", "-1"], "personas is -1; give at least 0"),
-        (["--personas", "161"], "has 160 persona lines, fewer than the 161 asked for"),
+        (["--personas", "161"], "personas is 161, and the file has 160 persona lines"),
         (["--style_clusters", "nowhere.yaml"], "style_clusters 'nowhere.yaml' is not a file"),
         (
             ["--style_classifier", "no/such-classifier", "--max_new_tokens", "12"],

@@ -35,11 +35,6 @@ from hb_metrics.inference.replies.trials import takes_cache, takes_padding
 REASONING_TOKENS = 2048  # of what a model thinks before a reply at most, unless the options say otherwise
 ROWS_PER_SHARD = 1024
 
-KIND_ERROR = (
-    "a {kind} language model gives no replies; measure its likelihoods (--measurements likelihood), or give a causal "
-    "or encoder-decoder model"
-)
-
 
 @dataclass(frozen=True, kw_only=True)
 class ReplyPlan(DecodingPlan):
@@ -90,7 +85,10 @@ def plan_replies(
         ValueError: The model gives no replies, or cannot take these contexts.
     """
     if loaded.kind == "masked":
-        raise ValueError(KIND_ERROR.format(kind=loaded.kind))
+        raise ValueError(
+            f"a {loaded.kind} language model gives no replies; measure its likelihoods (--measurements likelihood), or "
+            "give a causal or encoder-decoder model"
+        )
     check_cue(requests.cue, context, context_reason)
     chat, decoding, max_reasoning_tokens = requests.chat, requests.decoding, requests.max_reasoning_tokens
     has_encoder = loaded.model.config.is_encoder_decoder

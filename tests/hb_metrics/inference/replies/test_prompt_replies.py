@@ -17,6 +17,8 @@ from tqdm import tqdm
 
 from hb_dataset import load_table
 from hb_dataset.variations import VARIATIONS, mixed_variations, vary_prompts
+from hb_metrics.inference.engines.local import LocalEngine
+from hb_metrics.inference.models.chats import ChatOptions
 from hb_metrics.inference.models.contexts import EndTokens, draw_personas, encode_contexts, reply_text
 from hb_metrics.inference.models.loading import LoadedModel, load_model
 from hb_metrics.inference.processes import process_state
@@ -488,6 +490,32 @@ def test_persona_lines_are_drawn_stored_and_given(prompts, load, tmp_path):
     without = plan_for(loaded, some, Decoding(max_new_tokens=2), personas=lines)
     assert without.requests.personas == [[]] * 10
     assert reply_into_shards(without, loaded, tmp_path / "none", progress=False)["personas"].to_pylist() == [[]] * 10
+
+
+def test_a_later_turn_follows_from_what_was_answered(prompts, load, tmp_path):
+    """An engine answers messages: the second turn's are those of the first with what was said, whoever answers."""
+    engine = LocalEngine(load("llama"))
+    layout = engine.layout(context="plain", tag="none", chat=ChatOptions())
+    requests = make_requests(prompts.slice(0, 6), decoding=Decoding(max_new_tokens=6))
+    first = engine.reply(engine.plan_replies(requests, layout), tmp_path / "1", batch_size=None)
+    answers = [reply or "" for reply in first["reply"].to_pylist()]
+    messages = [
+        [*said, {"role": "assistant", "content": answer}, {"role": "user", "content": f"{len(answer)} letters?"}]
+        for said, answer in zip(requests.messages, answers, strict=True)
+    ]
+    later = replace(requests, messages=messages, turn=2)
+    plan = engine.plan_replies(later, layout)
+    second = engine.reply(plan, tmp_path / "2", batch_size=2)
+    assert (set(first["turn"].to_pylist()), set(second["turn"].to_pylist())) == ({1}, {2})
+    assert second["id"].equals(first["id"])
+    given = [
+        f"{text}\n{answer}\n{len(answer)} letters?\n" for text, answer in zip(requests.texts, answers, strict=True)
+    ]
+    tokenizer = engine.loaded.tokenizer
+    assert plan.contexts == tokenizer(given)["input_ids"]
+    # Each shard states what it was made from, so that answers to other messages are never taken for these.
+    again = engine.reply(plan, tmp_path / "1", batch_size=None)
+    assert again["reply"].equals(second["reply"])
 
 
 def test_a_model_that_cannot_reply_is_refused(prompts, load):

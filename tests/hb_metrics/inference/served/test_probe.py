@@ -259,7 +259,7 @@ def test_alike_addresses_are_one_server():
 
 def test_a_wrong_address_is_known_soon():
     stand_in = StandIn(faults=lambda number, body: {"status": 503})
-    with serving(stand_in) as url, pytest.raises(ValueError, match="no answer to a probe of the server in 3 tries"):
+    with serving(stand_in) as url, pytest.raises(ValueError, match="did not answer a probe of the server in 3 tries"):
         run_probe(url)
 
 

@@ -92,7 +92,7 @@ def test_the_planted_effect_is_in_the_results_of_the_cue_that_is_heeded(runs):
 def test_runs_with_different_cues_do_not_compare_in_silence(runs, tmp_path):
     write_comparison([runs / "system", runs / "history"], tmp_path / "comparison.html")
     page = (tmp_path / "comparison.html").read_text()
-    assert "told who the user is by different cues (system, history)" in page
+    assert "Different cues told the models who the user is (system, history)" in page
 
 
 def test_training_rows_have_the_cue_of_the_run(runs, tmp_path):
