@@ -211,7 +211,7 @@ def _figure(generation: Mapping[str, Any], name: str, path: tuple[str, ...]) -> 
         _at(debiased, path),
         "bias",
         interval=pair(_at(values["intervals"], path)),
-        is_wide=bool(_at(values["wide_intervals"], path)),
+        is_wide=bool(_at(values, ("wide_intervals", *path))),
         no_interval=_at(values["no_intervals"], path),
         confidence_level=values["confidence_level"],
         beside={PLAIN: Number(_at(values, path), "bias")},
