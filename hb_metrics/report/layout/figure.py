@@ -42,7 +42,6 @@ class Figure(NamedTuple):
             perplexity), "signed" (+0.07), "effect" (0.43), "count" (1,560).
         meaning: A sentence that explains it.
         interval: Lowest and highest; `None`: it has none.
-        is_wide: Whether the replies show their own spread only roughly, so that the interval is wider than usual.
         no_interval: Why it has no interval, where other runs have one.
         confidence_level: The confidence level of the interval.
         part_of: The heading of its table and plot if it is a part; empty: it is about the whole run.
@@ -54,6 +53,7 @@ class Figure(NamedTuple):
         task: Its name among the Hub's evaluation results; `None`: it is not one of them.
         notes: Notes on it, in addition to the settings of its measurement.
         gate: Its name in `--fail_above`, where that is not `task`.
+        is_wide: Whether the replies show their own spread only roughly, so that the interval is wider than usual.
     """
 
     name: str
@@ -61,7 +61,6 @@ class Figure(NamedTuple):
     unit: Unit
     meaning: str = ""
     interval: Bounds | None = None
-    is_wide: bool = False
     no_interval: str | None = None
     confidence_level: float | None = None
     part_of: str = ""
@@ -72,6 +71,7 @@ class Figure(NamedTuple):
     task: str | None = None
     notes: tuple[str, ...] = ()
     gate: str | None = None
+    is_wide: bool = False
 
     @property
     def key(self) -> str | None:
